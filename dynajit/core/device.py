@@ -1,0 +1,52 @@
+"""Devices: where an array lives. Frozen data; `parse` accepts what PyTorch accepts."""
+
+from dataclasses import dataclass
+
+from dynajit.core.errors import DeviceError
+
+KINDS = ("cpu", "cuda", "meta")
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device such as `cpu` or `cuda:0`.
+
+    Args:
+        type: one of `KINDS`.
+        index: device number; None for the CPU and for "the current GPU".
+    """
+
+    type: str
+    index: int | None = None
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __repr__(self) -> str:
+        index = "" if self.index is None else f", index={self.index}"
+        return f"device(type='{self.type}'{index})"
+
+
+CPU = Device("cpu")
+
+
+def parse(device: "str | int | Device | None", index: int | None = None) -> Device:
+    """The device that `device` names; None means the CPU, an integer means that GPU.
+
+    Raises:
+        DeviceError: the name is not of the form `cpu`, `cuda` or `cuda:N`.
+    """
+    if device is None:
+        return CPU
+    if isinstance(device, Device):
+        return device
+    if isinstance(device, int):
+        return Device("cuda", device)
+    kind, _, number = str(device).partition(":")
+    if kind not in KINDS or (number and not number.isdigit()):
+        raise DeviceError(
+            f"device({device!r}): not a device.  Expected 'cpu', 'cuda' or 'cuda:N'."
+        )
+    if number:
+        index = int(number)
+    return Device(kind, None if kind == "cpu" else index)

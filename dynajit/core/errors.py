@@ -1,0 +1,79 @@
+"""The exceptions of dynajit, all in one tree.
+
+Every class also derives from the built-in class that PyTorch raises in the same place, so code
+written for PyTorch catches what it expects. A message says, in this order: what was asked, what
+is wrong, what would be accepted, what to do, and where (the user's file and line).
+
+::
+
+    DynajitError (Exception)
+    |-- ShapeError      (RuntimeError)  sizes do not fit an operation
+    |-- DTypeError      (RuntimeError)  a dtype is not accepted, or operands disagree
+    |-- DeviceError     (RuntimeError)  operands on different devices, or no such device
+    |-- ArgumentError   (TypeError)     an argument has the wrong kind or is missing
+    |-- BoundsError     (IndexError)    an index or a dimension is out of range
+    |-- AutogradError   (RuntimeError)  backward twice, saved tensor changed, no graph
+    |-- UnsupportedError(NotImplementedError) exists in PyTorch, not (yet) here
+    |-- CaptureError    (RuntimeError)  compile was asked for something it cannot do
+    |   `-- GraphBreakError             fullgraph=True met a graph break
+    |-- CodegenError    (RuntimeError)  no kernel could be made
+    |   |-- ToolchainError              the C or CUDA compiler is missing or failed
+    |   `-- CacheError                  the kernel cache cannot be used
+    `-- InternalError   (AssertionError) a broken invariant of dynajit itself: please report
+"""
+
+
+class DynajitError(Exception):
+    """Base class of every error that dynajit raises on purpose."""
+
+
+class ShapeError(DynajitError, RuntimeError):
+    """The sizes of the operands do not fit the operation."""
+
+
+class DTypeError(DynajitError, RuntimeError):
+    """A dtype is not accepted by the operation, or operands disagree about it."""
+
+
+class DeviceError(DynajitError, RuntimeError):
+    """Operands live on different devices, or the named device does not exist."""
+
+
+class ArgumentError(DynajitError, TypeError):
+    """An argument has the wrong kind, is missing, or is not known."""
+
+
+class BoundsError(DynajitError, IndexError):
+    """An index or a dimension lies outside its range."""
+
+
+class AutogradError(DynajitError, RuntimeError):
+    """A derivative was asked for that cannot be given."""
+
+
+class UnsupportedError(DynajitError, NotImplementedError):
+    """The name exists in PyTorch and is not available here; the message names an alternative."""
+
+
+class CaptureError(DynajitError, RuntimeError):
+    """`compile` was asked for something it cannot do."""
+
+
+class GraphBreakError(CaptureError):
+    """`fullgraph=True` met code that cannot be captured; the message shows the user's line."""
+
+
+class CodegenError(DynajitError, RuntimeError):
+    """No kernel could be generated for a graph."""
+
+
+class ToolchainError(CodegenError):
+    """The C or CUDA compiler is missing, or refused generated code."""
+
+
+class CacheError(CodegenError):
+    """The kernel cache on disk cannot be used."""
+
+
+class InternalError(DynajitError, AssertionError):
+    """An invariant of dynajit itself is broken; the message names the stage that found it."""

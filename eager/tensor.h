@@ -1,0 +1,47 @@
+/* The C layout of a tensor: what the eager layer creates and what guards and launches read.
+ *
+ * `dynajit.eager._tensor` defines the type `TensorBase` with this layout and exports the capsule
+ * `dynajit.eager._tensor.api` (a `TensorApi`). `dynajit.capture._capture` imports the capsule.
+ * Invariants: `array` is never NULL in a live tensor; a view shares its base's `storage`;
+ * `grad_fn` is NULL for leaves; `metadata_epoch` is bumped whenever `array` or `requires_grad` of
+ * an existing tensor is replaced, so a guard that saw the epoch may skip re-reading metadata.
+ */
+#ifndef DYNAJIT_TENSOR_H
+#define DYNAJIT_TENSOR_H
+
+#include <Python.h>
+#include <stdint.h>
+
+/* Shared by a tensor and all its views. */
+typedef struct {
+    PyObject_HEAD
+    uint64_t version; /* bumped by every in-place write */
+    PyObject *weakrefs;
+} StorageObject;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *array;         /* numpy.ndarray or cupy.ndarray */
+    StorageObject *storage;  /* version counter, shared with views */
+    PyObject *grad;          /* Tensor or NULL */
+    PyObject *grad_fn;       /* tape node or NULL */
+    PyObject *hooks;         /* dict of gradient hooks or NULL */
+    PyObject *base;          /* the tensor this one is a view of, or NULL */
+    PyObject *weakrefs;
+    uint32_t output_index;   /* which output of grad_fn this is */
+    char requires_grad;      /* 0 or 1; 1 also for non-leaves that need a gradient */
+    char retains_grad;       /* 0 or 1 */
+} TensorObject;
+
+typedef struct {
+    PyTypeObject *base_type;    /* TensorBase */
+    PyTypeObject *storage_type; /* Storage */
+    /* A new tensor of the Python class registered by the eager layer; steals nothing. */
+    PyObject *(*wrap)(PyObject *array);
+    uint64_t *metadata_epoch;
+    PyTypeObject **tensor_type; /* the registered Python class `Tensor` */
+} TensorApi;
+
+#define DYNAJIT_TENSOR_CAPSULE "dynajit.eager._tensor.api"
+
+#endif

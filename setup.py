@@ -1,0 +1,27 @@
+"""Builds the C extensions; everything else about the package is in pyproject.toml."""
+
+import numpy
+from setuptools import Extension, setup
+
+COMPILE_ARGS = ["-O2", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter"]
+
+
+def extension(name: str, source: str, depends: list[str]) -> Extension:
+    """One C module of one source file, with NumPy's headers and our own on the include path."""
+    return Extension(
+        name,
+        [source],
+        include_dirs=[numpy.get_include(), "eager"],
+        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
+        depends=depends,
+        extra_compile_args=COMPILE_ARGS,
+    )
+
+
+setup(
+    ext_modules=[
+        extension("dynajit.eager._tensor", "eager/_tensor.c", ["eager/tensor.h"]),
+        extension("dynajit.capture._capture", "capture/_capture.c", ["eager/tensor.h"]),
+        extension("dynajit.codegen._runtime", "codegen/_runtime.c", []),
+    ]
+)
