@@ -1,0 +1,65 @@
+# Every target makes the environment it needs: a virtual environment per Python version in .venv/.
+#   make demo      train real models eagerly and compiled, and print the report
+#   make test      the test suite            (PYTHON=python3.12 for another interpreter)
+#   make check     ruff, formatting, mypy, layering
+#   make bench     benchmarks, interleaved ratios
+#   make docs      the documentation as HTML
+
+PYTHON ?= python3
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+VENV ?= .venv/$(VERSION)
+BIN := $(VENV)/bin
+SOURCES := setup.py pyproject.toml eager/_tensor.c eager/tensor.h capture/_capture.c codegen/_runtime.c
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+
+.PHONY: demo test test-oracle check format bench docs clean
+
+demo: $(VENV)/.demo
+	$(BIN)/python -m dynajit demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-oracle: $(VENV)/.test $(VENV)/.oracle
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(VENV)/.test $(VENV)/.check .typecheck/dynajit
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	MYPYPATH=.typecheck $(BIN)/mypy --explicit-package-bases -p dynajit.core -p dynajit.ops -p dynajit.ir -p dynajit.codegen
+	$(BIN)/python -m pytest tests/test_layering.py tests/test_exports.py
+
+format: $(VENV)/.check
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.test
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+docs: $(VENV)/.test $(VENV)/.docs
+	$(BIN)/python -m sphinx -q -W -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+$(VENV)/.made:
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install 'setuptools>=77' wheel 'numpy>=2.0'
+	@touch $@
+
+# The editable install also compiles the C extensions; it runs again when a C source changes.
+$(VENV)/.built: $(VENV)/.made $(SOURCES)
+	$(PIP) install --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.docs $(VENV)/.oracle: $(VENV)/.%: $(VENV)/.built
+	$(PIP) install --no-build-isolation -e '.[$*]'
+	@touch $@
+
+# mypy does not follow the package mapping of pyproject.toml: give it a tree in which it is real.
+.typecheck/dynajit: Makefile
+	rm -rf .typecheck && mkdir -p .typecheck/dynajit
+	for entry in dynajit/*; do ln -s ../../$$entry .typecheck/dynajit/; done
+	for engine in eager capture codegen; do ln -s ../../$$engine .typecheck/dynajit/; done
+
+clean:
+	rm -rf build dist *.egg-info .typecheck docs/_build
+	find . -name '*.so' -not -path './.venv/*' -delete

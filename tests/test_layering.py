@@ -1,0 +1,149 @@
+"""Imports go down the layers, never up, never in a cycle, never inside a function.
+
+The layers are those of ARCHITECTURE.md. The walk reads every source file with `ast`; it does not
+import anything, so a violation is found even in code that no test runs.
+"""
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ENGINES = {"eager": "dynajit.eager", "capture": "dynajit.capture", "codegen": "dynajit.codegen"}
+
+# package prefix -> (layer, packages of the same layer that it may import)
+LAYERS = {
+    "dynajit.core": 0,
+    "dynajit.ops": 1,
+    "dynajit.ir": 2,
+    "dynajit.eager": 3,
+    "dynajit.codegen": 3,
+    "dynajit.capture": 4,
+    "dynajit.nn": 5,
+    "dynajit.optim": 5,
+    "dynajit.utils": 5,
+    "dynajit": 6,
+}
+# What a layer does not see although it lies below: see the table in ARCHITECTURE.md.
+FORBIDDEN = {
+    "dynajit.eager": {"dynajit.ir", "dynajit.codegen"},
+    "dynajit.codegen": {"dynajit.eager"},
+    "dynajit.capture": {"dynajit.codegen"},
+    "dynajit.nn": {"dynajit.ir", "dynajit.codegen", "dynajit.capture"},
+    "dynajit.optim": {"dynajit.ir", "dynajit.codegen", "dynajit.capture"},
+    "dynajit.utils": {"dynajit.ir", "dynajit.codegen", "dynajit.capture"},
+}
+
+
+def source_files() -> Iterator[tuple[str, Path]]:
+    """(module name, file) of every source file of the package."""
+    for folder in ("dynajit", *ENGINES):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            dotted = ".".join(parts)
+            if folder in ENGINES:
+                dotted = "dynajit." + dotted
+            yield dotted.removesuffix(".__init__"), path
+
+
+def package_of(module: str) -> str:
+    """The longest prefix of `module` that is a layer."""
+    while module and module not in LAYERS:
+        module = module.rpartition(".")[0]
+    return module
+
+
+def imports_of(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """(imported module, line) for every import statement below `tree`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"relative import at line {node.lineno}"
+            assert node.module is not None
+            yield node.module, node.lineno
+            for alias in node.names:
+                yield f"{node.module}.{alias.name}", node.lineno
+
+
+FILES = list(source_files())
+MODULES = {name for name, _ in FILES}
+
+
+def why_not_importable(importer: str, imported: str) -> str | None:
+    """Why a module may not import another one, or None where it may."""
+    if imported.split(".")[0] in ENGINES:
+        return f"the bare name {imported} loads a second copy"
+    if not imported.startswith("dynajit"):
+        return None
+    here, there = package_of(importer), package_of(imported)
+    if here == there:
+        return None
+    if there in FORBIDDEN.get(here, set()):
+        return f"{here} does not import {there}"
+    if LAYERS[there] > LAYERS[here]:
+        return f"layer {LAYERS[here]} ({here}) imports layer {LAYERS[there]} ({there})"
+    return None
+
+
+@pytest.mark.parametrize(("module", "path"), FILES, ids=[name for name, _ in FILES])
+def test_imports_go_down(module: str, path: Path) -> None:
+    """No source file imports a higher layer or a sibling that it must not see."""
+    tree = ast.parse(path.read_text())
+    wrong = []
+    for imported, line in imports_of(tree):
+        known = imported if imported in MODULES or imported == "dynajit" else None
+        reason = why_not_importable(module, known or imported.rpartition(".")[0] or imported)
+        if reason and (known or imported.split(".")[0] in (*ENGINES, "dynajit")):
+            wrong.append(f"{path.name}:{line}: {reason}")
+
+    assert [] == wrong
+
+
+@pytest.mark.parametrize(("module", "path"), FILES, ids=[name for name, _ in FILES])
+def test_no_import_inside_a_function(module: str, path: Path) -> None:
+    """Heavy and optional libraries go through core.optional; everything else is at the top."""
+    tree = ast.parse(path.read_text())
+    inside = [
+        f"{path.name}:{line}"
+        for function in ast.walk(tree)
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for _, line in imports_of(function)
+    ]
+
+    assert [] == inside
+
+
+def test_no_import_cycle() -> None:
+    """The modules can be ordered so that each imports only earlier ones."""
+    graph: dict[str, set[str]] = {}
+    for module, path in FILES:
+        found = {name for name, _ in imports_of(ast.parse(path.read_text()))}
+        graph[module] = {name for name in found if name in MODULES and name != module}
+    # A package's __init__ imports its own files; a file that imports its package is the cycle.
+    try:
+        order = list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        pytest.fail(f"import cycle: {' -> '.join(error.args[1])}")
+
+    assert len(order) >= len(FILES)
+
+
+@pytest.mark.parametrize(
+    ("importer", "imported"),
+    [
+        ("dynajit.core.types", "dynajit.ops"),
+        ("dynajit.ir.graph", "dynajit.eager"),
+        ("dynajit.codegen.pipeline", "dynajit.eager.tensor"),
+        ("dynajit.capture.session", "dynajit.codegen"),
+        ("dynajit.nn.module", "dynajit"),
+        ("dynajit.compile", "codegen.pipeline"),
+    ],
+)
+def test_an_upward_import_is_refused(importer: str, imported: str) -> None:
+    """The rule itself can fail: these imports are not allowed."""
+    assert why_not_importable(importer, imported) is not None
