@@ -1,0 +1,111 @@
+"""How a derivative formula of a row is called: what it needs, by parameter name.
+
+The formulas in `Op.vjp` say what they need by the names of their parameters. This file reads those
+names once per formula (cached) and is the only place that knows what a name means.
+
+Called by the eager tape (which saves what is needed) and by `ir.autodiff`. Both follow the same
+rule afterwards: a result of None means no gradient, anything else goes through
+`families.sum_to_type`, which undoes broadcasting and casts.
+"""
+
+import enum
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dynajit.core.errors import InternalError
+from dynajit.ops.table import TABLE, Op
+
+
+class Need(enum.Enum):
+    """What a formula's parameter stands for."""
+
+    TABLE = "ops"  # the op table
+    GRADIENT = "g"  # gradient of the result
+    RESULT = "out"  # the result
+    RESULT_TYPE = "out_type"  # its TensorType
+    INPUT = "input"  # the input at position `Parameter.key`
+    INPUT_TYPE = "input_type"  # its type
+    INPUTS = "inputs"  # all inputs of a variadic op, a sequence
+    INPUT_TYPES = "inputs_types"  # their types, a sequence
+    ATTRIBUTE = "attribute"  # the attribute named `Parameter.key`
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a formula.
+
+    Args:
+        name: as written in the formula.
+        need: what it stands for.
+        key: position of the input, or name of the attribute; None for the other needs.
+    """
+
+    name: str
+    need: Need
+    key: Any = None
+
+
+@functools.cache
+def formula_parameters(op: Op, input_name: str) -> tuple[Parameter, ...] | None:
+    """What the formula for the gradient of `input_name` needs; None if not differentiable.
+
+    Args:
+        op: the row.
+        input_name: one of `op.inputs` (a variadic row has one).
+
+    Raises:
+        InternalError: the formula has a parameter that means nothing.
+    """
+    formula = op.vjp.get(input_name)
+    if formula is None:
+        return None
+    parameters = []
+    for name, declared in inspect.signature(formula).parameters.items():
+        found = _meaning(op, name)
+        if found is not None:
+            parameters.append(found)
+        elif declared.default is inspect.Parameter.empty:
+            raise InternalError(
+                f"{op.name}: the derivative of {input_name!r} has a parameter {name!r}, which is "
+                f"no input ({', '.join(op.inputs)}), no attribute, and none of "
+                "ops, g, out, out_type."
+            )
+    return tuple(parameters)
+
+
+def call_formula(op: Op, input_name: str, resolve: Callable[[Parameter], Any]) -> Any:
+    """The gradient of `input_name`, unreduced; None where there is none.
+
+    Args:
+        op: the row; a variadic one gives a list with one gradient per input.
+        input_name: one of `op.inputs`.
+        resolve: the value of a parameter of any need but TABLE.
+    """
+    parameters = formula_parameters(op, input_name)
+    if parameters is None:
+        return None
+    values = {
+        parameter.name: TABLE if parameter.need is Need.TABLE else resolve(parameter)
+        for parameter in parameters
+    }
+    return op.vjp[input_name](**values)  # type: ignore[misc]  # None was handled above
+
+
+def _meaning(op: Op, name: str) -> Parameter | None:
+    for need in (Need.TABLE, Need.GRADIENT, Need.RESULT, Need.RESULT_TYPE):
+        if name == need.value:
+            return Parameter(name, need)
+    if op.variadic and name in (op.inputs[0], Need.INPUTS.value):
+        return Parameter(name, Need.INPUTS)
+    if op.variadic and name in (f"{op.inputs[0]}_type", f"{op.inputs[0]}_types", "inputs_types"):
+        return Parameter(name, Need.INPUT_TYPES)
+    if name in op.inputs:
+        return Parameter(name, Need.INPUT, op.inputs.index(name))
+    if name.removesuffix("_type") in op.inputs:
+        return Parameter(name, Need.INPUT_TYPE, op.inputs.index(name.removesuffix("_type")))
+    if name in op.attributes:
+        return Parameter(name, Need.ATTRIBUTE, name)
+    return None
