@@ -1,0 +1,217 @@
+"""Graph breaks: the closed table of reasons, and the exceptions that carry them.
+
+Every place that cannot go on names a row of `TABLE`; no other reason exists. A row says what
+happened, in words for the user, what to change, and whether no compiler could do better.
+Raised inside the executor as `GraphBreak`, recorded as `BreakRecord`, and turned into
+`GraphBreakError` under `fullgraph=True`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from dynajit.core.errors import GraphBreakError
+from dynajit.core.location import Location
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One row.
+
+    Args:
+        name: identifier, used by tests and reports.
+        explanation: what happened.
+        hint: what the user can change.
+        fundamental: True where the program itself asks for the value of a tensor, or for an
+            effect that has to happen at that point.
+    """
+
+    name: str
+    explanation: str
+    hint: str
+    fundamental: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BreakRecord:
+    """One break that happened.
+
+    Args:
+        reason: the row.
+        detail: the particulars, such as the name of the function called.
+        location: the user's line in the innermost frame.
+        inline_stack: the calls that led there, outermost first.
+    """
+
+    reason: Reason
+    detail: str
+    location: Location
+    inline_stack: tuple[Location, ...] = ()
+
+    @property
+    def hint(self) -> str:
+        """What to change."""
+        return self.reason.hint
+
+    def __str__(self) -> str:
+        detail = f": {self.detail}" if self.detail else ""
+        lines = [f"{self.reason.explanation}{detail}", f"  at {self.location}"]
+        caret = self.location.caret()
+        if caret:
+            lines.append("  " + caret.replace("\n", "\n  "))
+        lines += [f"  called from {place}" for place in reversed(self.inline_stack)]
+        lines.append(f"Hint: {self.reason.hint}")
+        return "\n".join(lines)
+
+    def error(self) -> GraphBreakError:
+        """The error that `fullgraph=True` raises."""
+        return GraphBreakError(f"fullgraph=True met code that cannot be captured.  {self}")
+
+
+class GraphBreak(Exception):
+    """Raised while executing symbolically; unwinds to the executor's loop."""
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        super().__init__(reason.name, detail)
+        self.reason = reason
+        self.detail = detail
+
+
+class SkipFrame(Exception):
+    """Raised when the whole frame must run as plain Python."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Table:
+    """The rows by name. Closed: filled in this module only."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Reason] = {}
+
+    def add(self, name: str, explanation: str, hint: str, fundamental: bool = False) -> Reason:
+        """Enter a row."""
+        assert name not in self._rows, name
+        row = Reason(name, explanation, hint, fundamental)
+        self._rows[name] = row
+        return row
+
+    def __iter__(self) -> Iterator[Reason]:
+        return iter(self._rows.values())
+
+    def __getitem__(self, name: str) -> Reason:
+        return self._rows[name]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+TABLE: Final = Table()
+
+DATA_DEPENDENT_BRANCH: Final = TABLE.add(
+    "data_dependent_branch",
+    "a branch depends on the contents of a tensor",
+    "Use dj.where(condition, a, b), or compute the condition from shapes or Python numbers.",
+    fundamental=True,
+)
+DATA_DEPENDENT_VALUE: Final = TABLE.add(
+    "data_dependent_value",
+    "Python asks for the contents of a tensor",
+    "Keep the value in a tensor; call item(), tolist(), numpy() outside the compiled function.",
+    fundamental=True,
+)
+OUTPUT: Final = TABLE.add(
+    "output",
+    "text is written, which has to happen at this very point",
+    "Move print, logging and file access out of the compiled function.",
+    fundamental=True,
+)
+UNKNOWN_CALL: Final = TABLE.add(
+    "unknown_call",
+    "a function written in C, or not known to the compiler, is called",
+    "Call it before or after the compiled part, or replace it by tensor operations.",
+)
+UNSUPPORTED_OPERATION: Final = TABLE.add(
+    "unsupported_operation",
+    "an operation on these Python objects is not modelled",
+    "Rewrite the line with ordinary containers and numbers, or move it out.",
+)
+UNSUPPORTED_ATTRIBUTE: Final = TABLE.add(
+    "unsupported_attribute",
+    "an attribute cannot be read or written symbolically",
+    "Read it into a local variable before the compiled function.",
+)
+UNSUPPORTED_INSTRUCTION: Final = TABLE.add(
+    "unsupported_instruction",
+    "a bytecode instruction is not supported",
+    "Move the statement out of the compiled function.",
+)
+UNSUPPORTED_CODE: Final = TABLE.add(
+    "unsupported_code",
+    "a function of this kind cannot be inlined",
+    "Generators, coroutines and classes made on the fly stay outside the compiled function.",
+)
+TENSOR_METHOD: Final = TABLE.add(
+    "tensor_method",
+    "a tensor attribute or method has no graph form",
+    "Use an operation of dynajit.ops, or call it outside the compiled function.",
+)
+TENSOR_MUTATION: Final = TABLE.add(
+    "tensor_mutation",
+    "a tensor is changed in place that other tensors may share memory with",
+    "Write y = x + 1 instead of x += 1.",
+)
+TENSOR_FAILURE: Final = TABLE.add(
+    "tensor_failure",
+    "an operation refuses its operands",
+    "The error is raised by the real call; fix the shapes, dtypes or arguments named there.",
+)
+USER_EXCEPTION: Final = TABLE.add(
+    "user_exception",
+    "an exception leaves the captured code",
+    "Nothing to do if it is meant; otherwise fix its cause.",
+    fundamental=True,
+)
+GLOBAL_STATE: Final = TABLE.add(
+    "global_state",
+    "a call changes the state of the interpreter or the library",
+    "Make the call outside the compiled function.",
+)
+AUTOGRAD_CALL: Final = TABLE.add(
+    "autograd_call",
+    "gradients are computed or registered inside the compiled function",
+    "Call backward() and set hooks outside; compile the forward and the loss.",
+)
+HASH_OF_TENSOR: Final = TABLE.add(
+    "hash_of_tensor",
+    "a tensor or an unknown object is used as a key",
+    "Use an int, a string or another constant as the key.",
+)
+LIMIT: Final = TABLE.add(
+    "limit",
+    "the captured code is too long",
+    "Compile a smaller function: call it from the loop instead of compiling the loop.",
+)
+RECURSION: Final = TABLE.add(
+    "recursion",
+    "calls are nested too deeply to inline",
+    "Write the recursion as a loop, or compile the function that it calls.",
+)
+CLASS_DEFINITION: Final = TABLE.add(
+    "class_definition",
+    "a class is defined inside the captured code",
+    "Define the class outside the compiled function.",
+)
+IMPORT: Final = TABLE.add(
+    "import",
+    "a module is imported for the first time",
+    "Import at the top of the file.",
+)
+REQUESTED: Final = TABLE.add(
+    "requested",
+    "the program asks for a break here",
+    "Remove the call of dynajit.graph_break() or the disable decorator.",
+    fundamental=True,
+)

@@ -1,0 +1,110 @@
+"""What one capture produces: a region of user code as a graph, guards, effects and an end.
+
+Frozen data, made by the executor (`capture.executor`), read by `capture.emit`, which writes the
+new bytecode: load `inputs`, launch, replay `effects` in order, then do what `end` says.
+
+The contract with the emitter: whatever must appear on the stack is a capture value.
+`emitter.load_value(value)` pushes it, by calling `region.rebuild(value, emitter)` once per
+`value.object_id` (None: not a heap object, rebuild every time) and keeping the result in a
+temporary for later uses, so that aliases stay aliases. `effect.replay(emitter)` leaves the stack
+as it was.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dynajit.ir.graph import Graph
+
+if TYPE_CHECKING:
+    from dynajit.capture.breaks import BreakRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """The region runs to the function's end and returns `value`."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """The region ends just before a canonical instruction of the root function.
+
+    Args:
+        index: canonical index of the instruction that must run for real; the first one at its
+            bytecode offset.
+        stack: values on the stack at that point, bottom first. `None` stands for the NULL that
+            the calling convention pushes.
+        locals: bound plain locals, by name.
+        cells: the root frame's own cell variables: name -> the cell value. The cell's contents
+            are written by the effects, so nothing but the cell itself needs to exist.
+        record: why.
+    """
+
+    index: int
+    stack: tuple[Any, ...]
+    locals: Mapping[str, Any]
+    cells: Mapping[str, Any]
+    record: "BreakRecord"
+
+
+End: TypeAlias = Return | Break
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """One captured region.
+
+    Args:
+        name: the function's qualified name.
+        graph: what the launch computes; may have no calls when only Python work was captured.
+        inputs: one capture value per graph input, loaded before the launch in this order.
+        requires_grad: per graph input, whether gradients flow to it.
+        guards: facts to check before the new code may run (`capture.guards.Guard`).
+        effects: writes to replay after the launch, in order; each has `replay(emitter)`.
+        end: how the region ends.
+        rebuild: `rebuild(value, emitter)` pushes a value; see the module's text.
+        breaks: every break met, of this region (at most one).
+    """
+
+    name: str
+    graph: Graph
+    inputs: tuple[Any, ...]
+    requires_grad: tuple[bool, ...]
+    guards: tuple[Any, ...]
+    effects: tuple[Any, ...]
+    end: End
+    rebuild: Callable[[Any, Any], None]
+    breaks: "tuple[BreakRecord, ...]" = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Nothing to compile here: run the original function.
+
+    Args:
+        reason: one sentence for reports.
+        permanent: True where no other call of the same function could do better.
+    """
+
+    reason: str
+    permanent: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CapturedGraph:
+    """What a backend receives.
+
+    Args:
+        graph: placeholders in input order.
+        requires_grad: per input.
+        name: what is compiled, for reports.
+    """
+
+    graph: Graph
+    requires_grad: tuple[bool, ...]
+    name: str
+
+
+Backend: TypeAlias = Callable[[CapturedGraph], Callable[..., tuple[Any, ...]]]
