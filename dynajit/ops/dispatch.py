@@ -5,6 +5,9 @@ An operand class that can run ops has two attributes: `__dynajit_priority__` (in
 0, graph values 10. Numbers, None and raw arrays have none. An op without such an operand (`arange`,
 `full`) runs by the handler on top of this thread's stack: eager unless capture, a pass or the
 autodiff driver is recording.
+
+Random ops take `seed` and `offset` as inputs; library functions get them from `reserve_random`,
+which asks the same stack: eager advances its default generator, capture hands out graph values.
 """
 
 import contextlib
@@ -15,30 +18,59 @@ from typing import Any, TypeAlias
 from dynajit.core.errors import InternalError
 
 Handler: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+# `reserve(blocks)` -> (seed, offset, shift): `blocks` Philox counter blocks that nobody else uses.
+Reserve: TypeAlias = Callable[[Any], tuple[Any, Any, Any]]
 
 
 class _State(threading.local):
     def __init__(self) -> None:
-        self.stack: list[Handler] = []
+        self.stack: list[tuple[Handler, Reserve | None]] = []
 
 
 _state = _State()
-_eager: list[Handler] = []
+_eager: list[tuple[Handler, Reserve]] = []
 
 
-def install_eager(handler: Handler) -> None:
-    """Name the handler of ops without operands outside any `recording`. Called once, by eager."""
-    _eager[:] = [handler]
+def install_eager(handler: Handler, reserve_random: Reserve) -> None:
+    """Name who runs ops without operands, and who hands out random blocks, outside any
+    `recording`. Called once, by eager."""
+    _eager[:] = [(handler, reserve_random)]
 
 
 @contextlib.contextmanager
-def recording(handler: Handler) -> Iterator[None]:
-    """Ops without operands go to `handler` within the block (this thread only)."""
-    _state.stack.append(handler)
+def recording(handler: Handler, reserve_random: Reserve | None = None) -> Iterator[None]:
+    """Ops without operands go to `handler` within the block (this thread only).
+
+    Args:
+        handler: runs or records those ops.
+        reserve_random: serves `reserve_random` within the block; None where nothing inside may
+            draw fresh random numbers (formulas, composites, passes).
+    """
+    _state.stack.append((handler, reserve_random))
     try:
         yield
     finally:
         _state.stack.pop()
+
+
+def reserve_random(blocks: Any) -> tuple[Any, Any, Any]:
+    """`(seed, offset, shift)` for a random op that uses `blocks` counter blocks of four words.
+
+    The first block of the op is number `offset + shift` of the stream of `seed`. Eager returns
+    integers (shift 0); while a graph is captured, seed and offset are values of that graph and
+    shift counts what the graph has reserved so far.
+
+    Raises:
+        InternalError: what is recording may not draw random numbers, or eager is not loaded.
+    """
+    if _state.stack:
+        reserve = _state.stack[-1][1]
+        if reserve is None:
+            raise InternalError("fresh random numbers were asked for inside a recorded formula")
+        return reserve(blocks)
+    if not _eager:
+        raise InternalError("random numbers were asked for before dynajit.eager was imported")
+    return _eager[0][1](blocks)
 
 
 def default_handler() -> Handler:
@@ -48,10 +80,10 @@ def default_handler() -> Handler:
         InternalError: the eager layer is not loaded and nothing records.
     """
     if _state.stack:
-        return _state.stack[-1]
+        return _state.stack[-1][0]
     if not _eager:
         raise InternalError("an op without operands was called before dynajit.eager was imported")
-    return _eager[0]
+    return _eager[0][0]
 
 
 def handler_for(inputs: tuple[Any, ...]) -> Handler:
