@@ -60,11 +60,14 @@ class Pointwise:
             promoted input dtype (the result dtype is in `Op.infer`).
         array: `array(xp, *arrays, **attributes)`: a faster array function with the same meaning,
             or None; inputs already have the compute dtype.
+        uncast: names of the inputs that reach the body in their own dtype and take no part in
+            promotion: the condition of `where`, the input of `cast`.
     """
 
     body: Callable[..., Any]
     compute: Callable[..., Any]
     array: Callable[..., Any] | None = None
+    uncast: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
