@@ -1,0 +1,325 @@
+"""Modules that hold modules or parameters: Sequential, ModuleList, ModuleDict, and for parameters."""
+
+import operator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from dynajit.core.errors import BoundsError
+from dynajit.nn.module import Module
+from dynajit.nn.parameter import Parameter
+
+
+def _position(index: Any, length: int, what: str) -> int:
+    """A checked non-negative position from an index that may be negative."""
+    number = operator.index(index)
+    if not -length <= number < length:
+        raise BoundsError(
+            f"index {number} is out of range: the {what} has {length} entries.  "
+            f"Expected {-length} <= index < {length}."
+        )
+    return number % length if length else 0
+
+
+class Sequential(Module):
+    """Modules called one after the other.
+
+    Args:
+        args: modules in order, or one ordered dict from name to module.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        if len(args) == 1 and isinstance(args[0], OrderedDict):
+            for name, module in args[0].items():
+                self.add_module(name, module)
+        else:
+            for number, module in enumerate(args):
+                self.add_module(str(number), module)
+
+    def forward(self, input: Any) -> Any:
+        """The last module's output."""
+        for module in self._modules.values():
+            input = module(input)
+        return input
+
+    def append(self, module: Module) -> "Sequential":
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, sequential: Iterable[Module]) -> "Sequential":
+        """Add modules at the end."""
+        for module in sequential:
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Module) -> "Sequential":
+        """Put a module before position `index`."""
+        modules = list(self._modules.values())
+        modules.insert(index, module)
+        self._renumber(modules)
+        return self
+
+    def pop(self, key: int) -> Any:
+        """Take out and return the module at a position."""
+        module = self[key]
+        del self[key]
+        return module
+
+    def _renumber(self, modules: Iterable[Any]) -> None:
+        self._modules.clear()
+        for number, module in enumerate(modules):
+            self.add_module(str(number), module)
+
+    def _name(self, index: Any) -> str:
+        return list(self._modules)[_position(index, len(self), "Sequential")]
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(OrderedDict(list(self._modules.items())[index]))
+        return self._modules[self._name(index)]
+
+    def __setitem__(self, index: Any, module: Module) -> None:
+        setattr(self, self._name(index), module)
+
+    def __delitem__(self, index: Any) -> None:
+        if isinstance(index, slice):
+            for name in list(self._modules)[index]:
+                del self._modules[name]
+        else:
+            del self._modules[self._name(index)]
+        self._modules = dict(zip(map(str, range(len(self))), self._modules.values(), strict=True))
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._modules.values())
+
+    def __add__(self, other: "Sequential") -> "Sequential":
+        return Sequential(*self, *other)
+
+
+class ModuleList(Module):
+    """A list of modules, registered in order.
+
+    Args:
+        modules: the first entries.
+    """
+
+    def __init__(self, modules: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.extend(modules)
+
+    def append(self, module: Any) -> "ModuleList":
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Any]) -> "ModuleList":
+        """Add modules at the end."""
+        for module in modules:
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Any) -> None:
+        """Put a module before position `index`."""
+        modules = list(self._modules.values())
+        modules.insert(index, module)
+        self._renumber(modules)
+
+    def pop(self, key: int) -> Any:
+        """Take out and return the module at a position."""
+        module = self[key]
+        del self[key]
+        return module
+
+    def _renumber(self, modules: Iterable[Any]) -> None:
+        self._modules.clear()
+        for number, module in enumerate(modules):
+            self.add_module(str(number), module)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(list(self._modules.values())[index])
+        return self._modules[str(_position(index, len(self), "ModuleList"))]
+
+    def __setitem__(self, index: Any, module: Any) -> None:
+        setattr(self, str(_position(index, len(self), "ModuleList")), module)
+
+    def __delitem__(self, index: Any) -> None:
+        modules = list(self._modules.values())
+        if not isinstance(index, slice):
+            index = _position(index, len(self), "ModuleList")
+        del modules[index]
+        self._renumber(modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._modules.values())
+
+    def __iadd__(self, modules: Iterable[Any]) -> "ModuleList":
+        return self.extend(modules)
+
+    def __add__(self, other: Iterable[Any]) -> "ModuleList":
+        return ModuleList(chain(self, other))
+
+    def __contains__(self, module: object) -> bool:
+        return any(module is entry for entry in self)
+
+
+class ModuleDict(Module):
+    """A dict of modules, in insertion order.
+
+    Args:
+        modules: a mapping or pairs of name and module.
+    """
+
+    def __init__(self, modules: Any = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def update(self, modules: Any) -> None:
+        """Add or replace entries from a mapping or pairs."""
+        pairs = modules.items() if isinstance(modules, (Mapping, ModuleDict)) else modules
+        for name, module in pairs:
+            self[name] = module
+
+    def pop(self, key: str) -> Any:
+        """Take out and return an entry."""
+        module = self[key]
+        del self[key]
+        return module
+
+    def clear(self) -> None:
+        """Take out every entry."""
+        self._modules.clear()
+
+    def keys(self) -> Any:
+        """The names."""
+        return self._modules.keys()
+
+    def values(self) -> Any:
+        """The modules."""
+        return self._modules.values()
+
+    def items(self) -> Any:
+        """(name, module) pairs."""
+        return self._modules.items()
+
+    def __getitem__(self, key: str) -> Any:
+        return self._modules[key]
+
+    def __setitem__(self, key: str, module: Any) -> None:
+        self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        del self._modules[key]
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._modules
+
+
+class ParameterList(Module):
+    """A list of parameters (tensors are wrapped).
+
+    Args:
+        values: the first entries.
+    """
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        for value in values or ():
+            self.append(value)
+
+    def append(self, value: Any) -> "ParameterList":
+        """Add a parameter at the end."""
+        self.register_parameter(str(len(self)), _parameter(value))
+        return self
+
+    def extend(self, values: Iterable[Any]) -> "ParameterList":
+        """Add parameters at the end."""
+        for value in values:
+            self.append(value)
+        return self
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])
+        return self._parameters[str(_position(index, len(self), "ParameterList"))]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        setattr(self, str(_position(index, len(self), "ParameterList")), _parameter(value))
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._parameters.values())
+
+    def __iadd__(self, values: Iterable[Any]) -> "ParameterList":
+        return self.extend(values)
+
+
+class ParameterDict(Module):
+    """A dict of parameters (tensors are wrapped), in insertion order.
+
+    Args:
+        parameters: a mapping or pairs of name and parameter.
+    """
+
+    def __init__(self, parameters: Any = None) -> None:
+        super().__init__()
+        if parameters is not None:
+            self.update(parameters)
+
+    def update(self, parameters: Any) -> None:
+        """Add or replace entries from a mapping or pairs."""
+        for name, value in dict(parameters).items():
+            self[name] = value
+
+    def keys(self) -> Any:
+        """The names."""
+        return self._parameters.keys()
+
+    def values(self) -> Any:
+        """The parameters."""
+        return self._parameters.values()
+
+    def items(self) -> Any:
+        """(name, parameter) pairs."""
+        return self._parameters.items()
+
+    def __getitem__(self, key: str) -> Any:
+        return self._parameters[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.register_parameter(key, _parameter(value))
+
+    def __delitem__(self, key: str) -> None:
+        del self._parameters[key]
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parameters)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._parameters
+
+
+def _parameter(value: Any) -> Any:
+    return value if value is None or isinstance(value, Parameter) else Parameter(value)

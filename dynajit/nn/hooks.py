@@ -1,0 +1,153 @@
+"""Hooks of modules: removable handles, the global tables, and backward hooks.
+
+A hook table is an ordered dict from handle number to function. `Module` looks at the tables only
+when one is not empty. Backward hooks need a node of the tape around the module: two identity
+functions, one on the inputs and one on the outputs.
+"""
+
+import itertools
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from dynajit.eager.function import Function
+from dynajit.eager.tensor import Tensor
+
+_numbers = itertools.count()
+
+
+class RemovableHandle:
+    """Returned by every `register_*hook`; `remove()` takes the hook out again.
+
+    It is also a context manager that removes the hook at the end of a `with` block.
+    """
+
+    def __init__(self, *tables: Any) -> None:
+        self.id = next(_numbers)
+        self._tables = [weakref.ref(table) for table in tables]
+
+    def remove(self) -> None:
+        """Take the hook out; doing it twice is fine."""
+        for reference in self._tables:
+            table = reference()
+            if table is not None:
+                table.pop(self.id, None)
+
+    def __enter__(self) -> "RemovableHandle":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.remove()
+
+
+global_forward_pre_hooks: "OrderedDict[int, Callable[..., Any]]" = OrderedDict()
+global_forward_hooks: "OrderedDict[int, Callable[..., Any]]" = OrderedDict()
+global_backward_hooks: "OrderedDict[int, Callable[..., Any]]" = OrderedDict()
+
+
+def add_hook(table: Any, hook: Callable[..., Any], *, prepend: bool = False) -> RemovableHandle:
+    """Enter `hook` into an ordered table and return its handle."""
+    handle = RemovableHandle(table)
+    table[handle.id] = hook
+    if prepend:
+        table.move_to_end(handle.id, last=False)
+    return handle
+
+
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(module, args)` before the forward of every module."""
+    return add_hook(global_forward_pre_hooks, hook)
+
+
+def register_module_forward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(module, args, output)` after the forward of every module."""
+    return add_hook(global_forward_hooks, hook)
+
+
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(module, grad_input, grad_output)` in the backward of every module."""
+    return add_hook(global_backward_hooks, hook)
+
+
+class BackwardHooks:
+    """The backward hooks of one call of a module.
+
+    `on_inputs` and `on_outputs` pass tensors through identity functions whose backward reports
+    the gradients here. Mutable: holds the output gradients until the input gradients are known.
+    """
+
+    def __init__(self, module: Any, hooks: list[Any], pre_hooks: list[Any]) -> None:
+        self.module = module
+        self.hooks = hooks
+        self.pre_hooks = pre_hooks
+        self.grad_outputs: tuple[Any, ...] = ()
+        self.has_inputs = False
+
+    def on_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """`args` with every tensor passed through the input function."""
+        self.has_inputs = any(isinstance(a, Tensor) and a.requires_grad for a in args)
+        return _through(_Inputs, self, args) if self.has_inputs else args
+
+    def on_outputs(self, result: Any) -> Any:
+        """The result with every tensor passed through the output function."""
+        if isinstance(result, Tensor):
+            return _through(_Outputs, self, (result,))[0]
+        if isinstance(result, tuple):
+            return type(result)(_through(_Outputs, self, result))
+        return result
+
+    def receive_outputs(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Gradients of the outputs have arrived: run the pre-hooks, which may replace them."""
+        for hook in self.pre_hooks:
+            replaced = hook(self.module, gradients)
+            if replaced is not None:
+                gradients = replaced if isinstance(replaced, tuple) else (replaced,)
+        self.grad_outputs = gradients
+        if not self.has_inputs:
+            self.receive_inputs((None,))
+        return gradients
+
+    def receive_inputs(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Gradients of the inputs have arrived: run the hooks, which may replace them."""
+        for hook in self.hooks:
+            replaced = hook(self.module, gradients, self.grad_outputs)
+            if replaced is not None:
+                gradients = replaced if isinstance(replaced, tuple) else (replaced,)
+        return gradients
+
+
+class _Inputs(Function):
+    @staticmethod
+    def forward(ctx: Any, hooks: BackwardHooks, *tensors: Tensor) -> Any:
+        ctx.hooks = hooks
+        return tuple(tensor.view_as(tensor) for tensor in tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return (None, *ctx.hooks.receive_inputs(gradients))
+
+
+class _Outputs(Function):
+    @staticmethod
+    def forward(ctx: Any, hooks: BackwardHooks, *tensors: Tensor) -> Any:
+        ctx.hooks = hooks
+        return tuple(tensor.view_as(tensor) for tensor in tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return (None, *ctx.hooks.receive_outputs(gradients))
+
+
+def _through(
+    function: type[Function], hooks: BackwardHooks, items: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    places = [i for i, item in enumerate(items) if isinstance(item, Tensor)]
+    if not any(items[i].requires_grad for i in places):
+        return items
+    passed = function.apply(hooks, *(items[i] for i in places))
+    passed = passed if isinstance(passed, tuple) else (passed,)
+    result = list(items)
+    for place, tensor in zip(places, passed, strict=True):
+        result[place] = tensor
+    return tuple(result)

@@ -1,0 +1,152 @@
+"""Initial values of parameters: functions that fill a tensor in place and return it.
+
+Source of the gains and bounds: PyTorch 2.x documentation of `torch.nn.init`; Glorot and Bengio
+(2010) for the Xavier forms, He et al. (2015) for the Kaiming forms.
+"""
+
+import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from dynajit.eager.grad_mode import no_grad
+from dynajit.eager.tensor import Tensor
+
+_GAINS = {
+    "linear": 1.0,
+    "conv1d": 1.0,
+    "conv2d": 1.0,
+    "conv3d": 1.0,
+    "sigmoid": 1.0,
+    "tanh": 5.0 / 3,
+    "relu": math.sqrt(2.0),
+    "selu": 0.75,
+}
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """The recommended gain of a nonlinearity.
+
+    Raises:
+        ValueError: the name is not known.
+    """
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else param
+        return math.sqrt(2.0 / (1 + slope**2))
+    if nonlinearity not in _GAINS:
+        raise ValueError(
+            f"Unsupported nonlinearity {nonlinearity}.  Expected leaky_relu or one of "
+            f"{', '.join(_GAINS)}."
+        )
+    return _GAINS[nonlinearity]
+
+
+def _without_grad(fill: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(fill)
+    def wrapper(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        with no_grad():
+            fill(tensor, *args, **kwargs)
+        return tensor
+
+    return wrapper
+
+
+@_without_grad
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> None:
+    """Uniform in [a, b)."""
+    tensor.uniform_(a, b, generator=generator)
+
+
+@_without_grad
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> None:
+    """Normal with this mean and standard deviation."""
+    tensor.normal_(mean, std, generator=generator)
+
+
+@_without_grad
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Any = None,
+) -> None:
+    """Normal, redrawn by the inverse distribution within [a, b]."""
+    low = math.erf((a - mean) / std / math.sqrt(2.0))
+    high = math.erf((b - mean) / std / math.sqrt(2.0))
+    tensor.uniform_(low, high, generator=generator)
+    tensor.erfinv_()
+    tensor.mul_(std * math.sqrt(2.0)).add_(mean).clamp_(a, b)
+
+
+@_without_grad
+def constant_(tensor: Tensor, val: float) -> None:
+    """Every element `val`."""
+    tensor.fill_(val)
+
+
+@_without_grad
+def ones_(tensor: Tensor) -> None:
+    """Every element 1."""
+    tensor.fill_(1.0)
+
+
+@_without_grad
+def zeros_(tensor: Tensor) -> None:
+    """Every element 0."""
+    tensor.zero_()
+
+
+def _fans(tensor: Tensor) -> tuple[int, int]:
+    if tensor.ndim < 2:
+        raise ValueError(
+            "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
+        )
+    field = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+@_without_grad
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> None:
+    """Uniform with variance 2 / (fan_in + fan_out), times `gain` squared."""
+    bound = gain * math.sqrt(6.0 / sum(_fans(tensor)))
+    tensor.uniform_(-bound, bound, generator=generator)
+
+
+@_without_grad
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> None:
+    """Normal with variance 2 / (fan_in + fan_out), times `gain` squared."""
+    tensor.normal_(0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))), generator=generator)
+
+
+def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+    fan = _fans(tensor)[0 if mode == "fan_in" else 1]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+
+
+@_without_grad
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> None:
+    """Uniform that keeps the variance of a rectified signal."""
+    bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
+    tensor.uniform_(-bound, bound, generator=generator)
+
+
+@_without_grad
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> None:
+    """Normal that keeps the variance of a rectified signal."""
+    tensor.normal_(0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator=generator)

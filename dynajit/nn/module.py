@@ -1,0 +1,640 @@
+"""`Module`: the base class of every layer and model.
+
+Contract: as `torch.nn.Module`. Parameters, buffers and sub-modules live in the dicts
+`_parameters`, `_buffers`, `_modules` and are reached as attributes; hooks live in ordered dicts.
+A call runs pre-hooks, `forward`, hooks, in that order. State dicts are in `nn.state`, hook
+plumbing in `nn.hooks`. Capture inlines `__call__` and `__getattr__` as ordinary Python.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from dynajit.core.device import Device
+from dynajit.core.dtypes import DType, bfloat16, float16, float32, float64
+from dynajit.core.errors import ArgumentError
+from dynajit.eager.grad_mode import no_grad
+from dynajit.eager.tensor import Tensor
+from dynajit.nn import hooks as module_hooks
+from dynajit.nn import state
+from dynajit.nn.hooks import BackwardHooks, RemovableHandle, add_hook
+from dynajit.nn.parameter import Parameter
+
+M = TypeVar("M", bound="Module")
+
+
+def _forward_is_missing(self: "Module", *args: Any) -> Any:
+    raise NotImplementedError(
+        f"Module [{type(self).__name__}] is missing the required \"forward\" function"
+    )
+
+
+class Module:
+    """Base class of layers and models; subclasses define `forward`.
+
+    Call `super().__init__()` before assigning parameters or modules.
+    """
+
+    training: bool
+    _version = 1
+
+    def __init__(self) -> None:
+        set_plainly = object.__setattr__
+        set_plainly(self, "training", True)
+        set_plainly(self, "_parameters", {})
+        set_plainly(self, "_buffers", {})
+        set_plainly(self, "_non_persistent_buffers_set", set())
+        set_plainly(self, "_modules", {})
+        for table in _HOOK_TABLES:
+            set_plainly(self, table, OrderedDict())
+        set_plainly(self, "_forward_hooks_with_kwargs", {})
+        set_plainly(self, "_forward_pre_hooks_with_kwargs", {})
+        set_plainly(self, "_compiled_call", None)
+
+    forward: Callable[..., Any] = _forward_is_missing
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run `forward` with its hooks (or the compiled call made by `compile`)."""
+        compiled = self._compiled_call
+        if compiled is not None:
+            return compiled(*args, **kwargs)
+        return self._call_forward(*args, **kwargs)
+
+    def _call_forward(self, *args: Any, **kwargs: Any) -> Any:
+        if not (
+            self._forward_pre_hooks
+            or self._forward_hooks
+            or self._backward_hooks
+            or self._backward_pre_hooks
+            or module_hooks.global_forward_pre_hooks
+            or module_hooks.global_forward_hooks
+            or module_hooks.global_backward_hooks
+        ):
+            return self.forward(*args, **kwargs)
+        return self._call_with_hooks(args, kwargs)
+
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        args, kwargs = self._run_pre_hooks(args, kwargs)
+        backward = list(self._backward_hooks.values())
+        backward += module_hooks.global_backward_hooks.values()
+        pre_backward = list(self._backward_pre_hooks.values())
+        watched = None
+        if backward or pre_backward:
+            watched = BackwardHooks(self, backward, pre_backward)
+            args = watched.on_inputs(args)
+        result = self.forward(*args, **kwargs)
+        result = self._run_hooks(args, kwargs, result)
+        return result if watched is None else watched.on_outputs(result)
+
+    def _run_pre_hooks(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        for hook in list(module_hooks.global_forward_pre_hooks.values()):
+            replaced = hook(self, args)
+            if replaced is not None:
+                args = replaced if isinstance(replaced, tuple) else (replaced,)
+        for number, hook in list(self._forward_pre_hooks.items()):
+            if number in self._forward_pre_hooks_with_kwargs:
+                both = hook(self, args, kwargs)
+                if both is not None:
+                    args, kwargs = both
+                continue
+            replaced = hook(self, args)
+            if replaced is not None:
+                args = replaced if isinstance(replaced, tuple) else (replaced,)
+        return args, kwargs
+
+    def _run_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+        for hook in list(module_hooks.global_forward_hooks.values()):
+            replaced = hook(self, args, result)
+            result = result if replaced is None else replaced
+        for number, hook in list(self._forward_hooks.items()):
+            if number in self._forward_hooks_with_kwargs:
+                replaced = hook(self, args, kwargs, result)
+            else:
+                replaced = hook(self, args, result)
+            result = result if replaced is None else replaced
+        return result
+
+    # -- attributes -----------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        fields = self.__dict__
+        if "_parameters" in fields:
+            if name in fields["_parameters"]:
+                return fields["_parameters"][name]
+            if name in fields["_buffers"]:
+                return fields["_buffers"][name]
+            if name in fields["_modules"]:
+                return fields["_modules"][name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        fields = self.__dict__
+        if isinstance(value, Parameter):
+            self._require_init(name)
+            _remove(name, fields, fields["_buffers"], fields["_modules"])
+            self.register_parameter(name, value)
+            return
+        if isinstance(value, Module):
+            self._require_init(name)
+            _remove(name, fields, fields["_parameters"], fields["_buffers"])
+            fields["_modules"][name] = value
+            return
+        if "_parameters" in fields:
+            if name in fields["_parameters"]:
+                if value is not None:
+                    raise ArgumentError(
+                        f"cannot assign '{type(value).__name__}' as parameter '{name}' "
+                        "(nn.Parameter or None expected)"
+                    )
+                self.register_parameter(name, None)
+                return
+            if name in fields["_modules"] and value is None:
+                fields["_modules"][name] = None
+                return
+            if name in fields["_modules"]:
+                raise ArgumentError(
+                    f"cannot assign '{type(value).__name__}' as child module '{name}' "
+                    "(nn.Module or None expected)"
+                )
+            if name in fields["_buffers"]:
+                if value is not None and not isinstance(value, Tensor):
+                    raise ArgumentError(
+                        f"cannot assign '{type(value).__name__}' object to buffer '{name}' "
+                        "(Tensor or None required)"
+                    )
+                fields["_buffers"][name] = value
+                return
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        for table in (self._parameters, self._buffers, self._modules):
+            if name in table:
+                del table[name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        names = set(object.__dir__(self))
+        names.update(self._parameters, self._buffers, self._modules)
+        return sorted(name for name in names if not name[0].isdigit())
+
+    def _require_init(self, name: str) -> None:
+        if "_parameters" not in self.__dict__:
+            raise AttributeError(
+                f"cannot assign {name!r} before Module.__init__() call.  "
+                f"Call super().__init__() first in {type(self).__name__}.__init__."
+            )
+
+    def _check_name(self, kind: str, name: str, taken: dict[str, Any]) -> None:
+        if not isinstance(name, str):
+            raise ArgumentError(f"{kind} name should be a string, not {type(name).__name__}")
+        if "." in name:
+            raise KeyError(f'{kind} name can\'t contain "."')
+        if name == "":
+            raise KeyError(f'{kind} name can\'t be empty string ""')
+        if hasattr(self, name) and name not in taken:
+            raise KeyError(f"attribute '{name}' already exists")
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter (or None as a placeholder) under `name`.
+
+        Raises:
+            KeyError: the name is taken, empty or has a dot.
+            ArgumentError: `param` is not a Parameter.
+        """
+        self._require_init(name)
+        self._check_name("parameter", name, self._parameters)
+        if param is not None and not isinstance(param, Parameter):
+            raise ArgumentError(
+                f"cannot assign '{type(param).__name__}' object to parameter '{name}' "
+                "(nn.Parameter or None required)"
+            )
+        if param is not None and param.grad_fn is not None:
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'.  A parameter must be "
+                "created from data, not computed from other tensors."
+            )
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that moves and is saved with the module but is not trained.
+
+        Args:
+            persistent: whether it is part of the state dict.
+        """
+        self._require_init(name)
+        self._check_name("buffer", name, self._buffers)
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise ArgumentError(
+                f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' "
+                "(Tensor or None required)"
+            )
+        self._buffers[name] = tensor
+        if persistent:
+            self._non_persistent_buffers_set.discard(name)
+        else:
+            self._non_persistent_buffers_set.add(name)
+
+    def add_module(self, name: str, module: "Module | None") -> None:
+        """Add a child module under `name`."""
+        if module is not None and not isinstance(module, Module):
+            raise ArgumentError(f"{type(module).__name__} is not a Module subclass")
+        self._check_name("module", name, self._modules)
+        self._modules[name] = module
+
+    register_module = add_module
+
+    # -- walks ----------------------------------------------------------------------------
+
+    def named_modules(
+        self,
+        memo: "set[Module] | None" = None,
+        prefix: str = "",
+        remove_duplicate: bool = True,
+    ) -> Iterator[tuple[str, "Module"]]:
+        """(dotted name, module) for this module and everything below it, each once."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, child in self._modules.items():
+            if child is not None:
+                below = prefix + ("." if prefix else "") + name
+                yield from child.named_modules(memo, below, remove_duplicate)
+
+    def modules(self) -> Iterator["Module"]:
+        """This module and everything below it, each once."""
+        for _, module in self.named_modules():
+            yield module
+
+    def named_children(self) -> Iterator[tuple[str, "Module"]]:
+        """(name, module) for the direct children, each once."""
+        seen: set[Module] = set()
+        for name, child in self._modules.items():
+            if child is not None and child not in seen:
+                seen.add(child)
+                yield name, child
+
+    def children(self) -> Iterator["Module"]:
+        """The direct children, each once."""
+        for _, child in self.named_children():
+            yield child
+
+    def _named_members(
+        self, table: str, prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
+        seen: set[int] = set()
+        if recurse:
+            modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+        else:
+            modules = iter([(prefix, self)])
+        for module_name, module in modules:
+            for name, member in getattr(module, table).items():
+                if member is None or (remove_duplicate and id(member) in seen):
+                    continue
+                seen.add(id(member))
+                yield module_name + ("." if module_name else "") + name, member
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """(dotted name, parameter); a shared parameter appears once."""
+        yield from self._named_members("_parameters", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """The parameters, each once."""
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """(dotted name, buffer), each once."""
+        yield from self._named_members("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """The buffers, each once."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def get_submodule(self, target: str) -> "Module":
+        """The module at a dotted path; the empty path is this module.
+
+        Raises:
+            AttributeError: no such module.
+        """
+        module: Module = self
+        for name in target.split(".") if target else ():
+            if not hasattr(module, name):
+                raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+            module = getattr(module, name)
+            if not isinstance(module, Module):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        return module
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at a dotted path."""
+        return self._get_member(target, Parameter, "an nn.Parameter")
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at a dotted path."""
+        path, _, name = target.rpartition(".")
+        if name not in self.get_submodule(path)._buffers:
+            raise AttributeError(f"`{name}` is not a buffer")
+        return self._get_member(target, Tensor, "a buffer")
+
+    def _get_member(self, target: str, kind: type, what: str) -> Any:
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+        member = getattr(module, name)
+        if not isinstance(member, kind):
+            raise AttributeError(f"`{name}` is not {what}")
+        return member
+
+    # -- changing everything below --------------------------------------------------------
+
+    def apply(self: M, fn: Callable[["Module"], None]) -> M:
+        """Call `fn` on every module below and then on this one."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def _apply(self: M, change: Callable[[Tensor], Tensor]) -> M:
+        for child in self.children():
+            child._apply(change)
+        with no_grad():
+            for parameter in self._parameters.values():
+                if parameter is None:
+                    continue
+                parameter.data = change(parameter.data)
+                if parameter.grad is not None:
+                    parameter.grad = change(parameter.grad)
+            for name, buffer in self._buffers.items():
+                if buffer is not None:
+                    self._buffers[name] = change(buffer)
+        return self
+
+    def to(self: M, *args: Any, **kwargs: Any) -> M:
+        """Move and/or convert parameters and buffers in place: `to(device)`, `to(dtype)`, both.
+
+        Only floating-point tensors change dtype.
+        """
+        device, dtype = _parse_to(args, kwargs)
+
+        def change(tensor: Tensor) -> Tensor:
+            target = dtype if dtype is not None and tensor.dtype.is_floating_point else tensor.dtype
+            return tensor.to(device or tensor.device, target)
+
+        return self._apply(change)
+
+    def _to_floating(self: M, dtype: DType) -> M:
+        return self._apply(lambda t: t.to(dtype) if t.dtype.is_floating_point else t)
+
+    def half(self: M) -> M:
+        """Floating-point parameters and buffers to float16."""
+        return self._to_floating(float16)
+
+    def bfloat16(self: M) -> M:
+        """Floating-point parameters and buffers to bfloat16."""
+        return self._to_floating(bfloat16)
+
+    def float(self: M) -> M:
+        """Floating-point parameters and buffers to float32."""
+        return self._to_floating(float32)
+
+    def double(self: M) -> M:
+        """Floating-point parameters and buffers to float64."""
+        return self._to_floating(float64)
+
+    def type(self: M, dst_type: DType) -> M:
+        """Floating-point parameters and buffers to `dst_type`."""
+        return self._to_floating(dst_type)
+
+    def cpu(self: M) -> M:
+        """Parameters and buffers to the CPU."""
+        return self._apply(lambda tensor: tensor.cpu())
+
+    def cuda(self: M, device: int | Device | None = None) -> M:
+        """Parameters and buffers to a GPU."""
+        return self._apply(lambda tensor: tensor.cuda(device))
+
+    def train(self: M, mode: bool = True) -> M:
+        """Training mode on (or off) for this module and everything below."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for child in self.children():
+            child.train(mode)
+        return self
+
+    def eval(self: M) -> M:
+        """Evaluation mode for this module and everything below."""
+        return self.train(False)
+
+    def requires_grad_(self: M, requires_grad: bool = True) -> M:
+        """Set `requires_grad` of every parameter."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop (or zero) the gradient of every parameter."""
+        for parameter in self.parameters():
+            if parameter.grad is None:
+                continue
+            if set_to_none:
+                parameter.grad = None
+            else:
+                parameter.grad = parameter.grad.detach()
+                parameter.grad.zero_()
+
+    def share_memory(self: M) -> M:
+        """Accepted for compatibility: CPU arrays of one process are shared as they are."""
+        return self
+
+    def compile(self, **options: Any) -> None:
+        """Compile this module's call in place; options as those of `dynajit.compile`."""
+        self._compiled_call = state.compile_module_call(self, **options)
+
+    # -- hooks ----------------------------------------------------------------------------
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, args)` before forward; what it returns replaces the arguments."""
+        handle = add_hook(self._forward_pre_hooks, hook, prepend=prepend)
+        if with_kwargs:
+            self._forward_pre_hooks_with_kwargs[handle.id] = True
+        return handle
+
+    def register_forward_hook(
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:
+        """Call `hook(module, args, output)` after forward; what it returns replaces the output."""
+        if always_call:
+            raise NotImplementedError(
+                "register_forward_hook(always_call=True) is not available; wrap forward in "
+                "try/finally instead"
+            )
+        handle = add_hook(self._forward_hooks, hook, prepend=prepend)
+        if with_kwargs:
+            self._forward_hooks_with_kwargs[handle.id] = True
+        return handle
+
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)` when the input gradients are known."""
+        return add_hook(self._backward_hooks, hook, prepend=prepend)
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, grad_output)` when the output gradients are known."""
+        return add_hook(self._backward_pre_hooks, hook, prepend=prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, state_dict, prefix, local_metadata)` after `state_dict`."""
+        return add_hook(self._state_dict_hooks, hook)
+
+    _register_state_dict_hook = register_state_dict_post_hook
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, prefix, keep_vars)` before `state_dict`."""
+        return add_hook(self._state_dict_pre_hooks, hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors)`
+        before this module's entries are loaded."""
+        return add_hook(self._load_state_dict_pre_hooks, hook)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, incompatible_keys)` after loading."""
+        return add_hook(self._load_state_dict_post_hooks, hook)
+
+    # -- state ----------------------------------------------------------------------------
+
+    def state_dict(
+        self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> Any:
+        """Parameters and persistent buffers by dotted name, detached unless `keep_vars`."""
+        return state.state_dict(self, destination, prefix, keep_vars)
+
+    def load_state_dict(
+        self, state_dict: Any, strict: bool = True, assign: bool = False
+    ) -> state.IncompatibleKeys:
+        """Copy values by name into parameters and buffers.
+
+        Args:
+            strict: missing and unexpected names are errors.
+            assign: take the tensors themselves instead of copying into the existing ones.
+
+        Raises:
+            RuntimeError: sizes differ, or names differ with `strict`.
+        """
+        return state.load_state_dict(self, state_dict, strict, assign)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        state.save_own(self, destination, prefix, keep_vars)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        state.load_own(
+            self, state_dict, prefix, local_metadata, strict,
+            missing_keys, unexpected_keys, error_msgs,
+        )  # fmt: skip
+
+    def get_extra_state(self) -> Any:
+        """Override to put more than tensors into the state dict."""
+        raise RuntimeError("get_extra_state is called only on modules that override it")
+
+    def set_extra_state(self, extra: Any) -> None:
+        """Override together with `get_extra_state`."""
+        raise RuntimeError("set_extra_state is called only on modules that override it")
+
+    # -- text and copies ------------------------------------------------------------------
+
+    def extra_repr(self) -> str:
+        """Text shown within the parentheses of `repr`."""
+        return ""
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = [
+            f"({name}): " + repr(child).replace("\n", "\n  ")
+            for name, child in self._modules.items()
+        ]
+        if not children and len(lines) <= 1:
+            return f"{self._get_name()}({extra})"
+        body = "\n  ".join([*lines, *children])
+        return f"{self._get_name()}(\n  {body}\n)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        fields = dict(self.__dict__)
+        fields["_compiled_call"] = None
+        return fields
+
+    def __setstate__(self, fields: dict[str, Any]) -> None:
+        self.__dict__.update(fields)
+        for table in _HOOK_TABLES:
+            self.__dict__.setdefault(table, OrderedDict())
+
+
+_HOOK_TABLES = (
+    "_forward_pre_hooks",
+    "_forward_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)
+
+
+def _remove(name: str, *tables: dict[str, Any]) -> None:
+    for table in tables:
+        table.pop(name, None)
+
+
+def _parse_to(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, DType | None]:
+    device, dtype = kwargs.get("device"), kwargs.get("dtype")
+    for argument in args:
+        if isinstance(argument, DType):
+            dtype = argument
+        elif isinstance(argument, Tensor):
+            device, dtype = argument.device, argument.dtype
+        elif not isinstance(argument, bool):
+            device = argument
+    if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+        raise ArgumentError(
+            f"nn.Module.to only accepts floating point or complex dtypes, but got {dtype}"
+        )
+    return device, dtype
