@@ -12,6 +12,7 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     |-- DeviceError     (RuntimeError)  operands on different devices, or no such device
     |-- ArgumentError   (TypeError)     an argument has the wrong kind or is missing
     |-- BoundsError     (IndexError)    an index or a dimension is out of range
+    |-- DivisionError   (RuntimeError, ZeroDivisionError) integers divided by zero
     |-- AutogradError   (RuntimeError)  backward twice, saved tensor changed, no graph
     |-- UnsupportedError(NotImplementedError) exists in PyTorch, not (yet) here
     |-- CaptureError    (RuntimeError)  compile was asked for something it cannot do
@@ -45,6 +46,10 @@ class ArgumentError(DynajitError, TypeError):
 
 class BoundsError(DynajitError, IndexError):
     """An index or a dimension lies outside its range."""
+
+
+class DivisionError(DynajitError, RuntimeError, ZeroDivisionError):
+    """Integers were divided by zero: PyTorch raises RuntimeError, Python ZeroDivisionError."""
 
 
 class AutogradError(DynajitError, RuntimeError):

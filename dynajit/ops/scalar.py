@@ -1,0 +1,595 @@
+"""Scalar functions: the few names that differ between NumPy, C and CUDA.
+
+A row body is written with Python operators and with these functions on a namespace `m`. Each
+function is one frozen `Scalar` row: how many operands it takes, what category its result has, its
+NumPy function, and its C and CUDA spelling. The rules for NaN, inf, -0 and integers stand in the
+docstring of the NumPy function and hold for every spelling.
+
+Spelling: `spell(name, dtype, target, *operands)` fills the template for the operands' dtype. Where
+plain C has no exact expression the template is a call of `dj_<name>_<suffix>` with the suffix of
+`SUFFIX` (`dj_exp_f32`, `dj_remainder_i64`); code generation defines those functions in its
+headers, for C with the polynomials of its vector maths. bool is 0 or 1 in `uint8_t`; 16-bit
+floats never reach a scalar function (bodies compute in float32).
+
+`NumpyScalars` is the namespace for NumPy arrays; it keeps dtypes (float32 in, float32 out).
+Python operators on body values mean: `+ - *` and comparisons as in C on the compute dtype (integers
+wrap; on bool, `+` is or and `*` is and), `/` on floating values only (IEEE), unary `-`, and
+`& | ^ ~` on bool and integers.
+
+Called by row bodies (through `m`), `ops.evaluate` and code generation.
+"""
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from dynajit.core import dtypes
+from dynajit.core.dtypes import Category, DType
+from dynajit.core.errors import BoundsError, DivisionError, InternalError
+from dynajit.core.optional import load
+from dynajit.core.types import Shape
+
+SUFFIX: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "bool": "b8", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32",
+        "int64": "i64", "float32": "f32", "float64": "f64",
+    }
+)  # fmt: skip
+"""dtype name -> suffix of helper functions in the generated headers."""
+
+
+class Result(enum.Enum):
+    """Category of a scalar function's result."""
+
+    SAME = "same"  # dtype of the operands (of `where`: of the last two)
+    BOOL = "bool"
+    GIVEN = "given"  # named by an argument (`cast`), or int64 (`index`)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One scalar function.
+
+    Args:
+        name: as in `m.<name>`.
+        arity: number of value operands.
+        result: dtype rule of the result.
+        numpy: the function on NumPy arrays and scalars.
+        floating, integer: C template for float32/float64 operands and for bool/integers, with
+            `{0}`, `{1}`, ... the operands, `{f}` = "f" for float32 and "" for float64, `{s}` =
+            the suffix, `{t}` = the C type. None: not defined there.
+        cuda: CUDA template for floating operands.
+        document: rules for NaN, inf, -0 and integers.
+    """
+
+    name: str
+    arity: int
+    result: Result
+    numpy: Callable[..., Any]
+    floating: str | None
+    integer: str | None
+    cuda: str | None
+    document: str
+
+
+_rows: dict[str, Scalar] = {}
+SCALARS: Final[Mapping[str, Scalar]] = MappingProxyType(_rows)
+"""Every scalar function by name; closed after import."""
+
+
+def spell(name: str, dtype: DType, target: str, *operands: str) -> str:
+    """The C or CUDA expression of `m.<name>(*operands)` on operands of `dtype`.
+
+    Args:
+        name: a key of `SCALARS`.
+        dtype: bool, an integer dtype, float32 or float64.
+        target: "c" or "cuda".
+        operands: C expressions; they are put in parentheses by the templates where needed.
+
+    Raises:
+        InternalError: the function is not defined for the dtype.
+    """
+    row = SCALARS[name]
+    floating = row.cuda if target == "cuda" else row.floating
+    template = floating if dtype.is_floating_point else row.integer
+    if template is None or dtype.name not in SUFFIX:
+        raise InternalError(f"the scalar function {name} is not defined for {dtype.name}")
+    narrow = "f" if dtype is dtypes.float32 else ""
+    return template.format(*operands, f=narrow, s=SUFFIX[dtype.name], t=dtype.c)
+
+
+def _scalar(
+    arity: int,
+    result: Result = Result.SAME,
+    floating: str | None = "",
+    integer: str | None = None,
+    cuda: str | None = "",
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter the decorated NumPy function; an empty template means the helper `dj_<name>_<s>`.
+
+    An empty `cuda` is the CUDA library function of the same name if `floating` is a helper, else
+    `floating` itself.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        name = function.__name__.rstrip("_")
+        operands = ", ".join(f"{{{i}}}" for i in range(arity))
+        helper = f"dj_{name}_{{s}}({operands})"
+        library = f"{name}{{f}}({operands})"
+        c = helper if floating == "" else floating
+        gpu = (library if floating == "" else floating) if cuda == "" else cuda
+        whole = helper if integer == "" else integer
+        gpu = helper if gpu == "dj" else gpu
+        document = (function.__doc__ or "").strip()
+        _rows[name] = Scalar(name, arity, result, function, c, whole, gpu, document)
+        return function
+
+    return decorate
+
+
+def _is_integer(x: Any) -> bool:
+    return x.dtype.kind in "iub" if hasattr(x, "dtype") else isinstance(x, int)
+
+
+# ---------------------------------------------------------------------------------------------
+# signs, roots, exponentials
+
+
+@_scalar(1, floating="fabs{f}({0})", integer="")
+def abs_(x: Any) -> Any:
+    """Magnitude; NaN stays, abs(-0) is 0; the most negative integer is its own magnitude."""
+    return np.abs(x)
+
+
+@_scalar(1, floating="(-({0}))", integer="(({t})(-({0})))")
+def neg(x: Any) -> Any:
+    """Negation; flips the sign of 0 and NaN; unsigned and most negative integers wrap."""
+    return np.negative(x)
+
+
+@_scalar(1, floating="dj_sign_{s}({0})", integer="dj_sign_{s}({0})")
+def sign(x: Any) -> Any:
+    """-1, 0 or 1; 0 for -0 and, as in PyTorch, for NaN. bool is its own sign."""
+    if x.dtype.kind == "b":
+        return x
+    if x.dtype.kind == "f":
+        return np.nan_to_num(np.sign(x), nan=0.0) if np.any(np.isnan(x)) else np.sign(x)
+    return np.sign(x)
+
+
+@_scalar(1, floating="sqrt{f}({0})")
+def sqrt(x: Any) -> Any:
+    """Square root, correctly rounded; NaN below 0; sqrt(-0) is -0."""
+    return np.sqrt(x)
+
+
+@_scalar(1, floating="(1 / sqrt{f}({0}))", cuda="rsqrt{f}({0})")
+def rsqrt(x: Any) -> Any:
+    """1 / sqrt(x); inf at 0, -inf at -0, 0 at inf, NaN below 0."""
+    return np.reciprocal(np.sqrt(x))
+
+
+@_scalar(1, floating="(1 / ({0}))")
+def reciprocal(x: Any) -> Any:
+    """1 / x; signed inf at signed 0."""
+    return np.reciprocal(x)
+
+
+@_scalar(1)
+def exp(x: Any) -> Any:
+    """Exponential; 0 at -inf, inf at inf."""
+    return np.exp(x)
+
+
+@_scalar(1)
+def exp2(x: Any) -> Any:
+    """2 to the power x; exact at integers."""
+    return np.exp2(x)
+
+
+@_scalar(1)
+def expm1(x: Any) -> Any:
+    """exp(x) - 1 without cancellation; -1 at -inf; keeps -0."""
+    return np.expm1(x)
+
+
+@_scalar(1)
+def log(x: Any) -> Any:
+    """Natural logarithm; -inf at 0, NaN below 0, inf at inf."""
+    return np.log(x)
+
+
+@_scalar(1)
+def log2(x: Any) -> Any:
+    """Base-2 logarithm; edges as log."""
+    return np.log2(x)
+
+
+@_scalar(1)
+def log10(x: Any) -> Any:
+    """Base-10 logarithm; edges as log."""
+    return np.log10(x)
+
+
+@_scalar(1)
+def log1p(x: Any) -> Any:
+    """log(1 + x) without cancellation; -inf at -1, NaN below; keeps -0."""
+    return np.log1p(x)
+
+
+# ---------------------------------------------------------------------------------------------
+# trigonometric and hyperbolic functions
+
+
+@_scalar(1)
+def sin(x: Any) -> Any:
+    """Sine of radians; NaN at infinities; keeps -0."""
+    return np.sin(x)
+
+
+@_scalar(1)
+def cos(x: Any) -> Any:
+    """Cosine of radians; NaN at infinities."""
+    return np.cos(x)
+
+
+@_scalar(1)
+def tan(x: Any) -> Any:
+    """Tangent of radians; NaN at infinities; keeps -0."""
+    return np.tan(x)
+
+
+@_scalar(1)
+def asin(x: Any) -> Any:
+    """Inverse sine; NaN outside [-1, 1]; keeps -0."""
+    return np.arcsin(x)
+
+
+@_scalar(1)
+def acos(x: Any) -> Any:
+    """Inverse cosine; NaN outside [-1, 1]."""
+    return np.arccos(x)
+
+
+@_scalar(1)
+def atan(x: Any) -> Any:
+    """Inverse tangent; +-pi/2 at infinities; keeps -0."""
+    return np.arctan(x)
+
+
+@_scalar(1)
+def sinh(x: Any) -> Any:
+    """Hyperbolic sine; keeps -0."""
+    return np.sinh(x)
+
+
+@_scalar(1)
+def cosh(x: Any) -> Any:
+    """Hyperbolic cosine; inf at infinities."""
+    return np.cosh(x)
+
+
+@_scalar(1)
+def asinh(x: Any) -> Any:
+    """Inverse hyperbolic sine; keeps -0."""
+    return np.arcsinh(x)
+
+
+@_scalar(1)
+def acosh(x: Any) -> Any:
+    """Inverse hyperbolic cosine; NaN below 1."""
+    return np.arccosh(x)
+
+
+@_scalar(1)
+def atanh(x: Any) -> Any:
+    """Inverse hyperbolic tangent; +-inf at +-1, NaN beyond; keeps -0."""
+    return np.arctanh(x)
+
+
+@_scalar(1)
+def tanh(x: Any) -> Any:
+    """Hyperbolic tangent; +-1 at infinities; keeps -0."""
+    return np.tanh(x)
+
+
+@_scalar(2)
+def atan2(y: Any, x: Any) -> Any:
+    """Angle of the point (x, y), C99 rules for signed zeros and infinities."""
+    return np.arctan2(y, x)
+
+
+# ---------------------------------------------------------------------------------------------
+# special functions
+
+
+def _special(name: str) -> Any:
+    module = load("scipy.special", needed_for=f"the function {name} on arrays", install="scipy")
+    return getattr(module, name)
+
+
+@_scalar(1)
+def erf(x: Any) -> Any:
+    """Error function; +-1 at infinities; keeps -0."""
+    return _special("erf")(x)
+
+
+@_scalar(1)
+def erfc(x: Any) -> Any:
+    """1 - erf(x) without cancellation; 2 at -inf, 0 at inf."""
+    return _special("erfc")(x)
+
+
+@_scalar(1)
+def lgamma(x: Any) -> Any:
+    """Logarithm of the magnitude of the gamma function; inf at 0 and negative integers."""
+    return _special("gammaln")(x)
+
+
+# ---------------------------------------------------------------------------------------------
+# powers and division
+
+
+@_scalar(2, integer="")
+def pow_(x: Any, y: Any) -> Any:
+    """x to the power y; C99 rules for floats (pow(x, 0) and pow(1, y) are 1, NaN included).
+
+    Integers wrap; a negative exponent gives 0, except 1 for the base 1 and +-1 for -1.
+    """
+    if not _is_integer(x):
+        return np.power(x, y)
+    negative = y < 0
+    if not np.any(negative):
+        return np.power(x, y)
+    unit = np.where(x == 1, 1, np.where(x == -1, 1 - 2 * (y & 1), 0))
+    return np.where(negative, unit, np.power(x, np.where(negative, 0, y))).astype(x.dtype)
+
+
+def _refuse_zero(name: str, y: Any) -> None:
+    if not np.all(y):
+        raise DivisionError(
+            f"{name}: integer division by zero.  Expected a divisor without zeros; convert an "
+            "operand to floating point for inf and nan."
+        )
+
+
+@_scalar(2, integer="", cuda="fmod{f}({0}, {1})")
+def fmod(x: Any, y: Any) -> Any:
+    """Remainder with the sign of x (C); NaN if y is 0 or x infinite; integers by 0 are refused."""
+    if _is_integer(y):
+        _refuse_zero("fmod", y)
+    return np.fmod(x, y)
+
+
+@_scalar(2, integer="", cuda="dj")
+def remainder(x: Any, y: Any) -> Any:
+    """Remainder with the sign of y (Python); NaN if y is 0; integers by 0 are refused.
+
+    For floats: r = fmod(x, y), plus y if r is not 0 and its sign differs from y's.
+    """
+    if _is_integer(y):
+        _refuse_zero("remainder", y)
+        return np.remainder(x, y)
+    rest = np.fmod(x, y)
+    return np.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+
+
+@_scalar(2, integer="", cuda="dj")
+def floor_divide(x: Any, y: Any) -> Any:
+    """Quotient rounded to -inf (Python); floats by 0 give x / 0; integers by 0 are refused.
+
+    Source for floats: CPython's `float_floor_div`, as in PyTorch and NumPy.
+    """
+    if _is_integer(y):
+        _refuse_zero("floor_divide", y)
+    return np.floor_divide(x, y)
+
+
+# ---------------------------------------------------------------------------------------------
+# rounding and choosing
+
+
+@_scalar(1, floating="floor{f}({0})", integer="({0})")
+def floor(x: Any) -> Any:
+    """Largest integer not above x; keeps -0, NaN and infinities; integers stay."""
+    return x if _is_integer(x) else np.floor(x)
+
+
+@_scalar(1, floating="ceil{f}({0})", integer="({0})")
+def ceil(x: Any) -> Any:
+    """Smallest integer not below x; ceil(-0.5) is -0; integers stay."""
+    return x if _is_integer(x) else np.ceil(x)
+
+
+@_scalar(1, floating="trunc{f}({0})", integer="({0})")
+def trunc(x: Any) -> Any:
+    """Integer part; trunc(-0.5) is -0; integers stay."""
+    return x if _is_integer(x) else np.trunc(x)
+
+
+@_scalar(1, floating="rint{f}({0})", integer="({0})")
+def round_(x: Any) -> Any:
+    """Nearest integer, halves to even; keeps -0; integers stay."""
+    return x if _is_integer(x) else np.rint(x)
+
+
+@_scalar(2, integer="(({0}) > ({1}) ? ({0}) : ({1}))", cuda="dj")
+def maximum(x: Any, y: Any) -> Any:
+    """The larger; NaN if either is NaN (unlike C's fmax); of -0 and 0 either."""
+    return np.maximum(x, y)
+
+
+@_scalar(2, integer="(({0}) < ({1}) ? ({0}) : ({1}))", cuda="dj")
+def minimum(x: Any, y: Any) -> Any:
+    """The smaller; NaN if either is NaN (unlike C's fmin); of -0 and 0 either."""
+    return np.minimum(x, y)
+
+
+@_scalar(3, floating="(({0}) ? ({1}) : ({2}))", integer="(({0}) ? ({1}) : ({2}))")
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """x where the condition holds, else y; both are evaluated, neither NaN leaks."""
+    return np.where(condition, x, y)
+
+
+# ---------------------------------------------------------------------------------------------
+# predicates, logic, bits
+
+
+@_scalar(1, Result.BOOL, floating="(({0}) != ({0}))", integer="0")
+def isnan(x: Any) -> Any:
+    """True at NaN; False for integers."""
+    return np.isnan(x)
+
+
+@_scalar(1, Result.BOOL, floating="(fabs{f}({0}) == (({t})INFINITY))", integer="0")
+def isinf(x: Any) -> Any:
+    """True at both infinities; False for integers."""
+    return np.isinf(x)
+
+
+@_scalar(1, Result.BOOL, floating="(fabs{f}({0}) < (({t})INFINITY))", integer="1")
+def isfinite(x: Any) -> Any:
+    """False at NaN and the infinities; True for integers."""
+    return np.isfinite(x)
+
+
+@_scalar(2, Result.BOOL, "((({0}) != 0) & (({1}) != 0))", "((({0}) != 0) & (({1}) != 0))")
+def logical_and(x: Any, y: Any) -> Any:
+    """Both differ from 0 (NaN does)."""
+    return np.logical_and(x, y)
+
+
+@_scalar(2, Result.BOOL, "((({0}) != 0) | (({1}) != 0))", "((({0}) != 0) | (({1}) != 0))")
+def logical_or(x: Any, y: Any) -> Any:
+    """Either differs from 0 (NaN does)."""
+    return np.logical_or(x, y)
+
+
+@_scalar(2, Result.BOOL, "((({0}) != 0) ^ (({1}) != 0))", "((({0}) != 0) ^ (({1}) != 0))")
+def logical_xor(x: Any, y: Any) -> Any:
+    """Exactly one differs from 0 (NaN does)."""
+    return np.logical_xor(x, y)
+
+
+@_scalar(1, Result.BOOL, "(({0}) == 0)", "(({0}) == 0)")
+def logical_not(x: Any) -> Any:
+    """True at 0 and -0; False at NaN."""
+    return np.logical_not(x)
+
+
+@_scalar(2, floating=None, integer="(({t})(({0}) & ({1})))")
+def bitwise_and(x: Any, y: Any) -> Any:
+    """Bits set in both."""
+    return np.bitwise_and(x, y)
+
+
+@_scalar(2, floating=None, integer="(({t})(({0}) | ({1})))")
+def bitwise_or(x: Any, y: Any) -> Any:
+    """Bits set in either."""
+    return np.bitwise_or(x, y)
+
+
+@_scalar(2, floating=None, integer="(({t})(({0}) ^ ({1})))")
+def bitwise_xor(x: Any, y: Any) -> Any:
+    """Bits set in one only."""
+    return np.bitwise_xor(x, y)
+
+
+@_scalar(1, floating=None, integer="dj_bitwise_not_{s}({0})")
+def bitwise_not(x: Any) -> Any:
+    """Every bit flipped; for bool the negation."""
+    return np.bitwise_not(x)
+
+
+@_scalar(2, floating=None, integer="")
+def left_shift(x: Any, y: Any) -> Any:
+    """x * 2**y, wrapped; 0 if y is negative or at least the width."""
+    return np.left_shift(x, y)
+
+
+@_scalar(2, floating=None, integer="")
+def right_shift(x: Any, y: Any) -> Any:
+    """floor(x / 2**y); 0 or -1 if y is negative or at least the width."""
+    return np.right_shift(x, y)
+
+
+# ---------------------------------------------------------------------------------------------
+# dtype and index
+
+
+@_scalar(1, Result.GIVEN, floating=None, integer=None)
+def cast(x: Any, dtype: DType) -> Any:
+    """x in another dtype.
+
+    Floats to integers truncate; to bool: not equal 0 (NaN is True). Out of range is undefined in
+    C: floats become uint8 through int64, and int8 and int16 through int32, which wraps small
+    excesses as PyTorch does on x86. Integers to narrower integers wrap.
+    """
+    target = dtype.numpy
+    if x.dtype == target:
+        return x
+    if x.dtype.kind == "f" and dtype.category is Category.INTEGER and dtype.itemsize < 4:
+        x = x.astype(np.int64 if dtype is dtypes.uint8 else np.int32)
+    return x.astype(target)
+
+
+class NumpyScalars:
+    """The namespace `m` for NumPy arrays and NumPy scalars. Immutable.
+
+    Has every function of `SCALARS`, and, in index maps, `less`, `equal` and `as_index`.
+
+    Args:
+        shape: shape of the result, which `index` needs (creation ops only).
+    """
+
+    def __init__(self, shape: Shape = ()) -> None:
+        self._shape = shape
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"m.{name} is not a scalar function; see ops/scalar.py")
+
+    def index(self, d: int) -> Any:
+        """int64 index along dimension d of the result, shaped to broadcast."""
+        trailing = len(self._shape) - d - 1
+        return np.arange(self._shape[d], dtype=np.int64).reshape((-1,) + (1,) * trailing)
+
+    @staticmethod
+    def less(i: Any, j: Any) -> Any:
+        """i < j, of indices."""
+        return np.less(i, j)
+
+    @staticmethod
+    def equal(i: Any, j: Any) -> Any:
+        """i == j, of indices."""
+        return np.equal(i, j)
+
+    @staticmethod
+    def as_index(value: Any, size: Any, wrap: bool = True) -> Any:
+        """Integers as indices into a dimension of `size`; negative ones count from the end.
+
+        Raises:
+            BoundsError: a value is out of range.
+        """
+        index = np.asarray(value).astype(np.int64, copy=False)
+        lowest = -size if wrap else 0
+        if index.size and not (index.min() >= lowest and index.max() < size):
+            wrong = index[(index < lowest) | (index >= size)].flat[0]
+            raise BoundsError(
+                f"index {wrong} is out of range for a dimension of size {size}.  Expected a "
+                f"value in [{lowest}, {size - 1}]."
+            )
+        return np.where(index < 0, index + size, index) if wrap else index
+
+
+_rows["index"] = Scalar(
+    "index", 0, Result.GIVEN, NumpyScalars.index, None, None, None,
+    "int64 index along a dimension of the result.",
+)  # fmt: skip
+
+for _name, _row in SCALARS.items():
+    if _name != "index":
+        setattr(NumpyScalars, _name, staticmethod(_row.numpy))
