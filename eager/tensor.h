@@ -5,6 +5,8 @@
  * Invariants: `array` is never NULL in a live tensor; a view shares its base's `storage`;
  * `grad_fn` is NULL for leaves; `metadata_epoch` is bumped whenever `array` or `requires_grad` of
  * an existing tensor is replaced, so a guard that saw the epoch may skip re-reading metadata.
+ * A view whose base was written in place under the tape since (`replay` set and `view_version` not
+ * the storage's version) learns its new `requires_grad` and `grad_fn` when Python next reads either.
  */
 #ifndef DYNAJIT_TENSOR_H
 #define DYNAJIT_TENSOR_H
@@ -31,7 +33,15 @@ typedef struct {
     uint32_t output_index;   /* which output of grad_fn this is */
     char requires_grad;      /* 0 or 1; 1 also for non-leaves that need a gradient */
     char retains_grad;       /* 0 or 1 */
+    PyObject *replay;        /* of a view: tuple of (row, attributes) that leads from base to it */
+    uint64_t view_version;   /* of a view: storage version for which requires_grad, grad_fn hold */
 } TensorObject;
+
+/* One per thread. */
+typedef struct {
+    char grad_enabled;      /* operations are recorded for backward */
+    char inference_enabled; /* inference_mode: implies not grad_enabled */
+} GradMode;
 
 typedef struct {
     PyTypeObject *base_type;    /* TensorBase */
@@ -40,6 +50,7 @@ typedef struct {
     PyObject *(*wrap)(PyObject *array);
     uint64_t *metadata_epoch;
     PyTypeObject **tensor_type; /* the registered Python class `Tensor` */
+    GradMode *(*grad_mode)(void); /* the flags of the calling thread */
 } TensorApi;
 
 #define DYNAJIT_TENSOR_CAPSULE "dynajit.eager._tensor.api"

@@ -1,0 +1,1 @@
+"""Eager tensors and autograd: what runs while nothing is compiled."""

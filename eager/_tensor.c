@@ -1,0 +1,941 @@
+/* TensorBase, Storage and the grad mode of each thread: see tensor.h for the layout.
+ *
+ * Contract: fields are changed through the setters and functions below, which keep the invariants
+ * of tensor.h. Policy (what an operation records, what an error says about autograd) lives in the
+ * Python modules next to this file; they register the few objects that C needs with `register`.
+ * Called by dynajit.eager (everything) and dynajit.capture (through the capsule).
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
+#include <numpy/arrayobject.h>
+
+#include "tensor.h"
+
+/* What the Python side registers, once. All borrowed by readers, owned here. */
+static PyTypeObject *tensor_type = NULL; /* class Tensor */
+static PyTypeObject *size_type = NULL;   /* class Size(tuple) */
+static PyObject *dtype_table = NULL;     /* dict: numpy dtype -> DType */
+static PyObject *cpu_device = NULL;      /* Device("cpu") */
+static PyObject *device_of = NULL;       /* callable: foreign array -> Device */
+static PyObject *refresh_view = NULL;    /* callable: tensor -> None, see tensor.h on views */
+static PyObject *autograd_error = NULL;  /* dynajit.core.errors.AutogradError */
+static PyObject *argument_error = NULL;  /* dynajit.core.errors.ArgumentError */
+static PyObject *dtype_of_type_number[NPY_NTYPES_LEGACY];
+
+static uint64_t metadata_epoch = 1;
+static _Thread_local GradMode grad_mode = {1, 0};
+
+static PyTypeObject Storage_Type;
+static PyTypeObject TensorBase_Type;
+
+#define TensorBase_Check(object) PyObject_TypeCheck(object, &TensorBase_Type)
+
+/* ---- Storage ------------------------------------------------------------------------------- */
+
+static StorageObject *
+storage_create(void)
+{
+    StorageObject *self = PyObject_New(StorageObject, &Storage_Type);
+    if (self != NULL) {
+        self->version = 0;
+        self->weakrefs = NULL;
+    }
+    return self;
+}
+
+static PyObject *
+storage_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    if (PyTuple_GET_SIZE(args) || (kwargs != NULL && PyDict_GET_SIZE(kwargs))) {
+        PyErr_SetString(PyExc_TypeError, "Storage() takes no arguments");
+        return NULL;
+    }
+    return (PyObject *)storage_create();
+}
+
+static void
+storage_dealloc(StorageObject *self)
+{
+    if (self->weakrefs != NULL) {
+        PyObject_ClearWeakRefs((PyObject *)self);
+    }
+    PyObject_Free(self);
+}
+
+static PyObject *
+storage_get_version(StorageObject *self, void *closure)
+{
+    return PyLong_FromUnsignedLongLong(self->version);
+}
+
+static int
+storage_set_version(StorageObject *self, PyObject *value, void *closure)
+{
+    if (value == NULL) {
+        PyErr_SetString(PyExc_AttributeError, "version cannot be deleted");
+        return -1;
+    }
+    unsigned long long version = PyLong_AsUnsignedLongLong(value);
+    if (version == (unsigned long long)-1 && PyErr_Occurred()) {
+        return -1;
+    }
+    self->version = version;
+    return 0;
+}
+
+static PyGetSetDef storage_getset[] = {
+    {"version", (getter)storage_get_version, (setter)storage_set_version,
+     "Number of in-place writes so far.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyTypeObject Storage_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "dynajit.eager._tensor.Storage",
+    .tp_doc = "The version counter that a tensor and all its views share.",
+    .tp_basicsize = sizeof(StorageObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = storage_new,
+    .tp_dealloc = (destructor)storage_dealloc,
+    .tp_weaklistoffset = offsetof(StorageObject, weakrefs),
+    .tp_getset = storage_getset,
+};
+
+/* ---- TensorBase: life ---------------------------------------------------------------------- */
+
+/* True for what can be the array of a tensor: NumPy's, or a GPU array that says so. */
+static int
+is_array(PyObject *object)
+{
+    if (PyArray_Check(object)) {
+        return 1;
+    }
+    PyObject *interface = PyObject_GetAttrString(object, "__cuda_array_interface__");
+    if (interface == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    Py_DECREF(interface);
+    return 1;
+}
+
+/* A new tensor of class `type`; shares `storage` if given. Steals nothing. */
+static TensorObject *
+tensor_create(PyTypeObject *type, PyObject *array, StorageObject *storage)
+{
+    if (storage != NULL) {
+        Py_INCREF(storage);
+    }
+    else if ((storage = storage_create()) == NULL) {
+        return NULL;
+    }
+    TensorObject *self = (TensorObject *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        Py_DECREF(storage);
+        return NULL;
+    }
+    /* tp_alloc zeroed every other field */
+    self->array = Py_NewRef(array);
+    self->storage = storage;
+    self->view_version = storage->version;
+    return self;
+}
+
+static PyObject *
+tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    if (PyTuple_GET_SIZE(args) != 1 || (kwargs != NULL && PyDict_GET_SIZE(kwargs))) {
+        PyErr_SetString(argument_error, "TensorBase(array): expected exactly one array");
+        return NULL;
+    }
+    PyObject *array = PyTuple_GET_ITEM(args, 0);
+    if (!is_array(array)) {
+        PyErr_Format(argument_error, "TensorBase(array): expected a NumPy or CuPy array, got %s",
+                     Py_TYPE(array)->tp_name);
+        return NULL;
+    }
+    return (PyObject *)tensor_create(type, array, NULL);
+}
+
+/* Subclasses choose their own constructor arguments in __new__, so __init__ accepts anything. */
+static int
+tensor_init(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    return 0;
+}
+
+static int
+tensor_traverse(TensorObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->array);
+    Py_VISIT(self->grad);
+    Py_VISIT(self->grad_fn);
+    Py_VISIT(self->hooks);
+    Py_VISIT(self->base);
+    Py_VISIT(self->replay);
+    return 0;
+}
+
+/* The array stays: it cannot be part of a cycle that only the tensor breaks (an object array is
+ * no tensor dtype), and `array` is never NULL in a tensor that a finalizer may still see. */
+static int
+tensor_clear(TensorObject *self)
+{
+    Py_CLEAR(self->grad);
+    Py_CLEAR(self->grad_fn);
+    Py_CLEAR(self->hooks);
+    Py_CLEAR(self->base);
+    Py_CLEAR(self->replay);
+    return 0;
+}
+
+static void
+tensor_dealloc(TensorObject *self)
+{
+    PyObject_GC_UnTrack(self);
+    /* Chains tensor -> grad_fn -> saved tensor -> ... are as long as the program. */
+    Py_TRASHCAN_BEGIN(self, tensor_dealloc)
+    if (self->weakrefs != NULL) {
+        PyObject_ClearWeakRefs((PyObject *)self);
+    }
+    tensor_clear(self);
+    Py_CLEAR(self->array);
+    Py_CLEAR(self->storage);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+    Py_TRASHCAN_END
+}
+
+/* ---- TensorBase: attributes ---------------------------------------------------------------- */
+
+/* Bring grad_fn and requires_grad of a view up to date after its base was rewritten. */
+static int
+tensor_refresh(TensorObject *self)
+{
+    if (self->replay == NULL || self->view_version == self->storage->version) {
+        return 0;
+    }
+    self->view_version = self->storage->version; /* first: the callable reads both attributes */
+    PyObject *done = PyObject_CallOneArg(refresh_view, (PyObject *)self);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+static int
+refuse_delete(PyObject *value, const char *name)
+{
+    if (value != NULL) {
+        return 0;
+    }
+    PyErr_Format(PyExc_AttributeError, "%s of a tensor cannot be deleted", name);
+    return -1;
+}
+
+static PyObject *
+tensor_get_array(TensorObject *self, void *closure)
+{
+    return Py_NewRef(self->array);
+}
+
+static int
+tensor_set_array(TensorObject *self, PyObject *value, void *closure)
+{
+    if (refuse_delete(value, "array") < 0) {
+        return -1;
+    }
+    if (!is_array(value)) {
+        PyErr_Format(argument_error, "array: expected a NumPy or CuPy array, got %s",
+                     Py_TYPE(value)->tp_name);
+        return -1;
+    }
+    metadata_epoch++;
+    Py_SETREF(self->array, Py_NewRef(value));
+    return 0;
+}
+
+static PyObject *
+tensor_get_storage(TensorObject *self, void *closure)
+{
+    return Py_NewRef((PyObject *)self->storage);
+}
+
+static int
+tensor_set_storage(TensorObject *self, PyObject *value, void *closure)
+{
+    if (refuse_delete(value, "storage") < 0) {
+        return -1;
+    }
+    if (!Py_IS_TYPE(value, &Storage_Type)) {
+        PyErr_Format(argument_error, "storage: expected a Storage, got %s",
+                     Py_TYPE(value)->tp_name);
+        return -1;
+    }
+    StorageObject *old = self->storage;
+    self->storage = (StorageObject *)Py_NewRef(value);
+    self->view_version = self->storage->version;
+    Py_DECREF(old);
+    return 0;
+}
+
+static PyObject *
+tensor_get_requires_grad(TensorObject *self, void *closure)
+{
+    if (tensor_refresh(self) < 0) {
+        return NULL;
+    }
+    return PyBool_FromLong(self->requires_grad);
+}
+
+/* True if elements are floating or complex: only then derivatives exist. */
+static int
+is_differentiable(PyObject *array)
+{
+    if (!PyArray_Check(array)) {
+        return 1; /* a GPU array: the Python side has checked */
+    }
+    int number = PyArray_TYPE((PyArrayObject *)array);
+    return PyTypeNum_ISFLOAT(number) || PyTypeNum_ISCOMPLEX(number) ||
+           PyTypeNum_ISUSERDEF(number); /* bfloat16 */
+}
+
+static int
+tensor_set_requires_grad(TensorObject *self, PyObject *value, void *closure)
+{
+    if (refuse_delete(value, "requires_grad") < 0) {
+        return -1;
+    }
+    if (!PyBool_Check(value)) {
+        PyErr_Format(argument_error, "requires_grad must be a bool, got %s",
+                     Py_TYPE(value)->tp_name);
+        return -1;
+    }
+    if (tensor_refresh(self) < 0) {
+        return -1;
+    }
+    char wanted = value == Py_True;
+    if (self->grad_fn != NULL && !wanted) {
+        PyErr_SetString(autograd_error,
+                        "you can only change requires_grad flags of leaf variables. If you want "
+                        "to use a computed variable in a subgraph that doesn't require "
+                        "differentiation use var_no_grad = var.detach().");
+        return -1;
+    }
+    if (wanted && !is_differentiable(self->array)) {
+        PyErr_SetString(autograd_error,
+                        "only Tensors of floating point and complex dtype can require gradients");
+        return -1;
+    }
+    if (self->requires_grad != wanted) {
+        self->requires_grad = wanted;
+        metadata_epoch++;
+    }
+    return 0;
+}
+
+static PyObject *
+or_none(PyObject *object)
+{
+    return Py_NewRef(object == NULL ? Py_None : object);
+}
+
+/* Store `value` in a field; None empties it. */
+static int
+set_optional(PyObject **field, PyObject *value)
+{
+    Py_XSETREF(*field, value == NULL || value == Py_None ? NULL : Py_NewRef(value));
+    return 0;
+}
+
+static PyObject *
+tensor_get_grad(TensorObject *self, void *closure)
+{
+    return or_none(self->grad);
+}
+
+static int
+tensor_set_grad(TensorObject *self, PyObject *value, void *closure)
+{
+    if (value == NULL || value == Py_None) {
+        return set_optional(&self->grad, NULL);
+    }
+    if (!TensorBase_Check(value)) {
+        PyErr_Format(argument_error,
+                     "assigned grad expected to be a Tensor or None but got grad of type %s",
+                     Py_TYPE(value)->tp_name);
+        return -1;
+    }
+    if (value == (PyObject *)self) {
+        PyErr_SetString(autograd_error, "can't assign Tensor as its own grad");
+        return -1;
+    }
+    PyObject *array = ((TensorObject *)value)->array;
+    if (PyArray_Check(array) != PyArray_Check(self->array)) {
+        PyErr_SetString(autograd_error, "assigned grad has data located on a different device");
+        return -1;
+    }
+    if (PyArray_Check(array)) {
+        PyArrayObject *mine = (PyArrayObject *)self->array;
+        PyArrayObject *given = (PyArrayObject *)array;
+        if (!PyArray_EquivTypes(PyArray_DESCR(mine), PyArray_DESCR(given))) {
+            PyErr_SetString(autograd_error, "assigned grad has data of a different type");
+            return -1;
+        }
+        if (!PyArray_SAMESHAPE(mine, given)) {
+            PyErr_SetString(autograd_error, "assigned grad has data of a different size");
+            return -1;
+        }
+    }
+    return set_optional(&self->grad, value);
+}
+
+static PyObject *
+tensor_get_grad_fn(TensorObject *self, void *closure)
+{
+    if (tensor_refresh(self) < 0) {
+        return NULL;
+    }
+    return or_none(self->grad_fn);
+}
+
+static PyObject *
+tensor_get_is_leaf(TensorObject *self, void *closure)
+{
+    if (tensor_refresh(self) < 0) {
+        return NULL;
+    }
+    return PyBool_FromLong(self->grad_fn == NULL);
+}
+
+static PyObject *
+tensor_get_output_index(TensorObject *self, void *closure)
+{
+    return PyLong_FromUnsignedLong(self->output_index);
+}
+
+static PyObject *
+tensor_get_hooks(TensorObject *self, void *closure)
+{
+    return or_none(self->hooks);
+}
+
+static int
+tensor_set_hooks(TensorObject *self, PyObject *value, void *closure)
+{
+    return set_optional(&self->hooks, value);
+}
+
+static PyObject *
+tensor_get_retains_grad(TensorObject *self, void *closure)
+{
+    return PyBool_FromLong(self->retains_grad);
+}
+
+static int
+tensor_set_retains_grad(TensorObject *self, PyObject *value, void *closure)
+{
+    self->retains_grad = value == Py_True;
+    return 0;
+}
+
+static PyObject *
+tensor_get_base(TensorObject *self, void *closure)
+{
+    return or_none(self->base);
+}
+
+static PyObject *
+tensor_get_replay(TensorObject *self, void *closure)
+{
+    return or_none(self->replay);
+}
+
+static PyObject *
+tensor_get_version(TensorObject *self, void *closure)
+{
+    return PyLong_FromUnsignedLongLong(self->storage->version);
+}
+
+static PyObject *
+tensor_get_shape(TensorObject *self, void *closure)
+{
+    if (!PyArray_Check(self->array)) {
+        PyObject *shape = PyObject_GetAttrString(self->array, "shape");
+        if (shape == NULL) {
+            return NULL;
+        }
+        PyObject *size = PyObject_CallOneArg((PyObject *)size_type, shape);
+        Py_DECREF(shape);
+        return size;
+    }
+    PyArrayObject *array = (PyArrayObject *)self->array;
+    int rank = PyArray_NDIM(array);
+    /* what tuple.__new__ does for a subclass: allocate, then fill */
+    PyObject *size = size_type->tp_alloc(size_type, rank);
+    if (size == NULL) {
+        return NULL;
+    }
+    for (int d = 0; d < rank; d++) {
+        PyObject *item = PyLong_FromSsize_t(PyArray_DIM(array, d));
+        if (item == NULL) {
+            Py_DECREF(size);
+            return NULL;
+        }
+        PyTuple_SET_ITEM(size, d, item);
+    }
+    return size;
+}
+
+static PyObject *
+dtype_from_descr(PyArray_Descr *descr)
+{
+    int number = descr->type_num;
+    if (number >= 0 && number < NPY_NTYPES_LEGACY && dtype_of_type_number[number] != NULL) {
+        return Py_NewRef(dtype_of_type_number[number]);
+    }
+    PyObject *found = PyDict_GetItemWithError(dtype_table, (PyObject *)descr);
+    if (found == NULL) {
+        if (!PyErr_Occurred()) {
+            PyErr_Format(argument_error, "NumPy dtype %R has no tensor dtype", descr);
+        }
+        return NULL;
+    }
+    if (number >= 0 && number < NPY_NTYPES_LEGACY) {
+        dtype_of_type_number[number] = Py_NewRef(found);
+    }
+    return Py_NewRef(found);
+}
+
+static PyObject *
+tensor_get_dtype(TensorObject *self, void *closure)
+{
+    if (PyArray_Check(self->array)) {
+        return dtype_from_descr(PyArray_DESCR((PyArrayObject *)self->array));
+    }
+    PyObject *descr = PyObject_GetAttrString(self->array, "dtype");
+    if (descr == NULL) {
+        return NULL;
+    }
+    PyObject *found = dtype_from_descr((PyArray_Descr *)descr);
+    Py_DECREF(descr);
+    return found;
+}
+
+static PyObject *
+tensor_get_device(TensorObject *self, void *closure)
+{
+    if (PyArray_Check(self->array)) {
+        return Py_NewRef(cpu_device);
+    }
+    return PyObject_CallOneArg(device_of, self->array);
+}
+
+static PyObject *
+tensor_get_ndim(TensorObject *self, void *closure)
+{
+    if (PyArray_Check(self->array)) {
+        return PyLong_FromLong(PyArray_NDIM((PyArrayObject *)self->array));
+    }
+    return PyObject_GetAttrString(self->array, "ndim");
+}
+
+static PyGetSetDef tensor_getset[] = {
+    {"array", (getter)tensor_get_array, (setter)tensor_set_array,
+     "The NumPy or CuPy array with the elements.", NULL},
+    {"storage", (getter)tensor_get_storage, (setter)tensor_set_storage,
+     "The Storage shared with views.", NULL},
+    {"requires_grad", (getter)tensor_get_requires_grad, (setter)tensor_set_requires_grad,
+     "True if gradients flow to this tensor.", NULL},
+    {"grad", (getter)tensor_get_grad, (setter)tensor_set_grad,
+     "The accumulated gradient, or None.", NULL},
+    {"grad_fn", (getter)tensor_get_grad_fn, NULL, "The tape node that made it, or None.", NULL},
+    {"is_leaf", (getter)tensor_get_is_leaf, NULL, "True if no tape node made it.", NULL},
+    {"output_index", (getter)tensor_get_output_index, NULL, "Which output of grad_fn it is.",
+     NULL},
+    {"hooks", (getter)tensor_get_hooks, (setter)tensor_set_hooks,
+     "Dict of gradient hooks of a leaf, or None.", NULL},
+    {"retains_grad", (getter)tensor_get_retains_grad, (setter)tensor_set_retains_grad,
+     "True if backward keeps the gradient of this non-leaf.", NULL},
+    {"_base", (getter)tensor_get_base, NULL, "The tensor this one is a view of, or None.", NULL},
+    {"_replay", (getter)tensor_get_replay, NULL,
+     "The (row, attributes) pairs that lead from _base to this view, or None.", NULL},
+    {"_version", (getter)tensor_get_version, NULL, "Number of in-place writes to the storage.",
+     NULL},
+    {"shape", (getter)tensor_get_shape, NULL, "Size of each dimension.", NULL},
+    {"dtype", (getter)tensor_get_dtype, NULL, "Element type.", NULL},
+    {"device", (getter)tensor_get_device, NULL, "Where the elements live.", NULL},
+    {"ndim", (getter)tensor_get_ndim, NULL, "Number of dimensions.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyTypeObject TensorBase_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "dynajit.eager._tensor.TensorBase",
+    .tp_doc = "The C part of a tensor: array, storage, gradient facts.",
+    .tp_basicsize = sizeof(TensorObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_new = tensor_new,
+    .tp_init = tensor_init,
+    .tp_dealloc = (destructor)tensor_dealloc,
+    .tp_traverse = (traverseproc)tensor_traverse,
+    .tp_clear = (inquiry)tensor_clear,
+    .tp_weaklistoffset = offsetof(TensorObject, weakrefs),
+    .tp_getset = tensor_getset,
+};
+
+/* ---- module functions ---------------------------------------------------------------------- */
+
+static TensorObject *
+as_tensor(PyObject *object)
+{
+    if (!TensorBase_Check(object)) {
+        PyErr_Format(argument_error, "expected a Tensor, got %s", Py_TYPE(object)->tp_name);
+        return NULL;
+    }
+    return (TensorObject *)object;
+}
+
+static PyObject *
+wrap(PyObject *array)
+{
+    if (tensor_type == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "dynajit.eager.tensor has not been imported");
+        return NULL;
+    }
+    if (!PyArray_Check(array)) {
+        if (PyArray_CheckScalar(array)) { /* NumPy turns zero-dim results into scalars */
+            PyObject *zero_dim = PyArray_FromAny(array, NULL, 0, 0, 0, NULL);
+            if (zero_dim == NULL) {
+                return NULL;
+            }
+            PyObject *tensor = (PyObject *)tensor_create(tensor_type, zero_dim, NULL);
+            Py_DECREF(zero_dim);
+            return tensor;
+        }
+        if (!is_array(array)) {
+            PyErr_Format(argument_error, "wrap: expected an array, got %s",
+                         Py_TYPE(array)->tp_name);
+            return NULL;
+        }
+    }
+    return (PyObject *)tensor_create(tensor_type, array, NULL);
+}
+
+static PyObject *
+module_wrap(PyObject *module, PyObject *array)
+{
+    return wrap(array);
+}
+
+static int
+check_arguments(const char *name, Py_ssize_t expected, Py_ssize_t given)
+{
+    if (expected == given) {
+        return 0;
+    }
+    PyErr_Format(PyExc_TypeError, "%s: expected %zd arguments, got %zd", name, expected, given);
+    return -1;
+}
+
+static void
+set_history(TensorObject *self, PyObject *node, unsigned long index)
+{
+    set_optional(&self->grad_fn, node);
+    self->output_index = (uint32_t)index;
+    self->requires_grad = node != Py_None;
+    self->view_version = self->storage->version;
+}
+
+/* wrap_output(array, node, index): a new tensor that `node` made. */
+static PyObject *
+module_wrap_output(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (check_arguments("wrap_output", 3, count) < 0) {
+        return NULL;
+    }
+    unsigned long index = PyLong_AsUnsignedLong(args[2]);
+    if (index == (unsigned long)-1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    PyObject *tensor = wrap(args[0]);
+    if (tensor != NULL) {
+        set_history((TensorObject *)tensor, args[1], index);
+    }
+    return tensor;
+}
+
+/* wrap_view(array, source, replay): a new tensor that shares `source`'s storage. With `replay` a
+ * tuple it is a view of source's base (or of source); with None it only shares memory. */
+static PyObject *
+module_wrap_view(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (check_arguments("wrap_view", 3, count) < 0) {
+        return NULL;
+    }
+    TensorObject *source = as_tensor(args[1]);
+    if (source == NULL) {
+        return NULL;
+    }
+    if (!is_array(args[0])) {
+        PyErr_SetString(argument_error, "wrap_view: expected an array");
+        return NULL;
+    }
+    TensorObject *self = tensor_create(tensor_type, args[0], source->storage);
+    if (self == NULL) {
+        return NULL;
+    }
+    if (args[2] != Py_None) {
+        self->base = Py_NewRef(source->base != NULL ? source->base : (PyObject *)source);
+        self->replay = Py_NewRef(args[2]);
+    }
+    return (PyObject *)self;
+}
+
+/* new_of(class, array, storage): a new tensor of a subclass; storage None makes a new one. */
+static PyObject *
+module_new_of(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (check_arguments("new_of", 3, count) < 0) {
+        return NULL;
+    }
+    if (!PyType_Check(args[0]) ||
+        !PyType_IsSubtype((PyTypeObject *)args[0], &TensorBase_Type)) {
+        PyErr_SetString(argument_error, "new_of: expected a subclass of TensorBase");
+        return NULL;
+    }
+    if (!is_array(args[1])) {
+        PyErr_SetString(argument_error, "new_of: expected an array");
+        return NULL;
+    }
+    StorageObject *storage = NULL;
+    if (args[2] != Py_None) {
+        if (!Py_IS_TYPE(args[2], &Storage_Type)) {
+            PyErr_SetString(argument_error, "new_of: expected a Storage or None");
+            return NULL;
+        }
+        storage = (StorageObject *)args[2];
+    }
+    return (PyObject *)tensor_create((PyTypeObject *)args[0], args[1], storage);
+}
+
+/* rebase(tensor, node, index): `node` (None: nobody) made what the tensor now holds. */
+static PyObject *
+module_rebase(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (check_arguments("rebase", 3, count) < 0) {
+        return NULL;
+    }
+    TensorObject *self = as_tensor(args[0]);
+    if (self == NULL) {
+        return NULL;
+    }
+    unsigned long index = PyLong_AsUnsignedLong(args[2]);
+    if (index == (unsigned long)-1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    set_history(self, args[1], index);
+    metadata_epoch++;
+    Py_RETURN_NONE;
+}
+
+/* forget_base(tensor): the tensor is no longer tracked as a view. */
+static PyObject *
+module_forget_base(PyObject *module, PyObject *object)
+{
+    TensorObject *self = as_tensor(object);
+    if (self == NULL) {
+        return NULL;
+    }
+    Py_CLEAR(self->base);
+    Py_CLEAR(self->replay);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+module_bump_version(PyObject *module, PyObject *object)
+{
+    TensorObject *self = as_tensor(object);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->storage->version++;
+    Py_RETURN_NONE;
+}
+
+/* The array that owns the memory of `array`, borrowed. */
+static PyObject *
+owner_of(PyObject *array)
+{
+    PyObject *base;
+    while ((base = PyArray_BASE((PyArrayObject *)array)) != NULL && PyArray_Check(base)) {
+        array = base;
+    }
+    return base != NULL ? base : array;
+}
+
+/* shares_memory(a, b): True if the arrays come from one allocation. */
+static PyObject *
+module_shares_memory(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (check_arguments("shares_memory", 2, count) < 0) {
+        return NULL;
+    }
+    if (!PyArray_Check(args[0]) || !PyArray_Check(args[1])) {
+        return PyBool_FromLong(args[0] == args[1]);
+    }
+    return PyBool_FromLong(args[0] == args[1] || owner_of(args[0]) == owner_of(args[1]));
+}
+
+static PyObject *
+module_get_epoch(PyObject *module, PyObject *unused)
+{
+    return PyLong_FromUnsignedLongLong(metadata_epoch);
+}
+
+static PyObject *
+module_is_grad_enabled(PyObject *module, PyObject *unused)
+{
+    return PyBool_FromLong(grad_mode.grad_enabled);
+}
+
+static PyObject *
+module_is_inference_mode_enabled(PyObject *module, PyObject *unused)
+{
+    return PyBool_FromLong(grad_mode.inference_enabled);
+}
+
+static PyObject *
+module_set_grad_enabled(PyObject *module, PyObject *flag)
+{
+    int wanted = PyObject_IsTrue(flag);
+    if (wanted < 0) {
+        return NULL;
+    }
+    char before = grad_mode.grad_enabled;
+    grad_mode.grad_enabled = (char)wanted;
+    return PyBool_FromLong(before);
+}
+
+static PyObject *
+module_set_inference_enabled(PyObject *module, PyObject *flag)
+{
+    int wanted = PyObject_IsTrue(flag);
+    if (wanted < 0) {
+        return NULL;
+    }
+    char before = grad_mode.inference_enabled;
+    grad_mode.inference_enabled = (char)wanted;
+    return PyBool_FromLong(before);
+}
+
+/* register(tensor_class, size_class, dtype_table, cpu_device, device_of, refresh_view) */
+static PyObject *
+module_register(PyObject *module, PyObject *args)
+{
+    PyTypeObject *tensor, *size;
+    PyObject *dtypes, *cpu, *device, *refresh;
+    if (!PyArg_ParseTuple(args, "O!O!O!OOO:register", &PyType_Type, &tensor, &PyType_Type, &size,
+                          &PyDict_Type, &dtypes, &cpu, &device, &refresh)) {
+        return NULL;
+    }
+    if (!PyType_IsSubtype(tensor, &TensorBase_Type) ||
+        !PyType_IsSubtype(size, &PyTuple_Type)) {
+        PyErr_SetString(PyExc_TypeError, "register: expected a TensorBase and a tuple subclass");
+        return NULL;
+    }
+    Py_XSETREF(tensor_type, (PyTypeObject *)Py_NewRef((PyObject *)tensor));
+    Py_XSETREF(size_type, (PyTypeObject *)Py_NewRef((PyObject *)size));
+    Py_XSETREF(dtype_table, Py_NewRef(dtypes));
+    Py_XSETREF(cpu_device, Py_NewRef(cpu));
+    Py_XSETREF(device_of, Py_NewRef(device));
+    Py_XSETREF(refresh_view, Py_NewRef(refresh));
+    Py_RETURN_NONE;
+}
+
+#define FAST(function) (PyCFunction)(void (*)(void))(function), METH_FASTCALL
+
+static PyMethodDef module_methods[] = {
+    {"wrap", module_wrap, METH_O, "wrap(array) -> Tensor that shares the array."},
+    {"wrap_output", FAST(module_wrap_output), "wrap_output(array, node, index) -> Tensor."},
+    {"wrap_view", FAST(module_wrap_view), "wrap_view(array, source, replay) -> Tensor."},
+    {"new_of", FAST(module_new_of), "new_of(class, array, storage) -> tensor of that class."},
+    {"rebase", FAST(module_rebase), "rebase(tensor, node, index): new history after a write."},
+    {"forget_base", module_forget_base, METH_O, "forget_base(tensor): no longer a view."},
+    {"bump_version", module_bump_version, METH_O, "bump_version(tensor): count a write."},
+    {"shares_memory", FAST(module_shares_memory), "shares_memory(a, b): one allocation?"},
+    {"metadata_epoch", module_get_epoch, METH_NOARGS, "The current metadata epoch."},
+    {"is_grad_enabled", module_is_grad_enabled, METH_NOARGS,
+     "True if operations of this thread are recorded for backward."},
+    {"is_inference_mode_enabled", module_is_inference_mode_enabled, METH_NOARGS,
+     "True within inference_mode in this thread."},
+    {"_set_grad_enabled", module_set_grad_enabled, METH_O,
+     "_set_grad_enabled(flag) -> the flag before (this thread)."},
+    {"_set_inference_enabled", module_set_inference_enabled, METH_O,
+     "_set_inference_enabled(flag) -> the flag before (this thread)."},
+    {"register", module_register, METH_VARARGS,
+     "register(Tensor, Size, dtypes, cpu, device_of, refresh_view)."},
+    {NULL, NULL, 0, NULL},
+};
+
+static GradMode *
+grad_mode_of_thread(void)
+{
+    return &grad_mode;
+}
+
+static TensorApi api = {
+    .base_type = &TensorBase_Type,
+    .storage_type = &Storage_Type,
+    .wrap = wrap,
+    .metadata_epoch = &metadata_epoch,
+    .tensor_type = &tensor_type,
+    .grad_mode = grad_mode_of_thread,
+};
+
+static struct PyModuleDef module_definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "dynajit.eager._tensor",
+    .m_doc = "TensorBase, Storage and grad mode in C: see tensor.h.",
+    .m_size = -1,
+    .m_methods = module_methods,
+};
+
+static int
+import_errors(void)
+{
+    PyObject *errors = PyImport_ImportModule("dynajit.core.errors");
+    if (errors == NULL) {
+        return -1;
+    }
+    autograd_error = PyObject_GetAttrString(errors, "AutogradError");
+    argument_error = PyObject_GetAttrString(errors, "ArgumentError");
+    Py_DECREF(errors);
+    return autograd_error == NULL || argument_error == NULL ? -1 : 0;
+}
+
+PyMODINIT_FUNC
+PyInit__tensor(void)
+{
+    import_array();
+    if (import_errors() < 0 || PyType_Ready(&Storage_Type) < 0 ||
+        PyType_Ready(&TensorBase_Type) < 0) {
+        return NULL;
+    }
+    PyObject *module = PyModule_Create(&module_definition);
+    if (module == NULL) {
+        return NULL;
+    }
+    PyObject *capsule = PyCapsule_New(&api, DYNAJIT_TENSOR_CAPSULE, NULL);
+    if (capsule == NULL || PyModule_AddObject(module, "api", capsule) < 0) {
+        Py_XDECREF(capsule);
+        Py_DECREF(module);
+        return NULL;
+    }
+    if (PyModule_AddObjectRef(module, "TensorBase", (PyObject *)&TensorBase_Type) < 0 ||
+        PyModule_AddObjectRef(module, "Storage", (PyObject *)&Storage_Type) < 0) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}
