@@ -1,64 +1,32 @@
 """The graph: typed nodes in order, immutable; and the builder, the only way to make them.
 
-Contract: a node's arguments come earlier in the same graph; every value has a type; attributes
-are complete (`Op.bind`). `ir.verify` checks it. Graphs print as runnable Python (`ir.printing`).
+Contract: placeholders come first; a node's arguments come earlier in the same graph; names are
+unique identifiers; every value has the type that its row infers; attributes are complete
+(`Op.bind`). `ir.verify` checks it. Graphs print as runnable Python (`ir.printing`). Nodes are in
+`ir.node`. Two graphs may share nodes: a pass keeps the nodes that it does not change.
 Capture builds forward graphs, `ir.autodiff` joint graphs, passes rebuild graphs, code generation
 reads them.
 """
 
-import enum
+import keyword
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any
 
 from dynajit.core import dtypes
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import InternalError
 from dynajit.core.location import Location
-from dynajit.core.types import ScalarType, Shape, TensorType, ValueType
+from dynajit.core.types import Shape, TensorType, ValueType
+from dynajit.ir import printing
+from dynajit.ir.node import Argument, Node, NodeKind, type_of
 from dynajit.ops import dispatch
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.table import Op
 
-
-class NodeKind(enum.Enum):
-    """What a node is."""
-
-    PLACEHOLDER = "placeholder"  # an input of the graph, in order
-    CONSTANT = "constant"  # an array known at compile time, in `value`
-    CALL = "call"  # an op applied to arguments
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Node:
-    """One value of a graph. Compared by identity.
-
-    Args:
-        kind: see NodeKind.
-        name: unique within the graph, a Python identifier.
-        type: TensorType, or ScalarType for a run-time Python number.
-        op: the row, for CALL.
-        args: for CALL: nodes, Python numbers (literals) or None, in the order of the op's inputs.
-        attributes: for CALL: all of the op's attributes, completed.
-        value: for CONSTANT: the NumPy array.
-        location: the user's line that caused it, if any.
-    """
-
-    kind: NodeKind
-    name: str
-    type: ValueType
-    op: Op | None = None
-    args: tuple["Argument", ...] = ()
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    value: Any = None
-    location: Location | None = None
-
-    def __repr__(self) -> str:
-        return f"<{self.name}: {self.type}>"
-
-
-Argument: TypeAlias = "Node | bool | int | float | complex | None"
+__all__ = ["Argument", "Builder", "Graph", "Node", "NodeKind", "Value", "type_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +60,13 @@ class Graph:
             for argument in dict.fromkeys(a for a in node.args if isinstance(a, Node)):
                 users[argument].append(node)
         return users
+
+    def print_tabular(self) -> None:
+        """Print the nodes as a table to standard output."""
+        print(printing.print_tabular(self))
+
+    def __str__(self) -> str:
+        return printing.print_graph(self)
 
 
 class Value(TensorMethods):
@@ -145,15 +120,21 @@ class Value(TensorMethods):
 class Builder:
     """Makes nodes. Mutable: nodes are appended; `snapshot`/`restore` undo appended nodes.
 
-    Subclasses override `refuse` to say what happens when a value is asked for its contents.
+    Subclasses override `refuse` to say what happens when a value is asked for its contents, and
+    `lift` to take other operands than values and numbers.
+
+    Args:
+        name: of the graph.
+        reserved: names that new nodes must not get, because nodes with these names will be added
+            by `adopt` or `copy`.
     """
 
-    def __init__(self, name: str = "graph") -> None:
+    def __init__(self, name: str = "graph", reserved: Iterable[str] = ()) -> None:
         self.name = name
         self.location: Location | None = None
         self._nodes: list[Node] = []
         self._placeholders: list[Node] = []
-        self._names: dict[str, int] = {}
+        self._names: dict[str, int] = dict.fromkeys((*printing.RESERVED, *reserved), 0)
 
     def placeholder(self, name: str, type: ValueType) -> Value:
         """A further input of the graph."""
@@ -197,6 +178,29 @@ class Builder:
         self._nodes.append(node)
         return Value(self, node)
 
+    def adopt(self, node: Node) -> Value:
+        """Append a node of another graph as it is: its arguments are in this graph already.
+
+        The name is taken over unchanged: it must be reserved, or not in use.
+        """
+        self._names.setdefault(node.name, 0)
+        kept = self._placeholders if node.kind is NodeKind.PLACEHOLDER else self._nodes
+        kept.append(node)
+        return Value(self, node)
+
+    def copy(self, node: Node, args: tuple[Argument, ...]) -> Value:
+        """Append `node` with other arguments, keeping name and location (see `adopt`).
+
+        Raises:
+            ShapeError, DTypeError, ...: whatever `op.infer` refuses.
+        """
+        type = node.type
+        if node.op is not None and any(
+            type_of(old) != type_of(new) for old, new in zip(node.args, args, strict=True)
+        ):
+            type = node.op.infer(*(type_of(a) for a in args), **node.attributes)
+        return self.adopt(replace(node, args=args, type=type))
+
     def handle(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Value:
         """The dispatch handler of this builder's values."""
         return self.call(op, [self.lift(operand) for operand in inputs], attributes)
@@ -230,15 +234,14 @@ class Builder:
         del self._nodes[mark[1] :]
 
     def _unique(self, name: str) -> str:
-        count = self._names.get(name, 0)
-        self._names[name] = count + 1
-        return f"{name}_{count}" if count or name[-1:].isdigit() else name
-
-
-def type_of(argument: Any) -> ValueType | None:
-    """The type of a node argument; a literal number has a ScalarType; None stays None."""
-    if argument is None:
-        return None
-    if isinstance(argument, Node):
-        return argument.type
-    return ScalarType(dtypes.of_number(argument).category)
+        if not name.isidentifier():
+            name = re.sub(r"\W", "_", name)
+            name = name if name.isidentifier() else f"_{name}"
+        if keyword.iskeyword(name):
+            name += "_"
+        unique = name
+        while unique in self._names:
+            self._names[name] += 1
+            unique = f"{name}_{self._names[name]}"
+        self._names[unique] = 0
+        return unique

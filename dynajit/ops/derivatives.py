@@ -28,7 +28,7 @@ class Need(enum.Enum):
     RESULT_TYPE = "out_type"  # its TensorType
     INPUT = "input"  # the input at position `Parameter.key`
     INPUT_TYPE = "input_type"  # its type
-    INPUTS = "inputs"  # all inputs of a variadic op, a sequence
+    INPUTS = "inputs"  # the inputs of a variadic op from position `Parameter.key` on, a sequence
     INPUT_TYPES = "inputs_types"  # their types, a sequence
     ATTRIBUTE = "attribute"  # the attribute named `Parameter.key`
 
@@ -40,7 +40,7 @@ class Parameter:
     Args:
         name: as written in the formula.
         need: what it stands for.
-        key: position of the input, or name of the attribute; None for the other needs.
+        key: position of the (first) input, or name of the attribute; None for the other needs.
     """
 
     name: str
@@ -54,7 +54,7 @@ def formula_parameters(op: Op, input_name: str) -> tuple[Parameter, ...] | None:
 
     Args:
         op: the row.
-        input_name: one of `op.inputs` (a variadic row has one).
+        input_name: one of `op.inputs`.
 
     Raises:
         InternalError: the formula has a parameter that means nothing.
@@ -80,8 +80,9 @@ def call_formula(op: Op, input_name: str, resolve: Callable[[Parameter], Any]) -
     """The gradient of `input_name`, unreduced; None where there is none.
 
     Args:
-        op: the row; a variadic one gives a list with one gradient per input.
-        input_name: one of `op.inputs`.
+        op: the row.
+        input_name: one of `op.inputs`. If `is_variadic`, the result is a list with one gradient
+            for each input from that position on.
         resolve: the value of a parameter of any need but TABLE.
     """
     parameters = formula_parameters(op, input_name)
@@ -94,18 +95,23 @@ def call_formula(op: Op, input_name: str, resolve: Callable[[Parameter], Any]) -
     return op.vjp[input_name](**values)  # type: ignore[misc]  # None was handled above
 
 
+def is_variadic(op: Op, input_name: str) -> bool:
+    """True if `input_name` stands for all remaining inputs: the last name of a variadic row."""
+    return op.variadic and input_name == op.inputs[-1]
+
+
 def _meaning(op: Op, name: str) -> Parameter | None:
     for need in (Need.TABLE, Need.GRADIENT, Need.RESULT, Need.RESULT_TYPE):
         if name == need.value:
             return Parameter(name, need)
-    if op.variadic and name in (op.inputs[0], Need.INPUTS.value):
-        return Parameter(name, Need.INPUTS)
-    if op.variadic and name in (f"{op.inputs[0]}_type", f"{op.inputs[0]}_types", "inputs_types"):
-        return Parameter(name, Need.INPUT_TYPES)
-    if name in op.inputs:
-        return Parameter(name, Need.INPUT, op.inputs.index(name))
-    if name.removesuffix("_type") in op.inputs:
-        return Parameter(name, Need.INPUT_TYPE, op.inputs.index(name.removesuffix("_type")))
+    if op.variadic and name in (Need.INPUTS.value, Need.INPUT_TYPES.value):
+        return Parameter(name, Need(name), 0)
+    for need, suffix in ((Need.INPUT, ""), (Need.INPUT_TYPE, "_type")):
+        label = name.removesuffix(suffix)
+        if name == label + suffix and label in op.inputs:
+            several = {Need.INPUT: Need.INPUTS, Need.INPUT_TYPE: Need.INPUT_TYPES}
+            found = several[need] if is_variadic(op, label) else need
+            return Parameter(name, found, op.inputs.index(label))
     if name in op.attributes:
         return Parameter(name, Need.ATTRIBUTE, name)
     return None

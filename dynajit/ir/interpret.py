@@ -1,0 +1,74 @@
+"""A graph run node by node.
+
+`run` works on raw arrays (the NumPy backend, constant results, tests); `replay` calls the rows on
+any operands that dispatch understands, such as eager tensors under the tape (double backward) or
+values of another builder.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dynajit.core.errors import InternalError
+from dynajit.ir.graph import Graph
+from dynajit.ir.node import Node, NodeKind
+from dynajit.ir.passes.expand_composites import expand_composites
+from dynajit.ops.evaluate import evaluate as evaluate_row
+from dynajit.ops.table import Kind
+
+
+def run(
+    graph: Graph,
+    inputs: Sequence[Any],
+    evaluate: Callable[..., Any] = evaluate_row,
+) -> tuple[Any, ...]:
+    """The outputs of `graph` for raw arrays.
+
+    Args:
+        graph: any graph; composites are expanded first.
+        inputs: an array or a number per placeholder, in order.
+        evaluate: `evaluate(op, args, attributes)` -> array, for one row that is no composite.
+
+    Returns:
+        One array per output; literal outputs as they are.
+
+    Raises:
+        InternalError: the number of inputs is wrong.
+    """
+    if any(node.op is not None and node.op.kind is Kind.COMPOSITE for node in graph.nodes):
+        graph = expand_composites(graph)
+    return _walk(graph, inputs, evaluate, lambda array: array)
+
+
+def replay(
+    graph: Graph, operands: Sequence[Any], constant: Callable[[Any], Any] = lambda array: array
+) -> tuple[Any, ...]:
+    """The outputs of `graph` for operands of any kind, by calling its rows.
+
+    Args:
+        graph: any graph; composites are called as one row.
+        operands: one per placeholder, in order.
+        constant: makes an operand of a constant's array (`dynajit.from_numpy` for eager tensors).
+
+    Raises:
+        InternalError: the number of operands is wrong.
+    """
+    return _walk(graph, operands, lambda op, args, named: op(*args, **named), constant)
+
+
+def _walk(
+    graph: Graph,
+    inputs: Sequence[Any],
+    evaluate: Callable[..., Any],
+    constant: Callable[[Any], Any],
+) -> tuple[Any, ...]:
+    placeholders = graph.inputs
+    if len(inputs) != len(placeholders):
+        raise InternalError(f"{graph.name} has {len(placeholders)} inputs; {len(inputs)} given")
+    known: dict[Node, Any] = dict(zip(placeholders, inputs, strict=True))
+    for node in graph.nodes:
+        if node.kind is NodeKind.CONSTANT:
+            known[node] = constant(node.value)
+        elif node.kind is NodeKind.CALL:
+            args = tuple(known[a] if isinstance(a, Node) else a for a in node.args)
+            known[node] = evaluate(node.op, args, dict(node.attributes))
+    return tuple(known[o] if isinstance(o, Node) else o for o in graph.outputs)

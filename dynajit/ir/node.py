@@ -1,0 +1,87 @@
+"""One value of a graph: the node, and what may be its argument.
+
+Frozen data, compared by identity, so a node may be shared by a graph and by the graph that a pass
+makes from it. `ir.graph` makes nodes and re-exports every name here; read that file first.
+"""
+
+import enum
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from dynajit.core import dtypes
+from dynajit.core.location import Location
+from dynajit.core.types import ScalarType, ValueType
+from dynajit.ops.table import Kind, Op
+
+
+class NodeKind(enum.Enum):
+    """What a node is."""
+
+    PLACEHOLDER = "placeholder"  # an input of the graph, in order
+    CONSTANT = "constant"  # an array known at compile time, in `value`
+    CALL = "call"  # an op applied to arguments
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One value of a graph. Compared by identity.
+
+    Args:
+        kind: see NodeKind.
+        name: unique within the graph, a Python identifier.
+        type: TensorType, or ScalarType for a run-time Python number.
+        op: the row, for CALL.
+        args: for CALL: nodes, Python numbers (literals) or None, in the order of the op's inputs.
+        attributes: for CALL: all of the op's attributes, completed.
+        value: for CONSTANT: the NumPy array.
+        location: the user's line that caused it, if any.
+    """
+
+    kind: NodeKind
+    name: str
+    type: ValueType
+    op: Op | None = None
+    args: tuple["Argument", ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    value: Any = None
+    location: Location | None = None
+
+    @property
+    def is_view(self) -> bool:
+        """True if the result shares memory with argument 0 when it runs eagerly."""
+        return self.op is not None and self.op.kind is Kind.MOVEMENT and bool(self.op.rule.view)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.type}>"
+
+
+Argument: TypeAlias = "Node | bool | int | float | complex | None"
+
+
+def type_of(argument: Any) -> ValueType | None:
+    """The type of a node argument; a literal number has a ScalarType; None stays None."""
+    if argument is None:
+        return None
+    if isinstance(argument, Node):
+        return argument.type
+    return ScalarType(dtypes.of_number(argument).category)
+
+
+def storage_root(node: Node) -> Node:
+    """The node whose memory `node` shares through a chain of views; itself if it is no view."""
+    while node.is_view and isinstance(node.args[0], Node):
+        node = node.args[0]
+    return node
+
+
+def literal_key(value: Any) -> Hashable:
+    """A key equal for literals and attributes that mean the same.
+
+    Unlike `==` it tells 1 from 1.0 and True, and 0.0 from -0.0, and finds NaN equal to itself.
+    """
+    if isinstance(value, (tuple, list)):
+        return (tuple, *(literal_key(item) for item in value))
+    if isinstance(value, (float, complex)):
+        return (type(value), repr(value))
+    return (type(value), value)

@@ -1,0 +1,205 @@
+"""Graphs as text: runnable Python, and a table.
+
+`print_graph` gives a module that holds one function: executed, it calls the rows in the graph's
+order on whatever operands it is given. Comments say the type of each value and the user's line.
+Constants too large to print are read from a dict named `constants` (`large_constants`).
+
+Called by `Graph.__str__`, reports, dumps and golden tests.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from dynajit.core import dtypes
+from dynajit.core.device import Device
+from dynajit.core.dtypes import DType
+from dynajit.core.location import Location
+from dynajit.ir.node import Argument, Node, NodeKind, literal_key
+
+# Constants up to this many elements are written out; a longer line is not read by anyone.
+PRINTED_ELEMENTS: Final = 16
+
+# Names that mean something else in the printed module: no node may be called so.
+RESERVED: Final = frozenset(
+    {"ops", "constants", "array", "inf", "nan", "Device", "complex"}
+) | {dtype.name for dtype in dtypes.ALL} | {"bool_"}  # fmt: skip
+
+
+class Printable(Protocol):
+    """What is printed: `ir.graph.Graph` (which imports this file, hence the protocol)."""
+
+    @property
+    def name(self) -> str:
+        """What is compiled."""
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Nodes in order."""
+
+    @property
+    def outputs(self) -> tuple[Argument, ...]:
+        """Results."""
+
+
+def print_graph(graph: Printable) -> str:
+    """The graph as a Python module, without a trailing newline."""
+    inputs = [node for node in graph.nodes if node.kind is NodeKind.PLACEHOLDER]
+    body = [_statement(node) for node in graph.nodes if node.kind is not NodeKind.PLACEHOLDER]
+    results = "".join(f"{_argument(output)}, " for output in graph.outputs)
+    name = re.sub(r"\W", "_", graph.name)
+    lines = [*_imports(graph), f"def {name}("]
+    lines += [f"    {node.name},{_comment(node)}" for node in inputs]
+    lines += ["):", *(f"    {line}" for line in body)]
+    lines.append(f"    return ({results.rstrip() if len(graph.outputs) == 1 else results[:-2]})")
+    return "\n".join(lines)
+
+
+def print_tabular(graph: Printable) -> str:
+    """One row per node: kind, name, op, arguments, attributes, type and the user's line."""
+    rows = [("kind", "name", "op", "arguments", "attributes", "type", "line")]
+    for node in graph.nodes:
+        rows.append(
+            (
+                node.kind.value,
+                node.name,
+                node.op.name if node.op else "",
+                ", ".join(_argument(argument) for argument in node.args),
+                ", ".join(_attributes(node)),
+                str(node.type),
+                _line(node.location),
+            )
+        )
+    results = ", ".join(_argument(output) for output in graph.outputs)
+    rows.append(("output", "", "", results, "", "", ""))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    rows.insert(1, tuple("-" * width for width in widths))  # type: ignore[arg-type]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def large_constants(graph: Printable) -> dict[str, np.ndarray]:
+    """The `constants` that the printed module needs: name -> array."""
+    return {
+        node.name: node.value
+        for node in graph.nodes
+        if node.kind is NodeKind.CONSTANT and not _is_printed(node.value)
+    }
+
+
+def print_literal(value: Any) -> str:
+    """A literal argument or an attribute as Python text."""
+    if isinstance(value, bool) or value is None:
+        return str(value)
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        return float.__repr__(value)
+    if isinstance(value, complex):
+        return f"complex({value.real!r}, {value.imag!r})"
+    if isinstance(value, DType):
+        return "bool_" if value is dtypes.bool_ else value.name
+    if isinstance(value, Device):
+        index = "" if value.index is None else f", {value.index}"
+        return f"Device({value.type!r}{index})"
+    if isinstance(value, (tuple, list)):
+        items = ", ".join(print_literal(item) for item in value)
+        return f"({items},)" if len(value) == 1 else f"({items})"
+    return repr(value)
+
+
+def _statement(node: Node) -> str:
+    if node.kind is NodeKind.CONSTANT:
+        return f"{node.name} = {_constant(node)}{_comment(node)}"
+    op = node.op.name if node.op else "None"
+    arguments = ", ".join([*(_argument(argument) for argument in node.args), *_attributes(node)])
+    return f"{node.name} = ops.{op}({arguments}){_comment(node)}"
+
+
+def _constant(node: Node) -> str:
+    if not _is_printed(node.value):
+        return f"constants[{node.name!r}]"
+    dtype = node.value.dtype
+    if dtype == dtypes.bfloat16.numpy:
+        return f"array({node.value.astype(np.float32).tolist()}, dtype={dtype.name!r})"
+    return f"array({node.value.tolist()}, dtype={dtype.name!r})"
+
+
+def _is_printed(array: np.ndarray) -> bool:
+    return bool(array.size <= PRINTED_ELEMENTS and 0 not in array.shape)
+
+
+def _attributes(node: Node) -> list[str]:
+    return [f"{name}={print_literal(value)}" for name, value in _printed_attributes(node)]
+
+
+def _printed_attributes(node: Node) -> list[tuple[str, Any]]:
+    """The attributes that differ from the row's default."""
+    defaults = node.op.attributes if node.op else {}
+    return [
+        (name, value)
+        for name, value in node.attributes.items()
+        if name not in defaults or literal_key(defaults[name]) != literal_key(value)
+    ]
+
+
+def _argument(argument: Argument) -> str:
+    return argument.name if isinstance(argument, Node) else print_literal(argument)
+
+
+def _comment(node: Node) -> str:
+    line = _line(node.location)
+    return f"  # {node.type}" + (f"  {line}" if line else "")
+
+
+def _line(location: Location | None) -> str:
+    return f"{os.path.basename(location.file)}:{location.line}" if location else ""
+
+
+def _imports(graph: Printable) -> list[str]:
+    """The import lines that the module needs, and a blank line."""
+    values = list(_values(graph))
+    found = {_number_name(value) for value in values} - {""}
+    used = sorted({print_literal(value) for value in values if isinstance(value, DType)})
+    lines = []
+    if found:
+        lines.append(f"from math import {', '.join(sorted(found))}")
+    if any(node.kind is NodeKind.CONSTANT and _is_printed(node.value) for node in graph.nodes):
+        lines.append("from numpy import array")
+    if any(isinstance(value, Device) for value in values):
+        lines.append("from dynajit.core.device import Device")
+    if used:
+        lines.append(f"from dynajit.core.dtypes import {', '.join(used)}")
+    if any(node.op is not None for node in graph.nodes):
+        lines.append("from dynajit.ops import TABLE as ops")
+    return [*lines, ""] if lines else []
+
+
+def _values(graph: Printable) -> Iterator[Any]:
+    """Every literal and attribute that is printed, taken out of tuples, constants included."""
+    for node in graph.nodes:
+        yield from _leaves(node.args)
+        yield from _leaves(value for _, value in _printed_attributes(node))
+        if node.kind is NodeKind.CONSTANT and _is_printed(node.value):
+            yield from node.value.ravel().tolist()
+    yield from _leaves(graph.outputs)
+
+
+def _leaves(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            yield from _leaves(value)
+        elif isinstance(value, complex):
+            yield from (value.real, value.imag)
+        else:
+            yield value
+
+
+def _number_name(value: Any) -> str:
+    """`inf` or `nan` for a float that prints so."""
+    return repr(abs(value)) if isinstance(value, float) and not np.isfinite(value) else ""
