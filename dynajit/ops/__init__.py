@@ -5,6 +5,7 @@
 `functions` (free functions) and `methods` (the mixin of eager tensors and graph values).
 """
 
+from dynajit.ops import movement, random
 from dynajit.ops.table import TABLE, Kind, Op
 
 __all__ = ["TABLE", "Kind", "Op"]
