@@ -5,7 +5,10 @@
 `functions` (free functions) and `methods` (the mixin of eager tensors and graph values).
 """
 
-from dynajit.ops import movement, random
+import dynajit.ops.indexing
+import dynajit.ops.linear_algebra
+import dynajit.ops.movement
+import dynajit.ops.random
 from dynajit.ops.table import TABLE, Kind, Op
 
 __all__ = ["TABLE", "Kind", "Op"]

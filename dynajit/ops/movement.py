@@ -12,7 +12,7 @@ from typing import Any
 from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, InternalError, ShapeError
 from dynajit.core.types import Shape, Size, TensorType, ValueType, numel
-from dynajit.ops.families import composite, common_device, describe, movement, require_tensor
+from dynajit.ops.families import common_device, composite, describe, movement, require_tensor
 
 
 def _is_one(size: Size) -> bool:

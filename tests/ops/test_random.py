@@ -41,7 +41,7 @@ def test_philox_gives_the_published_known_answers(counter, key, expected):
 def test_the_stream_is_the_blocks_in_order_across_chunks():
     first = 2**32 - 5  # the low counter word overflows into the second
     words = stream(7, first, 4 * 20000 + 3)
-    assert (4 * 20000 + 3,) == words.shape
+    assert words.shape == (4 * 20000 + 3,)
     for block in (0, 4, 5, 8191, 8192, 20000 - 1):
         number = first + block
         counter = np.array([number & ALL_ONES, number >> 32, 0, 0], dtype=np.uint64).reshape(4, 1)
@@ -69,7 +69,7 @@ def test_uniform_float64_uses_53_bits_of_two_words():
 @pytest.mark.parametrize("dtype", dtypes.FLOATING, ids=lambda d: d.name)
 def test_uniform_values_never_reach_one(dtype):
     values = draw("rand", (20000,), dtype).astype(np.float64)
-    assert 0 <= values.min() and values.max() < 1
+    assert values.min() >= 0 and values.max() < 1
     assert abs(values.mean() - 0.5) < 0.01
     assert abs(values.var() - 1 / 12) < 0.01
 
@@ -91,16 +91,16 @@ def test_shift_and_offset_add_up():
 
 
 def test_reserved_blocks_cover_the_words_used():
-    assert 0 == blocks_of(TABLE.rand, (0,), dtypes.float32)
-    assert 1 == blocks_of(TABLE.rand, (4,), dtypes.float32)
-    assert 2 == blocks_of(TABLE.rand, (5,), dtypes.float32)
-    assert 3 == blocks_of(TABLE.randn, (5,), dtypes.float32)
-    assert 1 == blocks_of(TABLE.rand, (), dtypes.float64)
+    assert blocks_of(TABLE.rand, (0,), dtypes.float32) == 0
+    assert blocks_of(TABLE.rand, (4,), dtypes.float32) == 1
+    assert blocks_of(TABLE.rand, (5,), dtypes.float32) == 2
+    assert blocks_of(TABLE.randn, (5,), dtypes.float32) == 3
+    assert blocks_of(TABLE.rand, (), dtypes.float64) == 1
 
 
 def test_empty_and_zero_dim_results_have_their_shape():
-    assert (0, 3) == draw("rand", (0, 3), dtypes.float32).shape
-    assert () == draw("randn", (), dtypes.float32).shape
+    assert draw("rand", (0, 3), dtypes.float32).shape == (0, 3)
+    assert draw("randn", (), dtypes.float32).shape == ()
 
 
 def test_integer_dtypes_are_refused():
