@@ -379,7 +379,7 @@ def pointwise(
         )
         kept = frozenset(uncast)
         pointwise_infer = infer or _pointwise_infer(row, inputs, rule, kept)
-        return TABLE.add(
+        return TABLE.enter(
             Op(
                 row,
                 Kind.POINTWISE,
@@ -444,7 +444,7 @@ def reduction(
 
     def decorate(combine: Function) -> Op:
         row = name or combine.__name__
-        return TABLE.add(
+        return TABLE.enter(
             Op(
                 row,
                 Kind.REDUCTION,
@@ -509,7 +509,7 @@ def movement(
         rule = Movement(read, array, view)
         document = inspect.getdoc(read) or ""
         row = name or read.__name__
-        return TABLE.add(
+        return TABLE.enter(
             Op(row, Kind.MOVEMENT, inputs, attributes, infer, rule, vjp or {}, variadic, domain,
                document)
         )  # fmt: skip
@@ -537,7 +537,7 @@ def scatter(
         rule = Scatter(domain, write, mode, array)
         document = inspect.getdoc(write) or ""
         row = name or write.__name__
-        return TABLE.add(
+        return TABLE.enter(
             Op(row, Kind.SCATTER, inputs, attributes, infer, rule, vjp or {}, variadic,
                document=document)
         )  # fmt: skip
@@ -563,7 +563,7 @@ def random(
             "shape": REQUIRED, "dtype": REQUIRED, "device": CPU, "shift": 0, **own
         }  # fmt: skip
         row = name or body.__name__
-        return TABLE.add(
+        return TABLE.enter(
             Op(
                 row,
                 Kind.RANDOM,
@@ -597,7 +597,7 @@ def extern(
     def decorate(array: Function) -> Op:
         inputs, attributes, variadic = _signature(array, 1)
         row = name or array.__name__
-        return TABLE.add(
+        return TABLE.enter(
             Op(row, Kind.EXTERN, inputs, attributes, infer, Extern(array), vjp or {}, variadic,
                domain, inspect.getdoc(array) or "")
         )  # fmt: skip
@@ -624,7 +624,7 @@ def composite(
         inputs, attributes, variadic = _signature(function, 1)
         row = name or function.__name__
         rule = infer or _traced_infer(function)
-        return TABLE.add(
+        return TABLE.enter(
             Op(row, Kind.COMPOSITE, inputs, attributes, rule, Composite(function), vjp or {},
                variadic, domain, inspect.getdoc(function) or "")
         )  # fmt: skip

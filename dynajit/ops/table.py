@@ -243,8 +243,8 @@ class Table:
     def __init__(self) -> None:
         self._rows: dict[str, Op] = {}
 
-    def add(self, op: Op) -> Op:
-        """Enter a row once.
+    def enter(self, op: Op) -> Op:
+        """Enter a row once (not called `add`: that is a row).
 
         Raises:
             InternalError: the name is taken.
