@@ -1,0 +1,233 @@
+"""The joint graph: a graph, and its reverse-mode derivative after it.
+
+Contract: `differentiate` appends to the forward nodes one placeholder per differentiable output
+(its gradient) and the nodes of the derivative formulas, walked from the outputs back. Formulas
+are the rows' own (`Op.vjp`), as on the eager tape. Composites with a formula are used as one row;
+others are expanded first. A gradient node has the location of the forward node it comes from.
+Called by the compile driver; `ir.partition` cuts the joint graph in two.
+
+Source: reverse accumulation, Griewank and Walther, "Evaluating Derivatives", chapter 3.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dynajit.core.dtypes import Category
+from dynajit.core.errors import InternalError
+from dynajit.core.types import TensorType, ValueType
+from dynajit.ir.graph import Builder, Graph, Value
+from dynajit.ir.node import Argument, Node, NodeKind, type_of
+from dynajit.ir.passes.expand_composites import expand_composites
+from dynajit.ir.rebuild import as_operand
+from dynajit.ops import TABLE, Kind, dispatch
+from dynajit.ops.derivatives import (
+    Need,
+    Parameter,
+    call_formula,
+    formula_parameters,
+    is_variadic,
+)
+from dynajit.ops.families import sum_to_type
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """Forward and backward in one graph.
+
+    Args:
+        graph: inputs are those of the forward graph, then one gradient per differentiable output;
+            outputs are those of the forward graph, then one gradient per forward input with
+            `requires_grad`, in order (None where no path leads to it).
+        input_count: number of forward inputs.
+        output_count: number of forward outputs.
+        requires_grad: of each forward input.
+        differentiable_outputs: positions of the forward outputs that have a gradient.
+    """
+
+    graph: Graph
+    input_count: int
+    output_count: int
+    requires_grad: tuple[bool, ...]
+    differentiable_outputs: tuple[int, ...]
+
+    @property
+    def output_gradients(self) -> tuple[Node, ...]:
+        """The placeholders of the gradients of the differentiable outputs."""
+        return self.graph.inputs[self.input_count :]
+
+    @property
+    def input_gradients(self) -> tuple[Argument, ...]:
+        """The gradients of the inputs with `requires_grad`."""
+        return self.graph.outputs[self.output_count :]
+
+
+def differentiate(graph: Graph, requires_grad: Sequence[bool]) -> Joint:
+    """The joint graph of `graph`.
+
+    Args:
+        graph: the forward graph.
+        requires_grad: for each input whether its gradient is wanted; ignored where the input is
+            not a floating or complex tensor.
+
+    Raises:
+        InternalError: the number of flags is wrong, or a formula gives no gradient value.
+    """
+    inputs = graph.inputs
+    if len(requires_grad) != len(inputs):
+        raise InternalError(f"{len(requires_grad)} requires_grad flags for {len(inputs)} inputs")
+    graph = expand_composites(graph, kept=differentiable_composites())
+    wanted = tuple(
+        bool(flag) and _is_continuous(node.type)
+        for node, flag in zip(inputs, requires_grad, strict=True)
+    )
+    active = active_nodes(
+        graph, {node for node, flag in zip(graph.inputs, wanted, strict=True) if flag}
+    )
+    differentiable = tuple(
+        position for position, output in enumerate(graph.outputs) if output in active
+    )
+
+    builder = Builder(graph.name, reserved=(node.name for node in graph.nodes))
+    for node in graph.nodes:
+        builder.adopt(node)
+    with dispatch.recording(builder.handle):
+        seeds = _output_gradients(builder, graph, differentiable)
+        gradients = accumulate_gradients(builder, graph.nodes, active, seeds)
+    results = [
+        gradients.get(node) for node, flag in zip(graph.inputs, requires_grad, strict=True) if flag
+    ]
+    joint = builder.finish([*graph.outputs, *results])
+    return Joint(joint, len(inputs), len(graph.outputs), tuple(requires_grad), differentiable)
+
+
+def differentiable_composites() -> frozenset[str]:
+    """Names of the composites that bring their own derivative."""
+    return frozenset(op.name for op in TABLE if op.kind is Kind.COMPOSITE and op.vjp)
+
+
+def active_nodes(graph: Graph, sources: set[Node]) -> set[Argument]:
+    """The nodes with a differentiable path from `sources`, which are included."""
+    active: set[Argument] = set(sources)
+    for node in graph.nodes:
+        if node.kind is not NodeKind.CALL or not _is_continuous(node.type):
+            continue
+        if any(
+            argument in active and formula_parameters(_op(node), name) is not None
+            for name, argument in _named_arguments(node)
+        ):
+            active.add(node)
+    return active
+
+
+def accumulate_gradients(
+    builder: Builder,
+    nodes: Sequence[Node],
+    active: set[Argument],
+    seeds: Mapping[Node, Value],
+) -> dict[Node, Value]:
+    """Gradients of all active nodes, recorded in `builder` by walking `nodes` backwards.
+
+    Args:
+        builder: holds `nodes` already.
+        nodes: the forward nodes, in order.
+        active: see `active_nodes`.
+        seeds: gradients that come from outside: those of the outputs.
+    """
+    gradients = dict(seeds)
+    location = builder.location
+    for node in reversed(nodes):
+        gradient = gradients.get(node)
+        if gradient is None or node.kind is not NodeKind.CALL:
+            continue
+        builder.location = node.location
+        for argument, part in _argument_gradients(builder, node, gradient, active):
+            known = gradients.get(argument)
+            gradients[argument] = part if known is None else TABLE.add(known, part)
+    builder.location = location
+    return gradients
+
+
+def _output_gradients(
+    builder: Builder, graph: Graph, differentiable: tuple[int, ...]
+) -> dict[Node, Value]:
+    """A placeholder for the gradient of each differentiable output; summed for repeated ones."""
+    seeds: dict[Node, Value] = {}
+    for position in differentiable:
+        output = graph.outputs[position]
+        assert isinstance(output, Node)
+        assert isinstance(output.type, TensorType)
+        type = TensorType(output.type.shape, output.type.dtype, output.type.device)
+        seed = builder.placeholder(f"grad_{output.name}", type)
+        seeds[output] = TABLE.add(seeds[output], seed) if output in seeds else seed
+    return seeds
+
+
+def _argument_gradients(
+    builder: Builder, node: Node, gradient: Value, active: set[Argument]
+) -> Iterator[tuple[Node, Value]]:
+    """(argument, its gradient) for every active argument of `node` with a gradient."""
+    op = _op(node)
+
+    def resolve(parameter: Parameter) -> Any:
+        return _resolve(builder, node, gradient, parameter)
+
+    for position, name in enumerate(op.inputs):
+        group = node.args[position:] if is_variadic(op, name) else (node.args[position],)
+        if not any(argument in active for argument in group):
+            continue
+        found = call_formula(op, name, resolve)
+        parts = found if is_variadic(op, name) else [found]
+        if parts is None:
+            continue
+        for argument, part in zip(group, parts, strict=True):
+            if part is not None and isinstance(argument, Node) and argument in active:
+                yield argument, _reduced(node, argument, part)
+
+
+def _resolve(builder: Builder, node: Node, gradient: Value, parameter: Parameter) -> Any:
+    """The value of a formula's parameter for `node`."""
+    key = parameter.key
+    match parameter.need:
+        case Need.GRADIENT:
+            return gradient
+        case Need.RESULT:
+            return Value(builder, node)
+        case Need.RESULT_TYPE:
+            return node.type
+        case Need.INPUT:
+            return as_operand(builder, node.args[key])
+        case Need.INPUT_TYPE:
+            return type_of(node.args[key])
+        case Need.INPUTS:
+            return tuple(as_operand(builder, argument) for argument in node.args[key:])
+        case Need.INPUT_TYPES:
+            return tuple(type_of(argument) for argument in node.args[key:])
+        case Need.ATTRIBUTE:
+            return node.attributes[key]
+    raise InternalError(f"{node!r}: nothing is known about the parameter {parameter}")
+
+
+def _reduced(node: Node, argument: Node, part: Any) -> Value:
+    """A formula's result in the type of the argument."""
+    if not isinstance(part, Value):
+        raise InternalError(f"{node!r}: the gradient of {argument.name} is {part!r}, not a value")
+    part = sum_to_type(TABLE, part, argument.type)
+    if part.shape != argument.type.shape:
+        raise InternalError(f"{node!r}: the gradient of {argument!r} has the shape {part.shape}")
+    return part
+
+
+def _named_arguments(node: Node) -> Iterator[tuple[str, Argument]]:
+    names = _op(node).inputs
+    for position, argument in enumerate(node.args):
+        yield names[min(position, len(names) - 1)], argument
+
+
+def _op(node: Node) -> Any:
+    assert node.op is not None
+    return node.op
+
+
+def _is_continuous(type: ValueType) -> bool:
+    return isinstance(type, TensorType) and type.dtype.category >= Category.FLOATING
