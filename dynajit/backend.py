@@ -1,0 +1,233 @@
+"""From a captured graph to something that runs: the join of ir, codegen and eager autograd.
+
+`make_backend` turns what the user named (`"native"`, `"numpy"`, `"eager"` or a callable) into the
+function that capture calls with each CapturedGraph. For the built-in ones the steps are, in order:
+split off views, differentiate if a gradient is wanted, partition, run the passes, generate code,
+and join the programs to the tape (`eager.compiled`). Every step's time and result is kept in a
+GraphRecord for the reports.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from dynajit.capture.region import CapturedGraph
+from dynajit.codegen.pipeline import compile_graph
+from dynajit.core.errors import ArgumentError
+from dynajit.eager.compiled import CompiledCall
+from dynajit.ir import autodiff, interpret, outputs, partition, pipeline
+from dynajit.ir.graph import Graph
+
+NAMES = ("native", "numpy", "eager")
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord:
+    """What one pass did to one graph."""
+
+    graph: str
+    name: str
+    nodes_before: int
+    nodes_after: int
+    milliseconds: float
+    text: str
+
+
+@dataclass(slots=True)
+class GraphRecord:
+    """Everything that was made of one captured graph; filled while it is compiled.
+
+    Args:
+        graph: as captured.
+        backend: the backend's name.
+        forward, backward: graphs that code was generated for; `backward` is None without gradients.
+        programs: (role, program) of each generated program.
+        passes: what each pass changed.
+        saved_bytes: memory kept for backward.
+        saved, recomputed: numbers of values saved, and of nodes computed again in backward.
+        stages: milliseconds per stage.
+    """
+
+    graph: Graph
+    backend: str
+    forward: Graph | None = None
+    backward: Graph | None = None
+    programs: list[tuple[str, Any]] = field(default_factory=list)
+    passes: list[PassRecord] = field(default_factory=list)
+    saved_bytes: int = 0
+    saved: int = 0
+    recomputed: int = 0
+    stages: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def kernels(self) -> tuple[Any, ...]:
+        """Kernels of all programs."""
+        return tuple(kernel for _, program in self.programs for kernel in program.kernels)
+
+    @property
+    def from_cache(self) -> bool:
+        """True if no program needed the C compiler."""
+        return all(program.from_cache for _, program in self.programs)
+
+    def summary(self) -> str:
+        """A few lines of text: passes that changed something, what is saved, programs."""
+        lines = [f"{self.graph.name} ({self.backend} backend)"]
+        for record in self.passes:
+            if record.nodes_before != record.nodes_after:
+                lines.append(
+                    f"  {record.graph:8s} {record.name}: "
+                    f"{record.nodes_before} -> {record.nodes_after} nodes"
+                )
+        if self.backward is not None:
+            lines.append(
+                f"  saved for backward: {self.saved} values, {self.saved_bytes} bytes; "
+                f"{self.recomputed} nodes are computed again"
+            )
+        for role, program in self.programs:
+            source = "from the cache" if program.from_cache else "compiled"
+            lines.append(f"  {role}: {len(program.kernels)} kernels, {source}")
+        return "\n".join(lines)
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Add the block's time to a stage."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            elapsed_ms = 1e3 * (time.perf_counter() - start)
+            self.stages[stage] = self.stages.get(stage, 0.0) + elapsed_ms
+
+    def optimize(self, role: str, graph: Graph) -> Graph:
+        """Run the passes on a graph and record what they did."""
+
+        def observe(name: str, before: Graph, after: Graph, milliseconds: float) -> None:
+            text = str(after) if before is not after else ""
+            self.passes.append(
+                PassRecord(
+                    role, name, len(before.nodes), len(after.nodes), milliseconds, text
+                )
+            )
+
+        with self.timed("passes"):
+            return pipeline.optimize(graph, observe=observe)
+
+    def generate(self, role: str, graph: Graph) -> Any:
+        """Generate a program for an optimised graph."""
+        program = compile_graph(graph, backend=self.backend)
+        self.programs.append((role, program))
+        for stage, milliseconds in program.stages.items():
+            self.stages[stage] = self.stages.get(stage, 0.0) + milliseconds
+        return program
+
+
+class Launch:
+    """What a region calls: runs the compiled call, then takes views of what came out.
+
+    Args:
+        call: takes the graph's inputs, returns a tuple of tensors.
+        recipes: how the user's outputs follow from inputs and results; None if they are equal.
+        record: for reports.
+    """
+
+    __slots__ = ("call", "recipes", "record")
+
+    def __init__(self, call: Callable[..., Any], recipes: Any, record: GraphRecord) -> None:
+        self.call = call
+        self.recipes = recipes
+        self.record = record
+
+    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        results = self.call(*inputs)
+        if self.recipes is None:
+            return results
+        return tuple(recipe.take(results, inputs) for recipe in self.recipes)
+
+
+def make_backend(backend: Any) -> Callable[[CapturedGraph], Callable[..., tuple[Any, ...]]]:
+    """The function that capture calls with every captured graph.
+
+    Args:
+        backend: a name out of `NAMES`, or a callable `backend(graph, example_types)` that
+            returns a callable over tensors.
+
+    Raises:
+        ArgumentError: neither.
+    """
+    if callable(backend):
+        return lambda captured: _custom(backend, captured)
+    if backend == "eager":
+        return _interpreted
+    if backend in NAMES:
+        return lambda captured: _generated(backend, captured)
+    raise ArgumentError(
+        f"compile(backend={backend!r}): not a backend.  Expected one of {', '.join(NAMES)}, or a "
+        "callable (graph, example_types) -> callable."
+    )
+
+
+def _custom(backend: Callable[..., Any], captured: CapturedGraph) -> Launch:
+    record = GraphRecord(captured.graph, getattr(backend, "__name__", "custom"))
+    with record.timed("backend"):
+        made = backend(captured.graph, [node.type for node in captured.graph.inputs])
+
+    def call(*inputs: Any) -> tuple[Any, ...]:
+        results = made(*inputs)
+        return tuple(results) if isinstance(results, (tuple, list)) else (results,)
+
+    return Launch(call, None, record)
+
+
+def _interpreted(captured: CapturedGraph) -> Launch:
+    """The graph op by op on eager tensors: slow, and exactly what eager would do."""
+    graph = captured.graph
+
+    def call(*inputs: Any) -> tuple[Any, ...]:
+        return tuple(interpret.replay(graph, inputs))
+
+    return Launch(call, None, GraphRecord(graph, "eager"))
+
+
+def _generated(backend: str, captured: CapturedGraph) -> Launch:
+    record = GraphRecord(captured.graph, backend)
+    split = outputs.split_views(captured.graph)
+    recipes = None if split.is_trivial else split.recipes
+    call = _training(record, split.graph, captured.requires_grad)
+    if call is None:
+        call = _inference(record, split.graph)
+    return Launch(call, recipes, record)
+
+
+def _inference(record: GraphRecord, graph: Graph) -> Callable[..., Any]:
+    record.forward = record.optimize("forward", graph)
+    return CompiledCall.inference(record.generate("forward", record.forward))
+
+
+def _training(
+    record: GraphRecord, graph: Graph, requires_grad: tuple[bool, ...]
+) -> Callable[..., Any] | None:
+    """A call that is one node of the tape; None if no output depends on a trained input."""
+    if not any(requires_grad):
+        return None
+    with record.timed("autodiff"):
+        joint = autodiff.differentiate(graph, requires_grad)
+    if not joint.differentiable_outputs:
+        return None
+    joint = joint.with_graph(record.optimize("joint", joint.graph))
+    with record.timed("partition"):
+        parts = partition.partition(joint)
+    record.saved_bytes = parts.saved_bytes
+    record.saved, record.recomputed = len(parts.saved), parts.recomputed
+    record.forward = record.optimize("forward", parts.forward)
+    record.backward = record.optimize("backward", parts.backward)
+    return CompiledCall.training(
+        forward=record.generate("forward", record.forward),
+        backward=record.generate("backward", record.backward),
+        output_count=len(graph.outputs),
+        differentiable_outputs=parts.differentiable_outputs,
+        saved_inputs=parts.saved_inputs,
+        requires_grad=requires_grad,
+        replay=lambda *tensors: tuple(interpret.replay(graph, tensors)),
+    )

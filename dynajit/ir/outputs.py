@@ -1,0 +1,114 @@
+"""How a graph's outputs alias its inputs and each other, and how to give them out faithfully.
+
+A view that a function returns must share memory with what it views: with an input, or with
+another output. Such an output is not computed by the graph; its root is, and the view is taken
+again afterwards, on the real tensor. `split_views` separates the two. Called by
+`dynajit.backend` before differentiation.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dynajit.core.types import TensorType
+from dynajit.ir.graph import Argument, Graph, Node, NodeKind
+from dynajit.ops.table import Kind, Op
+
+Step = tuple[Op, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Where one user-visible output comes from.
+
+    Args:
+        source: "output" (of the split graph), "input" (of the graph) or "literal".
+        index: position among the split graph's outputs or the inputs.
+        literal: the number, for "literal".
+        views: view rows to apply, in order.
+    """
+
+    source: str
+    index: int = 0
+    literal: Any = None
+    views: tuple[Step, ...] = ()
+
+    def take(self, outputs: tuple[Any, ...], inputs: tuple[Any, ...]) -> Any:
+        """The output, from what the split graph returned and what it was given."""
+        if self.source == "literal":
+            return self.literal
+        value = outputs[self.index] if self.source == "output" else inputs[self.index]
+        for op, attributes in self.views:
+            value = op(value, **attributes)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOutputs:
+    """A graph that computes only roots, and one recipe per original output."""
+
+    graph: Graph
+    recipes: tuple[Recipe, ...]
+
+    @property
+    def is_trivial(self) -> bool:
+        """True if the graph's outputs are the user's outputs as they are."""
+        return all(
+            recipe.source == "output" and recipe.index == place and not recipe.views
+            for place, recipe in enumerate(self.recipes)
+        )
+
+
+def split_views(graph: Graph) -> SplitOutputs:
+    """Separate outputs that alias an input or another output from what must be computed.
+
+    Requires: nothing. Ensures: no output of the new graph is an input, a literal, a repetition,
+    or a view of another output or of an input.
+    """
+    chains = [_root_of(output) for output in graph.outputs]
+    shared = Counter(root for root, _ in chains if isinstance(root, Node))
+    positions: dict[Node, int] = {}
+    inputs = {node: place for place, node in enumerate(graph.inputs)}
+    recipes = [
+        _recipe(output, root, views, inputs, positions, shared.__getitem__)
+        for output, (root, views) in zip(graph.outputs, chains, strict=True)
+    ]
+    return SplitOutputs(Graph(graph.name, graph.nodes, tuple(positions)), tuple(recipes))
+
+
+def _recipe(
+    output: Argument,
+    root: Argument,
+    views: tuple[Step, ...],
+    inputs: dict[Node, int],
+    positions: dict[Node, int],
+    users: Callable[[Node], int],
+) -> Recipe:
+    if not isinstance(root, Node) or not isinstance(output, Node):
+        return Recipe("literal", literal=output)
+    if root in inputs:
+        return Recipe("input", inputs[root], views=views)
+    if views and users(root) == 1 and _is_part(output, root):
+        return Recipe("output", positions.setdefault(output, len(positions)))
+    return Recipe("output", positions.setdefault(root, len(positions)), views=views)
+
+
+def _root_of(output: Argument) -> tuple[Argument, tuple[Step, ...]]:
+    """Follow view rows back to what they view; the steps that lead there again."""
+    steps: list[Step] = []
+    while isinstance(output, Node) and output.kind is NodeKind.CALL:
+        op = output.op
+        if op is None or op.kind is not Kind.MOVEMENT or not op.rule.view:
+            break
+        steps.append((op, output.attributes))
+        output = output.args[0]
+    return output, tuple(reversed(steps))
+
+
+def _is_part(view: Node, root: Node) -> bool:
+    """True if computing the view alone is less work than its root, which nobody else sees."""
+    if not isinstance(view.type, TensorType) or not isinstance(root.type, TensorType):
+        return False
+    part, whole = view.type.numel, root.type.numel
+    return isinstance(part, int) and isinstance(whole, int) and part < whole
