@@ -98,12 +98,20 @@ NUMERIC = DTypeRule(
     "numeric",
     _only(lambda dtype: dtype is not dtypes.bool_),
     dtypes.compute_dtype,
-    "an integer or floating dtype; use logical_not, logical_xor or ^ for bool",
+    "an integer, floating or complex dtype; masks are inverted with ~ or logical_not",
 )
 """The promoted dtype; bool is refused, as PyTorch does for `-`."""
 
 FLOATING = DTypeRule("floating", floating_of, _floating_compute)
 """The promoted dtype if floating, else float32."""
+
+FLOATING_ONLY = DTypeRule(
+    "floating only",
+    _only(lambda dtype: dtype.category >= Category.FLOATING),
+    dtypes.compute_dtype,
+    "a floating dtype",
+)
+"""The promoted dtype, which must be floating or complex."""
 
 COMPARISON = DTypeRule("comparison", lambda dtype: dtypes.bool_, dtypes.compute_dtype)
 """bool, computed in the promoted dtype."""
@@ -160,6 +168,13 @@ ACCUMULATED = DTypeRule(
     "accumulated", _accumulated, lambda dtype: dtypes.compute_dtype(_accumulated(dtype))
 )
 """For sums and products: bool and integers give int64; 16-bit floats accumulate in float32."""
+
+TRUTH = DTypeRule(
+    "truth",
+    lambda dtype: dtype if dtype is dtypes.uint8 else dtypes.bool_,
+    lambda dtype: dtypes.bool_,
+)
+"""For any and all: bool, but uint8 for uint8, as in PyTorch."""
 
 POSITION = DTypeRule(
     "position",
@@ -472,8 +487,8 @@ def _reduction_infer(
         result = rule.result(x.dtype)
         if result is None:
             raise DTypeError(f"{call}: {x.dtype.name} is refused.  Expected {rule.accepted}.")
-        if identity(rule.compute(x.dtype)) is None and _reduces_nothing(x.shape, dim, keepdim):
-            raise ShapeError(
+        if identity(rule.compute(x.dtype)) is None and _reduces_nothing(x.shape, dim):
+            raise BoundsError(
                 f"{call}: dim={dim} has no elements and {name} has no identity.  Expected at "
                 "least one element per result."
             )
@@ -482,12 +497,9 @@ def _reduction_infer(
     return infer
 
 
-def _reduces_nothing(shape: Shape, dim: tuple[int, ...], keepdim: bool) -> bool:
-    return any(_is_zero(shape[d]) for d in dim)
-
-
-def _is_zero(size: Size) -> bool:
-    return isinstance(size, int) and size == 0
+def _reduces_nothing(shape: Shape, dim: tuple[int, ...]) -> bool:
+    """True if a reduced dim is empty; refused even where the result is empty, as in PyTorch."""
+    return any(isinstance(shape[d], int) and shape[d] == 0 for d in dim)
 
 
 def movement(

@@ -1,0 +1,224 @@
+"""Reduction rows: many elements to one, along the dims in `dim`.
+
+Contract: every row has the input `x` and the attributes `dim` (sorted, non-negative; an empty
+tuple reduces nothing) and `keepdim`. Accumulators are tuples; `combine(m, a, b)` is associative
+with `a` the earlier elements, so results may be combined in any grouping but not reordered.
+PyTorch's signatures (`dim=None`, negative dims, `dtype=`) are normalised in `ops.functions`.
+Source: the PyTorch 2.x documentation of `torch.<name>`.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dynajit.core.types import TensorType
+from dynajit.ops.families import (
+    ACCUMULATED,
+    POSITION,
+    REAL,
+    TRUTH,
+    reduced_shape,
+    reduction,
+)
+
+
+def keep_dims(ops: Any, value: Any, x_type: TensorType, dim: tuple[int, ...], keepdim: bool) -> Any:
+    """A reduced value (or its gradient) with size 1 in each reduced dim.
+
+    Args:
+        ops: the op table.
+        value: result of a reduction of a value of type `x_type` along `dim`.
+        x_type: type of what was reduced.
+        dim, keepdim: the reduction's attributes.
+    """
+    if keepdim or not dim:
+        return value
+    return ops.reshape(value, shape=reduced_shape(x_type.shape, dim, True))
+
+
+def _sum_vjp(ops: Any, g: Any, x_type: TensorType, dim: tuple[int, ...], keepdim: bool) -> Any:
+    return keep_dims(ops, g, x_type, dim, keepdim)
+
+
+def _sum_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    return xp.add.reduce(x, axis=dim, keepdims=keepdim)
+
+
+@reduction(
+    array=_sum_array, dtype=ACCUMULATED, identity=lambda dtype: (0,), vjp={"x": _sum_vjp}
+)
+def sum(m, a, b):
+    """Sum along `dim`; 0 where empty. Dtype: as x if floating, else int64.
+
+    16-bit floats accumulate in float32.
+    """
+    return (a[0] + b[0],)
+
+
+def _prod_vjp(
+    ops: Any, g: Any, x: Any, x_type: TensorType, dim: tuple[int, ...], keepdim: bool
+) -> Any:
+    """The product of the other elements, right also where x has zeros, and differentiable.
+
+    With `u` the zero elements (value 0, derivative 1), `s` the others (1 at the zeros) and `p` the
+    product of `s`: one zero leaves the gradient p at the zero and p / s * u elsewhere (value 0,
+    but its derivative is not), two zeros leave p times the other zero, more leave nothing up to
+    second order.
+    """
+    is_zero = ops.eq(x, 0)
+    zeros = ops.sum(is_zero, dim=dim, keepdim=True)
+    u = ops.where(is_zero, x, 0.0)
+    s = ops.where(is_zero, 1.0, x)
+    p = ops.prod(s, dim=dim, keepdim=True)
+    total = ops.sum(u, dim=dim, keepdim=True)
+    elsewhere = ops.where(ops.eq(zeros, 0), 1.0, ops.where(ops.eq(zeros, 1), total, 0.0))
+    at_zero = ops.where(ops.eq(zeros, 1), 1.0, ops.where(ops.eq(zeros, 2), total - u, 0.0))
+    others = ops.where(is_zero, p * at_zero, p / s * elsewhere)
+    return keep_dims(ops, g, x_type, dim, keepdim) * others
+
+
+def _prod_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    return xp.multiply.reduce(x, axis=dim, keepdims=keepdim)
+
+
+@reduction(
+    array=_prod_array,
+    dtype=ACCUMULATED,
+    identity=lambda dtype: (1,),
+    vjp={"x": _prod_vjp},
+    domain=(0.3, 1.7),
+)
+def prod(m, a, b):
+    """Product along `dim`; 1 where empty. Dtype: as x if floating, else int64."""
+    return (a[0] * b[0],)
+
+
+def _extremum_vjp(
+    ops: Any, g: Any, x: Any, out: Any, x_type: TensorType, dim: tuple[int, ...], keepdim: bool
+) -> Any:
+    """Equal shares to all elements that equal the result."""
+    chosen = ops.eq(x, keep_dims(ops, out, x_type, dim, keepdim))
+    count = ops.sum(chosen, dim=dim, keepdim=True)
+    share = keep_dims(ops, g, x_type, dim, keepdim) / count
+    return ops.where(chosen, share, 0.0)
+
+
+def _amax_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    return _extremum_array(xp.maximum, x, dim, keepdim)
+
+
+def _amin_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    return _extremum_array(xp.minimum, x, dim, keepdim)
+
+
+def _extremum_array(function: Any, x: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
+    if x.size:
+        return function.reduce(x, axis=dim, keepdims=keepdim)
+    return np.empty(reduced_shape(x.shape, dim, keepdim), x.dtype)
+
+
+@reduction(
+    array=_amax_array, dtype=REAL, identity=lambda dtype: None, vjp={"x": _extremum_vjp}
+)
+def amax(m, a, b):
+    """Largest element along `dim`; NaN if there is one; ties share the gradient. Dtype: as x.
+
+    Raises BoundsError where no element is left to choose.
+    """
+    return (m.maximum(a[0], b[0]),)
+
+
+@reduction(
+    array=_amin_array, dtype=REAL, identity=lambda dtype: None, vjp={"x": _extremum_vjp}
+)
+def amin(m, a, b):
+    """Smallest element along `dim`; NaN if there is one; ties share the gradient. Dtype: as x.
+
+    Raises BoundsError where no element is left to choose.
+    """
+    return (m.minimum(a[0], b[0]),)
+
+
+def _with_position(m: Any, x: Any, position: Any) -> tuple[Any, Any]:
+    return x, position
+
+
+def _position_of(m: Any, accumulator: tuple[Any, Any]) -> Any:
+    return accumulator[1]
+
+
+def _later_wins(m: Any, a: tuple[Any, Any], b: tuple[Any, Any], better: Any) -> tuple[Any, Any]:
+    """The later element wins if strictly better, or NaN while the earlier is not."""
+    wins = (better | m.isnan(b[0])) & m.logical_not(m.isnan(a[0]))
+    return m.where(wins, b[0], a[0]), m.where(wins, b[1], a[1])
+
+
+def _argmax_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    return _position_array(xp.argmax, x, dim, keepdim)
+
+
+def _argmin_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    return _position_array(xp.argmin, x, dim, keepdim)
+
+
+def _position_array(function: Any, x: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
+    """Row-major position among the reduced dims, which are moved together to the end."""
+    shape = reduced_shape(x.shape, dim, keepdim)
+    if not x.size:
+        return np.zeros(shape, np.int64)
+    kept = tuple(d for d in range(x.ndim) if d not in dim)
+    moved = x.transpose(kept + dim)
+    reduced = math.prod(x.shape[d] for d in dim)
+    flat = moved.reshape([x.shape[d] for d in kept] + [reduced])
+    return function(flat, axis=-1).reshape(shape)
+
+
+@reduction(
+    array=_argmax_array,
+    dtype=POSITION,
+    identity=lambda dtype: None,
+    init=_with_position,
+    finish=_position_of,
+)
+def argmax(m, a, b):
+    """Row-major position, among the reduced dims, of the first largest element or first NaN.
+
+    Dtype: int64; bool is refused. Raises BoundsError where no element is left to choose.
+    """
+    return _later_wins(m, a, b, b[0] > a[0])
+
+
+@reduction(
+    array=_argmin_array,
+    dtype=POSITION,
+    identity=lambda dtype: None,
+    init=_with_position,
+    finish=_position_of,
+)
+def argmin(m, a, b):
+    """Row-major position, among the reduced dims, of the first smallest element or first NaN.
+
+    Dtype: int64; bool is refused. Raises BoundsError where no element is left to choose.
+    """
+    return _later_wins(m, a, b, b[0] < a[0])
+
+
+def _any_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    return xp.logical_or.reduce(x, axis=dim, keepdims=keepdim)
+
+
+def _all_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    return xp.logical_and.reduce(x, axis=dim, keepdims=keepdim)
+
+
+@reduction(array=_any_array, dtype=TRUTH, identity=lambda dtype: (False,))
+def any(m, a, b):
+    """Some element along `dim` is true (not 0; NaN is true). Dtype: bool (uint8 for uint8)."""
+    return (m.logical_or(a[0], b[0]),)
+
+
+@reduction(array=_all_array, dtype=TRUTH, identity=lambda dtype: (True,))
+def all(m, a, b):
+    """Every element along `dim` is true (not 0; NaN is true). Dtype: bool (uint8 for uint8)."""
+    return (m.logical_and(a[0], b[0]),)
