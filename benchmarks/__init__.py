@@ -1,0 +1,1 @@
+"""Benchmarks: ratios measured interleaved in one process. `python -m benchmarks [NAME ...]`."""

@@ -1,0 +1,30 @@
+"""`python -m benchmarks [NAME ...]`: run all benchmarks, or the named ones.
+
+`python -m benchmarks kernels models --compare torch` adds PyTorch eager and `torch.compile`
+where PyTorch is installed.
+"""
+
+import argparse
+
+from benchmarks import guards, kernels, models, overhead
+
+BENCHMARKS = {
+    "guards": guards.main,
+    "overhead": overhead.main,
+    "kernels": kernels.main,
+    "models": models.main,
+}
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}")
+    parser.add_argument("--compare", default="", help="torch: add PyTorch where it is installed")
+    options = parser.parse_args()
+    for name in options.names or BENCHMARKS:
+        print(f"== {name}")
+        BENCHMARKS[name](compare=options.compare.split(",") if options.compare else [])
+
+
+main()

@@ -1,0 +1,65 @@
+"""Interleaved timing: every candidate runs in turn, many rounds, and medians are compared.
+
+A machine's speed drifts; candidates that run in turn drift together, so their ratio holds where
+absolute times do not.
+"""
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+Candidate = Callable[[], object]
+
+
+def calibrate(candidate: Candidate, target_s: float) -> int:
+    """How many calls of `candidate` take about `target_s` seconds."""
+    repeats = 1
+    while True:
+        start = time.perf_counter()
+        for _ in range(repeats):
+            candidate()
+        elapsed = time.perf_counter() - start
+        if elapsed > target_s / 4:
+            return max(1, int(repeats * target_s / elapsed))
+        repeats *= 4
+
+
+def interleaved(
+    candidates: Mapping[str, Candidate], *, rounds: int = 15, round_s: float = 0.02
+) -> dict[str, float]:
+    """Median seconds per call of each candidate; the candidates take turns in every round."""
+    repeats = {}
+    for name, candidate in candidates.items():
+        candidate()
+        repeats[name] = calibrate(candidate, round_s)
+    samples: dict[str, list[float]] = {name: [] for name in candidates}
+    gc.disable()
+    try:
+        for _ in range(rounds):
+            for name, candidate in candidates.items():
+                count = repeats[name]
+                start = time.perf_counter()
+                for _ in range(count):
+                    candidate()
+                samples[name].append((time.perf_counter() - start) / count)
+    finally:
+        gc.enable()
+    return {name: statistics.median(times) for name, times in samples.items()}
+
+
+def seconds(value: float) -> str:
+    """A time with a unit that fits: `12.3 us`."""
+    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= factor:
+            return f"{value / factor:.3g} {unit}"
+    return f"{value / 1e-9:.3g} ns"
+
+
+def row(name: str, times: Mapping[str, float], baseline: str) -> str:
+    """One line: every time, and how much faster than `baseline` each candidate is."""
+    cells = [f"{name:34s}"]
+    for candidate, value in times.items():
+        ratio = "" if candidate == baseline else f" ({times[baseline] / value:5.2f}x)"
+        cells.append(f"{candidate} {seconds(value):>8s}{ratio}")
+    return "  ".join(cells)
