@@ -1,0 +1,293 @@
+"""Running one row on raw arrays: the eager kernel, the NumPy backend, the constant folder.
+
+Contract: `evaluate` returns a new array of the inferred shape and dtype (0-d where the shape is
+empty), or a view for a view row; inputs are arrays and Python numbers and are never written.
+Values are cast to the row's compute dtype first and to the result dtype last, so 16-bit floats
+compute in float32 and round once. Floating-point exceptions give inf and nan, silently.
+
+What depends only on the operands' dtypes (promotion, casts) is worked out once per row and
+combination of dtypes, in `_plans`: the common case costs little more than the NumPy call.
+Called by the eager handler, `ir.interpret`, constant folding and tests.
+"""
+
+import contextvars
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from dynajit.core import dtypes
+from dynajit.core.errors import DTypeError, InternalError
+from dynajit.core.types import ScalarType, TensorType, ValueType
+from dynajit.ops import random
+from dynajit.ops.families import promoted_dtype
+from dynajit.ops.scalar import NumpyScalars
+from dynajit.ops.table import Kind, Op
+
+_NUMPY: Final = NumpyScalars()
+_ndarray: Final = np.ndarray
+# NumPy keeps its error state in a context variable: running in a copy of a context where it says
+# "ignore" costs a quarter of `with np.errstate(...)`.
+_quiet: Final = contextvars.Context()
+_quiet.run(np.seterr, all="ignore")
+
+
+def evaluate(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any = np) -> Any:
+    """The result of a row on arrays and numbers.
+
+    Args:
+        op: a row of any kind but COMPOSITE.
+        inputs: arrays (of any layout) and Python numbers, in the order of the row's inputs.
+        attributes: all attributes of the row (`Op.bind`); sizes are plain ints.
+        xp: the array module; the arrays belong to it.
+
+    Returns:
+        array of the type that `op.infer` gives.
+
+    Raises:
+        ShapeError, DTypeError, ...: whatever `op.infer` refuses.
+        DivisionError: integers are divided by zero.
+        BoundsError: an index is out of range.
+        InternalError: the row is a composite.
+    """
+    return _RUNNERS[op.kind](op, inputs, attributes, xp)
+
+
+def type_of_operand(operand: Any) -> ValueType | None:
+    """The type of an array or a Python number, as `Op.infer` takes it; None stays None."""
+    if operand is None:
+        return None
+    if hasattr(operand, "dtype") and hasattr(operand, "shape"):
+        return TensorType(tuple(operand.shape), dtypes.from_numpy(operand.dtype))
+    return ScalarType(dtypes.of_number(operand).category)
+
+
+# ---------------------------------------------------------------------------------------------
+# pointwise
+
+
+class _Plan:
+    """What follows from a row and the dtypes of its operands. Immutable by convention.
+
+    Args:
+        function: `function(namespace, *operands, **attributes)` -> result.
+        namespace: the scalar namespace for a body, the array module for an array function.
+        casts: per operand, the dtype to which it is cast.
+        result: dtype of the result.
+    """
+
+    __slots__ = ("casts", "function", "namespace", "result")
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        namespace: Any,
+        casts: tuple[np.dtype, ...],
+        result: np.dtype,
+    ) -> None:
+        self.function = function
+        self.namespace = namespace
+        self.casts = casts
+        self.result = result
+
+
+_plans: dict[Any, _Plan] = {}
+
+
+def _pointwise(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
+    if attributes:
+        return _pointwise_with_attributes(op, inputs, attributes, xp)
+    if len(inputs) == 2:
+        x, y = inputs
+        key: tuple[Any, ...] = (
+            op,
+            x.dtype.num if type(x) is _ndarray and x.ndim else _signature_of(x),
+            y.dtype.num if type(y) is _ndarray and y.ndim else _signature_of(y),
+        )
+    else:
+        key = (op, *map(_signature_of, inputs))
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _plans[key] = _make_plan(op, inputs, xp)
+    if len(inputs) == 2:
+        first, second = plan.casts
+        x = x if type(x) is _ndarray and x.dtype is first else _cast(x, first)
+        y = y if type(y) is _ndarray and y.dtype is second else _cast(y, second)
+        operands: Sequence[Any] = (x, y)
+    else:
+        operands = [*map(_cast, inputs, plan.casts)]
+    try:
+        result = _quiet.copy().run(plan.function, plan.namespace, *operands)
+    except ValueError:
+        op.infer(*map(type_of_operand, inputs))  # explains operands that do not broadcast
+        raise
+    if type(result) is _ndarray and result.dtype is plan.result:
+        for x in operands:
+            if result is x:
+                return result.copy()
+        return result
+    return xp.asarray(result).astype(plan.result, copy=_shares(result, operands))
+
+
+def _pointwise_with_attributes(
+    op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any
+) -> Any:
+    """Casts and creation: the result type depends on the attributes, so nothing is remembered."""
+    type = op.infer(*map(type_of_operand, inputs), **attributes)
+    casts = _casts_of(op, inputs)
+    operands = [_cast(x, cast) for x, cast in zip(inputs, casts, strict=True)]
+    body = _quiet.copy().run(op.rule.body, NumpyScalars(type.shape), *operands, **attributes)
+    result = xp.asarray(body)
+    if result.shape != type.shape:
+        result = xp.broadcast_to(result, type.shape).astype(type.dtype.numpy)
+    return result.astype(type.dtype.numpy, copy=_shares(result, operands))
+
+
+def _shares(result: Any, operands: Sequence[Any]) -> bool:
+    """True if a body returned one of its operands, which the caller must not get."""
+    for x in operands:
+        if result is x or getattr(result, "base", None) is x:
+            return True
+    return False
+
+
+def _signature_of(operand: Any) -> Any:
+    """Hashable; equal for operands that promote and cast alike."""
+    kind = type(operand)
+    if kind is float or kind is int or kind is bool:
+        return kind
+    if kind is _ndarray:
+        return operand.dtype.num if operand.ndim else (operand.dtype.num,)
+    if hasattr(operand, "ndim"):
+        return kind, operand.dtype.num, operand.ndim == 0
+    return kind
+
+
+def _make_plan(op: Op, inputs: Sequence[Any], xp: Any) -> _Plan:
+    result = op.infer(*map(type_of_operand, inputs))
+    rule = op.rule
+    function, namespace = (rule.body, _NUMPY) if rule.array is None else (rule.array, xp)
+    return _Plan(function, namespace, _casts_of(op, inputs), _numpy_dtype(result))
+
+
+def _numpy_dtype(type: ValueType) -> np.dtype:
+    if not isinstance(type, TensorType):
+        raise InternalError(f"a row gave the type {type}, which is no tensor's")
+    return type.dtype.numpy
+
+
+def _casts_of(op: Op, inputs: Sequence[Any]) -> tuple[np.dtype, ...]:
+    """dtype in which each operand reaches the body."""
+    rule = op.rule
+    types = [type_of_operand(x) for x in inputs]
+    promoting = [
+        type for name, type in zip(op.inputs, types, strict=True) if name not in rule.uncast
+    ]
+    compute = rule.compute(promoted_dtype(promoting)).numpy if promoting else None
+    return tuple(
+        _own_dtype(type) if name in rule.uncast else compute
+        for name, type in zip(op.inputs, types, strict=True)
+    )
+
+
+_WIDEST: Final = (np.dtype(bool), np.dtype(np.int64), np.dtype(float), np.dtype(complex))
+
+
+def _own_dtype(type: ValueType | None) -> np.dtype:
+    """dtype of an uncast operand: numbers stay exact, 16-bit floats widen."""
+    if isinstance(type, TensorType):
+        return dtypes.compute_dtype(type.dtype).numpy
+    if type is None:
+        raise InternalError("None was given where a row needs a tensor or a number")
+    return _WIDEST[type.category]
+
+
+def _cast(operand: Any, dtype: np.dtype) -> Any:
+    """`operand` as an array (or NumPy scalar) of `dtype`; Python integers wrap, as in PyTorch."""
+    if hasattr(operand, "dtype"):
+        return operand.astype(dtype, copy=False)
+    if dtype.kind in "iu":
+        return _wrapped(operand, dtype)
+    return _quiet.copy().run(dtype.type, operand)
+
+
+def _wrapped(number: int, dtype: np.dtype) -> Any:
+    whole = int(number)
+    if not -(1 << 63) <= whole < 1 << 63:
+        raise DTypeError(
+            f"the Python integer {whole} does not fit in int64.  Expected a value in "
+            "[-2**63, 2**63 - 1]; use a float for larger magnitudes."
+        )
+    return np.asarray(whole, np.int64).astype(dtype)[()]
+
+
+# ---------------------------------------------------------------------------------------------
+# the other kinds
+
+
+def _reduction(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
+    (x,) = inputs
+    key = (op, x.dtype.num) if type(x) is _ndarray else None
+    plan = _plans.get(key) if key is not None and x.size else None
+    if plan is None:
+        given = type_of_operand(x)
+        result = op.infer(given, **attributes)
+        compute = op.rule.compute(given.dtype).numpy  # type: ignore[union-attr]
+        plan = _Plan(op.rule.array, xp, (compute,), _numpy_dtype(result))
+        if key is not None:
+            _plans[key] = plan
+    (cast,) = plan.casts
+    operand = x if x.dtype is cast else x.astype(cast)
+    reduced = _quiet.copy().run(plan.function, xp, operand, **attributes)
+    if type(reduced) is _ndarray and reduced.dtype is plan.result and reduced is not x:
+        return reduced
+    return xp.asarray(reduced).astype(plan.result, copy=_shares(reduced, inputs))
+
+
+def _movement(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
+    type = op.infer(*map(type_of_operand, inputs), **attributes)
+    result = op.rule.array(xp, *map(_as_array, inputs), **attributes)
+    return xp.asarray(result).astype(_numpy_dtype(type), copy=False)
+
+
+def _wide(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
+    """SCATTER and EXTERN: 16-bit floats compute in float32, since they accumulate."""
+    type = op.infer(*map(type_of_operand, inputs), **attributes)
+    operands = [_widened(_as_array(x)) for x in inputs]
+    result = _quiet.copy().run(op.rule.array, xp, *operands, **attributes)
+    return xp.asarray(result).astype(_numpy_dtype(type), copy=False)
+
+
+def _as_array(operand: Any) -> Any:
+    if operand is None or hasattr(operand, "dtype"):
+        return operand
+    return np.asarray(operand, dtypes.of_number(operand).numpy)
+
+
+def _widened(array: Any) -> Any:
+    if array is None:
+        return None
+    return array.astype(dtypes.float32.numpy) if array.dtype in _NARROW else array
+
+
+_NARROW: Final = (dtypes.float16.numpy, dtypes.bfloat16.numpy)
+
+
+def _random(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
+    seed, offset = inputs
+    return random.evaluate(op, seed, offset, attributes, xp)
+
+
+def _composite(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
+    raise InternalError(f"evaluate: {op.name} is a composite; expand it into rows first")
+
+
+_RUNNERS: Final[Mapping[Kind, Callable[..., Any]]] = {
+    Kind.POINTWISE: _pointwise,
+    Kind.REDUCTION: _reduction,
+    Kind.MOVEMENT: _movement,
+    Kind.SCATTER: _wide,
+    Kind.EXTERN: _wide,
+    Kind.RANDOM: _random,
+    Kind.COMPOSITE: _composite,
+}
