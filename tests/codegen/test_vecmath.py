@@ -32,7 +32,7 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """The functions over arrays, vectorised and not."""
     folder = tmp_path_factory.mktemp("vecmath")
     source = '#include "vecmath.h"\n' + "".join(
-        f"void {name}(const float *x, float *y, long n)"
+        f"void run_{name}(const float *x, float *y, long n)"
         f"{{ for (long i = 0; i < n; i++) y[i] = dj_{name}_f32(x[i]); }}\n"
         for name in EXACT
     )
@@ -50,7 +50,7 @@ def run(library: ctypes.CDLL, name: str, x: np.ndarray) -> np.ndarray:
     """The C function applied to an array."""
     y = np.empty_like(x)
     pointer = ctypes.c_void_p
-    getattr(library, name)(pointer(x.ctypes.data), pointer(y.ctypes.data), ctypes.c_long(x.size))
+    getattr(library, "run_" + name)(pointer(x.ctypes.data), pointer(y.ctypes.data), ctypes.c_long(x.size))
     return y
 
 
