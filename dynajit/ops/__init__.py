@@ -1,14 +1,22 @@
 """Layer 1: what every operation means, and the library functions built on it.
 
 `TABLE` holds all rows once this package is imported. Rows live in `pointwise`, `reductions`,
-`movement`, `indexing`, `random`, `linear_algebra` and `composites`; PyTorch's signatures are in
-`functions` (free functions) and `methods` (the mixin of eager tensors and graph values).
+`movement`, `indexing`, `random`, `linear_algebra`, `scans`, `activations`, `composites`,
+`attention` and `losses`; PyTorch's signatures are in `functions` (free functions) and `methods`
+(the mixin of eager tensors and graph values).
 """
 
+import dynajit.ops.activations
+import dynajit.ops.attention
+import dynajit.ops.composites
 import dynajit.ops.indexing
 import dynajit.ops.linear_algebra
+import dynajit.ops.losses
 import dynajit.ops.movement
+import dynajit.ops.pointwise
 import dynajit.ops.random
+import dynajit.ops.reductions
+import dynajit.ops.scans  # noqa: F401
 from dynajit.ops.table import TABLE, Kind, Op
 
 __all__ = ["TABLE", "Kind", "Op"]

@@ -39,7 +39,7 @@ def _check(name: str, labels: Sequence[str], types: Sequence[ValueType]) -> Tens
 
 
 def _zeros(ops: Any, type: TensorType, dtype: DType, device: Any) -> Any:
-    return ops.full(shape=type.shape, value=0, dtype=dtype, device=device)
+    return ops.full(0, shape=type.shape, dtype=dtype, device=device)
 
 
 def _checked(index: Any, size: int, wrap: bool) -> Any:

@@ -186,7 +186,7 @@ def _slice_vjp(
     if all(by == 1 for by in step):
         after = tuple(size - last for size, last in zip(x_type.shape, stop, strict=True))
         return ops.pad(g, before=start, after=after, value=0)
-    zeros = ops.full(shape=x_type.shape, value=0, dtype=g.dtype, device=g.device)
+    zeros = ops.full(0, shape=x_type.shape, dtype=g.dtype, device=g.device)
     return ops.slice_scatter(zeros, g, start=start, stop=stop, step=step)
 
 
@@ -224,7 +224,7 @@ def _slice_scatter_array(
     vjp={
         "x": lambda ops, g, source_type, start, stop, step: ops.slice_scatter(
             g,
-            ops.full(shape=source_type.shape, value=0, dtype=g.dtype, device=g.device),
+            ops.full(0, shape=source_type.shape, dtype=g.dtype, device=g.device),
             start=start,
             stop=stop,
             step=step,
@@ -514,13 +514,13 @@ def _unfold_vjp(ops: Any, g: Any, x_type: TensorType, dim: int, size: int, step:
     flat_shape = (*x_type.shape[:dim], count * size, *x_type.shape[dim + 1 :])
     source = ops.reshape(ops.permute(g, dims=dims), shape=flat_shape)
     where = _window_positions(ops, count, size, step, g.device)
-    zeros = ops.full(shape=x_type.shape, value=0, dtype=g.dtype, device=g.device)
+    zeros = ops.full(0, shape=x_type.shape, dtype=g.dtype, device=g.device)
     return ops.index_add(zeros, where, source, dim=dim)
 
 
 def _window_positions(ops: Any, count: Size, size: int, step: int, device: Any) -> Any:
-    windows = ops.arange(start=0, step=step, length=count, dtype=dtypes.int64, device=device)
-    offsets = ops.arange(start=0, step=1, length=size, dtype=dtypes.int64, device=device)
+    windows = ops.arange(0, step, size=count, dtype=dtypes.int64, device=device)
+    offsets = ops.arange(0, 1, size=size, dtype=dtypes.int64, device=device)
     return ops.reshape(
         ops.add(ops.reshape(windows, shape=(count, 1)), offsets), shape=(count * size,)
     )

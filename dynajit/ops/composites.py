@@ -1,0 +1,438 @@
+"""Composite rows: statistics, normalisation, attention, `linear`, `embedding`, `dropout`.
+
+Contract: a composite is written with rows and Python operators only, so it runs eagerly, records
+into a graph and infers its type with the same text. It stays one node until a pass expands it, so
+code generation may give it a fused lowering. Attributes arrive normalised (dims sorted and counted
+from the front). 16-bit floats compute in float32 and round once at the end. Those with an own
+derivative are one node of the eager tape and save only what the formula names.
+"""
+
+from typing import Any
+
+from dynajit.core import dtypes
+from dynajit.core.dtypes import DType
+from dynajit.core.errors import DTypeError, ShapeError
+from dynajit.core.types import Size, TensorType, ValueType, numel
+from dynajit.ops.families import composite, describe, reduced_shape, require_tensor
+from dynajit.ops.linear_algebra import transposed
+
+# ---------------------------------------------------------------------------------------------
+# helpers
+
+
+def wide(ops: Any, x: Any) -> Any:
+    """x in the dtype in which it computes: float32 for the 16-bit floats."""
+    dtype = dtypes.compute_dtype(x.dtype)
+    return x if dtype is x.dtype else ops.cast(x, dtype=dtype)
+
+
+def narrow(ops: Any, x: Any, dtype: DType) -> Any:
+    """x in `dtype`, the reverse of `wide`."""
+    return x if x.dtype is dtype else ops.cast(x, dtype=dtype)
+
+
+def count_operand(ops: Any, size: Size, device: Any) -> Any:
+    """An element count as an operand: the integer, or for a symbolic size a zero-dim tensor.
+
+    The last element of `1, 2, ..., size` is the size; it fuses to the bare number.
+    """
+    if isinstance(size, int):
+        return size
+    counted = ops.arange(1, 1, size=size, dtype=dtypes.int64, device=device)
+    return ops.select(counted, dim=0, index=size - 1)
+
+
+def _reduced_count(ops: Any, x: Any, dim: tuple[int, ...]) -> Any:
+    return count_operand(ops, numel(tuple(x.shape[d] for d in dim)), x.device)
+
+
+def kept(ops: Any, value: Any, shape: Any, dim: tuple[int, ...]) -> Any:
+    """A reduced value with size 1 in place of the reduced dims of `shape`."""
+    wanted = reduced_shape(tuple(shape), dim, True)
+    return value if tuple(value.shape) == wanted else ops.reshape(value, shape=wanted)
+
+
+def _is_empty(shape: Any, dim: tuple[int, ...]) -> bool:
+    return any(isinstance(shape[d], int) and shape[d] == 0 for d in dim)
+
+
+def floating_tensor(name: str, type: ValueType | None) -> TensorType:
+    """The type of a floating tensor operand `x`.
+
+    Raises:
+        DTypeError: the dtype is not floating.
+    """
+    call = describe(name, ("x",), (type,))
+    tensor = require_tensor(type, call, "x")
+    if not tensor.dtype.is_floating_point:
+        raise DTypeError(
+            f"{call}: {name} is not defined for {tensor.dtype.name}.  Expected a floating dtype; "
+            "cast with .float() or pass dtype."
+        )
+    return tensor
+
+
+def _same(name: str) -> Any:
+    """Type rule: that of the first operand, which must be floating."""
+
+    def infer(x: ValueType, *others: ValueType | None, **attributes: Any) -> TensorType:
+        type = floating_tensor(name, x)
+        return type.with_shape(type.shape)
+
+    return infer
+
+
+def _reduces(name: str) -> Any:
+    """Type rule of a reduction that keeps the floating dtype."""
+
+    def infer(x: ValueType, *, dim: Any, keepdim: bool = False, **attributes: Any) -> TensorType:
+        type = floating_tensor(name, x)
+        return type.with_shape(reduced_shape(type.shape, dim, keepdim))
+
+    return infer
+
+
+# ---------------------------------------------------------------------------------------------
+# statistics
+
+
+def _mean_vjp(ops: Any, g: Any, x_type: TensorType, dim: tuple[int, ...]) -> Any:
+    count = count_operand(ops, numel(tuple(x_type.shape[d] for d in dim)), x_type.device)
+    share = kept(ops, g, x_type.shape, dim) / count
+    return ops.expand(share, shape=x_type.shape)
+
+
+@composite(infer=_reduces("mean"), vjp={"x": _mean_vjp})
+def mean(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
+    """Arithmetic mean along `dim`; NaN where there is nothing to average."""
+    total = ops.sum(wide(ops, x), dim=dim, keepdim=keepdim)
+    return narrow(ops, total / _reduced_count(ops, x, dim), x.dtype)
+
+
+def _degrees(ops: Any, x: Any, dim: tuple[int, ...], correction: float) -> Any:
+    """Count less `correction`, at least 0."""
+    count = _reduced_count(ops, x, dim)
+    if isinstance(count, int):
+        return max(count - correction, 0)
+    return ops.clamp_min(count - correction, 0)
+
+
+def _deviation(ops: Any, x: Any, dim: tuple[int, ...]) -> Any:
+    w = wide(ops, x)
+    return w - ops.mean(w, dim=dim, keepdim=True)
+
+
+def _var_vjp(ops: Any, g: Any, x: Any, dim: tuple[int, ...], correction: float) -> Any:
+    slope = 2.0 * kept(ops, wide(ops, g), x.shape, dim) / _degrees(ops, x, dim, correction)
+    return slope * _deviation(ops, x, dim)
+
+
+@composite(infer=_reduces("var"), vjp={"x": _var_vjp})
+def var(
+    ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, correction: float = 1
+) -> Any:
+    """Mean squared deviation, divided by the count less `correction`."""
+    d = _deviation(ops, x, dim)
+    total = ops.sum(d * d, dim=dim, keepdim=keepdim)
+    return narrow(ops, total / _degrees(ops, x, dim, correction), x.dtype)
+
+
+def _std_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...], correction: float) -> Any:
+    """As for var, over 2 * std; 0 where the deviation is 0."""
+    spread = kept(ops, wide(ops, out), x.shape, dim)
+    slope = kept(ops, wide(ops, g), x.shape, dim) / (spread * _degrees(ops, x, dim, correction))
+    return ops.where(ops.eq(spread, 0), 0.0, slope) * _deviation(ops, x, dim)
+
+
+@composite(infer=_reduces("std"), vjp={"x": _std_vjp})
+def std(
+    ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, correction: float = 1
+) -> Any:
+    """Square root of `var`."""
+    spread = ops.var(wide(ops, x), dim=dim, keepdim=keepdim, correction=correction)
+    return narrow(ops, ops.sqrt(spread), x.dtype)
+
+
+def _norm_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...]) -> Any:
+    length = kept(ops, wide(ops, out), x.shape, dim)
+    slope = kept(ops, wide(ops, g), x.shape, dim) / length
+    return ops.where(ops.eq(length, 0), 0.0, slope) * wide(ops, x)
+
+
+@composite(infer=_reduces("norm"), vjp={"x": _norm_vjp})
+def euclidean_norm(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
+    """Square root of the sum of squares; derivative 0 where that is 0."""
+    w = wide(ops, x)
+    return narrow(ops, ops.sqrt(ops.sum(w * w, dim=dim, keepdim=keepdim)), x.dtype)
+
+
+# ---------------------------------------------------------------------------------------------
+# softmax and its logarithm
+
+
+def _softmax_vjp(ops: Any, g: Any, out: Any, dim: int) -> Any:
+    g, out = wide(ops, g), wide(ops, out)
+    weighted = g * out
+    return weighted - out * ops.sum(weighted, dim=(dim,), keepdim=True)
+
+
+@composite(infer=_same("softmax"), vjp={"x": _softmax_vjp}, domain=(-20.0, 20.0))
+def softmax(ops: Any, x: Any, *, dim: int) -> Any:
+    """exp(x) over its sum along `dim`; a slice of only -inf gives NaN."""
+    if _is_empty(x.shape, (dim,)):
+        return ops.clone(x)
+    w = wide(ops, x)
+    e = ops.exp(w - ops.amax(w, dim=(dim,), keepdim=True))
+    return narrow(ops, e / ops.sum(e, dim=(dim,), keepdim=True), x.dtype)
+
+
+def _log_softmax_vjp(ops: Any, g: Any, out: Any, dim: int) -> Any:
+    g = wide(ops, g)
+    return g - ops.exp(wide(ops, out)) * ops.sum(g, dim=(dim,), keepdim=True)
+
+
+@composite(infer=_same("log_softmax"), vjp={"x": _log_softmax_vjp}, domain=(-20.0, 20.0))
+def log_softmax(ops: Any, x: Any, *, dim: int) -> Any:
+    """log(softmax(x)), accurate for small probabilities."""
+    if _is_empty(x.shape, (dim,)):
+        return ops.clone(x)
+    w = wide(ops, x)
+    shifted = w - ops.amax(w, dim=(dim,), keepdim=True)
+    total = ops.sum(ops.exp(shifted), dim=(dim,), keepdim=True)
+    return narrow(ops, shifted - ops.log(total), x.dtype)
+
+
+def _logsumexp_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...]) -> Any:
+    level = kept(ops, wide(ops, out), x.shape, dim)
+    level = ops.where(ops.eq(level, float("-inf")), 0.0, level)
+    return kept(ops, wide(ops, g), x.shape, dim) * ops.exp(wide(ops, x) - level)
+
+
+@composite(infer=_reduces("logsumexp"), vjp={"x": _logsumexp_vjp}, domain=(-20.0, 20.0))
+def logsumexp(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
+    """log of the sum of exp(x) along `dim`, without overflow; -inf where nothing is summed."""
+    w = wide(ops, x)
+    if _is_empty(x.shape, dim):
+        return narrow(ops, ops.log(ops.sum(ops.exp(w), dim=dim, keepdim=keepdim)), x.dtype)
+    top = ops.amax(w, dim=dim, keepdim=True)
+    level = ops.where(ops.isfinite(top), top, 0.0)
+    total = ops.log(ops.sum(ops.exp(w - level), dim=dim, keepdim=True)) + level
+    shape = reduced_shape(tuple(x.shape), dim, keepdim)
+    return narrow(ops, ops.reshape(total, shape=shape), x.dtype)
+
+
+# ---------------------------------------------------------------------------------------------
+# normalisation
+
+
+def _trailing(x: Any, normalized_shape: tuple[Size, ...]) -> tuple[int, ...]:
+    rank = len(x.shape)
+    return tuple(range(rank - len(normalized_shape), rank))
+
+
+def _norm_infer(name: str) -> Any:
+    def infer(
+        x: ValueType, *parameters: ValueType | None, normalized_shape: Any, **attributes: Any
+    ) -> TensorType:
+        type = floating_tensor(name, x)
+        size = len(normalized_shape)
+        if size == 0 or type.rank < size or type.shape[type.rank - size :] != normalized_shape:
+            raise ShapeError(
+                f"{name}(x: {type}): given normalized_shape={list(normalized_shape)}, expected "
+                f"input with shape [*, {', '.join(map(str, normalized_shape))}]."
+            )
+        for given in parameters:
+            if given is not None and given.shape != normalized_shape:
+                raise ShapeError(
+                    f"{name}(x: {type}): expected weight and bias to be of the same shape as "
+                    f"normalized_shape={list(normalized_shape)}, but got {given}."
+                )
+        return type.with_shape(type.shape)
+
+    return infer
+
+
+def _standardized(ops: Any, x: Any, dim: tuple[int, ...], eps: float) -> tuple[Any, Any]:
+    """(x - mean) / sqrt(var + eps) along `dim`, and 1 / sqrt(var + eps)."""
+    centered = _deviation(ops, x, dim)
+    variance = ops.mean(centered * centered, dim=dim, keepdim=True)
+    scale = ops.rsqrt(variance + eps)
+    return centered * scale, scale
+
+
+def _layer_norm_vjp_x(
+    ops: Any, g: Any, x: Any, weight: Any, normalized_shape: Any, eps: float
+) -> Any:
+    dim = _trailing(x, normalized_shape)
+    unit, scale = _standardized(ops, x, dim, eps)
+    g = wide(ops, g)
+    g = g if weight is None else g * wide(ops, weight)
+    along = ops.mean(g * unit, dim=dim, keepdim=True)
+    return scale * (g - ops.mean(g, dim=dim, keepdim=True) - unit * along)
+
+
+def _layer_norm_vjp_weight(ops: Any, g: Any, x: Any, normalized_shape: Any, eps: float) -> Any:
+    unit, _ = _standardized(ops, x, _trailing(x, normalized_shape), eps)
+    return wide(ops, g) * unit
+
+
+@composite(
+    infer=_norm_infer("layer_norm"),
+    vjp={
+        "x": _layer_norm_vjp_x,
+        "weight": _layer_norm_vjp_weight,
+        "bias": lambda ops, g: wide(ops, g),
+    },
+)
+def layer_norm(
+    ops: Any,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    *,
+    normalized_shape: tuple[Size, ...],
+    eps: float = 1e-5,
+) -> Any:
+    """x with mean 0 and variance 1 over the trailing dims, times weight plus bias (or None).
+
+    Biased variance. Source: J. L. Ba et al., "Layer Normalization", arXiv:1607.06450.
+    """
+    unit, _ = _standardized(ops, x, _trailing(x, normalized_shape), eps)
+    unit = unit if weight is None else unit * wide(ops, weight)
+    unit = unit if bias is None else unit + wide(ops, bias)
+    return narrow(ops, unit, x.dtype)
+
+
+def _rms_scale(ops: Any, x: Any, dim: tuple[int, ...], eps: float) -> Any:
+    w = wide(ops, x)
+    return ops.rsqrt(ops.mean(w * w, dim=dim, keepdim=True) + eps)
+
+
+def _rms_norm_vjp_x(
+    ops: Any, g: Any, x: Any, weight: Any, normalized_shape: Any, eps: float
+) -> Any:
+    dim = _trailing(x, normalized_shape)
+    scale = _rms_scale(ops, x, dim, eps)
+    unit = wide(ops, x) * scale
+    g = wide(ops, g)
+    g = g if weight is None else g * wide(ops, weight)
+    return scale * (g - unit * ops.mean(g * unit, dim=dim, keepdim=True))
+
+
+def _rms_norm_vjp_weight(ops: Any, g: Any, x: Any, normalized_shape: Any, eps: float) -> Any:
+    return wide(ops, g) * (wide(ops, x) * _rms_scale(ops, x, _trailing(x, normalized_shape), eps))
+
+
+@composite(
+    infer=_norm_infer("rms_norm"),
+    vjp={"x": _rms_norm_vjp_x, "weight": _rms_norm_vjp_weight},
+)
+def rms_norm(
+    ops: Any, x: Any, weight: Any, *, normalized_shape: tuple[Size, ...], eps: float
+) -> Any:
+    """x over its root mean square over the trailing dims, times weight (or None).
+
+    Source: B. Zhang and R. Sennrich, "Root Mean Square Layer Normalization", arXiv:1910.07467.
+    """
+    unit = wide(ops, x) * _rms_scale(ops, x, _trailing(x, normalized_shape), eps)
+    unit = unit if weight is None else unit * wide(ops, weight)
+    return narrow(ops, unit, x.dtype)
+
+
+# ---------------------------------------------------------------------------------------------
+# linear, embedding, dropout
+
+
+def as_rows(ops: Any, x: Any) -> Any:
+    """x as a matrix: all dims but the last in one."""
+    if len(x.shape) == 2:
+        return x
+    return ops.reshape(x, shape=(numel(tuple(x.shape[:-1])), x.shape[-1]))
+
+
+def _linear_infer(x: ValueType, weight: ValueType, bias: ValueType | None) -> TensorType:
+    call = describe("linear", ("x", "weight", "bias"), (x, weight, bias))
+    type, matrix = require_tensor(x, call, "x"), require_tensor(weight, call, "weight")
+    if type.rank < 1 or matrix.rank != 2 or type.shape[-1] != matrix.shape[1]:
+        raise ShapeError(
+            f"{call}: mat1 and mat2 shapes cannot be multiplied.  Expected x (*, in_features) "
+            "and weight (out_features, in_features)."
+        )
+    dtypes_differ = type.dtype is not matrix.dtype
+    if bias is not None:
+        vector = require_tensor(bias, call, "bias")
+        dtypes_differ = dtypes_differ or vector.dtype is not type.dtype
+        if vector.rank > 1 or (vector.rank == 1 and vector.shape != (matrix.shape[0],)):
+            raise ShapeError(f"{call}: expected a bias of shape ({matrix.shape[0]},).")
+    if dtypes_differ:
+        raise DTypeError(
+            f"{call}: mat1 and mat2 must have the same dtype.  Cast one with .to(dtype)."
+        )
+    return type.with_shape((*type.shape[:-1], matrix.shape[0]))
+
+
+@composite(
+    infer=_linear_infer,
+    vjp={
+        "x": lambda ops, g, weight, x_type: ops.reshape(
+            ops.matmul(as_rows(ops, g), weight), shape=x_type.shape
+        ),
+        "weight": lambda ops, g, x: ops.matmul(transposed(ops, as_rows(ops, g)), as_rows(ops, x)),
+        "bias": lambda g: g,
+    },
+)
+def linear(ops: Any, x: Any, weight: Any, bias: Any) -> Any:
+    """x @ weight.T + bias: x (*, in), weight (out, in), bias (out) or None -> (*, out)."""
+    product = ops.matmul(as_rows(ops, x), transposed(ops, weight))
+    product = product if bias is None else product + bias
+    shape = (*x.shape[:-1], weight.shape[0])
+    return product if len(x.shape) == 2 else ops.reshape(product, shape=shape)
+
+
+def _embedding_vjp(
+    ops: Any, g: Any, weight_type: TensorType, indices: Any, padding_idx: int | None
+) -> Any:
+    count, size = numel(tuple(indices.shape)), weight_type.shape[1]
+    if padding_idx is not None:
+        live = ops.reshape(ops.ne(indices, padding_idx), shape=(*indices.shape, 1))
+        g = ops.where(live, g, 0.0)
+    zeros = ops.full(0, shape=weight_type.shape, dtype=g.dtype, device=g.device)
+    flat = ops.reshape(indices, shape=(count,))
+    return ops.index_add(zeros, flat, ops.reshape(g, shape=(count, size)), dim=0)
+
+
+@composite(vjp={"weight": _embedding_vjp})
+def embedding(ops: Any, weight: Any, indices: Any, *, padding_idx: int | None = None) -> Any:
+    """Rows of weight (n, d) at integer indices (*) -> (*, d); the row `padding_idx` gets no
+    gradient."""
+    if len(weight.shape) != 2:
+        raise ShapeError(f"embedding: 'weight' must be 2-D, but has shape {list(weight.shape)}.")
+    count = numel(tuple(indices.shape))
+    rows = ops.index_select(weight, ops.reshape(indices, shape=(count,)), dim=0)
+    return ops.reshape(rows, shape=(*indices.shape, weight.shape[1]))
+
+
+def keep_scale(
+    ops: Any, shape: Any, seed: Any, offset: Any, p: float, shift: Any, device: Any
+) -> Any:
+    """float32 mask of dropout: 1 / (1 - p) with probability 1 - p, else 0."""
+    uniform = ops.rand(
+        seed, offset, shape=tuple(shape), dtype=dtypes.float32, device=device, shift=shift
+    )
+    return ops.where(ops.ge(uniform, p), 1.0 / (1.0 - p) if p < 1 else 0.0, 0.0)
+
+
+@composite(
+    infer=_same("dropout"),
+    vjp={
+        "x": lambda ops, g, seed, offset, p, shift: ops.dropout(g, seed, offset, p=p, shift=shift)
+    },
+)
+def dropout(ops: Any, x: Any, seed: Any, offset: Any, *, p: float, shift: Any = 0) -> Any:
+    """x with each element zeroed with probability p and the others scaled by 1 / (1 - p).
+
+    Uses one word of the stream per element, whatever the dtype; the mask is drawn again for the
+    gradient, never saved.
+    """
+    scale = keep_scale(ops, x.shape, seed, offset, p, shift, x.device)
+    return narrow(ops, wide(ops, x) * scale, x.dtype)
