@@ -233,6 +233,10 @@ class Builder:
         del self._placeholders[mark[0] :]
         del self._nodes[mark[1] :]
 
+    def has_since(self, mark: tuple[int, int], node: Node) -> bool:
+        """True if `node` was appended after the `snapshot` that gave `mark`."""
+        return any(node is added for added in self._nodes[mark[1] :])
+
     def _unique(self, name: str) -> str:
         if not name.isidentifier():
             name = re.sub(r"\W", "_", name)

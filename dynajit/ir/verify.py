@@ -7,6 +7,7 @@ Called by `ir.pipeline` (when `Config.verify_graphs`) and by tests.
 
 import keyword
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -17,8 +18,6 @@ from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind, type_of
 from dynajit.ir.printing import RESERVED
 from dynajit.ops import TABLE
-
-_LITERALS = (bool, int, float, complex)
 
 
 def verify(graph: Graph, stage: str = "the builder") -> None:
@@ -56,15 +55,20 @@ def broken_rules(graph: Graph) -> Iterator[tuple[str, str]]:
         if isinstance(output, Node):
             if output not in earlier:
                 yield f"output {position}", f"{output.name} is not a node of this graph"
-        elif output is not None and not isinstance(output, _LITERALS):
+        elif not _is_literal(output):
             yield f"output {position}", f"{output!r} is neither a node nor a number nor None"
+
+
+def _is_literal(argument: Any) -> bool:
+    return argument is None or isinstance(argument, (bool, int, float, complex))
 
 
 def _broken_in_node(node: Node, earlier: set[Node]) -> Iterator[str]:
     if not node.name.isidentifier() or keyword.iskeyword(node.name) or node.name in RESERVED:
         yield "the name is not a free Python identifier"
-    if not isinstance(node.type, (TensorType, ScalarType)):
-        yield f"the type is {node.type!r}, not a TensorType or ScalarType"
+    type: Any = node.type
+    if not isinstance(type, (TensorType, ScalarType)):
+        yield f"the type is {type!r}, not a TensorType or ScalarType"
     elif node.kind is NodeKind.CALL:
         yield from _broken_in_call(node, earlier)
     elif node.op is not None or node.args or node.attributes:
@@ -99,7 +103,7 @@ def _broken_in_call(node: Node, earlier: set[Node]) -> Iterator[str]:
         if isinstance(argument, Node):
             if argument not in earlier:
                 yield f"the argument {argument.name} does not come earlier in this graph"
-        elif argument is not None and not isinstance(argument, _LITERALS):
+        elif not _is_literal(argument):
             yield f"the argument {argument!r} is neither a node nor a number nor None"
             return
     if set(node.attributes) != set(op.attributes):

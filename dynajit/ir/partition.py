@@ -1,0 +1,238 @@
+"""Cut a joint graph into a forward and a backward graph, saving as few bytes as possible.
+
+A value that backward needs is either saved by forward or recomputed in backward from other saved
+values. What is saved is the minimum cut of a flow network: every value that does not depend on
+output gradients is an edge whose capacity is its size in bytes. Inputs of the forward graph are
+free to save. Matrix products and other library calls are never recomputed; the others have the
+cost that `recompute_cost` says.
+
+Called by `ir.pipeline`; the compile driver and reports read the `Partition`.
+
+Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost" (2016), for recomputation;
+the max-flow min-cut theorem of Ford and Fulkerson for the choice.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from dynajit.core.types import ScalarType, TensorType, ValueType
+from dynajit.ir.autodiff import Joint
+from dynajit.ir.graph import Builder, Graph
+from dynajit.ir.min_cut import UNLIMITED, minimum_cut
+from dynajit.ir.node import Argument, Node, NodeKind, storage_root
+from dynajit.ops.effort import is_transcendental
+from dynajit.ops.table import Kind
+
+# Assumed for a symbolic size: large enough that a batch dimension counts.
+ASSUMED_SIZE: Final = 64
+
+# What recomputing costs, in bytes that one would rather save, per element. Measured on arithmetic
+# that vectorises: an exponential takes about as long as moving a byte, a random number two.
+TRANSCENDENTAL_BYTES: Final = 1
+RANDOM_BYTES: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A forward graph, a backward graph, and what passes between them.
+
+    Args:
+        forward: inputs of the original graph; outputs of the original graph, then `saved`.
+        backward: inputs are the saved values, then one gradient per differentiable output (same
+            type, contiguous); outputs are one gradient per input with `requires_grad`, in order,
+            None where no path leads to it.
+        saved: the nodes of `forward` that are saved.
+        saved_bytes: their size without those that are inputs anyway.
+        recomputed: number of forward calls that run again in backward.
+        saved_inputs: for each saved value the position of the input that it is, or None.
+        saved_outputs: for each saved value the position of the first original output that shares
+            its memory, or None: writing to that output in place spoils the saved value.
+        differentiable_outputs: positions of the original outputs that have a gradient.
+    """
+
+    forward: Graph
+    backward: Graph
+    saved: tuple[Node, ...]
+    saved_bytes: int
+    recomputed: int
+    saved_inputs: tuple[int | None, ...]
+    saved_outputs: tuple[int | None, ...]
+    differentiable_outputs: tuple[int, ...]
+
+    @property
+    def saved_count(self) -> int:
+        """Number of saved values."""
+        return len(self.saved)
+
+
+def partition(joint: Joint) -> Partition:
+    """Forward and backward graph of a joint graph (optimised or not)."""
+    needed = _ancestors(joint.input_gradients)
+    dependent = _dependent_on_gradients(joint)
+    candidates = [node for node in joint.graph.nodes if node in needed and node not in dependent]
+    used = _used_by_backward(joint, needed, dependent)
+    saved, recomputed = _choose(candidates, used)
+    return Partition(
+        forward=_forward_graph(joint, saved),
+        backward=_backward_graph(joint, saved, needed),
+        saved=saved,
+        saved_bytes=sum(
+            size_bytes(node.type) for node in saved if node.kind is not NodeKind.PLACEHOLDER
+        ),
+        recomputed=sum(node.kind is NodeKind.CALL for node in recomputed),
+        saved_inputs=_positions(saved, joint.graph.inputs[: joint.input_count]),
+        saved_outputs=_output_positions(saved, joint.graph.outputs[: joint.output_count]),
+        differentiable_outputs=joint.differentiable_outputs,
+    )
+
+
+def size_bytes(type: ValueType) -> int:
+    """Bytes of a stored value; symbolic sizes count as `ASSUMED_SIZE`."""
+    if isinstance(type, ScalarType):
+        return 8
+    size = type.dtype.itemsize
+    for length in type.shape:
+        size *= length if isinstance(length, int) else ASSUMED_SIZE
+    return size
+
+
+def recompute_cost(node: Node) -> int | None:
+    """What computing `node` again costs, in bytes one would rather save; None for never.
+
+    A reduction costs reading its input again. Arithmetic and movement are free: they are fused
+    into the kernel that uses them.
+    """
+    if node.kind is NodeKind.CONSTANT:
+        return 0
+    if node.op is None or not isinstance(node.type, TensorType):
+        return None
+    elements = size_bytes(node.type) // node.type.dtype.itemsize
+    match node.op.kind:
+        case Kind.MOVEMENT:
+            return 0
+        case Kind.POINTWISE:
+            return TRANSCENDENTAL_BYTES * elements if is_transcendental(node.op) else 0
+        case Kind.RANDOM:
+            return RANDOM_BYTES * elements
+        case Kind.REDUCTION:
+            return sum(size_bytes(a.type) for a in node.args if isinstance(a, Node))
+    return None
+
+
+def _choose(candidates: list[Node], used: set[Node]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """(saved, recomputed) among the candidates, by minimum cut.
+
+    Vertices: 0 is the source, 1 the sink; candidate i enters at 2 + 2 i and leaves at 3 + 2 i.
+    Cutting the edge in between saves the value; cutting source -> entry recomputes it.
+    """
+    position = {node: i for i, node in enumerate(candidates)}
+    edges: dict[tuple[int, int], int] = {}
+    for node, i in position.items():
+        enter, leave = 2 + 2 * i, 3 + 2 * i
+        edges[enter, leave] = _saving_cost(node)
+        cost = recompute_cost(node)
+        edges[0, enter] = UNLIMITED if cost is None else cost
+        for argument in node.args:
+            if isinstance(argument, Node):
+                edges[3 + 2 * position[argument], enter] = UNLIMITED
+        if node in used:
+            edges[leave, 1] = UNLIMITED
+    backward_side = minimum_cut(edges, 2 + 2 * len(candidates))
+    recomputed = tuple(n for n, i in position.items() if 2 + 2 * i in backward_side)
+    saved = tuple(
+        n
+        for n, i in position.items()
+        if 3 + 2 * i in backward_side and 2 + 2 * i not in backward_side
+    )
+    return saved, recomputed
+
+
+def _saving_cost(node: Node) -> int:
+    if node.kind is NodeKind.PLACEHOLDER:
+        return 0
+    if node.kind is NodeKind.CONSTANT:
+        return UNLIMITED
+    # Between a value and a view of it, the value: its memory is the one that exists.
+    return max(size_bytes(node.type), 1) + (1 if node.is_view else 0)
+
+
+def _ancestors(results: tuple[Argument, ...]) -> set[Node]:
+    """The nodes that `results` are computed from, and themselves."""
+    found: set[Node] = set()
+    pending = [result for result in results if isinstance(result, Node)]
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found.add(node)
+            pending.extend(argument for argument in node.args if isinstance(argument, Node))
+    return found
+
+
+def _dependent_on_gradients(joint: Joint) -> set[Argument]:
+    """The nodes that can only run in backward."""
+    found: set[Argument] = set(joint.output_gradients)
+    for node in joint.graph.nodes:
+        if any(argument in found for argument in node.args):
+            found.add(node)
+    return found
+
+
+def _used_by_backward(joint: Joint, needed: set[Node], dependent: set[Argument]) -> set[Node]:
+    """The forward values that nodes of backward, or its outputs, use directly."""
+    used = {n for n in joint.input_gradients if isinstance(n, Node) and n not in dependent}
+    for node in needed:
+        if node in dependent:
+            used.update(a for a in node.args if isinstance(a, Node) and a not in dependent)
+    return used
+
+
+def _forward_graph(joint: Joint, saved: tuple[Node, ...]) -> Graph:
+    graph = joint.graph
+    outputs = (*graph.outputs[: joint.output_count], *saved)
+    needed = _ancestors(outputs) | set(graph.inputs[: joint.input_count])
+    nodes = tuple(node for node in graph.nodes if node in needed)
+    return Graph(graph.name, nodes, outputs)
+
+
+def _backward_graph(joint: Joint, saved: tuple[Node, ...], needed: set[Node]) -> Graph:
+    graph = joint.graph
+    builder = Builder(f"{graph.name}_backward", reserved=(node.name for node in graph.nodes))
+    new: dict[Node, Argument] = {}
+    for node in saved:
+        placeholder = Node(NodeKind.PLACEHOLDER, node.name, node.type, location=node.location)
+        new[node] = builder.adopt(placeholder).node
+    for node in joint.output_gradients:
+        new[node] = builder.adopt(node).node
+    wanted = _needed_after(joint.input_gradients, set(saved)) & needed
+    for node in graph.nodes:
+        if node in wanted and node not in new:
+            args = tuple(new[a] if isinstance(a, Node) else a for a in node.args)
+            new[node] = builder.copy(node, args).node
+    return builder.finish(new[o] if isinstance(o, Node) else o for o in joint.input_gradients)
+
+
+def _needed_after(results: tuple[Argument, ...], given: set[Node]) -> set[Node]:
+    """The nodes to compute for `results` when the values in `given` are there."""
+    found: set[Node] = set()
+    pending = [result for result in results if isinstance(result, Node)]
+    while pending:
+        node = pending.pop()
+        if node not in found and node not in given:
+            found.add(node)
+            pending.extend(argument for argument in node.args if isinstance(argument, Node))
+    return found
+
+
+def _positions(nodes: tuple[Node, ...], among: tuple[Argument, ...]) -> tuple[int | None, ...]:
+    places = {node: position for position, node in enumerate(among)}
+    return tuple(places.get(node) for node in nodes)
+
+
+def _output_positions(
+    nodes: tuple[Node, ...], outputs: tuple[Argument, ...]
+) -> tuple[int | None, ...]:
+    places: dict[Node, int] = {}
+    for position, output in enumerate(outputs):
+        if isinstance(output, Node):
+            places.setdefault(storage_root(output), position)
+    return tuple(places.get(storage_root(node)) for node in nodes)

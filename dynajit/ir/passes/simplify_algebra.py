@@ -1,0 +1,346 @@
+"""Replace calls by cheaper ones that give the same bits.
+
+Only identities that hold for every value are used, NaN, infinities, -0 and integer overflow
+included. Not among them: x * 0 for floats (NaN, inf, -0), x + 0 for floats (-0 becomes 0),
+x - x, pow(x, 0.5) (differs from sqrt at -0 and -inf), division by a number that is no power of
+two. The rules are at the end of the file, by the name of the row that they simplify.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from dynajit.core import dtypes
+from dynajit.core.dtypes import Category, DType
+from dynajit.core.types import TensorType, ValueType
+from dynajit.ir.graph import Builder, Graph, Value
+from dynajit.ir.node import Argument, Node, NodeKind, literal_key, storage_root
+from dynajit.ir.rebuild import as_operand, keep, rebuild
+from dynajit.ir.uniform import uniform_value, with_literals
+from dynajit.ops.table import TABLE, Op
+
+
+def simplify_algebra(graph: Graph) -> Graph:
+    """The graph with every call replaced by the cheapest equal one that the rules know.
+
+    Requires: differentiation is over (`detach` is dropped).
+    Ensures: the same bits. A result that leaves the graph keeps its relation to other memory: what
+    was computed is not replaced by an input or by another value, and an output that was no input
+    does not become one.
+    """
+    builder = _Simplifier(graph.name, (node.name for node in graph.nodes))
+    outputs = {output for output in graph.outputs if isinstance(output, Node)}
+    leaving = outputs | {storage_root(output) for output in outputs}
+
+    def visit(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Any:
+        assert isinstance(builder, _Simplifier)
+        if node.op is None:
+            return keep(builder, node, args)
+        args = with_literals(node.op, args, node)
+        call = Call(node.op, args, node.attributes, node.type, builder)
+        mark = builder.snapshot()
+        found = builder.simplified(call)
+        if found is None:
+            return keep(builder, node, args)
+        if node in leaving and _changes_memory(node, args, found, node in outputs, builder, mark):
+            builder.restore(mark)
+            return keep(builder, node, args)
+        return found
+
+    return rebuild(graph, visit, builder)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a rule looks at: an op with arguments in the new graph."""
+
+    op: Op
+    args: tuple[Argument, ...]
+    attributes: Mapping[str, Any]
+    type: ValueType
+    builder: Builder
+
+    @property
+    def x(self) -> Any:
+        """The first argument, as an operand."""
+        return as_operand(self.builder, self.args[0])
+
+    def operand(self, position: int) -> Any:
+        """An argument, as an operand."""
+        return as_operand(self.builder, self.args[position])
+
+    def number(self, position: int) -> Any:
+        """The number that an argument is everywhere, or None."""
+        return uniform_value(self.args[position])
+
+    def inner(self, name: str) -> Node | None:
+        """The first argument if it is a call of the row `name`."""
+        x = self.args[0]
+        found = isinstance(x, Node) and x.op is not None and x.op.name == name
+        return x if found and isinstance(x, Node) else None
+
+
+Rule: TypeAlias = Callable[[Call], Any]
+
+
+class _Simplifier(Builder):
+    """A builder that simplifies what rules record."""
+
+    def __init__(self, name: str, reserved: Iterable[str]) -> None:
+        super().__init__(name, reserved)
+
+    def handle(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+        """Record the call, or the cheaper one."""
+        mark = self.snapshot()
+        value = super().handle(op, inputs, attributes)
+        node = value.node
+        self.restore(mark)
+        found = self.simplified(Call(op, node.args, attributes, node.type, self))
+        return self.adopt(node) if found is None else found
+
+    def simplified(self, call: Call) -> Value | None:
+        """What the first fitting rule makes of a call; None if none fits."""
+        for rule in RULES.get(call.op.name, ()):
+            mark = self.snapshot()
+            found = rule(call)
+            if isinstance(found, Value) and _is_same_type(found.type, call.type):
+                return found
+            self.restore(mark)
+        return None
+
+
+def _is_same_type(a: ValueType, b: ValueType) -> bool:
+    """True if equal but for strides, which are facts about storage, not about values."""
+    if isinstance(a, TensorType) and isinstance(b, TensorType):
+        return (a.shape, a.dtype, a.device) == (b.shape, b.dtype, b.device)
+    return a == b
+
+
+def _changes_memory(
+    node: Node,
+    args: tuple[Argument, ...],
+    found: Value,
+    is_output: bool,
+    builder: Builder,
+    mark: tuple[int, int],
+) -> bool:
+    """True if using `found` for `node` would show in what memory the outputs share."""
+    if is_output and found.node.kind is not NodeKind.CALL:
+        return True
+    root = storage_root(found.node)
+    if node.is_view and isinstance(args[0], Node):
+        return root is not storage_root(args[0])
+    return not builder.has_since(mark, root)
+
+
+# ---------------------------------------------------------------------------------------------
+# rules
+
+
+def _drop_neutral(position: int, neutral: Callable[[Any, DType], bool]) -> Rule:
+    """x for `op(x, n)`, where argument `position` is a neutral number."""
+
+    def rule(call: Call) -> Any:
+        number = call.number(position)
+        if number is None or not isinstance(call.type, TensorType):
+            return None
+        return call.operand(1 - position) if neutral(number, call.type.dtype) else None
+
+    return rule
+
+
+def _is_neutral_to_add(number: Any, dtype: DType) -> bool:
+    """0 for integers; -0 for floats: -0 + 0 is 0, so 0 is not neutral there."""
+    if dtype.category is Category.FLOATING:
+        return isinstance(number, float) and literal_key(number) == literal_key(-0.0)
+    return bool(number == 0) and dtype.category is Category.INTEGER
+
+
+def _is_neutral_to_subtract(number: Any, dtype: DType) -> bool:
+    """0, but not -0: -0 - -0 is 0."""
+    return bool(number == 0) and literal_key(number) != literal_key(-0.0)
+
+
+def _is_one(number: Any, dtype: DType) -> bool:
+    return bool(number == 1)
+
+
+def _is_zero_product(call: Call) -> Any:
+    """0 for a product of integers with 0."""
+    if not isinstance(call.type, TensorType) or call.type.dtype.category is not Category.INTEGER:
+        return None
+    if 0 not in (call.number(0), call.number(1)):
+        return None
+    return _full(call, 0)
+
+
+def _cancel(inner: str) -> Rule:
+    """x for `op(inner(x))`."""
+
+    def rule(call: Call) -> Any:
+        found = call.inner(inner)
+        return None if found is None else as_operand(call.builder, found.args[0])
+
+    return rule
+
+
+def _absorb(inner: str) -> Rule:
+    """`op(x)` for `op(inner(x))`."""
+
+    def rule(call: Call) -> Any:
+        found = call.inner(inner)
+        if found is None:
+            return None
+        return call.op(as_operand(call.builder, found.args[0]), **call.attributes)
+
+    return rule
+
+
+def _signed(rule: Rule) -> Rule:
+    """`rule` where negation does not wrap around: not for unsigned integers."""
+
+    def guarded(call: Call) -> Any:
+        is_signed = isinstance(call.type, TensorType) and call.type.dtype.is_signed
+        return rule(call) if is_signed else None
+
+    return guarded
+
+
+def _square(call: Call) -> Any:
+    """x * x for pow(x, 2): what `pow` computes for this exponent, without the call."""
+    return TABLE.mul(call.x, call.x) if call.number(1) == 2 else None
+
+
+def _multiply_by_inverse(call: Call) -> Any:
+    """x * (1 / c) for x / c, where c is a power of two: both are then the exact quotient."""
+    number = call.number(1)
+    if isinstance(call.args[1], Node) or not isinstance(number, (int, float)):
+        return None
+    if number == 0 or not math.isfinite(number):
+        return None
+    mantissa, exponent = math.frexp(number)
+    # Both c and 1 / c stay normal float32 numbers within this range of exponents.
+    return TABLE.mul(call.x, 1 / number) if abs(mantissa) == 0.5 and abs(exponent) < 100 else None
+
+
+def _same(call: Call) -> Any:
+    """x: the driver accepts it only if the type is the same."""
+    return call.x
+
+
+def _cast_of_cast(call: Call) -> Any:
+    """`cast(x)` for `cast(cast(x, wide))`, where x's values are exact in the wider dtype."""
+    inner = call.inner("cast")
+    if inner is None or not isinstance(inner.args[0], Node):
+        return None
+    source, wide = inner.args[0].type, inner.type
+    if not isinstance(source, TensorType) or not isinstance(wide, TensorType):
+        return None
+    target = call.attributes["dtype"]
+    if not _is_exact(source.dtype, wide.dtype, target):
+        return None
+    return TABLE.cast(as_operand(call.builder, inner.args[0]), dtype=target)
+
+
+def _is_exact(source: DType, wide: DType, target: DType) -> bool:
+    """True if going through `wide` from `source` to `target` loses nothing.
+
+    Floats to integers out of range depend on the width of the float, so they are left alone.
+    """
+    if source.is_complex or wide.is_complex:
+        return False
+    if wide.category is Category.FLOATING and target.category is Category.INTEGER:
+        return False
+    if source.category is Category.BOOL:
+        return True
+    if source.category is wide.category:
+        return dtypes.promote(source, wide) is wide
+    mantissa = _MANTISSA_BITS.get(wide, 0)
+    return source.category is Category.INTEGER and source.itemsize * 8 <= mantissa
+
+
+# Integers of up to this many bits are exact. Source: IEEE 754-2008, table 3.5; bfloat16 has 8.
+_MANTISSA_BITS: Final = {
+    dtypes.float16: 11,
+    dtypes.bfloat16: 8,
+    dtypes.float32: 24,
+    dtypes.float64: 53,
+}
+
+
+def _permute_of_permute(call: Call) -> Any:
+    inner = call.inner("permute")
+    if inner is None:
+        return None
+    first, second = inner.attributes["dims"], call.attributes["dims"]
+    x = as_operand(call.builder, inner.args[0])
+    return TABLE.permute(x, dims=tuple(first[d] for d in second))
+
+
+def _identity_permute(call: Call) -> Any:
+    return call.x if call.attributes["dims"] == tuple(range(len(call.type.shape))) else None
+
+
+def _whole_slice(call: Call) -> Any:
+    """x for a slice of everything: the same shape with positive steps."""
+    return call.x if all(step == 1 for step in call.attributes["step"]) else None
+
+
+def _rearranged_full(call: Call) -> Any:
+    """`full` in the new shape for a view of a `full`."""
+    inner = call.inner("full")
+    if inner is None or isinstance(inner.args[0], Node):
+        return None
+    return _full(call, inner.args[0])
+
+
+def _full(call: Call, number: Any) -> Any:
+    assert isinstance(call.type, TensorType)
+    type = call.type
+    return TABLE.full(number, shape=type.shape, dtype=type.dtype, device=type.device)
+
+
+def _single_input(call: Call) -> Any:
+    return call.x if len(call.args) == 1 else None
+
+
+def _known_choice(call: Call) -> Any:
+    """The chosen side of `where`, if the condition is known or both sides are the same."""
+    condition = call.number(0)
+    if condition is not None:
+        return call.operand(1 if condition else 2)
+    return call.operand(1) if call.args[1] is call.args[2] else None
+
+
+def _nothing_reduced(call: Call) -> Any:
+    """x for a reduction over no dims."""
+    return call.x if call.attributes["dim"] == () else None
+
+
+RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
+    "add": (_drop_neutral(0, _is_neutral_to_add), _drop_neutral(1, _is_neutral_to_add)),
+    "sub": (_drop_neutral(1, _is_neutral_to_subtract),),
+    "mul": (_drop_neutral(0, _is_one), _drop_neutral(1, _is_one), _is_zero_product),
+    "div": (_drop_neutral(1, _is_one), _multiply_by_inverse),
+    "pow": (_drop_neutral(1, _is_one), _square),
+    "neg": (_cancel("neg"),),
+    "abs": (_absorb("abs"), _signed(_absorb("neg"))),
+    "relu": (_absorb("relu"),),
+    "logical_not": (_cancel("logical_not"),),
+    "bitwise_not": (_cancel("bitwise_not"),),
+    "where": (_known_choice,),
+    "cast": (_same, _cast_of_cast),
+    "reshape": (_same, _absorb("reshape"), _rearranged_full),
+    "permute": (_identity_permute, _permute_of_permute, _rearranged_full),
+    "expand": (_same, _absorb("expand"), _rearranged_full),
+    "slice": (_whole_slice, _rearranged_full),
+    "select": (_rearranged_full,),
+    "detach": (_same,),
+    "clone": (_same,),
+    "cat": (_single_input,),
+    "sum": (_nothing_reduced,),
+    "prod": (_nothing_reduced,),
+    "amax": (_nothing_reduced,),
+    "amin": (_nothing_reduced,),
+}

@@ -1,0 +1,76 @@
+"""What is done to every graph, in order.
+
+`optimize` runs the passes of `PASSES`, each of which can be switched off by name. Called by the
+compile driver on inference graphs, on joint graphs and on nothing else: derivatives are taken
+first, because simplification drops `detach`.
+"""
+
+import time
+from collections.abc import Callable, Set
+from typing import Final, TypeAlias
+
+from dynajit.core import config
+from dynajit.ir.graph import Graph
+from dynajit.ir.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
+from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code
+from dynajit.ir.passes.expand_composites import expand_composites
+from dynajit.ir.passes.fold_constants import fold_constants
+from dynajit.ir.passes.simplify_algebra import simplify_algebra
+from dynajit.ir.verify import verify
+
+Pass: TypeAlias = Callable[[Graph], Graph]
+Observer: TypeAlias = Callable[[str, Graph, Graph, float], None]
+
+PASSES: Final[tuple[Pass, ...]] = (
+    # What nothing needs is not worth expanding; capture leaves many unused nodes.
+    eliminate_dead_code,
+    # The passes below see only rows that code generation knows.
+    expand_composites,
+    # Folding makes literals, which simplification looks for.
+    fold_constants,
+    simplify_algebra,
+    # After simplification more nodes are equal, and those it left over are dead.
+    eliminate_common_subexpressions,
+    eliminate_dead_code,
+)
+
+
+def optimize(
+    graph: Graph,
+    *,
+    disabled: Set[str] = frozenset(),
+    kept_composites: Set[str] = frozenset(),
+    observe: Observer | None = None,
+) -> Graph:
+    """The graph after all passes.
+
+    Args:
+        graph: an inference graph or a joint graph. It is verified first when
+            `Config.verify_graphs`, and so is the result of every pass.
+        disabled: names of passes to leave out.
+        kept_composites: names of composites that are not expanded.
+        observe: called after each pass with its name, the graph before and after, and
+            milliseconds.
+
+    Raises:
+        InternalError: a pass broke the graph (only when verifying).
+    """
+    verifying = config.current().verify_graphs
+    if verifying:
+        verify(graph)
+    for step in PASSES:
+        name = step.__name__
+        if name in disabled:
+            continue
+        start = time.perf_counter()
+        before = graph
+        if step is expand_composites:
+            graph = expand_composites(graph, kept_composites)
+        else:
+            graph = step(graph)
+        milliseconds = (time.perf_counter() - start) * 1e3
+        if verifying:
+            verify(graph, name)
+        if observe is not None:
+            observe(name, before, graph, milliseconds)
+    return graph
