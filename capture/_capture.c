@@ -1,12 +1,2593 @@
-/* The C side of capture: guard evaluator, entry object, scoped frame hook. */
+/* The C side of capture: guard evaluator, entry object, scoped frame hook.
+ *
+ *   Guards            a tree of checks with shared prefixes, and in front of it a flat snapshot
+ *   CompiledFunction  what `compile` returns: checks guards, calls the entry that fits
+ *   hook_enter/leave  a PEP 523 evaluation function for frames met inside a region with breaks
+ *
+ * Contract. A guard never passes wrongly and never runs user code: attributes are read from
+ * instance dicts, inline values and slots, class attributes through the MRO, keys by stored hash.
+ * (One exception, shared with the user's own lookup: a user-defined key whose hash equals that of
+ * a guarded key has its __eq__ called by the dict.)
+ * Entries belong to the CompiledFunction, which the garbage collector sees; a code object's extra
+ * slot only borrows a pointer to it. Everything runs under the GIL; free-threaded builds are not
+ * supported.
+ *
+ * Called by dynajit.capture.guards, .cache and .session. CPython 3.11, 3.12 and 3.13; what differs
+ * between them is in the section "Versions" and nowhere else.
+ */
+#define Py_BUILD_CORE 1
 #include <Python.h>
+#include <structmember.h>
+#include <internal/pycore_code.h>
+#include <internal/pycore_dict.h>
+#include <internal/pycore_frame.h>
+#include <internal/pycore_object.h>
+#undef Py_BUILD_CORE
+#include <numpy/arrayobject.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "tensor.h"
+
+#ifdef Py_GIL_DISABLED
+#error "free-threaded CPython is not supported"
+#endif
+
+/* ------------------------------------------------------------------------------- Versions ---- */
+
+#if PY_VERSION_HEX < 0x030C0000 /* 3.11 */
+#define FRAME_CODE(frame) ((frame)->f_code)
+#define FRAME_SET_CODE(frame, code) ((frame)->f_code = (code))
+#define FRAME_FUNCTION(frame) ((frame)->f_func)
+#define FRAME_SET_START(frame, code) ((frame)->prev_instr = _PyCode_CODE(code) - 1)
+#define CODE_FRAME_SIZE(code) ((code)->co_nlocalsplus + (code)->co_stacksize + FRAME_SPECIALS_SIZE)
+#define IS_TRACING(ts) ((ts)->cframe->use_tracing != 0)
+#define CODE_GET_EXTRA _PyCode_GetExtra
+#define CODE_SET_EXTRA _PyCode_SetExtra
+#define REQUEST_CODE_EXTRA_INDEX _PyEval_RequestCodeExtraIndex
+#define C_RECURSION_PER_FRAME 0
+#define PyLong_AsInt _PyLong_AsInt
+#elif PY_VERSION_HEX < 0x030E0000 /* 3.12, 3.13 */
+#if PY_VERSION_HEX < 0x030D0000
+#define PyLong_AsInt _PyLong_AsInt
+#define FRAME_CODE(frame) ((frame)->f_code)
+#define FRAME_SET_CODE(frame, code) ((frame)->f_code = (code))
+#define FRAME_SET_START(frame, code) ((frame)->prev_instr = _PyCode_CODE(code) - 1)
+#else
+#define FRAME_CODE(frame) ((PyCodeObject *)(frame)->f_executable)
+#define FRAME_SET_CODE(frame, code) ((frame)->f_executable = (PyObject *)(code))
+#define FRAME_SET_START(frame, code) ((frame)->instr_ptr = _PyCode_CODE(code))
+#endif
+#define FRAME_FUNCTION(frame) ((PyFunctionObject *)(frame)->f_funcobj)
+#define CODE_FRAME_SIZE(code) ((code)->co_framesize)
+#define IS_TRACING(ts) ((ts)->tracing > 0 || (ts)->c_tracefunc != NULL || (ts)->c_profilefunc != NULL)
+#define CODE_GET_EXTRA PyUnstable_Code_GetExtra
+#define CODE_SET_EXTRA PyUnstable_Code_SetExtra
+#define REQUEST_CODE_EXTRA_INDEX PyUnstable_Eval_RequestCodeExtraIndex
+/* A hooked frame costs two units of the C recursion limit although it uses little C stack; the
+ * hook gives them back so that the recursion limit stays the one the user knows. */
+#define C_RECURSION_PER_FRAME 2
+#else
+/* 3.14 needs: stack references in frames, `stackpointer`, no dict version (guards without
+ * snapshot), no c_recursion_remaining. */
+#error "this version of CPython is not supported yet"
+#endif
+
+/* The values of an instance that has no dict of its own yet, or NULL. */
+static inline PyDictValues *
+inline_values(PyObject *object)
+{
+#if PY_VERSION_HEX < 0x030C0000
+    return *_PyObject_ValuesPointer(object);
+#elif PY_VERSION_HEX < 0x030D0000
+    PyDictOrValues pointer = *_PyObject_DictOrValuesPointer(object);
+    return _PyDictOrValues_IsValues(pointer) ? _PyDictOrValues_GetValues(pointer) : NULL;
+#else
+    if (!(Py_TYPE(object)->tp_flags & Py_TPFLAGS_INLINE_VALUES)) {
+        return NULL;
+    }
+    PyDictValues *values = _PyObject_InlineValues(object);
+    return values->valid ? values : NULL;
+#endif
+}
+
+/* Where the managed dict pointer of an instance is stored. */
+static inline PyObject **
+managed_dict_address(PyObject *object)
+{
+    return (PyObject **)object - 3; /* the same place in 3.11, 3.12 and 3.13 */
+}
+
+/* The managed dict of an instance without inline values, or NULL. */
+static inline PyObject *
+managed_dict(PyObject *object)
+{
+    return *managed_dict_address(object);
+}
+
+/* ---------------------------------------------------------------------------- Module state ---- */
+
+static TensorApi *tensor_api;            /* of dynajit.eager._tensor */
+static PyObject *generic_getattribute;   /* object.__getattribute__ as stored in object */
+static PyObject *module_getattribute;    /* the same of ModuleType */
+static PyObject *name_getattribute;      /* "__getattribute__" */
+static PyObject *name_grad;              /* "grad" */
+static PyObject *name_requires_grad;     /* "requires_grad" */
+static Py_ssize_t extra_index;           /* our slot in code objects */
+static PyTypeObject GuardsType;
+static PyTypeObject CompiledFunctionType;
+
+static int
+is_tensor(PyObject *object)
+{
+    return PyObject_TypeCheck(object, tensor_api->base_type);
+}
+
+/* --------------------------------------------------------------------------- Guards: data ---- */
+
+/* Same numbers as capture.sources.Step. */
+enum Step {
+    STEP_SLOT, STEP_FUNCTION, STEP_CONSTANT, STEP_STATE, STEP_GLOBAL, STEP_BUILTIN, STEP_CLOSURE,
+    STEP_DEFAULT, STEP_KEYWORD_DEFAULT, STEP_ATTRIBUTE, STEP_CLASS_ATTRIBUTE, STEP_ITEM, STEP_KEY,
+    STEP_TYPE, STEP_METHOD_FUNCTION, STEP_METHOD_SELF, STEP_CELL, STEP_CODE, STEP_DICT,
+    STEP_CLOSURE_CELL, STEP_COUNT
+};
+
+static const char *const step_names[] = {
+    "SLOT", "FUNCTION", "CONSTANT", "STATE", "GLOBAL", "BUILTIN", "CLOSURE", "DEFAULT",
+    "KEYWORD_DEFAULT", "ATTRIBUTE", "CLASS_ATTRIBUTE", "ITEM", "KEY", "TYPE", "METHOD_FUNCTION",
+    "METHOD_SELF", "CELL", "CODE", "DICT", "CLOSURE_CELL",
+};
+
+/* Same numbers as capture.guards.Kind. */
+enum Kind {
+    KIND_TYPE_IS, KIND_IDENTITY, KIND_EQUALS, KIND_TENSOR, KIND_LENGTH, KIND_TRUE_VALUE,
+    KIND_DICT_KEYS, KIND_HAS_NO_ATTRIBUTE, KIND_HAS_NO_KEY, KIND_PREDICATE, KIND_FUNCTION,
+    KIND_GRAD_MODE, KIND_NOT_ALIASED, KIND_ALIASED, KIND_NO_SHARED_STORAGE, KIND_INSTANCE_LACKS,
+    KIND_COUNT
+};
+
+static const char *const kind_names[] = {
+    "TYPE_IS", "IDENTITY", "EQUALS", "TENSOR", "LENGTH", "TRUE_VALUE", "DICT_KEYS",
+    "HAS_NO_ATTRIBUTE", "HAS_NO_KEY", "PREDICATE", "FUNCTION", "GRAD_MODE", "NOT_ALIASED",
+    "ALIASED", "NO_SHARED_STORAGE", "INSTANCE_LACKS",
+};
+
+/* The expected metadata of a tensor; sizes and strides follow each other in `numbers`. */
+typedef struct {
+    PyTypeObject *type;      /* owned */
+    PyArray_Descr *dtype;    /* owned */
+    char requires_grad;      /* 0, 1 or 2: does not matter */
+    char check_strides;
+    int rank;
+    npy_intp numbers[];      /* sizes, then byte strides; NPY_MIN_INTP: does not matter */
+} TensorSpec;
+
+#define ANY_NUMBER NPY_MIN_INTP
+
+typedef struct {
+    PyTypeObject *type; /* borrowed: int, float or bool */
+    int count;
+    int negated;
+    struct {
+        int operation;      /* Py_EQ ... */
+        PyObject *constant; /* owned */
+    } comparisons[];
+} PredicateSpec;
+
+typedef struct {
+    int kind;
+    int guard;          /* number of the guard */
+    PyObject *expected; /* owned; for a weak IDENTITY: the weak reference */
+    Py_hash_t hash;     /* of a key or name */
+    int number;         /* LENGTH, TRUE_VALUE, GRAD_MODE; node number of the other operand */
+    int is_weak;
+    TensorSpec *tensor;
+    PredicateSpec *predicate;
+} Check;
+
+typedef struct Node {
+    int step;
+    int number;
+    PyObject *argument; /* owned */
+    Py_ssize_t index;
+    Py_hash_t hash;
+    int check_count;
+    int child_count;
+    Check *checks;
+    struct Node *children;
+    /* What the class says about attribute `argument`; valid while type and tag are these. */
+    PyTypeObject *cached_type; /* borrowed, only compared */
+    unsigned int cached_tag;
+    PyObject *cached_descriptor; /* borrowed from the class */
+    Py_ssize_t cached_slot;      /* index into inline values, or -1 */
+    PyObject *seen;              /* value when the snapshot was taken; only compared */
+} Node;
+
+/* One fact of the snapshot. */
+enum FactKind {
+    FACT_WORD,    /* *address == expected */
+    FACT_TAG,     /* *(uint32_t *)address == expected */
+    FACT_BYTE,    /* *(uint8_t *)address == expected */
+    FACT_VERSION, /* *(uint64_t *)address == expected, else look again at the keys of `node` */
+    FACT_NODE,    /* checks of `node` and below hold for the object at *address */
+};
+
+typedef struct {
+    int kind;
+    Node *node;
+    void *address;
+    uint64_t expected;
+} Fact;
+
+typedef struct {
+    PyObject_HEAD
+    Node *roots;
+    int root_count;
+    int node_count;
+    int guard_count;
+    PyObject **values; /* per node: its value in the last walk, for relations; borrowed */
+    int has_relations;
+    /* the last failure, when asked for */
+    int failed_guard;
+    PyObject *failed_value; /* borrowed; NULL: the place does not exist */
+    PyObject *stale;        /* borrowed: a view that must be refreshed before it can be read */
+    /* snapshot */
+    Fact *facts;
+    int fact_count;
+    int fact_capacity;
+    int snapshot_valid;
+    uint64_t epoch;         /* tensor metadata epoch of the snapshot */
+    unsigned int misses;    /* consecutive snapshots that did not hold */
+    unsigned int pause;     /* calls until the next snapshot is tried */
+    int recording_failed;
+} Guards;
+
+/* ----------------------------------------------------------------------- Guards: constants ---- */
+
+static int
+float_equal(double a, double b)
+{
+    if (a != a) {
+        return b != b;
+    }
+    return memcmp(&a, &b, sizeof a) == 0;
+}
+
+/* Exact type and value; NaN equals NaN, 0.0 and -0.0 differ. No user code. */
+static int
+constant_equal(PyObject *a, PyObject *b)
+{
+    if (a == b) {
+        return 1;
+    }
+    PyTypeObject *type = Py_TYPE(a);
+    if (type != Py_TYPE(b)) {
+        return 0;
+    }
+    if (type == &PyLong_Type || type == &PyUnicode_Type || type == &PyBytes_Type) {
+        return PyObject_RichCompareBool(a, b, Py_EQ) == 1;
+    }
+    if (type == &PyFloat_Type) {
+        return float_equal(PyFloat_AS_DOUBLE(a), PyFloat_AS_DOUBLE(b));
+    }
+    if (type == &PyComplex_Type) {
+        Py_complex x = PyComplex_AsCComplex(a), y = PyComplex_AsCComplex(b);
+        return float_equal(x.real, y.real) && float_equal(x.imag, y.imag);
+    }
+    if (type == &PyTuple_Type && PyTuple_GET_SIZE(a) == PyTuple_GET_SIZE(b)) {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); i++) {
+            if (!constant_equal(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i))) {
+                return 0;
+            }
+        }
+        return 1;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------- Guards: reading ---- */
+
+/* Borrowed value of a key, or NULL without an exception. */
+static PyObject *
+dict_get(PyObject *dict, PyObject *key, Py_hash_t hash)
+{
+    PyObject *value = _PyDict_GetItem_KnownHash(dict, key, hash);
+    if (value == NULL && PyErr_Occurred()) {
+        PyErr_Clear();
+    }
+    return value;
+}
+
+/* Index of `name` in the shared keys of the class, or -1. */
+static Py_ssize_t
+shared_key_index(PyTypeObject *type, PyObject *name)
+{
+    PyDictKeysObject *keys = ((PyHeapTypeObject *)type)->ht_cached_keys;
+    if (keys == NULL || keys->dk_kind == DICT_KEYS_GENERAL) {
+        return -1;
+    }
+    PyDictUnicodeEntry *entries = DK_UNICODE_ENTRIES(keys);
+    for (Py_ssize_t i = 0; i < keys->dk_nentries; i++) {
+        if (entries[i].me_key == name) {
+            return i;
+        }
+    }
+    for (Py_ssize_t i = 0; i < keys->dk_nentries; i++) {
+        if (entries[i].me_key != NULL && PyUnicode_Compare(entries[i].me_key, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Where an instance keeps its attributes. */
+typedef struct {
+    PyDictValues *values; /* inline values, or NULL */
+    PyObject *dict;       /* borrowed; NULL if there is none (yet) */
+    PyObject **address;   /* where the dict pointer is stored, or NULL */
+} Storage;
+
+static Storage
+storage_of(PyObject *object)
+{
+    Storage storage = {NULL, NULL, NULL};
+    PyTypeObject *type = Py_TYPE(object);
+    if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
+        storage.values = inline_values(object);
+        if (storage.values == NULL) {
+            storage.address = managed_dict_address(object);
+            storage.dict = managed_dict(object);
+        }
+    }
+    else if (type->tp_dictoffset > 0) {
+        storage.address = (PyObject **)((char *)object + type->tp_dictoffset);
+        storage.dict = *storage.address;
+    }
+    else if (type->tp_dictoffset < 0) {
+        storage.address = _PyObject_GetDictPtr(object);
+        storage.dict = storage.address == NULL ? NULL : *storage.address;
+    }
+    return storage;
+}
+
+/* Borrowed value of an instance attribute, or NULL. `slot` caches the inline-value index. */
+static PyObject *
+instance_get(PyObject *object, PyObject *name, Py_hash_t hash, Py_ssize_t *slot)
+{
+    Storage storage = storage_of(object);
+    if (storage.values != NULL) {
+        PyDictKeysObject *keys = ((PyHeapTypeObject *)Py_TYPE(object))->ht_cached_keys;
+        Py_ssize_t i = *slot;
+        if (i < 0 || i >= keys->dk_nentries || DK_UNICODE_ENTRIES(keys)[i].me_key != name) {
+            i = *slot = shared_key_index(Py_TYPE(object), name);
+        }
+        return i < 0 ? NULL : storage.values->values[i];
+    }
+    return storage.dict == NULL ? NULL : dict_get(storage.dict, name, hash);
+}
+
+/* True if attribute access on instances of `type` first follows the ordinary rules. */
+static int
+reads_ordinarily(PyTypeObject *type)
+{
+    if (type->tp_getattro == PyObject_GenericGetAttr
+        || type->tp_getattro == PyModule_Type.tp_getattro) {
+        return 1;
+    }
+    PyObject *found = _PyType_Lookup(type, name_getattribute);
+    return found == generic_getattribute || found == module_getattribute;
+}
+
+static PyObject *
+member_get(PyObject *object, PyObject *descriptor)
+{
+    PyMemberDef *member = ((PyMemberDescrObject *)descriptor)->d_member;
+    if (!PyObject_TypeCheck(object, ((PyDescrObject *)descriptor)->d_type)) {
+        return NULL;
+    }
+    if (member->type != T_OBJECT && member->type != T_OBJECT_EX) {
+        return NULL;
+    }
+    PyObject *value = *(PyObject **)((char *)object + member->offset);
+    if (value == NULL && member->type == T_OBJECT) {
+        return Py_None;
+    }
+    return value;
+}
+
+/* What the class stores under the node's name (borrowed or NULL); -1: access is not ordinary. */
+static int
+class_lookup(Node *node, PyTypeObject *type, PyObject **descriptor)
+{
+    if (node->cached_type == type && node->cached_tag != 0
+        && node->cached_tag == type->tp_version_tag) {
+        *descriptor = node->cached_descriptor;
+        return 0;
+    }
+    if (!reads_ordinarily(type)) {
+        return -1;
+    }
+    *descriptor = _PyType_Lookup(type, node->argument);
+    node->cached_type = type;
+    node->cached_tag = type->tp_version_tag;
+    node->cached_descriptor = *descriptor;
+    return 0;
+}
+
+/* An attribute of a class: first in its MRO that does not bind. */
+static PyObject *
+read_class(PyTypeObject *class, PyObject *name)
+{
+    PyObject *meta = _PyType_Lookup(Py_TYPE(class), name);
+    if (meta != NULL && Py_TYPE(meta)->tp_descr_set != NULL) {
+        return NULL;
+    }
+    if (Py_TYPE(class)->tp_getattro != PyType_Type.tp_getattro) {
+        return NULL;
+    }
+    PyObject *value = _PyType_Lookup(class, name);
+    if (value == NULL || PyFunction_Check(value) || Py_TYPE(value)->tp_descr_get == NULL) {
+        return value;
+    }
+    return NULL;
+}
+
+static PyObject *
+read_attribute(Node *node, PyObject *object)
+{
+    if (PyType_Check(object)) {
+        return read_class((PyTypeObject *)object, node->argument);
+    }
+    PyObject *descriptor;
+    if (class_lookup(node, Py_TYPE(object), &descriptor) < 0) {
+        return NULL;
+    }
+    if (descriptor != NULL && Py_TYPE(descriptor)->tp_descr_set != NULL) {
+        if (Py_TYPE(descriptor) == &PyMemberDescr_Type) {
+            return member_get(object, descriptor);
+        }
+        if (node->argument == name_grad && is_tensor(object)
+            && Py_TYPE(descriptor) == &PyGetSetDescr_Type) {
+            PyObject *grad = ((TensorObject *)object)->grad;
+            return grad == NULL ? Py_None : grad;
+        }
+        return NULL;
+    }
+    PyObject *value = instance_get(object, node->argument, node->hash, &node->cached_slot);
+    if (value != NULL) {
+        return value;
+    }
+    if (descriptor != NULL && Py_TYPE(descriptor)->tp_descr_get == NULL) {
+        return descriptor;
+    }
+    return NULL;
+}
+
+static PyObject *
+read_default(PyObject *object, Py_ssize_t index)
+{
+    PyObject *defaults = ((PyFunctionObject *)object)->func_defaults;
+    if (defaults == NULL || index >= PyTuple_GET_SIZE(defaults)) {
+        return NULL;
+    }
+    return PyTuple_GET_ITEM(defaults, index);
+}
+
+static PyObject *
+read_closure_cell(PyObject *object, Py_ssize_t index)
+{
+    PyObject *closure = ((PyFunctionObject *)object)->func_closure;
+    if (closure == NULL || index >= PyTuple_GET_SIZE(closure)) {
+        return NULL;
+    }
+    return PyTuple_GET_ITEM(closure, index);
+}
+
+static PyObject *
+read_builtin(Node *node, PyObject *object)
+{
+    PyFunctionObject *function = (PyFunctionObject *)object;
+    if (dict_get(function->func_globals, node->argument, node->hash) != NULL
+        || !PyDict_Check(function->func_builtins)) {
+        return NULL;
+    }
+    return dict_get(function->func_builtins, node->argument, node->hash);
+}
+
+static PyObject *
+read_item(PyObject *object, Py_ssize_t index)
+{
+    if (PyList_Check(object)) {
+        return index < PyList_GET_SIZE(object) ? PyList_GET_ITEM(object, index) : NULL;
+    }
+    if (PyTuple_Check(object)) {
+        return index < PyTuple_GET_SIZE(object) ? PyTuple_GET_ITEM(object, index) : NULL;
+    }
+    return NULL;
+}
+
+/* The instance dict as an object; materialises it, which the object keeps. */
+static PyObject *
+read_instance_dict(PyObject *object)
+{
+    if (PyType_Check(object)) {
+        return NULL;
+    }
+    if (PyModule_Check(object)) {
+        return PyModule_GetDict(object);
+    }
+    if (!(Py_TYPE(object)->tp_flags & Py_TPFLAGS_MANAGED_DICT)
+        && Py_TYPE(object)->tp_dictoffset == 0) {
+        return NULL;
+    }
+    PyObject *dict = PyObject_GenericGetDict(object, NULL);
+    if (dict == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    Py_DECREF(dict); /* the object holds it */
+    return dict;
+}
+
+/* One step from `base`; borrowed, or NULL where the place does not exist. */
+static PyObject *
+read_step(Node *node, PyObject *base)
+{
+    switch (node->step) {
+    case STEP_ATTRIBUTE:
+        return read_attribute(node, base);
+    case STEP_KEY:
+        return PyDict_Check(base) ? dict_get(base, node->argument, node->hash) : NULL;
+    case STEP_ITEM:
+        return read_item(base, node->index);
+    case STEP_TYPE:
+        return (PyObject *)Py_TYPE(base);
+    case STEP_CLASS_ATTRIBUTE:
+        return _PyType_Lookup(Py_TYPE(base), node->argument);
+    case STEP_DICT:
+        return read_instance_dict(base);
+    case STEP_METHOD_FUNCTION:
+        return PyMethod_Check(base) ? PyMethod_GET_FUNCTION(base) : NULL;
+    case STEP_METHOD_SELF:
+        return PyMethod_Check(base) ? PyMethod_GET_SELF(base) : NULL;
+    case STEP_CELL:
+        return PyCell_Check(base) ? PyCell_GET(base) : NULL;
+    }
+    if (!PyFunction_Check(base)) {
+        return NULL;
+    }
+    PyFunctionObject *function = (PyFunctionObject *)base;
+    PyObject *cell;
+    switch (node->step) {
+    case STEP_GLOBAL:
+        return dict_get(function->func_globals, node->argument, node->hash);
+    case STEP_BUILTIN:
+        return read_builtin(node, base);
+    case STEP_CLOSURE:
+        cell = read_closure_cell(base, node->index);
+        return cell == NULL ? NULL : PyCell_GET(cell);
+    case STEP_CLOSURE_CELL:
+        return read_closure_cell(base, node->index);
+    case STEP_DEFAULT:
+        return read_default(base, node->index);
+    case STEP_KEYWORD_DEFAULT:
+        return function->func_kwdefaults == NULL
+                   ? NULL
+                   : dict_get(function->func_kwdefaults, node->argument, node->hash);
+    case STEP_CODE:
+        return function->func_code;
+    }
+    return NULL;
+}
+
+/* ----------------------------------------------------------------------- Guards: checking ---- */
+
+static int
+dtype_matches(PyArray_Descr *actual, PyArray_Descr *expected)
+{
+    if (actual == expected) {
+        return 1;
+    }
+    return actual->type_num == expected->type_num && PyArray_ISNBO(actual->byteorder)
+           && PyDataType_ELSIZE(actual) == PyDataType_ELSIZE(expected);
+}
+
+/* The stride of a dimension of size 1 and all strides of an empty array are free. */
+static int
+strides_match(PyArrayObject *array, const npy_intp *strides, int rank)
+{
+    const npy_intp *sizes = PyArray_DIMS(array);
+    const npy_intp *actual = PyArray_STRIDES(array);
+    int differ = 0;
+    for (int i = 0; i < rank; i++) {
+        if (sizes[i] == 0) {
+            return 1;
+        }
+        if (strides[i] != actual[i] && sizes[i] != 1 && strides[i] != ANY_NUMBER) {
+            differ = 1;
+        }
+    }
+    return !differ;
+}
+
+static int
+check_tensor(Guards *self, const TensorSpec *spec, PyObject *object)
+{
+    if (Py_TYPE(object) != spec->type) {
+        return 0;
+    }
+    TensorObject *tensor = (TensorObject *)object;
+    PyArrayObject *array = (PyArrayObject *)tensor->array;
+    if (!PyArray_CheckExact((PyObject *)array) || PyArray_NDIM(array) != spec->rank
+        || !dtype_matches(PyArray_DESCR(array), spec->dtype) || !PyArray_ISALIGNED(array)) {
+        return 0;
+    }
+    const npy_intp *sizes = PyArray_DIMS(array);
+    for (int i = 0; i < spec->rank; i++) {
+        if (spec->numbers[i] != sizes[i] && spec->numbers[i] != ANY_NUMBER) {
+            return 0;
+        }
+    }
+    if (spec->check_strides && !strides_match(array, spec->numbers + spec->rank, spec->rank)) {
+        return 0;
+    }
+    if (spec->requires_grad == 2) {
+        return 1;
+    }
+    if (tensor->replay != NULL && tensor->view_version != tensor->storage->version) {
+        self->stale = object; /* a write through another view may have changed the flag */
+        return 0;
+    }
+    return tensor->requires_grad == spec->requires_grad;
+}
+
+/* Number of items of a plain container, or -1. */
+static Py_ssize_t
+plain_length(PyObject *object)
+{
+    if (PyList_Check(object)) {
+        return PyList_GET_SIZE(object);
+    }
+    if (PyTuple_Check(object)) {
+        return PyTuple_GET_SIZE(object);
+    }
+    if (PyDict_Check(object)) {
+        return PyDict_GET_SIZE(object);
+    }
+    if (PyAnySet_Check(object)) {
+        return PySet_GET_SIZE(object);
+    }
+    if (PyUnicode_Check(object)) {
+        return PyUnicode_GET_LENGTH(object);
+    }
+    return PyBytes_Check(object) ? PyBytes_GET_SIZE(object) : -1;
+}
+
+/* An OrderedDict keeps its order outside the dict: ask its own iterator. */
+static int
+ordered_dict_keys_match(PyObject *dict, PyObject *keys)
+{
+    PyObject *iterator = PyODict_Type.tp_iter(dict);
+    if (iterator == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    int matches = 1;
+    for (Py_ssize_t i = 0; matches && i < PyTuple_GET_SIZE(keys); i++) {
+        PyObject *key = PyIter_Next(iterator);
+        matches = key != NULL && constant_equal(key, PyTuple_GET_ITEM(keys, i));
+        Py_XDECREF(key);
+    }
+    Py_DECREF(iterator);
+    PyErr_Clear();
+    return matches;
+}
+
+static int
+dict_keys_match(PyObject *dict, PyObject *keys)
+{
+    if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) {
+        return 0;
+    }
+    if (PyODict_Check(dict)) {
+        return ordered_dict_keys_match(dict, keys);
+    }
+    Py_ssize_t position = 0, i = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(dict, &position, &key, &value)) {
+        if (!constant_equal(key, PyTuple_GET_ITEM(keys, i++))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int
+check_predicate(const PredicateSpec *spec, PyObject *value)
+{
+    if (Py_TYPE(value) != spec->type) {
+        return 0;
+    }
+    int holds = 1;
+    for (int i = 0; holds && i < spec->count; i++) {
+        /* not ...CompareBool: its identity shortcut says nan == nan */
+        PyObject *result = PyObject_RichCompare(
+            value, spec->comparisons[i].constant, spec->comparisons[i].operation);
+        if (result == NULL) {
+            PyErr_Clear();
+            return 0;
+        }
+        holds = result == Py_True;
+        Py_DECREF(result);
+    }
+    return holds != spec->negated;
+}
+
+static int
+lacks_attribute(PyObject *object, Check *check, int look_at_class)
+{
+    if (PyType_Check(object)) {
+        return _PyType_Lookup((PyTypeObject *)object, check->expected) == NULL
+               && _PyType_Lookup(Py_TYPE(object), check->expected) == NULL;
+    }
+    Py_ssize_t slot = -1;
+    if (instance_get(object, check->expected, check->hash, &slot) != NULL) {
+        return 0;
+    }
+    return !look_at_class
+           || (reads_ordinarily(Py_TYPE(object))
+               && _PyType_Lookup(Py_TYPE(object), check->expected) == NULL);
+}
+
+static int
+is_identical(const Check *check, PyObject *value)
+{
+    if (check->is_weak) {
+        return ((PyWeakReference *)check->expected)->wr_object == value;
+    }
+    return check->expected == value;
+}
+
+static int
+check_value(Guards *self, Check *check, PyObject *value)
+{
+    switch (check->kind) {
+    case KIND_TYPE_IS:
+        return (PyObject *)Py_TYPE(value) == check->expected;
+    case KIND_IDENTITY:
+        return is_identical(check, value);
+    case KIND_EQUALS:
+        return constant_equal(value, check->expected);
+    case KIND_TENSOR:
+        return check_tensor(self, check->tensor, value);
+    case KIND_LENGTH:
+        return plain_length(value) == check->number;
+    case KIND_TRUE_VALUE: {
+        Py_ssize_t length = plain_length(value);
+        return length >= 0 && (length > 0) == check->number;
+    }
+    case KIND_DICT_KEYS:
+        return dict_keys_match(value, check->expected);
+    case KIND_HAS_NO_ATTRIBUTE:
+        return lacks_attribute(value, check, 1);
+    case KIND_INSTANCE_LACKS:
+        return lacks_attribute(value, check, 0);
+    case KIND_HAS_NO_KEY:
+        return PyDict_Check(value) && dict_get(value, check->expected, check->hash) == NULL;
+    case KIND_PREDICATE:
+        return check_predicate(check->predicate, value);
+    case KIND_FUNCTION:
+        return PyFunction_Check(value) && ((PyFunctionObject *)value)->func_code == check->expected;
+    case KIND_GRAD_MODE:
+        return tensor_api->grad_mode()->grad_enabled == check->number;
+    default:
+        return 1; /* relations are checked after the walk */
+    }
+}
+
+static int
+any_guard_below(const Node *node)
+{
+    if (node->check_count > 0) {
+        return node->checks[0].guard;
+    }
+    for (int i = 0; i < node->child_count; i++) {
+        int guard = any_guard_below(&node->children[i]);
+        if (guard >= 0) {
+            return guard;
+        }
+    }
+    return -1;
+}
+
+static int
+walk(Guards *self, Node *node, PyObject *value)
+{
+    self->values[node->number] = value;
+    for (int i = 0; i < node->check_count; i++) {
+        if (!check_value(self, &node->checks[i], value)) {
+            self->failed_guard = node->checks[i].guard;
+            self->failed_value = value;
+            return 0;
+        }
+    }
+    for (int i = 0; i < node->child_count; i++) {
+        Node *child = &node->children[i];
+        PyObject *next = read_step(child, value);
+        if (next == NULL) {
+            self->failed_guard = any_guard_below(child);
+            self->failed_value = NULL;
+            return 0;
+        }
+        if (!walk(self, child, next)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static PyObject *
+read_root(const Node *node, PyObject *const *slots, PyObject *function)
+{
+    switch (node->step) {
+    case STEP_SLOT:
+        return slots[node->index];
+    case STEP_FUNCTION:
+        return function;
+    case STEP_CONSTANT:
+        return node->argument;
+    default:
+        return Py_None; /* STEP_STATE: its checks do not look at a value */
+    }
+}
+
+static int
+check_relation(const Check *check, PyObject *value, PyObject *other)
+{
+    switch (check->kind) {
+    case KIND_NOT_ALIASED:
+        return value != other;
+    case KIND_ALIASED:
+        return value == other;
+    default: /* KIND_NO_SHARED_STORAGE */
+        return is_tensor(value) && is_tensor(other)
+               && ((TensorObject *)value)->storage != ((TensorObject *)other)->storage;
+    }
+}
+
+static int
+walk_relations(Guards *self, Node *node)
+{
+    for (int i = 0; i < node->check_count; i++) {
+        Check *check = &node->checks[i];
+        if (check->kind < KIND_NOT_ALIASED || check->kind > KIND_NO_SHARED_STORAGE) {
+            continue;
+        }
+        PyObject *value = self->values[node->number];
+        if (!check_relation(check, value, self->values[check->number])) {
+            self->failed_guard = check->guard;
+            self->failed_value = value;
+            return 0;
+        }
+    }
+    for (int i = 0; i < node->child_count; i++) {
+        if (!walk_relations(self, &node->children[i])) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The whole tree. 1: all guards hold; 0: failed_guard and failed_value say which does not. */
+static int
+walk_tree(Guards *self, PyObject *const *slots, Py_ssize_t slot_count, PyObject *function)
+{
+    for (int i = 0; i < self->root_count; i++) {
+        Node *root = &self->roots[i];
+        if (root->step == STEP_SLOT && root->index >= slot_count) {
+            self->failed_guard = any_guard_below(root);
+            self->failed_value = NULL;
+            return 0;
+        }
+        if (!walk(self, root, read_root(root, slots, function))) {
+            return 0;
+        }
+    }
+    if (self->has_relations) {
+        for (int i = 0; i < self->root_count; i++) {
+            if (!walk_relations(self, &self->roots[i])) {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
+/* The whole tree, after refreshing views that a write through another view made stale. */
+static int
+check_tree(Guards *self, PyObject *const *slots, Py_ssize_t slot_count, PyObject *function)
+{
+    for (;;) {
+        self->stale = NULL;
+        if (walk_tree(self, slots, slot_count, function)) {
+            return 1;
+        }
+        if (self->stale == NULL) {
+            return 0;
+        }
+        PyObject *view = Py_NewRef(self->stale);
+        PyObject *flag = PyObject_GetAttr(view, name_requires_grad); /* eager code, not the user's */
+        Py_DECREF(view);
+        if (flag == NULL) {
+            PyErr_Clear();
+            return 0;
+        }
+        Py_DECREF(flag);
+    }
+}
+
+/*SNAPSHOT*/
+static int
+guards_check(Guards *self, PyObject *const *slots, Py_ssize_t slot_count, PyObject *function)
+{
+    return check_tree(self, slots, slot_count, function);
+}
+/*SNAPSHOT END*/
+
+/* ----------------------------------------------------------------------- Guards: building ---- */
+
+static npy_intp
+number_or_any(PyObject *number)
+{
+    return number == Py_None ? ANY_NUMBER : (npy_intp)PyLong_AsSsize_t(number);
+}
+
+/* (class, NumPy dtype, device, sizes, byte strides or None, requires_grad or None) */
+static TensorSpec *
+build_tensor_spec(PyObject *expected)
+{
+    PyObject *type, *dtype, *sizes, *strides, *requires_grad;
+    const char *device;
+    if (!PyArg_ParseTuple(expected, "O!O!sO!OO", &PyType_Type, &type, &PyArrayDescr_Type, &dtype,
+                          &device, &PyTuple_Type, &sizes, &strides, &requires_grad)) {
+        return NULL;
+    }
+    if (!PyType_IsSubtype((PyTypeObject *)type, tensor_api->base_type)) {
+        PyErr_Format(PyExc_TypeError, "TENSOR guard: %s is no tensor class",
+                     ((PyTypeObject *)type)->tp_name);
+        return NULL;
+    }
+    Py_ssize_t rank = PyTuple_GET_SIZE(sizes);
+    if (strides != Py_None && (!PyTuple_Check(strides) || PyTuple_GET_SIZE(strides) != rank)) {
+        PyErr_SetString(PyExc_ValueError, "TENSOR guard: sizes and strides differ in length");
+        return NULL;
+    }
+    TensorSpec *spec = PyMem_Calloc(1, sizeof(TensorSpec) + 2 * rank * sizeof(npy_intp));
+    if (spec == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    spec->type = (PyTypeObject *)Py_NewRef(type);
+    spec->dtype = (PyArray_Descr *)Py_NewRef(dtype);
+    spec->requires_grad = requires_grad == Py_None ? 2 : requires_grad == Py_True;
+    spec->check_strides = strides != Py_None;
+    spec->rank = (int)rank;
+    for (Py_ssize_t i = 0; i < rank; i++) {
+        spec->numbers[i] = number_or_any(PyTuple_GET_ITEM(sizes, i));
+        if (spec->check_strides) {
+            spec->numbers[rank + i] = number_or_any(PyTuple_GET_ITEM(strides, i));
+        }
+    }
+    return spec;
+}
+
+static const int comparison_operations[] = {Py_EQ, Py_NE, Py_LT, Py_LE, Py_GT, Py_GE};
+
+/* (class, ((operation, constant), ...), negated) */
+static PredicateSpec *
+build_predicate_spec(PyObject *expected)
+{
+    PyObject *type, *comparisons;
+    int negated;
+    if (!PyArg_ParseTuple(expected, "O!O!p", &PyType_Type, &type, &PyTuple_Type, &comparisons,
+                          &negated)) {
+        return NULL;
+    }
+    Py_ssize_t count = PyTuple_GET_SIZE(comparisons);
+    PredicateSpec *spec =
+        PyMem_Calloc(1, sizeof(PredicateSpec) + count * sizeof(spec->comparisons[0]));
+    if (spec == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    spec->type = (PyTypeObject *)type;
+    spec->negated = negated;
+    int valid = type == (PyObject *)&PyLong_Type || type == (PyObject *)&PyFloat_Type
+                || type == (PyObject *)&PyBool_Type;
+    for (Py_ssize_t i = 0; valid && i < count; i++) {
+        int operation;
+        PyObject *constant;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(comparisons, i), "iO", &operation, &constant)) {
+            valid = 0;
+            break;
+        }
+        valid = operation >= 0 && operation < 6
+                && (PyLong_CheckExact(constant) || PyFloat_CheckExact(constant)
+                    || PyBool_Check(constant));
+        if (valid) {
+            spec->comparisons[i].operation = comparison_operations[operation];
+            spec->comparisons[i].constant = Py_NewRef(constant);
+            spec->count++;
+        }
+    }
+    if (!valid) {
+        for (int i = 0; i < spec->count; i++) {
+            Py_DECREF(spec->comparisons[i].constant);
+        }
+        PyMem_Free(spec);
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_ValueError,
+                            "PREDICATE guard: expected int, float or bool and such constants");
+        }
+        return NULL;
+    }
+    return spec;
+}
+
+/* Instances are held weakly, so that a guard does not keep the user's model alive; classes,
+ * modules, functions written in C and what has no weak references are held. */
+static int
+hold_identity(Check *check, PyObject *object)
+{
+    int strong = PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object)
+                 || PyCode_Check(object) || !PyType_SUPPORTS_WEAKREFS(Py_TYPE(object));
+    check->is_weak = !strong;
+    check->expected = strong ? Py_NewRef(object) : PyWeakref_NewRef(object, NULL);
+    return check->expected == NULL ? -1 : 0;
+}
+
+static int
+build_check(Guards *self, Check *check, PyObject *spec)
+{
+    PyObject *expected;
+    if (!PyArg_ParseTuple(spec, "iOi", &check->kind, &expected, &check->guard)) {
+        return -1;
+    }
+    switch (check->kind) {
+    case KIND_IDENTITY:
+        return hold_identity(check, expected);
+    case KIND_TENSOR:
+        check->tensor = build_tensor_spec(expected);
+        return check->tensor == NULL ? -1 : 0;
+    case KIND_PREDICATE:
+        check->predicate = build_predicate_spec(expected);
+        return check->predicate == NULL ? -1 : 0;
+    case KIND_NOT_ALIASED:
+    case KIND_ALIASED:
+    case KIND_NO_SHARED_STORAGE:
+        self->has_relations = 1;
+        /* fall through */
+    case KIND_LENGTH:
+    case KIND_TRUE_VALUE:
+    case KIND_GRAD_MODE:
+        check->number = PyLong_AsInt(expected);
+        return check->number == -1 && PyErr_Occurred() ? -1 : 0;
+    case KIND_HAS_NO_ATTRIBUTE:
+    case KIND_INSTANCE_LACKS:
+    case KIND_HAS_NO_KEY:
+        check->hash = PyObject_Hash(expected);
+        if (check->hash == -1) {
+            return -1;
+        }
+        break;
+    case KIND_DICT_KEYS:
+        if (!PyTuple_CheckExact(expected)) {
+            PyErr_SetString(PyExc_TypeError, "DICT_KEYS guard: expected a tuple of keys");
+            return -1;
+        }
+        break;
+    }
+    check->expected = Py_NewRef(expected);
+    return 0;
+}
+
+static int build_nodes(Guards *self, PyObject *specs, Node **nodes, int *count);
+
+static int
+build_node(Guards *self, Node *node, PyObject *spec)
+{
+    PyObject *argument, *checks, *children;
+    if (!PyArg_ParseTuple(spec, "iOiO!O!", &node->step, &argument, &node->number, &PyTuple_Type,
+                          &checks, &PyTuple_Type, &children)) {
+        return -1;
+    }
+    if (node->step < 0 || node->step >= STEP_COUNT || node->number >= self->node_count) {
+        PyErr_SetString(PyExc_ValueError, "guard tree: unknown step or node number");
+        return -1;
+    }
+    node->argument = Py_NewRef(argument);
+    node->cached_slot = -1;
+    if (PyUnicode_CheckExact(argument) && node->step != STEP_KEY && node->step != STEP_CONSTANT) {
+        PyUnicode_InternInPlace(&node->argument);
+    }
+    if (PyLong_CheckExact(argument) && node->step != STEP_KEY && node->step != STEP_CONSTANT) {
+        node->index = PyLong_AsSsize_t(argument);
+        if (node->index < 0) {
+            if (!PyErr_Occurred()) {
+                PyErr_SetString(PyExc_ValueError, "guard tree: negative index");
+            }
+            return -1;
+        }
+    }
+    if (PyUnicode_CheckExact(argument) || node->step == STEP_KEY) {
+        node->hash = PyObject_Hash(argument);
+        if (node->hash == -1) {
+            return -1;
+        }
+    }
+    Py_ssize_t count = PyTuple_GET_SIZE(checks);
+    node->checks = PyMem_Calloc(count ? count : 1, sizeof(Check));
+    if (node->checks == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        node->check_count++;
+        if (build_check(self, &node->checks[i], PyTuple_GET_ITEM(checks, i)) < 0) {
+            return -1;
+        }
+    }
+    return build_nodes(self, children, &node->children, &node->child_count);
+}
+
+static int
+build_nodes(Guards *self, PyObject *specs, Node **nodes, int *count)
+{
+    Py_ssize_t size = PyTuple_GET_SIZE(specs);
+    *nodes = PyMem_Calloc(size ? size : 1, sizeof(Node));
+    if (*nodes == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < size; i++) {
+        (*count)++;
+        if (build_node(self, &(*nodes)[i], PyTuple_GET_ITEM(specs, i)) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static void
+free_check(Check *check)
+{
+    Py_CLEAR(check->expected);
+    if (check->tensor != NULL) {
+        Py_DECREF(check->tensor->type);
+        Py_DECREF(check->tensor->dtype);
+        PyMem_Free(check->tensor);
+        check->tensor = NULL;
+    }
+    if (check->predicate != NULL) {
+        for (int i = 0; i < check->predicate->count; i++) {
+            Py_DECREF(check->predicate->comparisons[i].constant);
+        }
+        PyMem_Free(check->predicate);
+        check->predicate = NULL;
+    }
+}
+
+static void
+free_nodes(Node *nodes, int count)
+{
+    for (int i = 0; i < count; i++) {
+        Node *node = &nodes[i];
+        for (int j = 0; j < node->check_count; j++) {
+            free_check(&node->checks[j]);
+        }
+        PyMem_Free(node->checks);
+        free_nodes(node->children, node->child_count);
+        Py_CLEAR(node->argument);
+    }
+    PyMem_Free(nodes);
+}
+
+static int
+visit_nodes(Node *nodes, int count, visitproc visit, void *arg)
+{
+    for (int i = 0; i < count; i++) {
+        Node *node = &nodes[i];
+        Py_VISIT(node->argument);
+        for (int j = 0; j < node->check_count; j++) {
+            Py_VISIT(node->checks[j].expected);
+            if (node->checks[j].tensor != NULL) {
+                Py_VISIT(node->checks[j].tensor->type);
+            }
+        }
+        int stop = visit_nodes(node->children, node->child_count, visit, arg);
+        if (stop) {
+            return stop;
+        }
+    }
+    return 0;
+}
+
+/* Guards(tree, guard_count): tree is a tuple of (step, argument, number, checks, children). */
+static int
+count_nodes(PyObject *specs)
+{
+    int count = 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(specs); i++) {
+        PyObject *spec = PyTuple_GET_ITEM(specs, i);
+        if (!PyTuple_Check(spec) || PyTuple_GET_SIZE(spec) != 5
+            || !PyTuple_Check(PyTuple_GET_ITEM(spec, 4))) {
+            PyErr_SetString(PyExc_TypeError, "guard tree: expected tuples of five");
+            return -1;
+        }
+        int below = count_nodes(PyTuple_GET_ITEM(spec, 4));
+        if (below < 0) {
+            return -1;
+        }
+        count += 1 + below;
+    }
+    return count;
+}
+
+static PyObject *
+guards_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *tree;
+    int guard_count;
+    if (!PyArg_ParseTuple(args, "O!i", &PyTuple_Type, &tree, &guard_count)) {
+        return NULL;
+    }
+    int node_count = count_nodes(tree);
+    if (node_count < 0) {
+        return NULL;
+    }
+    Guards *self = (Guards *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->guard_count = guard_count;
+    self->node_count = node_count;
+    self->values = PyMem_Calloc(node_count ? node_count : 1, sizeof(PyObject *));
+    if (self->values == NULL) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
+    if (build_nodes(self, tree, &self->roots, &self->root_count) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static int
+guards_traverse(Guards *self, visitproc visit, void *arg)
+{
+    return visit_nodes(self->roots, self->root_count, visit, arg);
+}
+
+static int
+guards_clear(Guards *self)
+{
+    Node *roots = self->roots;
+    int count = self->root_count;
+    self->roots = NULL;
+    self->root_count = 0;
+    self->fact_count = 0;
+    self->snapshot_valid = 0;
+    if (roots != NULL) {
+        free_nodes(roots, count);
+    }
+    return 0;
+}
+
+static void
+guards_dealloc(Guards *self)
+{
+    PyObject_GC_UnTrack(self);
+    guards_clear(self);
+    PyMem_Free(self->values);
+    PyMem_Free(self->facts);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static int
+parse_check_arguments(PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2 || !PyTuple_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "expected (flat arguments as a tuple, function)");
+        return -1;
+    }
+    return 0;
+}
+
+static PyObject *
+guards_check_method(Guards *self, PyObject *const *args, Py_ssize_t count)
+{
+    if (parse_check_arguments(args, count) < 0) {
+        return NULL;
+    }
+    return PyBool_FromLong(guards_check(self, &PyTuple_GET_ITEM(args[0], 0),
+                                        PyTuple_GET_SIZE(args[0]), args[1]));
+}
+
+static PyObject *
+guards_first_failure(Guards *self, PyObject *const *args, Py_ssize_t count)
+{
+    if (parse_check_arguments(args, count) < 0) {
+        return NULL;
+    }
+    if (check_tree(self, &PyTuple_GET_ITEM(args[0], 0), PyTuple_GET_SIZE(args[0]), args[1])) {
+        Py_RETURN_NONE;
+    }
+    PyObject *value = self->failed_value == NULL ? Py_NotImplemented : self->failed_value;
+    return Py_BuildValue("iO", self->failed_guard, value);
+}
+
+static PyObject *
+guards_fact_count(Guards *self, void *closure)
+{
+    return PyLong_FromLong(self->snapshot_valid ? self->fact_count : 0);
+}
+
+static PyMethodDef guards_methods[] = {
+    {"check", (PyCFunction)(void (*)(void))guards_check_method, METH_FASTCALL,
+     "check(args, function) -> bool: do all guards hold for these flat arguments?"},
+    {"first_failure", (PyCFunction)(void (*)(void))guards_first_failure, METH_FASTCALL,
+     "first_failure(args, function) -> (guard number, value now) or None. The value is\n"
+     "NotImplemented where the place does not exist."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef guards_getset[] = {
+    {"fact_count", (getter)guards_fact_count, NULL, "Facts in the snapshot; 0 without one.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyTypeObject GuardsType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "dynajit.capture._capture.Guards",
+    .tp_doc = "Guards(tree, guard_count): the guards of one region, evaluated in C.",
+    .tp_basicsize = sizeof(Guards),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = guards_new,
+    .tp_dealloc = (destructor)guards_dealloc,
+    .tp_traverse = (traverseproc)guards_traverse,
+    .tp_clear = (inquiry)guards_clear,
+    .tp_methods = guards_methods,
+    .tp_getset = guards_getset,
+};
+
+/* -------------------------------------------------------------------- Scopes of the hook ---- */
+
+/* Per thread: the Python callable that is asked about frames, NULL where none is. */
+typedef struct {
+    PyObject *callback;   /* owned while set */
+    PyCodeObject *passed; /* borrowed, only compared: the next frame of this code runs as it is */
+    Py_ssize_t depth;     /* of hook_enter */
+    PyObject **outer;     /* callbacks of the enclosing hook_enter scopes; owned */
+    Py_ssize_t capacity;
+} HookState;
+
+static _Thread_local HookState hook;
+static Py_ssize_t hook_users; /* active callbacks of all threads; guarded by the GIL */
+static _PyFrameEvalFunction outer_evaluator; /* what evaluated frames before us */
+
+static PyObject *evaluate_frame(PyThreadState *ts, _PyInterpreterFrame *frame, int throwflag);
+
+static void
+count_hook_user(Py_ssize_t change)
+{
+    PyInterpreterState *interpreter = PyInterpreterState_Get();
+    if (hook_users == 0 && change > 0) {
+        outer_evaluator = _PyInterpreterState_GetEvalFrameFunc(interpreter);
+        _PyInterpreterState_SetEvalFrameFunc(interpreter, evaluate_frame);
+    }
+    hook_users += change;
+    if (hook_users == 0 && _PyInterpreterState_GetEvalFrameFunc(interpreter) == evaluate_frame) {
+        _PyInterpreterState_SetEvalFrameFunc(interpreter, outer_evaluator);
+    }
+}
+
+/* Make `callback` (borrowed; NULL: nobody) the one in force; the caller owns what is returned. */
+static PyObject *
+hook_swap(PyObject *callback)
+{
+    PyObject *before = hook.callback;
+    if (callback == before) {
+        return Py_XNewRef(before);
+    }
+    hook.callback = Py_XNewRef(callback);
+    if ((callback != NULL) != (before != NULL)) {
+        count_hook_user(callback != NULL ? 1 : -1);
+    }
+    return before;
+}
+
+static void
+hook_restore(PyObject *before)
+{
+    PyObject *now = hook_swap(before);
+    Py_XDECREF(now);
+    Py_XDECREF(before);
+}
+
+/* ---------------------------------------------------------------------- CompiledFunction ---- */
+
+typedef struct {
+    Guards *guards;      /* owned */
+    PyObject *function;  /* owned: same signature as the original */
+    PyObject *owner;     /* owned: capture.cache.Entry */
+    uint64_t hits;
+    int is_scoped;       /* frames called from it are shown to the callback */
+} Entry;
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *function;     /* the original */
+    PyCodeObject *code;     /* of the original when the entries were made */
+    PyObject *on_miss;      /* (compiled function, function, flat arguments) -> function to call */
+    PyObject *callback;     /* for frames met in scoped entries, or None */
+    PyObject *dict;
+    PyObject *weakrefs;
+    Entry *entries;
+    int entry_count;
+    int entry_capacity;
+    uint64_t calls;
+    uint64_t hits;
+    char disabled;
+    char is_positional;     /* no keyword-only parameters, no *args, no **kwargs */
+    int argument_count;     /* positional parameters */
+    int slot_count;         /* flat slots, in the order of co_varnames */
+    PyObject *keyword_names; /* tuple of the keyword-only parameters, or NULL */
+} CompiledFunction;
+
+static int
+adopt_code(CompiledFunction *self)
+{
+    PyCodeObject *code = (PyCodeObject *)((PyFunctionObject *)self->function)->func_code;
+    int has_args = (code->co_flags & CO_VARARGS) != 0, has_kwargs = (code->co_flags & CO_VARKEYWORDS) != 0;
+    int named = code->co_argcount + code->co_kwonlyargcount;
+    PyObject *names = NULL;
+    if (code->co_kwonlyargcount > 0) {
+        names = PyTuple_GetSlice(code->co_localsplusnames, code->co_argcount, named);
+        if (names == NULL) {
+            return -1;
+        }
+    }
+    self->is_positional = !has_args && !has_kwargs && code->co_kwonlyargcount == 0;
+    self->argument_count = code->co_argcount;
+    self->slot_count = named + has_args + has_kwargs;
+    Py_XSETREF(self->keyword_names, names);
+    void *extra = NULL;
+    if (self->code != NULL && CODE_GET_EXTRA((PyObject *)self->code, extra_index, &extra) == 0
+        && extra == self) {
+        CODE_SET_EXTRA((PyObject *)self->code, extra_index, NULL);
+    }
+    Py_XSETREF(self->code, (PyCodeObject *)Py_NewRef(code));
+    return CODE_SET_EXTRA((PyObject *)code, extra_index, self);
+}
+
+static void
+drop_entries(CompiledFunction *self)
+{
+    Entry *entries = self->entries;
+    int count = self->entry_count;
+    self->entries = NULL;
+    self->entry_count = 0;
+    self->entry_capacity = 0;
+    for (int i = 0; i < count; i++) {
+        Py_DECREF(entries[i].guards);
+        Py_DECREF(entries[i].function);
+        Py_DECREF(entries[i].owner);
+    }
+    PyMem_Free(entries);
+}
+
+/* Flat slots of one call. Those in `owned` are released with it. */
+#define SMALL_SLOTS 24
+
+typedef struct {
+    PyObject **slots;
+    PyObject *small[SMALL_SLOTS];
+    PyObject *args;   /* owned tuple for *args, or NULL */
+    PyObject *kwargs; /* owned dict for **kwargs, or NULL */
+} Binding;
+
+static void
+release_binding(Binding *binding)
+{
+    Py_XDECREF(binding->args);
+    Py_XDECREF(binding->kwargs);
+    if (binding->slots != binding->small) {
+        PyMem_Free(binding->slots);
+    }
+}
+
+/* Position of a keyword among the parameters, or -1. */
+static int
+find_parameter(PyCodeObject *code, PyObject *name)
+{
+    int named = code->co_argcount + code->co_kwonlyargcount;
+    for (int i = code->co_posonlyargcount; i < named; i++) {
+        if (PyTuple_GET_ITEM(code->co_localsplusnames, i) == name) {
+            return i;
+        }
+    }
+    for (int i = code->co_posonlyargcount; i < named; i++) {
+        PyObject *parameter = PyTuple_GET_ITEM(code->co_localsplusnames, i);
+        if (PyUnicode_CheckExact(name) && PyUnicode_Compare(parameter, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static int
+bind_keywords(PyCodeObject *code, Binding *binding, PyObject *const *values, PyObject *names)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++) {
+        PyObject *name = PyTuple_GET_ITEM(names, i);
+        int position = find_parameter(code, name);
+        if (position >= 0) {
+            if (binding->slots[position] != NULL) {
+                return 0;
+            }
+            binding->slots[position] = values[i];
+        }
+        else if (binding->kwargs == NULL || !PyUnicode_Check(name)
+                 || PyDict_SetItem(binding->kwargs, name, values[i]) < 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int
+bind_defaults(PyFunctionObject *function, PyCodeObject *code, Binding *binding)
+{
+    PyObject *defaults = function->func_defaults;
+    Py_ssize_t count = defaults == NULL ? 0 : PyTuple_GET_SIZE(defaults);
+    Py_ssize_t first = code->co_argcount - count;
+    for (int i = 0; i < code->co_argcount; i++) {
+        if (binding->slots[i] == NULL) {
+            if (i < first) {
+                return 0;
+            }
+            binding->slots[i] = PyTuple_GET_ITEM(defaults, i - first);
+        }
+    }
+    for (int i = code->co_argcount; i < code->co_argcount + code->co_kwonlyargcount; i++) {
+        if (binding->slots[i] == NULL) {
+            PyObject *name = PyTuple_GET_ITEM(code->co_localsplusnames, i);
+            PyObject *value = function->func_kwdefaults == NULL
+                                  ? NULL
+                                  : PyDict_GetItemWithError(function->func_kwdefaults, name);
+            if (value == NULL) {
+                return 0;
+            }
+            binding->slots[i] = value;
+        }
+    }
+    return 1;
+}
+
+/* Flat slots as the interpreter would bind them. 0: it would raise (or memory ran out). */
+static int
+bind(CompiledFunction *self, PyObject *const *args, Py_ssize_t count, PyObject *names,
+     Binding *binding)
+{
+    PyFunctionObject *function = (PyFunctionObject *)self->function;
+    PyCodeObject *code = self->code;
+    binding->args = binding->kwargs = NULL;
+    binding->slots = binding->small;
+    if (self->slot_count > SMALL_SLOTS) {
+        binding->slots = PyMem_Malloc(self->slot_count * sizeof(PyObject *));
+        if (binding->slots == NULL) {
+            binding->slots = binding->small;
+            return 0;
+        }
+    }
+    memset(binding->slots, 0, self->slot_count * sizeof(PyObject *));
+    int named = code->co_argcount + code->co_kwonlyargcount;
+    Py_ssize_t positional = count < code->co_argcount ? count : code->co_argcount;
+    memcpy(binding->slots, args, positional * sizeof(PyObject *));
+    if (code->co_flags & CO_VARARGS) {
+        binding->args = PyTuple_New(count - positional);
+        if (binding->args == NULL) {
+            return 0;
+        }
+        for (Py_ssize_t i = positional; i < count; i++) {
+            PyTuple_SET_ITEM(binding->args, i - positional, Py_NewRef(args[i]));
+        }
+        binding->slots[named] = binding->args;
+    }
+    else if (count > positional) {
+        return 0;
+    }
+    if (code->co_flags & CO_VARKEYWORDS) {
+        binding->kwargs = PyDict_New();
+        if (binding->kwargs == NULL) {
+            return 0;
+        }
+        binding->slots[self->slot_count - 1] = binding->kwargs;
+    }
+    if (names != NULL && !bind_keywords(code, binding, args + count, names)) {
+        return 0;
+    }
+    return bind_defaults(function, code, binding);
+}
+
+/* Call a function of the original's signature with *args and **kwargs spread again. */
+static PyObject *
+call_spread(CompiledFunction *self, PyObject *target, PyObject *const *slots)
+{
+    PyCodeObject *code = self->code;
+    int named = code->co_argcount + code->co_kwonlyargcount;
+    PyObject *args = code->co_flags & CO_VARARGS ? slots[named] : NULL;
+    PyObject *kwargs = code->co_flags & CO_VARKEYWORDS ? slots[self->slot_count - 1] : NULL;
+    Py_ssize_t extra = args == NULL ? 0 : PyTuple_GET_SIZE(args);
+    Py_ssize_t keywords = kwargs == NULL ? 0 : PyDict_GET_SIZE(kwargs);
+    Py_ssize_t named_keywords = code->co_kwonlyargcount + keywords;
+    PyObject **flat = PyMem_Malloc((named + extra + keywords + 1) * sizeof(PyObject *));
+    PyObject *names = named_keywords ? PyTuple_New(named_keywords) : NULL;
+    if (flat == NULL || (named_keywords && names == NULL)) {
+        PyMem_Free(flat);
+        Py_XDECREF(names);
+        return PyErr_NoMemory();
+    }
+    Py_ssize_t position = 0, name = 0;
+    for (int i = 0; i < code->co_argcount; i++) {
+        flat[position++] = slots[i];
+    }
+    for (Py_ssize_t i = 0; i < extra; i++) {
+        flat[position++] = PyTuple_GET_ITEM(args, i);
+    }
+    Py_ssize_t positional = position;
+    for (int i = code->co_argcount; i < named; i++) {
+        PyTuple_SET_ITEM(names, name++, Py_NewRef(PyTuple_GET_ITEM(code->co_localsplusnames, i)));
+        flat[position++] = slots[i];
+    }
+    Py_ssize_t cursor = 0;
+    PyObject *key, *value;
+    while (kwargs != NULL && PyDict_Next(kwargs, &cursor, &key, &value)) {
+        PyTuple_SET_ITEM(names, name++, Py_NewRef(key));
+        flat[position++] = value;
+    }
+    PyObject *result = PyObject_Vectorcall(target, flat, positional, names);
+    Py_XDECREF(names);
+    PyMem_Free(flat);
+    return result;
+}
+
+static PyObject *
+call_flat(CompiledFunction *self, PyObject *target, PyObject *const *slots)
+{
+    if (self->is_positional) {
+        return PyObject_Vectorcall(target, slots, self->argument_count, NULL);
+    }
+    if (!(self->code->co_flags & (CO_VARARGS | CO_VARKEYWORDS))) {
+        return PyObject_Vectorcall(target, slots, self->argument_count, self->keyword_names);
+    }
+    return call_spread(self, target, slots);
+}
+
+/* The callback for frames below an entry: in scoped entries the own one or, without one, that in
+ * force; else nobody. Borrowed. */
+static PyObject *
+wanted_callback(CompiledFunction *self, int is_scoped)
+{
+    if (!is_scoped) {
+        return NULL;
+    }
+    return self->callback == NULL || self->callback == Py_None ? hook.callback : self->callback;
+}
+
+/* Call an entry's function with the right callback for frames below. */
+static PyObject *
+call_in_scope(CompiledFunction *self, PyObject *target, PyObject *const *slots, int is_scoped)
+{
+    PyObject *wanted = wanted_callback(self, is_scoped);
+    if (wanted == hook.callback) {
+        return call_flat(self, target, slots);
+    }
+    PyObject *before = hook_swap(wanted);
+    PyObject *result = call_flat(self, target, slots);
+    hook_restore(before);
+    return result;
+}
+
+/* The original, as plain Python; frames below it stay visible to a callback in force. */
+static PyObject *
+call_original(CompiledFunction *self, PyObject *const *args, size_t nargsf, PyObject *names)
+{
+    PyObject *function = Py_NewRef(self->function);
+    if (hook.callback != NULL) {
+        hook.passed = (PyCodeObject *)((PyFunctionObject *)function)->func_code;
+    }
+    PyObject *result = PyObject_Vectorcall(function, args, nargsf, names);
+    hook.passed = NULL;
+    Py_DECREF(function);
+    return result;
+}
+
+/* The entry whose guards hold (borrowed) or NULL; moved to the front. */
+static Entry *
+find_entry(CompiledFunction *self, PyObject *const *slots, PyObject *function)
+{
+    for (int i = 0; i < self->entry_count; i++) {
+        Guards *guards = (Guards *)Py_NewRef(self->entries[i].guards);
+        int holds = guards_check(guards, slots, self->slot_count, function);
+        int moved = i >= self->entry_count || self->entries[i].guards != guards;
+        Py_DECREF(guards);
+        if (moved) { /* eager code ran while a stale view was refreshed, and changed the list */
+            i = -1;
+            continue;
+        }
+        if (!holds) {
+            continue;
+        }
+        if (i > 0) {
+            Entry found = self->entries[i];
+            memmove(self->entries + 1, self->entries, i * sizeof(Entry));
+            self->entries[0] = found;
+        }
+        self->entries[0].hits++;
+        self->hits++;
+        return &self->entries[0];
+    }
+    return NULL;
+}
+
+/* Ask on_miss which function to run. New reference; *is_scoped as its entry says. */
+static PyObject *
+miss(CompiledFunction *self, PyObject *const *slots, PyObject *function, int *is_scoped)
+{
+    *is_scoped = 0;
+    if (self->on_miss == NULL) { /* cleared by the garbage collector, or deleted */
+        return Py_NewRef(function);
+    }
+    PyObject *flat = PyTuple_New(self->slot_count);
+    if (flat == NULL) {
+        return NULL;
+    }
+    for (int i = 0; i < self->slot_count; i++) {
+        PyTuple_SET_ITEM(flat, i, Py_NewRef(slots[i]));
+    }
+    PyObject *on_miss = Py_NewRef(self->on_miss);
+    PyObject *before = hook_swap(NULL);
+    PyObject *target =
+        PyObject_CallFunctionObjArgs(on_miss, (PyObject *)self, function, flat, NULL);
+    hook_restore(before);
+    Py_DECREF(on_miss);
+    Py_DECREF(flat);
+    if (target == NULL) {
+        return NULL;
+    }
+    if (target == Py_None) {
+        Py_SETREF(target, Py_NewRef(function));
+    }
+    if (!PyCallable_Check(target)) {
+        PyErr_Format(PyExc_TypeError, "on_miss returned a %s.  Expected a function or None.",
+                     Py_TYPE(target)->tp_name);
+        Py_DECREF(target);
+        return NULL;
+    }
+    for (int i = 0; i < self->entry_count; i++) {
+        if (self->entries[i].function == target) {
+            *is_scoped = self->entries[i].is_scoped;
+        }
+    }
+    return target;
+}
+
+static PyObject *
+run_flat(CompiledFunction *self, PyObject *const *slots)
+{
+    Entry *entry = find_entry(self, slots, self->function);
+    if (entry != NULL) {
+        PyObject *target = Py_NewRef(entry->function);
+        PyObject *result = call_in_scope(self, target, slots, entry->is_scoped);
+        Py_DECREF(target);
+        return result;
+    }
+    int is_scoped = 0;
+    PyObject *target = miss(self, slots, self->function, &is_scoped);
+    if (target == NULL) {
+        return NULL;
+    }
+    PyObject *result;
+    if (target == self->function) {
+        if (hook.callback != NULL) {
+            hook.passed = (PyCodeObject *)((PyFunctionObject *)target)->func_code;
+        }
+        result = call_flat(self, target, slots);
+        hook.passed = NULL;
+    }
+    else {
+        result = call_in_scope(self, target, slots, is_scoped);
+    }
+    Py_DECREF(target);
+    return result;
+}
+
+static PyObject *
+compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *names)
+{
+    CompiledFunction *self = (CompiledFunction *)callable;
+    if (self->disabled) {
+        return call_original(self, args, nargsf, names);
+    }
+    if (((PyFunctionObject *)self->function)->func_code != (PyObject *)self->code) {
+        drop_entries(self); /* f.__code__ was assigned */
+        if (adopt_code(self) < 0) {
+            return NULL;
+        }
+    }
+    self->calls++;
+    Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+    if (names == NULL && self->is_positional && count == self->argument_count) {
+        return run_flat(self, args);
+    }
+    Binding binding;
+    if (!bind(self, args, count, names, &binding)) {
+        release_binding(&binding);
+        PyErr_Clear();
+        self->calls--;
+        return call_original(self, args, nargsf, names); /* raises what CPython raises */
+    }
+    PyObject *result = run_flat(self, binding.slots);
+    release_binding(&binding);
+    return result;
+}
+
+/* As functools.wraps does: names, documentation, annotations and the function's own attributes. */
+static const char *const copied_names[] = {
+    "__module__", "__name__", "__qualname__", "__doc__", "__annotations__",
+};
+
+static int
+copy_description(PyObject *function, PyObject *dict)
+{
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(copied_names); i++) {
+        PyObject *value = PyObject_GetAttrString(function, copied_names[i]);
+        if (value == NULL || PyDict_SetItemString(dict, copied_names[i], value) < 0) {
+            Py_XDECREF(value);
+            return -1;
+        }
+        Py_DECREF(value);
+    }
+    PyObject *own = ((PyFunctionObject *)function)->func_dict;
+    return own == NULL ? 0 : PyDict_Update(dict, own);
+}
+
+static PyObject *
+compiled_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"function", "on_miss", "callback", NULL};
+    PyObject *function, *on_miss, *callback = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|O:CompiledFunction", names,
+                                     &PyFunction_Type, &function, &on_miss, &callback)) {
+        return NULL;
+    }
+    CompiledFunction *self = (CompiledFunction *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->vectorcall = compiled_vectorcall;
+    self->function = Py_NewRef(function);
+    self->on_miss = Py_NewRef(on_miss);
+    self->callback = Py_NewRef(callback);
+    self->dict = PyDict_New();
+    if (self->dict == NULL || copy_description(function, self->dict) < 0 || adopt_code(self) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static int
+compiled_traverse(CompiledFunction *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->function);
+    Py_VISIT(self->code);
+    Py_VISIT(self->on_miss);
+    Py_VISIT(self->callback);
+    Py_VISIT(self->dict);
+    for (int i = 0; i < self->entry_count; i++) {
+        Py_VISIT(self->entries[i].guards);
+        Py_VISIT(self->entries[i].function);
+        Py_VISIT(self->entries[i].owner);
+    }
+    return 0;
+}
+
+static void
+forget_code(CompiledFunction *self)
+{
+    void *extra = NULL;
+    if (self->code != NULL && CODE_GET_EXTRA((PyObject *)self->code, extra_index, &extra) == 0
+        && extra == self) {
+        CODE_SET_EXTRA((PyObject *)self->code, extra_index, NULL);
+    }
+}
+
+static int
+compiled_clear(CompiledFunction *self)
+{
+    /* function and code stay: calling a cleared object must still be safe */
+    self->disabled = 1;
+    drop_entries(self);
+    Py_CLEAR(self->on_miss);
+    Py_CLEAR(self->callback);
+    Py_CLEAR(self->dict);
+    return 0;
+}
+
+static void
+compiled_dealloc(CompiledFunction *self)
+{
+    PyObject_GC_UnTrack(self);
+    if (self->weakrefs != NULL) {
+        PyObject_ClearWeakRefs((PyObject *)self);
+    }
+    forget_code(self);
+    compiled_clear(self);
+    Py_CLEAR(self->function);
+    Py_CLEAR(self->code);
+    Py_CLEAR(self->keyword_names);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyObject *
+compiled_get(PyObject *self, PyObject *instance, PyObject *owner)
+{
+    if (instance == NULL || instance == Py_None) {
+        return Py_NewRef(self);
+    }
+    return PyMethod_New(self, instance);
+}
+
+static PyObject *
+compiled_repr(CompiledFunction *self)
+{
+    return PyUnicode_FromFormat("<compiled %U at %p>",
+                                ((PyFunctionObject *)self->function)->func_qualname, self);
+}
+
+/* Pickled and copied like a function: by name. */
+static PyObject *
+compiled_reduce(CompiledFunction *self, PyObject *unused)
+{
+    return Py_NewRef(((PyFunctionObject *)self->function)->func_qualname);
+}
+
+static int
+reserve_entry(CompiledFunction *self)
+{
+    if (self->entry_count < self->entry_capacity) {
+        return 0;
+    }
+    int capacity = self->entry_capacity ? 2 * self->entry_capacity : 4;
+    Entry *entries = PyMem_Realloc(self->entries, capacity * sizeof(Entry));
+    if (entries == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    self->entries = entries;
+    self->entry_capacity = capacity;
+    return 0;
+}
+
+#define EXTRA_SKIP ((void *)1)
+
+static PyObject *
+compiled_add_entry(CompiledFunction *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"guards", "function", "owner", "is_scoped", NULL};
+    PyObject *guards, *function, *owner = Py_None;
+    int is_scoped = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|Op:add_entry", names, &GuardsType, &guards,
+                                     &function, &owner, &is_scoped)) {
+        return NULL;
+    }
+    if (!PyCallable_Check(function)) {
+        PyErr_SetString(PyExc_TypeError, "add_entry: function is not callable");
+        return NULL;
+    }
+    if (reserve_entry(self) < 0) {
+        return NULL;
+    }
+    if (PyFunction_Check(function) && function != self->function
+        && CODE_SET_EXTRA(((PyFunctionObject *)function)->func_code, extra_index, EXTRA_SKIP) < 0) {
+        return NULL;
+    }
+    memmove(self->entries + 1, self->entries, self->entry_count * sizeof(Entry));
+    self->entries[0] = (Entry){
+        .guards = (Guards *)Py_NewRef(guards),
+        .function = Py_NewRef(function),
+        .owner = Py_NewRef(owner),
+        .is_scoped = is_scoped,
+    };
+    self->entry_count++;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+compiled_remove_entry(CompiledFunction *self, PyObject *owner)
+{
+    for (int i = 0; i < self->entry_count; i++) {
+        if (self->entries[i].owner == owner) {
+            Entry removed = self->entries[i];
+            self->entry_count--;
+            memmove(self->entries + i, self->entries + i + 1,
+                    (self->entry_count - i) * sizeof(Entry));
+            Py_DECREF(removed.guards);
+            Py_DECREF(removed.function);
+            Py_DECREF(removed.owner);
+            Py_RETURN_TRUE;
+        }
+    }
+    Py_RETURN_FALSE;
+}
+
+static PyObject *
+compiled_clear_entries(CompiledFunction *self, PyObject *unused)
+{
+    drop_entries(self);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+compiled_entries(CompiledFunction *self, PyObject *unused)
+{
+    PyObject *list = PyList_New(0);
+    if (list == NULL) {
+        return NULL;
+    }
+    for (int i = 0; i < self->entry_count; i++) {
+        PyObject *item = Py_BuildValue("OK", self->entries[i].owner,
+                                       (unsigned long long)self->entries[i].hits);
+        if (item == NULL || PyList_Append(list, item) < 0) {
+            Py_XDECREF(item);
+            Py_DECREF(list);
+            return NULL;
+        }
+        Py_DECREF(item);
+    }
+    return list;
+}
+
+/* bind(args, kwargs) -> flat slots as a tuple, or None where the call would raise. */
+static PyObject *
+compiled_bind(CompiledFunction *self, PyObject *args, PyObject *kwargs)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(args);
+    Py_ssize_t keywords = kwargs == NULL ? 0 : PyDict_GET_SIZE(kwargs);
+    PyObject *names = PyTuple_New(keywords);
+    PyObject **flat = PyMem_Malloc((count + keywords + 1) * sizeof(PyObject *));
+    if (names == NULL || flat == NULL) {
+        Py_XDECREF(names);
+        PyMem_Free(flat);
+        return PyErr_NoMemory();
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        flat[i] = PyTuple_GET_ITEM(args, i);
+    }
+    Py_ssize_t cursor = 0, position = 0;
+    PyObject *key, *value;
+    while (keywords && PyDict_Next(kwargs, &cursor, &key, &value)) {
+        PyTuple_SET_ITEM(names, position, Py_NewRef(key));
+        flat[count + position++] = value;
+    }
+    Binding binding;
+    PyObject *result;
+    if (bind(self, flat, count, names, &binding)) {
+        result = PyTuple_New(self->slot_count);
+        for (int i = 0; result != NULL && i < self->slot_count; i++) {
+            PyTuple_SET_ITEM(result, i, Py_NewRef(binding.slots[i]));
+        }
+    }
+    else {
+        PyErr_Clear();
+        result = Py_NewRef(Py_None);
+    }
+    release_binding(&binding);
+    Py_DECREF(names);
+    PyMem_Free(flat);
+    return result;
+}
+
+static PyObject *
+compiled_get_entry_count(CompiledFunction *self, void *closure)
+{
+    return PyLong_FromLong(self->entry_count);
+}
+
+static PyMethodDef compiled_methods[] = {
+    {"add_entry", (PyCFunction)(void (*)(void))compiled_add_entry, METH_VARARGS | METH_KEYWORDS,
+     "add_entry(guards, function, owner=None, is_scoped=False): publish an entry, tried first.\n"
+     "Frames called from a scoped entry are shown to `callback`."},
+    {"remove_entry", (PyCFunction)compiled_remove_entry, METH_O,
+     "remove_entry(owner) -> bool: whether there was such an entry."},
+    {"clear_entries", (PyCFunction)compiled_clear_entries, METH_NOARGS, "Drop every entry."},
+    {"entries", (PyCFunction)compiled_entries, METH_NOARGS,
+     "entries() -> [(owner, hits), ...] in the order in which they are tried."},
+    {"bind", (PyCFunction)(void (*)(void))compiled_bind, METH_VARARGS | METH_KEYWORDS,
+     "bind(*args, **kwargs) -> flat slots as a tuple, or None where the call would raise."},
+    {"__reduce__", (PyCFunction)compiled_reduce, METH_NOARGS, "Pickled by name."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef compiled_members[] = {
+    {"__wrapped__", T_OBJECT, offsetof(CompiledFunction, function), READONLY, "The original."},
+    {"__code__", T_OBJECT, offsetof(CompiledFunction, code), READONLY, "The original's code."},
+    {"on_miss", T_OBJECT_EX, offsetof(CompiledFunction, on_miss), 0,
+     "on_miss(compiled, function, flat arguments) -> function to call, or None: the original."},
+    {"callback", T_OBJECT, offsetof(CompiledFunction, callback), 0,
+     "Callback for frames met in scoped entries, or None."},
+    {"calls", T_ULONGLONG, offsetof(CompiledFunction, calls), 0, "Calls so far."},
+    {"hits", T_ULONGLONG, offsetof(CompiledFunction, hits), 0, "Calls that found an entry."},
+    {"disabled", T_BOOL, offsetof(CompiledFunction, disabled), 0, "True: run the original."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef compiled_getset[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {"entry_count", (getter)compiled_get_entry_count, NULL, "Number of entries.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyTypeObject CompiledFunctionType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "dynajit.capture._capture.CompiledFunction",
+    .tp_doc = "CompiledFunction(function, on_miss, callback=None): a function with guarded entries.\n\n"
+              "Behaves like `function` (binds as a method, keeps its name and signature); a call\n"
+              "runs the first entry whose guards hold, else what on_miss returns.",
+    .tp_basicsize = sizeof(CompiledFunction),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL
+                | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_new = compiled_new,
+    .tp_dealloc = (destructor)compiled_dealloc,
+    .tp_traverse = (traverseproc)compiled_traverse,
+    .tp_clear = (inquiry)compiled_clear,
+    .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(CompiledFunction, vectorcall),
+    .tp_dictoffset = offsetof(CompiledFunction, dict),
+    .tp_weaklistoffset = offsetof(CompiledFunction, weakrefs),
+    .tp_descr_get = compiled_get,
+    .tp_repr = (reprfunc)compiled_repr,
+    .tp_methods = compiled_methods,
+    .tp_members = compiled_members,
+    .tp_getset = compiled_getset,
+};
+
+/* -------------------------------------------------------------------------- Frame hook ---- */
+
+/* Run the frame's original code. */
+static PyObject *
+run_frame(PyThreadState *ts, _PyInterpreterFrame *frame, int throwflag)
+{
+#if C_RECURSION_PER_FRAME
+    ts->c_recursion_remaining += C_RECURSION_PER_FRAME;
+#endif
+    PyObject *result = outer_evaluator(ts, frame, throwflag);
+#if C_RECURSION_PER_FRAME
+    ts->c_recursion_remaining -= C_RECURSION_PER_FRAME;
+#endif
+    return result;
+}
+
+#define GENERATOR_FLAGS \
+    (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)
+#define SIGNATURE_FLAGS (CO_VARARGS | CO_VARKEYWORDS)
+
+static int
+is_replaceable(PyThreadState *ts, _PyInterpreterFrame *frame)
+{
+    if (frame->owner != FRAME_OWNED_BY_THREAD || IS_TRACING(ts)) {
+        return 0;
+    }
+    int flags = FRAME_CODE(frame)->co_flags;
+    return (flags & CO_OPTIMIZED) && (flags & CO_NEWLOCALS) && !(flags & GENERATOR_FLAGS);
+}
+
+/* Free variables: the last co_nfreevars of co_localsplusnames. */
+static int
+same_free_variables(PyCodeObject *a, PyCodeObject *b)
+{
+    if (a->co_nfreevars != b->co_nfreevars) {
+        return 0;
+    }
+    for (int i = 1; i <= a->co_nfreevars; i++) {
+        PyObject *x = PyTuple_GET_ITEM(a->co_localsplusnames, a->co_nlocalsplus - i);
+        PyObject *y = PyTuple_GET_ITEM(b->co_localsplusnames, b->co_nlocalsplus - i);
+        if (x != y && PyUnicode_Compare(x, y) != 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Can `frame`, which has not started, run `new` instead of its own code? */
+static int
+can_swap(PyThreadState *ts, _PyInterpreterFrame *frame, PyFunctionObject *function)
+{
+    PyCodeObject *old = FRAME_CODE(frame), *new = (PyCodeObject *)function->func_code;
+    if (function->func_globals != frame->f_globals || (new->co_flags & GENERATOR_FLAGS)
+        || !(new->co_flags & CO_OPTIMIZED) || !(new->co_flags & CO_NEWLOCALS)
+        || new->co_argcount != old->co_argcount
+        || new->co_kwonlyargcount != old->co_kwonlyargcount
+        || (new->co_flags & SIGNATURE_FLAGS) != (old->co_flags & SIGNATURE_FLAGS)
+        || !same_free_variables(old, new)) {
+        return 0;
+    }
+    int needed = CODE_FRAME_SIZE(new), size = CODE_FRAME_SIZE(old);
+    if (needed <= size) {
+        return 1;
+    }
+    /* it may only grow at the top of the stack, within its chunk */
+    return (PyObject **)frame + size == ts->datastack_top
+           && (PyObject **)frame + needed < ts->datastack_limit;
+}
+
+/* Give the frame another code object and run it. The interpreter clears the frame as usual. */
+static PyObject *
+swap_and_run(PyThreadState *ts, _PyInterpreterFrame *frame, PyCodeObject *new)
+{
+    PyCodeObject *old = FRAME_CODE(frame);
+    if ((PyObject **)frame + CODE_FRAME_SIZE(old) == ts->datastack_top) {
+        ts->datastack_top = (PyObject **)frame + CODE_FRAME_SIZE(new);
+    }
+    for (int i = old->co_nlocalsplus; i < new->co_nlocalsplus; i++) {
+        frame->localsplus[i] = NULL;
+    }
+    frame->stacktop = new->co_nlocalsplus;
+    Py_INCREF(new);
+    FRAME_SET_CODE(frame, new);
+    FRAME_SET_START(frame, new);
+    Py_DECREF(old);
+    return run_frame(ts, frame, 0);
+}
+
+/* Leave a frame that has not started with the exception that is set. */
+static PyObject *
+fail_frame(PyThreadState *ts, _PyInterpreterFrame *frame)
+{
+    return run_frame(ts, frame, 1);
+}
+
+static int
+frame_slot_count(PyCodeObject *code)
+{
+    return code->co_argcount + code->co_kwonlyargcount + ((code->co_flags & CO_VARARGS) != 0)
+           + ((code->co_flags & CO_VARKEYWORDS) != 0);
+}
+
+/* Ask the callback for the CompiledFunction of a code object met for the first time.
+ * New reference; NULL with or without an exception. */
+static CompiledFunction *
+ask_callback(_PyInterpreterFrame *frame)
+{
+    PyCodeObject *code = FRAME_CODE(frame);
+    int count = frame_slot_count(code);
+    PyObject *flat = PyTuple_New(count);
+    if (flat == NULL) {
+        return NULL;
+    }
+    for (int i = 0; i < count; i++) {
+        PyTuple_SET_ITEM(flat, i, Py_NewRef(frame->localsplus[i]));
+    }
+    PyObject *callback = Py_NewRef(hook.callback);
+    PyObject *before = hook_swap(NULL);
+    PyObject *answer =
+        PyObject_CallFunctionObjArgs(callback, (PyObject *)FRAME_FUNCTION(frame), flat, NULL);
+    hook_restore(before);
+    Py_DECREF(callback);
+    Py_DECREF(flat);
+    if (answer == NULL || answer == Py_None) {
+        Py_XDECREF(answer);
+        return NULL;
+    }
+    if (!Py_IS_TYPE(answer, &CompiledFunctionType)) {
+        PyErr_Format(PyExc_TypeError,
+                     "the frame callback returned a %s.  Expected a CompiledFunction or None.",
+                     Py_TYPE(answer)->tp_name);
+        Py_DECREF(answer);
+        return NULL;
+    }
+    return (CompiledFunction *)answer;
+}
+
+/* The function whose code the frame shall run. New reference; NULL with or without an exception:
+ * the original. */
+static PyObject *
+choose_function(CompiledFunction *compiled, _PyInterpreterFrame *frame, int *is_scoped)
+{
+    PyObject *function = (PyObject *)FRAME_FUNCTION(frame);
+    if (compiled->disabled || compiled->code != FRAME_CODE(frame)) {
+        return NULL;
+    }
+    compiled->calls++;
+    Entry *entry = find_entry(compiled, frame->localsplus, function);
+    if (entry != NULL) {
+        *is_scoped = entry->is_scoped;
+        return Py_NewRef(entry->function);
+    }
+    PyObject *target = miss(compiled, frame->localsplus, function, is_scoped);
+    if (target == function || target == compiled->function
+        || (target != NULL && !PyFunction_Check(target))) {
+        Py_CLEAR(target);
+    }
+    return target;
+}
+
+static PyObject *
+run_chosen(PyThreadState *ts, _PyInterpreterFrame *frame, CompiledFunction *compiled,
+           PyObject *function, int is_scoped)
+{
+    if (!can_swap(ts, frame, (PyFunctionObject *)function)) {
+        return run_frame(ts, frame, 0);
+    }
+    PyCodeObject *code = (PyCodeObject *)Py_NewRef(((PyFunctionObject *)function)->func_code);
+    PyObject *wanted = wanted_callback(compiled, is_scoped);
+    /* from here on `outer_evaluator` must stay what it is: a scope may end below */
+    PyObject *before = hook_swap(wanted);
+    PyObject *result = swap_and_run(ts, frame, code);
+    hook_restore(before);
+    Py_DECREF(code);
+    return result;
+}
+
+static PyObject *
+evaluate_frame(PyThreadState *ts, _PyInterpreterFrame *frame, int throwflag)
+{
+    if (hook.callback == NULL || throwflag || !is_replaceable(ts, frame)) {
+        return run_frame(ts, frame, throwflag);
+    }
+    PyCodeObject *code = FRAME_CODE(frame);
+    if (hook.passed == code) {
+        hook.passed = NULL;
+        return run_frame(ts, frame, 0);
+    }
+    void *extra = NULL;
+    CODE_GET_EXTRA((PyObject *)code, extra_index, &extra);
+    if (extra == EXTRA_SKIP) {
+        return run_frame(ts, frame, 0);
+    }
+    CompiledFunction *compiled = (CompiledFunction *)Py_XNewRef((PyObject *)extra);
+    if (compiled == NULL) {
+        compiled = ask_callback(frame);
+    }
+    PyObject *function = NULL;
+    int is_scoped = 0;
+    if (compiled != NULL) {
+        function = choose_function(compiled, frame, &is_scoped);
+    }
+    PyObject *result;
+    if (function != NULL) {
+        result = run_chosen(ts, frame, compiled, function, is_scoped);
+        Py_DECREF(function);
+    }
+    else if (PyErr_Occurred()) {
+        result = fail_frame(ts, frame);
+    }
+    else {
+        result = run_frame(ts, frame, 0);
+    }
+    Py_XDECREF(compiled);
+    return result;
+}
+
+/* ----------------------------------------------------------------------- Module functions ---- */
+
+static PyObject *
+module_hook_enter(PyObject *module, PyObject *callback)
+{
+    if (callback != Py_None && !PyCallable_Check(callback)) {
+        PyErr_SetString(PyExc_TypeError, "hook_enter: expected a callable or None");
+        return NULL;
+    }
+    if (hook.depth == hook.capacity) {
+        Py_ssize_t capacity = hook.capacity ? 2 * hook.capacity : 8;
+        PyObject **outer = PyMem_Realloc(hook.outer, capacity * sizeof(PyObject *));
+        if (outer == NULL) {
+            return PyErr_NoMemory();
+        }
+        hook.outer = outer;
+        hook.capacity = capacity;
+    }
+    hook.outer[hook.depth++] = hook_swap(callback == Py_None ? NULL : callback);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+module_hook_leave(PyObject *module, PyObject *unused)
+{
+    if (hook.depth == 0) {
+        PyErr_SetString(PyExc_RuntimeError, "hook_leave without hook_enter in this thread");
+        return NULL;
+    }
+    hook_restore(hook.outer[--hook.depth]);
+    if (hook.depth == 0) { /* keep nothing in a thread that may end */
+        PyMem_Free(hook.outer);
+        hook.outer = NULL;
+        hook.capacity = 0;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+module_hook_state(PyObject *module, PyObject *unused)
+{
+    int installed =
+        _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get()) == evaluate_frame;
+    return Py_BuildValue("OO", hook.callback == NULL ? Py_None : hook.callback,
+                         installed ? Py_True : Py_False);
+}
+
+static PyObject *
+module_mark_skip(PyObject *module, PyObject *code)
+{
+    if (!PyCode_Check(code)) {
+        PyErr_Format(PyExc_TypeError, "mark_skip: expected a code object, got %s",
+                     Py_TYPE(code)->tp_name);
+        return NULL;
+    }
+    if (CODE_SET_EXTRA(code, extra_index, EXTRA_SKIP) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+module_is_skipped(PyObject *module, PyObject *code)
+{
+    void *extra = NULL;
+    if (!PyCode_Check(code)) {
+        PyErr_SetString(PyExc_TypeError, "is_skipped: expected a code object");
+        return NULL;
+    }
+    CODE_GET_EXTRA(code, extra_index, &extra);
+    return PyBool_FromLong(extra == EXTRA_SKIP);
+}
+
+static PyObject *
+module_cached_function(PyObject *module, PyObject *code)
+{
+    void *extra = NULL;
+    if (!PyCode_Check(code)) {
+        PyErr_SetString(PyExc_TypeError, "cached_function: expected a code object");
+        return NULL;
+    }
+    CODE_GET_EXTRA(code, extra_index, &extra);
+    return Py_NewRef(extra == NULL || extra == EXTRA_SKIP ? Py_None : (PyObject *)extra);
+}
+
+static PyObject *
+module_cell_contents(PyObject *module, PyObject *cell)
+{
+    if (!PyCell_Check(cell)) {
+        PyErr_Format(PyExc_TypeError, "cell_contents: expected a cell, got %s",
+                     Py_TYPE(cell)->tp_name);
+        return NULL;
+    }
+    return Py_NewRef(PyCell_GET(cell) == NULL ? Py_NotImplemented : PyCell_GET(cell));
+}
+
+static PyObject *
+module_get_grad_mode(PyObject *module, PyObject *unused)
+{
+    return PyBool_FromLong(tensor_api->grad_mode()->grad_enabled);
+}
+
+static PyObject *
+module_set_grad_mode(PyObject *module, PyObject *enabled)
+{
+    int wanted = PyObject_IsTrue(enabled);
+    if (wanted < 0) {
+        return NULL;
+    }
+    char before = tensor_api->grad_mode()->grad_enabled;
+    tensor_api->grad_mode()->grad_enabled = (char)wanted;
+    return PyBool_FromLong(before);
+}
+
+static PyMethodDef module_methods[] = {
+    {"hook_enter", module_hook_enter, METH_O,
+     "hook_enter(callback): from now on, in this thread, a frame of new code asks\n"
+     "callback(function, flat arguments) -> CompiledFunction or None. None: nobody is asked."},
+    {"hook_leave", module_hook_leave, METH_NOARGS, "hook_leave(): undo the last hook_enter."},
+    {"hook_state", module_hook_state, METH_NOARGS,
+     "hook_state() -> (callback of this thread or None, is the evaluation function installed)."},
+    {"mark_skip", module_mark_skip, METH_O, "mark_skip(code): the hook lets its frames run."},
+    {"is_skipped", module_is_skipped, METH_O, "is_skipped(code) -> bool."},
+    {"cached_function", module_cached_function, METH_O,
+     "cached_function(code) -> the CompiledFunction that frames of this code use, or None."},
+    {"cell_contents", module_cell_contents, METH_O,
+     "cell_contents(cell) -> its contents; NotImplemented when empty."},
+    {"get_grad_mode", module_get_grad_mode, METH_NOARGS, "get_grad_mode() -> bool."},
+    {"set_grad_mode", module_set_grad_mode, METH_O,
+     "set_grad_mode(enabled) -> the mode before (this thread)."},
+    {NULL, NULL, 0, NULL},
+};
 
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, "dynajit.capture._capture", NULL, -1, NULL, NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT,
+    .m_name = "dynajit.capture._capture",
+    .m_doc = "Guard evaluator, entry object and scoped frame hook.",
+    .m_size = -1,
+    .m_methods = module_methods,
 };
+
+static int
+load_dependencies(void)
+{
+    import_array1(-1);
+    PyObject *eager = PyImport_ImportModule("dynajit.eager._tensor");
+    if (eager == NULL) {
+        return -1;
+    }
+    Py_DECREF(eager); /* sys.modules keeps it */
+    tensor_api = PyCapsule_Import(DYNAJIT_TENSOR_CAPSULE, 0);
+    if (tensor_api == NULL) {
+        return -1;
+    }
+    name_getattribute = PyUnicode_InternFromString("__getattribute__");
+    name_grad = PyUnicode_InternFromString("grad");
+    name_requires_grad = PyUnicode_InternFromString("requires_grad");
+    if (name_getattribute == NULL || name_grad == NULL || name_requires_grad == NULL) {
+        return -1;
+    }
+    generic_getattribute = _PyType_Lookup(&PyBaseObject_Type, name_getattribute);
+    module_getattribute = _PyType_Lookup(&PyModule_Type, name_getattribute);
+    extra_index = REQUEST_CODE_EXTRA_INDEX(NULL); /* the slot borrows: nothing to release */
+    if (extra_index < 0) {
+        PyErr_SetString(PyExc_RuntimeError, "no free slot in code objects");
+        return -1;
+    }
+    outer_evaluator = _PyEval_EvalFrameDefault;
+    return 0;
+}
+
+static int
+add_names(PyObject *module, const char *attribute, const char *const *names, int count)
+{
+    PyObject *tuple = PyTuple_New(count);
+    for (int i = 0; tuple != NULL && i < count; i++) {
+        PyObject *name = PyUnicode_FromString(names[i]);
+        if (name == NULL) {
+            Py_CLEAR(tuple);
+            break;
+        }
+        PyTuple_SET_ITEM(tuple, i, name);
+    }
+    if (tuple == NULL || PyModule_AddObject(module, attribute, tuple) < 0) {
+        Py_XDECREF(tuple);
+        return -1;
+    }
+    return 0;
+}
 
 PyMODINIT_FUNC
 PyInit__capture(void)
 {
-    return PyModule_Create(&module);
+    if (load_dependencies() < 0) {
+        return NULL;
+    }
+    PyObject *self = PyModule_Create(&module);
+    if (self == NULL) {
+        return NULL;
+    }
+    if (PyModule_AddType(self, &GuardsType) < 0 || PyModule_AddType(self, &CompiledFunctionType) < 0
+        || add_names(self, "STEPS", step_names, STEP_COUNT) < 0
+        || add_names(self, "KINDS", kind_names, KIND_COUNT) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return self;
 }
