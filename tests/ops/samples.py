@@ -1,0 +1,562 @@
+"""Operands for every row of the op table: what the conformance tests walk over.
+
+`samples(op, dtype)` gives a tuple of `Sample`s: derived from the row's family and `domain` where
+that is enough, from `SPECIAL` where a row needs particular inputs or attributes. Layouts cover
+vectors, matrices, zero-dim, empty, broadcast, non-contiguous (transposed, strided, negative
+strides, expanded) and Python numbers. Values are the same in every run. Other test files (compiled
+code, CUDA) call it, too.
+"""
+
+import functools
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dynajit.core import dtypes
+from dynajit.core.device import CPU
+from dynajit.core.dtypes import Category, DType
+from dynajit.ops import TABLE, Kind, Op
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call of a row.
+
+    Args:
+        name: what is particular about it.
+        inputs: arrays, Python numbers or None, in the order of the row's inputs.
+        attributes: complete (`Op.bind`).
+        differentiable: False where the derivative does not exist (ties, kinks) or is undefined.
+    """
+
+    name: str
+    inputs: tuple[Any, ...]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    differentiable: bool = True
+
+
+class Values:
+    """Deterministic arrays of one dtype, drawn from a row's domain."""
+
+    def __init__(self, op: Op, dtype: DType) -> None:
+        self.dtype = dtype
+        self.low, self.high = op.domain
+        self._random = np.random.default_rng(zlib.crc32(f"{op.name} {dtype.name}".encode()))
+
+    def __call__(self, *shape: int) -> np.ndarray:
+        """Contiguous array of `shape`."""
+        if self.dtype is dtypes.bool_:
+            return np.asarray(self._random.random(shape) < 0.5)
+        if self.dtype.category is Category.INTEGER:
+            low = int(np.ceil(self.low))
+            low = max(low, 0) if not self.dtype.is_signed else low
+            high = min(int(np.floor(self.high)), 100)
+            return self._random.integers(low, high + 1, shape).astype(self.dtype.numpy)
+        drawn = self._random.uniform(self.low, self.high, shape)
+        if self.dtype.is_complex:
+            drawn = drawn + 1j * self._random.uniform(self.low, self.high, shape)
+        return np.asarray(drawn).astype(self.dtype.numpy)
+
+    def integers(self, high: int, *shape: int) -> np.ndarray:
+        """int64 values in [0, high)."""
+        return self._random.integers(0, high, shape)
+
+    def mask(self, *shape: int) -> np.ndarray:
+        """Booleans."""
+        return np.asarray(self._random.random(shape) < 0.5)
+
+    def number(self) -> Any:
+        """A Python number of the dtype's category."""
+        return self(1)[0].item() if self.dtype is not dtypes.bfloat16 else float(self(1)[0])
+
+
+def layouts(values: Callable[..., np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+    """Arrays of many layouts, shapes (4, 3) and (3,)."""
+    yield "contiguous", values(4, 3)
+    yield "transposed", values(3, 4).T
+    yield "strided", values(8, 9)[::2, ::3]
+    yield "reversed", values(4, 3)[::-1, ::-1]
+    yield "expanded", np.broadcast_to(values(3), (4, 3))
+    yield "offset", values(6, 5)[1:5, 2:]
+
+
+Maker = Callable[[Op, Values], Iterator[Sample]]
+SPECIAL: dict[str, Maker] = {}
+
+
+def special(*names: str) -> Callable[[Maker], Maker]:
+    """The decorated generator gives the samples of these rows."""
+
+    def decorate(maker: Maker) -> Maker:
+        for name in names:
+            SPECIAL[name] = maker
+        return maker
+
+    return decorate
+
+
+@functools.cache
+def samples(op: Op, dtype: DType = dtypes.float32) -> tuple[Sample, ...]:
+    """Samples of a row, its main operands in `dtype`. Attributes are complete.
+
+    Raises:
+        KeyError: the row needs an entry in `SPECIAL`.
+    """
+    values = Values(op, dtype)
+    if op.name in SPECIAL:
+        drawn = SPECIAL[op.name](op, values)
+    elif op.kind is Kind.POINTWISE:
+        drawn = _pointwise(op, values)
+    elif op.kind is Kind.REDUCTION:
+        drawn = _reduction(op, values)
+    elif op.kind is Kind.RANDOM:
+        drawn = _random(op, values)
+    else:
+        raise KeyError(f"the row {op.name!r} needs samples: add an entry to tests/ops/samples.py")
+    return tuple(
+        Sample(s.name, s.inputs, op.bind(s.attributes), s.differentiable) for s in drawn
+    )
+
+
+def has_samples(op: Op) -> bool:
+    """True if `samples` knows the row."""
+    return op.name in SPECIAL or op.kind in (Kind.POINTWISE, Kind.REDUCTION, Kind.RANDOM)
+
+
+# ---------------------------------------------------------------------------------------------
+# families
+
+
+def _pointwise(op: Op, values: Values) -> Iterator[Sample]:
+    count = len(op.inputs)
+    yield Sample("vector", tuple(values(7) for _ in range(count)))
+    yield Sample("zero-dim", tuple(values() for _ in range(count)))
+    yield Sample("empty", tuple(values(0, 3) for _ in range(count)))
+    yield Sample("one element", tuple(values(1, 1) for _ in range(count)))
+    for layout, array in layouts(values):
+        yield Sample(layout, (array, *(values(4, 3) for _ in range(count - 1))))
+    if count > 1:
+        rest = tuple(values(5) for _ in range(count - 2))
+        yield Sample("broadcast", (values(4, 1), values(5), *rest))
+        yield Sample("broadcast rank", (values(3), *(values(2, 4, 3) for _ in range(count - 1))))
+        yield Sample("with zero-dim", (values(2, 3), *(values() for _ in range(count - 1))))
+        numbers = tuple(values.number() for _ in range(count - 1))
+        yield Sample("with number", (values(2, 3), *numbers))
+
+
+def _reduction(op: Op, values: Values) -> Iterator[Sample]:
+    for keepdim in (False, True):
+        name = "keepdim " if keepdim else ""
+        for dim in ((0,), (1,), (0, 2), (0, 1, 2), ()):
+            attributes = {"dim": dim, "keepdim": keepdim}
+            yield Sample(f"{name}dim={dim}", (values(2, 3, 4),), attributes)
+        yield Sample(f"{name}zero-dim", (values(),), {"dim": (), "keepdim": keepdim})
+        yield Sample(f"{name}one", (values(1),), {"dim": (0,), "keepdim": keepdim})
+        for layout, array in layouts(values):
+            tied = layout == "expanded"
+            yield Sample(
+                f"{name}{layout}", (array,), {"dim": (1,), "keepdim": keepdim}, not tied
+            )
+            yield Sample(
+                f"{name}{layout} all", (array,), {"dim": (0, 1), "keepdim": keepdim}, not tied
+            )
+    yield Sample("empty result", (values(0, 3),), {"dim": (1,)})
+    yield Sample("long row", (values(2, 700),), {"dim": (1,)}, differentiable=False)
+    yield Sample("long column", (values(700, 3),), {"dim": (0,)}, differentiable=False)
+    if op.kind is not Kind.REDUCTION or op.rule.identity(values.dtype) is not None:
+        yield Sample("nothing to reduce", (values(2, 0, 3),), {"dim": (1,)})
+
+
+def _random(op: Op, values: Values) -> Iterator[Sample]:
+    for shape in ((5,), (), (0,), (3, 7)):
+        attributes = {"shape": shape, "dtype": values.dtype, "device": CPU, "shift": 3}
+        yield Sample(f"shape={shape}", (1234, 17), attributes)
+
+
+# ---------------------------------------------------------------------------------------------
+# pointwise rows that need particular operands
+
+
+@special("where")
+def _where(op: Op, values: Values) -> Iterator[Sample]:
+    yield Sample("vector", (values.mask(7), values(7), values(7)))
+    yield Sample("broadcast", (values.mask(4, 1), values(3), values(2, 1, 1)))
+    yield Sample("zero-dim", (values.mask(), values(), values()))
+    yield Sample("empty", (values.mask(0), values(0), values(0)))
+    yield Sample("number", (values.mask(5), values(5), values.number()))
+    yield Sample("zero-dim condition", (values.mask(), values(5), values(5)))
+    for layout, array in layouts(values):
+        yield Sample(layout, (values.mask(4, 3), array, values(3)))
+
+
+@special("clamp")
+def _clamp(op: Op, values: Values) -> Iterator[Sample]:
+    whole = values.dtype.category <= Category.INTEGER
+    low, high = (1, 2) if whole else (-1.0, 1.5)
+    yield Sample("numbers", (values(7), low, high))
+    yield Sample("zero-dim", (values(), low, high))
+    yield Sample("empty", (values(0), low, high))
+    yield Sample("crossed", (values(7), high, low))
+    yield Sample("tensors", (values(4, 3), values(3), values(4, 1)))
+    for layout, array in layouts(values):
+        yield Sample(layout, (array, low, high))
+
+
+@special("cast")
+def _cast(op: Op, values: Values) -> Iterator[Sample]:
+    for target in dtypes.ALL:
+        if target.is_complex:
+            continue
+        smooth = target in (dtypes.float32, dtypes.float64) and values.dtype.is_floating_point
+        # A derivative in float64 cannot be seen through a rounding to float32.
+        smooth = smooth and target is dtypes.float64
+        yield Sample(f"to {target.name}", (values(7),), {"dtype": target}, smooth)
+    yield Sample("zero-dim", (values(),), {"dtype": dtypes.float64})
+    yield Sample("empty", (values(0, 2),), {"dtype": dtypes.float64})
+    for layout, array in layouts(values):
+        yield Sample(layout, (array,), {"dtype": dtypes.float64})
+
+
+@special("full")
+def _full(op: Op, values: Values) -> Iterator[Sample]:
+    for shape in ((), (3,), (2, 3), (0, 2)):
+        attributes = {"shape": shape, "dtype": values.dtype}
+        yield Sample(f"shape={shape}", (values.number(),), attributes)
+    yield Sample("zero-dim tensor", (values(),), {"shape": (2, 2), "dtype": values.dtype})
+
+
+@special("arange")
+def _arange(op: Op, values: Values) -> Iterator[Sample]:
+    yield Sample("count", (0, 1), {"size": 6, "dtype": values.dtype})
+    yield Sample("empty", (0, 1), {"size": 0, "dtype": values.dtype})
+    yield Sample("even", (2, 2), {"size": 5, "dtype": values.dtype})
+    if values.dtype.is_signed:
+        yield Sample("down", (3, -2), {"size": 5, "dtype": values.dtype})
+    if values.dtype.is_floating_point:
+        yield Sample("fraction", (0.1, 0.3), {"size": 50, "dtype": values.dtype})
+
+
+# ---------------------------------------------------------------------------------------------
+# movement rows
+
+
+def _each_layout(values: Values, *cases: dict[str, Any]) -> Iterator[Sample]:
+    """Every layout of a (4, 3) array under every set of attributes."""
+    for attributes in cases:
+        for layout, array in layouts(values):
+            yield Sample(f"{layout} {attributes}", (array,), attributes)
+
+
+@special("reshape")
+def _reshape(op: Op, values: Values) -> Iterator[Sample]:
+    yield from _each_layout(
+        values, {"shape": (12,)}, {"shape": (3, 4)}, {"shape": (2, 1, 6)}, {"shape": (4, 3, 1)}
+    )
+    yield Sample("to zero-dim", (values(1, 1),), {"shape": ()})
+    yield Sample("from zero-dim", (values(),), {"shape": (1, 1)})
+    yield Sample("empty", (values(0, 3),), {"shape": (2, 0)})
+    yield Sample("groups", (values(2, 6, 5),), {"shape": (2, 2, 3, 5)})
+    yield Sample("merge", (values(2, 3, 4),), {"shape": (6, 4)})
+
+
+@special("permute")
+def _permute(op: Op, values: Values) -> Iterator[Sample]:
+    yield from _each_layout(values, {"dims": (1, 0)}, {"dims": (0, 1)})
+    yield Sample("rank 3", (values(2, 3, 4),), {"dims": (2, 0, 1)})
+    yield Sample("zero-dim", (values(),), {"dims": ()})
+    yield Sample("empty", (values(0, 3),), {"dims": (1, 0)})
+
+
+@special("expand")
+def _expand(op: Op, values: Values) -> Iterator[Sample]:
+    yield Sample("leading", (values(3),), {"shape": (2, 3)})
+    yield Sample("ones", (values(2, 1),), {"shape": (2, 5)})
+    yield Sample("both", (values(1, 3, 1),), {"shape": (2, 4, 3, 2)})
+    yield Sample("zero-dim", (values(),), {"shape": (2, 3)})
+    yield Sample("same", (values(2, 3),), {"shape": (2, 3)})
+    yield Sample("to empty", (values(1, 3),), {"shape": (0, 3)})
+
+
+SLICES: tuple[dict[str, Any], ...] = (
+    {"start": (1, 0), "stop": (3, 3), "step": (1, 1)},
+    {"start": (0, 0), "stop": (4, 3), "step": (2, 2)},
+    {"start": (1, 1), "stop": (4, 2), "step": (2, 1)},
+    {"start": (2, 0), "stop": (2, 3), "step": (1, 1)},
+)
+
+
+@special("slice")
+def _slice(op: Op, values: Values) -> Iterator[Sample]:
+    yield from _each_layout(values, *SLICES)
+
+
+@special("slice_scatter")
+def _slice_scatter(op: Op, values: Values) -> Iterator[Sample]:
+    for attributes in SLICES:
+        starts, stops, steps = attributes["start"], attributes["stop"], attributes["step"]
+        shape = [len(range(*piece)) for piece in zip(starts, stops, steps, strict=True)]
+        for layout, array in layouts(values):
+            yield Sample(f"{layout} {attributes}", (array, values(*shape)), attributes)
+
+
+@special("select")
+def _select(op: Op, values: Values) -> Iterator[Sample]:
+    yield from _each_layout(values, {"dim": 0, "index": 2}, {"dim": 1, "index": 0})
+    yield Sample("to zero-dim", (values(3),), {"dim": 0, "index": 1})
+
+
+@special("pad")
+def _pad(op: Op, values: Values) -> Iterator[Sample]:
+    yield from _each_layout(
+        values,
+        {"before": (1, 0), "after": (0, 2), "value": 0},
+        {"before": (0, 2), "after": (1, 1), "value": 1},
+    )
+    yield Sample("empty", (values(0, 2),), {"before": (1, 0), "after": (1, 0), "value": 0})
+
+
+@special("flip")
+def _flip(op: Op, values: Values) -> Iterator[Sample]:
+    yield from _each_layout(values, {"dims": (0,)}, {"dims": (1,)}, {"dims": (0, 1)}, {"dims": ()})
+
+
+@special("cat", "stack")
+def _cat(op: Op, values: Values) -> Iterator[Sample]:
+    yield Sample("one", (values(3),), {"dim": 0})
+    yield Sample("rows", (values(4, 3), values(4, 3), values(4, 3)), {"dim": 0})
+    yield Sample("columns", (values(4, 3), values(3, 4).T), {"dim": 1})
+    if op.name == "stack":
+        yield Sample("new last", (values(4, 3), values(4, 3)), {"dim": 2})
+        yield Sample("zero-dim", (values(), values()), {"dim": 0})
+    else:
+        yield Sample("uneven", (values(2, 3), values(1, 3), values(4, 3)), {"dim": 0})
+        yield Sample("with empty", (values(2, 3), values(0, 3)), {"dim": 0})
+
+
+@special("detach", "clone")
+def _copies(op: Op, values: Values) -> Iterator[Sample]:
+    yield from _each_layout(values, {})
+    yield Sample("zero-dim", (values(),))
+    yield Sample("empty", (values(0, 2),))
+
+
+@special("tril", "triu")
+def _triangles(op: Op, values: Values) -> Iterator[Sample]:
+    yield from _each_layout(values, {"diagonal": 0}, {"diagonal": 1}, {"diagonal": -2})
+    yield Sample("batch", (values(2, 3, 3),))
+
+
+@special("diagonal")
+def _diagonal(op: Op, values: Values) -> Iterator[Sample]:
+    base = {"dim1": 0, "dim2": 1}
+    yield from _each_layout(values, {**base, "offset": 0}, {**base, "offset": 1})
+    yield from _each_layout(values, {**base, "offset": -2})
+    yield Sample("batch", (values(2, 3, 4),), {"offset": 1, "dim1": 2, "dim2": 0})
+
+
+@special("unfold")
+def _unfold(op: Op, values: Values) -> Iterator[Sample]:
+    yield from _each_layout(values, {"dim": 0, "size": 2, "step": 1})
+    yield from _each_layout(values, {"dim": 1, "size": 2, "step": 2})
+
+
+# ---------------------------------------------------------------------------------------------
+# rows with integer index tensors
+
+
+@special("index_select")
+def _index_select(op: Op, values: Values) -> Iterator[Sample]:
+    for layout, array in layouts(values):
+        yield Sample(layout, (array, values.integers(4, 6)), {"dim": 0})
+        yield Sample(f"{layout} dim 1", (array, values.integers(3, 2)), {"dim": 1})
+    yield Sample("no index", (values(4, 3), values.integers(4, 0)), {"dim": 0})
+
+
+@special("index_add")
+def _index_add(op: Op, values: Values) -> Iterator[Sample]:
+    for layout, array in layouts(values):
+        yield Sample(layout, (array, values.integers(4, 6), values(6, 3)), {"dim": 0})
+        yield Sample(f"{layout} dim 1", (array, values.integers(3, 2), values(4, 2)), {"dim": 1})
+
+
+@special("gather")
+def _gather(op: Op, values: Values) -> Iterator[Sample]:
+    for layout, array in layouts(values):
+        yield Sample(layout, (array, values.integers(4, 2, 3)), {"dim": 0})
+        yield Sample(f"{layout} dim 1", (array, values.integers(3, 4, 5)), {"dim": 1})
+
+
+@special("scatter_add")
+def _scatter_add(op: Op, values: Values) -> Iterator[Sample]:
+    for layout, array in layouts(values):
+        yield Sample(layout, (array, values.integers(4, 2, 3), values(2, 3)), {"dim": 0})
+        yield Sample(
+            f"{layout} larger source", (array, values.integers(3, 4, 2), values(4, 5)), {"dim": 1}
+        )
+
+
+@special("scatter")
+def _scatter(op: Op, values: Values) -> Iterator[Sample]:
+    order = np.array([[2, 0, 1], [0, 1, 2]])
+    for layout, array in layouts(values):
+        yield Sample(layout, (array, order, values(2, 3)), {"dim": 1})
+
+
+@special("index")
+def _index(op: Op, values: Values) -> Iterator[Sample]:
+    for layout, array in layouts(values):
+        one, two = values.integers(4, 1, 5), values.integers(3, 2, 2, 2)
+        yield Sample(f"{layout} rows", (array, one), {"dims": (0,)})
+        yield Sample(f"{layout} both", (array, two - 3), {"dims": (0, 1)})
+        yield Sample(f"{layout} columns", (array, two[:1]), {"dims": (1,)})
+
+
+@special("index_put", "index_accumulate")
+def _index_put(op: Op, values: Values) -> Iterator[Sample]:
+    for layout, array in layouts(values):
+        rows = np.array([[3, 0]])
+        pairs = np.array([[3, 0, 1], [-1, 0, 2]])
+        yield Sample(f"{layout} rows", (array, rows, values(2, 3)), {"dims": (0,)})
+        yield Sample(f"{layout} both", (array, pairs, values(3)), {"dims": (0, 1)})
+    if op.name == "index_accumulate":
+        twice = np.array([[1, 1, 1, 2]])
+        yield Sample("repeated", (values(4, 3), twice, values(4, 3)), {"dims": (0,)})
+
+
+# ---------------------------------------------------------------------------------------------
+# products and scans
+
+
+@special("matmul")
+def _matmul(op: Op, values: Values) -> Iterator[Sample]:
+    yield Sample("matrices", (values(4, 3), values(3, 5)))
+    yield Sample("batches", (values(2, 4, 3), values(2, 3, 5)))
+    yield Sample("no rows", (values(0, 3), values(3, 5)))
+    yield Sample("no sum", (values(2, 0), values(0, 3)))
+    for layout, array in layouts(values):
+        yield Sample(layout, (array, values(3, 2)))
+
+
+@special("cumsum", "cumprod")
+def _scan(op: Op, values: Values) -> Iterator[Sample]:
+    yield from _each_layout(values, {"dim": 0}, {"dim": 1})
+    yield Sample("empty", (values(0, 2),), {"dim": 0})
+
+
+@special("argsort")
+def _sort(op: Op, values: Values) -> Iterator[Sample]:
+    yield from _each_layout(values, {"dim": 0}, {"dim": 1}, {"dim": 1, "descending": True})
+
+
+# ---------------------------------------------------------------------------------------------
+# composites
+
+
+@special("mean", "logsumexp")
+def _floating_reduction(op: Op, values: Values) -> Iterator[Sample]:
+    yield from (s for s in _reduction(op, values) if s.name != "nothing to reduce")
+
+
+@special("euclidean_norm")
+def _norm(op: Op, values: Values) -> Iterator[Sample]:
+    yield from (s for s in _reduction(op, values) if s.name != "nothing to reduce")
+
+
+@special("var", "std")
+def _var(op: Op, values: Values) -> Iterator[Sample]:
+    for correction in (0, 1):
+        for dim in ((0,), (1,), (0, 2), (0, 1, 2)):
+            attributes = {"dim": dim, "keepdim": correction == 0, "correction": correction}
+            yield Sample(f"dim={dim} correction={correction}", (values(2, 3, 4),), attributes)
+
+
+@special("softmax", "log_softmax")
+def _softmax(op: Op, values: Values) -> Iterator[Sample]:
+    yield from _each_layout(values, {"dim": 0}, {"dim": 1})
+    yield Sample("empty", (values(0, 2),), {"dim": 1})
+
+
+@special("layer_norm")
+def _layer_norm(op: Op, values: Values) -> Iterator[Sample]:
+    last = {"normalized_shape": (4,)}
+    yield Sample("all", (values(3, 4), values(4), values(4)), last)
+    yield Sample("no bias", (values(3, 4), values(4), None), last)
+    yield Sample("bare", (values(2, 3, 4), None, None), {"normalized_shape": (3, 4)})
+    yield Sample("transposed", (values(4, 3).T, values(4), values(4)), last)
+
+
+@special("rms_norm")
+def _rms_norm(op: Op, values: Values) -> Iterator[Sample]:
+    last = {"normalized_shape": (4,), "eps": 1e-5}
+    yield Sample("weight", (values(3, 4), values(4)), last)
+    yield Sample("bare", (values(2, 3, 4), None), last)
+
+
+@special("linear")
+def _linear(op: Op, values: Values) -> Iterator[Sample]:
+    yield Sample("bias", (values(4, 3), values(5, 3), values(5)))
+    yield Sample("no bias", (values(4, 3), values(5, 3), None))
+    yield Sample("batch", (values(2, 4, 3), values(5, 3), values(5)))
+    yield Sample("vector", (values(3), values(5, 3), values(5)))
+
+
+@special("embedding")
+def _embedding(op: Op, values: Values) -> Iterator[Sample]:
+    yield Sample("matrix", (values(7, 3), values.integers(7, 2, 4)))
+    yield Sample("zero-dim", (values(7, 3), values.integers(7)))
+    # PyTorch gives the padding row no gradient, which finite differences do not know.
+    padding = {"padding_idx": 1}
+    yield Sample("padding", (values(7, 3), values.integers(7, 5)), padding, False)
+
+
+@special("dropout")
+def _dropout(op: Op, values: Values) -> Iterator[Sample]:
+    for p in (0.0, 0.25, 0.9):
+        yield Sample(f"p={p}", (values(4, 3), 99, 5), {"p": p, "shift": 2})
+
+
+@special("scaled_dot_product_attention")
+def _attention(op: Op, values: Values) -> Iterator[Sample]:
+    q, k, v = values(2, 2, 4, 3), values(2, 2, 5, 3), values(2, 2, 5, 6)
+    yield Sample("plain", (q, k, v, None, 0, 0))
+    yield Sample("scale", (q, k, v, None, 0, 0), {"scale": 0.7})
+    yield Sample("causal", (q, k, v, None, 0, 0), {"is_causal": True})
+    mask = values.mask(4, 5) | np.eye(4, 5, dtype=bool)
+    yield Sample("bool mask", (q, k, v, mask, 0, 0))
+    yield Sample("additive mask", (q, k, v, values(4, 5), 0, 0))
+    yield Sample("dropout", (q, k, v, None, 3, 4), {"dropout_p": 0.3})
+
+
+@special("nll_loss", "cross_entropy")
+def _class_loss(op: Op, values: Values) -> Iterator[Sample]:
+    x, target = values(5, 4), values.integers(4, 5)
+    weight = np.abs(values(4))
+    for reduction in ("mean", "sum", "none"):
+        yield Sample(reduction, (x, target, None), {"reduction": reduction})
+        yield Sample(f"{reduction} weight", (x, target, weight), {"reduction": reduction})
+    ignored = np.where(np.arange(5) == 2, 1, target)
+    yield Sample("ignore", (x, ignored, None), {"ignore_index": 1})
+    if op.name == "cross_entropy":
+        yield Sample("smoothing", (x, target, None), {"label_smoothing": 0.1})
+
+
+@special("soft_cross_entropy")
+def _soft_loss(op: Op, values: Values) -> Iterator[Sample]:
+    x, target = values(5, 4), np.abs(values(5, 4))
+    for reduction in ("mean", "sum", "none"):
+        yield Sample(reduction, (x, target, None), {"reduction": reduction})
+    yield Sample("smoothing", (x, target, None), {"label_smoothing": 0.1})
+
+
+@special("mse_loss", "l1_loss")
+def _elementwise_loss(op: Op, values: Values) -> Iterator[Sample]:
+    for reduction in ("mean", "sum", "none"):
+        yield Sample(reduction, (values(4, 3), values(4, 3)), {"reduction": reduction})
+
+
+def all_rows() -> list[Op]:
+    """Every row of the table, by name."""
+    return sorted(TABLE, key=lambda op: op.name)
