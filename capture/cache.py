@@ -1,0 +1,318 @@
+"""What a compiled function remembers: entries, recompiles with their reasons, eviction.
+
+One `FunctionCache` stands behind each `_capture.CompiledFunction` and is asked when no entry's
+guards hold. It explains which guards failed, has one region compiled at a time per code object,
+publishes an immutable `Entry`, and evicts the oldest entry beyond `config.recompile_limit`.
+`Callees` does the same for frames that the scoped hook meets below a region with breaks.
+
+Called by `dynajit.compile` (`compiled_function`), by the C entry object (`FunctionCache.on_miss`)
+and by the reports (`cache_of`). The injected `compile` is `capture.session`'s.
+"""
+
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+from typing import Any, Final, TypeAlias
+
+from dynajit.capture import _capture
+from dynajit.capture.guards import CompiledGuards, Failure, Guard, compile_guards
+from dynajit.core import config
+from dynajit.core.errors import InternalError
+
+MSG_LIMIT: Final = (
+    "{name} was compiled {limit} times for different inputs; the oldest version is dropped from "
+    "now on.  The last recompile: {reason}.  Pass the changing number as a tensor, keep shapes "
+    "fixed, or raise config.recompile_limit."
+)
+MSG_UNSTABLE: Final = (
+    "{name} runs as plain Python: right after it was compiled its guard did not hold ({reason}).  "
+    "Please report this."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What one compile hands to the cache.
+
+    Args:
+        guards: facts under which `function` may run.
+        function: replacement with the original's signature, globals and closure; None where the
+            original must run.
+        is_scoped: the region has breaks: frames called from it are shown to the hook's callback.
+        facts: anything the reports want to keep (kernels, graph, breaks); must not hold user
+            objects.
+        permanent: with `function` None: no other call could do better, never ask again.
+        reason: with `function` None: why.
+    """
+
+    guards: tuple[Guard, ...] = ()
+    function: FunctionType | None = None
+    is_scoped: bool = False
+    facts: Any = None
+    permanent: bool = False
+    reason: str = ""
+
+
+Compile: TypeAlias = Callable[[FunctionType, tuple[Any, ...]], Published]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """One published version of a function. Its hits are counted in C: `FunctionCache.hits`.
+
+    Args:
+        number: 0 for the first compile of the function.
+        guards: the facts it relies on.
+        function: the function that runs.
+        is_scoped: see `Published`.
+        facts: see `Published`.
+    """
+
+    number: int
+    guards: CompiledGuards
+    function: FunctionType
+    is_scoped: bool
+    facts: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Recompile:
+    """One compile that was needed although entries existed.
+
+    Args:
+        number: of the entry that was made, or None where nothing was published.
+        failures: per existing entry, most recently used first, the first guard that failed.
+    """
+
+    number: int | None
+    failures: tuple[Failure, ...]
+
+    @property
+    def reason(self) -> str:
+        """Why the most recently used entry did not fit."""
+        return self.failures[0].explanation if self.failures else "its entries were dropped"
+
+
+@dataclass(slots=True, eq=False)
+class FunctionCache:
+    """Entries and history of one compiled function (mutable; changed under the compile lock).
+
+    Args:
+        name: qualified name for messages.
+        compile: (function, flat arguments) -> Published.
+        recompiles: every compile that existing entries could have spared.
+        skips: reasons of calls that ran as plain Python.
+        compile_count: compiles so far, also those that published nothing.
+        evicted_count: entries dropped because of the limit.
+    """
+
+    name: str
+    compile: Compile
+    recompiles: list[Recompile] = field(default_factory=list)
+    skips: list[str] = field(default_factory=list)
+    compile_count: int = 0
+    evicted_count: int = 0
+    _next_number: int = 0
+    _warned: bool = False
+
+    def on_miss(
+        self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]
+    ) -> FunctionType | None:
+        """The function to call when no entry fits; None: the original. Called by C.
+
+        Args:
+            compiled: the CompiledFunction.
+            function: the function being called; below the hook it may be another closure of the
+                same code than the one `compiled` was made from.
+            arguments: flat, in the order of `co_varnames`.
+        """
+        if config.current().disable:
+            return None
+        lock = _lock_of(function.__code__)
+        with lock:
+            if lock.busy:
+                return None  # the compiler itself called the function it is compiling
+            found = self._find(compiled, function, arguments)
+            if found is not None:
+                return found  # another thread was faster
+            lock.busy = True
+            try:
+                return self._compile(compiled, function, arguments)
+            finally:
+                lock.busy = False
+
+    def entries(self, compiled: Any) -> tuple[Entry, ...]:
+        """Published entries, in the order in which they are tried."""
+        return tuple(entry for entry, _ in compiled.entries())
+
+    def hits(self, compiled: Any) -> dict[int, int]:
+        """Entry number -> how often it ran (not counting the call that made it)."""
+        return {entry.number: hits for entry, hits in compiled.entries()}
+
+    def clear(self, compiled: Any) -> None:
+        """Forget every entry and the history, and compile again at the next call."""
+        with _lock_of(compiled.__code__):
+            compiled.clear_entries()
+            compiled.disabled = False
+            self.recompiles.clear()
+            self.skips.clear()
+
+    def _find(
+        self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]
+    ) -> FunctionType | None:
+        for entry in self.entries(compiled):
+            if entry.guards.evaluator.check(arguments, function):
+                return entry.function
+        return None
+
+    def _compile(
+        self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]
+    ) -> FunctionType | None:
+        failures = self._failures(compiled, function, arguments)
+        self.compile_count += 1
+        published = self.compile(function, arguments)
+        if published.function is None:
+            self._skip(compiled, published)
+            return None
+        guards = compile_guards(published.guards)
+        unstable = guards.explain_failure(arguments, function)
+        if unstable is not None:
+            self._refuse_unstable(compiled, unstable)
+            return None
+        entry = Entry(
+            self._next_number, guards, published.function, published.is_scoped, published.facts
+        )
+        self._next_number += 1
+        if entry.number:
+            self._note_recompile(Recompile(entry.number, failures))
+        self._evict(compiled)
+        compiled.add_entry(guards.evaluator, entry.function, entry, entry.is_scoped)
+        return entry.function
+
+    def _failures(
+        self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]
+    ) -> tuple[Failure, ...]:
+        found = (
+            entry.guards.explain_failure(arguments, function) for entry in self.entries(compiled)
+        )
+        return tuple(failure for failure in found if failure is not None)
+
+    def _skip(self, compiled: Any, published: Published) -> None:
+        self.skips.append(published.reason)
+        limit = config.current().recompile_limit
+        hopeless = len(self.skips) >= limit and not compiled.entry_count
+        if hopeless or (published.permanent and not compiled.entry_count):
+            compiled.disabled = True
+
+    def _refuse_unstable(self, compiled: Any, failure: Failure) -> None:
+        message = MSG_UNSTABLE.format(name=self.name, reason=failure.explanation)
+        if config.current().strict:
+            raise InternalError(message)
+        compiled.disabled = True
+        self.skips.append(message)
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
+
+    def _note_recompile(self, recompile: Recompile) -> None:
+        self.recompiles.append(recompile)
+        if "recompiles" in config.current().log:
+            print(f"[dynajit] recompile {self.name}: {recompile.reason}", file=sys.stderr)
+
+    def _evict(self, compiled: Any) -> None:
+        limit = config.current().recompile_limit
+        while compiled.entry_count >= limit:
+            oldest = min(self.entries(compiled), key=lambda entry: entry.number)
+            compiled.remove_entry(oldest)
+            self.evicted_count += 1
+            if not self._warned:
+                self._warned = True
+                reason = self.recompiles[-1].reason if self.recompiles else "unknown"
+                message = MSG_LIMIT.format(name=self.name, limit=limit, reason=reason)
+                warnings.warn(message, RuntimeWarning, stacklevel=5)
+
+
+def compiled_function(
+    function: FunctionType, compile: Compile, callback: Any = None
+) -> "_capture.CompiledFunction":
+    """A compiled function with an empty cache.
+
+    Args:
+        function: a plain Python function.
+        compile: makes a region for one call; its exceptions reach the caller.
+        callback: `Callees` for frames below regions with breaks, or None.
+
+    Raises:
+        TypeError: `function` is not a Python function.
+    """
+    cache = FunctionCache(getattr(function, "__qualname__", repr(function)), compile)
+    return _capture.CompiledFunction(function, cache.on_miss, callback)
+
+
+def cache_of(compiled: Any) -> FunctionCache:
+    """The cache behind a compiled function."""
+    cache = compiled.on_miss.__self__
+    if not isinstance(cache, FunctionCache):
+        raise InternalError(f"{compiled!r} has no FunctionCache")
+    return cache
+
+
+@dataclass(slots=True, eq=False)
+class Callees:
+    """The hook's callback: which CompiledFunction a frame's code uses (mutable).
+
+    The C side remembers the answer in the code object, so this runs once per code object and
+    thread of interest; it owns the CompiledFunctions it made.
+
+    Args:
+        make: function -> CompiledFunction, or None where its frames shall run as they are
+            (library code, code that cannot be captured).
+    """
+
+    make: Callable[[FunctionType], Any]
+    functions: dict[CodeType, Any] = field(default_factory=dict)
+
+    def __call__(self, function: FunctionType, arguments: tuple[Any, ...]) -> Any:
+        """The CompiledFunction for a frame met for the first time, or None."""
+        code = function.__code__
+        found = self.functions.get(code)
+        if found is not None and found.__code__ is code:
+            return found
+        made = self.make(function)
+        if made is None:
+            _capture.mark_skip(code)
+            return None
+        self.functions[code] = made
+        return made
+
+
+def mark_skip(functions: Iterable[Any]) -> None:
+    """Tell the hook to leave frames of these functions alone."""
+    for function in functions:
+        _capture.mark_skip(function.__code__)
+
+
+class _CompileLock:
+    """A re-entrant lock that knows whether its owner is compiling."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self.busy = False
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *exception: object) -> None:
+        self._lock.release()
+
+
+_locks: "weakref.WeakKeyDictionary[CodeType, _CompileLock]" = weakref.WeakKeyDictionary()
+_locks_guard = threading.Lock()
+
+
+def _lock_of(code: CodeType) -> _CompileLock:
+    """One lock per code object."""
+    with _locks_guard:
+        return _locks.setdefault(code, _CompileLock())
