@@ -181,6 +181,7 @@ typedef struct {
     Py_hash_t hash;     /* of a key or name */
     int number;         /* LENGTH, TRUE_VALUE, GRAD_MODE; node number of the other operand */
     int is_weak;
+    char *weak_items;   /* DICT_KEYS: which items of `expected` are weak references */
     TensorSpec *tensor;
     PredicateSpec *predicate;
 } Check;
@@ -188,7 +189,8 @@ typedef struct {
 typedef struct Node {
     int step;
     int number;
-    PyObject *argument; /* owned */
+    PyObject *argument; /* owned; for a weak key: the weak reference */
+    int is_weak;
     Py_ssize_t index;
     Py_hash_t hash;
     int check_count;
@@ -536,8 +538,10 @@ read_step(Node *node, PyObject *base)
     switch (node->step) {
     case STEP_ATTRIBUTE:
         return read_attribute(node, base);
-    case STEP_KEY:
-        return PyDict_Check(base) ? dict_get(base, node->argument, node->hash) : NULL;
+    case STEP_KEY: {
+        PyObject *key = node->is_weak ? weak_target(node->argument) : node->argument;
+        return PyDict_Check(base) ? dict_get(base, key, node->hash) : NULL;
+    }
     case STEP_ITEM:
         return read_item(base, node->index);
     case STEP_TYPE:
@@ -663,9 +667,22 @@ plain_length(PyObject *object)
     return PyBytes_Check(object) ? PyBytes_GET_SIZE(object) : -1;
 }
 
+static PyObject *
+weak_target(PyObject *reference)
+{
+    return ((PyWeakReference *)reference)->wr_object; /* None when dead */
+}
+
+static int
+key_matches(const Check *check, Py_ssize_t i, PyObject *key)
+{
+    PyObject *expected = PyTuple_GET_ITEM(check->expected, i);
+    return check->weak_items[i] ? weak_target(expected) == key : constant_equal(key, expected);
+}
+
 /* An OrderedDict keeps its order outside the dict: ask its own iterator. */
 static int
-ordered_dict_keys_match(PyObject *dict, PyObject *keys)
+ordered_dict_keys_match(PyObject *dict, const Check *check)
 {
     PyObject *iterator = PyODict_Type.tp_iter(dict);
     if (iterator == NULL) {
@@ -673,9 +690,9 @@ ordered_dict_keys_match(PyObject *dict, PyObject *keys)
         return 0;
     }
     int matches = 1;
-    for (Py_ssize_t i = 0; matches && i < PyTuple_GET_SIZE(keys); i++) {
+    for (Py_ssize_t i = 0; matches && i < PyTuple_GET_SIZE(check->expected); i++) {
         PyObject *key = PyIter_Next(iterator);
-        matches = key != NULL && constant_equal(key, PyTuple_GET_ITEM(keys, i));
+        matches = key != NULL && key_matches(check, i, key);
         Py_XDECREF(key);
     }
     Py_DECREF(iterator);
@@ -684,18 +701,18 @@ ordered_dict_keys_match(PyObject *dict, PyObject *keys)
 }
 
 static int
-dict_keys_match(PyObject *dict, PyObject *keys)
+dict_keys_match(PyObject *dict, const Check *check)
 {
-    if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) {
+    if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(check->expected)) {
         return 0;
     }
     if (PyODict_Check(dict)) {
-        return ordered_dict_keys_match(dict, keys);
+        return ordered_dict_keys_match(dict, check);
     }
     Py_ssize_t position = 0, i = 0;
     PyObject *key, *value;
     while (PyDict_Next(dict, &position, &key, &value)) {
-        if (!constant_equal(key, PyTuple_GET_ITEM(keys, i++))) {
+        if (!key_matches(check, i++, key)) {
             return 0;
         }
     }
@@ -742,10 +759,7 @@ lacks_attribute(PyObject *object, Check *check, int look_at_class)
 static int
 is_identical(const Check *check, PyObject *value)
 {
-    if (check->is_weak) {
-        return ((PyWeakReference *)check->expected)->wr_object == value;
-    }
-    return check->expected == value;
+    return (check->is_weak ? weak_target(check->expected) : check->expected) == value;
 }
 
 static int
@@ -767,7 +781,7 @@ check_value(Guards *self, Check *check, PyObject *value)
         return length >= 0 && (length > 0) == check->number;
     }
     case KIND_DICT_KEYS:
-        return dict_keys_match(value, check->expected);
+        return dict_keys_match(value, check);
     case KIND_HAS_NO_ATTRIBUTE:
         return lacks_attribute(value, check, 1);
     case KIND_INSTANCE_LACKS:
@@ -1037,13 +1051,44 @@ build_predicate_spec(PyObject *expected)
 /* Instances are held weakly, so that a guard does not keep the user's model alive; classes,
  * modules, functions written in C and what has no weak references are held. */
 static int
-hold_identity(Check *check, PyObject *object)
+is_held_weakly(PyObject *object)
 {
-    int strong = PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object)
-                 || PyCode_Check(object) || !PyType_SUPPORTS_WEAKREFS(Py_TYPE(object));
-    check->is_weak = !strong;
-    check->expected = strong ? Py_NewRef(object) : PyWeakref_NewRef(object, NULL);
-    return check->expected == NULL ? -1 : 0;
+    return !(PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object)
+             || PyCode_Check(object) || !PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)));
+}
+
+/* New reference to the object or to a weak reference to it; *is_weak says which. */
+static PyObject *
+hold(PyObject *object, int *is_weak)
+{
+    *is_weak = is_held_weakly(object);
+    return *is_weak ? PyWeakref_NewRef(object, NULL) : Py_NewRef(object);
+}
+
+static int
+hold_keys(Check *check, PyObject *keys)
+{
+    if (!PyTuple_CheckExact(keys)) {
+        PyErr_SetString(PyExc_TypeError, "DICT_KEYS guard: expected a tuple of keys");
+        return -1;
+    }
+    Py_ssize_t count = PyTuple_GET_SIZE(keys);
+    check->weak_items = PyMem_Calloc(count ? count : 1, 1);
+    check->expected = PyTuple_New(count);
+    if (check->weak_items == NULL || check->expected == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        int is_weak;
+        PyObject *held = hold(PyTuple_GET_ITEM(keys, i), &is_weak);
+        if (held == NULL) {
+            return -1;
+        }
+        PyTuple_SET_ITEM(check->expected, i, held);
+        check->weak_items[i] = (char)is_weak;
+    }
+    return 0;
 }
 
 static int
@@ -1055,7 +1100,10 @@ build_check(Guards *self, Check *check, PyObject *spec)
     }
     switch (check->kind) {
     case KIND_IDENTITY:
-        return hold_identity(check, expected);
+        check->expected = hold(expected, &check->is_weak);
+        return check->expected == NULL ? -1 : 0;
+    case KIND_DICT_KEYS:
+        return hold_keys(check, expected);
     case KIND_TENSOR:
         check->tensor = build_tensor_spec(expected);
         return check->tensor == NULL ? -1 : 0;
@@ -1080,12 +1128,6 @@ build_check(Guards *self, Check *check, PyObject *spec)
             return -1;
         }
         break;
-    case KIND_DICT_KEYS:
-        if (!PyTuple_CheckExact(expected)) {
-            PyErr_SetString(PyExc_TypeError, "DICT_KEYS guard: expected a tuple of keys");
-            return -1;
-        }
-        break;
     }
     check->expected = Py_NewRef(expected);
     return 0;
@@ -1105,7 +1147,15 @@ build_node(Guards *self, Node *node, PyObject *spec)
         PyErr_SetString(PyExc_ValueError, "guard tree: unknown step or node number");
         return -1;
     }
-    node->argument = Py_NewRef(argument);
+    if (node->step == STEP_KEY) {
+        node->argument = hold(argument, &node->is_weak);
+        if (node->argument == NULL) {
+            return -1;
+        }
+    }
+    else {
+        node->argument = Py_NewRef(argument);
+    }
     node->cached_slot = -1;
     if (PyUnicode_CheckExact(argument) && node->step != STEP_KEY && node->step != STEP_CONSTANT) {
         PyUnicode_InternInPlace(&node->argument);
@@ -1162,6 +1212,8 @@ static void
 free_check(Check *check)
 {
     Py_CLEAR(check->expected);
+    PyMem_Free(check->weak_items);
+    check->weak_items = NULL;
     if (check->tensor != NULL) {
         Py_DECREF(check->tensor->type);
         Py_DECREF(check->tensor->dtype);
@@ -2480,6 +2532,12 @@ module_cell_contents(PyObject *module, PyObject *cell)
 }
 
 static PyObject *
+module_is_held_weakly(PyObject *module, PyObject *object)
+{
+    return PyBool_FromLong(is_held_weakly(object));
+}
+
+static PyObject *
 module_get_grad_mode(PyObject *module, PyObject *unused)
 {
     return PyBool_FromLong(tensor_api->grad_mode()->grad_enabled);
@@ -2510,6 +2568,8 @@ static PyMethodDef module_methods[] = {
      "cached_function(code) -> the CompiledFunction that frames of this code use, or None."},
     {"cell_contents", module_cell_contents, METH_O,
      "cell_contents(cell) -> its contents; NotImplemented when empty."},
+    {"is_held_weakly", module_is_held_weakly, METH_O,
+     "is_held_weakly(object) -> bool: do guards refer to it weakly?"},
     {"get_grad_mode", module_get_grad_mode, METH_NOARGS, "get_grad_mode() -> bool."},
     {"set_grad_mode", module_set_grad_mode, METH_O,
      "set_grad_mode(enabled) -> the mode before (this thread)."},

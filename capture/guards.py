@@ -10,19 +10,19 @@ Made by the executor; read by `capture.cache`, the C entry object and the report
 
 import enum
 import math
+import weakref
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from dynajit.capture import _capture
+from dynajit.capture.sources import Key, Source, State, Step
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import CaptureError, InternalError
 from dynajit.core.location import Location
-from dynajit.core.types import Shape
-from dynajit.capture import _capture
-from dynajit.capture.sources import Source, State, Step
 
 
 class Kind(enum.IntEnum):
@@ -202,14 +202,40 @@ class Guard:
             return f"{name} does not exist any more (expected {self.expression()})"
         if self.kind is Kind.TENSOR:
             return f"{name}: {self.expected.difference(actual)}"
-        old = _EXPECTED_TEXT.get(self.kind, _default_text)(self.expected)
-        new = _ACTUAL_TEXT.get(self.kind, _describe)(actual)
-        return f"{name}: expected {old}, now {new}"
+        return f"{name}: expected {self.old_text()}, now {self.new_text(actual)}"
+
+    def old_text(self) -> str:
+        """What was expected, in words."""
+        return _EXPECTED_TEXT.get(self.kind, str)(self.expected)
+
+    def new_text(self, actual: Any) -> str:
+        """The value now, in words."""
+        if actual is MISSING:
+            return "missing"
+        if self.kind is Kind.TENSOR and hasattr(actual, "array"):
+            return str(TensorFacts.of(actual))
+        return _ACTUAL_TEXT.get(self.kind, _describe)(actual)
 
     def __str__(self) -> str:
         where = f"  # {self.reason}" if self.reason else ""
         line = f" at {self.location}" if self.location else ""
         return f"{self.expression()}{where}{line}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Remembered:
+    """Stands for a user's object in published guards, so that they do not keep it alive.
+
+    Args:
+        text: how it is described.
+        reference: to the object, while it lives.
+    """
+
+    text: str
+    reference: "weakref.ref[Any]"
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 class Missing:
@@ -236,7 +262,9 @@ def _value_text(value: Any) -> str:
 
 
 def _describe(value: Any) -> str:
-    """A short text for any object; user code runs only for plain values' repr (no user class)."""
+    """A short text for any object; runs no user code."""
+    if isinstance(value, Remembered):
+        return value.text
     if type(value) in PLAIN:
         text = repr(value)
         return text if len(text) <= 60 else text[:57] + "..."
@@ -247,10 +275,6 @@ def _describe(value: Any) -> str:
     if hasattr(value, "__code__") and hasattr(value, "__qualname__"):
         return f"function {value.__qualname__}"
     return f"a {type(value).__qualname__} at {id(value):#x}"
-
-
-def _default_text(expected: Any) -> str:
-    return str(expected)
 
 
 def _describe_expected(expected: Any) -> str:
@@ -355,7 +379,35 @@ def compile_guards(guards: Iterable[Guard]) -> "CompiledGuards":
     for index, guard in enumerate(unique):
         _find(roots, guard.source).checks.append((int(guard.kind), _lower(guard, roots), index))
     tree = tuple(node.freeze() for node in roots.values())
-    return CompiledGuards(unique, _capture.Guards(tree, len(unique)))
+    evaluator = _capture.Guards(tree, len(unique))
+    return CompiledGuards(tuple(_release(guard) for guard in unique), evaluator)
+
+
+def _release(guard: Guard) -> Guard:
+    """The same guard without strong references to the user's instances."""
+    expected = guard.expected
+    if guard.kind is Kind.IDENTITY:
+        expected = _remember(expected)
+    elif guard.kind is Kind.DICT_KEYS:
+        expected = tuple(_remember(key) for key in expected)
+    elif guard.kind in RELATIONS:
+        expected = _release_source(expected)
+    return replace(guard, source=_release_source(guard.source), expected=expected)
+
+
+def _remember(value: Any) -> Any:
+    if not _capture.is_held_weakly(value):
+        return value
+    return Remembered(_describe(value), weakref.ref(value))
+
+
+def _release_source(source: Source) -> Source:
+    if source.parent is None:
+        return source
+    released: dict[str, Any] = {"base": _release_source(source.parent)}
+    if isinstance(source, Key):
+        released["key"] = _remember(source.key)
+    return replace(source, **released)
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,14 +429,24 @@ class CompiledGuards:
             return None
         index, actual = found
         guard = self.guards[index]
-        return Failure(guard, guard.explain(MISSING if actual is NotImplemented else actual))
+        now = MISSING if actual is NotImplemented else actual
+        return Failure(guard, guard.old_text(), guard.new_text(now), guard.explain(now))
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A guard that did not hold and the sentence that says so."""
+    """A guard that did not hold.
+
+    Args:
+        guard: the guard (its `expression()` is the condition).
+        old: what it expected, in words.
+        new: what it met, in words.
+        explanation: the sentence that says so.
+    """
 
     guard: Guard
+    old: str
+    new: str
     explanation: str
 
 
@@ -431,9 +493,7 @@ def _lower(guard: Guard, roots: dict[tuple[int, Any], _Node]) -> Any:
     if guard.kind is Kind.TENSOR:
         return _lower_tensor(expected)
     if guard.kind is Kind.PREDICATE:
-        numbers = tuple(
-            (COMPARISONS.index(op), constant) for op, constant in expected.comparisons
-        )
+        numbers = tuple((COMPARISONS.index(op), constant) for op, constant in expected.comparisons)
         return (expected.number_class, numbers, expected.negated)
     if guard.kind is Kind.FUNCTION:
         return expected.code
@@ -445,7 +505,7 @@ def _lower(guard: Guard, roots: dict[tuple[int, Any], _Node]) -> Any:
 def _lower_tensor(facts: TensorFacts) -> tuple[Any, ...]:
     """(class, NumPy dtype, device, sizes or None, byte strides or None, requires_grad)."""
     size = facts.dtype.itemsize
-    strides: Shape | None = None
+    strides: tuple[int | None, ...] | None = None
     if facts.strides is not None:
         strides = tuple(None if s is None else s * size for s in facts.strides)
     return (
