@@ -1,1 +1,40 @@
-"""Eager tensors and autograd: what runs while nothing is compiled."""
+"""Layer 3: eager tensors and autograd, what runs while nothing is compiled.
+
+Importing this package makes eager the default way to run ops: `dispatch.install_eager`.
+"""
+
+from dynajit.eager.creation import as_tensor, asarray, empty, empty_like, from_dlpack, from_numpy, tensor
+from dynajit.eager.execute import handle
+from dynajit.eager.grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from dynajit.eager.random import Generator, default_generator, reserve
+from dynajit.eager.tensor import Size, Tensor
+from dynajit.ops import dispatch
+
+dispatch.install_eager(handle, reserve)
+
+__all__ = [
+    "Generator",
+    "Size",
+    "Tensor",
+    "as_tensor",
+    "asarray",
+    "default_generator",
+    "empty",
+    "empty_like",
+    "enable_grad",
+    "from_dlpack",
+    "from_numpy",
+    "inference_mode",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "set_grad_enabled",
+    "tensor",
+]

@@ -666,7 +666,8 @@ module_wrap_output(PyObject *module, PyObject *const *args, Py_ssize_t count)
 }
 
 /* wrap_view(array, source, replay): a new tensor that shares `source`'s storage. With `replay` a
- * tuple it is a view of source's base (or of source); with None it only shares memory. */
+ * tuple it is a view of source's base (or of source); with False it is one whose steps nobody
+ * recorded (made under no_grad); with None it only shares memory (detached). */
 static PyObject *
 module_wrap_view(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
@@ -687,7 +688,7 @@ module_wrap_view(PyObject *module, PyObject *const *args, Py_ssize_t count)
     }
     if (args[2] != Py_None) {
         self->base = Py_NewRef(source->base != NULL ? source->base : (PyObject *)source);
-        self->replay = Py_NewRef(args[2]);
+        self->replay = args[2] == Py_False ? NULL : Py_NewRef(args[2]);
     }
     return (PyObject *)self;
 }

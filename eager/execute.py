@@ -1,0 +1,147 @@
+"""How eager tensors run an op: `handle`, the dispatch handler of every eager tensor.
+
+Contract: `handle(op, inputs, attributes)` unwraps arrays, evaluates the row, wraps the result, and
+records a tape node where gradients are on, an input requires one and the result has a floating or
+complex dtype. The result of a view row shares the storage (version counter) of its input. A
+composite runs its function on the tensors; one with its own derivative runs unrecorded and is one
+node. Called by `ops.dispatch`.
+"""
+
+import contextlib
+from typing import Any
+
+from dynajit.core.device import CPU
+from dynajit.core.dtypes import Category
+from dynajit.core.errors import DeviceError
+from dynajit.eager import _tensor
+from dynajit.eager._tensor import TensorBase, _set_grad_enabled, is_grad_enabled
+from dynajit.eager.node import OpNode, edges_of, recipe_of
+from dynajit.eager.random import reserve
+from dynajit.ops import dispatch
+from dynajit.ops.evaluate import evaluate
+from dynajit.ops.table import TABLE, Kind, Op
+
+
+def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    """Run `op` on tensors and numbers.
+
+    Args:
+        op: a row.
+        inputs: tensors, numbers or None, as the row expects.
+        attributes: complete (`Op.bind`).
+
+    Returns:
+        A new Tensor (for a composite whatever its function returns).
+
+    Raises:
+        ShapeError, DTypeError, DeviceError, ...: the row refuses the operands.
+    """
+    kind = op.kind
+    if kind is Kind.COMPOSITE:
+        return _composite(op, inputs, attributes)
+    if "device" in attributes and attributes["device"] != CPU:
+        raise DeviceError(missing_device(op.name, attributes["device"]))
+    array = evaluate(op, [_unwrap(operand) for operand in inputs], attributes)
+    if kind is Kind.MOVEMENT and op.rule.view:
+        return _view(op, inputs, attributes, array)
+    if is_grad_enabled():
+        for operand in inputs:
+            if isinstance(operand, TensorBase) and operand.requires_grad:
+                return record(op, inputs, attributes, array)
+    return _tensor.wrap(array)
+
+
+def _unwrap(operand: Any) -> Any:
+    return operand.array if isinstance(operand, TensorBase) else operand
+
+
+def missing_device(what: str, device: Any) -> str:
+    """The message for a device that this build cannot use."""
+    return (
+        f"{what}(device={str(device)!r}): no such device here.  Expected 'cpu': tensors run on the "
+        "CPU in this version.  Pass device='cpu', or leave the argument out."
+    )
+
+
+def record(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], array: Any) -> Any:
+    """Wrap `array`, the result of `op`, with a tape node if the row has a derivative."""
+    if not recipe_of(op).differentiable:
+        return _tensor.wrap(array)
+    edges, indices = edges_of(inputs)
+    node = OpNode(op, inputs, attributes, edges, indices)
+    result = _tensor.wrap_output(array, node, 0)
+    if result.dtype.category < Category.FLOATING:
+        return _tensor.wrap(array)
+    node.finish(result)
+    return result
+
+
+def _view(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], array: Any) -> Any:
+    """The result of a view row; a copy (a reshape that had to) is an ordinary result."""
+    source = inputs[0]
+    recording = is_grad_enabled()
+    if not isinstance(source, TensorBase) or not _tensor.shares_memory(array, source.array):
+        needs_node = recording and isinstance(source, TensorBase) and source.requires_grad
+        return record(op, inputs, attributes, array) if needs_node else _tensor.wrap(array)
+    recipe = recipe_of(op)
+    if not recipe.differentiable:  # detach
+        return _tensor.wrap_view(array, source, None)
+    if not recording or (source._base is not None and source._replay is None):
+        result = _tensor.wrap_view(array, source, False)
+    else:
+        steps = (*(source._replay or ()), (op, attributes))
+        result = _tensor.wrap_view(array, source, steps)
+    if recording and source.requires_grad:
+        edges, indices = edges_of(inputs)
+        node = OpNode(op, inputs, attributes, edges, indices)
+        _tensor.rebase(result, node, 0)
+        node.finish(result)
+    return result
+
+
+def _composite(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    needs_node = (
+        bool(op.vjp)
+        and is_grad_enabled()
+        and any(isinstance(x, TensorBase) and x.requires_grad for x in inputs)
+    )
+    with eager_dispatch():
+        if not needs_node:
+            return op.rule.function(TABLE, *inputs, **attributes)
+        before = _set_grad_enabled(False)
+        try:
+            result = op.rule.function(TABLE, *inputs, **attributes)
+        finally:
+            _set_grad_enabled(before)
+    array = result.array
+    for operand in inputs:
+        if isinstance(operand, TensorBase) and _tensor.shares_memory(array, operand.array):
+            array = array.copy()  # a node's result has a storage of its own
+            break
+    return record(op, inputs, attributes, array)
+
+
+def eager_dispatch() -> contextlib.AbstractContextManager[None]:
+    """Ops without operands run eagerly within the block even while a graph is recorded around it."""
+    if dispatch.default_handler() is handle:
+        return contextlib.nullcontext()
+    return dispatch.recording(handle, reserve)
+
+
+def refresh_view(view: Any) -> None:
+    """Give a view the history that its base has now (the base was written in place since).
+
+    Called from C when `grad_fn` or `requires_grad` of such a view is read.
+    """
+    base = view._base
+    if not base.requires_grad:
+        return
+    before = _set_grad_enabled(True)
+    try:
+        with eager_dispatch():
+            again = base
+            for op, attributes in view._replay:
+                again = op(again, **attributes)
+    finally:
+        _set_grad_enabled(before)
+    _tensor.rebase(view, again.grad_fn, again.output_index)

@@ -1,0 +1,435 @@
+"""Writing into tensors: the in-place methods, and what a write does to the tape.
+
+Contract: an in-place method computes its out-of-place form and then writes the result into the
+tensor's array, so both forms mean the same. A write counts in the storage's version. Where
+gradients are recorded the tensor gets the result's history; if it is a view, its base does
+(`CopySlices`) and every view of that base learns its new history when it is next asked for. Called
+by the `Tensor` class, which mixes `InPlaceMethods` in.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from dynajit.core import dtypes
+from dynajit.core.device import CPU
+from dynajit.core.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from dynajit.eager import _tensor
+from dynajit.eager._tensor import TensorBase, is_grad_enabled
+from dynajit.eager.node import Node, OverwriteBackward, edges_of
+from dynajit.eager.random import default_generator
+from dynajit.ops.methods import TensorMethods
+from dynajit.ops.random import blocks_of
+from dynajit.ops.table import TABLE
+
+MSG_LEAF: Final = (
+    "{name}: a leaf Variable that requires grad is being used in an in-place operation.  Write "
+    "under no_grad(), or use the out-of-place form."
+)
+MSG_VIEW_OF_LEAF: Final = (
+    "{name}: a view of a leaf Variable that requires grad is being used in an in-place "
+    "operation.  Write under no_grad(), or to a clone()."
+)
+MSG_VIEW_NO_GRAD: Final = (
+    "{name}: A view was created in no_grad mode and is being modified inplace with grad mode "
+    "enabled, which is ambiguous.  Make the view with gradients on, write under no_grad(), or "
+    "write to a clone()."
+)
+MSG_OVERLAP: Final = (
+    "{name}: unsupported operation: more than one element of the written-to tensor refers to a "
+    "single memory location. Please clone() the tensor before performing the operation."
+)
+MSG_READ_ONLY: Final = (
+    "{name}: the memory of this tensor is read-only (it comes from a read-only NumPy array).  "
+    "Write to a clone()."
+)
+
+# Out-of-place methods with an in-place form of the same arguments.
+NAMES: Final = (
+    "abs", "acos", "acosh", "add", "addcdiv", "addcmul", "arccos", "arcsin", "arctan", "asin",
+    "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
+    "ceil", "clamp", "clamp_max", "clamp_min", "clip", "cos", "cosh", "cumprod", "cumsum", "div",
+    "divide", "eq", "erf", "exp", "exp2", "expm1", "floor", "floor_divide", "fmod", "frac", "ge",
+    "gt", "index_add", "index_copy", "index_fill", "le", "leaky_relu", "lerp", "lgamma", "log",
+    "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor", "logit",
+    "lt", "masked_fill", "masked_scatter", "mul", "multiply", "nan_to_num", "ne", "neg",
+    "negative", "pow", "reciprocal", "relu", "remainder", "round", "rsqrt", "scatter",
+    "scatter_add", "sigmoid", "sign", "silu", "sin", "sinh", "sqrt", "square", "sub", "subtract",
+    "tan", "tanh", "tril", "triu", "trunc", "index_put", "true_divide", "sgn", "xlogy", "erfc",
+    "addmm", "baddbmm", "addmv", "hypot",
+)  # fmt: skip
+
+
+class CopyBackward(Node):
+    """A tensor that holds a copy of another: the gradient passes unchanged."""
+
+    __slots__ = ()
+
+    def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
+        return [gradients[0] if flag else None for flag in wanted]
+
+
+class CopySlices(Node):
+    """A base of which the part `steps` was overwritten. Edges: the base before, the new part.
+
+    Args:
+        steps: (row, attributes) pairs from the base to the part.
+        strides: of the base's array, in bytes; a gradient in this layout has `steps` as views.
+    """
+
+    __slots__ = ("steps", "strides")
+
+    def __init__(
+        self,
+        edges: list[Any],
+        indices: list[int],
+        steps: tuple[Any, ...],
+        strides: tuple[int, ...],
+    ) -> None:
+        super().__init__(edges, indices)
+        self.steps = steps
+        self.strides = strides
+
+    def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
+        g = gradients[0]
+        base = part = None
+        if wanted[1]:
+            part = TABLE.clone(self.part_of(g))
+        if wanted[0]:
+            base = TABLE.clone(g) if is_grad_enabled() else _same_layout(g, self.strides)
+            hole = self.part_of(base)
+            if not _tensor.shares_memory(hole.array, base.array):
+                raise AutogradError(
+                    "double backward through an in-place write to this view is not available: "
+                    "the layout of its base cannot be rebuilt.  Write to a clone()."
+                )
+            hole.zero_()
+        return [base, part]
+
+    def part_of(self, tensor: Any) -> Any:
+        """The overwritten part of a tensor that looks like the base."""
+        for op, attributes in self.steps:
+            tensor = op(tensor, **attributes)
+        return tensor
+
+
+def _same_layout(tensor: Any, strides: tuple[int, ...]) -> Any:
+    """A copy whose dims lie in memory in the order that `strides` says."""
+    order = sorted(range(len(strides)), key=lambda d: -abs(strides[d]))
+    source = tensor.array
+    copied = np.array(source.transpose(order), order="C")
+    inverse = [order.index(d) for d in range(len(order))]
+    return _tensor.wrap(copied.transpose(inverse))
+
+
+def check_writable(tensor: Any, name: str) -> None:
+    """Refuse writes that would lose a gradient or that the memory does not allow.
+
+    Raises:
+        AutogradError: the tensor is a leaf that requires grad, or a view of one.
+        ShapeError: elements overlap in memory, or the memory is read-only.
+    """
+    if is_grad_enabled():
+        if tensor.requires_grad and tensor.is_leaf:
+            raise AutogradError(MSG_LEAF.format(name=name))
+        base = tensor._base
+        if base is not None:
+            if base.requires_grad and base.is_leaf:
+                raise AutogradError(MSG_VIEW_OF_LEAF.format(name=name))
+            if base.requires_grad and tensor._replay is None:
+                raise AutogradError(MSG_VIEW_NO_GRAD.format(name=name))
+    if not tensor.array.flags.writeable:
+        overlap = any(
+            step == 0 and size > 1
+            for step, size in zip(tensor.array.strides, tensor.array.shape, strict=True)
+        )
+        raise ShapeError((MSG_OVERLAP if overlap else MSG_READ_ONLY).format(name=name))
+
+
+def update(tensor: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`tensor.name_(*args, **kwargs)`: the out-of-place form, written back."""
+    check_writable(tensor, name + "_")
+    operand = tensor
+    if is_grad_enabled() and _any_requires_grad(tensor, args, kwargs):
+        # Formulas may save the old value, which is about to be overwritten.
+        operand = _copy_with_history(tensor)
+        args = tuple(operand if argument is tensor else argument for argument in args)
+    result = getattr(operand, name)(*args, **kwargs)
+    commit(tensor, result, name + "_")
+    return tensor
+
+
+def _any_requires_grad(tensor: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    operands = (tensor, *args, *kwargs.values())
+    return any(isinstance(x, TensorBase) and x.requires_grad for x in operands)
+
+
+def _copy_with_history(tensor: Any) -> Any:
+    copied = np.array(tensor.array)
+    if not tensor.requires_grad:
+        return _tensor.wrap(copied)
+    return _tensor.wrap_output(copied, tensor.grad_fn, tensor.output_index)
+
+
+def commit(tensor: Any, result: Any, name: str) -> None:
+    """Write `result` into `tensor` and give the tensor (or its base) the result's history.
+
+    Raises:
+        ShapeError: the result does not have the tensor's shape.
+        DTypeError: the result's category of dtype is above the tensor's.
+    """
+    if tuple(result.shape) != tuple(tensor.shape):
+        raise ShapeError(
+            f"{name}: output with shape {list(tensor.shape)} doesn't match the broadcast shape "
+            f"{list(result.shape)}.  Use the out-of-place form."
+        )
+    if result.dtype is not tensor.dtype:
+        if result.dtype.category > tensor.dtype.category:
+            raise DTypeError(
+                f"{name}: result type {result.dtype.name} can't be cast to the desired output "
+                f"type {tensor.dtype.name}.  Convert the tensor first, or use the out-of-place "
+                "form."
+            )
+        result = TABLE.cast(result, dtype=tensor.dtype)
+    record = is_grad_enabled() and (result.requires_grad or tensor.requires_grad)
+    if record and tensor._base is not None:
+        _rebase_base(tensor, result, name)
+        return
+    node = _history(tensor, result) if record else None
+    write(tensor, result)
+    if record:
+        _rebase_keeping_hooks(tensor, node)
+
+
+def write(tensor: Any, result: Any) -> None:
+    """Copy elements and count the write."""
+    np.copyto(tensor.array, result.array, casting="unsafe")
+    _tensor.bump_version(tensor)
+
+
+def _history(tensor: Any, result: Any) -> Node:
+    edges, indices = edges_of([result if result.requires_grad else tensor])
+    return CopyBackward(edges, indices) if result.requires_grad else OverwriteBackward(
+        edges, indices
+    )
+
+
+def _rebase_keeping_hooks(tensor: Any, node: Any) -> None:
+    before = tensor.grad_fn
+    if tensor.retains_grad and before is not None and before.extras is not None:
+        reference = before.extras.retained.pop(tensor.output_index, None)
+        if reference is not None:
+            node.more().retained[0] = reference
+    _tensor.rebase(tensor, node, 0)
+
+
+def _rebase_base(tensor: Any, result: Any, name: str) -> None:
+    base, steps = tensor._base, tensor._replay
+    if steps is None:
+        raise AutogradError(MSG_VIEW_NO_GRAD.format(name=name))
+    edges, indices = edges_of([base, result])
+    node = CopySlices(edges, indices, steps, base.array.strides)
+    write(tensor, result)
+    _rebase_keeping_hooks(base, node)
+
+
+def copy_into(tensor: Any, source: Any, name: str) -> Any:
+    """`tensor[...] = source`: broadcast and cast to the tensor's shape and dtype.
+
+    Args:
+        source: a tensor, array or number.
+    """
+    check_writable(tensor, name)
+    if not isinstance(source, TensorBase):
+        array = np.asarray(source, dtype=tensor.array.dtype)
+        source = _tensor.wrap(array)
+    if source.dtype is not tensor.dtype:
+        source = TABLE.cast(source, dtype=tensor.dtype)
+    if tuple(source.shape) != tuple(tensor.shape):
+        source = _broadcast(source, tuple(tensor.shape), name)
+    if source.requires_grad and is_grad_enabled():
+        edges, indices = edges_of([source])
+        source = _tensor.wrap_output(source.array, CopyBackward(edges, indices), 0)
+    commit(tensor, source, name)
+    return tensor
+
+
+def _broadcast(source: Any, shape: tuple[int, ...], name: str) -> Any:
+    extra = len(source.shape) - len(shape)
+    if extra > 0 and all(size == 1 for size in source.shape[:extra]):
+        source = TABLE.reshape(source, shape=tuple(source.shape[extra:]))
+    try:
+        return TABLE.expand(source, shape=shape)
+    except ShapeError as error:
+        raise ShapeError(
+            f"{name}: a value of shape {list(source.shape)} cannot be broadcast to "
+            f"{list(shape)}.  Expected sizes equal from the right, or 1."
+        ) from error
+
+
+def set_item(tensor: Any, index: Any, value: Any) -> None:
+    """`tensor[index] = value` for every kind of index that NumPy accepts."""
+    items = index if isinstance(index, tuple) else (index,)
+    if all(_is_basic(item) for item in items):
+        target = tensor[index]
+        if not _tensor.shares_memory(target.array, tensor.array):
+            raise AutogradError("tensor[...] = value: the index gave a copy, not a view")
+        copy_into(target, value, "tensor[...] = value")
+        return
+    _set_advanced(tensor, tuple(_plain(item) for item in items), value)
+
+
+def _is_basic(item: Any) -> bool:
+    return (
+        item is None
+        or item is Ellipsis
+        or (isinstance(item, int) and not isinstance(item, bool))
+        or isinstance(item, (slice, np.integer))
+    )
+
+
+def _plain(item: Any) -> Any:
+    if isinstance(item, TensorBase):
+        return item.array
+    return np.asarray(item) if isinstance(item, list) else item
+
+
+def _set_advanced(tensor: Any, index: tuple[Any, ...], value: Any) -> None:
+    name = "tensor[...] = value"
+    check_writable(tensor, name)
+    if not isinstance(value, TensorBase):
+        value = _tensor.wrap(np.asarray(value, dtype=tensor.array.dtype))
+    if value.dtype is not tensor.dtype:
+        value = TABLE.cast(value, dtype=tensor.dtype)
+    if not (is_grad_enabled() and (tensor.requires_grad or value.requires_grad)):
+        _assign(tensor.array, index, value.array, name)
+        _tensor.bump_version(tensor)
+        return
+    # Positions of the written elements turn any index into one integer index of the flat tensor.
+    count = tensor.array.size
+    positions = np.arange(count).reshape(tensor.array.shape)[index]
+    source = TABLE.reshape(_broadcast(value, positions.shape, name), shape=(positions.size,))
+    flat = TABLE.reshape(_copy_with_history(tensor), shape=(count,))
+    where = _tensor.wrap(positions.reshape(1, -1))
+    result = TABLE.index_put(flat, where, source, dims=(0,))
+    commit(tensor, TABLE.reshape(result, shape=tuple(tensor.shape)), name)
+
+
+def _assign(array: Any, index: tuple[Any, ...], value: Any, name: str) -> None:
+    try:
+        array[index] = value
+    except ValueError as error:
+        raise ShapeError(f"{name}: {error}") from error
+
+
+def _in_place(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return update(self, name, args, kwargs)
+
+    method.__name__ = method.__qualname__ = f"{name}_"
+    method.__doc__ = f"In-place form of `{name}`."
+    return method
+
+
+def _operator(name: str) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        return update(self, name, (other,), {})
+
+    method.__doc__ = f"In place: `{name}`."
+    return method
+
+
+class InPlaceMethods:
+    """Mixin of `Tensor`: every method whose name ends in an underscore, and item assignment."""
+
+    __slots__ = ()
+
+    __iadd__ = _operator("__add__")
+    __isub__ = _operator("__sub__")
+    __imul__ = _operator("__mul__")
+    __itruediv__ = _operator("__truediv__")
+    __ifloordiv__ = _operator("__floordiv__")
+    __imod__ = _operator("__mod__")
+    __ipow__ = _operator("__pow__")
+    __iand__ = _operator("__and__")
+    __ior__ = _operator("__or__")
+    __ixor__ = _operator("__xor__")
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        set_item(self, index, value)
+
+    def copy_(self, src: Any, non_blocking: bool = False) -> Any:
+        """Copy the elements of `src`, broadcast and cast."""
+        return copy_into(self, src, "copy_")
+
+    def fill_(self, value: Any) -> Any:
+        """Set every element to a number or zero-dim tensor."""
+        if isinstance(value, TensorBase) and value.ndim:
+            raise ShapeError(
+                "fill_: expected a number or a tensor with 0 dimensions, got one with "
+                f"{value.ndim}."
+            )
+        return copy_into(self, value, "fill_")
+
+    def zero_(self) -> Any:
+        """Set every element to 0."""
+        return copy_into(self, 0, "zero_")
+
+    def fill_diagonal_(self, value: Any, wrap: bool = False) -> Any:
+        """Set the main diagonal of a matrix to a number."""
+        if self.ndim != 2 or wrap:
+            raise ShapeError("fill_diagonal_: expected a matrix and wrap=False.")
+        copy_into(TABLE.diagonal(self, offset=0, dim1=0, dim2=1), value, "fill_diagonal_")
+        return self
+
+    def uniform_(self, from_: float = 0.0, to: float = 1.0, generator: Any = None) -> Any:
+        """Fill with uniform values in [from_, to)."""
+        drawn = self._drawn("rand", generator)
+        return copy_into(self, drawn * (to - from_) + from_, "uniform_")
+
+    def normal_(self, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
+        """Fill with normal values."""
+        if std < 0:
+            raise ArgumentError(f"normal_ expects std >= 0.0, but found std {std}")
+        return copy_into(self, self._drawn("randn", generator) * std + mean, "normal_")
+
+    def bernoulli_(self, p: Any = 0.5, generator: Any = None) -> Any:
+        """Fill with 1 with probability `p` (a number or tensor), else 0."""
+        drawn = self._drawn("rand", generator)
+        return copy_into(self, drawn < p, "bernoulli_")
+
+    def random_(self, from_: int = 0, to: int | None = None, generator: Any = None) -> Any:
+        """Fill with integers in [from_, to), or in [0, from_) if only one is given."""
+        if to is None:
+            low, high = (0, from_) if from_ else (0, min(_largest(self), 1 << 53))
+        else:
+            low, high = from_, to
+        if high <= low:
+            raise ArgumentError(f"random_ expects 'from' to be less than 'to': {low} >= {high}")
+        drawn = self._drawn_as(TABLE.rand, dtypes.float64, generator)
+        whole = np.minimum(np.floor(drawn.array * (high - low)), high - low - 1) + low
+        return copy_into(self, _tensor.wrap(np.asarray(whole)), "random_")
+
+    def _drawn(self, name: str, generator: Any) -> Any:
+        if not self.dtype.is_floating_point:
+            return self._drawn_as(TABLE[name], dtypes.float32, generator)
+        return self._drawn_as(TABLE[name], self.dtype, generator)
+
+    def _drawn_as(self, row: Any, dtype: Any, generator: Any) -> Any:
+        shape = tuple(self.shape)
+        source = default_generator if generator is None else generator
+        seed, offset = source.reserve(int(blocks_of(row, shape, dtype)))
+        return row(seed, offset, shape=shape, dtype=dtype, device=CPU, shift=0)
+
+
+def _largest(tensor: Any) -> int:
+    array = tensor.array
+    if array.dtype.kind in "iu":
+        return int(np.iinfo(array.dtype).max)
+    return 2 if array.dtype.kind == "b" else 1 << 24
+
+
+for _name in NAMES:
+    if hasattr(TensorMethods, _name):
+        setattr(InPlaceMethods, f"{_name}_", _in_place(_name))

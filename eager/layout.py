@@ -1,0 +1,142 @@
+"""Where the elements of a tensor lie in memory: strides, offsets, storage, views.
+
+Contract: answers come from the array; strides and offsets count elements. `view` gives a true view
+of the same memory or an error, never a silent copy. Called by the `Tensor` class, which mixes
+`LayoutMethods` in.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+
+from dynajit.core import dtypes
+from dynajit.core.dtypes import DType
+from dynajit.core.errors import ShapeError
+from dynajit.eager import _tensor
+from dynajit.ops.methods import TensorMethods
+from dynajit.ops.table import TABLE
+
+MSG_VIEW: Final = (
+    "view({shape}): view size is not compatible with input tensor's size and stride (at least one "
+    "dimension spans across two contiguous subspaces). Use .reshape(...) instead."
+)
+
+
+class UntypedStorage:
+    """The bytes behind a tensor and its views."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Any) -> None:
+        self.array = _owner(array)
+
+    def data_ptr(self) -> int:
+        """Address of the first byte."""
+        return _address(self.array)
+
+    def nbytes(self) -> int:
+        """Number of bytes."""
+        return int(self.array.nbytes)
+
+    def __len__(self) -> int:
+        return self.nbytes()
+
+    def size(self) -> int:
+        """Number of bytes."""
+        return self.nbytes()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and other.array is self.array
+
+    def __hash__(self) -> int:
+        return id(self.array)
+
+
+def _owner(array: Any) -> Any:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+class LayoutMethods:
+    """Mixin of `Tensor`: see the module."""
+
+    __slots__ = ()
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Elements to skip per step of each dimension, or of dimension `dim`."""
+        strides = tuple(step // self.array.itemsize for step in self.array.strides)
+        return strides if dim is None else strides[dim]
+
+    def storage_offset(self) -> int:
+        """Elements between the start of the storage and the first element."""
+        start = _address(self.array) - _address(_owner(self.array))
+        return start // self.array.itemsize
+
+    def data_ptr(self) -> int:
+        """Address of the first element."""
+        return _address(self.array)
+
+    def untyped_storage(self) -> UntypedStorage:
+        """The bytes behind this tensor and its views."""
+        return UntypedStorage(self.array)
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """True if the elements lie row-major without gaps."""
+        return bool(self.array.flags.c_contiguous)
+
+    def contiguous(self, memory_format: Any = None) -> Any:
+        """Itself if contiguous, else a contiguous copy."""
+        return self if self.array.flags.c_contiguous else TABLE.clone(self)
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return int(self.array.itemsize)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return int(self.array.itemsize)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return int(self.array.nbytes)
+
+    def is_shared(self) -> bool:
+        """False: memory is not shared between processes."""
+        return False
+
+    def is_pinned(self) -> bool:
+        """False: memory is ordinary."""
+        return False
+
+    def view(self, *shape: Any) -> Any:
+        """The same memory under another shape, or with its bits read as another dtype.
+
+        Raises:
+            ShapeError: the strides do not allow it (use `reshape`), or sizes do not fit.
+        """
+        if len(shape) == 1 and isinstance(shape[0], DType):
+            return self._view_as_dtype(shape[0])
+        result = TensorMethods.reshape(self, *shape)
+        if not _tensor.shares_memory(result.array, self.array):
+            raise ShapeError(MSG_VIEW.format(shape=list(result.shape)))
+        return result
+
+    def view_as(self, other: Any) -> Any:
+        """`view(other.shape)`."""
+        return self.view(other.shape)
+
+    def _view_as_dtype(self, dtype: DType) -> Any:
+        if dtype.itemsize != self.array.itemsize:
+            name = dtypes.from_numpy(self.array.dtype).name
+            raise ShapeError(
+                f"view(dtype={dtype.name}): elements of {name} have another size.  Expected a "
+                "dtype of the same size."
+            )
+        return _tensor.wrap_view(self.array.view(dtype.numpy), self, None)

@@ -1,0 +1,454 @@
+"""The backward engine: gradients travel along the tape from results to leaves.
+
+Contract: nodes run in descending order of their sequence number, each once, after every gradient
+for it has arrived; nothing recurses. Formulas run with gradients off, or on where
+`create_graph=True`, so that their result can be differentiated again. Saved tensors are released
+as nodes run unless the graph is retained. Called by `Tensor.backward`, `dynajit.autograd` and
+`gradcheck`.
+"""
+
+import heapq
+import sys
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from dynajit.core import dtypes
+from dynajit.core.errors import ArgumentError, AutogradError, ShapeError
+from dynajit.eager import _tensor
+from dynajit.eager._tensor import TensorBase, _set_grad_enabled
+from dynajit.eager.execute import eager_dispatch
+from dynajit.eager.node import Node
+from dynajit.ops.table import TABLE
+
+MSG_NO_GRAPH: Final = (
+    "element {index} of tensors does not require grad and does not have a grad_fn.  Expected a "
+    "result that depends on a tensor with requires_grad=True, computed with gradients enabled."
+)
+MSG_NOT_SCALAR: Final = (
+    "grad can be implicitly created only for scalar outputs; the output has shape {shape}.  Pass "
+    "gradient= (a tensor of that shape), or reduce first, for example with .sum()."
+)
+MSG_UNUSED: Final = (
+    "One of the differentiated Tensors appears to not have been used in the graph (inputs[{index}]"
+    "). Set allow_unused=True if this is the desired behavior."
+)
+
+
+class _Run:
+    """One backward pass. Mutable: `pending` shrinks as nodes run.
+
+    Args:
+        create_graph: formulas are recorded.
+        keep: saved tensors are not released.
+        wanted: nodes that lead to a requested input; None where all do.
+        captures: node -> {output index -> None}, gradients asked for by `grad`.
+        accumulate: leaves whose `.grad` grows; None means every leaf.
+    """
+
+    def __init__(
+        self,
+        create_graph: bool,
+        keep: bool,
+        wanted: set[Node] | None,
+        captures: dict[Node, set[int]],
+        leaves: set[int] | None,
+    ) -> None:
+        self.create_graph = create_graph
+        self.keep = keep
+        self.wanted = wanted
+        self.captures = captures
+        self.leaves = leaves
+        self.heap: list[tuple[int, Node]] = []
+        self.pending: dict[Node, list[Any]] = {}
+        self.captured: dict[tuple[int, int], Any] = {}
+        self.leaf_gradients: dict[int, list[Any]] = {}
+
+    def send(self, target: Any, index: int, gradient: Any) -> None:
+        """Add `gradient` to what has arrived at output `index` of a node, or at a leaf."""
+        if isinstance(target, Node):
+            gradients = self.pending.get(target)
+            if gradients is None:
+                gradients = self.pending[target] = [None] * target.output_count
+                heapq.heappush(self.heap, (-target.sequence, target))
+            before = gradients[index]
+            gradients[index] = gradient if before is None else self.add(before, gradient)
+            return
+        found = self.leaf_gradients.get(id(target))
+        if found is None:
+            self.leaf_gradients[id(target)] = [target, gradient]
+        else:
+            found[1] = self.add(found[1], gradient)
+
+    def add(self, a: Any, b: Any) -> Any:
+        """The sum of two gradients of one value."""
+        if self.create_graph:
+            return TABLE.add(a, b)
+        return _tensor.wrap(a.array + b.array)
+
+    def run(self) -> None:
+        """Run every node that a gradient reaches."""
+        while self.heap:
+            _, node = heapq.heappop(self.heap)
+            self.run_node(node, self.pending.pop(node))
+
+    def run_node(self, node: Node, gradients: list[Any]) -> None:
+        """Hooks, the formulas, hooks again; then send the results along the edges."""
+        extras = node.extras
+        if extras is not None:
+            _run_tensor_hooks(extras, gradients)
+            _retain(extras, gradients, self.create_graph)
+        for index in self.captures.get(node, ()):
+            self.captured[id(node), index] = gradients[index]
+        if self.wanted is not None and node not in self.wanted:
+            return
+        if extras is not None and extras.prehooks:
+            gradients = _run_prehooks(extras, gradients)
+        results = node.apply(gradients, [self.is_used(edge) for edge in node.edges])
+        if extras is not None and extras.hooks:
+            results = _run_node_hooks(extras, results, gradients)
+        if not self.keep:
+            node.release()
+        del gradients
+        for position, edge in enumerate(node.edges):
+            result = results[position]
+            if result is not None and edge is not None:
+                self.send(edge, node.indices[position], result)
+
+    def is_used(self, edge: Any) -> bool:
+        """Whether a gradient sent along this edge would reach something asked for."""
+        if edge is None:
+            return False
+        if isinstance(edge, Node):
+            return self.wanted is None or edge in self.wanted or edge in self.captures
+        return self.leaves is None or id(edge) in self.leaves
+
+    def finish(self, accumulate: bool) -> None:
+        """Leaf hooks, then accumulation into `.grad` (or capture, for `grad`)."""
+        while self.leaf_gradients:
+            _, (leaf, gradient) = self.leaf_gradients.popitem()
+            if leaf.hooks:
+                gradient = _call_tensor_hooks(leaf.hooks.values(), gradient)
+            if not accumulate:
+                self.captured[id(leaf), -1] = gradient
+                continue
+            accumulate_into(leaf, gradient, self.create_graph)
+            del gradient
+            for hook in list(leaf.__dict__.get("_post_accumulate_hooks", {}).values()):
+                hook(leaf)
+
+
+def accumulate_into(leaf: Any, gradient: Any, create_graph: bool) -> None:
+    """`leaf.grad += gradient`, in place where that cannot be seen by a graph."""
+    before = leaf.grad
+    if create_graph:
+        leaf.grad = gradient if before is None else TABLE.add(before, gradient)
+        return
+    if before is None:
+        leaf.grad = _own(gradient)
+        return
+    if before.requires_grad or not before.array.flags.writeable:
+        leaf.grad = _tensor.wrap(before.array + gradient.array)
+        return
+    np.add(before.array, gradient.array, out=before.array)
+    _tensor.bump_version(before)
+
+
+# References to a gradient that only `finish`, `accumulate_into` and `_own` know: two locals, one
+# argument, and the argument of getrefcount itself. More means that somebody else holds it.
+_KNOWN_REFERENCES: Final = 4
+
+
+def _own(gradient: Any) -> Any:
+    """A gradient whose array nobody else can write to: itself if unshared, else a copy."""
+    shared = sys.getrefcount(gradient) > _KNOWN_REFERENCES
+    array = gradient.array
+    # the tensor's field, this local, and the argument of getrefcount
+    if (
+        shared
+        or sys.getrefcount(array) > 3
+        or array.base is not None
+        or not array.flags.c_contiguous
+        or not array.flags.writeable
+    ):
+        return _tensor.wrap(np.array(array, order="C"))
+    return gradient
+
+
+def _call_tensor_hooks(hooks: Iterable[Any], gradient: Any) -> Any:
+    for hook in list(hooks):
+        replaced = hook(gradient)
+        if replaced is None:
+            continue
+        if not isinstance(replaced, TensorBase):
+            raise ArgumentError(
+                f"a tensor hook returned {type(replaced).__name__}.  Expected a Tensor or None."
+            )
+        if tuple(replaced.shape) != tuple(gradient.shape):
+            raise ShapeError(
+                f"a tensor hook has changed the size of the gradient from {list(gradient.shape)} "
+                f"to {list(replaced.shape)}.  Expected the same shape."
+            )
+        gradient = replaced
+    return gradient
+
+
+def _run_tensor_hooks(extras: Any, gradients: list[Any]) -> None:
+    for index, hooks in extras.tensor_hooks.items():
+        if gradients[index] is not None:
+            gradients[index] = _call_tensor_hooks(hooks.values(), gradients[index])
+
+
+def _retain(extras: Any, gradients: list[Any], create_graph: bool) -> None:
+    for index, reference in extras.retained.items():
+        tensor = reference()
+        if tensor is not None and gradients[index] is not None:
+            accumulate_into(tensor, gradients[index], create_graph)
+
+
+def _run_prehooks(extras: Any, gradients: list[Any]) -> list[Any]:
+    for hook in list(extras.prehooks.values()):
+        replaced = hook(tuple(gradients))
+        if replaced is not None:
+            gradients = list(_as_tuple(replaced, len(gradients), "prehook"))
+    return gradients
+
+
+def _run_node_hooks(extras: Any, results: Sequence[Any], gradients: list[Any]) -> Sequence[Any]:
+    for hook in list(extras.hooks.values()):
+        replaced = hook(tuple(results), tuple(gradients))
+        if replaced is not None:
+            results = _as_tuple(replaced, len(results), "hook")
+    return results
+
+
+def _as_tuple(value: Any, count: int, what: str) -> tuple[Any, ...]:
+    found = value if isinstance(value, tuple) else (value,)
+    if len(found) != count:
+        raise AutogradError(
+            f"a node's {what} returned {len(found)} gradients.  Expected {count}, or None."
+        )
+    return found
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of `tensors` to `.grad` of the leaves (or of `inputs` only).
+
+    Args:
+        tensors: one tensor or several.
+        grad_tensors: per tensor the gradient to start from, same shape; None for a scalar.
+        retain_graph: keep saved tensors for another run; defaults to `create_graph`.
+        create_graph: record the computation of the gradients.
+        inputs: leaves to accumulate into; None means all.
+
+    Raises:
+        AutogradError: no graph, a second run without retain_graph, a saved tensor was overwritten.
+    """
+    outputs = _tensors(tensors, "backward")
+    chosen = None if inputs is None else _tensors(inputs, "backward(inputs=...)")
+    if chosen is not None and not chosen:
+        raise AutogradError("backward: inputs is empty.  Expected at least one tensor, or None.")
+    run = _prepare(outputs, grad_tensors, retain_graph, create_graph, chosen)
+    leaf_ids = {id(t) for t in chosen or () if t.is_leaf}
+    with _mode(create_graph):
+        run.run()
+        run.finish(accumulate=True)
+        for tensor in chosen or ():
+            if id(tensor) not in leaf_ids:
+                gradient = run.captured.get((id(tensor.grad_fn), tensor.output_index))
+                if gradient is not None:
+                    accumulate_into(tensor, gradient, create_graph)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """Gradients of the sum of `outputs` with respect to `inputs`; `.grad` stays as it is.
+
+    Args:
+        outputs, inputs: one tensor or several each.
+        grad_outputs: per output the gradient to start from; None for a scalar.
+        retain_graph, create_graph: as in `backward`.
+        allow_unused: return None for an input that the outputs do not depend on.
+        materialize_grads: return zeros there.
+
+    Returns:
+        One tensor (or None) per input, with the input's shape and dtype.
+
+    Raises:
+        AutogradError: as `backward`; or an input was not used and `allow_unused` is not set.
+    """
+    if is_grads_batched:
+        raise AutogradError("grad: is_grads_batched=True is not available.  Loop over the rows.")
+    targets = _tensors(inputs, "grad")
+    sources = _tensors(outputs, "grad")
+    for index, tensor in enumerate(targets):
+        if not tensor.requires_grad:
+            raise AutogradError(
+                f"One of the differentiated Tensors does not require grad (inputs[{index}])."
+            )
+    run = _prepare(sources, grad_outputs, retain_graph, create_graph, targets)
+    with _mode(create_graph):
+        run.run()
+        run.finish(accumulate=False)
+    return tuple(
+        _result(run, tensor, index, bool(allow_unused), materialize_grads)
+        for index, tensor in enumerate(targets)
+    )
+
+
+def _result(run: _Run, tensor: Any, index: int, allow_unused: bool, materialize: bool) -> Any:
+    node = tensor.grad_fn
+    key = (id(tensor), -1) if node is None else (id(node), tensor.output_index)
+    found = run.captured.get(key)
+    if found is not None:
+        return found
+    if materialize:
+        return _tensor.wrap(np.zeros_like(tensor.array))
+    if not allow_unused:
+        raise AutogradError(MSG_UNUSED.format(index=index))
+    return None
+
+
+class _mode:
+    """Grad mode on or off, and eager dispatch, while formulas run. Mutable: one use."""
+
+    def __init__(self, create_graph: bool) -> None:
+        self.create_graph = create_graph
+        self.dispatch = eager_dispatch()
+
+    def __enter__(self) -> None:
+        self.dispatch.__enter__()
+        self.before = _set_grad_enabled(self.create_graph)
+
+    def __exit__(self, *error: Any) -> None:
+        _set_grad_enabled(self.before)
+        self.dispatch.__exit__(*error)
+
+
+def _prepare(
+    outputs: Sequence[Any],
+    gradients: Any,
+    retain_graph: bool | None,
+    create_graph: bool,
+    inputs: Sequence[Any] | None,
+) -> _Run:
+    """A run that has received the gradients of the outputs."""
+    keep = create_graph if retain_graph is None else retain_graph
+    starts = _starting_gradients(outputs, gradients)
+    wanted: set[Node] | None = None
+    captures: dict[Node, set[int]] = {}
+    leaves: set[int] | None = None
+    if inputs is not None:
+        leaves = {id(tensor) for tensor in inputs if tensor.grad_fn is None}
+        for tensor in inputs:
+            if tensor.grad_fn is not None:
+                captures.setdefault(tensor.grad_fn, set()).add(tensor.output_index)
+        wanted = _leading_to([t.grad_fn for t in outputs], captures, leaves)
+    run = _Run(create_graph, keep, wanted, captures, leaves)
+    for index, (tensor, start) in enumerate(zip(outputs, starts, strict=True)):
+        if not tensor.requires_grad:
+            raise AutogradError(MSG_NO_GRAPH.format(index=index))
+        node = tensor.grad_fn
+        target = tensor if node is None else node
+        if node is not None or leaves is None or id(tensor) in leaves:
+            run.send(target, tensor.output_index, start)
+    return run
+
+
+def _leading_to(
+    roots: Iterable[Node | None], captures: dict[Node, set[int]], leaves: set[int]
+) -> set[Node]:
+    """The nodes below `roots` from which a captured node or a chosen leaf is reached."""
+    found: set[Node] = set()
+    stack = [root for root in roots if root is not None]
+    while stack:
+        node = stack.pop()
+        if node in found:
+            continue
+        found.add(node)
+        stack.extend(edge for edge in node.edges if isinstance(edge, Node))
+    leading: set[Node] = set()
+    for node in sorted(found, key=lambda n: n.sequence):
+        for edge in node.edges:
+            hit = edge in leading or edge in captures if isinstance(edge, Node) else (
+                edge is not None and id(edge) in leaves
+            )
+            if hit:
+                leading.add(node)
+                break
+    return leading
+
+
+def _starting_gradients(outputs: Sequence[Any], gradients: Any) -> list[Any]:
+    if gradients is None:
+        given: list[Any] = [None] * len(outputs)
+    elif isinstance(gradients, TensorBase):
+        given = [gradients]
+    else:
+        given = list(gradients)
+    if len(given) != len(outputs):
+        raise AutogradError(
+            f"got {len(outputs)} tensors and {len(given)} gradients.  Expected one per tensor."
+        )
+    return [_start(output, start) for output, start in zip(outputs, given, strict=True)]
+
+
+def _start(output: Any, gradient: Any) -> Any:
+    if gradient is None:
+        if output.array.size != 1:
+            raise AutogradError(MSG_NOT_SCALAR.format(shape=list(output.shape)))
+        if not output.dtype.is_floating_point and not output.dtype.is_complex:
+            raise AutogradError(
+                "grad can be computed only for real scalar outputs but got "
+                f"{dtypes.from_numpy(output.array.dtype)!r}"
+            )
+        return _tensor.wrap(np.ones(output.array.shape, output.array.dtype))
+    if not isinstance(gradient, TensorBase):
+        raise ArgumentError(
+            f"gradients can be either Tensors or None, but got {type(gradient).__name__}"
+        )
+    if tuple(gradient.shape) != tuple(output.shape):
+        raise AutogradError(
+            f"Mismatch in shape: the gradient has a shape of {list(gradient.shape)} and the "
+            f"output has a shape of {list(output.shape)}."
+        )
+    return gradient if gradient.dtype is output.dtype else TABLE.cast(gradient, dtype=output.dtype)
+
+
+def _tensors(value: Any, what: str) -> list[Any]:
+    found = [value] if isinstance(value, TensorBase) else list(value)
+    for item in found:
+        if not isinstance(item, TensorBase):
+            raise ArgumentError(f"{what}: expected tensors, got {type(item).__name__}")
+    return found
+
+
+def retain_grad(tensor: Any) -> None:
+    """Keep the gradient of a non-leaf in `.grad` when backward passes it.
+
+    Raises:
+        AutogradError: the tensor does not require a gradient.
+    """
+    if not tensor.requires_grad:
+        raise AutogradError("can't retain_grad on Tensor that has requires_grad=False")
+    node = tensor.grad_fn
+    if node is None or tensor.retains_grad:
+        return
+    node.more().retained[tensor.output_index] = weakref.ref(tensor)
+    tensor.retains_grad = True

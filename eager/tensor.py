@@ -1,0 +1,430 @@
+"""`Tensor`: what users hold. The C base has the fields; here are construction and conversion.
+
+Contract: arrays carry shape, strides and elements; views are array views that share `storage`.
+Operations come from `ops.methods` and run through `execute.handle`; in-place forms come from
+`inplace`, layout questions from `layout`, gradients from `tape`. The class is an ordinary Python
+class that users and `nn.Parameter` subclass. Called by everyone above layer 2.
+"""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dynajit.core import device as devices
+from dynajit.core import dtypes
+from dynajit.core.device import CPU, Device
+from dynajit.core.dtypes import DType
+from dynajit.core.errors import ArgumentError, AutogradError, DeviceError, DTypeError, ShapeError
+from dynajit.eager import _tensor, tape
+from dynajit.eager.convert import array_of, filled, plain_number
+from dynajit.eager.execute import handle, missing_device, refresh_view
+from dynajit.eager.inplace import InPlaceMethods
+from dynajit.eager.layout import LayoutMethods
+from dynajit.eager.node import Handle
+from dynajit.eager.printing import format_tensor
+from dynajit.ops.methods import TensorMethods
+from dynajit.ops.table import TABLE
+
+
+class Size(tuple[int, ...]):
+    """The shape of a tensor: a tuple that also knows the number of elements."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The product of the sizes."""
+        total = 1
+        for size in self:
+            total *= size
+        return total
+
+    def __repr__(self) -> str:
+        return f"dynajit.Size({list(self)})"
+
+    def __getitem__(self, index: Any) -> Any:
+        item = tuple.__getitem__(self, index)
+        return Size(item) if isinstance(index, slice) else item
+
+    def __add__(self, other: Any) -> "Size":
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __reduce__(self) -> Any:
+        return Size, (tuple(self),)
+
+
+class Tensor(_tensor.TensorBase, InPlaceMethods, LayoutMethods, TensorMethods):
+    """A multi-dimensional array with gradients.
+
+    Args:
+        data: nothing (an empty tensor), sizes (`Tensor(2, 3)`, elements undefined), a nested
+            sequence or array (converted to float32), or a tensor (shares its memory).
+        dtype, device, requires_grad: as in `tensor`.
+
+    Use `tensor(data)` to keep the dtype of the data.
+    """
+
+    __dynajit_priority__ = 0
+    __dynajit_handler__ = staticmethod(handle)
+    # NumPy leaves `array * tensor` to the tensor.
+    __array_priority__ = 1000
+
+    def __new__(
+        cls,
+        *data: Any,
+        dtype: DType | None = None,
+        device: Any = None,
+        requires_grad: bool = False,
+    ) -> "Tensor":
+        made: Tensor = _tensor.new_of(cls, _constructed(data, dtype, device), None)
+        if requires_grad:
+            made.requires_grad = True
+        return made
+
+    @staticmethod
+    def _from_array(array: Any, cls: "type[Tensor] | None" = None) -> "Tensor":
+        """A tensor (of class `cls`) around an array, without copying."""
+        if cls is None:
+            return _tensor.wrap(array)  # type: ignore[no-any-return]
+        return _tensor.new_of(cls, array, None)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def _make_subclass(cls: "type[Tensor]", data: "Tensor", requires_grad: bool = False) -> Any:
+        """A tensor of a subclass that shares the memory and the version counter of `data`."""
+        made = _tensor.new_of(cls, data.array, data.storage)
+        if requires_grad:
+            made.requires_grad = True
+        return made
+
+    def as_subclass(self, cls: "type[Tensor]") -> Any:
+        """The same elements as a tensor of class `cls`, with the same history."""
+        made = _tensor.new_of(cls, self.array, self.storage)
+        if self.requires_grad:
+            source = TABLE.reshape(self, shape=tuple(self.shape))
+            _tensor.rebase(made, source.grad_fn, 0)
+        return made
+
+    # -- data and gradients ------------------------------------------------------------------
+
+    @property
+    def data(self) -> "Tensor":
+        """The same elements without history; writes to it are not counted or recorded."""
+        return _tensor.wrap(self.array)  # type: ignore[no-any-return]
+
+    @data.setter
+    def data(self, value: "Tensor") -> None:
+        if not isinstance(value, _tensor.TensorBase):
+            raise ArgumentError(f"data: expected a Tensor, got {type(value).__name__}")
+        if self.requires_grad and not (value.dtype.is_floating_point or value.dtype.is_complex):
+            raise AutogradError(
+                f"data: {value.dtype.name} cannot require a gradient.  Expected a floating dtype."
+            )
+        self.array = value.array
+        _tensor.forget_base(self)
+
+    def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
+        """Set `requires_grad`; returns the tensor."""
+        self.requires_grad = bool(requires_grad)
+        return self
+
+    def detach_(self) -> "Tensor":
+        """Cut the tensor off from its history; it becomes a leaf.
+
+        Raises:
+            AutogradError: it is a view (its base keeps the history).
+        """
+        if self._base is not None and self.requires_grad:
+            raise AutogradError("detach_: Can't detach views in-place. Use detach() instead.")
+        _tensor.rebase(self, None, 0)
+        return self
+
+    def backward(
+        self,
+        gradient: "Tensor | None" = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
+        """Add the gradient of this tensor to `.grad` of every leaf; see `tape.backward`."""
+        tape.backward(self, gradient, retain_graph, create_graph, inputs)
+
+    def register_hook(self, hook: Any) -> Handle:
+        """Call `hook(gradient)` when the gradient of this tensor is known; a result replaces it.
+
+        Raises:
+            AutogradError: the tensor does not require a gradient.
+        """
+        if not self.requires_grad:
+            raise AutogradError(
+                "register_hook: cannot register a hook on a tensor that doesn't require gradient"
+            )
+        node = self.grad_fn
+        if node is not None:
+            return Handle(node.more().tensor_hooks.setdefault(self.output_index, {}), hook)
+        if self.hooks is None:
+            self.hooks = {}
+        return Handle(self.hooks, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Any) -> Handle:
+        """Call `hook(tensor)` after backward has added to `.grad` of this leaf."""
+        if not (self.requires_grad and self.is_leaf):
+            raise AutogradError(
+                "post accumulate grad hooks cannot be registered on non-leaf tensors, or on "
+                "tensors that do not require grad"
+            )
+        return Handle(self.__dict__.setdefault("_post_accumulate_hooks", {}), hook)
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this non-leaf in `.grad`, too."""
+        tape.retain_grad(self)
+
+    # -- conversion --------------------------------------------------------------------------
+
+    def item(self) -> Any:
+        """The Python number in a tensor with one element.
+
+        Raises:
+            ShapeError: there are more elements, or none.
+        """
+        if self.array.size != 1:
+            raise ShapeError(
+                f"item: a Tensor with {self.array.size} elements cannot be converted to Scalar.  "
+                "Expected one element; use tolist() or select one."
+            )
+        return plain_number(self.array)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        array = self.array
+        return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """The array itself (writes are seen on both sides); `force` detaches first.
+
+        Raises:
+            AutogradError: the tensor requires a gradient.
+        """
+        if self.requires_grad and not force:
+            raise AutogradError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
+                "instead."
+            )
+        return self.array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        array = self.numpy()
+        if copy:
+            return np.array(array, dtype=dtype)
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __dlpack__(self, **arguments: Any) -> Any:
+        if self.requires_grad:
+            raise AutogradError(
+                "Can't export tensors that require gradient, use tensor.detach()"
+            )
+        return self.array.__dlpack__(**arguments)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+    def to(self, *args: Any, **kwargs: Any) -> "Tensor":
+        """This tensor with another dtype or device: `to(dtype)`, `to(device)`, `to(other)`.
+
+        Returns itself where nothing changes and `copy` is not set.
+
+        Raises:
+            DeviceError: the device does not exist here.
+        """
+        dtype, device, copied = _parse_to(args, kwargs)
+        if device != CPU:
+            raise DeviceError(missing_device("to", device))
+        if dtype is None or dtype is self.dtype:
+            return TABLE.clone(self) if copied else self  # type: ignore[no-any-return]
+        return TABLE.cast(self, dtype=dtype)  # type: ignore[no-any-return]
+
+    def cpu(self) -> "Tensor":
+        """This tensor on the CPU: itself."""
+        return self
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> "Tensor":
+        """This tensor on a GPU.
+
+        Raises:
+            DeviceError: there is none.
+        """
+        return self.to("cuda" if device is None else device)
+
+    def pin_memory(self) -> "Tensor":
+        """Itself: there is no GPU to copy to."""
+        return self
+
+    # -- Python protocols --------------------------------------------------------------------
+
+    def __bool__(self) -> bool:
+        if self.array.size != 1:
+            count = "no values" if self.array.size == 0 else "more than one value"
+            raise ShapeError(
+                f"Boolean value of Tensor with {count} is ambiguous.  Use .any() or .all()."
+            )
+        return bool(self.array)
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self.array.size != 1 or self.array.dtype.kind not in "biu":
+            raise ArgumentError(
+                "only integer tensors of a single element can be converted to an index"
+            )
+        return int(self.array.item())
+
+    def __len__(self) -> int:
+        if self.array.ndim == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return int(self.array.shape[0])
+
+    def __iter__(self) -> Iterator["Tensor"]:
+        if self.array.ndim == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return (TABLE.select(self, dim=0, index=i) for i in range(self.array.shape[0]))
+
+    def __contains__(self, element: Any) -> bool:
+        return bool((self == element).array.any())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item() if self.array.ndim == 0 and spec else str(self), spec)
+
+    def __repr__(self) -> str:
+        return format_tensor(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Tensor":
+        if not self.is_leaf:
+            raise AutogradError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                "protocol at the moment.  Use .detach().clone()."
+            )
+        if id(self) in memo:
+            return memo[id(self)]  # type: ignore[no-any-return]
+        copied = _tensor.new_of(type(self), np.array(self.array, order="K"), None)
+        memo[id(self)] = copied
+        if self.requires_grad:
+            copied.requires_grad = True
+        if self.grad is not None:
+            copied.grad = copy.deepcopy(self.grad, memo)
+        copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return copied  # type: ignore[no-any-return]
+
+    def __copy__(self) -> "Tensor":
+        copied = _tensor.new_of(type(self), self.array, self.storage)
+        if self.is_leaf and self.requires_grad:
+            copied.requires_grad = True
+        return copied  # type: ignore[no-any-return]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if not self.is_leaf:
+            raise AutogradError(
+                "pickle: only leaves can be saved.  Use .detach() first."
+            )
+        dtype = dtypes.from_numpy(self.array.dtype).name
+        array = np.ascontiguousarray(self.array)
+        state = (type(self), array.tobytes(), dtype, self.array.shape, self.requires_grad)
+        return _rebuilt, state, dict(self.__dict__) or None
+
+    # -- new tensors like this one -----------------------------------------------------------
+
+    def new_tensor(self, data: Any, *, dtype: DType | None = None, requires_grad: bool = False,
+                   device: Any = None) -> "Tensor":  # fmt: skip
+        """A new tensor of `data`, with this tensor's dtype by default."""
+        array = array_of(data, dtype or self.dtype, device)
+        return _leaf(array, requires_grad)
+
+    def new_empty(self, *size: Any, dtype: DType | None = None, requires_grad: bool = False,
+                  device: Any = None) -> "Tensor":  # fmt: skip
+        """An uninitialised tensor of this dtype."""
+        return _leaf(filled(size, None, dtype or self.dtype, device), requires_grad)
+
+    def new_zeros(self, *size: Any, dtype: DType | None = None, requires_grad: bool = False,
+                  device: Any = None) -> "Tensor":  # fmt: skip
+        """Zeros of this dtype."""
+        return _leaf(filled(size, 0, dtype or self.dtype, device), requires_grad)
+
+    def new_ones(self, *size: Any, dtype: DType | None = None, requires_grad: bool = False,
+                 device: Any = None) -> "Tensor":  # fmt: skip
+        """Ones of this dtype."""
+        return _leaf(filled(size, 1, dtype or self.dtype, device), requires_grad)
+
+    def new_full(self, size: Any, fill_value: Any, *, dtype: DType | None = None,
+                 requires_grad: bool = False, device: Any = None) -> "Tensor":  # fmt: skip
+        """One number everywhere, of this dtype."""
+        return _leaf(filled((size,), fill_value, dtype or self.dtype, device), requires_grad)
+
+
+def _leaf(array: Any, requires_grad: bool) -> Tensor:
+    made: Tensor = _tensor.wrap(array)
+    if requires_grad:
+        made.requires_grad = True
+    return made
+
+
+def _constructed(data: tuple[Any, ...], dtype: DType | None, device: Any) -> Any:
+    """The array of `Tensor(*data)`."""
+    wanted = dtype or dtypes.float32
+    if not data or isinstance(data[0], int) or isinstance(data[0], Size):
+        return filled(data or (0,), None, wanted, device)
+    if len(data) != 1:
+        raise ArgumentError(
+            f"Tensor(): expected sizes, or one sequence, array or tensor; got {len(data)} "
+            "arguments.  Use tensor(data) for data."
+        )
+    if isinstance(data[0], Tensor) and dtype is None:
+        return data[0].array
+    return array_of(data[0], wanted, device)
+
+
+def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Device, bool]:
+    dtype, device = kwargs.get("dtype"), kwargs.get("device")
+    for argument in args:
+        if isinstance(argument, DType):
+            dtype = argument
+        elif isinstance(argument, Tensor):
+            dtype, device = argument.dtype, argument.device
+        elif isinstance(argument, (str, Device)) or (
+            isinstance(argument, int) and not isinstance(argument, bool)
+        ):
+            device = argument
+        elif argument is not None and not isinstance(argument, bool):
+            raise ArgumentError(
+                f"to({argument!r}): expected a dtype, a device or a tensor."
+            )
+    if dtype is not None and not isinstance(dtype, DType):
+        raise DTypeError(f"to(dtype={dtype!r}): expected a dtype such as dynajit.float32.")
+    unknown = set(kwargs) - {"dtype", "device", "non_blocking", "copy", "memory_format"}
+    if unknown:
+        raise ArgumentError(f"to: unknown arguments {sorted(unknown)}.")
+    return dtype, devices.parse(device), bool(kwargs.get("copy", False))
+
+
+def _rebuilt(
+    cls: type[Tensor], data: bytes, dtype: str, shape: tuple[int, ...], requires_grad: bool
+) -> Tensor:
+    array = np.frombuffer(bytearray(data), dtypes.by_name(dtype).numpy).reshape(shape)
+    made: Tensor = _tensor.new_of(cls, array, None)
+    if requires_grad:
+        made.requires_grad = True
+    return made
+
+
+def _device_of(array: Any) -> Device:
+    return Device("cuda", int(array.device.id))
+
+
+_tensor.register(
+    Tensor, Size, {d.numpy: d for d in dtypes.ALL}, CPU, _device_of, refresh_view
+)
