@@ -289,6 +289,12 @@ constant_equal(PyObject *a, PyObject *b)
 
 /* ---------------------------------------------------------------------- Guards: reading ---- */
 
+static PyObject *
+weak_target(PyObject *reference)
+{
+    return ((PyWeakReference *)reference)->wr_object; /* None when dead */
+}
+
 /* Borrowed value of a key, or NULL without an exception. */
 static PyObject *
 dict_get(PyObject *dict, PyObject *key, Py_hash_t hash)
@@ -665,12 +671,6 @@ plain_length(PyObject *object)
         return PyUnicode_GET_LENGTH(object);
     }
     return PyBytes_Check(object) ? PyBytes_GET_SIZE(object) : -1;
-}
-
-static PyObject *
-weak_target(PyObject *reference)
-{
-    return ((PyWeakReference *)reference)->wr_object; /* None when dead */
 }
 
 static int
