@@ -10,7 +10,7 @@ GraphRecord for the reports.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dynajit.capture.region import CapturedGraph
@@ -215,7 +215,7 @@ def _training(
         joint = autodiff.differentiate(graph, requires_grad)
     if not joint.differentiable_outputs:
         return None
-    joint = joint.with_graph(record.optimize("joint", joint.graph))
+    joint = replace(joint, graph=record.optimize("joint", joint.graph))
     with record.timed("partition"):
         parts = partition.partition(joint)
     record.saved_bytes = parts.saved_bytes
@@ -228,6 +228,7 @@ def _training(
         output_count=len(graph.outputs),
         differentiable_outputs=parts.differentiable_outputs,
         saved_inputs=parts.saved_inputs,
+        saved_outputs=parts.saved_outputs,
         requires_grad=requires_grad,
         replay=lambda *tensors: tuple(interpret.replay(graph, tensors)),
     )

@@ -1,0 +1,290 @@
+"""`compile` and what belongs to it: the one place where capture, ir and codegen are joined.
+
+`compile(fn)` makes a C entry object (`capture.cache.compiled_function`) whose misses come back to
+`Compiler.publish`: capture the call, build its graph with the chosen backend, and publish guards and
+new code. Frames met below a region with breaks, and resume functions, use the same Compiler.
+"""
+
+import functools
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+from dynajit.backend import NAMES, make_backend
+from dynajit.capture import cache, control, session
+from dynajit.capture._capture import CompiledFunction
+from dynajit.capture.region import Region, Skip
+from dynajit.core.errors import ArgumentError
+from dynajit.nn.module import Module
+from dynajit.nn.state import install_compiler
+from dynajit.report import history
+from dynajit.report.dump import dump_compilation
+from dynajit.report.explanation import Explanation, explanation_of
+from dynajit.report.log import log_compilation
+
+Listener = Callable[[session.Compilation], None]
+
+_statistics = history.Statistics()
+_compiled: "weakref.WeakSet[Any]" = weakref.WeakSet()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compiler:
+    """How the regions of one `compile` call are made.
+
+    Args:
+        options: for `capture.session`.
+        listener: called with every compilation, or None.
+    """
+
+    options: session.Options
+    listener: Listener | None = None
+
+    def publish(self, function: FunctionType, arguments: tuple[Any, ...]) -> cache.Published:
+        """Compile one call; see `capture.cache.Compile`.
+
+        Raises:
+            GraphBreakError: fullgraph=True and a break.
+        """
+        compilation = session.compile_entry(function, arguments, self.options)
+        self._tell(compilation, function)
+        region = compilation.region
+        if isinstance(region, Skip):
+            return cache.Published(permanent=region.permanent, reason=region.reason)
+        return cache.Published(
+            guards=region.guards,
+            function=compilation.function,
+            is_scoped=bool(region.breaks),
+            facts=tuple(str(record) for record in region.breaks),
+            reason="" if compilation.function else "nothing to compile",
+        )
+
+    def entry(self, function: FunctionType) -> Any:
+        """A compiled function for `function`."""
+        made = cache.compiled_function(function, self.publish, cache.Callees(self.callee))
+        _compiled.add(made)
+        return made
+
+    def callee(self, function: FunctionType) -> Any:
+        """A compiled function for a frame below a region, or None if it runs as it is."""
+        if control.why_not_captured(function) is not None:
+            return None
+        return self.entry(function)
+
+    def _tell(self, compilation: session.Compilation, function: FunctionType) -> None:
+        if isinstance(compilation.region, Region):
+            _statistics.count(compilation.region)
+        if self.listener is not None:
+            self.listener(compilation)
+        log_compilation(compilation)
+        dump_compilation(compilation, function.__code__)
+
+
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Any = "native",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Compile a function, method, lambda, partial or module; usable as a decorator.
+
+    Args:
+        model: what to compile; None returns a decorator.
+        fullgraph: a graph break is an error that shows the line and what to change.
+        dynamic: only None or False: every new shape is compiled on its own.
+        backend: "native" (generated C), "numpy", "eager", or a callable
+            `backend(graph, example_types) -> callable`.
+        mode: accepted for compatibility: None or "default".
+        options: none are known yet.
+        disable: return `model` as it is.
+        name: name in reports, instead of the function's own.
+
+    Returns:
+        For a function a callable with the same signature and `report()`, `guards()`. For a module
+        a shallow copy that shares parameters, buffers and sub-modules and whose call is compiled.
+
+    Raises:
+        ArgumentError: `model` cannot be compiled, or an option is not known.
+    """
+    _check_options(dynamic, mode, options)
+    if model is None:
+        return functools.partial(
+            compile, fullgraph=fullgraph, backend=backend, disable=disable, name=name
+        )
+    if disable:
+        return model
+    compiler = Compiler(session.Options(make_backend(backend), fullgraph=fullgraph))
+    return _compile_any(model, compiler, name)
+
+
+def _check_options(dynamic: bool | None, mode: str | None, options: dict[str, Any] | None) -> None:
+    if dynamic:
+        raise ArgumentError(
+            "compile(dynamic=True): symbolic sizes are not available.  Leave dynamic at None: "
+            "each new shape is compiled once."
+        )
+    if mode not in (None, "default"):
+        raise ArgumentError(f"compile(mode={mode!r}): expected None or 'default'.")
+    if options:
+        raise ArgumentError(f"compile(options={options!r}): no options are known.  Expected None.")
+
+
+def _compile_any(model: Any, compiler: Compiler, name: str | None = None) -> Any:
+    if isinstance(model, CompiledFunction):
+        model = model.__wrapped__
+    if isinstance(model, FunctionType):
+        return _with_reports(compiler.entry(model), name or model.__qualname__)
+    if isinstance(model, Module):
+        return _compile_module(model, compiler)
+    if isinstance(model, MethodType):
+        return MethodType(_compile_any(model.__func__, compiler, name), model.__self__)
+    if isinstance(model, functools.partial):
+        inner = _compile_any(model.func, compiler, name)
+        return functools.partial(inner, *model.args, **model.keywords)
+    if isinstance(model, (staticmethod, classmethod)):
+        return type(model)(_compile_any(model.__func__, compiler, name))
+    call = getattr(type(model), "__call__", None)
+    if isinstance(call, FunctionType) and not isinstance(model, type):
+        return MethodType(_compile_any(call, compiler, name), model)
+    raise ArgumentError(_why_not(model))
+
+
+def _why_not(model: Any) -> str:
+    if isinstance(model, BuiltinFunctionType):
+        what = f"the built-in function {model.__name__} has no Python code"
+    elif isinstance(model, type):
+        what = f"{model.__name__} is a class; compile an instance or one of its methods"
+    else:
+        what = f"{type(model).__name__} objects cannot be called as Python functions"
+    return (
+        f"compile({model!r}): {what}.  Expected a function, method, lambda, functools.partial or "
+        "nn.Module."
+    )
+
+
+def _compile_module(module: Module, compiler: Compiler) -> Module:
+    """A shallow copy of `module` whose call is compiled; the original stays as it is."""
+    copied = module.__class__.__new__(module.__class__)
+    copied.__dict__.update(module.__dict__)
+    copied.__dict__["_compiled_call"] = _module_call(copied, compiler)
+    return copied
+
+
+def _module_call(module: Module, compiler: Compiler) -> Any:
+    entry = _with_reports(compiler.entry(type(module)._call_forward), type(module).__qualname__)
+    return MethodType(entry, module)
+
+
+def _compile_module_in_place(module: Module, **options: Any) -> Any:
+    fullgraph, backend = options.pop("fullgraph", False), options.pop("backend", "native")
+    _check_options(options.pop("dynamic", None), options.pop("mode", None), options or None)
+    return _module_call(
+        module, Compiler(session.Options(make_backend(backend), fullgraph=fullgraph))
+    )
+
+
+install_compiler(_compile_module_in_place)
+
+
+class _Reports:
+    """The `report` and `guards` methods of one compiled function, without keeping it alive."""
+
+    __slots__ = ("compiled", "name")
+
+    def __init__(self, compiled: Any, name: str) -> None:
+        self.compiled = weakref.ref(compiled)
+        self.name = name
+
+    def report(self) -> history.Report:
+        """Calls, hits, versions, recompiles and breaks so far."""
+        compiled = self.compiled()
+        known = cache.cache_of(compiled)
+        entries = known.entries(compiled)
+        return history.Report(
+            name=self.name,
+            calls=compiled.calls,
+            hits=compiled.hits,
+            entries=len(entries),
+            recompiles=tuple(_recompiles(known.recompiles)),
+            breaks=tuple(dict.fromkeys(text for entry in entries for text in entry.facts or ())),
+        )
+
+    def guards(self) -> list[list[str]]:
+        """Per version, most recently used first: its guards as Python expressions."""
+        compiled = self.compiled()
+        entries = cache.cache_of(compiled).entries(compiled)
+        return [[guard.expression() for guard in entry.guards.guards] for entry in entries]
+
+
+def _with_reports(compiled: Any, name: str) -> Any:
+    reports = _Reports(compiled, name)
+    compiled.report = reports.report
+    compiled.guards = reports.guards
+    return compiled
+
+
+def _recompiles(records: Iterable[cache.Recompile]) -> Iterable[history.Recompile]:
+    for record in records:
+        for failure in record.failures[:1]:
+            place = failure.guard.location
+            yield history.Recompile(
+                guard=failure.guard.expression(),
+                old=failure.old,
+                new=failure.new,
+                location="" if place is None else str(place),
+            )
+
+
+def explain(model: Any, *, backend: Any = "native") -> Callable[..., Explanation]:
+    """`explain(fn)(*args)`: compile one call afresh, run it, and say everything that was done.
+
+    Args:
+        model: as for `compile`; something already compiled is compiled again from its original.
+        backend: as for `compile`.
+    """
+
+    def run(*args: Any, **kwargs: Any) -> Explanation:
+        compilations: list[session.Compilation] = []
+        options = session.Options(make_backend(backend))
+        compiled = _compile_any(_original(model), Compiler(options, compilations.append))
+        compiled(*args, **kwargs)
+        return explanation_of(_name_of(model), compilations)
+
+    return run
+
+
+def _original(model: Any) -> Any:
+    """What was compiled, if `model` is the result of `compile`."""
+    if isinstance(model, CompiledFunction):
+        return model.__wrapped__
+    if isinstance(model, MethodType) and isinstance(model.__func__, CompiledFunction):
+        return MethodType(model.__func__.__wrapped__, model.__self__)
+    return model
+
+
+def _name_of(model: Any) -> str:
+    return getattr(model, "__qualname__", None) or type(model).__qualname__
+
+
+def compile_stats() -> dict[str, Any]:
+    """Counts over the process: `{"graphs": n, "breaks": n, "reasons": [...]}`."""
+    return _statistics.as_dict()
+
+
+def list_backends() -> list[str]:
+    """Names that `compile(backend=...)` accepts."""
+    return list(NAMES)
+
+
+def reset() -> None:
+    """Forget every compiled version in the process; compiled functions compile again."""
+    for compiled in list(_compiled):
+        cache.cache_of(compiled).clear(compiled)
+    _statistics.reset()
