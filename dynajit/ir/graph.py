@@ -237,6 +237,10 @@ class Builder:
         """True if `node` was appended after the `snapshot` that gave `mark`."""
         return any(node is added for added in self._nodes[mark[1] :])
 
+    def rename_last(self, name: str) -> Value:
+        """Give the node appended last another, reserved name."""
+        return self.adopt(replace(self._nodes.pop(), name=name))
+
     def _unique(self, name: str) -> str:
         if not name.isidentifier():
             name = re.sub(r"\W", "_", name)

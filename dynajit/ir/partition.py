@@ -111,7 +111,8 @@ def recompute_cost(node: Node) -> int | None:
         case Kind.MOVEMENT:
             return 0
         case Kind.POINTWISE:
-            return TRANSCENDENTAL_BYTES * elements if is_transcendental(node.op) else 0
+            dear = is_transcendental(node.op, node.attributes)
+            return TRANSCENDENTAL_BYTES * elements if dear else 0
         case Kind.RANDOM:
             return RANDOM_BYTES * elements
         case Kind.REDUCTION:

@@ -106,12 +106,14 @@ def _meaning(op: Op, name: str) -> Parameter | None:
             return Parameter(name, need)
     if op.variadic and name in (Need.INPUTS.value, Need.INPUT_TYPES.value):
         return Parameter(name, Need(name), 0)
-    for need, suffix in ((Need.INPUT, ""), (Need.INPUT_TYPE, "_type")):
-        label = name.removesuffix(suffix)
-        if name == label + suffix and label in op.inputs:
-            several = {Need.INPUT: Need.INPUTS, Need.INPUT_TYPE: Need.INPUT_TYPES}
-            found = several[need] if is_variadic(op, label) else need
-            return Parameter(name, found, op.inputs.index(label))
+    for position, label in enumerate(op.inputs):
+        several = is_variadic(op, label)
+        if name == label:
+            return Parameter(name, Need.INPUTS if several else Need.INPUT, position)
+        if several and name in (f"{label}_types", f"{label}_type"):
+            return Parameter(name, Need.INPUT_TYPES, position)
+        if name == f"{label}_type":
+            return Parameter(name, Need.INPUT_TYPE, position)
     if name in op.attributes:
         return Parameter(name, Need.ATTRIBUTE, name)
     return None

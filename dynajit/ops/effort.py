@@ -4,6 +4,7 @@ Called by `ir.partition` (what to recompute) and by reports.
 """
 
 import functools
+from collections.abc import Mapping
 from typing import Any, Final
 
 from dynajit.core import dtypes
@@ -20,19 +21,23 @@ CHEAP_FUNCTIONS: Final = frozenset(
 )  # fmt: skip
 
 
-@functools.cache
-def is_transcendental(op: Op) -> bool:
-    """True if the body of a pointwise row calls a function that takes many instructions."""
+def is_transcendental(op: Op, attributes: Mapping[str, Any]) -> bool:
+    """True if the body of a pointwise row calls a function that takes many instructions.
+
+    Args:
+        op: a row of kind POINTWISE.
+        attributes: of the call; all of them.
+    """
+    return not functions_called(op, tuple(attributes.items())) <= CHEAP_FUNCTIONS
+
+
+@functools.lru_cache(maxsize=4096)
+def functions_called(op: Op, attributes: tuple[tuple[str, Any], ...]) -> frozenset[str]:
+    """Names of the scalar functions that the body of a pointwise row calls."""
     assert op.kind is Kind.POINTWISE
     called: set[str] = set()
-    scalars = [_Scalar() for _ in op.inputs]
-    attributes = {name: _SAMPLES.get(name) for name in op.attributes}
-    op.rule.body(_Recorder(called), *scalars, **attributes)
-    return not called <= CHEAP_FUNCTIONS
-
-
-# Attribute values that bodies accept, whatever the call's own are.
-_SAMPLES: Final[dict[str, Any]] = {"dtype": dtypes.float32, "shape": (), "size": 1}
+    op.rule.body(_Recorder(called), *(_Scalar() for _ in op.inputs), **dict(attributes))
+    return frozenset(called)
 
 
 class _Scalar:

@@ -46,7 +46,8 @@ def simplify_algebra(graph: Graph) -> Graph:
         if node in leaving and _changes_memory(node, args, found, node in outputs, builder, mark):
             builder.restore(mark)
             return keep(builder, node, args)
-        return found
+        is_last = builder.has_since(mark, found.node) and found.node.op is node.op
+        return builder.rename_last(node.name) if is_last else found
 
     return rebuild(graph, visit, builder)
 
@@ -313,9 +314,18 @@ def _known_choice(call: Call) -> Any:
     return call.operand(1) if call.args[1] is call.args[2] else None
 
 
-def _nothing_reduced(call: Call) -> Any:
-    """x for a reduction over no dims."""
-    return call.x if call.attributes["dim"] == () else None
+def _single_element(call: Call) -> Any:
+    """x in the new shape for a reduction over no dims, or over dims of size 1."""
+    sizes = call.x.shape
+    if any(sizes[d] != 1 for d in call.attributes["dim"]):
+        return None
+    return TABLE.reshape(call.x, shape=call.type.shape)
+
+
+def _single_term(call: Call) -> Any:
+    """x + 0 in the new shape for such a sum: it starts from 0, which turns -0 into 0."""
+    found = _single_element(call)
+    return None if found is None else TABLE.add(found, 0)
 
 
 RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
@@ -339,8 +349,8 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "detach": (_same,),
     "clone": (_same,),
     "cat": (_single_input,),
-    "sum": (_nothing_reduced,),
-    "prod": (_nothing_reduced,),
-    "amax": (_nothing_reduced,),
-    "amin": (_nothing_reduced,),
+    "sum": (_single_term,),
+    "prod": (_single_element,),
+    "amax": (_single_element,),
+    "amin": (_single_element,),
 }

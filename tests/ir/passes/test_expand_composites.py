@@ -1,0 +1,39 @@
+"""Composites become the rows that they stand for, at the user's line."""
+
+from dataclasses import replace
+
+import pytest
+
+from dynajit.core.errors import InternalError
+from dynajit.core.types import TensorType
+from dynajit.ir.graph import Graph
+from dynajit.ir.passes.expand_composites import expand_composites
+from dynajit.ops import TABLE as ops
+from dynajit.ops.table import Kind
+
+
+def test_no_composite_is_left(record) -> None:
+    """Composites inside composites are expanded, too; locations are kept."""
+    graph = expand_composites(
+        record(lambda x, w: ops.layer_norm(ops.softmax(x, dim=1), w, None, normalized_shape=(3,)),
+               x=(2, 3), w=(3,))
+    )  # fmt: skip
+
+    assert Kind.COMPOSITE not in {node.op.kind for node in graph.calls}
+    assert {"model.py:41"} == {str(node.location) for node in graph.calls}
+
+
+def test_a_composite_may_be_kept(record) -> None:
+    """By name: those with a lowering of their own."""
+    graph = record(lambda x: ops.softmax(x, dim=1), x=(2, 3))
+
+    assert graph.nodes == expand_composites(graph, kept={"softmax"}).nodes
+
+
+def test_a_wrong_type_is_an_internal_error(record) -> None:
+    """The row's rule and its function must agree."""
+    graph = record(lambda x: ops.softmax(x, dim=1), x=(2, 3))
+    x, softmax = graph.nodes
+    wrong = replace(softmax, type=TensorType((5,), x.type.dtype))
+    with pytest.raises(InternalError, match="softmax: the row infers"):
+        expand_composites(Graph("example", (x, wrong), (wrong,)))
