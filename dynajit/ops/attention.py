@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 from dynajit.core import dtypes
+from dynajit.core.errors import DTypeError
 from dynajit.core.types import TensorType, ValueType
 from dynajit.ops.composites import count_operand, keep_scale, narrow, wide
 from dynajit.ops.families import broadcast_shapes, composite, describe, require_tensor
@@ -45,6 +46,11 @@ def _attention_infer(
         require_tensor(type, call, name)
         for name, type in zip(names, (query, key, value), strict=False)
     )
+    if not q.dtype.is_floating_point or k.dtype is not q.dtype or v.dtype is not q.dtype:
+        raise DTypeError(
+            f"{call}: expected query, key, and value to have the same floating dtype.  Cast them "
+            "with .to(dtype)."
+        )
     batch = broadcast_shapes([q.shape[:-2], k.shape[:-2], v.shape[:-2]], call)
     return q.with_shape((*batch, q.shape[-2], v.shape[-1]))
 

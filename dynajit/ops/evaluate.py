@@ -92,14 +92,17 @@ class _Plan:
 
 
 _plans: dict[Any, _Plan] = {}
+_PLANS_KEPT: Final = 4096
 
 
 def _pointwise(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
     if attributes:
-        return _pointwise_with_attributes(op, inputs, attributes, xp)
-    if len(inputs) == 2:
+        if "shape" in attributes or "size" in attributes:
+            return _creation(op, inputs, attributes, xp)
+        key: tuple[Any, ...] = (op, *map(_signature_of, inputs), *attributes.values())
+    elif len(inputs) == 2:
         x, y = inputs
-        key: tuple[Any, ...] = (
+        key = (
             op,
             x.dtype.num if type(x) is _ndarray and x.ndim else _signature_of(x),
             y.dtype.num if type(y) is _ndarray and y.ndim else _signature_of(y),
@@ -108,7 +111,7 @@ def _pointwise(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
         key = (op, *map(_signature_of, inputs))
     plan = _plans.get(key)
     if plan is None:
-        plan = _plans[key] = _make_plan(op, inputs, xp)
+        plan = _remember(key, _make_plan(op, inputs, attributes, xp))
     if len(inputs) == 2:
         first, second = plan.casts
         x = x if type(x) is _ndarray and x.dtype is first else _cast(x, first)
@@ -117,9 +120,9 @@ def _pointwise(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
     else:
         operands = [*map(_cast, inputs, plan.casts)]
     try:
-        result = _quiet.copy().run(plan.function, plan.namespace, *operands)
+        result = _quiet.copy().run(plan.function, plan.namespace, *operands, **attributes)
     except ValueError:
-        op.infer(*map(type_of_operand, inputs))  # explains operands that do not broadcast
+        op.infer(*map(type_of_operand, inputs), **attributes)  # explains operands that do not broadcast
         raise
     if type(result) is _ndarray and result.dtype is plan.result:
         for x in operands:
@@ -129,18 +132,21 @@ def _pointwise(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
     return xp.asarray(result).astype(plan.result, copy=_shares(result, operands))
 
 
-def _pointwise_with_attributes(
-    op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any
-) -> Any:
-    """Casts and creation: the result type depends on the attributes, so nothing is remembered."""
+def _remember(key: Any, plan: _Plan) -> _Plan:
+    if len(_plans) >= _PLANS_KEPT:
+        _plans.clear()
+    _plans[key] = plan
+    return plan
+
+
+def _creation(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
+    """Rows whose shape is an attribute; nothing is remembered."""
     type = op.infer(*map(type_of_operand, inputs), **attributes)
-    casts = _casts_of(op, inputs)
-    operands = [_cast(x, cast) for x, cast in zip(inputs, casts, strict=True)]
+    operands = [*map(_cast, inputs, _casts_of(op, inputs))]
     body = _quiet.copy().run(op.rule.body, NumpyScalars(type.shape), *operands, **attributes)
-    result = xp.asarray(body)
-    if result.shape != type.shape:
-        result = xp.broadcast_to(result, type.shape).astype(type.dtype.numpy)
-    return result.astype(type.dtype.numpy, copy=_shares(result, operands))
+    result = xp.empty(type.shape, type.dtype.numpy)
+    result[...] = body
+    return result
 
 
 def _shares(result: Any, operands: Sequence[Any]) -> bool:
@@ -163,8 +169,8 @@ def _signature_of(operand: Any) -> Any:
     return kind
 
 
-def _make_plan(op: Op, inputs: Sequence[Any], xp: Any) -> _Plan:
-    result = op.infer(*map(type_of_operand, inputs))
+def _make_plan(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> _Plan:
+    result = op.infer(*map(type_of_operand, inputs), **attributes)
     rule = op.rule
     function, namespace = (rule.body, _NUMPY) if rule.array is None else (rule.array, xp)
     return _Plan(function, namespace, _casts_of(op, inputs), _numpy_dtype(result))
@@ -235,7 +241,7 @@ def _reduction(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
         compute = op.rule.compute(given.dtype).numpy  # type: ignore[union-attr]
         plan = _Plan(op.rule.array, xp, (compute,), _numpy_dtype(result))
         if key is not None:
-            _plans[key] = plan
+            _remember(key, plan)
     (cast,) = plan.casts
     operand = x if x.dtype is cast else x.astype(cast)
     reduced = _quiet.copy().run(plan.function, xp, operand, **attributes)

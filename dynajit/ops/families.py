@@ -364,7 +364,7 @@ def _sum_to_shape(ops: Any, g: Any, shape: Shape) -> Any:
 
 def pointwise(
     *,
-    dtype: DTypeRule | Callable[..., DType] = PROMOTED,
+    dtype: DTypeRule | Callable[[DType], DType | None] = PROMOTED,
     compute: Callable[[DType], DType] | None = None,
     infer: Callable[..., ValueType] | None = None,
     array: Function | None = None,
@@ -376,7 +376,7 @@ def pointwise(
     """Row of kind POINTWISE from its scalar body `body(m, *inputs, *, **attributes)`.
 
     Args:
-        dtype: the result's dtype rule; a callable gets `(promoted, **attributes)`.
+        dtype: the result's dtype rule; a callable gets the promoted dtype.
         compute: overrides the rule's compute dtype.
         infer: overrides the family's type rule (broadcast shape, `dtype`).
         array: see `Pointwise.array`.
@@ -421,7 +421,7 @@ def _pointwise_infer(
         if len(types) != len(inputs) or any(type is None for type in types):
             raise ArgumentError(f"{call}: expected the inputs {', '.join(inputs)}.")
         promoted = promoted_dtype(types[i] for i in promoting)
-        result = rule.result(promoted, **attributes)
+        result = rule.result(promoted)
         if result is None:
             raise DTypeError(f"{call}: {promoted.name} is refused.  Expected {rule.accepted}.")
         shape = broadcast_shapes([type.shape for type in types], call)

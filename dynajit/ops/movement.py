@@ -357,10 +357,10 @@ def _cat_infer(*types: ValueType, dim: int) -> TensorType:
     return TensorType(shape, first.dtype, common_device(tensors, call))
 
 
-def _cat_vjp(ops: Any, g: Any, tensors_types: Sequence[TensorType], dim: int) -> list[Any]:
+def _cat_vjp(ops: Any, g: Any, inputs_types: Sequence[TensorType], dim: int) -> list[Any]:
     gradients = []
     offset: Size = 0
-    for type in tensors_types:
+    for type in inputs_types:
         end = offset + type.shape[dim]
         start = tuple(offset if d == dim else 0 for d in range(type.rank))
         stop = tuple(end if d == dim else size for d, size in enumerate(type.shape))

@@ -338,11 +338,17 @@ def atanh(m, x):
     return m.atanh(x)
 
 
+def _atan2_vjp(ops: Any, numerator: Any, y: Any, x: Any) -> Any:
+    """Divided by the squared radius; 0 at the origin."""
+    square = x * x + y * y
+    return ops.where(ops.eq(square, 0), 0.0, numerator / square)
+
+
 @pointwise(
     dtype=FLOATING,
     vjp={
-        "y": lambda g, y, x: g * (x / (x * x + y * y)),
-        "x": lambda g, y, x: -g * (y / (x * x + y * y)),
+        "y": lambda ops, g, y, x: _atan2_vjp(ops, g * x, y, x),
+        "x": lambda ops, g, y, x: _atan2_vjp(ops, -g * y, y, x),
     },
     domain=(0.3, 3.0),
 )

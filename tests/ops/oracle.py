@@ -1,0 +1,322 @@
+"""PyTorch as the referee of the op table: which function a row corresponds to, and how to compare.
+
+`function(op)` is a callable that takes torch tensors, numbers and the row's attributes, or None
+where PyTorch is not installed or has no such function.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from samples import Sample
+
+from dynajit.core import dtypes
+from dynajit.core.dtypes import DType
+from dynajit.ops import Kind, Op
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+def from_numpy(array: Any) -> Any:
+    """A torch tensor with a copy of the array."""
+    if array.dtype == dtypes.bfloat16.numpy:
+        return torch.tensor(np.array(array, np.float32)).to(torch.bfloat16)
+    return torch.tensor(np.array(array))
+
+
+def to_torch(operands: Any) -> list[Any]:
+    """Arrays as tensors; numbers and None as they are."""
+    return [from_numpy(x) if isinstance(x, np.ndarray) else x for x in operands]
+
+
+def attributes(own: dict[str, Any]) -> dict[str, Any]:
+    """The row's attributes with torch's dtypes and without the device."""
+    result = {}
+    for name, value in own.items():
+        if isinstance(value, DType):
+            result[name] = getattr(torch, value.name)
+        elif name != "device":
+            result[name] = value
+    return result
+
+
+def to_numpy(tensor: Any) -> np.ndarray:
+    """The tensor's array; bfloat16 as ml_dtypes' bfloat16."""
+    tensor = tensor.detach().resolve_conj().contiguous()
+    if tensor.dtype is torch.bfloat16:
+        return np.asarray(tensor.to(torch.float32).numpy()).astype(dtypes.bfloat16.numpy)
+    return np.asarray(tensor.numpy())
+
+
+def function(op: Op) -> Callable[..., Any] | None:
+    """The PyTorch function of a row, with the row's calling convention."""
+    if torch is None:
+        return None
+    if op.name in CALLS:
+        return CALLS[op.name]
+    if op.kind is Kind.POINTWISE:
+        return functools.partial(_pointwise, getattr(torch, op.name))
+    if op.kind is Kind.REDUCTION:
+        return functools.partial(_reduction, getattr(torch, op.name))
+    return None
+
+
+def _pointwise(call: Any, *operands: Any) -> Any:
+    """Numbers become zero-dim tensors where the function takes tensors only."""
+    try:
+        return call(*operands)
+    except TypeError:
+        first = next(x.dtype for x in operands if isinstance(x, torch.Tensor))
+        return call(
+            *(
+                x
+                if isinstance(x, torch.Tensor)
+                else torch.tensor(x, dtype=first if first.is_floating_point else None)
+                for x in operands
+            )
+        )
+
+
+def _reduction(call: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    if not dim and x.ndim:
+        return torch.stack([call(e) for e in x.reshape(-1)]).reshape(x.shape)
+    for d in reversed(dim):
+        x = call(x, dim=d, keepdim=keepdim)
+    return x if dim else call(x)
+
+
+def _sums(call: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    if not dim and x.ndim:
+        return call(x[None], dim=0)
+    return call(x, dim=dim, keepdim=keepdim) if dim else call(x)
+
+
+def _position(call: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    """Row-major position among the reduced dims: PyTorch takes one dim, so merge them."""
+    if not x.ndim:
+        return call(x)
+    if not dim:
+        return torch.zeros(x.shape, dtype=torch.int64) + 0 * call(x[None], dim=0)
+    kept = [d for d in range(x.ndim) if d not in dim]
+    merged = x.permute(*kept, *dim).reshape([x.shape[d] for d in kept] + [-1]) if kept else None
+    if x.numel() == 0:
+        merged = x
+    result = call(x.reshape(-1)) if merged is None else call(merged, dim=-1)
+    shape = [1 if d in dim else n for d, n in enumerate(x.shape) if keepdim or d not in dim]
+    return result.reshape(shape)
+
+
+def _scatter_like(name: str) -> Callable[..., Any]:
+    return lambda x, index, source, *, dim: getattr(torch, name)(x, dim, index, source)
+
+
+def _subscript(rank: int, indices: Any, dims: tuple[int, ...]) -> tuple[Any, ...]:
+    layers = dict(zip(dims, indices, strict=True))
+    return tuple(layers.get(d, slice(None)) for d in range(rank))
+
+
+def _index(x: Any, indices: Any, *, dims: tuple[int, ...]) -> Any:
+    return x[_subscript(x.ndim, indices, dims)]
+
+
+def _index_put(accumulate: bool) -> Callable[..., Any]:
+    def call(x: Any, indices: Any, source: Any, *, dims: tuple[int, ...]) -> Any:
+        layers = dict(zip(dims, indices, strict=True))
+        key = tuple(layers.get(d) for d in range(max(dims) + 1))
+        return torch.index_put(x, key, source, accumulate)
+
+    return call
+
+
+def _pad(x: Any, *, before: Any, after: Any, value: Any) -> Any:
+    pairs = [side for pair in reversed(list(zip(before, after, strict=True))) for side in pair]
+    return torch.nn.functional.pad(x, pairs, value=value)
+
+
+def _slice(x: Any, *, start: Any, stop: Any, step: Any) -> Any:
+    return x[tuple(slice(*piece) for piece in zip(start, stop, step, strict=True))]
+
+
+def _slice_scatter(x: Any, source: Any, *, start: Any, stop: Any, step: Any) -> Any:
+    result = x.clone()
+    result[tuple(slice(*piece) for piece in zip(start, stop, step, strict=True))] = source
+    return result
+
+
+def _select(x: Any, *, dim: int, index: int) -> Any:
+    return torch.select(x, dim, index)
+
+
+def _full(value: Any, *, shape: Any, dtype: Any) -> Any:
+    return torch.full(shape, value.item() if isinstance(value, torch.Tensor) else value, dtype=dtype)
+
+
+def _arange(start: Any, step: Any, *, size: int, dtype: Any) -> Any:
+    if not size:
+        return torch.zeros(0, dtype=dtype)
+    whole = isinstance(start, int) and isinstance(step, int)
+    return torch.arange(start, start + step * (size if whole else size - 0.5), step, dtype=dtype)
+
+
+def _attention(q: Any, k: Any, v: Any, mask: Any, *random: Any, shift: int, **options: Any) -> Any:
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, **options)
+
+
+def _norm(call: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    return call(x, dim=dim, keepdim=keepdim) if dim else call(x[None], dim=0)
+
+
+def _class_loss(name: str) -> Callable[..., Any]:
+    def call(x: Any, target: Any, weight: Any, **options: Any) -> Any:
+        return getattr(torch.nn.functional, name)(x, target, weight, **options)
+
+    return call
+
+
+def _calls() -> dict[str, Callable[..., Any] | None]:
+    nn = torch.nn.functional
+    return {
+        "where": torch.where,
+        "cast": lambda x, *, dtype: x.to(dtype),
+        "full": _full,
+        "arange": _arange,
+        "left_shift": torch.bitwise_left_shift,
+        "right_shift": torch.bitwise_right_shift,
+        "sum": functools.partial(_sums, torch.sum),
+        "amax": functools.partial(_sums, torch.amax),
+        "amin": functools.partial(_sums, torch.amin),
+        "argmax": functools.partial(_position, torch.argmax),
+        "argmin": functools.partial(_position, torch.argmin),
+        "mean": functools.partial(_norm, torch.mean),
+        "logsumexp": functools.partial(_norm, torch.logsumexp),
+        "euclidean_norm": functools.partial(_norm, torch.linalg.vector_norm),
+        "var": torch.var,
+        "std": torch.std,
+        "softmax": torch.softmax,
+        "log_softmax": torch.log_softmax,
+        "layer_norm": lambda x, w, b, *, normalized_shape, eps: nn.layer_norm(
+            x, normalized_shape, w, b, eps
+        ),
+        "rms_norm": lambda x, w, *, normalized_shape, eps: nn.rms_norm(x, normalized_shape, w, eps),
+        "linear": nn.linear,
+        "embedding": lambda w, i, *, padding_idx: nn.embedding(i, w, padding_idx),
+        "scaled_dot_product_attention": _attention,
+        "nll_loss": _class_loss("nll_loss"),
+        "cross_entropy": _class_loss("cross_entropy"),
+        "soft_cross_entropy": _class_loss("cross_entropy"),
+        "gelu": nn.gelu,
+        "silu": nn.silu,
+        "softplus": nn.softplus,
+        "log_sigmoid": nn.logsigmoid,
+        "leaky_relu": nn.leaky_relu,
+        "elu": lambda x, *, alpha=1.0, scale=1.0: torch._C._nn.elu(x, alpha, scale),
+        "hardtanh": lambda x, *, low=-1.0, high=1.0: nn.hardtanh(x, low, high),
+        "mish": nn.mish,
+        "huber": lambda x, *, delta=1.0: nn.huber_loss(
+            x, torch.zeros_like(x), reduction="none", delta=delta
+        ),
+        "binary_entropy": lambda x, target: nn.binary_cross_entropy(x, target, reduction="none"),
+        "mse_loss": nn.mse_loss,
+        "l1_loss": nn.l1_loss,
+        "matmul": torch.matmul,
+        "cumsum": torch.cumsum,
+        "cumprod": torch.cumprod,
+        "argsort": lambda x, *, dim, descending: torch.argsort(
+            x, dim=dim, descending=descending, stable=True
+        ),
+        "reshape": torch.reshape,
+        "permute": torch.permute,
+        "expand": lambda x, *, shape: x.expand(shape),
+        "slice": _slice,
+        "slice_scatter": _slice_scatter,
+        "select": _select,
+        "pad": _pad,
+        "flip": torch.flip,
+        "cat": lambda *tensors, dim: torch.cat(tensors, dim),
+        "stack": lambda *tensors, dim: torch.stack(tensors, dim),
+        "clone": torch.clone,
+        "tril": torch.tril,
+        "triu": torch.triu,
+        "diagonal": torch.diagonal,
+        "unfold": lambda x, *, dim, size, step: x.unfold(dim, size, step),
+        "index_select": lambda x, index, *, dim: torch.index_select(x, dim, index),
+        "gather": lambda x, index, *, dim: torch.gather(x, dim, index),
+        "index_add": _scatter_like("index_add"),
+        "scatter_add": _scatter_like("scatter_add"),
+        "scatter": _scatter_like("scatter"),
+        "index": _index,
+        "index_put": _index_put(False),
+        "index_accumulate": _index_put(True),
+    }
+
+
+CALLS: dict[str, Any] = {} if torch is None else _calls()
+
+OTHER_EDGES: dict[str, tuple[float, ...]] = {
+    # PyTorch's vectorised fmod gives NaN for quotients beyond float32.
+    "fmod": (1e-42,),
+    "remainder": (1e-42,),
+}
+"""Values left out of the comparison at edges, with the reason."""
+
+OTHER_EDGE_GRADIENTS: dict[str, str] = {}
+"""Rows whose gradients at kinks differ from PyTorch's, with the reason."""
+
+# (row, dtype name) -> why the acceptance of the dtype differs from PyTorch's.
+REFUSALS: dict[tuple[str, str], str] = {}
+
+
+def refuses_differently(op: Op, dtype: DType) -> bool:
+    """True for a stated difference."""
+    return (op.name, dtype.name) in REFUSALS
+
+
+def accepts(call: Any, sample: Sample) -> bool:
+    """True if PyTorch runs the sample."""
+    try:
+        call(*to_torch(sample.inputs), **attributes(sample.attributes))
+    except (RuntimeError, NotImplementedError, TypeError):
+        return False
+    return True
+
+
+def differs(op: Op, dtype: DType, sample: Sample) -> bool:
+    """True where PyTorch cannot be asked: it lacks the dtype, or has other random numbers."""
+    if "dropout" in sample.name:
+        return True
+    if (op.name, dtype.name) in REFUSALS:
+        return True
+    call = function(op)
+    return call is None or not accepts(call, sample)
+
+
+TOLERANCE = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 2e-6, "float64": 1e-13}
+
+
+def assert_equal(actual: np.ndarray, expected: Any, op: Op, dtype: DType, sample: Sample) -> None:
+    """Equal shape and dtype, and values within the rounding of the result's dtype."""
+    theirs = to_numpy(expected)
+    assert (theirs.shape, theirs.dtype) == (actual.shape, actual.dtype), (op.name, sample.name)
+    name = dtypes.from_numpy(actual.dtype).name
+    message = f"{op.name} {dtype.name} {sample.name}"
+    if name not in TOLERANCE:
+        np.testing.assert_array_equal(actual, theirs, err_msg=message)
+        return
+    rtol = max(TOLERANCE[name], TOLERANCE.get(dtype.name, 0.0)) * FACTORS.get(op.name, 1.0)
+    wide_actual, wide_expected = actual.astype(np.float64), theirs.astype(np.float64)
+    scale = np.nanmax(np.abs(wide_expected[np.isfinite(wide_expected)]), initial=0.0)
+    atol = 0.0 if sample.name == "edges" else rtol * min(scale, 1.0)
+    np.testing.assert_allclose(wide_actual, wide_expected, rtol, atol, err_msg=message)
+
+
+FACTORS: dict[str, float] = {
+    "scaled_dot_product_attention": 4.0,
+    "pow": 4.0,
+    "sum": 30.0,  # PyTorch sums columns in another order
+    "prod": 4.0,
+}
+"""Rows whose rounding errors grow with their work."""
