@@ -628,6 +628,54 @@ module_wrap(PyObject *module, PyObject *array)
     return wrap(array);
 }
 
+/* arrays(inputs): list of the tensors' arrays; anything else stays. */
+static PyObject *
+module_arrays(PyObject *module, PyObject *inputs)
+{
+    if (!PyTuple_Check(inputs)) {
+        PyErr_SetString(PyExc_TypeError, "arrays: expected a tuple");
+        return NULL;
+    }
+    Py_ssize_t count = PyTuple_GET_SIZE(inputs);
+    PyObject *result = PyList_New(count);
+    if (result == NULL) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = PyTuple_GET_ITEM(inputs, i);
+        if (TensorBase_Check(item)) {
+            item = ((TensorObject *)item)->array;
+        }
+        PyList_SET_ITEM(result, i, Py_NewRef(item));
+    }
+    return result;
+}
+
+/* wrap_arrays(values): tuple with arrays wrapped as new tensors; numbers and None stay. */
+static PyObject *
+module_wrap_arrays(PyObject *module, PyObject *values)
+{
+    PyObject *sequence = PySequence_Fast(values, "wrap_arrays: expected a sequence");
+    if (sequence == NULL) {
+        return NULL;
+    }
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence);
+    PyObject *result = PyTuple_New(count);
+    for (Py_ssize_t i = 0; result != NULL && i < count; i++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(sequence, i);
+        int plain = item == Py_None || PyLong_Check(item) || PyFloat_CheckExact(item) ||
+                    PyComplex_CheckExact(item);
+        PyObject *made = plain ? Py_NewRef(item) : wrap(item);
+        if (made == NULL) {
+            Py_CLEAR(result);
+            break;
+        }
+        PyTuple_SET_ITEM(result, i, made);
+    }
+    Py_DECREF(sequence);
+    return result;
+}
+
 static int
 check_arguments(const char *name, Py_ssize_t expected, Py_ssize_t given)
 {
@@ -858,6 +906,8 @@ module_register(PyObject *module, PyObject *args)
 
 static PyMethodDef module_methods[] = {
     {"wrap", module_wrap, METH_O, "wrap(array) -> Tensor that shares the array."},
+    {"arrays", module_arrays, METH_O, "arrays(inputs) -> list with tensors as arrays."},
+    {"wrap_arrays", module_wrap_arrays, METH_O, "wrap_arrays(values) -> tuple of tensors."},
     {"wrap_output", FAST(module_wrap_output), "wrap_output(array, node, index) -> Tensor."},
     {"wrap_view", FAST(module_wrap_view), "wrap_view(array, source, replay) -> Tensor."},
     {"new_of", FAST(module_new_of), "new_of(class, array, storage) -> tensor of that class."},

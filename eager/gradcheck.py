@@ -1,0 +1,243 @@
+"""Derivatives against finite differences.
+
+Contract: analytical Jacobians come from the tape, numerical ones from central differences in
+float64; a mismatch shows both. Inputs are perturbed in place and restored. Called by users and by
+the conformance tests.
+"""
+
+import itertools
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dynajit.core.errors import ArgumentError, AutogradError, UnsupportedError
+from dynajit.eager import _tensor, tape
+from dynajit.eager._tensor import TensorBase, _set_grad_enabled
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+) -> bool:
+    """Whether the gradients of `func` agree with central differences.
+
+    Args:
+        func: takes `inputs`, returns a tensor or a tuple of tensors.
+        inputs: one tensor or several; those with requires_grad (float64) are checked.
+        eps: step of the differences.
+        atol, rtol: largest accepted `|a - n| - rtol * |n|`.
+        raise_exception: raise instead of returning False.
+        nondet_tol: accepted difference between two backward runs.
+
+    Returns:
+        True if every Jacobian agrees.
+
+    Raises:
+        AutogradError: a Jacobian disagrees; both are shown.
+        ArgumentError: no input requires a gradient.
+    """
+    given = (inputs,) if isinstance(inputs, TensorBase) else tuple(inputs)
+    checked = _checked_inputs(given)
+    try:
+        _check(func, given, checked, eps, atol, rtol, nondet_tol)
+    except AutogradError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+) -> bool:
+    """`gradcheck` of the gradients of `func`: second derivatives.
+
+    Args:
+        grad_outputs: gradients of the outputs to start from; None draws fixed normal numbers.
+        others: as in `gradcheck`.
+    """
+    given = (inputs,) if isinstance(inputs, TensorBase) else tuple(inputs)
+    outputs = _differentiable(func(*given))
+    if grad_outputs is None:
+        draw = np.random.default_rng(0)
+        starts = [_tensor.wrap(np.asarray(draw.standard_normal(o.array.shape))) for o in outputs]
+        for start in starts:
+            start.requires_grad = True
+    else:
+        starts = [grad_outputs] if isinstance(grad_outputs, TensorBase) else list(grad_outputs)
+    count = len(starts)
+
+    def gradients(*operands: Any) -> tuple[Any, ...]:
+        plain, received = operands[:-count], operands[-count:]
+        wanted = [x for x in plain if isinstance(x, TensorBase) and x.requires_grad]
+        found = tape.grad(
+            _differentiable(func(*plain)), wanted, received, create_graph=True, allow_unused=True
+        )
+        return tuple(g for g in found if g is not None)
+
+    return gradcheck(
+        gradients,
+        (*given, *starts),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+    )
+
+
+def _checked_inputs(inputs: Sequence[Any]) -> list[int]:
+    """Positions of the inputs that are checked."""
+    found = []
+    for position, x in enumerate(inputs):
+        if not isinstance(x, TensorBase) or not x.requires_grad:
+            continue
+        if x.array.dtype.kind == "c":
+            raise UnsupportedError("gradcheck: complex inputs are not available; use real ones.")
+        if x.array.dtype != np.float64:
+            warnings.warn(
+                f"gradcheck: input #{position} requires gradient and is not a double precision "
+                "floating point. This check will likely fail if all the inputs are not of double "
+                "precision floating point.",
+                stacklevel=3,
+            )
+        if 0 in [s for s, n in zip(x.array.strides, x.array.shape, strict=True) if n > 1]:
+            raise AutogradError(
+                f"gradcheck: input #{position} has elements that share memory.  Pass a clone()."
+            )
+        found.append(position)
+    if not found:
+        raise ArgumentError(
+            "gradcheck expects at least one input tensor to require gradient, but none of them "
+            "have requires_grad=True."
+        )
+    return found
+
+
+def _differentiable(outputs: Any) -> list[Any]:
+    given = (outputs,) if isinstance(outputs, TensorBase) else outputs
+    return [o for o in given if isinstance(o, TensorBase) and o.requires_grad]
+
+
+def _check(
+    func: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    checked: list[int],
+    eps: float,
+    atol: float,
+    rtol: float,
+    nondet_tol: float,
+) -> None:
+    outputs = _differentiable(func(*inputs))
+    if not outputs:
+        numerical = _numerical(func, inputs, checked, eps, None)
+        for jacobian in itertools.chain.from_iterable(numerical):
+            if np.abs(jacobian).max(initial=0.0) > atol:
+                raise AutogradError(
+                    "gradcheck: no output requires grad, but the outputs depend on the inputs:\n"
+                    f"numerical:\n{jacobian}"
+                )
+        return
+    analytical = _analytical(outputs, inputs, checked)
+    again = _analytical(outputs, inputs, checked)
+    positions = _positions_of(func, inputs)
+    numerical = _numerical(func, inputs, checked, eps, positions)
+    for o, i in itertools.product(range(len(outputs)), range(len(checked))):
+        if np.abs(analytical[o][i] - again[o][i]).max(initial=0.0) > nondet_tol:
+            raise AutogradError(
+                f"Backward is not reentrant, i.e., running backward with same input and "
+                f"grad_output multiple times gives different values (output {o}, input "
+                f"{checked[i]}); the tolerance is {nondet_tol}."
+            )
+        if not np.allclose(analytical[o][i], numerical[o][i], rtol, atol, equal_nan=True):
+            raise AutogradError(
+                f"Jacobian mismatch for output {o} with respect to input {checked[i]},\n"
+                f"numerical:\n{numerical[o][i]}\nanalytical:\n{analytical[o][i]}\n"
+                "(rows: elements of the input, columns: elements of the output)"
+            )
+
+
+def _positions_of(func: Callable[..., Any], inputs: tuple[Any, ...]) -> list[int]:
+    """Which outputs of `func` require a gradient; `_numerical` runs it without gradients."""
+    outputs = func(*inputs)
+    given = (outputs,) if isinstance(outputs, TensorBase) else outputs
+    return [i for i, o in enumerate(given) if isinstance(o, TensorBase) and o.requires_grad]
+
+
+def _analytical(outputs: list[Any], inputs: tuple[Any, ...], checked: list[int]) -> list[Any]:
+    """Per output, per checked input: Jacobian, shape (input elements, output elements)."""
+    targets = [inputs[i] for i in checked]
+    jacobians = []
+    for output in outputs:
+        columns = [np.zeros((x.array.size, output.array.size)) for x in targets]
+        for k in range(output.array.size):
+            start = np.zeros(output.array.size, output.array.dtype)
+            start[k] = 1
+            found = tape.grad(
+                output,
+                targets,
+                _tensor.wrap(start.reshape(output.array.shape)),
+                retain_graph=True,
+                allow_unused=True,
+            )
+            for column, gradient in zip(columns, found, strict=True):
+                if gradient is not None:
+                    column[:, k] = gradient.array.reshape(-1)
+        jacobians.append(columns)
+    return jacobians
+
+
+def _numerical(
+    func: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    checked: list[int],
+    eps: float,
+    positions: list[int] | None,
+) -> list[Any]:
+    """The same Jacobians by central differences."""
+
+    def values() -> list[Any]:
+        outputs = func(*inputs)
+        given = (outputs,) if isinstance(outputs, TensorBase) else outputs
+        chosen = range(len(given)) if positions is None else positions
+        return [
+            np.array(given[i].array, np.float64).reshape(-1)
+            for i in chosen
+            if isinstance(given[i], TensorBase)
+        ]
+
+    # Leaves are perturbed under the tape's eyes; functions that differentiate inside need it on.
+    before = _set_grad_enabled(True)
+    try:
+        shapes = [v.size for v in values()]
+        jacobians = [[np.zeros((inputs[i].array.size, n)) for i in checked] for n in shapes]
+        for place, i in enumerate(checked):
+            flat = inputs[i].array.flat
+            for k in range(inputs[i].array.size):
+                original = flat[k]
+                flat[k] = original + eps
+                above = values()
+                flat[k] = original - eps
+                below = values()
+                flat[k] = original
+                for o, (high, low) in enumerate(zip(above, below, strict=True)):
+                    jacobians[o][place][k] = (high - low) / (2 * eps)
+    finally:
+        _set_grad_enabled(before)
+    return jacobians
