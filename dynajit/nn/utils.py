@@ -1,0 +1,64 @@
+"""Utilities on parameters: clipping of gradients, and all parameters as one vector."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from dynajit.eager.creation import tensor
+from dynajit.eager.grad_mode import no_grad
+from dynajit.eager.tensor import Tensor
+from dynajit.ops.functions import cat, stack
+
+
+def _gradients(parameters: Any) -> list[Tensor]:
+    listed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    return [parameter.grad for parameter in listed if parameter.grad is not None]
+
+
+def clip_grad_norm_(
+    parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
+) -> Tensor:
+    """Scale gradients in place so that their common norm is at most `max_norm`.
+
+    Returns:
+        The norm before clipping, a zero-dim tensor.
+
+    Raises:
+        RuntimeError: the norm is not finite and `error_if_nonfinite`.
+    """
+    gradients = _gradients(parameters)
+    with no_grad():
+        if not gradients:
+            return tensor(0.0)
+        norms = stack([gradient.norm(norm_type) for gradient in gradients])
+        total = norms.norm(norm_type)
+        if error_if_nonfinite and not math.isfinite(total.item()):
+            raise RuntimeError(
+                f"The total norm of order {norm_type} for gradients is non-finite, so it cannot "
+                "be clipped.  Pass error_if_nonfinite=False to scale anyway."
+            )
+        scale = (max_norm / (total + 1e-6)).clamp(max=1.0)
+        for gradient in gradients:
+            gradient.mul_(scale)
+    return total
+
+
+def clip_grad_value_(parameters: Any, clip_value: float) -> None:
+    """Clamp gradients in place to [-clip_value, clip_value]."""
+    with no_grad():
+        for gradient in _gradients(parameters):
+            gradient.clamp_(-clip_value, clip_value)
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All parameters, flattened, one after the other: shape (total,)."""
+    return cat([parameter.reshape(-1) for parameter in parameters])
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Copy the pieces of a vector of shape (total,) into the parameters."""
+    start = 0
+    for parameter in parameters:
+        end = start + parameter.numel()
+        parameter.data = vec[start:end].view(parameter.shape).data
+        start = end
