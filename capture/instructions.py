@@ -23,9 +23,9 @@ from types import CodeType
 from typing import Any, Final
 
 from bytecode.instr import BinaryOp, Intrinsic1Op, Intrinsic2Op
-
 from dynajit.capture.instruction_set import DROPPED, JUMPS, OPERATIONS
 from dynajit.capture.versions import IS_311, IS_313
+
 from dynajit.core.errors import InternalError
 from dynajit.core.location import Location
 
@@ -57,6 +57,7 @@ class Instruction:
         location: the user's line.
         offset: byte offset of the (first) bytecode instruction it comes from.
         handler: what catches its exceptions inside this code, or None.
+        last_offset: byte offset of the last bytecode instruction it comes from.
     """
 
     index: int
@@ -65,6 +66,7 @@ class Instruction:
     location: Location
     offset: int
     handler: Handler | None = None
+    last_offset: int = -1
 
     def __str__(self) -> str:
         argument = "" if self.argument is None else f" {self.argument!r}"
@@ -156,6 +158,14 @@ class Body:
             InternalError: two paths disagree.
         """
         return _stack_depths(self)
+
+    @cached_property
+    def handling(self) -> tuple[tuple[int, ...], ...]:
+        """Stack slots, before each instruction, that hold the exception being handled further out.
+
+        Each is the lower of the two slots pushed by PUSH_EXC_INFO; empty outside `except` blocks.
+        """
+        return _handling(self)
 
     @cached_property
     def live(self) -> tuple[frozenset[str], ...]:
@@ -275,7 +285,9 @@ class _Decoder:
             for start, end, target, depth, push_lasti in table:
                 if start <= last < end:
                     handler = Handler(bisect.bisect_left(starts, target), depth, push_lasti)
-            instructions.append(Instruction(index, operation, argument, location, offset, handler))
+            instructions.append(
+                Instruction(index, operation, argument, location, offset, handler, last)
+            )
         return tuple(instructions)
 
     def why_unsupported(self) -> str | None:
@@ -536,6 +548,26 @@ def _depths_after(body: Body, index: int, depth: int) -> Iterator[tuple[int, int
     if instruction.handler is not None:
         handler = instruction.handler
         yield handler.target, handler.depth + handler.push_lasti + 1
+
+
+def _handling(body: Body) -> tuple[tuple[int, ...], ...]:
+    slots: list[tuple[int, ...] | None] = [None] * len(body)
+    pending: list[tuple[int, tuple[int, ...]]] = [(0, ())] if len(body) else []
+    while pending:
+        index, before = pending.pop()
+        if slots[index] is not None:
+            continue
+        slots[index] = before
+        instruction = body[index]
+        after = before
+        if instruction.operation == "PUSH_EXC_INFO":
+            after = (*before, (body.depths[index] or 1) - 1)
+        elif instruction.operation == "POP_EXCEPT":
+            after = before[:-1]
+        pending.extend((successor, after) for successor in body.successors(index))
+        if (handler := instruction.handler) is not None:
+            pending.append((handler.target, tuple(s for s in before if s < handler.depth)))
+    return tuple(() if entry is None else entry for entry in slots)
 
 
 _READS: Final = frozenset({"LOAD_FAST", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "MAKE_CELL"})

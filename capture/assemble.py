@@ -1,0 +1,343 @@
+"""Writing bytecode: the only writer that knows Python versions.
+
+`Writer` appends instructions and follows the stack depth; `Copy` is a verbatim copy of a code
+object whose places are addressed by byte offset; `assemble` makes the code object. Everything is
+written with the `bytecode` package; this file works around three of its habits: constants that
+marshal alike are merged (so other objects than plain literals travel in boxes), operands of fused
+instructions with 17 or more locals are mixed up (so fused instructions are split), and the depth of
+exception handlers is recomputed (so the given depths are kept).
+
+Used by `capture.emit` and `capture.resume`.
+"""
+
+import dis
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any, Final, TypeAlias
+
+from bytecode import Bytecode, CellVar, FreeVar, Instr, Label, SetLineno, TryBegin, TryEnd
+from bytecode.instr import InstrLocation
+from dynajit.capture.versions import IS_311, IS_313
+
+from dynajit.core.errors import InternalError
+
+Item: TypeAlias = Instr | Label | TryBegin | TryEnd | SetLineno
+
+#: Where LOAD_METHOD and calls have the empty slot: below the callable up to 3.12, above it later.
+NULL_IS_BELOW: Final = not IS_313
+
+_PLAIN: Final = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), CodeType)
+_FUSED: Final = {
+    "LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"),
+    "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
+    "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
+}
+
+
+class _Box:
+    """An object on its way into `co_consts`; unique, so that nothing is merged with it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def boxed(value: Any) -> Any:
+    """The constant as the `bytecode` package may see it."""
+    return value if _is_plain(value) else _Box(value)
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) in (tuple, frozenset):
+        return all(_is_plain(item) for item in value)
+    return type(value) in _PLAIN
+
+
+class Writer:
+    """Appends instructions, with the version's spelling; follows the stack depth. Mutable.
+
+    Args:
+        location: line of what is appended; may be changed at any time.
+    """
+
+    def __init__(self, location: InstrLocation) -> None:
+        self.items: list[Item] = []
+        self.location = location
+        self.depth = 0
+        self.maximum = 0
+
+    def append(self, name: str, argument: Any = None, popped: int = 0, pushed: int = 0) -> None:
+        """One instruction as the `bytecode` package spells it."""
+        arguments = () if argument is None else (argument,)
+        self.items.append(Instr(name, *arguments, location=self.location))
+        self.depth -= popped
+        if self.depth < 0:
+            raise InternalError(f"Writer.append({name}): the stack is empty.")
+        self.depth += pushed
+        self.maximum = max(self.maximum, self.depth)
+
+    def label(self, label: Label, depth: int) -> None:
+        """A jump target, reached with `depth` slots on the stack."""
+        self.items.append(label)
+        self.depth = depth
+
+    def extend(self, items: Iterable[Item]) -> None:
+        """Instructions whose stack use is accounted for elsewhere."""
+        self.items.extend(items)
+
+    def load_constant(self, value: Any) -> None:
+        """Push any object."""
+        self.items.append(Instr("LOAD_CONST", boxed(value), location=self.location))
+        self.depth += 1
+        self.maximum = max(self.maximum, self.depth)
+
+    def load_local(self, name: str) -> None:
+        """Push a local that is bound."""
+        self.append("LOAD_FAST", name, 0, 1)
+
+    def store_local(self, name: str) -> None:
+        """Pop into a local; storing NULL unbinds it."""
+        self.append("STORE_FAST", name, 1, 0)
+
+    def delete_local(self, name: str) -> None:
+        """Unbind a local that is bound."""
+        self.append("DELETE_FAST", name)
+
+    def load_global(self, name: str) -> None:
+        """Push a global or builtin."""
+        self.append("LOAD_GLOBAL", (False, name), 0, 1)
+
+    def load_attribute(self, name: str) -> None:
+        """Replace the object on top by its attribute."""
+        self.append("LOAD_ATTR", name if IS_311 else (False, name), 1, 1)
+
+    def load_cell(self, variable: CellVar | FreeVar) -> None:
+        """Push a cell itself."""
+        self.append("LOAD_FAST" if IS_313 else "LOAD_CLOSURE", variable, 0, 1)
+
+    def push_null(self) -> None:
+        """Push the empty slot."""
+        self.append("PUSH_NULL", None, 0, 1)
+
+    def pop(self) -> None:
+        """Drop the top of the stack."""
+        self.append("POP_TOP", None, 1, 0)
+
+    def copy_top(self) -> None:
+        """Push the top again."""
+        self.append("COPY", 1, 0, 1)
+
+    def callable(self, push: Callable[[], None]) -> None:
+        """Push a callable, by `push`, and its empty slot, ready for arguments."""
+        if NULL_IS_BELOW:
+            self.push_null()
+        push()
+        if not NULL_IS_BELOW:
+            self.push_null()
+
+    def call(self, count: int, keywords: tuple[str, ...] = ()) -> None:
+        """Call with `count` arguments on the stack, the last of them by keyword."""
+        if IS_313:
+            if not keywords:
+                self.append("CALL", count, count + 2, 1)
+                return
+            self.load_constant(keywords)
+            self.append("CALL_KW", count, count + 3, 1)
+            return
+        if keywords:
+            self.append("KW_NAMES", keywords)
+        if IS_311:
+            self.append("PRECALL", count)
+        self.append("CALL", count, count + 2, 1)
+
+    def jump(self, label: Label) -> None:
+        """Go on at a label further down."""
+        self.append("JUMP_FORWARD", label)
+
+    def end_of_loop(self) -> None:
+        """What FOR_ITER expects at its target and skips when the iterator is exhausted."""
+        if IS_311:
+            return
+        self.append("END_FOR")
+        if IS_313:
+            self.append("POP_TOP")
+
+
+class Copy:
+    """A copy of a code object's instructions, addressed by byte offset. Mutable; used once.
+
+    Args:
+        code: the original.
+    """
+
+    def __init__(self, code: CodeType) -> None:
+        self.code = code
+        self.bytecode = Bytecode.from_code(code, conserve_exception_block_stackdepth=True)
+        self._labels: dict[int, Label] = {}
+        offsets = self.offsets(code)
+        instructions = [item for item in self.bytecode if isinstance(item, Instr)]
+        if len(offsets) != len(instructions):
+            raise InternalError(f"Copy({code.co_qualname}): instructions were lost in reading.")
+        self._by_offset = dict(zip(offsets, instructions, strict=True))
+        self._offset_of = {id(item): offset for offset, item in self._by_offset.items()}
+
+    @staticmethod
+    def offsets(code: CodeType) -> list[int]:
+        """Byte offsets of the instructions of `code`."""
+        return [
+            item.offset for item in dis.get_instructions(code) if item.opname != "EXTENDED_ARG"
+        ]
+
+    @staticmethod
+    def split_offsets(code: CodeType) -> list[int]:
+        """For each instruction of a copy of `code`, the offset of what it is a copy of."""
+        return [
+            item.offset
+            for item in dis.get_instructions(code)
+            if item.opname != "EXTENDED_ARG"
+            for _ in range(2 if item.opname in _FUSED else 1)
+        ]
+
+    def between(self, first: int, last: int) -> list[Instr]:
+        """Copies of the instructions with these byte offsets, ends included."""
+        return [
+            copied
+            for offset, instruction in self._by_offset.items()
+            if first <= offset <= last
+            for copied in _split(instruction)
+        ]
+
+    def prologue(self) -> list[Instr]:
+        """Copies of the frame's setup: everything up to the first RESUME."""
+        result = []
+        for instruction in self._by_offset.values():
+            result.extend(_split(instruction))
+            if instruction.name == "RESUME":
+                return result
+        raise InternalError(f"Copy({self.code.co_qualname}): no RESUME.")
+
+    def label(self, offset: int) -> Label:
+        """The label in front of the instruction at `offset`."""
+        if offset not in self._by_offset:
+            raise InternalError(f"Copy({self.code.co_qualname}): no instruction at {offset}.")
+        return self._labels.setdefault(offset, Label())
+
+    def items(self) -> list[Item]:
+        """The whole copy, with the labels asked for so far."""
+        result: list[Item] = []
+        for item in self.bytecode:
+            if not isinstance(item, Instr):
+                result.append(item)
+                continue
+            label = self._labels.get(self._offset_of[id(item)])
+            if label is not None:
+                result.append(label)
+            result.extend(_split(item))
+        return result
+
+
+def _split(instruction: Instr) -> list[Instr]:
+    """A copy, with constants boxed and fused instructions taken apart."""
+    if instruction.name in _FUSED:
+        return [
+            Instr(name, argument, location=instruction.location)
+            for name, argument in zip(_FUSED[instruction.name], instruction.arg, strict=True)
+        ]
+    copied = instruction.copy()
+    if copied.name in ("LOAD_CONST", "RETURN_CONST"):
+        copied.arg = boxed(copied.arg)
+    return [copied]
+
+
+def protected(
+    items: Sequence[Item], target: Label, depth: int, push_lasti: bool
+) -> list[Item]:
+    """The instructions under an exception handler."""
+    begin = TryBegin(target, push_lasti, depth)
+    return [begin, *items, TryEnd(begin)]
+
+
+def with_jump_to(instruction: Instr, label: Label) -> Instr:
+    """A copy of a conditional jump that goes to a label further down."""
+    name = str(instruction.name).replace("_BACKWARD", "_FORWARD")
+    return Instr(name, label, location=instruction.location)
+
+
+def without_method_slot(instructions: Sequence[Instr]) -> list[Instr]:
+    """The same, but an attribute loaded for a call is always bound and its other slot NULL.
+
+    Then it is known before the instruction runs which slot is NULL.
+    """
+    result = []
+    for instruction in instructions:
+        name, argument = instruction.name, instruction.arg
+        is_method = name == "LOAD_METHOD" if IS_311 else (
+            name in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and argument[0]
+        )  # fmt: skip
+        if not is_method:
+            result.append(instruction)
+            continue
+        location = instruction.location
+        plain = argument if IS_311 else (False, *argument[1:])
+        result.append(Instr("LOAD_ATTR" if IS_311 else name, plain, location=location))
+        result.append(Instr("PUSH_NULL", location=location))
+        if NULL_IS_BELOW:
+            result.append(Instr("SWAP", 2, location=location))
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """How a code object is called.
+
+    Args:
+        argcount: positional parameters, positional-only ones included.
+        posonlyargcount: how many of them are positional-only.
+        kwonlyargcount: keyword-only parameters.
+        names: all parameters in slot order.
+        flags: code flags.
+    """
+
+    argcount: int
+    posonlyargcount: int
+    kwonlyargcount: int
+    names: tuple[str, ...]
+    flags: int
+
+
+def assemble(
+    items: Sequence[Item],
+    original: CodeType,
+    signature: Signature,
+    stacksize: int,
+    qualname: str,
+) -> CodeType:
+    """A code object.
+
+    Args:
+        items: the instructions.
+        original: gives name, file, first line, docstring, cells and free variables.
+        signature: parameters and flags.
+        stacksize: the deepest stack of any instruction.
+        qualname: the qualified name.
+    """
+    bytecode = Bytecode(items)
+    bytecode.name = original.co_name
+    bytecode.qualname = qualname
+    bytecode.filename = original.co_filename
+    bytecode.first_lineno = original.co_firstlineno
+    bytecode.cellvars = list(original.co_cellvars)
+    bytecode.freevars = list(original.co_freevars)
+    bytecode.docstring = Bytecode.from_code(original).docstring
+    bytecode.argcount = signature.argcount
+    bytecode.posonlyargcount = signature.posonlyargcount
+    bytecode.kwonlyargcount = signature.kwonlyargcount
+    bytecode.argnames = list(signature.names)
+    bytecode.flags = signature.flags
+    code = bytecode.to_code(stacksize=stacksize, compute_exception_stack_depths=False)
+    constants = tuple(
+        value.value if isinstance(value, _Box) else value for value in code.co_consts
+    )
+    return code.replace(co_consts=constants)

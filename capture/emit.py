@@ -1,0 +1,343 @@
+"""From a captured region to the new code object that runs instead of the user's function.
+
+The code does, in this order: load every source that is needed later (their values at entry),
+load the graph's inputs, launch, replay the effects, then end. A region that returns is complete.
+A region that breaks rebuilds the stack and the live locals, runs the breaking instruction for
+real, and passes what is live to a resume function, one per place where the instruction can go on.
+Where the breaking instruction is covered by an exception handler, a full copy of the original
+follows, and the handler is the one in the copy; the copy then goes on as plain Python. The same
+copy is where control goes on if no resume function can be made.
+
+`Emitter` is what values and effects use to write themselves; `emit` is called by the session.
+"""
+
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any, Final, TypeAlias
+
+from bytecode import CellVar, FreeVar
+from bytecode.instr import InstrLocation
+from dynajit.capture import breaking, reload, sources
+from dynajit.capture.assemble import Copy, Signature, Writer, assemble
+from dynajit.capture.instructions import decode, parameters
+from dynajit.capture.region import Break, Region, Return
+from dynajit.capture.resume import Resume
+
+from dynajit.core.errors import InternalError
+from dynajit.ops.dispatch import reserve_random
+
+#: Makes the object to call from a resume code: `make_resume(resume)(*locals, *stack)`.
+MakeResume: TypeAlias = Callable[[Resume], Callable[..., Any]]
+
+_BUILDS: Final = {
+    "list": ("BUILD_LIST", 1),
+    "tuple": ("BUILD_TUPLE", 1),
+    "set": ("BUILD_SET", 1),
+    "dict": ("BUILD_MAP", 2),
+    "slice": ("BUILD_SLICE", 1),
+    "string": ("BUILD_STRING", 1),
+}
+
+
+class Emitter:
+    """Writes one region. Mutable; used once.
+
+    Every `load_...` pushes one slot. Methods named after an instruction take their operands from
+    the stack.
+
+    Args:
+        function: the function whose new code is written.
+        region: what was captured.
+    """
+
+    def __init__(self, function: FunctionType, region: Region) -> None:
+        code = function.__code__
+        self.function = function
+        self.region = region
+        location = InstrLocation(code.co_firstlineno, None, None, None)
+        self.writer = Writer(location)
+        self._entry = Writer(location)
+        self._sources: dict[sources.Source, str] = {}
+        self._values: dict[int, str] = {}
+        self._outputs: list[str] = []
+        self._random: tuple[str, str, int] | None = None
+        self._temporaries: list[str] = []
+
+    # -- loading -------------------------------------------------------------------------------
+
+    def load_constant(self, value: Any) -> None:
+        """Push any Python object, by reference."""
+        self.writer.load_constant(value)
+
+    def load_source(self, source: sources.Source) -> None:
+        """Push the value that `source` had when the function was entered."""
+        self._push_source(source, self.writer)
+
+    def load_output(self, index: int) -> None:
+        """Push the launch's result number `index`.
+
+        Raises:
+            InternalError: the launch has no such result, or has not been written yet.
+        """
+        if index >= len(self._outputs):
+            raise InternalError(f"emit({self.region.name}): no output {index} at this point.")
+        self.writer.load_local(self._outputs[index])
+
+    def load_value(self, value: Any) -> None:
+        """Push a capture value; the same heap object is made once. None pushes NULL."""
+        if value is None:
+            self.writer.push_null()
+            return
+        identity = value.object_id
+        if identity is None:
+            self.region.rebuild(value, self)
+            return
+        if identity in self._values:
+            self.writer.load_local(self._values[identity])
+            return
+        self.region.rebuild(value, self)
+        if identity not in self._values:
+            self.memoise(value)
+
+    def memoise(self, value: Any) -> None:
+        """Name the object on top as the one that `value` stands for; it stays on top.
+
+        `load_value` does this after rebuilding. A container that can contain itself does it
+        earlier: build it empty, memoise, fill.
+        """
+        name = self.new_temporary()
+        self.writer.copy_top()
+        self.writer.store_local(name)
+        self._values[value.object_id] = name
+
+    def load_cell(self, name: str) -> None:
+        """Push the cell of a variable of the function, its own or an enclosing function's."""
+        self.writer.load_cell(self._cell(name))
+
+    def load_temporary(self, name: str) -> None:
+        """Push a temporary made by `new_temporary`."""
+        self.writer.load_local(name)
+
+    def store_temporary(self, name: str) -> None:
+        """Pop into a temporary."""
+        self.writer.store_local(name)
+
+    def new_temporary(self) -> str:
+        """The name of a fresh local."""
+        name = f".temporary{len(self._temporaries)}"
+        self._temporaries.append(name)
+        return name
+
+    # -- making and changing objects -------------------------------------------------------------
+
+    def build(self, kind: str, count: int) -> None:
+        """Build from `count` items on the stack (dict: keys and values alternate).
+
+        Args:
+            kind: `list`, `tuple`, `set`, `dict`, `slice` (2 or 3) or `string`.
+            count: number of items; for a dict, of pairs.
+        """
+        operation, slots = _BUILDS[kind]
+        self.writer.append(operation, count, count * slots, 1)
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        *pushers: Callable[[], None],
+        keywords: tuple[str, ...] = (),
+    ) -> None:
+        """Push `function(...)`.
+
+        Args:
+            function: any callable; becomes a constant.
+            pushers: each pushes one argument.
+            keywords: names of the last arguments.
+        """
+        self.call_value(lambda: self.load_constant(function), *pushers, keywords=keywords)
+
+    def call_value(
+        self,
+        push_function: Callable[[], None],
+        *pushers: Callable[[], None],
+        keywords: tuple[str, ...] = (),
+    ) -> None:
+        """As `call`, for a callable that `push_function` pushes."""
+        self.writer.callable(push_function)
+        for push in pushers:
+            push()
+        self.writer.call(len(pushers), keywords)
+
+    def load_attribute(self, name: str) -> None:
+        """object -> object.name."""
+        self.writer.load_attribute(name)
+
+    def load_item(self) -> None:
+        """container, key -> container[key]."""
+        self.writer.append("BINARY_SUBSCR", None, 2, 1)
+
+    def store_attribute(self, name: str) -> None:
+        """value, object -> ; object.name = value."""
+        self.writer.append("STORE_ATTR", name, 2, 0)
+
+    def delete_attribute(self, name: str) -> None:
+        """object -> ; del object.name."""
+        self.writer.append("DELETE_ATTR", name, 1, 0)
+
+    def store_item(self) -> None:
+        """value, container, key -> ; container[key] = value."""
+        self.writer.append("STORE_SUBSCR", None, 3, 0)
+
+    def delete_item(self) -> None:
+        """container, key -> ; del container[key]."""
+        self.writer.append("DELETE_SUBSCR", None, 2, 0)
+
+    def store_global(self, name: str) -> None:
+        """value -> ; a global variable of the function."""
+        self.writer.append("STORE_GLOBAL", name, 1, 0)
+
+    def delete_global(self, name: str) -> None:
+        """Delete a global variable of the function."""
+        self.writer.append("DELETE_GLOBAL", name)
+
+    def store_cell(self, name: str) -> None:
+        """value -> ; contents of the cell of a variable, own or of an enclosing function."""
+        self.writer.append("STORE_DEREF", self._cell(name), 1, 0)
+
+    def delete_cell(self, name: str) -> None:
+        """Unbind a variable that lives in a cell."""
+        self.writer.append("DELETE_DEREF", self._cell(name))
+
+    def store_local(self, name: str) -> None:
+        """value -> ; a plain local of the function. Sources are not affected if it is a parameter
+        only because the end of the region does this last."""
+        self.writer.store_local(name)
+
+    def pop(self) -> None:
+        """Drop the top."""
+        self.writer.pop()
+
+    def copy_top(self) -> None:
+        """Push the top again."""
+        self.writer.copy_top()
+
+    # -- sources ---------------------------------------------------------------------------------
+
+    def _cell(self, name: str) -> CellVar | FreeVar:
+        if name in self.function.__code__.co_cellvars:
+            return CellVar(name)
+        return FreeVar(name)
+
+    def _push_source(self, source: sources.Source, writer: Writer) -> None:
+        """Load directly what cannot change; everything else is read once, at entry."""
+        own = self.function.__code__.co_cellvars
+        fixed = (sources.Constant, sources.Function)
+        if isinstance(source, fixed) or (
+            isinstance(source, sources.Local) and source.name not in own
+        ):
+            reload.load(source, writer, self._push_base, self.function)
+            return
+        writer.load_local(self._read_at_entry(source))
+
+    def _read_at_entry(self, source: sources.Source) -> str:
+        """The temporary that holds the value of `source`; loaded in front of everything."""
+        if isinstance(source, (sources.RandomSeed, sources.RandomOffset)):
+            return self._reserve(source)
+        if source not in self._sources:
+            reload.load(source, self._entry, self._push_base, self.function)
+            name = self.new_temporary()
+            self._entry.store_local(name)
+            self._sources[source] = name
+        return self._sources[source]
+
+    def _push_base(self, source: sources.Source) -> None:
+        self._push_source(source, self._entry)
+
+    def _reserve(self, source: sources.RandomSeed | sources.RandomOffset) -> str:
+        """Reserve the region's random blocks once; the temporary with the seed or the offset."""
+        if self._random is None:
+            entry = self._entry
+            seed, offset = self.new_temporary(), self.new_temporary()
+            entry.callable(lambda: entry.load_constant(reserve_random))
+            entry.load_constant(_random_blocks(self.region))
+            entry.call(1)
+            entry.append("UNPACK_SEQUENCE", 3, 1, 3)
+            entry.store_local(seed)
+            entry.store_local(offset)
+            entry.pop()
+            self._random = (seed, offset, 0)
+        return self._random[0 if isinstance(source, sources.RandomSeed) else 1]
+
+    # -- the region ------------------------------------------------------------------------------
+
+    def launch(self, function: Callable[..., tuple[Any, ...]] | None, outputs: int) -> None:
+        """Load the inputs, call, keep the results in temporaries."""
+        if function is None:
+            return
+        pushers = [lambda value=value: self.load_value(value) for value in self.region.inputs]
+        self.call(function, *pushers)
+        self.writer.append("UNPACK_SEQUENCE", outputs, 1, outputs)
+        self._outputs = [self.new_temporary() for _ in range(outputs)]
+        for name in self._outputs:
+            self.writer.store_local(name)
+
+    def release(self) -> None:
+        """Let go of everything that only the rebuilding needed."""
+        for name in self._temporaries:
+            self.writer.delete_local(name)
+
+    def finish(self, copy: Copy, with_copy: bool) -> CodeType:
+        """The code object; `with_copy` appends the original's instructions."""
+        code = copy.code
+        items = [*copy.prologue(), *self._entry.items, *self.writer.items]
+        if with_copy:
+            items.extend(copy.items())
+        stacksize = max(self._entry.maximum, self.writer.maximum, code.co_stacksize)
+        signature = Signature(
+            code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount,
+            parameters(code), code.co_flags,
+        )  # fmt: skip
+        return assemble(items, code, signature, stacksize, code.co_qualname)
+
+
+def emit(
+    function: FunctionType,
+    region: Region,
+    launch: Callable[..., tuple[Any, ...]] | None,
+    make_resume: MakeResume | None = None,
+) -> CodeType:
+    """The code that runs instead of `function` where the region's guards hold.
+
+    Args:
+        function: the captured function.
+        region: what was captured.
+        launch: takes the graph's inputs, returns one result per graph output; None where the
+            graph computes nothing.
+        make_resume: makes the object that is called to go on after a break; None: go on as plain
+            Python.
+
+    Returns:
+        A code object with the same signature, free variables and name, for
+        `FunctionType(code, function.__globals__, name, defaults, closure)`.
+    """
+    code = function.__code__
+    emitter = Emitter(function, region)
+    copy = Copy(code)
+    emitter.launch(launch, len(region.graph.outputs))
+    for effect in region.effects:
+        effect.replay(emitter)
+    if isinstance(region.end, Return):
+        emitter.load_value(region.end.value)
+        emitter.writer.append("RETURN_VALUE", None, 1, 0)
+        return emitter.finish(copy, with_copy=False)
+    end: Break = region.end
+    with_copy = breaking.write(emitter, decode(code), copy, end, make_resume)
+    return emitter.finish(copy, with_copy)
+
+
+def _random_blocks(region: Region) -> int:
+    """How many random blocks the region reserves: said by the sources of its inputs."""
+    for value in region.inputs:
+        source = getattr(value, "source", None)
+        if isinstance(source, sources.RandomOffset):
+            return source.blocks
+    raise InternalError(f"emit({region.name}): a random seed without a number of blocks.")
