@@ -1,7 +1,7 @@
 """Layer 1: what every operation means, and the library functions built on it.
 
-`TABLE` holds all rows once this package is imported. Rows live in `pointwise`, `reductions`,
-`movement`, `indexing`, `random`, `linear_algebra`, `scans`, `activations`, `composites`,
+`TABLE` holds all rows once this package is imported. Rows live in `pointwise`, `elementary`,
+`logic`, `reductions`, `movement`, `indexing`, `random`, `linear_algebra`, `scans`, `activations`, `composites`,
 `attention` and `losses`; PyTorch's signatures are in `functions` (free functions) and `methods`
 (the mixin of eager tensors and graph values).
 """
@@ -9,8 +9,10 @@
 import dynajit.ops.activations
 import dynajit.ops.attention
 import dynajit.ops.composites
+import dynajit.ops.elementary
 import dynajit.ops.indexing
 import dynajit.ops.linear_algebra
+import dynajit.ops.logic
 import dynajit.ops.losses
 import dynajit.ops.movement
 import dynajit.ops.pointwise

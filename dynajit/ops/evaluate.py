@@ -122,7 +122,8 @@ def _pointwise(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
     try:
         result = _quiet.copy().run(plan.function, plan.namespace, *operands, **attributes)
     except ValueError:
-        op.infer(*map(type_of_operand, inputs), **attributes)  # explains operands that do not broadcast
+        # Operands that do not broadcast: the type rule says which.
+        op.infer(*map(type_of_operand, inputs), **attributes)
         raise
     if type(result) is _ndarray and result.dtype is plan.result:
         for x in operands:
@@ -141,7 +142,7 @@ def _remember(key: Any, plan: _Plan) -> _Plan:
 
 def _creation(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
     """Rows whose shape is an attribute; nothing is remembered."""
-    type = op.infer(*map(type_of_operand, inputs), **attributes)
+    type = _tensor_type(op, inputs, attributes)
     operands = [*map(_cast, inputs, _casts_of(op, inputs))]
     body = _quiet.copy().run(op.rule.body, NumpyScalars(type.shape), *operands, **attributes)
     result = xp.empty(type.shape, type.dtype.numpy)
@@ -151,10 +152,7 @@ def _creation(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: 
 
 def _shares(result: Any, operands: Sequence[Any]) -> bool:
     """True if a body returned one of its operands, which the caller must not get."""
-    for x in operands:
-        if result is x or getattr(result, "base", None) is x:
-            return True
-    return False
+    return any(result is x or getattr(result, "base", None) is x for x in operands)
 
 
 def _signature_of(operand: Any) -> Any:
@@ -170,16 +168,14 @@ def _signature_of(operand: Any) -> Any:
 
 
 def _make_plan(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> _Plan:
-    result = op.infer(*map(type_of_operand, inputs), **attributes)
+    result = _tensor_type(op, inputs, attributes)
     rule = op.rule
     function, namespace = (rule.body, _NUMPY) if rule.array is None else (rule.array, xp)
-    return _Plan(function, namespace, _casts_of(op, inputs), _numpy_dtype(result))
+    return _Plan(function, namespace, _casts_of(op, inputs), result.dtype.numpy)
 
 
-def _numpy_dtype(type: ValueType) -> np.dtype:
-    if not isinstance(type, TensorType):
-        raise InternalError(f"a row gave the type {type}, which is no tensor's")
-    return type.dtype.numpy
+def _tensor_type(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    return op.infer(*map(type_of_operand, inputs), **attributes)
 
 
 def _casts_of(op: Op, inputs: Sequence[Any]) -> tuple[np.dtype, ...]:
@@ -189,7 +185,7 @@ def _casts_of(op: Op, inputs: Sequence[Any]) -> tuple[np.dtype, ...]:
     promoting = [
         type for name, type in zip(op.inputs, types, strict=True) if name not in rule.uncast
     ]
-    compute = rule.compute(promoted_dtype(promoting)).numpy if promoting else None
+    compute: Any = rule.compute(promoted_dtype(promoting)).numpy if promoting else None
     return tuple(
         _own_dtype(type) if name in rule.uncast else compute
         for name, type in zip(op.inputs, types, strict=True)
@@ -236,10 +232,9 @@ def _reduction(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
     key = (op, x.dtype.num) if type(x) is _ndarray else None
     plan = _plans.get(key) if key is not None and x.size else None
     if plan is None:
-        given = type_of_operand(x)
-        result = op.infer(given, **attributes)
-        compute = op.rule.compute(given.dtype).numpy  # type: ignore[union-attr]
-        plan = _Plan(op.rule.array, xp, (compute,), _numpy_dtype(result))
+        result = _tensor_type(op, inputs, attributes)
+        compute = op.rule.compute(dtypes.from_numpy(x.dtype)).numpy
+        plan = _Plan(op.rule.array, xp, (compute,), result.dtype.numpy)
         if key is not None:
             _remember(key, plan)
     (cast,) = plan.casts
@@ -251,17 +246,17 @@ def _reduction(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
 
 
 def _movement(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
-    type = op.infer(*map(type_of_operand, inputs), **attributes)
+    type = _tensor_type(op, inputs, attributes)
     result = op.rule.array(xp, *map(_as_array, inputs), **attributes)
-    return xp.asarray(result).astype(_numpy_dtype(type), copy=False)
+    return xp.asarray(result).astype(type.dtype.numpy, copy=False)
 
 
 def _wide(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
     """SCATTER and EXTERN: 16-bit floats compute in float32, since they accumulate."""
-    type = op.infer(*map(type_of_operand, inputs), **attributes)
+    type = _tensor_type(op, inputs, attributes)
     operands = [_widened(_as_array(x)) for x in inputs]
     result = _quiet.copy().run(op.rule.array, xp, *operands, **attributes)
-    return xp.asarray(result).astype(_numpy_dtype(type), copy=False)
+    return xp.asarray(result).astype(type.dtype.numpy, copy=False)
 
 
 def _as_array(operand: Any) -> Any:

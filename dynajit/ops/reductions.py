@@ -45,10 +45,8 @@ def _sum_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
     return xp.add.reduce(x, axis=dim, keepdims=keepdim)
 
 
-@reduction(
-    array=_sum_array, dtype=ACCUMULATED, identity=lambda dtype: (0,), vjp={"x": _sum_vjp}
-)
-def sum(m, a, b):
+@reduction(array=_sum_array, dtype=ACCUMULATED, identity=lambda dtype: (0,), vjp={"x": _sum_vjp})
+def sum(m: Any, a: Any, b: Any) -> Any:
     """Sum along `dim`; 0 where empty. Dtype: as x if floating, else int64.
 
     16-bit floats accumulate in float32.
@@ -89,7 +87,7 @@ def _prod_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
     vjp={"x": _prod_vjp},
     domain=(0.3, 1.7),
 )
-def prod(m, a, b):
+def prod(m: Any, a: Any, b: Any) -> Any:
     """Product along `dim`; 1 where empty. Dtype: as x if floating, else int64."""
     return (a[0] * b[0],)
 
@@ -118,10 +116,8 @@ def _extremum_array(function: Any, x: Any, dim: tuple[int, ...], keepdim: bool) 
     return np.empty(reduced_shape(x.shape, dim, keepdim), x.dtype)
 
 
-@reduction(
-    array=_amax_array, dtype=REAL, identity=lambda dtype: None, vjp={"x": _extremum_vjp}
-)
-def amax(m, a, b):
+@reduction(array=_amax_array, dtype=REAL, identity=lambda dtype: None, vjp={"x": _extremum_vjp})
+def amax(m: Any, a: Any, b: Any) -> Any:
     """Largest element along `dim`; NaN if there is one; ties share the gradient. Dtype: as x.
 
     Raises BoundsError where no element is left to choose.
@@ -129,10 +125,8 @@ def amax(m, a, b):
     return (m.maximum(a[0], b[0]),)
 
 
-@reduction(
-    array=_amin_array, dtype=REAL, identity=lambda dtype: None, vjp={"x": _extremum_vjp}
-)
-def amin(m, a, b):
+@reduction(array=_amin_array, dtype=REAL, identity=lambda dtype: None, vjp={"x": _extremum_vjp})
+def amin(m: Any, a: Any, b: Any) -> Any:
     """Smallest element along `dim`; NaN if there is one; ties share the gradient. Dtype: as x.
 
     Raises BoundsError where no element is left to choose.
@@ -181,7 +175,7 @@ def _position_array(function: Any, x: Any, dim: tuple[int, ...], keepdim: bool) 
     init=_with_position,
     finish=_position_of,
 )
-def argmax(m, a, b):
+def argmax(m: Any, a: Any, b: Any) -> Any:
     """Row-major position, among the reduced dims, of the first largest element or first NaN.
 
     Dtype: int64; bool is refused. Raises BoundsError where no element is left to choose.
@@ -196,7 +190,7 @@ def argmax(m, a, b):
     init=_with_position,
     finish=_position_of,
 )
-def argmin(m, a, b):
+def argmin(m: Any, a: Any, b: Any) -> Any:
     """Row-major position, among the reduced dims, of the first smallest element or first NaN.
 
     Dtype: int64; bool is refused. Raises BoundsError where no element is left to choose.
@@ -213,12 +207,12 @@ def _all_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
 
 
 @reduction(array=_any_array, dtype=TRUTH, identity=lambda dtype: (False,))
-def any(m, a, b):
+def any(m: Any, a: Any, b: Any) -> Any:
     """Some element along `dim` is true (not 0; NaN is true). Dtype: bool (uint8 for uint8)."""
     return (m.logical_or(a[0], b[0]),)
 
 
 @reduction(array=_all_array, dtype=TRUTH, identity=lambda dtype: (True,))
-def all(m, a, b):
+def all(m: Any, a: Any, b: Any) -> Any:
     """Every element along `dim` is true (not 0; NaN is true). Dtype: bool (uint8 for uint8)."""
     return (m.logical_and(a[0], b[0]),)

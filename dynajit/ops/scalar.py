@@ -20,7 +20,7 @@ Called by row bodies (through `m`), `ops.evaluate` and code generation.
 """
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -31,7 +31,6 @@ from dynajit.core import dtypes
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import BoundsError, DivisionError, InternalError
 from dynajit.core.optional import load
-from dynajit.core.types import Shape
 
 SUFFIX: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -546,7 +545,7 @@ class NumpyScalars:
         shape: shape of the result, which `index` needs (creation ops only).
     """
 
-    def __init__(self, shape: Shape = ()) -> None:
+    def __init__(self, shape: Sequence[int] = ()) -> None:
         self._shape = shape
 
     def __getattr__(self, name: str) -> Any:

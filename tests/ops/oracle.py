@@ -5,6 +5,7 @@ where PyTorch is not installed or has no such function.
 """
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -152,7 +153,9 @@ def _select(x: Any, *, dim: int, index: int) -> Any:
 
 
 def _full(value: Any, *, shape: Any, dtype: Any) -> Any:
-    return torch.full(shape, value.item() if isinstance(value, torch.Tensor) else value, dtype=dtype)
+    return torch.full(
+        shape, value.item() if isinstance(value, torch.Tensor) else value, dtype=dtype
+    )
 
 
 def _arange(start: Any, step: Any, *, size: int, dtype: Any) -> Any:
@@ -219,7 +222,9 @@ def _calls() -> dict[str, Callable[..., Any] | None]:
         "huber": lambda x, *, delta=1.0: nn.huber_loss(
             x, torch.zeros_like(x), reduction="none", delta=delta
         ),
-        "binary_entropy": lambda x, target: nn.binary_cross_entropy(x, target, reduction="none"),
+        "binary_entropy": lambda x, target: nn.binary_cross_entropy(
+            *torch.broadcast_tensors(x, torch.as_tensor(target, dtype=x.dtype)), reduction="none"
+        ),
         "mse_loss": nn.mse_loss,
         "l1_loss": nn.l1_loss,
         "matmul": torch.matmul,
@@ -260,14 +265,23 @@ OTHER_EDGES: dict[str, tuple[float, ...]] = {
     # PyTorch's vectorised fmod gives NaN for quotients beyond float32.
     "fmod": (1e-42,),
     "remainder": (1e-42,),
+    # PyTorch's vectorised float32 kernel gives NaN at inf.
+    "gelu": (math.inf,),
+    # PyTorch refuses values outside [0, 1].
+    "binary_entropy": (-1.0, -0.5, 1.5, 2.0, 2.5, 1e30, -1e30, math.inf, -math.inf, math.nan),
 }
 """Values left out of the comparison at edges, with the reason."""
 
-OTHER_EDGE_GRADIENTS: dict[str, str] = {}
+OTHER_EDGE_GRADIENTS: dict[str, str] = {
+    "binary_entropy": "PyTorch's gradient of the target is infinite where the loss is cut",
+}
 """Rows whose gradients at kinks differ from PyTorch's, with the reason."""
 
 # (row, dtype name) -> why the acceptance of the dtype differs from PyTorch's.
-REFUSALS: dict[tuple[str, str], str] = {}
+REFUSALS: dict[tuple[str, str], str] = {
+    ("hardtanh", name): "integers are not needed here"
+    for name in ("int8", "int16", "int32", "int64")
+}
 
 
 def refuses_differently(op: Op, dtype: DType) -> bool:

@@ -56,7 +56,7 @@ class Values:
         if self.dtype.category is Category.INTEGER:
             low = int(np.ceil(self.low))
             low = max(low, 0) if not self.dtype.is_signed else low
-            high = min(int(np.floor(self.high)), 100)
+            high = max(min(int(np.floor(self.high)), 100), low)
             return self._random.integers(low, high + 1, shape).astype(self.dtype.numpy)
         drawn = self._random.uniform(self.low, self.high, shape)
         if self.dtype.is_complex:
@@ -119,9 +119,7 @@ def samples(op: Op, dtype: DType = dtypes.float32) -> tuple[Sample, ...]:
         drawn = _random(op, values)
     else:
         raise KeyError(f"the row {op.name!r} needs samples: add an entry to tests/ops/samples.py")
-    return tuple(
-        dataclasses.replace(s, attributes=op.bind(s.attributes)) for s in drawn
-    )
+    return tuple(dataclasses.replace(s, attributes=op.bind(s.attributes)) for s in drawn)
 
 
 def has_samples(op: Op) -> bool:
@@ -160,9 +158,7 @@ def _reduction(op: Op, values: Values) -> Iterator[Sample]:
         yield Sample(f"{name}one", (values(1),), {"dim": (0,), "keepdim": keepdim})
         for layout, array in layouts(values):
             tied = layout == "expanded"
-            yield Sample(
-                f"{name}{layout}", (array,), {"dim": (1,), "keepdim": keepdim}, not tied
-            )
+            yield Sample(f"{name}{layout}", (array,), {"dim": (1,), "keepdim": keepdim}, not tied)
             yield Sample(
                 f"{name}{layout} all", (array,), {"dim": (0, 1), "keepdim": keepdim}, not tied
             )

@@ -19,7 +19,6 @@ from tape import Tracked, gradients, run, type_of
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import DTypeError
-from dynajit.core.types import TensorType
 from dynajit.ops import Kind, Op
 from dynajit.ops.scalar import NumpyScalars
 
@@ -45,15 +44,15 @@ def accepted(op: Op, dtype: DType) -> tuple[Sample, ...]:
 
 
 def test_every_row_has_samples() -> None:
-    assert [] == [op.name for op in all_rows() if not has_samples(op)]
+    assert [op.name for op in all_rows() if not has_samples(op)] == []
 
 
 def test_every_row_has_a_docstring() -> None:
-    assert [] == [op.name for op in all_rows() if len(op.document) < 10]
+    assert [op.name for op in all_rows() if len(op.document) < 10] == []
 
 
 def test_every_formula_names_an_input() -> None:
-    assert [] == [op.name for op in all_rows() if not set(op.vjp) <= set(op.inputs)]
+    assert [op.name for op in all_rows() if not set(op.vjp) <= set(op.inputs)] == []
 
 
 # ---------------------------------------------------------------------------------------------
@@ -380,6 +379,7 @@ def test_gradients_at_edges_equal_pytorch(op: Op) -> None:
         return
     points = (-1.0, 0.0, 1.0, 2.0) if op.kind is Kind.POINTWISE else (0.0, 2.0, 2.0, 0.0, 1.0, 2.0)
     if op.kind is Kind.POINTWISE:
+        points = tuple(p for p in points if p not in oracle.OTHER_EDGES.get(op.name, ()))
         grid = np.array(list(itertools.product(points, repeat=len(op.inputs))))
         inputs = [np.ascontiguousarray(column) for column in grid.T]
         attributes = op.bind({})
@@ -397,7 +397,3 @@ def test_gradients_at_edges_equal_pytorch(op: Op) -> None:
         theirs = np.zeros(inputs[0].shape) if theirs is None else theirs.numpy()
         mine = np.zeros(inputs[0].shape) if mine is None else mine.array
         np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-12)
-
-
-def test_a_tensor_type_prints_as_in_messages() -> None:
-    assert "float32[2, 3]" == str(TensorType((2, 3), dtypes.float32))
