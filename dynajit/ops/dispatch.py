@@ -73,6 +73,11 @@ def reserve_random(blocks: Any) -> tuple[Any, Any, Any]:
     return _eager[0][1](blocks)
 
 
+def is_recording() -> bool:
+    """True inside `recording`: what runs now will run again, with other values."""
+    return bool(_state.stack)
+
+
 def default_handler() -> Handler:
     """The handler of ops without operands.
 

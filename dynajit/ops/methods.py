@@ -2,13 +2,391 @@
 
 Contract: a method reads only `shape`, `dtype` and `device` of its operands and otherwise calls
 rows and library functions, so the same text runs eagerly and while a graph is recorded. Nothing
-here writes in place: the eager tensor adds those forms.
+here writes in place: the eager tensor adds those forms, and whatever needs the contents.
+
+Most methods are library functions whose first parameter is the tensor.
 """
 
+from collections.abc import Callable, Iterator
+from typing import Any
 
-class TensorMethods:
-    """Mixin of `eager.Tensor` and `ir.graph.Value`."""
+from dynajit.core.types import numel
+from dynajit.ops import creation_functions as creation
+from dynajit.ops import elementwise_functions as elementwise
+from dynajit.ops import matrix_functions as matrix
+from dynajit.ops import nn_functions as nn
+from dynajit.ops import reduction_functions as reductions
+from dynajit.ops import shape_functions as shapes
+from dynajit.ops import subscript
+from dynajit.ops.arguments import NUMBERS, dim_of, is_operand, operand
+from dynajit.ops.table import TABLE
+
+_PLAIN = frozenset(NUMBERS)
+
+
+def _forward(name: str, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """`x.__name__(y)`."""
+
+    def method(self: Any, other: Any) -> Any:
+        if type(other) in _PLAIN:
+            return function(self, other)
+        return function(self, operand(other)) if is_operand(other) else NotImplemented
+
+    method.__name__ = method.__qualname__ = f"__{name}__"
+    return method
+
+
+def _reflected(name: str, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """`y.__rname__(x)`."""
+
+    def method(self: Any, other: Any) -> Any:
+        if type(other) in _PLAIN:
+            return function(other, self)
+        return function(operand(other), self) if is_operand(other) else NotImplemented
+
+    method.__name__ = method.__qualname__ = f"__r{name}__"
+    return method
+
+
+class Operators:
+    """The operators of Python."""
+
+    __slots__ = ()
+    __array_priority__ = 1000  # NumPy numbers and arrays leave binary operators to tensors
+    __hash__ = object.__hash__  # identity, although == is elementwise
+
+    __add__ = _forward("add", TABLE.add)
+    __radd__ = _reflected("add", TABLE.add)
+    __sub__ = _forward("sub", TABLE.sub)
+    __rsub__ = _reflected("sub", TABLE.sub)
+    __mul__ = _forward("mul", TABLE.mul)
+    __rmul__ = _reflected("mul", TABLE.mul)
+    __truediv__ = _forward("truediv", TABLE.div)
+    __rtruediv__ = _reflected("truediv", TABLE.div)
+    __floordiv__ = _forward("floordiv", TABLE.floor_divide)
+    __rfloordiv__ = _reflected("floordiv", TABLE.floor_divide)
+    __mod__ = _forward("mod", TABLE.remainder)
+    __rmod__ = _reflected("mod", TABLE.remainder)
+    __pow__ = _forward("pow", elementwise.pow)
+    __rpow__ = _reflected("pow", elementwise.pow)
+    __matmul__ = _forward("matmul", matrix.matmul)
+    __rmatmul__ = _reflected("matmul", matrix.matmul)
+    __and__ = _forward("and", TABLE.bitwise_and)
+    __rand__ = _reflected("and", TABLE.bitwise_and)
+    __or__ = _forward("or", TABLE.bitwise_or)
+    __ror__ = _reflected("or", TABLE.bitwise_or)
+    __xor__ = _forward("xor", TABLE.bitwise_xor)
+    __rxor__ = _reflected("xor", TABLE.bitwise_xor)
+    __lshift__ = _forward("lshift", TABLE.left_shift)
+    __rlshift__ = _reflected("lshift", TABLE.left_shift)
+    __rshift__ = _forward("rshift", TABLE.right_shift)
+    __rrshift__ = _reflected("rshift", TABLE.right_shift)
+    __eq__ = _forward("eq", TABLE.eq)  # type: ignore[assignment]  # elementwise, not a bool
+    __ne__ = _forward("ne", TABLE.ne)  # type: ignore[assignment]
+    __lt__ = _forward("lt", TABLE.lt)
+    __le__ = _forward("le", TABLE.le)
+    __gt__ = _forward("gt", TABLE.gt)
+    __ge__ = _forward("ge", TABLE.ge)
+    __neg__ = elementwise.neg
+    __abs__ = elementwise.abs
+    __invert__ = elementwise.bitwise_not
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __getitem__(self, key: Any) -> Any:
+        return subscript.get_item(self, key)
+
+    def __len__(self: Any) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]  # type: ignore[no-any-return]
+
+    def __iter__(self: Any) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(shapes.unbind(self, 0))
+
+
+class ShapeMethods:
+    """Sizes, views, joins, gathers and scatters."""
 
     __slots__ = ()
 
-    __hash__ = object.__hash__
+    @property
+    def ndim(self: Any) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def T(self: Any) -> Any:
+        """Dims in reverse order."""
+        return TABLE.permute(self, dims=tuple(reversed(range(len(self.shape)))))
+
+    @property
+    def mT(self) -> Any:
+        """The last two dims swapped."""
+        return matrix.matrix_transpose(self)
+
+    @property
+    def itemsize(self: Any) -> int:
+        """Bytes per element."""
+        return self.dtype.itemsize  # type: ignore[no-any-return]
+
+    @property
+    def nbytes(self: Any) -> Any:
+        """Bytes of all elements."""
+        return numel(tuple(self.shape)) * self.dtype.itemsize
+
+    def size(self: Any, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension."""
+        if dim is None:
+            return self.shape
+        if not self.shape:
+            raise IndexError("dimension specified as 0 but tensor has no dimensions")
+        return self.shape[dim_of(self, dim, "size")]
+
+    def dim(self: Any) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def element_size(self: Any) -> int:
+        """Bytes per element."""
+        return self.dtype.itemsize  # type: ignore[no-any-return]
+
+    def reshape_as(self, other: Any) -> Any:
+        """The elements under the shape of `other`."""
+        return shapes.view_as(self, other)
+
+    ndimension = dim
+    numel = reductions.element_count
+    nelement = reductions.element_count
+    view = shapes.view
+    view_as = shapes.view_as
+    reshape = shapes.reshape
+    flatten = shapes.flatten
+    unflatten = shapes.unflatten
+    ravel = shapes.ravel
+    squeeze = shapes.squeeze
+    unsqueeze = shapes.unsqueeze
+    permute = shapes.permute
+    transpose = shapes.transpose
+    swapaxes = shapes.transpose
+    swapdims = shapes.transpose
+    t = shapes.t
+    movedim = shapes.movedim
+    moveaxis = shapes.movedim
+    flip = shapes.flip
+    roll = shapes.roll
+    expand = shapes.expand
+    expand_as = shapes.expand_as
+    broadcast_to = shapes.broadcast_to
+    repeat = shapes.repeat
+    tile = shapes.tile
+    repeat_interleave = shapes.repeat_interleave
+    narrow = shapes.narrow
+    select = shapes.select
+    split = shapes.split
+    chunk = shapes.chunk
+    unbind = shapes.unbind
+    tril = shapes.tril
+    triu = shapes.triu
+    diag = shapes.diag
+    diagonal = shapes.diagonal
+    unfold = shapes.unfold
+    gather = shapes.gather
+    take = shapes.take
+    take_along_dim = shapes.take_along_dim
+    index_select = shapes.index_select
+    scatter = shapes.scatter
+    scatter_add = shapes.scatter_add
+    index_add = shapes.index_add
+    index_copy = shapes.index_copy
+    index_fill = shapes.index_fill
+    index_put = shapes.index_put
+    masked_fill = shapes.masked_fill
+    clone = elementwise.clone
+    contiguous = elementwise.contiguous
+    detach = elementwise.detach
+
+
+class ReductionMethods:
+    """Sums, extrema, norms, scans, sorting."""
+
+    __slots__ = ()
+
+    sum = reductions.sum
+    prod = reductions.prod
+    mean = reductions.mean
+    var = reductions.var
+    std = reductions.std
+    max = reductions.max
+    min = reductions.min
+    amax = reductions.amax
+    amin = reductions.amin
+    aminmax = reductions.aminmax
+    argmax = reductions.argmax
+    argmin = reductions.argmin
+    any = reductions.any
+    all = reductions.all
+    count_nonzero = reductions.count_nonzero
+    logsumexp = reductions.logsumexp
+    norm = reductions.norm
+    cumsum = reductions.cumsum
+    cumprod = reductions.cumprod
+    diff = reductions.diff
+    sort = reductions.sort
+    argsort = reductions.argsort
+    topk = reductions.topk
+    kthvalue = reductions.kthvalue
+    median = reductions.median
+    allclose = reductions.allclose
+    equal = reductions.equal
+    is_floating_point = reductions.is_floating_point
+    is_complex = reductions.is_complex
+    softmax = nn.softmax
+    log_softmax = nn.log_softmax
+
+
+class ElementwiseMethods:
+    """Arithmetic, functions of one element, comparison, logic, conversion."""
+
+    __slots__ = ()
+
+    def where(self, condition: Any, other: Any) -> Any:
+        """self where the condition holds, else other."""
+        return elementwise.where(condition, self, other)
+
+    abs = absolute = elementwise.abs
+    acos = arccos = elementwise.acos
+    acosh = elementwise.acosh
+    add = elementwise.add
+    addcdiv = elementwise.addcdiv
+    addcmul = elementwise.addcmul
+    asin = arcsin = elementwise.asin
+    asinh = elementwise.asinh
+    atan = arctan = elementwise.atan
+    atan2 = elementwise.atan2
+    atanh = elementwise.atanh
+    bitwise_and = elementwise.bitwise_and
+    bitwise_left_shift = elementwise.bitwise_left_shift
+    bitwise_not = elementwise.bitwise_not
+    bitwise_or = elementwise.bitwise_or
+    bitwise_right_shift = elementwise.bitwise_right_shift
+    bitwise_xor = elementwise.bitwise_xor
+    ceil = elementwise.ceil
+    clamp = clip = elementwise.clamp
+    clamp_max = elementwise.clamp_max
+    clamp_min = elementwise.clamp_min
+    cos = elementwise.cos
+    cosh = elementwise.cosh
+    div = divide = true_divide = elementwise.div
+    eq = elementwise.eq
+    erf = elementwise.erf
+    erfc = elementwise.erfc
+    exp = elementwise.exp
+    exp2 = elementwise.exp2
+    expm1 = elementwise.expm1
+    float_power = elementwise.float_power
+    floor = elementwise.floor
+    floor_divide = elementwise.floor_divide
+    fmod = elementwise.fmod
+    frac = elementwise.frac
+    ge = greater_equal = elementwise.ge
+    gt = greater = elementwise.gt
+    isclose = elementwise.isclose
+    isfinite = elementwise.isfinite
+    isinf = elementwise.isinf
+    isnan = elementwise.isnan
+    le = less_equal = elementwise.le
+    lerp = elementwise.lerp
+    log = elementwise.log
+    log10 = elementwise.log10
+    log1p = elementwise.log1p
+    log2 = elementwise.log2
+    logaddexp = elementwise.logaddexp
+    logical_and = elementwise.logical_and
+    logical_not = elementwise.logical_not
+    logical_or = elementwise.logical_or
+    logical_xor = elementwise.logical_xor
+    logit = elementwise.logit
+    lt = less = elementwise.lt
+    masked_select = elementwise.masked_select
+    maximum = elementwise.maximum
+    minimum = elementwise.minimum
+    mul = multiply = elementwise.mul
+    nan_to_num = elementwise.nan_to_num
+    ne = not_equal = elementwise.ne
+    neg = negative = elementwise.neg
+    nonzero = elementwise.nonzero
+    pow = elementwise.pow
+    reciprocal = elementwise.reciprocal
+    relu = elementwise.relu
+    remainder = elementwise.remainder
+    round = elementwise.round
+    rsqrt = elementwise.rsqrt
+    sigmoid = elementwise.sigmoid
+    sign = elementwise.sign
+    sin = elementwise.sin
+    sinh = elementwise.sinh
+    sqrt = elementwise.sqrt
+    square = elementwise.square
+    sub = subtract = elementwise.sub
+    tan = elementwise.tan
+    tanh = elementwise.tanh
+    trunc = elementwise.trunc
+
+    to = elementwise.to
+    type_as = elementwise.type_as
+    float = elementwise.to_float
+    double = elementwise.to_double
+    half = elementwise.to_half
+    bfloat16 = elementwise.to_bfloat16
+    int = elementwise.to_int
+    long = elementwise.to_long
+    short = elementwise.to_short
+    char = elementwise.to_char
+    byte = elementwise.to_byte
+    bool = elementwise.to_bool
+
+
+class MatrixMethods:
+    """Products."""
+
+    __slots__ = ()
+
+    matmul = matrix.matmul
+    mm = matrix.mm
+    bmm = matrix.bmm
+    mv = matrix.mv
+    dot = matrix.dot
+    outer = matrix.outer
+    addmm = matrix.addmm
+    addmv = matrix.addmv
+    baddbmm = matrix.baddbmm
+
+
+class CreationMethods:
+    """New tensors with the dtype and device of this one."""
+
+    __slots__ = ()
+
+    new_full = creation.new_full
+    new_zeros = creation.new_zeros
+    new_ones = creation.new_ones
+    new_empty = creation.new_empty
+    bernoulli = creation.bernoulli
+    multinomial = creation.multinomial
+
+
+class TensorMethods(
+    Operators,
+    ShapeMethods,
+    ReductionMethods,
+    ElementwiseMethods,
+    MatrixMethods,
+    CreationMethods,
+):
+    """Mixin of `eager.Tensor` and `ir.graph.Value`."""
+
+    __slots__ = ()

@@ -1,0 +1,174 @@
+"""How arguments of library functions are read: PyTorch's flexible forms in, strict values out.
+
+Contract: pure functions over shapes, dims, numbers and dtypes; nothing here runs an op. Called by
+the library functions (`ops.*_functions`), `ops.subscript` and `ops.methods`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dynajit.core import device as devices
+from dynajit.core import dtypes
+from dynajit.core.device import Device
+from dynajit.core.dtypes import Category, DType
+from dynajit.core.errors import ArgumentError, ShapeError
+from dynajit.core.symint import SymInt
+from dynajit.core.types import Shape, Size, numel
+from dynajit.ops.families import normalize_dim
+from dynajit.ops.table import TABLE
+
+NUMBERS = (bool, int, float, complex)
+
+
+def is_tensor(value: Any) -> bool:
+    """True for whatever runs ops: an eager tensor, a graph value, an operand of type inference."""
+    return hasattr(value, "__dynajit_priority__")
+
+
+def is_operand(value: Any) -> bool:
+    """True for tensors, Python and NumPy numbers, and raw arrays."""
+    return isinstance(value, (*NUMBERS, np.generic, np.ndarray)) or is_tensor(value)
+
+
+def operand(value: Any) -> Any:
+    """`value` as an operand of a row; a NumPy number becomes a Python number."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def require_tensor(value: Any, function: str, name: str = "input") -> Any:
+    """`value` if it is a tensor.
+
+    Raises:
+        ArgumentError: it is not.
+    """
+    if not is_tensor(value):
+        raise ArgumentError(
+            f"{function}(): argument '{name}' must be a tensor, not {type(value).__name__}.  "
+            "Make one with dynajit.tensor(...)."
+        )
+    return value
+
+
+def spread(arguments: tuple[Any, ...], keyword: Any = None) -> tuple[Any, ...]:
+    """`f(2, 3)`, `f((2, 3))` and `f(shape=(2, 3))` all give (2, 3)."""
+    if keyword is not None:
+        arguments = (keyword,)
+    if len(arguments) == 1 and isinstance(arguments[0], (tuple, list)):
+        return tuple(arguments[0])
+    return arguments
+
+
+def sizes(shape: Sequence[Any], function: str) -> Shape:
+    """Sizes as integers; NumPy integers and others with `__index__` are accepted.
+
+    Raises:
+        ArgumentError: an entry is not an integer.
+    """
+    return tuple(size(entry, function) for entry in shape)
+
+
+def size(entry: Any, function: str) -> Size:
+    """One integer argument; see `sizes`."""
+    if type(entry) is int or isinstance(entry, SymInt):
+        return entry
+    if hasattr(entry, "__index__") and not isinstance(entry, float):
+        return int(entry.__index__())
+    raise ArgumentError(
+        f"{function}(): expected an integer size, got {type(entry).__name__} {entry!r}."
+    )
+
+
+def non_negative(shape: Shape, function: str) -> Shape:
+    """`shape`, checked.
+
+    Raises:
+        ShapeError: a size is negative.
+    """
+    for entry in shape:
+        if isinstance(entry, int) and entry < 0:
+            raise ShapeError(
+                f"{function}(): trying to create a tensor with negative dimension {entry}: "
+                f"{list(shape)}.  Expected sizes of at least 0."
+            )
+    return shape
+
+
+def resolve_shape(shape: Shape, total: Size) -> Shape:
+    """`shape` with an entry of -1 replaced so that the product is `total`.
+
+    Raises:
+        ShapeError: two entries are -1, or no size fits.
+    """
+    unknown = [d for d, entry in enumerate(shape) if isinstance(entry, int) and entry == -1]
+    if len(unknown) > 1:
+        raise ShapeError(f"reshape(shape={list(shape)}): only one dimension can be inferred.")
+    wrong = [entry for entry in shape if isinstance(entry, int) and entry < -1]
+    if wrong:
+        raise ShapeError(f"reshape(shape={list(shape)}): invalid shape dimension {wrong[0]}.")
+    if not unknown:
+        return shape
+    known = numel(tuple(entry for d, entry in enumerate(shape) if d != unknown[0]))
+    if isinstance(known, int) and known == 0:
+        raise ShapeError(
+            f"reshape(shape={list(shape)}): cannot reshape tensor of {total} elements because "
+            "the unspecified dimension size -1 can be any value and is ambiguous."
+        )
+    found = total // known
+    if found * known != total and isinstance(total, int) and isinstance(known, int):
+        raise ShapeError(
+            f"reshape: shape '{list(shape)}' is invalid for input of size {total}.  Expected "
+            f"{total} to be a multiple of {known}."
+        )
+    return tuple(found if d == unknown[0] else entry for d, entry in enumerate(shape))
+
+
+def dim_of(x: Any, dim: Any, function: str) -> int:
+    """`dim` of tensor x, counted from the front; see `families.normalize_dim`."""
+    return normalize_dim(dim, len(x.shape), f"{function}(input: {describe_tensor(x)})")
+
+
+def describe_tensor(x: Any) -> str:
+    """`float32[2, 3]`."""
+    return f"{x.dtype.name}[{', '.join(map(str, x.shape))}]"
+
+
+def dtype_of(value: Any) -> DType:
+    """A dtype argument: a DType, the Python types bool, int, float, complex, or a NumPy dtype.
+
+    Raises:
+        ArgumentError: it is none of these.
+    """
+    if isinstance(value, DType):
+        return value
+    python = {
+        bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float32, complex: dtypes.complex64
+    }  # fmt: skip
+    if isinstance(value, type) and value in python:
+        return python[value]
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return dtypes.from_numpy(value)
+    raise ArgumentError(f"dtype is {value!r}.  Expected a dtype such as dynajit.float32.")
+
+
+def device_of(value: Any) -> Device:
+    """A device argument; None is the CPU."""
+    return devices.parse(value)
+
+
+def cast(x: Any, dtype: DType | None) -> Any:
+    """x in `dtype`; x itself if it has it already or none is asked for."""
+    return x if dtype is None or x.dtype is dtype else TABLE.cast(x, dtype=dtype)
+
+
+def common_dtype(operands: Sequence[Any]) -> DType:
+    """The dtype in which tensors and numbers meet (`dtypes.result_type`)."""
+    tensors = [(x.dtype, len(x.shape)) for x in operands if is_tensor(x)]
+    numbers = [category_of(x) for x in operands if not is_tensor(x)]
+    return dtypes.result_type(tensors, numbers)
+
+
+def category_of(number: Any) -> Category:
+    """Promotion category of a Python or NumPy number."""
+    return dtypes.of_number(number).category

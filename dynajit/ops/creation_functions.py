@@ -1,0 +1,376 @@
+"""Library functions that make tensors from sizes, numbers and random numbers.
+
+Contract: they go through `dispatch`, so they run eagerly and are recorded by capture. Without
+`dtype` floats are float32 and integers int64. `layout`, `pin_memory` and `memory_format` are
+accepted and have no effect. Random functions take the next numbers of the default generator, or
+of `generator`.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dynajit.core import dtypes
+from dynajit.core.dtypes import Category, DType
+from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
+from dynajit.core.types import Shape
+from dynajit.ops import arguments, dispatch
+from dynajit.ops.arguments import cast, device_of, is_tensor, non_negative, sizes, spread
+from dynajit.ops.random import blocks_of
+from dynajit.ops.reduction_functions import topk
+from dynajit.ops.table import TABLE
+
+
+def _dtype(dtype: Any, default: DType = dtypes.float32) -> DType:
+    return default if dtype is None else arguments.dtype_of(dtype)
+
+
+def _finish(result: Any, requires_grad: bool) -> Any:
+    return result.requires_grad_(True) if requires_grad else result
+
+
+def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
+         requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
+    """One number everywhere; without dtype that of the number."""
+    shape = non_negative(sizes(spread((size,)), "full"), "full")
+    value = arguments.operand(fill_value)
+    default = value.dtype if is_tensor(value) else dtypes.of_number(value)
+    result = TABLE.full(value, shape=shape, dtype=_dtype(dtype, default), device=device_of(device))
+    return _finish(result, requires_grad)
+
+
+def _constant(name: str, value: float) -> Any:
+    def function(*size: Any, dtype: Any = None, device: Any = None,
+                 requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
+        shape = non_negative(sizes(spread(size, options.get("size")), name), name)
+        kind = _dtype(dtype)
+        result = TABLE.full(value, shape=shape, dtype=kind, device=device_of(device))
+        return _finish(result, requires_grad)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Tensor of {value:g}s: `{name}(2, 3)` or `{name}((2, 3))`."
+    return function
+
+
+def _constant_like(name: str, value: float) -> Any:
+    def function(input: Any, *, dtype: Any = None, device: Any = None,
+                 requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
+        place = input.device if device is None else device_of(device)
+        result = TABLE.full(
+            value, shape=tuple(input.shape), dtype=_dtype(dtype, input.dtype), device=place
+        )
+        return _finish(result, requires_grad)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Tensor of {value:g}s with the shape, dtype and device of input."
+    return function
+
+
+zeros = _constant("zeros", 0)
+ones = _constant("ones", 1)
+# Reading memory that nobody wrote would make results depend on what ran before.
+empty = _constant("empty", 0)
+zeros_like = _constant_like("zeros_like", 0)
+ones_like = _constant_like("ones_like", 1)
+empty_like = _constant_like("empty_like", 0)
+
+
+def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
+              requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
+    """One number everywhere, with the shape, dtype and device of input."""
+    place = input.device if device is None else device_of(device)
+    result = TABLE.full(
+        arguments.operand(fill_value),
+        shape=tuple(input.shape),
+        dtype=_dtype(dtype, input.dtype),
+        device=place,
+    )
+    return _finish(result, requires_grad)
+
+
+def new_full(input: Any, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
+             requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
+    """One number everywhere, with the dtype and device of input."""
+    place = input.device if device is None else device_of(device)
+    return full(size, fill_value, dtype=_dtype(dtype, input.dtype), device=place,
+                requires_grad=requires_grad)  # fmt: skip
+
+
+def _new(name: str, value: float) -> Any:
+    def function(input: Any, *size: Any, dtype: Any = None, device: Any = None,
+                 requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
+        return new_full(input, spread(size), value, dtype=dtype, device=device,
+                        requires_grad=requires_grad)  # fmt: skip
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Tensor of {value:g}s with the dtype and device of input."
+    return function
+
+
+new_zeros = _new("new_zeros", 0)
+new_ones = _new("new_ones", 1)
+new_empty = _new("new_empty", 0)
+
+
+def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+           **options: Any) -> Any:  # fmt: skip
+    """`arange(end)`, `arange(start, end)`, `arange(start, end, step)`; the end is left out.
+
+    int64 for integers, else float32.
+
+    Raises:
+        ArgumentError: step is 0 or leads away from the end.
+    """
+    named = {key: options[key] for key in ("start", "end", "step") if key in options}
+    start, end, step = _arange_bounds(bounds, named)
+    if not isinstance(step, arguments.SymInt) and step == 0:
+        raise ArgumentError("arange: step must be nonzero.")
+    whole = all(not isinstance(v, (float, np.floating)) for v in (start, end, step))
+    if whole:
+        count: Any = (end - start + step - (1 if step > 0 else -1)) // step
+    else:
+        count = math.ceil((end - start) / step)
+    if isinstance(count, int) and count < 0:
+        raise ArgumentError(
+            f"arange({start}, {end}, {step}): upper bound and lower bound inconsistent with step "
+            "sign."
+        )
+    kind = _dtype(dtype, dtypes.int64 if whole else dtypes.float32)
+    result = TABLE.arange(start, step, size=count, dtype=kind, device=device_of(device))
+    return _finish(result, requires_grad)
+
+
+def _arange_bounds(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
+    given = [arguments.operand(value) for value in bounds]
+    if len(given) == 1 and "end" not in named:
+        return named.get("start", 0), given[0], named.get("step", 1)
+    names = ("start", "end", "step")
+    values = {**dict(zip(names, given, strict=False)), **named}
+    if "end" not in values or len(given) > 3:
+        raise ArgumentError("arange: expected arange(end), arange(start, end[, step]).")
+    return values.get("start", 0), values["end"], values.get("step", 1)
+
+
+def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None,
+             requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
+    """`steps` evenly spaced numbers from start to end, both included."""
+    if steps < 0:
+        raise ArgumentError(f"linspace: number of steps must be non-negative, got {steps}.")
+    place = device_of(device)
+    step = (end - start) / (steps - 1) if steps > 1 else 0.0
+    index = TABLE.arange(0, 1, size=steps, dtype=dtypes.float64, device=place)
+    rising = TABLE.add(TABLE.mul(index, step), start)
+    # From the middle on the numbers count back from the end, so that it is met exactly.
+    falling = TABLE.sub(end, TABLE.mul(TABLE.sub(steps - 1, index), step))
+    first_half = TABLE.lt(index, max(steps // 2, 1))
+    result = cast(TABLE.where(first_half, rising, falling), _dtype(dtype))
+    return _finish(result, requires_grad)
+
+
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None,
+             device: Any = None, **ignored: Any) -> Any:  # fmt: skip
+    """`base` to the powers `linspace(start, end, steps)`."""
+    powers = linspace(start, end, steps, dtype=dtypes.float64, device=device)
+    return cast(TABLE.pow(base, powers), _dtype(dtype))
+
+
+def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None,
+        requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
+    """Ones on the diagonal of an n by m (n) matrix, else zeros."""
+    m = n if m is None else m
+    shape = non_negative(sizes((n, m), "eye"), "eye")
+    place = device_of(device)
+    rows = TABLE.arange(0, 1, size=shape[0], dtype=dtypes.int64, device=place)
+    columns = TABLE.arange(0, 1, size=shape[1], dtype=dtypes.int64, device=place)
+    hit = TABLE.eq(TABLE.reshape(rows, shape=(shape[0], 1)), columns)
+    return _finish(cast(hit, _dtype(dtype)), requires_grad)
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
+    """Grids of coordinates from one-dimensional tensors; "xy" swaps the first two dims."""
+    if indexing not in ("ij", "xy"):
+        raise ArgumentError(f"meshgrid(indexing={indexing!r}): expected 'ij' or 'xy'.")
+    given = list(spread(tensors))
+    swap = indexing == "xy" and len(given) > 1
+    if swap:
+        given[0], given[1] = given[1], given[0]
+    lengths = tuple(x.shape[0] if x.shape else 1 for x in given)
+    grids = []
+    for i, x in enumerate(given):
+        column = TABLE.reshape(x, shape=tuple(n if d == i else 1 for d, n in enumerate(lengths)))
+        grids.append(TABLE.expand(column, shape=lengths))
+    if swap:
+        order = (1, 0, *range(2, len(given)))
+        grids = [TABLE.permute(grid, dims=order) for grid in grids]
+        grids[0], grids[1] = grids[1], grids[0]
+    return tuple(grids)
+
+
+def tril_indices(row: int, col: int, offset: int = 0, **ignored: Any) -> Any:
+    """Positions of the lower triangle of a row by col matrix, int64 (2, n)."""
+    return TABLE.clone(np.stack(np.tril_indices(row, offset, col)).astype(np.int64))
+
+
+def triu_indices(row: int, col: int, offset: int = 0, **ignored: Any) -> Any:
+    """Positions of the upper triangle of a row by col matrix, int64 (2, n)."""
+    return TABLE.clone(np.stack(np.triu_indices(row, offset, col)).astype(np.int64))
+
+
+# ---------------------------------------------------------------------------------------------
+# random numbers
+
+
+def reserve(blocks: Any, generator: Any = None) -> tuple[Any, Any, Any]:
+    """(seed, offset, shift) of the next `blocks` blocks of a generator.
+
+    Raises:
+        UnsupportedError: an explicit generator while a graph is recorded.
+    """
+    if generator is None:
+        return dispatch.reserve_random(blocks)
+    if dispatch.is_recording():
+        raise UnsupportedError(
+            "a generator argument cannot be captured: its position would become a constant.  Use "
+            "the default generator, or draw outside the compiled function."
+        )
+    seed, offset = generator.reserve(blocks)
+    return seed, offset, 0
+
+
+def _draw(
+    name: str, shape: Shape, dtype: Any, device: Any, generator: Any, requires_grad: bool = False
+) -> Any:
+    row, kind = TABLE[name], _dtype(dtype)
+    seed, offset, shift = reserve(blocks_of(row, shape, kind), generator)
+    result = row(seed, offset, shape=shape, dtype=kind, device=device_of(device), shift=shift)
+    return _finish(result, requires_grad)
+
+
+def rand(*size: Any, generator: Any = None, dtype: Any = None, device: Any = None,
+         requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
+    """Uniform in [0, 1)."""
+    shape = non_negative(sizes(spread(size, options.get("size")), "rand"), "rand")
+    return _draw("rand", shape, dtype, device, generator, requires_grad)
+
+
+def randn(*size: Any, generator: Any = None, dtype: Any = None, device: Any = None,
+          requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
+    """Standard normal."""
+    shape = non_negative(sizes(spread(size, options.get("size")), "randn"), "randn")
+    return _draw("randn", shape, dtype, device, generator, requires_grad)
+
+
+def rand_like(input: Any, *, dtype: Any = None, device: Any = None, generator: Any = None,
+              requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
+    """Uniform in [0, 1), with the shape, dtype and device of input."""
+    place = input.device if device is None else device
+    kind = input.dtype if dtype is None else dtype
+    return _draw("rand", tuple(input.shape), kind, place, generator, requires_grad)
+
+
+def randn_like(input: Any, *, dtype: Any = None, device: Any = None, generator: Any = None,
+               requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
+    """Standard normal, with the shape, dtype and device of input."""
+    place = input.device if device is None else device
+    kind = input.dtype if dtype is None else dtype
+    return _draw("randn", tuple(input.shape), kind, place, generator, requires_grad)
+
+
+def randint(*bounds: Any, size: Any = None, generator: Any = None, dtype: Any = None,
+            device: Any = None, requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
+    """Integers in [low, high): `randint(high, size)` or `randint(low, high, size)`."""
+    given = list(bounds)
+    if size is None and given and isinstance(given[-1], (tuple, list)):
+        size = given.pop()
+    low = options.get("low", given[0] if len(given) == 2 else 0)
+    high = options.get("high", given[-1] if given else None)
+    if size is None or high is None or len(given) > 2:
+        raise ArgumentError("randint: expected randint(high, size) or randint(low, high, size).")
+    if not low < high:
+        raise ArgumentError(
+            f"randint: random_ expects 'from' to be less than 'to', but got {low} >= {high}."
+        )
+    shape = non_negative(sizes(size, "randint"), "randint")
+    return _integers(low, high, shape, _dtype(dtype, dtypes.int64), device, generator)
+
+
+def _integers(low: int, high: int, shape: Shape, dtype: DType, device: Any, generator: Any) -> Any:
+    """From 53 uniform bits: the bias is at most (high - low) / 2**53."""
+    uniform = _draw("rand", shape, dtypes.float64, device, generator)
+    steps = cast(TABLE.floor(TABLE.mul(uniform, float(high - low))), dtypes.int64)
+    return cast(TABLE.add(steps, low), dtype)
+
+
+def randint_like(input: Any, low: int, high: int | None = None, **options: Any) -> Any:
+    """Integers in [low, high), with the shape and dtype of input."""
+    low, high = (0, low) if high is None else (low, high)
+    kind = _dtype(options.get("dtype"), input.dtype)
+    return _integers(low, high, tuple(input.shape), kind, input.device, options.get("generator"))
+
+
+def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None,
+             **ignored: Any) -> Any:  # fmt: skip
+    """The integers 0 .. n-1 in random order."""
+    keys = _draw("rand", (n,), dtypes.float64, device, generator)
+    return cast(TABLE.argsort(keys, dim=0, descending=False), _dtype(dtype, dtypes.int64))
+
+
+def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None,
+           dtype: Any = None, device: Any = None, **ignored: Any) -> Any:  # fmt: skip
+    """Normal with the given mean and standard deviation (numbers or tensors)."""
+    if size is None:
+        like = mean if is_tensor(mean) else std
+        if not is_tensor(like):
+            raise ArgumentError("normal: expected a size where mean and std are numbers.")
+        shape = (
+            tuple(TABLE.add(mean, std).shape)
+            if is_tensor(mean) and is_tensor(std)
+            else (tuple(like.shape))
+        )
+        noise = _draw("randn", shape, like.dtype, like.device, generator)
+    else:
+        noise = _draw("randn", sizes(spread((size,)), "normal"), dtype, device, generator)
+    return TABLE.add(TABLE.mul(noise, std), mean)
+
+
+def bernoulli(input: Any, p: Any = None, *, generator: Any = None) -> Any:
+    """1 with the probability in input (or p), else 0; shape and dtype of input."""
+    chance = input if p is None else p
+    kind = dtypes.float64 if input.dtype is dtypes.float64 else dtypes.float32
+    uniform = _draw("rand", tuple(input.shape), kind, input.device, generator)
+    return cast(TABLE.lt(uniform, chance), input.dtype)
+
+
+def multinomial(
+    input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None
+) -> Any:
+    """Positions drawn with probabilities proportional to the last dim of input.
+
+    Without replacement the largest of `p / e` with standard exponential e are taken (the Gumbel
+    trick: W. Kool et al., arXiv:1903.06059); with replacement uniforms are compared with sums.
+    """
+    rank = len(input.shape)
+    if rank not in (1, 2) or input.dtype.category is not Category.FLOATING:
+        raise ShapeError("multinomial: expected a floating tensor with 1 or 2 dims.")
+    p = cast(input, dtypes.float64)
+    if not replacement:
+        if isinstance(p.shape[-1], int) and num_samples > p.shape[-1]:
+            raise ShapeError(
+                "multinomial: cannot sample more than prob_dist.size(-1) samples without "
+                "replacement."
+            )
+        uniform = _draw("rand", tuple(p.shape), dtypes.float64, input.device, generator)
+        waiting = TABLE.neg(TABLE.log1p(TABLE.neg(uniform)))
+        return topk(TABLE.div(p, waiting), num_samples, -1).indices
+    sums = TABLE.cumsum(p, dim=rank - 1)
+    batch: Sequence[Any] = tuple(p.shape[:-1])
+    last = TABLE.select(sums, dim=rank - 1, index=p.shape[-1] - 1)
+    uniform = _draw("rand", (*batch, num_samples), dtypes.float64, input.device, generator)
+    level = TABLE.mul(uniform, TABLE.reshape(last, shape=(*batch, 1)))
+    below = TABLE.le(
+        TABLE.reshape(sums, shape=(*batch, 1, p.shape[-1])),
+        TABLE.reshape(level, shape=(*batch, num_samples, 1)),
+    )
+    return TABLE.sum(below, dim=(rank,), keepdim=False)

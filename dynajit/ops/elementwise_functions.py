@@ -1,0 +1,425 @@
+"""Library functions on elements: arithmetic, comparison, rounding, conversion.
+
+Contract: the first parameter is the tensor, so each function is a method of `TensorMethods`, too.
+Functions that need nothing but a row are made by `_unary` and `_binary`, with the row's
+documentation. Nothing writes in place.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from dynajit.core import dtypes
+from dynajit.core.dtypes import Category, DType
+from dynajit.core.errors import ArgumentError, DTypeError
+from dynajit.ops import arguments
+from dynajit.ops.arguments import cast, is_tensor, operand
+from dynajit.ops.families import broadcast_shapes
+from dynajit.ops.table import TABLE, Op
+
+# ---------------------------------------------------------------------------------------------
+# functions that are rows
+
+
+def _unary(name: str) -> Callable[[Any], Any]:
+    row = TABLE[name]
+
+    def function(input: Any) -> Any:
+        if is_tensor(input):
+            return row(input)
+        raise ArgumentError(
+            f"{name}(): argument 'input' must be a tensor, not {type(input).__name__}.  Make one "
+            "with dynajit.tensor(...)."
+        )
+
+    return _named(function, name, row)
+
+
+def _binary(name: str) -> Callable[[Any, Any], Any]:
+    row = TABLE[name]
+
+    def function(input: Any, other: Any) -> Any:
+        if is_tensor(input) or is_tensor(other):
+            return row(operand(input), operand(other))
+        raise ArgumentError(
+            f"{name}(): one argument must be a tensor, not {type(input).__name__} and "
+            f"{type(other).__name__}."
+        )
+
+    return _named(function, name, row)
+
+
+def _named(function: Callable[..., Any], name: str, row: Op) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = row.document
+    return function
+
+
+abs = _unary("abs")
+acos = _unary("acos")
+acosh = _unary("acosh")
+asin = _unary("asin")
+asinh = _unary("asinh")
+atan = _unary("atan")
+atanh = _unary("atanh")
+bitwise_not = _unary("bitwise_not")
+ceil = _unary("ceil")
+cos = _unary("cos")
+cosh = _unary("cosh")
+erf = _unary("erf")
+erfc = _unary("erfc")
+exp = _unary("exp")
+exp2 = _unary("exp2")
+expm1 = _unary("expm1")
+floor = _unary("floor")
+isfinite = _unary("isfinite")
+isinf = _unary("isinf")
+isnan = _unary("isnan")
+log = _unary("log")
+log10 = _unary("log10")
+log1p = _unary("log1p")
+log2 = _unary("log2")
+logical_not = _unary("logical_not")
+neg = _unary("neg")
+reciprocal = _unary("reciprocal")
+relu = _unary("relu")
+rsqrt = _unary("rsqrt")
+sigmoid = _unary("sigmoid")
+sign = _unary("sign")
+sin = _unary("sin")
+sinh = _unary("sinh")
+sqrt = _unary("sqrt")
+square = _unary("square")
+tan = _unary("tan")
+tanh = _unary("tanh")
+trunc = _unary("trunc")
+detach = _unary("detach")
+
+atan2 = _binary("atan2")
+bitwise_and = _binary("bitwise_and")
+bitwise_left_shift = _binary("left_shift")
+bitwise_or = _binary("bitwise_or")
+bitwise_right_shift = _binary("right_shift")
+bitwise_xor = _binary("bitwise_xor")
+eq = _binary("eq")
+floor_divide = _binary("floor_divide")
+fmod = _binary("fmod")
+ge = _binary("ge")
+gt = _binary("gt")
+le = _binary("le")
+logical_and = _binary("logical_and")
+logical_or = _binary("logical_or")
+logical_xor = _binary("logical_xor")
+lt = _binary("lt")
+maximum = _binary("maximum")
+minimum = _binary("minimum")
+mul = _binary("mul")
+ne = _binary("ne")
+remainder = _binary("remainder")
+
+
+def clone(input: Any, *, memory_format: Any = None) -> Any:
+    """A contiguous copy of input; gradients flow through."""
+    return TABLE.clone(input)
+
+
+def contiguous(input: Any, *, memory_format: Any = None) -> Any:
+    """input with row-major elements, as a copy; the eager tensor returns itself where it can."""
+    return TABLE.clone(input)
+
+
+# ---------------------------------------------------------------------------------------------
+# arithmetic with more arguments
+
+
+def _scaled(other: Any, alpha: Any) -> Any:
+    return (
+        other
+        if _is_literal(alpha, 1)
+        else TABLE.mul(other, alpha)
+        if is_tensor(other) or is_tensor(alpha)
+        else other * alpha
+    )
+
+
+def _is_literal(value: Any, number: float) -> bool:
+    return not is_tensor(value) and bool(value == number)
+
+
+def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """input + alpha * other. Shape: broadcast. Dtype: promoted."""
+    return TABLE.add(operand(input), _scaled(operand(other), alpha))
+
+
+def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """input - alpha * other. Shape: broadcast. Dtype: promoted; bool is refused."""
+    return TABLE.sub(operand(input), _scaled(operand(other), alpha))
+
+
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """other - alpha * input."""
+    return TABLE.sub(operand(other), _scaled(input, alpha))
+
+
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+    """Quotient: true, or rounded to zero ("trunc") or down ("floor") in the promoted dtype."""
+    x, y = operand(input), operand(other)
+    if rounding_mode is None:
+        return TABLE.div(x, y)
+    if rounding_mode == "floor":
+        return TABLE.floor_divide(x, y)
+    if rounding_mode != "trunc":
+        raise ArgumentError(
+            f"div(rounding_mode={rounding_mode!r}): expected None, 'trunc' or 'floor'."
+        )
+    dtype = arguments.common_dtype((x, y))
+    if dtype.category >= Category.FLOATING:
+        return TABLE.trunc(TABLE.div(x, y))
+    # The exact quotient of integers: what is left after the remainder divides evenly.
+    return TABLE.floor_divide(TABLE.sub(x, TABLE.fmod(x, y)), y)
+
+
+_POWERS: dict[float, str] = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
+
+
+def pow(input: Any, exponent: Any) -> Any:
+    """input to the power exponent. Shape: broadcast. Dtype: promoted.
+
+    Exponents 1, 2, 3, 0.5, -0.5 and -1 of floating tensors become products and roots.
+
+    Raises:
+        DTypeError: an integer tensor to a negative integer number.
+    """
+    x, y = operand(input), operand(exponent)
+    if not is_tensor(x) or is_tensor(y) or isinstance(y, complex):
+        return TABLE.pow(x, y)
+    if not x.dtype.is_floating_point:
+        if isinstance(y, int) and y < 0 and x.dtype.category is Category.INTEGER:
+            raise DTypeError(
+                "pow: integers to negative integer powers are not allowed.  Convert the base "
+                "with .float()."
+            )
+        return TABLE.pow(x, y)
+    row = _POWERS.get(float(y))
+    if row is not None:
+        return TABLE[row](x)
+    if y == 3:
+        return TABLE.mul(TABLE.mul(x, x), x)
+    return TABLE.pow(x, y)
+
+
+def float_power(input: Any, exponent: Any) -> Any:
+    """Power in float64."""
+    base = cast(input, dtypes.float64) if is_tensor(input) else input
+    power = cast(exponent, dtypes.float64) if is_tensor(exponent) else exponent
+    return pow(base, power)
+
+
+def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+    """input cut to [min, max]; either bound may be None, a number or a tensor."""
+    low, high = operand(min), operand(max)
+    if low is None and high is None:
+        raise ArgumentError("clamp: at least one of 'min' or 'max' must not be None.")
+    if low is None:
+        return TABLE.clamp_max(input, high)
+    if high is None:
+        return TABLE.clamp_min(input, low)
+    return TABLE.clamp(input, low, high)
+
+
+def clamp_min(input: Any, min: Any) -> Any:
+    """input, at least `min`."""
+    return TABLE.clamp_min(input, operand(min))
+
+
+def clamp_max(input: Any, max: Any) -> Any:
+    """input, at most `max`."""
+    return TABLE.clamp_max(input, operand(max))
+
+
+def lerp(input: Any, end: Any, weight: Any) -> Any:
+    """input + weight * (end - input)."""
+    return TABLE.lerp(input, end, operand(weight))
+
+
+def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+    """input + value * tensor1 * tensor2."""
+    return add(input, TABLE.mul(tensor1, tensor2), alpha=value)
+
+
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+    """input + value * tensor1 / tensor2."""
+    return add(input, TABLE.div(tensor1, tensor2), alpha=value)
+
+
+def round(input: Any, *, decimals: int = 0) -> Any:
+    """Nearest integer (halves to even), or nearest multiple of 10 ** -decimals."""
+    if decimals == 0:
+        return TABLE.round(input)
+    scale = 10.0**decimals
+    return cast(TABLE.div(TABLE.round(TABLE.mul(input, scale)), scale), input.dtype)
+
+
+def frac(input: Any) -> Any:
+    """What trunc cuts off, with the sign of input."""
+    return TABLE.sub(input, TABLE.trunc(input))
+
+
+def logaddexp(input: Any, other: Any) -> Any:
+    """log(exp(input) + exp(other)), without overflow."""
+    top = TABLE.maximum(input, other)
+    finite = TABLE.where(TABLE.isfinite(top), top, 0.0)
+    total = TABLE.add(TABLE.exp(TABLE.sub(input, finite)), TABLE.exp(TABLE.sub(other, finite)))
+    return TABLE.add(TABLE.log(total), finite)
+
+
+def logit(input: Any, eps: float | None = None) -> Any:
+    """log(x / (1 - x)), of input cut to [eps, 1 - eps]."""
+    x = input if eps is None else TABLE.clamp(input, eps, 1.0 - eps)
+    return TABLE.log(TABLE.div(x, TABLE.sub(1.0, x)))
+
+
+def nan_to_num(
+    input: Any, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Any:
+    """input with NaN and infinities replaced; by default by 0 and the largest finite numbers."""
+    if not input.dtype.is_floating_point:
+        return TABLE.clone(input)
+    largest = _largest(input.dtype)
+    high = largest if posinf is None else posinf
+    low = -largest if neginf is None else neginf
+    x = TABLE.where(TABLE.isnan(input), nan, input)
+    x = TABLE.where(TABLE.eq(input, float("inf")), high, x)
+    return TABLE.where(TABLE.eq(input, float("-inf")), low, x)
+
+
+def _largest(dtype: DType) -> float:
+    return {
+        "float16": 65504.0,
+        "bfloat16": 3.3895313892515355e38,
+        "float32": 3.4028234663852886e38,
+        "float64": 1.7976931348623157e308,
+    }[dtype.name]
+
+
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """input where the bool condition holds, else other; with one argument the positions of True.
+
+    Raises:
+        DTypeError: the condition is not bool.
+    """
+    if input is None and other is None:
+        return tuple(nonzero(condition, as_tuple=True))
+    return TABLE.where(condition, operand(input), operand(other))
+
+
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+    """Positions of the elements that are not 0, int64 (n, rank); needs the contents."""
+    array = input.array
+    found = array.reshape(1).nonzero() if array.ndim == 0 else array.nonzero()
+    columns = [TABLE.clone(column) for column in found]
+    if as_tuple:
+        return tuple(columns)
+    if array.ndim == 0:
+        count = len(found[0])
+        return TABLE.full(0, shape=(count, 0), dtype=dtypes.int64, device=input.device)
+    return TABLE.stack(*columns, dim=1)
+
+
+def masked_select(input: Any, mask: Any) -> Any:
+    """The elements where the bool mask holds, in one dimension; needs the contents."""
+    shape = broadcast_shapes([tuple(input.shape), tuple(mask.shape)], "masked_select")
+    wide = TABLE.expand(input, shape=shape)
+    found = nonzero(TABLE.expand(mask, shape=shape), as_tuple=True)
+    if not shape:
+        return TABLE.index_select(TABLE.reshape(wide, shape=(1,)), found[0], dim=0)
+    return TABLE.index(wide, TABLE.stack(*found, dim=0), dims=tuple(range(len(shape))))
+
+
+def isclose(
+    input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Any:
+    """|input - other| <= atol + rtol * |other|, elementwise; infinities only if equal."""
+    same = TABLE.eq(input, other)
+    if equal_nan:
+        both = TABLE.logical_and(TABLE.isnan(input), TABLE.isnan(other))
+        same = TABLE.logical_or(same, both)
+    if not input.dtype.is_floating_point:
+        input, other = cast(input, dtypes.float64), cast(other, dtypes.float64)
+    gap = TABLE.abs(TABLE.sub(input, other))
+    allowed = TABLE.add(TABLE.mul(TABLE.abs(other), rtol), atol)
+    near = TABLE.logical_and(TABLE.isfinite(gap), TABLE.le(gap, allowed))
+    return TABLE.logical_or(same, near)
+
+
+def result_type(first: Any, second: Any) -> DType:
+    """The dtype in which two tensors or numbers meet."""
+    return arguments.common_dtype((operand(first), operand(second)))
+
+
+def can_cast(from_: DType, to: DType) -> bool:
+    """Whether promotion allows the conversion: the category does not fall."""
+    if to is dtypes.bool_:
+        return from_ is dtypes.bool_
+    return from_.category <= to.category
+
+
+# ---------------------------------------------------------------------------------------------
+# conversion
+
+
+def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False,
+       **ignored: Any) -> Any:  # fmt: skip
+    """input in another dtype (or that of another tensor), on the same device.
+
+    Accepts `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`; `non_blocking` and
+    `memory_format` have no effect.
+    """
+    for value in args:
+        if isinstance(value, bool) or value is None:
+            continue
+        if is_tensor(value):
+            dtype, device = value.dtype, value.device
+        elif isinstance(value, (str, arguments.Device, int)):
+            device = value
+        else:
+            dtype = value
+    if device is not None and arguments.device_of(device) != input.device:
+        raise arguments.devices.DeviceError(
+            f"to(device={str(device)!r}): the tensor is on {input.device} and cannot be moved "
+            "there.  Expected the same device."
+        )
+    result = cast(input, None if dtype is None else arguments.dtype_of(dtype))
+    return TABLE.clone(input) if copy and result is input else result
+
+
+def type_as(input: Any, other: Any) -> Any:
+    """input in the dtype of other."""
+    return cast(input, other.dtype)
+
+
+def _conversion(name: str, dtype: DType) -> Callable[[Any], Any]:
+    def function(input: Any) -> Any:
+        return cast(input, dtype)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"input as {dtype.name}; itself if it is that already."
+    return function
+
+
+to_float = _conversion("float", dtypes.float32)
+to_double = _conversion("double", dtypes.float64)
+to_half = _conversion("half", dtypes.float16)
+to_bfloat16 = _conversion("bfloat16", dtypes.bfloat16)
+to_int = _conversion("int", dtypes.int32)
+to_long = _conversion("long", dtypes.int64)
+to_short = _conversion("short", dtypes.int16)
+to_char = _conversion("char", dtypes.int8)
+to_byte = _conversion("byte", dtypes.uint8)
+to_bool = _conversion("bool", dtypes.bool_)
+
+# PyTorch's other names for the same functions.
+absolute, negative, subtract, multiply, divide = abs, neg, sub, mul, div
+true_divide = div
+arccos, arcsin, arctan, arctan2, clip = acos, asin, atan, atan2, clamp
+arcsinh, arccosh, arctanh, fix = asinh, acosh, atanh, trunc
+greater, greater_equal, less, less_equal, not_equal = gt, ge, lt, le, ne

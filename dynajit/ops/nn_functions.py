@@ -1,0 +1,513 @@
+"""Library functions of neural networks, with the signatures of `torch.nn.functional`.
+
+Contract: tensors in, tensors out; no module state, nothing in place. `dynajit.nn.functional`
+publishes them.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dynajit.core import dtypes
+from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
+from dynajit.core.types import Shape, numel
+from dynajit.ops import arguments, creation_functions
+from dynajit.ops.arguments import cast, dim_of
+from dynajit.ops.families import broadcast_shapes
+from dynajit.ops.losses import reduce_loss
+from dynajit.ops.random import blocks_of
+from dynajit.ops.reduction_functions import norm
+from dynajit.ops.shape_functions import repeat_interleave
+from dynajit.ops.table import TABLE
+
+# ---------------------------------------------------------------------------------------------
+# activations
+
+
+def gelu(input: Any, approximate: str = "none") -> Any:
+    """Gaussian error linear unit; `approximate` is "none" or "tanh"."""
+    if approximate not in ("none", "tanh"):
+        raise ArgumentError(f"gelu(approximate={approximate!r}): expected 'none' or 'tanh'.")
+    return TABLE.gelu(input, approximate=approximate)
+
+
+def silu(input: Any) -> Any:
+    """x * sigmoid(x)."""
+    return TABLE.silu(input)
+
+
+def mish(input: Any) -> Any:
+    """x * tanh(softplus(x))."""
+    return TABLE.mish(input)
+
+
+def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+    """log(1 + exp(beta x)) / beta."""
+    return TABLE.softplus(input, beta=float(beta), threshold=float(threshold))
+
+
+def logsigmoid(input: Any) -> Any:
+    """log(sigmoid(x))."""
+    return TABLE.log_sigmoid(input)
+
+
+def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
+    """x where positive, else negative_slope * x."""
+    return TABLE.leaky_relu(input, negative_slope=float(negative_slope))
+
+
+def prelu(input: Any, weight: Any) -> Any:
+    """x where positive, else weight * x; one weight, or one per channel (dim 1)."""
+    if len(input.shape) > 1 and numel(tuple(weight.shape)) != 1:
+        shape = tuple(weight.shape[0] if d == 1 else 1 for d in range(len(input.shape)))
+        weight = TABLE.reshape(weight, shape=shape)
+    return TABLE.where(TABLE.gt(input, 0), input, TABLE.mul(input, weight))
+
+
+def elu(input: Any, alpha: float = 1.0) -> Any:
+    """x where positive, else alpha * (exp(x) - 1)."""
+    return TABLE.elu(input, alpha=float(alpha), scale=1.0)
+
+
+def selu(input: Any) -> Any:
+    """Scaled elu. Source of the constants: G. Klambauer et al., arXiv:1706.02515."""
+    return TABLE.elu(input, alpha=1.6732632423543772, scale=1.0507009873554805)
+
+
+def celu(input: Any, alpha: float = 1.0) -> Any:
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+    return TABLE.mul(TABLE.elu(TABLE.div(input, alpha), alpha=1.0, scale=1.0), alpha)
+
+
+def relu6(input: Any) -> Any:
+    """x cut to [0, 6]."""
+    return TABLE.hardtanh(input, low=0.0, high=6.0)
+
+
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
+    """x cut to [min_val, max_val]."""
+    return TABLE.hardtanh(input, low=float(min_val), high=float(max_val))
+
+
+def hardsigmoid(input: Any) -> Any:
+    """(x cut to [-3, 3] + 3) / 6."""
+    return TABLE.div(TABLE.hardtanh(TABLE.add(input, 3.0), low=0.0, high=6.0), 6.0)
+
+
+def hardswish(input: Any) -> Any:
+    """x * hardsigmoid(x)."""
+    return TABLE.mul(input, hardsigmoid(input))
+
+
+def softsign(input: Any) -> Any:
+    """x / (1 + |x|)."""
+    return TABLE.div(input, TABLE.add(TABLE.abs(input), 1.0))
+
+
+def tanhshrink(input: Any) -> Any:
+    """x - tanh(x)."""
+    return TABLE.sub(input, TABLE.tanh(input))
+
+
+def glu(input: Any, dim: int = -1) -> Any:
+    """First half along `dim` times the sigmoid of the second."""
+    d = dim_of(input, dim, "glu")
+    size = input.shape[d]
+    half = size // 2
+    if half * 2 != size:
+        raise ShapeError(f"glu: halving dimension must be even, but dimension {d} is size {size}.")
+    shape = tuple(input.shape)
+    ones = (1,) * len(shape)
+    middle = tuple(half if i == d else n for i, n in enumerate(shape))
+    start = tuple(half if i == d else 0 for i in range(len(shape)))
+    first = TABLE.slice(input, start=(0,) * len(shape), stop=middle, step=ones)
+    second = TABLE.slice(input, start=start, stop=shape, step=ones)
+    return TABLE.mul(first, TABLE.sigmoid(second))
+
+
+def _softmax_dim(input: Any, dim: int | None) -> int:
+    """PyTorch's choice where no dim is given: 0 for 0, 1 and 3 dims, else 1."""
+    if dim is None:
+        dim = 0 if len(input.shape) in (0, 1, 3) else 1
+    return dim_of(input, dim, "softmax")
+
+
+def _along(name: str, input: Any, dim: int | None, dtype: Any) -> Any:
+    d = _softmax_dim(input, dim)
+    x = cast(input, None if dtype is None else arguments.dtype_of(dtype))
+    if not x.shape:
+        return TABLE.reshape(TABLE[name](TABLE.reshape(x, shape=(1,)), dim=0), shape=())
+    return TABLE[name](x, dim=d)
+
+
+def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """exp(x) over its sum along `dim`."""
+    return _along("softmax", input, dim, dtype)
+
+
+def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """log(softmax(x)) along `dim`."""
+    return _along("log_softmax", input, dim, dtype)
+
+
+def softmin(input: Any, dim: int | None = None, dtype: Any = None) -> Any:
+    """softmax(-x) along `dim`."""
+    return softmax(TABLE.neg(input), dim, dtype=dtype)
+
+
+# ---------------------------------------------------------------------------------------------
+# layers
+
+
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """input @ weight.T + bias."""
+    return TABLE.linear(input, weight, bias)
+
+
+def embedding(input: Any, weight: Any, padding_idx: int | None = None, **options: Any) -> Any:
+    """Rows of weight at the integers in input; no gradient for the row padding_idx."""
+    if options.get("max_norm") is not None or options.get("scale_grad_by_freq"):
+        raise ArgumentError("embedding: max_norm and scale_grad_by_freq are not available.")
+    if padding_idx is not None and padding_idx < 0:
+        padding_idx += weight.shape[0]
+    return TABLE.embedding(weight, input, padding_idx=padding_idx)
+
+
+def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+    """int64 with a 1 at the class of each element, in a new last dim; -1 needs the contents."""
+    if tensor.dtype is not dtypes.int64:
+        raise DTypeError(
+            f"one_hot is only applicable to index tensor of type LongTensor, got "
+            f"{tensor.dtype.name}.  Cast with .long()."
+        )
+    if num_classes == -1:
+        num_classes = int(tensor.array.max()) + 1
+    classes = TABLE.arange(0, 1, size=num_classes, dtype=dtypes.int64, device=tensor.device)
+    wide = TABLE.reshape(tensor, shape=(*tensor.shape, 1))
+    # gather of an identity would check the range; a comparison needs no memory.
+    return cast(TABLE.eq(wide, classes), dtypes.int64)
+
+
+def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
+    """input with elements zeroed with probability p and the others scaled by 1 / (1 - p)."""
+    if not 0.0 <= p <= 1.0:
+        raise ArgumentError(f"dropout probability has to be between 0 and 1, but got {p}.")
+    if not training or p == 0:
+        return input
+    blocks = blocks_of(TABLE.rand, tuple(input.shape), dtypes.float32)
+    seed, offset, shift = creation_functions.reserve(blocks)
+    return TABLE.dropout(input, seed, offset, p=float(p), shift=shift)
+
+
+def layer_norm(
+    input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None,
+    eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    """Mean 0 and variance 1 over the trailing dims, times weight plus bias."""
+    shape = arguments.sizes(arguments.spread((normalized_shape,)), "layer_norm")
+    return TABLE.layer_norm(input, weight, bias, normalized_shape=shape, eps=float(eps))
+
+
+_EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+
+
+def rms_norm(
+    input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
+) -> Any:
+    """input over its root mean square over the trailing dims, times weight."""
+    shape = arguments.sizes(arguments.spread((normalized_shape,)), "rms_norm")
+    if eps is None:
+        eps = _EPSILON.get(input.dtype.name, 2.0**-23)
+    return TABLE.rms_norm(input, weight, normalized_shape=shape, eps=float(eps))
+
+
+def group_norm(
+    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    """Mean 0 and variance 1 over groups of channels (dim 1), times weight plus bias per channel."""
+    shape = tuple(input.shape)
+    if len(shape) < 2 or shape[1] % num_groups != 0:
+        raise ShapeError(
+            f"group_norm: expected number of channels in input to be divisible by num_groups, got "
+            f"input of shape {list(shape)} and num_groups={num_groups}."
+        )
+    group = numel(shape[1:]) // num_groups
+    flat = TABLE.reshape(input, shape=(shape[0], num_groups, group))
+    unit = TABLE.layer_norm(flat, None, None, normalized_shape=(group,), eps=float(eps))
+    result = TABLE.reshape(unit, shape=shape)
+    per_channel = tuple(shape[1] if d == 1 else 1 for d in range(len(shape)))
+    if weight is not None:
+        result = TABLE.mul(result, TABLE.reshape(weight, shape=per_channel))
+    if bias is not None:
+        result = TABLE.add(result, TABLE.reshape(bias, shape=per_channel))
+    return result
+
+
+def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
+    """input over its norm along `dim`, which counts as at least eps."""
+    length = norm(input, p, dim, keepdim=True)
+    return TABLE.div(input, TABLE.clamp_min(length, eps))
+
+
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    """Product of x1 and x2 along `dim` over the product of their norms (each at least eps)."""
+    d = (arguments.normalize_dim(dim, max(len(x1.shape), len(x2.shape)), "cosine_similarity"),)
+    x1 = TABLE.div(x1, TABLE.clamp_min(norm(x1, 2, dim, keepdim=True), eps))
+    x2 = TABLE.div(x2, TABLE.clamp_min(norm(x2, 2, dim, keepdim=True), eps))
+    return TABLE.sum(TABLE.mul(x1, x2), dim=d, keepdim=False)
+
+
+def pairwise_distance(
+    x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Any:
+    """Norm of x1 - x2 + eps along the last dim."""
+    return norm(TABLE.add(TABLE.sub(x1, x2), eps), p, -1, keepdim)
+
+
+def scaled_dot_product_attention(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    """softmax(query @ key.T * scale + mask) @ value over the last two dims.
+
+    Raises:
+        ArgumentError: both a mask and is_causal were given.
+        DTypeError: dtypes differ, or the mask is neither bool nor floating.
+    """
+    if attn_mask is not None and is_causal:
+        raise ArgumentError(
+            "scaled_dot_product_attention: explicit attn_mask should not be set when "
+            "is_causal=True."
+        )
+    if not query.dtype is key.dtype is value.dtype:
+        raise DTypeError(
+            "scaled_dot_product_attention: expected query, key, and value to have the same "
+            f"dtype, but got {query.dtype.name}, {key.dtype.name} and {value.dtype.name}."
+        )
+    if attn_mask is not None and attn_mask.dtype not in (dtypes.bool_, *dtypes.FLOATING):
+        raise DTypeError(
+            "scaled_dot_product_attention: expected attn_mask dtype to be bool or floating, got "
+            f"{attn_mask.dtype.name}."
+        )
+    if enable_gqa:
+        times = query.shape[-3] // key.shape[-3]
+        key = repeat_interleave(key, times, -3)
+        value = repeat_interleave(value, times, -3)
+    seed = offset = None
+    shift: Any = 0
+    if dropout_p > 0:
+        shape = _attention_shape(query, key)
+        seed, offset, shift = creation_functions.reserve(
+            blocks_of(TABLE.rand, shape, dtypes.float32)
+        )
+    return TABLE.scaled_dot_product_attention(
+        query, key, value, attn_mask, seed, offset, dropout_p=float(dropout_p),
+        is_causal=is_causal, scale=None if scale is None else float(scale), shift=shift,
+    )  # fmt: skip
+
+
+def _attention_shape(query: Any, key: Any) -> Shape:
+    batch = broadcast_shapes(
+        [tuple(query.shape[:-2]), tuple(key.shape[:-2])], "scaled_dot_product_attention"
+    )
+    return (*batch, query.shape[-2], key.shape[-2])
+
+
+# ---------------------------------------------------------------------------------------------
+# padding
+
+
+def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Any:
+    """Elements added around the last dims: (left, right, top, bottom, ...) from the last dim on;
+    negative amounts cut off.
+
+    Modes: "constant", "reflect", "replicate", "circular".
+    """
+    if len(pad) % 2 or len(pad) > 2 * len(input.shape):
+        raise ShapeError(
+            f"pad: padding length must be even and at most {2 * len(input.shape)}, got {len(pad)}."
+        )
+    amounts = [(0, 0)] * len(input.shape)
+    for i in range(len(pad) // 2):
+        amounts[-1 - i] = (pad[2 * i], pad[2 * i + 1])
+    if mode == "constant":
+        return _pad_constant(input, amounts, 0 if value is None else value)
+    if mode not in ("reflect", "replicate", "circular"):
+        raise ArgumentError(
+            f"pad(mode={mode!r}): expected 'constant', 'reflect', 'replicate' or 'circular'."
+        )
+    for d, (before, after) in enumerate(amounts):
+        if before or after:
+            positions = _padded_positions(input.shape[d], before, after, mode)
+            input = TABLE.index_select(input, TABLE.clone(positions), dim=d)
+    return input
+
+
+def _pad_constant(input: Any, amounts: list[tuple[int, int]], value: Any) -> Any:
+    shape = tuple(input.shape)
+    start = tuple(max(-before, 0) for before, _ in amounts)
+    stop = tuple(n - max(-after, 0) for (_, after), n in zip(amounts, shape, strict=True))
+    if any(start) or stop != shape:
+        known = [n for n in zip(start, stop, strict=True) if isinstance(n[1], int)]
+        if any(last < first for first, last in known):
+            raise ShapeError(f"pad: the result of {list(shape)} would have a negative size.")
+        input = TABLE.slice(input, start=start, stop=stop, step=(1,) * len(shape))
+    added = tuple((max(before, 0), max(after, 0)) for before, after in amounts)
+    if not any(a or b for a, b in added):
+        return TABLE.clone(input) if stop == shape else input
+    return TABLE.pad(
+        input, before=tuple(a for a, _ in added), after=tuple(b for _, b in added), value=value
+    )
+
+
+def _padded_positions(n: Any, before: int, after: int, mode: str) -> Any:
+    if not isinstance(n, int):
+        raise ShapeError(f"pad(mode={mode!r}): a symbolic size cannot be padded.")
+    limit = n - 1 if mode == "reflect" else n
+    if mode != "replicate" and max(before, after) > limit:
+        raise ShapeError(
+            f"pad(mode={mode!r}): padding ({before}, {after}) should be at most {limit} for a "
+            f"dimension of size {n}."
+        )
+    positions = np.arange(-before, n + after, dtype=np.int64)
+    if mode == "replicate":
+        return positions.clip(0, n - 1)
+    if mode == "circular":
+        return positions % n
+    positions = np.abs(positions)
+    return np.where(positions >= n, 2 * (n - 1) - positions, positions)
+
+
+# ---------------------------------------------------------------------------------------------
+# losses
+
+
+def _reduction(reduction: str, function: str) -> str:
+    if reduction not in ("none", "mean", "sum"):
+        raise ArgumentError(
+            f"{function}(reduction={reduction!r}): expected 'none', 'mean' or 'sum'."
+        )
+    return reduction
+
+
+def cross_entropy(
+    input: Any, target: Any, weight: Any = None, size_average: Any = None,
+    ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:  # fmt: skip
+    """Cross-entropy of logits (C), (N, C) or (N, C, d1, ...) and class indices, or probabilities
+    of the same shape."""
+    reduction = _reduction(reduction, "cross_entropy")
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ArgumentError(
+            f"cross_entropy: label_smoothing must be between 0.0 and 1.0, got {label_smoothing}."
+        )
+    smoothing = float(label_smoothing)
+    if target.dtype.is_floating_point:
+        return TABLE.soft_cross_entropy(
+            input, target, weight, reduction=reduction, label_smoothing=smoothing
+        )
+    return TABLE.cross_entropy(
+        input, target, weight, reduction=reduction, ignore_index=ignore_index,
+        label_smoothing=smoothing,
+    )  # fmt: skip
+
+
+def nll_loss(
+    input: Any, target: Any, weight: Any = None, size_average: Any = None,
+    ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """Minus the log-probability of the target class."""
+    reduction = _reduction(reduction, "nll_loss")
+    return TABLE.nll_loss(input, target, weight, reduction=reduction, ignore_index=ignore_index)
+
+
+def mse_loss(
+    input: Any, target: Any, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean", weight: Any = None,
+) -> Any:  # fmt: skip
+    """Squared difference."""
+    reduction = _reduction(reduction, "mse_loss")
+    if weight is None:
+        return TABLE.mse_loss(input, target, reduction=reduction)
+    loss = TABLE.mul(TABLE.mse_loss(input, target, reduction="none"), weight)
+    if reduction == "mean":
+        total = reduce_loss(TABLE, TABLE.expand(weight, shape=tuple(loss.shape)), "sum")
+        return TABLE.div(reduce_loss(TABLE, loss, "sum"), total)
+    return reduce_loss(TABLE, loss, reduction)
+
+
+def l1_loss(
+    input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
+) -> Any:
+    """Absolute difference."""
+    return TABLE.l1_loss(input, target, reduction=_reduction(reduction, "l1_loss"))
+
+
+def smooth_l1_loss(
+    input: Any, target: Any, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean", beta: float = 1.0,
+) -> Any:  # fmt: skip
+    """Squared below `beta`, absolute above."""
+    if beta == 0:
+        return l1_loss(input, target, reduction=reduction)
+    loss = TABLE.div(TABLE.huber(TABLE.sub(input, target), delta=float(beta)), float(beta))
+    return reduce_loss(TABLE, loss, _reduction(reduction, "smooth_l1_loss"))
+
+
+def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
+    """Half the square below `delta`, linear above."""
+    loss = TABLE.huber(TABLE.sub(input, target), delta=float(delta))
+    return reduce_loss(TABLE, loss, _reduction(reduction, "huber_loss"))
+
+
+def binary_cross_entropy(
+    input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """Cross-entropy of probabilities of two classes."""
+    if tuple(input.shape) != tuple(target.shape):
+        raise ShapeError(
+            f"binary_cross_entropy: target size {list(target.shape)} must be the same as input "
+            f"size {list(input.shape)}."
+        )
+    loss = TABLE.binary_entropy(input, target)
+    loss = loss if weight is None else TABLE.mul(loss, weight)
+    return reduce_loss(TABLE, loss, _reduction(reduction, "binary_cross_entropy"))
+
+
+def binary_cross_entropy_with_logits(
+    input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean", pos_weight: Any = None,
+) -> Any:  # fmt: skip
+    """`binary_cross_entropy` of sigmoid(input), without overflow."""
+    if tuple(input.shape) != tuple(target.shape):
+        raise ShapeError(
+            f"binary_cross_entropy_with_logits: target size {list(target.shape)} must be the same "
+            f"as input size {list(input.shape)}."
+        )
+    logs = TABLE.log_sigmoid(input)
+    if pos_weight is not None:
+        scale = TABLE.add(TABLE.mul(TABLE.sub(pos_weight, 1.0), target), 1.0)
+        logs = TABLE.mul(logs, scale)
+    loss = TABLE.sub(TABLE.mul(TABLE.sub(1.0, target), input), logs)
+    loss = loss if weight is None else TABLE.mul(loss, weight)
+    return reduce_loss(TABLE, loss, _reduction(reduction, "binary_cross_entropy_with_logits"))
+
+
+def kl_div(
+    input: Any, target: Any, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean", log_target: bool = False,
+) -> Any:  # fmt: skip
+    """target * (log target - input); "batchmean" divides the sum by the first size."""
+    if log_target:
+        loss = TABLE.mul(TABLE.exp(target), TABLE.sub(target, input))
+    else:
+        positive = TABLE.gt(target, 0)
+        logs = TABLE.log(TABLE.where(positive, target, 1.0))
+        entropy = TABLE.where(positive, TABLE.mul(target, logs), 0.0)
+        loss = TABLE.sub(entropy, TABLE.mul(target, input))
+    if reduction == "batchmean":
+        return TABLE.div(reduce_loss(TABLE, loss, "sum"), input.shape[0])
+    return reduce_loss(TABLE, loss, _reduction(reduction, "kl_div"))

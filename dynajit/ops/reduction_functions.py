@@ -1,0 +1,356 @@
+"""Library functions that reduce, scan or sort along dims.
+
+Contract: the first parameter is the tensor, so each function is a method of `TensorMethods`, too.
+`dim` may be None (all dims), an integer or several; it is normalised here before a row is called.
+"""
+
+from typing import Any, NamedTuple
+
+from dynajit.core import dtypes
+from dynajit.core.dtypes import Category, DType
+from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from dynajit.core.types import numel
+from dynajit.ops import arguments
+from dynajit.ops.arguments import cast, describe_tensor, dim_of, is_tensor
+from dynajit.ops.elementwise_functions import isclose, maximum, minimum, nonzero
+from dynajit.ops.families import normalize_dims
+from dynajit.ops.shape_functions import reshape
+from dynajit.ops.table import TABLE
+
+
+class ValuesIndices(NamedTuple):
+    """Result of `max(dim)`, `min(dim)`, `sort`, `topk`, `kthvalue`, ...: two tensors."""
+
+    values: Any
+    indices: Any
+
+
+def _dims(input: Any, dim: Any, function: str) -> tuple[int, ...]:
+    arguments.require_tensor(input, function)
+    call = f"{function}(input: {describe_tensor(input)})"
+    return normalize_dims(dim, len(input.shape), call)
+
+
+def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
+        axis: Any = None) -> Any:  # fmt: skip
+    """Sum along `dim`; bool and integers sum in int64."""
+    dims = _dims(input, dim if axis is None else axis, "sum")
+    x = cast(input, None if dtype is None else arguments.dtype_of(dtype))
+    return _in_dtype(TABLE.sum(x, dim=dims, keepdim=keepdim), dtype)
+
+
+def _in_dtype(result: Any, dtype: Any) -> Any:
+    return result if dtype is None else cast(result, arguments.dtype_of(dtype))
+
+
+def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Product along `dim`."""
+    dims = _dims(input, dim, "prod")
+    x = cast(input, None if dtype is None else arguments.dtype_of(dtype))
+    return _in_dtype(TABLE.prod(x, dim=dims, keepdim=keepdim), dtype)
+
+
+def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
+         axis: Any = None) -> Any:  # fmt: skip
+    """Mean along `dim` of a floating tensor.
+
+    Raises:
+        DTypeError: the tensor is not floating and no dtype is given.
+    """
+    dims = _dims(input, dim if axis is None else axis, "mean")
+    x = cast(input, None if dtype is None else arguments.dtype_of(dtype))
+    return TABLE.mean(x, dim=dims, keepdim=keepdim)
+
+
+def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
+    """dim and correction from the old form (`unbiased`, also in the place of dim) or the new."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 1 if unbiased is None or unbiased else 0
+    return dim, correction
+
+
+def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+        correction: float | None = None) -> Any:  # fmt: skip
+    """Variance along `dim`, divided by the count less `correction` (1)."""
+    dim, amount = _correction(dim, unbiased, correction)
+    return TABLE.var(input, dim=_dims(input, dim, "var"), keepdim=keepdim, correction=amount)
+
+
+def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+        correction: float | None = None) -> Any:  # fmt: skip
+    """Square root of `var`."""
+    dim, amount = _correction(dim, unbiased, correction)
+    return TABLE.std(input, dim=_dims(input, dim, "std"), keepdim=keepdim, correction=amount)
+
+
+def var_mean(input: Any, dim: Any = None, *, correction: float = 1, keepdim: bool = False) -> Any:
+    """(var, mean)."""
+    return var(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
+
+
+def std_mean(input: Any, dim: Any = None, *, correction: float = 1, keepdim: bool = False) -> Any:
+    """(std, mean)."""
+    return std(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
+
+
+def amax(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
+    """Largest element; equal ones share the gradient."""
+    return TABLE.amax(input, dim=_dims(input, dim, "amax"), keepdim=keepdim)
+
+
+def amin(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
+    """Smallest element; equal ones share the gradient."""
+    return TABLE.amin(input, dim=_dims(input, dim, "amin"), keepdim=keepdim)
+
+
+def _orderable(input: Any) -> Any:
+    return TABLE.cast(input, dtype=dtypes.uint8) if input.dtype is dtypes.bool_ else input
+
+
+def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Position of the largest element (the first of equal ones): of the flattened input without
+    `dim`, else along it."""
+    return _arg(TABLE.argmax, input, dim, keepdim)
+
+
+def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Position of the smallest element; see `argmax`."""
+    return _arg(TABLE.argmin, input, dim, keepdim)
+
+
+def _arg(row: Any, input: Any, dim: int | None, keepdim: bool) -> Any:
+    if input.dtype is dtypes.bool_:
+        raise DTypeError(f"{row.name} is not defined for bool.  Cast with .int() first.")
+    if dim is None:
+        dims: tuple[int, ...] = tuple(range(len(input.shape)))
+    else:
+        dims = (dim_of(input, dim, row.name),) if input.shape else ()
+    return row(input, dim=dims, keepdim=keepdim)
+
+
+def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The largest element; with `dim` (values, indices); with a tensor the elementwise maximum."""
+    if is_tensor(dim):
+        return maximum(input, dim)
+    if dim is None:
+        return TABLE.amax(input, dim=tuple(range(len(input.shape))), keepdim=keepdim)
+    return _extremum(TABLE.argmax, input, dim, keepdim)
+
+
+def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The smallest element; with `dim` (values, indices); with a tensor the elementwise
+    minimum."""
+    if is_tensor(dim):
+        return minimum(input, dim)
+    if dim is None:
+        return TABLE.amin(input, dim=tuple(range(len(input.shape))), keepdim=keepdim)
+    return _extremum(TABLE.argmin, input, dim, keepdim)
+
+
+def _extremum(row: Any, input: Any, dim: int, keepdim: bool) -> ValuesIndices:
+    d = dim_of(input, dim, row.name.removeprefix("arg"))
+    if not input.shape:
+        zero = TABLE.full(0, shape=(), dtype=dtypes.int64, device=input.device)
+        return ValuesIndices(TABLE.clone(input), zero)
+    indices = row(_orderable(input), dim=(d,), keepdim=True)
+    values = TABLE.gather(input, indices, dim=d)
+    if keepdim:
+        return ValuesIndices(values, indices)
+    shape = tuple(n for i, n in enumerate(input.shape) if i != d)
+    return ValuesIndices(TABLE.reshape(values, shape=shape), TABLE.reshape(indices, shape=shape))
+
+
+def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """(smallest, largest)."""
+    return amin(input, () if dim is None else dim, keepdim), amax(
+        input, () if dim is None else dim, keepdim
+    )
+
+
+def any(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """True where some element is not 0."""
+    return TABLE.any(input, dim=_dims(input, dim, "any"), keepdim=keepdim)
+
+
+def all(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """True where no element is 0."""
+    return TABLE.all(input, dim=_dims(input, dim, "all"), keepdim=keepdim)
+
+
+def count_nonzero(input: Any, dim: Any = None) -> Any:
+    """Number of elements that are not 0, int64."""
+    return TABLE.sum(TABLE.ne(input, 0), dim=_dims(input, dim, "count_nonzero"), keepdim=False)
+
+
+def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
+    """log of the sum of exponentials along `dim`, without overflow."""
+    x = input if input.dtype.category >= Category.FLOATING else cast(input, dtypes.float32)
+    return TABLE.logsumexp(x, dim=_dims(input, dim, "logsumexp"), keepdim=keepdim)
+
+
+def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False,
+         dtype: Any = None) -> Any:  # fmt: skip
+    """Vector norm along `dim` (all dims by default) of order p: 2 or "fro", 1, 0, inf, -inf, or
+    any other number."""
+    x = cast(input, None if dtype is None else arguments.dtype_of(dtype))
+    if not x.dtype.is_floating_point:
+        raise DTypeError(
+            f"norm(input: {describe_tensor(x)}): expected a floating dtype.  Cast with .float()."
+        )
+    dims = _dims(x, dim, "norm")
+    if p in ("fro", None) or p == 2:
+        return TABLE.euclidean_norm(x, dim=dims, keepdim=keepdim)
+    if isinstance(p, str):
+        raise ArgumentError(f"norm(p={p!r}): expected a number or 'fro'.")
+    size = TABLE.abs(x)
+    if p == float("inf"):
+        return TABLE.amax(size, dim=dims, keepdim=keepdim)
+    if p == float("-inf"):
+        return TABLE.amin(size, dim=dims, keepdim=keepdim)
+    if p == 0:
+        return cast(TABLE.sum(TABLE.ne(x, 0), dim=dims, keepdim=keepdim), x.dtype)
+    if p == 1:
+        return TABLE.sum(size, dim=dims, keepdim=keepdim)
+    return TABLE.pow(TABLE.sum(TABLE.pow(size, p), dim=dims, keepdim=keepdim), 1.0 / p)
+
+
+# ---------------------------------------------------------------------------------------------
+# scans and sorting
+
+
+def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """Running sums along `dim`; bool and integers sum in int64."""
+    x = cast(input, None if dtype is None else arguments.dtype_of(dtype))
+    return _in_dtype(TABLE.cumsum(x, dim=dim_of(input, dim, "cumsum")), dtype)
+
+
+def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """Running products along `dim`."""
+    x = cast(input, None if dtype is None else arguments.dtype_of(dtype))
+    return _in_dtype(TABLE.cumprod(x, dim=dim_of(input, dim, "cumprod")), dtype)
+
+
+def diff(input: Any, n: int = 1, dim: int = -1) -> Any:
+    """Differences of neighbours along `dim`, n times."""
+    d = dim_of(input, dim, "diff")
+    for _ in range(n):
+        shape = tuple(input.shape)
+        ones = (1,) * len(shape)
+        low = tuple(1 if i == d else 0 for i in range(len(shape)))
+        top = tuple(m - 1 if i == d else m for i, m in enumerate(shape))
+        later = TABLE.slice(input, start=low, stop=shape, step=ones)
+        earlier = TABLE.slice(input, start=(0,) * len(shape), stop=top, step=ones)
+        row = TABLE.logical_xor if input.dtype is dtypes.bool_ else TABLE.sub
+        input = row(later, earlier)
+    return input
+
+
+def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
+    """Positions that put input in order along `dim`; always stable."""
+    return TABLE.argsort(input, dim=dim_of(input, dim, "argsort"), descending=descending)
+
+
+def sort(
+    input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False
+) -> ValuesIndices:
+    """(sorted values, their positions) along `dim`; always stable."""
+    indices = argsort(input, dim, descending)
+    return ValuesIndices(TABLE.gather(input, indices, dim=dim_of(input, dim, "sort")), indices)
+
+
+def topk(
+    input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> ValuesIndices:
+    """The k largest (or smallest) elements along `dim`, in order, and their positions."""
+    d = dim_of(input, dim, "topk")
+    n = input.shape[d] if input.shape else 1
+    if isinstance(n, int) and not 0 <= k <= n:
+        raise ShapeError(f"topk: selected index k={k} out of range for dimension of size {n}.")
+    order = TABLE.argsort(input, dim=d, descending=largest)
+    if input.shape:
+        shape = tuple(input.shape)
+        stop = tuple(k if i == d else m for i, m in enumerate(shape))
+        order = TABLE.slice(order, start=(0,) * len(shape), stop=stop, step=(1,) * len(shape))
+    return ValuesIndices(TABLE.gather(input, order, dim=d), order)
+
+
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """The k-th smallest element along `dim` (counted from 1) and its position."""
+    found = topk(input, k, dim, largest=False)
+    return _last_of(input, found, k - 1, dim, keepdim)
+
+
+def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The middle element, the lower of two; with `dim` (values, indices). NaN wins."""
+    if dim is None:
+        flat = reshape(input, -1)
+        return median(flat, 0).values
+    n = input.shape[dim_of(input, dim, "median")] if input.shape else 1
+    if not isinstance(n, int):
+        raise ShapeError("median: the middle of a symbolic size is not known.")
+    ascending = sort(input, dim)
+    found = _last_of(input, ascending, (n - 1) // 2, dim, keepdim)
+    if not input.dtype.is_floating_point:
+        return found
+    last = _last_of(input, ascending, n - 1, dim, keepdim)
+    missing = TABLE.isnan(last.values)
+    return ValuesIndices(
+        TABLE.where(missing, last.values, found.values),
+        TABLE.where(missing, last.indices, found.indices),
+    )
+
+
+def _last_of(input: Any, pair: Any, at: int, dim: int, keepdim: bool) -> ValuesIndices:
+    if not input.shape:
+        return ValuesIndices(*pair)
+    d = dim_of(input, dim, "select")
+    if at < 0:
+        raise BoundsError(f"kthvalue or median: there is no element {at + 1}.")
+    chosen = [TABLE.select(part, dim=d, index=at) for part in pair]
+    if keepdim:
+        shape = tuple(1 if i == d else n for i, n in enumerate(input.shape))
+        chosen = [TABLE.reshape(part, shape=shape) for part in chosen]
+    return ValuesIndices(*chosen)
+
+
+# ---------------------------------------------------------------------------------------------
+# whole-tensor questions
+
+
+def allclose(
+    input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
+    """True if `isclose` holds everywhere; needs the contents."""
+    return bool(all(isclose(input, other, rtol, atol, equal_nan)))
+
+
+def equal(input: Any, other: Any) -> bool:
+    """True if shapes and all elements are equal; needs the contents."""
+    return tuple(input.shape) == tuple(other.shape) and bool(all(TABLE.eq(input, other)))
+
+
+def argwhere(input: Any) -> Any:
+    """Positions of the elements that are not 0, int64 (n, rank); needs the contents."""
+    return nonzero(input)
+
+
+def element_count(input: Any) -> Any:
+    """Number of elements."""
+    return numel(tuple(input.shape))
+
+
+def is_floating_point(input: Any) -> bool:
+    """True for floating dtypes."""
+    return bool(input.dtype.is_floating_point)
+
+
+def is_complex(input: Any) -> bool:
+    """True for complex dtypes."""
+    return bool(input.dtype.is_complex)
+
+
+def promote_types(first: DType, second: DType) -> DType:
+    """The dtype that holds both."""
+    return dtypes.promote(first, second)

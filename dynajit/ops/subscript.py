@@ -1,0 +1,346 @@
+"""`x[key]`, and `x[key] = value` as a new tensor: keys are read once, into a `Plan`.
+
+Contract: the order of PyTorch: slices, integers and None first (views), then index tensors, which
+broadcast together and are placed as NumPy places them. A zero-dim integer tensor acts like an
+integer, but gives a copy. A bool mask stands for the positions of its True entries, so reading
+through one needs its contents (eager only); setting one number through a mask does not.
+
+Called by `TensorMethods.__getitem__`, the eager tensor's `__setitem__` and capture, which turns
+assignments into `set_item`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dynajit.core import dtypes, symint
+from dynajit.core.dtypes import Category
+from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from dynajit.core.types import Shape, Size
+from dynajit.ops.arguments import cast, is_tensor
+from dynajit.ops.arguments import size as size_argument
+from dynajit.ops.families import broadcast_shapes
+from dynajit.ops.indexing import indexed_shape
+from dynajit.ops.shape_functions import position, stack_indices
+from dynajit.ops.table import TABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a key asks of a tensor.
+
+    Args:
+        start, stop, step: one clamped slice per dim; a selected dim has size 1.
+        selected: dims that an integer (or a zero-dim tensor) removes.
+        shape: shape after slices and integers, with a 1 for each None.
+        dims: dims of `shape` that index tensors replace.
+        indices: the index tensors or masks, in the order of `dims`; a mask of rank r stands for r
+            entries of `dims`.
+    """
+
+    start: Shape
+    stop: Shape
+    step: tuple[int, ...]
+    selected: tuple[int, ...]
+    shape: Shape
+    dims: tuple[int, ...]
+    indices: tuple[Any, ...]
+
+
+def get_item(x: Any, key: Any) -> Any:
+    """`x[key]`.
+
+    Raises:
+        BoundsError: an integer is out of range, or there are too many indices.
+        ArgumentError: an entry of the key has a kind that cannot index.
+    """
+    nested = _split_zero_dim(x, key)
+    if nested is not None:
+        return get_item(get_item(x, nested[0]), nested[1])
+    plan = read_key(x, key)
+    region = _region(x, plan)
+    if not plan.indices:
+        return region
+    return TABLE.index(region, _stacked(plan.indices), dims=plan.dims)
+
+
+def set_item(x: Any, key: Any, value: Any) -> Any:
+    """x with `x[key] = value`, as a new tensor of the same type.
+
+    Raises:
+        ShapeError: the value does not broadcast to the region.
+    """
+    nested = _split_zero_dim(x, key)
+    if nested is not None:
+        return set_item(x, nested[0], set_item(get_item(x, nested[0]), nested[1], value))
+    plan = read_key(x, key)
+    if not plan.indices:
+        return _write(x, plan, _fitted(value, plan.shape, x))
+    region = _region(x, plan)
+    only = plan.indices[0]
+    if len(plan.indices) == 1 and only.dtype is dtypes.bool_ and _is_single(value):
+        changed = _masked(region, only, plan.dims, value)
+    else:
+        stacked = _stacked(plan.indices)
+        shape = indexed_shape(tuple(region.shape), tuple(stacked.shape[1:]), plan.dims)
+        changed = TABLE.index_put(region, stacked, _fitted(value, shape, x), dims=plan.dims)
+    return _write(x, plan, changed)
+
+
+# ---------------------------------------------------------------------------------------------
+# reading keys
+
+
+def read_key(x: Any, key: Any) -> Plan:
+    """The plan of a key on tensor x."""
+    entries = _expanded(x, _as_entries(key))
+    shape = tuple(x.shape)
+    start, stop, step = [0] * len(shape), list(shape), [1] * len(shape)
+    selected: list[int] = []
+    result: list[Size] = []
+    dims: list[int] = []
+    indices: list[Any] = []
+    d = 0
+    for entry in entries:
+        if entry is None:
+            result.append(1)
+        elif isinstance(entry, slice):
+            start[d], stop[d], step[d] = clamp_slice(entry, shape[d])
+            result.append((stop[d] - start[d] + step[d] - 1) // step[d])
+            d += 1
+        elif is_tensor(entry):
+            rank = _mask_rank(entry, shape, d)
+            dims.extend(range(len(result), len(result) + rank))
+            result.extend(shape[d : d + rank])
+            indices.append(entry)
+            d += rank
+        else:
+            at = position(entry, shape[d], d)
+            start[d], stop[d] = at, at + 1
+            selected.append(d)
+            d += 1
+    return Plan(
+        tuple(start), tuple(stop), tuple(step), tuple(selected), tuple(result), tuple(dims),
+        tuple(indices),
+    )  # fmt: skip
+
+
+def _as_entries(key: Any) -> list[Any]:
+    entries = key if isinstance(key, tuple) else (key,)
+    return [_entry(entry) for entry in entries]
+
+
+def _entry(entry: Any) -> Any:
+    """An entry of a key in one of the forms None, Ellipsis, slice, integer, tensor."""
+    if entry is None or entry is Ellipsis or isinstance(entry, slice):
+        return entry
+    if isinstance(entry, bool):
+        raise ArgumentError(
+            "indexing with a Python bool is not available.  Use None to add a dimension, or a "
+            "bool tensor as a mask."
+        )
+    if is_tensor(entry):
+        accepted = entry.dtype.category <= Category.INTEGER
+        if not accepted:
+            raise BoundsError(
+                "tensors used as indices must be long, int, byte or bool tensors, not "
+                f"{entry.dtype.name}."
+            )
+        return entry
+    if isinstance(entry, (list, tuple, range, np.ndarray)):
+        return _index_tensor(entry)
+    return size_argument(entry, "indexing")
+
+
+def _index_tensor(entry: Any) -> Any:
+    """An index tensor from nested Python sequences of integers, bools or zero-dim tensors."""
+    if isinstance(entry, (list, tuple)) and any(is_tensor(item) for item in entry):
+        parts = [item if is_tensor(item) else _index_tensor(np.asarray(item)) for item in entry]
+        return TABLE.stack(*(cast(part, dtypes.int64) for part in parts), dim=0)
+    array = np.asarray(entry)
+    if array.size == 0:
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iub":
+        raise BoundsError(
+            f"indexing with a sequence of {array.dtype} is not possible.  Expected integers or "
+            "bools."
+        )
+    return TABLE.clone(array if array.dtype.kind == "b" else array.astype(np.int64))
+
+
+def _expanded(x: Any, entries: list[Any]) -> list[Any]:
+    """`entries` with one slice per dim that they leave out, at the ellipsis or at the end."""
+    consumed = sum(_consumes(entry) for entry in entries)
+    rank = len(x.shape)
+    if consumed > rank:
+        raise BoundsError(f"too many indices for tensor of dimension {rank}: {consumed} given.")
+    missing: list[Any] = [slice(None)] * (rank - consumed)
+    ellipses = [i for i, entry in enumerate(entries) if entry is Ellipsis]
+    if len(ellipses) > 1:
+        raise BoundsError("an index can only have a single ellipsis ('...').")
+    at = ellipses[0] if ellipses else len(entries)
+    return entries[:at] + missing + entries[at + len(ellipses) :]
+
+
+def _split_zero_dim(x: Any, key: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    """Two keys to apply in turn where zero-dim index tensors meet others, else None.
+
+    A zero-dim index tensor acts like an integer: it has no say in where the others' dims go.
+    """
+    entries = _as_entries(key)
+    tensors = [entry for entry in entries if is_tensor(entry)]
+    ranks = [len(entry.shape) for entry in tensors if entry.dtype is not dtypes.bool_]
+    if not ranks or min(ranks) or len(tensors) == ranks.count(0):
+        return None
+    first: list[Any] = []
+    then: list[Any] = []
+    for entry in _expanded(x, entries):
+        if not is_tensor(entry) or (not entry.shape and entry.dtype is not dtypes.bool_):
+            first.append(entry)
+            if entry is None or isinstance(entry, slice):
+                then.append(slice(None))
+        else:
+            first.extend([slice(None)] * _consumes(entry))
+            then.append(entry)
+    return tuple(first), tuple(then)
+
+
+def _consumes(entry: Any) -> int:
+    if entry is None or entry is Ellipsis:
+        return 0
+    if is_tensor(entry) and entry.dtype is dtypes.bool_:
+        return len(entry.shape)
+    return 1
+
+
+def _mask_rank(entry: Any, shape: Shape, d: int) -> int:
+    if entry.dtype is not dtypes.bool_:
+        return 1
+    covered = tuple(shape[d : d + len(entry.shape)])
+    if tuple(entry.shape) != covered:
+        raise BoundsError(
+            f"the shape of the mask {list(entry.shape)} at index {d} does not match the shape of "
+            f"the indexed tensor {list(shape)}."
+        )
+    return len(covered)
+
+
+def clamp_slice(key: slice, n: Size) -> tuple[Any, Any, int]:
+    """start, stop, step of a slice of a dimension of size n, with 0 <= start <= stop <= n.
+
+    Raises:
+        ArgumentError: the step is not positive.
+    """
+    step = 1 if key.step is None else size_argument(key.step, "slice")
+    if not isinstance(step, int) or step <= 0:
+        raise ArgumentError(f"slice step must be positive, got {step}.  Use flip to reverse.")
+    first = 0 if key.start is None else _bound(size_argument(key.start, "slice"), n)
+    last = n if key.stop is None else _bound(size_argument(key.stop, "slice"), n)
+    return first, symint.maximum(first, last), step
+
+
+def _bound(value: Size, n: Size) -> Size:
+    if isinstance(value, int) and value < 0:
+        return symint.maximum(value + n, 0)
+    return symint.minimum(value, n)
+
+
+# ---------------------------------------------------------------------------------------------
+# carrying plans out
+
+
+def _region(x: Any, plan: Plan) -> Any:
+    """x after slices, integers and Nones: a view."""
+    shape = tuple(x.shape)
+    selected = plan.selected
+    sliced = [
+        d
+        for d in range(len(shape))
+        if d not in selected and (plan.start[d], plan.stop[d], plan.step[d]) != (0, shape[d], 1)
+    ]
+    if sliced:
+        start = tuple(plan.start[d] if d in sliced else 0 for d in range(len(shape)))
+        stop = tuple(plan.stop[d] if d in sliced else n for d, n in enumerate(shape))
+        x = TABLE.slice(x, start=start, stop=stop, step=plan.step)
+    for d in reversed(selected):
+        x = TABLE.select(x, dim=d, index=plan.start[d])
+    if (sliced or selected) and tuple(x.shape) == plan.shape:
+        return x
+    return TABLE.reshape(x, shape=plan.shape)
+
+
+def _stacked(indices: Sequence[Any]) -> Any:
+    """All index tensors, masks replaced by positions, as one operand of the row `index`."""
+    flat: list[Any] = []
+    for entry in indices:
+        if entry.dtype is dtypes.bool_:
+            flat.extend(mask_positions(entry))
+        else:
+            flat.append(entry)
+    return stack_indices(flat)
+
+
+def mask_positions(mask: Any) -> list[Any]:
+    """One int64 tensor per dim of a bool tensor: where it is True. Needs the contents."""
+    array = mask.array
+    if array.ndim == 0:
+        raise ArgumentError("indexing with a zero-dim bool tensor is not available.")
+    return [TABLE.clone(found) for found in array.nonzero()]
+
+
+def _is_single(value: Any) -> bool:
+    return not is_tensor(value) or all(isinstance(n, int) and n == 1 for n in value.shape)
+
+
+def _masked(region: Any, mask: Any, dims: tuple[int, ...], value: Any) -> Any:
+    """region with one value where the mask, which covers `dims`, is True."""
+    shape = [1] * len(region.shape)
+    for d, n in zip(dims, mask.shape, strict=True):
+        shape[d] = n
+    single = _fitted(value, (), region)
+    return TABLE.where(TABLE.reshape(mask, shape=tuple(shape)), single, region)
+
+
+def _fitted(value: Any, shape: Shape, x: Any) -> Any:
+    """A number or tensor in the dtype of x, broadcast to `shape`."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        value = TABLE.clone(value)
+    if not is_tensor(value):
+        _check_number(value, x)
+        return TABLE.full(value, shape=shape, dtype=x.dtype, device=x.device)
+    value = cast(value, x.dtype)
+    extra = len(value.shape) - len(shape)
+    if extra > 0 and all(isinstance(n, int) and n == 1 for n in value.shape[:extra]):
+        value = TABLE.reshape(value, shape=tuple(value.shape[extra:]))
+    given = tuple(value.shape)
+    if given == tuple(shape):
+        return value
+    call = f"assignment of shape {list(given)} to a region of shape {list(shape)}"
+    if broadcast_shapes([given, shape], call) != tuple(shape):
+        raise ShapeError(f"{call}: the value does not broadcast to the region.")
+    return TABLE.expand(value, shape=tuple(shape))
+
+
+def _check_number(value: Any, x: Any) -> None:
+    if not isinstance(value, (bool, int, float, complex, np.generic, np.ndarray)):
+        raise ArgumentError(
+            f"cannot assign {type(value).__name__} to a tensor.  Expected a number or a tensor."
+        )
+    if dtypes.of_number(value).is_complex and not x.dtype.is_complex:
+        raise DTypeError(f"cannot assign a complex number to a {x.dtype.name} tensor.")
+
+
+def _write(x: Any, plan: Plan, region: Any) -> Any:
+    """x with the region (of shape `plan.shape`) that the plan's slices cover replaced."""
+    whole = (0,) * len(x.shape), tuple(x.shape), (1,) * len(x.shape)
+    sizes = tuple(
+        (last - first + by - 1) // by
+        for first, last, by in zip(plan.start, plan.stop, plan.step, strict=True)
+    )
+    if tuple(region.shape) != sizes:
+        region = TABLE.reshape(region, shape=sizes)
+    if (plan.start, plan.stop, plan.step) == whole:
+        return region
+    return TABLE.slice_scatter(x, region, start=plan.start, stop=plan.stop, step=plan.step)
