@@ -13,6 +13,7 @@ import math
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ class Kind(enum.IntEnum):
 
 RELATIONS = (Kind.NOT_ALIASED, Kind.ALIASED, Kind.NO_SHARED_STORAGE)
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+CONTAINERS = (list, tuple, dict, set, frozenset, str, bytes)
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 
 
@@ -263,18 +265,22 @@ def _value_text(value: Any) -> str:
 
 def _describe(value: Any) -> str:
     """A short text for any object; runs no user code."""
-    if isinstance(value, Remembered):
+    if type(value) is Remembered:
         return value.text
     if type(value) in PLAIN:
         text = repr(value)
         return text if len(text) <= 60 else text[:57] + "..."
-    if isinstance(value, type):
+    if issubclass(type(value), type):
         return f"class {value.__qualname__}"
-    if type(value) in (list, tuple, dict, set, frozenset):
+    if type(value) in CONTAINERS:
         return f"a {type(value).__name__} of {len(value)}"
-    if hasattr(value, "__code__") and hasattr(value, "__qualname__"):
+    if type(value) in (FunctionType, BuiltinFunctionType):
         return f"function {value.__qualname__}"
     return f"a {type(value).__qualname__} at {id(value):#x}"
+
+
+def _keys_text(keys: Iterable[Any]) -> str:
+    return "[" + ", ".join(_describe(key) for key in keys) + "]"
 
 
 def _describe_expected(expected: Any) -> str:
@@ -291,7 +297,7 @@ _EXPECTED_TEXT = {
     Kind.EQUALS: _describe_expected,
     Kind.LENGTH: _length_text,
     Kind.TRUE_VALUE: lambda e: "a non-empty container" if e else "an empty container",
-    Kind.DICT_KEYS: lambda e: f"the keys {list(e)}",
+    Kind.DICT_KEYS: lambda e: f"the keys {_keys_text(e)}",
     Kind.HAS_NO_ATTRIBUTE: lambda e: f"no attribute {e!r}",
     Kind.INSTANCE_LACKS: lambda e: f"no instance attribute {e!r}",
     Kind.HAS_NO_KEY: lambda e: f"no key {e!r}",
@@ -303,8 +309,8 @@ _EXPECTED_TEXT = {
     Kind.NO_SHARED_STORAGE: lambda e: f"memory not shared with {e.expression()}",
 }
 _ACTUAL_TEXT = {
-    Kind.LENGTH: lambda a: f"length {len(a)}" if hasattr(a, "__len__") else _describe(a),
-    Kind.DICT_KEYS: lambda a: f"the keys {list(a)}" if isinstance(a, dict) else _describe(a),
+    Kind.LENGTH: lambda a: f"length {len(a)}" if type(a) in CONTAINERS else _describe(a),
+    Kind.DICT_KEYS: lambda a: f"the keys {_keys_text(a)}" if type(a) is dict else _describe(a),
     Kind.HAS_NO_ATTRIBUTE: lambda a: "it has one",
     Kind.INSTANCE_LACKS: lambda a: "it has one",
     Kind.HAS_NO_KEY: lambda a: "it has one",
@@ -326,7 +332,7 @@ _EXPRESSIONS = {
     Kind.TENSOR: lambda s, e: f"{s} is {e}",
     Kind.LENGTH: lambda s, e: f"len({s}) == {e}",
     Kind.TRUE_VALUE: lambda s, e: f"{'' if e else 'not '}{s}",
-    Kind.DICT_KEYS: lambda s, e: f"list({s}) == {list(e)}",
+    Kind.DICT_KEYS: lambda s, e: f"list({s}) == {_keys_text(e)}",
     Kind.HAS_NO_ATTRIBUTE: lambda s, e: f"not hasattr({s}, {e!r})",
     Kind.INSTANCE_LACKS: lambda s, e: f"{e!r} not in {s}.__dict__",
     Kind.HAS_NO_KEY: lambda s, e: f"{e!r} not in {s}",
