@@ -186,9 +186,7 @@ class Copy:
     @staticmethod
     def offsets(code: CodeType) -> list[int]:
         """Byte offsets of the instructions of `code`."""
-        return [
-            item.offset for item in dis.get_instructions(code) if item.opname != "EXTENDED_ARG"
-        ]
+        return [item.offset for item in dis.get_instructions(code) if item.opname != "EXTENDED_ARG"]
 
     @staticmethod
     def split_offsets(code: CodeType) -> list[int]:
@@ -208,15 +206,6 @@ class Copy:
             if first <= offset <= last
             for copied in _split(instruction)
         ]
-
-    def prologue(self) -> list[Instr]:
-        """Copies of the frame's setup: everything up to the first RESUME."""
-        result = []
-        for instruction in self._by_offset.values():
-            result.extend(_split(instruction))
-            if instruction.name == "RESUME":
-                return result
-        raise InternalError(f"Copy({self.code.co_qualname}): no RESUME.")
 
     def label(self, offset: int) -> Label:
         """The label in front of the instruction at `offset`."""
@@ -238,6 +227,18 @@ class Copy:
         return result
 
 
+def prologue(code: CodeType) -> list[Instr]:
+    """The setup of a frame of `code`: cells, free variables, RESUME."""
+    location = InstrLocation(code.co_firstlineno, None, None, None)
+    result = []
+    if code.co_freevars:
+        result.append(Instr("COPY_FREE_VARS", len(code.co_freevars), location=location))
+    for name in code.co_cellvars:
+        result.append(Instr("MAKE_CELL", CellVar(name), location=location))
+    result.append(Instr("RESUME", 0, location=location))
+    return result
+
+
 def _split(instruction: Instr) -> list[Instr]:
     """A copy, with constants boxed and fused instructions taken apart."""
     if instruction.name in _FUSED:
@@ -251,9 +252,7 @@ def _split(instruction: Instr) -> list[Instr]:
     return [copied]
 
 
-def protected(
-    items: Sequence[Item], target: Label, depth: int, push_lasti: bool
-) -> list[Item]:
+def protected(items: Sequence[Item], target: Label, depth: int, push_lasti: bool) -> list[Item]:
     """The instructions under an exception handler."""
     begin = TryBegin(target, push_lasti, depth)
     return [begin, *items, TryEnd(begin)]
@@ -330,14 +329,13 @@ def assemble(
     bytecode.first_lineno = original.co_firstlineno
     bytecode.cellvars = list(original.co_cellvars)
     bytecode.freevars = list(original.co_freevars)
-    bytecode.docstring = Bytecode.from_code(original).docstring
+    first = original.co_consts[0] if original.co_consts else None
+    bytecode.docstring = first if isinstance(first, str) else None
     bytecode.argcount = signature.argcount
     bytecode.posonlyargcount = signature.posonlyargcount
     bytecode.kwonlyargcount = signature.kwonlyargcount
     bytecode.argnames = list(signature.names)
     bytecode.flags = signature.flags
     code = bytecode.to_code(stacksize=stacksize, compute_exception_stack_depths=False)
-    constants = tuple(
-        value.value if isinstance(value, _Box) else value for value in code.co_consts
-    )
+    constants = tuple(value.value if isinstance(value, _Box) else value for value in code.co_consts)
     return code.replace(co_consts=constants)

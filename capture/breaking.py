@@ -154,9 +154,7 @@ def _rebuild(emitter: "Emitter", body: Body, end: Break) -> None:
             writer.delete_local(name)
 
 
-def _places(
-    body: Body, end: Break, group: Sequence[Instruction]
-) -> list[tuple[bool, int, State]]:
+def _places(body: Body, end: Break, group: Sequence[Instruction]) -> list[tuple[bool, int, State]]:
     """(by jump, instruction, state) for each place where the breaking instruction can go on."""
     row = OPERATIONS[group[-1].operation]
     jumps = [False] if row.falls_through else []

@@ -18,9 +18,9 @@ from typing import Any, Final, TypeAlias
 from bytecode import CellVar, FreeVar
 from bytecode.instr import InstrLocation
 from dynajit.capture import breaking, reload, sources
-from dynajit.capture.assemble import Copy, Signature, Writer, assemble
+from dynajit.capture.assemble import Copy, Signature, Writer, assemble, prologue
 from dynajit.capture.instructions import decode, parameters
-from dynajit.capture.region import Break, Region, Return
+from dynajit.capture.region import Region, Return
 from dynajit.capture.resume import Resume
 
 from dynajit.core.errors import InternalError
@@ -208,8 +208,7 @@ class Emitter:
         self.writer.append("DELETE_DEREF", self._cell(name))
 
     def store_local(self, name: str) -> None:
-        """value -> ; a plain local of the function. Sources are not affected if it is a parameter
-        only because the end of the region does this last."""
+        """value -> ; a plain local of the function; not before the last source was loaded."""
         self.writer.store_local(name)
 
     def pop(self) -> None:
@@ -285,11 +284,11 @@ class Emitter:
         for name in self._temporaries:
             self.writer.delete_local(name)
 
-    def finish(self, copy: Copy, with_copy: bool) -> CodeType:
-        """The code object; `with_copy` appends the original's instructions."""
-        code = copy.code
-        items = [*copy.prologue(), *self._entry.items, *self.writer.items]
-        if with_copy:
+    def finish(self, copy: Copy | None = None) -> CodeType:
+        """The code object; `copy` of the original's instructions is appended."""
+        code = self.function.__code__
+        items = [*prologue(code), *self._entry.items, *self.writer.items]
+        if copy is not None:
             items.extend(copy.items())
         stacksize = max(self._entry.maximum, self.writer.maximum, code.co_stacksize)
         signature = Signature(
@@ -319,19 +318,17 @@ def emit(
         A code object with the same signature, free variables and name, for
         `FunctionType(code, function.__globals__, name, defaults, closure)`.
     """
-    code = function.__code__
     emitter = Emitter(function, region)
-    copy = Copy(code)
     emitter.launch(launch, len(region.graph.outputs))
     for effect in region.effects:
         effect.replay(emitter)
     if isinstance(region.end, Return):
         emitter.load_value(region.end.value)
         emitter.writer.append("RETURN_VALUE", None, 1, 0)
-        return emitter.finish(copy, with_copy=False)
-    end: Break = region.end
-    with_copy = breaking.write(emitter, decode(code), copy, end, make_resume)
-    return emitter.finish(copy, with_copy)
+        return emitter.finish()
+    copy = Copy(code)
+    needs_copy = breaking.write(emitter, decode(function.__code__), copy, region.end, make_resume)
+    return emitter.finish(copy if needs_copy else None)
 
 
 def _random_blocks(region: Region) -> int:

@@ -499,9 +499,7 @@ def _exception_table(code: CodeType) -> list[tuple[int, int, int, int, bool]]:
     for first in data:
         start = _varint(first, data)
         length, target, depth = (_varint(next(data), data) for _ in range(3))
-        entries.append(
-            (start * 2, (start + length) * 2, target * 2, depth >> 1, bool(depth & 1))
-        )
+        entries.append((start * 2, (start + length) * 2, target * 2, depth >> 1, bool(depth & 1)))
     return entries
 
 

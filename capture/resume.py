@@ -16,7 +16,7 @@ from typing import Final
 
 from bytecode import Instr
 from bytecode.instr import InstrLocation
-from dynajit.capture.assemble import Copy, Signature, Writer, assemble
+from dynajit.capture.assemble import Copy, Signature, Writer, assemble, prologue
 from dynajit.capture.instructions import Body, decode, live_locals
 
 from dynajit.core.errors import InternalError
@@ -111,7 +111,7 @@ def _make(body: Body, index: int, wanted: frozenset[str], nulls: tuple[bool, ...
     slots = tuple(f".stack{slot}" for slot, null in enumerate(nulls) if not null)
     line = body[index].location.line
     writer = Writer(InstrLocation(code.co_firstlineno, None, None, None))
-    writer.extend(copy.prologue())
+    writer.extend(prologue(code))
     writer.location = InstrLocation(line, None, None, None)
     for slot, null in enumerate(nulls):
         if null:

@@ -3,6 +3,7 @@
 The strongest check of `emit`, `breaking` and `resume` together: a function runs one instruction
 at a time, each as the break of a region that captured nothing, continued in a resume function.
 """
+# ruff: noqa: B905, C416, RUF021, SIM905, UP008  (shapes of bytecode are the subject)
 
 import sys
 import traceback
@@ -15,7 +16,7 @@ from dynajit.capture import sources
 from dynajit.capture.emit import emit
 from dynajit.capture.instructions import decode
 from dynajit.capture.region import Break, Region
-from dynajit.capture.resume import resume, why_not_resumable
+from dynajit.capture.resume import resume
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,9 +218,7 @@ def unpacking(pair):
 
 def failing(x):
     y = x + 1
-    z = [y,
-         y / (x - 1),
-         y]
+    z = [y, y / (x - 1), y]
     return z
 
 
