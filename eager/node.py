@@ -305,7 +305,7 @@ class OpNode(Node):
         attributes: its attributes, completed.
     """
 
-    __slots__ = ("attributes", "metas", "op", "out_meta", "released", "result", "saved")
+    __slots__ = ("attributes", "metas", "op", "out_meta", "result", "saved")
 
     def __init__(
         self,
@@ -322,10 +322,9 @@ class OpNode(Node):
         self.op = op
         self.attributes = attributes
         self.metas = [meta_of(operand) for operand in inputs]
-        self.released = False
         self.result: SavedResult | None = None
         self.out_meta: Any = None
-        self.saved = self._save(inputs)
+        self.saved: list[Any] | None = self._save(inputs)
 
     def _save(self, inputs: tuple[Any, ...]) -> list[Any]:
         """What the formulas of inputs with an edge need; other positions hold None."""
@@ -387,8 +386,9 @@ class OpNode(Node):
             case Need.TABLE:
                 return TABLE
             case Need.INPUT:
-                return self._unpack(self.saved[parameter.key])
+                return self._unpack(self._saved()[parameter.key])
             case Need.RESULT:
+                self._saved()  # released together
                 return self._unpack(self.result)
             case Need.ATTRIBUTE:
                 return self.attributes[parameter.key]
@@ -397,13 +397,16 @@ class OpNode(Node):
             case Need.RESULT_TYPE:
                 return type_of_meta(self.out_meta)
             case Need.INPUTS:
-                return [self._unpack(saved) for saved in self.saved]
+                return [self._unpack(saved) for saved in self._saved()]
             case Need.INPUT_TYPES:
                 return [type_of_meta(meta) for meta in self.metas]
 
-    def _unpack(self, saved: Any) -> Any:
-        if self.released:
+    def _saved(self) -> list[Any]:
+        if self.saved is None:
             raise AutogradError(MSG_SECOND_BACKWARD)
+        return self.saved
+
+    def _unpack(self, saved: Any) -> Any:
         if isinstance(saved, (SavedTensor, SavedResult)):
             return saved.unpack(self)
         return saved
@@ -418,9 +421,8 @@ class OpNode(Node):
         return sum_to_type(TABLE, gradient, type_of_meta(meta))  # type: ignore[arg-type]
 
     def release(self) -> None:
-        self.saved = []
+        self.saved = None
         self.result = None
-        self.released = True
 
     def name(self) -> str:
         return backward_name(self.op.name)

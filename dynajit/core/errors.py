@@ -15,6 +15,7 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     |-- DivisionError   (RuntimeError, ZeroDivisionError) integers divided by zero
     |-- AutogradError   (RuntimeError)  backward twice, saved tensor changed, no graph
     |-- UnsupportedError(NotImplementedError) exists in PyTorch, not (yet) here
+    |-- FileFormatError (RuntimeError)  a saved file is damaged or of another kind
     |-- CaptureError    (RuntimeError)  compile was asked for something it cannot do
     |   `-- GraphBreakError             fullgraph=True met a graph break
     |-- CodegenError    (RuntimeError)  no kernel could be made
@@ -58,6 +59,10 @@ class AutogradError(DynajitError, RuntimeError):
 
 class UnsupportedError(DynajitError, NotImplementedError):
     """The name exists in PyTorch and is not available here; the message names an alternative."""
+
+
+class FileFormatError(DynajitError, RuntimeError):
+    """A file that should hold saved tensors is damaged or of another kind."""
 
 
 class CaptureError(DynajitError, RuntimeError):
