@@ -1,0 +1,326 @@
+"""In-place writes: results, errors, and the history of tensors, views and bases."""
+
+import numpy as np
+import pytest
+
+from dynajit.core.errors import AutogradError, DTypeError, ShapeError
+from dynajit.eager import tape
+from dynajit.eager.creation import from_numpy, tensor
+from dynajit.eager.gradcheck import gradcheck, gradgradcheck
+from dynajit.eager.grad_mode import no_grad
+from dynajit.eager.random import Generator
+from dynajit.eager.tensor import Tensor
+from dynajit.ops.table import TABLE
+
+
+def leaf(*values: float) -> Tensor:
+    return tensor(list(values), requires_grad=True)
+
+
+def test_in_place_methods_return_the_tensor() -> None:
+    x = tensor([1.0, 2.0])
+    result = x.add_(1.0)
+
+    assert (x, [2.0, 3.0], 1) == (result, x.tolist(), x._version)
+
+
+def test_in_place_operators_keep_the_object() -> None:
+    x = tensor([4.0, 9.0])
+    before = x
+    x += 1.0
+    x -= 2.0
+    x *= 3.0
+    x /= 2.0
+
+    assert ([4.5, 12.0], True) == (x.tolist(), x is before)
+
+
+def test_a_write_is_seen_through_views_and_the_array() -> None:
+    array = np.zeros((2, 3), np.float32)
+    x = from_numpy(array)
+    x[0].add_(1.0)
+    x[1, 2] = 7.0
+
+    assert [[1.0, 1.0, 1.0], [0.0, 0.0, 7.0]] == array.tolist()
+
+
+def test_an_integer_tensor_refuses_a_floating_result() -> None:
+    with pytest.raises(DTypeError, match="result type float32 can't be cast"):
+        tensor([1, 2]).add_(0.5)
+
+
+def test_the_result_must_not_be_larger() -> None:
+    with pytest.raises(ShapeError, match="doesn't match the broadcast shape"):
+        tensor([1.0, 2.0]).add_(tensor([[1.0], [2.0]]))
+
+
+def test_an_expanded_tensor_refuses_writes() -> None:
+    x = TABLE.expand(tensor([1.0]), shape=(3,))
+    with pytest.raises(ShapeError, match="single memory location"):
+        x.add_(1.0)
+
+
+def test_read_only_memory_refuses_writes() -> None:
+    array = np.zeros(2, np.float32)
+    array.flags.writeable = False
+    with pytest.raises(ShapeError, match="read-only"):
+        from_numpy(array).zero_()
+
+
+def test_a_leaf_that_requires_grad_refuses_writes() -> None:
+    with pytest.raises(AutogradError, match="a leaf Variable that requires grad"):
+        leaf(1.0).add_(1.0)
+
+
+def test_a_view_of_a_leaf_refuses_writes() -> None:
+    with pytest.raises(AutogradError, match="a view of a leaf Variable"):
+        leaf(1.0, 2.0)[0].zero_()
+
+
+def test_a_leaf_may_be_written_under_no_grad() -> None:
+    x = leaf(1.0)
+    with no_grad():
+        x.add_(1.0)
+
+    assert ([2.0], True, 1) == (x.tolist(), x.is_leaf, x._version)
+
+
+def test_a_view_made_without_gradients_refuses_recorded_writes() -> None:
+    x = leaf(1.0, 2.0) * 1.0
+    with no_grad():
+        view = x[0]
+    with pytest.raises(AutogradError, match="created in no_grad mode"):
+        view.mul_(2.0)
+
+
+def test_writing_to_a_result_extends_its_history() -> None:
+    x = leaf(1.0, 2.0)
+    y = x * 2.0
+    y.mul_(3.0)
+    y.add_(x)
+    y.sum().backward()
+
+    assert [7.0, 7.0] == x.grad.tolist()
+
+
+def test_a_write_that_needs_its_own_old_value() -> None:
+    x = leaf(2.0)
+    y = x * 1.0
+    y.mul_(y)
+    y.sum().backward()
+
+    assert [4.0] == x.grad.tolist()
+
+
+def test_zero_cuts_the_gradient_but_keeps_requires_grad() -> None:
+    x = leaf(1.0, 2.0)
+    y = x * 2.0
+    y.zero_()
+    y.sum().backward()
+
+    assert (True, [0.0, 0.0]) == (y.requires_grad, x.grad.tolist())
+
+
+def test_copy_gives_the_history_of_the_source() -> None:
+    x = leaf(1.0, 2.0)
+    y = tensor(np.zeros((2, 2)))
+    y.copy_(x)
+    (y * tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
+
+    assert ([4.0, 6.0], False) == (x.grad.tolist(), y.is_leaf)
+
+
+def test_copy_of_a_non_leaf_is_a_value_of_its_own() -> None:
+    x = leaf(1.0)
+    source = x * 2.0
+    y = tensor([0.0]).copy_(source)
+    loss = (y * 3.0 + source * 5.0).sum()
+    (g,) = tape.grad(loss, y)
+
+    assert [3.0] == g.tolist()
+
+
+def test_a_write_to_a_view_reaches_the_base() -> None:
+    x = leaf(1.0, 2.0, 3.0)
+    base = x * 1.0
+    view = base[1:]
+    view.mul_(10.0)
+    base.sum().backward()
+
+    assert ("CopySlices", [1.0, 10.0, 10.0]) == (base.grad_fn.name(), x.grad.tolist())
+
+
+def test_a_write_to_a_view_reaches_other_views() -> None:
+    x = leaf(1.0, 2.0, 3.0)
+    base = x * 1.0
+    other = base[1:]
+    base[:2].mul_(10.0)
+    other.sum().backward()
+
+    assert [0.0, 10.0, 1.0] == x.grad.tolist()
+
+
+def test_a_write_to_the_base_reaches_its_views() -> None:
+    x = leaf(1.0, 2.0)
+    base = x * 1.0
+    view = base[0]
+    base.mul_(4.0)
+    view.backward()
+
+    assert (4.0, [4.0, 0.0]) == (view.item(), x.grad.tolist())
+
+
+def test_assigning_values_that_require_grad_to_a_plain_tensor() -> None:
+    x = leaf(1.0, 2.0)
+    out = tensor(np.zeros(4, np.float32))
+    view = out[3]
+    for i in range(2):
+        out[i] = x[i] * (i + 2.0)
+    out[3] = x[0]
+    (out * tensor([1.0, 10.0, 100.0, 1000.0])).sum().backward()
+
+    assert (True, [1002.0, 30.0], True) == (
+        out.requires_grad,
+        x.grad.tolist(),
+        view.requires_grad,
+    )
+
+
+def test_writes_through_views_of_views_and_transposes() -> None:
+    x = tensor(np.arange(6.0).reshape(2, 3), requires_grad=True)
+    base = x * 1.0
+    turned = TABLE.permute(base, dims=(1, 0))
+    TABLE.select(turned, dim=0, index=1).mul_(5.0)
+    base.sum().backward()
+
+    assert [[1.0, 5.0, 1.0], [1.0, 5.0, 1.0]] == x.grad.tolist()
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        0,
+        slice(1, None),
+        (slice(None), 1),
+        (Ellipsis, slice(None, None, 2)),
+        None,
+        [0, 1],
+        (slice(None), [2, 0]),
+        (np.array([0, 1]), np.array([1, 2])),
+        np.array([[True, False, True], [False, False, True]]),
+        -1,
+    ],
+    ids=str,
+)
+def test_assignment_agrees_with_numpy_and_has_gradients(index: object) -> None:
+    values = np.arange(6.0).reshape(2, 3)
+    count = np.zeros((2, 3))[index].size
+    source = np.arange(count) + 10.0
+    expected = values.copy()
+    expected[index] = source.reshape(expected[index].shape)
+
+    def assign(x: Tensor, s: Tensor) -> Tensor:
+        y = x * 1.0
+        y[index] = TABLE.reshape(s, shape=values[index].shape)
+        return y * y
+
+    x, s = tensor(values, requires_grad=True), tensor(source, requires_grad=True)
+    plain = tensor(values)
+    plain[index] = tensor(source.reshape(expected[index].shape))
+    assert expected.tolist() == plain.tolist()
+    np.testing.assert_array_equal(expected**2, assign(x, s).detach().numpy())
+    assert gradcheck(assign, (x, s))
+    assert gradgradcheck(assign, (x, s))
+
+
+def test_assignment_of_a_wrong_shape_is_refused() -> None:
+    with pytest.raises(ShapeError, match="cannot be broadcast"):
+        tensor([1.0, 2.0, 3.0])[1:] = tensor([1.0, 2.0, 3.0])
+
+
+def test_augmented_assignment_of_an_item() -> None:
+    x = leaf(1.0, 2.0)
+    y = x * 1.0
+    y[0] *= 5.0
+    y.sum().backward()
+
+    assert ([5.0, 2.0], [5.0, 1.0]) == (y.tolist(), x.grad.tolist())
+
+
+def test_a_write_to_a_view_of_a_transposed_base() -> None:
+    def write(x: Tensor) -> Tensor:
+        base = TABLE.clone(x)
+        base.array = np.asfortranarray(base.array)
+        flat = TABLE.reshape(TABLE.permute(base, dims=(1, 0)), shape=(6,))
+        flat[1:4].mul_(3.0)
+        return base * 1.0
+
+    x = tensor(np.arange(6.0).reshape(2, 3), requires_grad=True)
+
+    assert gradcheck(write, x)
+
+
+def test_retained_gradients_follow_a_write() -> None:
+    x = leaf(1.0)
+    y = x * 2.0
+    y.retain_grad()
+    y.mul_(5.0)
+    (y * 3.0).sum().backward()
+
+    assert ([3.0], [30.0]) == (y.grad.tolist(), x.grad.tolist())
+
+
+def test_detach_in_place_makes_a_leaf() -> None:
+    y = leaf(1.0) * 2.0
+    y.detach_()
+
+    assert (True, False) == (y.is_leaf, y.requires_grad)
+
+
+def test_detaching_a_view_in_place_is_refused() -> None:
+    with pytest.raises(AutogradError, match="Can't detach views"):
+        (leaf(1.0, 2.0) * 1.0)[0].detach_()
+
+
+def test_fill_refuses_more_than_one_value() -> None:
+    with pytest.raises(ShapeError, match="0 dimensions"):
+        tensor([1.0, 2.0]).fill_(tensor([1.0, 2.0]))
+
+
+def test_random_fills_repeat_with_the_seed_and_have_the_right_moments() -> None:
+    draws = []
+    for _ in range(2):
+        generator = Generator().manual_seed(5)
+        x = tensor(np.zeros(10_000, np.float32))
+        x.normal_(2.0, 3.0, generator=generator)
+        y = tensor(np.zeros(10_000, np.float32)).uniform_(-1.0, 1.0, generator=generator)
+        z = tensor(np.zeros(10_000, np.int64)).random_(2, 5, generator=generator)
+        draws.append((x.tolist(), y.tolist(), z.tolist()))
+
+    first, second = draws
+    assert first == second
+    assert (2.0, 3.0) == pytest.approx((np.mean(first[0]), np.std(first[0])), abs=0.1)
+    assert (0.0, 2 / 12**0.5) == pytest.approx((np.mean(first[1]), np.std(first[1])), abs=0.03)
+    assert {2, 3, 4} == set(first[2])
+
+
+def test_in_place_programs_agree_with_pytorch() -> None:
+    torch = pytest.importorskip("torch")
+
+    def program(make, x):
+        y = x * 2.0
+        y[1:] += y[:-1].exp()
+        z = make(np.zeros((2, 4)))
+        z[0] = y
+        z[1, 1:3] = y[2:] * y[:2]
+        z[z > 100.0] = 0.5
+        z.mul_(3.0)
+        z[0].sub_(1.0)
+        return (z * z).sum()
+
+    values = np.array([0.1, -0.4, 0.7, 0.2])
+    ours, theirs = tensor(values, requires_grad=True), torch.tensor(values, requires_grad=True)
+    program(tensor, ours).backward()
+    program(torch.tensor, theirs).backward()
+
+    np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), rtol=1e-12)
