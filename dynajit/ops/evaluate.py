@@ -130,7 +130,7 @@ def _pointwise(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
             if result is x:
                 return result.copy()
         return result
-    return xp.asarray(result).astype(plan.result, copy=_shares(result, operands))
+    return _converted(xp.asarray(result), plan.result, _shares(result, operands))
 
 
 def _remember(key: Any, plan: _Plan) -> _Plan:
@@ -207,10 +207,17 @@ def _own_dtype(type: ValueType | None) -> np.dtype:
 def _cast(operand: Any, dtype: np.dtype) -> Any:
     """`operand` as an array (or NumPy scalar) of `dtype`; Python integers wrap, as in PyTorch."""
     if hasattr(operand, "dtype"):
-        return operand.astype(dtype, copy=False)
+        return _converted(operand, dtype, False)
     if dtype.kind in "iu":
         return _wrapped(operand, dtype)
     return _quiet.copy().run(dtype.type, operand)
+
+
+def _converted(array: Any, dtype: np.dtype, copy: bool) -> Any:
+    """`array` in another dtype; a float that overflows becomes inf, silently."""
+    if array.dtype is dtype and not copy:
+        return array
+    return _quiet.copy().run(array.astype, dtype, copy=copy)
 
 
 def _wrapped(number: int, dtype: np.dtype) -> Any:
@@ -238,17 +245,17 @@ def _reduction(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
         if key is not None:
             _remember(key, plan)
     (cast,) = plan.casts
-    operand = x if x.dtype is cast else x.astype(cast)
+    operand = x if x.dtype is cast else _converted(x, cast, True)
     reduced = _quiet.copy().run(plan.function, xp, operand, **attributes)
     if type(reduced) is _ndarray and reduced.dtype is plan.result and reduced is not x:
         return reduced
-    return xp.asarray(reduced).astype(plan.result, copy=_shares(reduced, inputs))
+    return _converted(xp.asarray(reduced), plan.result, _shares(reduced, inputs))
 
 
 def _movement(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
     type = _tensor_type(op, inputs, attributes)
     result = op.rule.array(xp, *map(_as_array, inputs), **attributes)
-    return xp.asarray(result).astype(type.dtype.numpy, copy=False)
+    return _converted(xp.asarray(result), type.dtype.numpy, False)
 
 
 def _wide(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
@@ -256,7 +263,7 @@ def _wide(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any)
     type = _tensor_type(op, inputs, attributes)
     operands = [_widened(_as_array(x)) for x in inputs]
     result = _quiet.copy().run(op.rule.array, xp, *operands, **attributes)
-    return xp.asarray(result).astype(type.dtype.numpy, copy=False)
+    return _converted(xp.asarray(result), type.dtype.numpy, False)
 
 
 def _as_array(operand: Any) -> Any:
