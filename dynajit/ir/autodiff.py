@@ -212,10 +212,8 @@ def _reduced(node: Node, argument: Node, part: Any) -> Value:
     """A formula's result in the type of the argument."""
     if not isinstance(part, Value):
         raise InternalError(f"{node!r}: the gradient of {argument.name} is {part!r}, not a value")
-    part = sum_to_type(TABLE, part, argument.type)
-    if part.shape != argument.type.shape:
-        raise InternalError(f"{node!r}: the gradient of {argument!r} has the shape {part.shape}")
-    return part
+    reduced: Value = sum_to_type(TABLE, part, argument.type)
+    return reduced
 
 
 def _named_arguments(node: Node) -> Iterator[tuple[str, Argument]]:

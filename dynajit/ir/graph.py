@@ -237,6 +237,10 @@ class Builder:
         """True if `node` was appended after the `snapshot` that gave `mark`."""
         return any(node is added for added in self._nodes[mark[1] :])
 
+    def is_last(self, mark: tuple[int, int], node: Node) -> bool:
+        """True if `node` is what was appended last, and since the `snapshot` that gave `mark`."""
+        return len(self._nodes) > mark[1] and self._nodes[-1] is node
+
     def rename_last(self, name: str) -> Value:
         """Give the node appended last another, reserved name."""
         return self.adopt(replace(self._nodes.pop(), name=name))

@@ -65,10 +65,25 @@ def _walk(
     if len(inputs) != len(placeholders):
         raise InternalError(f"{graph.name} has {len(placeholders)} inputs; {len(inputs)} given")
     known: dict[Node, Any] = dict(zip(placeholders, inputs, strict=True))
+    last_uses = _last_uses(graph)
     for node in graph.nodes:
         if node.kind is NodeKind.CONSTANT:
             known[node] = constant(node.value)
         elif node.kind is NodeKind.CALL:
             args = tuple(known[a] if isinstance(a, Node) else a for a in node.args)
             known[node] = evaluate(node.op, args, dict(node.attributes))
+        for argument in last_uses.get(node, ()):
+            del known[argument]
     return tuple(known[o] if isinstance(o, Node) else o for o in graph.outputs)
+
+
+def _last_uses(graph: Graph) -> dict[Node, list[Node]]:
+    """For each node the values that nothing needs after it: their memory is free from there."""
+    last = {a: node for node in graph.nodes for a in node.args if isinstance(a, Node)}
+    for output in graph.outputs:
+        if isinstance(output, Node):
+            last.pop(output, None)
+    freed: dict[Node, list[Node]] = {}
+    for argument, node in last.items():
+        freed.setdefault(node, []).append(argument)
+    return freed

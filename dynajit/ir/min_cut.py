@@ -6,7 +6,7 @@ Called by `ir.partition`.
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -34,7 +34,7 @@ def minimum_cut(edges: Mapping[tuple[int, int], int], vertices: int) -> set[int]
     flow = _maximum_flow(scaled, vertices)
     backward: dict[int, list[int]] = defaultdict(list)
     for (start, end), capacity in scaled.items():
-        used = int(flow[start, end])
+        used = flow.get((start, end), 0)
         if capacity - used > 0:
             backward[end].append(start)
         if used > 0:
@@ -60,12 +60,16 @@ def _scaled(edges: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], int]:
     }
 
 
-def _maximum_flow(edges: Mapping[tuple[int, int], int], vertices: int) -> Any:
-    """The flow as a dict-of-keys matrix: `flow[start, end]`."""
+def _maximum_flow(
+    edges: Mapping[tuple[int, int], int], vertices: int
+) -> dict[tuple[int, int], int]:
+    """The flow along each edge that has any; negative against the direction."""
     reason = "choosing what to save for backward"
     sparse = load("scipy.sparse", needed_for=reason, install="scipy")
     graphs = load("scipy.sparse.csgraph", needed_for=reason, install="scipy")
     starts, ends = zip(*edges, strict=True)
     capacities = np.fromiter(edges.values(), np.int32, len(edges))
     matrix = sparse.csr_matrix((capacities, (starts, ends)), shape=(vertices, vertices))
-    return graphs.maximum_flow(matrix, 0, 1).flow.todok()
+    flow = graphs.maximum_flow(matrix, 0, 1).flow.tocoo()
+    places = zip(flow.row.tolist(), flow.col.tolist(), strict=True)
+    return dict(zip(places, flow.data.tolist(), strict=True))

@@ -14,7 +14,8 @@ def expand_composites(graph: Graph, kept: Set[str] = frozenset()) -> Graph:
     """The graph with every composite replaced by what its function records, recursively.
 
     Requires: a verified graph.
-    Ensures: no composite but those named in `kept`; recorded nodes have the composite's location.
+    Ensures: no composite but those named in `kept`; recorded nodes have the composite's location,
+    and the last of them its name.
 
     Raises:
         InternalError: a composite's function gives another type than its row infers.
@@ -46,8 +47,9 @@ def _visit(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Any:
     op = node.op
     if op is None or not builder.is_expanded(op):
         return keep(builder, node, args)
+    mark = builder.snapshot()
     operands = tuple(as_operand(builder, argument) for argument in args)
     result = builder.handle(op, operands, dict(node.attributes))
     if not isinstance(result, Value) or result.type != node.type:
         raise InternalError(f"{op.name}: the row infers {node.type}, its function gives {result!r}")
-    return result
+    return builder.rename_last(node.name) if builder.is_last(mark, result.node) else result

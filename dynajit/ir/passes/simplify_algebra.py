@@ -46,8 +46,8 @@ def simplify_algebra(graph: Graph) -> Graph:
         if node in leaving and _changes_memory(node, args, found, node in outputs, builder, mark):
             builder.restore(mark)
             return keep(builder, node, args)
-        is_last = builder.has_since(mark, found.node) and found.node.op is node.op
-        return builder.rename_last(node.name) if is_last else found
+        is_renamed = found.node.op is node.op and builder.is_last(mark, found.node)
+        return builder.rename_last(node.name) if is_renamed else found
 
     return rebuild(graph, visit, builder)
 

@@ -23,6 +23,14 @@ def test_no_composite_is_left(record) -> None:
     assert {"model.py:41"} == {str(node.location) for node in graph.calls}
 
 
+def test_the_last_node_takes_the_name(record) -> None:
+    """So the result of a softmax is still called so."""
+    graph = expand_composites(record(lambda x: ops.softmax(x, dim=1), x=(2, 3)))
+
+    assert graph.outputs[0].name == "softmax"
+    assert graph.outputs[0].op.kind is not Kind.COMPOSITE
+
+
 def test_a_composite_may_be_kept(record) -> None:
     """By name: those with a lowering of their own."""
     graph = record(lambda x: ops.softmax(x, dim=1), x=(2, 3))
