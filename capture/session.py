@@ -5,18 +5,38 @@ by `dynajit.compile` (which injects the backend) through the C entry object on a
 by the scoped frame hook for frames inside a region that broke.
 
 Contract: the user's grad mode, random state and objects are as before when a function here
-returns; the frame hook's callback is off meanwhile. A defect of the compiler itself never reaches
-the user: the call runs eagerly, with one warning per function, unless `config.strict`.
+returns; nothing of the user's is run. A defect of the compiler itself never reaches the user: the
+call runs eagerly, with one warning per function, unless `config.strict`.
 """
 
+import inspect
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, Final
 
-from dynajit.capture.region import Backend, Region, Skip
+from dynajit.capture import cache
+from dynajit.capture.breaks import SkipFrame
+from dynajit.capture.emit import emit
+from dynajit.capture.executor import Executor, Stopped
+from dynajit.capture.finish import finish
+from dynajit.capture.instructions import decode
+from dynajit.capture.recording import Recorder
+from dynajit.capture.region import Backend, CapturedGraph, Region, Return, Skip
+from dynajit.capture.resume import Resume
+from dynajit.core import config
+from dynajit.core.errors import GraphBreakError
+from dynajit.eager.grad_mode import is_grad_enabled
+from dynajit.ops import dispatch
+
+MSG_INTERNAL: Final = (
+    "dynajit could not compile {name} because of a defect of its own ({kind}: {error}).  The "
+    "function runs as plain Python.  Set DYNAJIT_STRICT=1 to see the error; please report it."
+)
+
+Publish = Callable[[FunctionType, tuple[Any, ...]], cache.Published]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +47,14 @@ class Options:
         backend: makes a callable from a CapturedGraph: tensors and numbers in graph-input order
             in, a tuple with one Tensor per graph output out.
         fullgraph: a graph break raises GraphBreakError.
-        report: called with the Compilation of every compile of this function and of the frames
-            below it, in order; None where nobody listens.
+        resume: makes the object that runs the rest of a function after a break, from that rest as
+            a plain function: usually a compiled function with these same options. None: the rest
+            runs as plain Python.
     """
 
     backend: Backend
     fullgraph: bool = False
-    report: "Callable[[Compilation], None] | None" = None
+    resume: Callable[[FunctionType], Callable[..., Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,10 +88,34 @@ def capture(
             `*args` tuple, the `**kwargs` dict; defaults filled in.
         fullgraph: raise instead of ending the region at a break.
 
+    Returns:
+        The region; Skip where nothing can or need be compiled.
+
     Raises:
         GraphBreakError: `fullgraph` and a break; the message shows the user's line.
     """
-    raise NotImplementedError
+    if decode(function.__code__).is_generator:
+        return Skip("generators and coroutines run as plain Python")
+    recorder = Recorder(function.__qualname__, is_grad_enabled())
+    with dispatch.recording(recorder.builder.handle, recorder.reserve_random):
+        try:
+            executor = Executor(function, arguments, recorder)
+            outcome = executor.run()
+            if fullgraph and isinstance(outcome, Stopped):
+                raise outcome.record.error()
+            region = finish(executor, outcome)
+        except SkipFrame as skip:
+            if fullgraph:
+                raise GraphBreakError(f"{function.__qualname__}: {skip.reason}") from None
+            return Skip(skip.reason)
+    return _why_not_useful(region) or region
+
+
+def _why_not_useful(region: Region) -> Skip | None:
+    """Skip for a region that computes nothing, to the end of the function."""
+    if isinstance(region.end, Return) and not region.graph.calls:
+        return Skip("it computes nothing with tensors", permanent=False)
+    return None
 
 
 def compile_entry(
@@ -84,7 +129,74 @@ def compile_entry(
     Raises:
         GraphBreakError: `options.fullgraph` and a break.
     """
-    raise NotImplementedError
+    stages: dict[str, float] = {}
+    try:
+        return _compile(function, arguments, options, stages)
+    except GraphBreakError:
+        raise
+    except Exception as error:
+        if config.current().strict:
+            raise
+        name = function.__qualname__
+        message = MSG_INTERNAL.format(name=name, kind=type(error).__name__, error=error)
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
+        return Compilation(Skip(message), None, None, stages, error)
+
+
+def _compile(
+    function: FunctionType,
+    arguments: tuple[Any, ...],
+    options: Options,
+    stages: dict[str, float],
+) -> Compilation:
+    started = time.perf_counter()
+    region = capture(function, arguments, fullgraph=options.fullgraph)
+    stages["capture"] = _milliseconds(started)
+    if isinstance(region, Skip):
+        return Compilation(region, None, None, stages)
+    launch = None
+    if region.graph.outputs:
+        started = time.perf_counter()
+        launch = options.backend(CapturedGraph(region.graph, region.requires_grad, region.name))
+        stages["backend"] = _milliseconds(started)
+    started = time.perf_counter()
+    code = emit(function, region, launch, _make_resume(function, options))
+    made = like(function, code)
+    stages["emit"] = _milliseconds(started)
+    return Compilation(region, made, launch, stages)
+
+
+def _milliseconds(started: float) -> float:
+    return (time.perf_counter() - started) * 1e3
+
+
+def _make_resume(
+    function: FunctionType, options: Options
+) -> Callable[[Resume], Callable[..., Any]] | None:
+    make = options.resume
+    if make is None:
+        return None
+
+    def resume(rest: Resume) -> Callable[..., Any]:
+        return make(_bare(function, rest.code))
+
+    return resume
+
+
+def like(function: FunctionType, code: CodeType) -> FunctionType:
+    """A function with the same globals, closure, defaults and name, and other code."""
+    made = _bare(function, code)
+    made.__defaults__ = function.__defaults__
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__qualname__ = function.__qualname__
+    made.__dict__.update(function.__dict__)
+    return made
+
+
+def _bare(function: FunctionType, code: CodeType) -> FunctionType:
+    return FunctionType(
+        code, function.__globals__, function.__name__, None, function.__closure__
+    )
 
 
 def bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -93,4 +205,25 @@ def bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     Raises:
         TypeError: as the call itself would raise.
     """
-    raise NotImplementedError
+    bound = inspect.signature(function, follow_wrapped=False).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return tuple(bound.arguments[name] for name in decode(function.__code__).parameters)
+
+
+def publisher(options: Options) -> Publish:
+    """The `compile` argument of `capture.cache.compiled_function` for these options."""
+
+    def publish(function: FunctionType, arguments: tuple[Any, ...]) -> cache.Published:
+        compilation = compile_entry(function, arguments, options)
+        region = compilation.region
+        if isinstance(region, Skip):
+            return cache.Published(permanent=region.permanent, reason=region.reason)
+        return cache.Published(
+            guards=region.guards,
+            function=compilation.function,
+            is_scoped=bool(region.breaks),
+        )
+
+    return publish
+
+

@@ -1,0 +1,243 @@
+"""Writes to replay after the launch: the difference between the heap at entry and at the end.
+
+Each effect is frozen data: `values` must be rebuilt for it, `replay(emitter)` writes it and leaves
+the stack as it was. Every object that existed before keeps its identity.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from dynajit.capture import sources
+from dynajit.capture.values import UNBOUND, Value
+from dynajit.capture.values_containers import DictValue, ListValue, SetValue
+from dynajit.capture.values_functions import CellValue
+from dynajit.capture.values_objects import DELETED, ObjectValue
+from dynajit.eager import grad_mode
+
+
+class Effect:
+    """Base of all effects."""
+
+    __slots__ = ()
+
+    @property
+    def values(self) -> list[Value]:
+        """What must be rebuilt to replay it."""
+        raise NotImplementedError
+
+    def replay(self, emitter: Any) -> None:
+        """Write the instructions."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class ListEffect(Effect):
+    """`target[:] = items`."""
+
+    target: ListValue
+    items: tuple[Value, ...]
+
+    @property
+    def values(self) -> list[Value]:
+        return [self.target, *self.items]
+
+    def replay(self, emitter: Any) -> None:
+        for item in self.items:
+            emitter.load_value(item)
+        emitter.build("list", len(self.items))
+        emitter.load_value(self.target)
+        emitter.load_constant(slice(None))
+        emitter.store_item()
+
+
+@dataclass(frozen=True, slots=True)
+class DictEffect(Effect):
+    """Keys deleted and stored; with `clear`, everything is stored anew (the order changed)."""
+
+    target: DictValue
+    clear: bool
+    deleted: tuple[Value, ...]
+    stored: tuple[tuple[Value, Value], ...]
+
+    @property
+    def values(self) -> list[Value]:
+        stored = [part for pair in self.stored for part in pair]
+        return [self.target, *self.deleted, *stored]
+
+    def replay(self, emitter: Any) -> None:
+        if self.clear:
+            emitter.call(dict.clear, lambda: emitter.load_value(self.target))
+            emitter.pop()
+        for key in self.deleted:
+            emitter.load_value(self.target)
+            emitter.load_value(key)
+            emitter.delete_item()
+        for key, item in self.stored:
+            emitter.load_value(item)
+            emitter.load_value(self.target)
+            emitter.load_value(key)
+            emitter.store_item()
+
+
+def dict_effect(target: DictValue, before: Any, after: Any) -> DictEffect:
+    """The writes that make `before` into `after`, order included."""
+    kept = [token for token in before if token in after]
+    in_order = list(after)[: len(kept)] == kept
+    if not in_order:
+        return DictEffect(target, True, (), tuple(after.values()))
+    deleted = tuple(before[token][0] for token in before if token not in after)
+    stored = tuple(
+        pair
+        for token, pair in after.items()
+        if token not in before or before[token][1] is not pair[1]
+    )
+    return DictEffect(target, False, deleted, stored)
+
+
+@dataclass(frozen=True, slots=True)
+class SetEffect(Effect):
+    """`target.clear(); target.update(members)`."""
+
+    target: SetValue
+    members: tuple[Value, ...]
+
+    @property
+    def values(self) -> list[Value]:
+        return [self.target, *self.members]
+
+    def replay(self, emitter: Any) -> None:
+        emitter.call(set.clear, lambda: emitter.load_value(self.target))
+        emitter.pop()
+        for member in self.members:
+            emitter.call(
+                set.add,
+                lambda: emitter.load_value(self.target),
+                lambda member=member: emitter.load_value(member),
+            )
+            emitter.pop()
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectEffect(Effect):
+    """Instance attributes stored (or deleted), without the class's `__setattr__`."""
+
+    target: ObjectValue
+    stored: tuple[tuple[str, Value], ...]
+
+    @property
+    def values(self) -> list[Value]:
+        items = [item for _, item in self.stored if item is not DELETED]
+        return [self.target, *items]
+
+    def replay(self, emitter: Any) -> None:
+        for name, item in self.stored:
+            pushers = [
+                lambda: emitter.load_value(self.target),
+                lambda name=name: emitter.load_constant(name),
+            ]
+            if item is DELETED:
+                emitter.call(object.__delattr__, *pushers)
+            else:
+                pushers.append(lambda item=item: emitter.load_value(item))
+                emitter.call(object.__setattr__, *pushers)
+            emitter.pop()
+
+
+@dataclass(frozen=True, slots=True)
+class CellEffect(Effect):
+    """Contents of a closure cell that existed before."""
+
+    target: CellValue
+    contents: Value
+
+    @property
+    def values(self) -> list[Value]:
+        return [self.target] if self.contents is UNBOUND else [self.target, self.contents]
+
+    def replay(self, emitter: Any) -> None:
+        if self.contents is UNBOUND:
+            emitter.load_value(self.target)
+            emitter.delete_attribute("cell_contents")
+            return
+        emitter.load_value(self.contents)
+        emitter.load_value(self.target)
+        emitter.store_attribute("cell_contents")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCellEffect(Effect):
+    """Contents of a cell variable of the root function itself."""
+
+    name: str
+    contents: Value
+    is_parameter: bool
+
+    @property
+    def values(self) -> list[Value]:
+        return [] if self.contents is UNBOUND else [self.contents]
+
+    def replay(self, emitter: Any) -> None:
+        if self.contents is not UNBOUND:
+            emitter.load_value(self.contents)
+            emitter.store_cell(self.name)
+        elif self.is_parameter:
+            emitter.delete_cell(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalEffect(Effect):
+    """Global variables stored; `namespace` is None for the root function's globals."""
+
+    namespace: dict[str, Any] | None
+    stored: tuple[tuple[str, Value], ...]
+
+    @property
+    def values(self) -> list[Value]:
+        return [item for _, item in self.stored]
+
+    def replay(self, emitter: Any) -> None:
+        for name, item in self.stored:
+            emitter.load_value(item)
+            if self.namespace is None:
+                emitter.store_global(name)
+            else:
+                emitter.load_source(sources.Constant(self.namespace))
+                emitter.load_constant(name)
+                emitter.store_item()
+
+
+@dataclass(frozen=True, slots=True)
+class GradModeEffect(Effect):
+    """The grad mode that the region leaves behind."""
+
+    enabled: bool
+
+    @property
+    def values(self) -> list[Value]:
+        return []
+
+    def replay(self, emitter: Any) -> None:
+        emitter.call(
+            grad_mode._set_grad_enabled, lambda: emitter.load_constant(self.enabled)
+        )
+        emitter.pop()
+
+
+def of_object(target: Any, before: Any, after: Any) -> Iterator[Effect]:
+    """The effects that make an existing object's contents `before` into `after`."""
+    if isinstance(target, ListValue):
+        yield ListEffect(target, after)
+    elif isinstance(target, DictValue):
+        yield dict_effect(target, before, after)
+    elif isinstance(target, SetValue):
+        yield SetEffect(target, tuple(after.values()))
+    elif isinstance(target, CellValue):
+        yield CellEffect(target, after)
+    elif isinstance(target, ObjectValue):
+        stored = tuple(
+            (name, item)
+            for name, item in after.written.items()
+            if item is not DELETED or name in vars(after.existing)
+        )
+        yield ObjectEffect(target, stored)

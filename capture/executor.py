@@ -1,0 +1,397 @@
+"""The symbolic executor: runs canonical instructions on values instead of objects.
+
+Mutable; one per capture. Frames are on an explicit stack; an inlined call is a frame that a
+handler's generator yields. Before each instruction of the root frame the state is marked, so that
+a graph break, wherever it happens, goes back to the start of the root's instruction: the region
+ends there. Where the state at that point cannot be rebuilt, an earlier instruction is tried.
+
+What Python objects can do is in the `operations_*` modules, written as functions of the executor
+and bound here as methods. Called by `capture.session`.
+"""
+
+import functools
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any, Final
+
+from dynajit.capture import (
+    breaks,
+    builtins_functions,
+    builtins_methods,
+    operations_arithmetic,
+    operations_attributes,
+    operations_basic,
+    operations_calls,
+    operations_containers,
+    operations_iteration,
+    operations_tensors,
+    sources,
+)
+from dynajit.capture.breaks import BreakRecord, GraphBreak, SkipFrame
+from dynajit.capture.exceptions import Raised
+from dynajit.capture.frames import Frame, SavedFrame
+from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
+from dynajit.capture.instructions import Body, decode
+from dynajit.capture.opcodes import HANDLERS, UNSUPPORTED
+from dynajit.capture.recording import Mark, Namespace, Recorder
+from dynajit.capture.values import Known, Value, constant
+from dynajit.capture.values_containers import TupleValue
+from dynajit.capture.values_functions import CellValue, FunctionValue
+from dynajit.core.errors import InternalError
+from dynajit.core.location import Location
+
+#: Instructions executed in one capture before it breaks: about a minute of symbolic execution.
+MAX_INSTRUCTIONS: Final = 2_000_000
+
+#: Frames of the library's own code point at the user's line that called them.
+_LIBRARY: Final = ("dynajit/nn/", "dynajit/ops/", "eager/")
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A place in the root frame where a region can end."""
+
+    frame: SavedFrame
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The root function returned."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A graph break; `points` are the places where the region can end, latest first."""
+
+    record: BreakRecord
+    points: tuple[Point, ...]
+
+
+class Executor:
+    """See the module's text.
+
+    Args:
+        function: the root function.
+        arguments: bound arguments in the order of `co_varnames`.
+        recorder: collects guards and the graph.
+    """
+
+    def __init__(
+        self, function: FunctionType, arguments: tuple[Any, ...], recorder: Recorder
+    ) -> None:
+        self.root_function = function
+        self.recorder = recorder
+        self.heap = recorder.heap
+        self.frames: list[Frame] = []
+        self.generator_results: dict[int, Value] = {}
+        self.global_ids: dict[int, tuple[int, dict[str, Any]]] = {}
+        self._points: list[Point] = []
+        self._result: Value | None = None
+        self._constants: dict[int, Value] = {}
+        body = decode(function.__code__)
+        if body.unsupported is not None:
+            raise SkipFrame(body.unsupported)
+        self.root = self._root_frame(function, arguments, body)
+
+    def _root_frame(
+        self, function: FunctionType, arguments: tuple[Any, ...], body: Body
+    ) -> Frame:
+        base = sources.Function(function.__qualname__)
+        namespace = Namespace(base, function.__globals__, function.__builtins__)
+        bound = {
+            name: self.recorder.wrap(argument, sources.Local(name, index))
+            for index, (name, argument) in enumerate(
+                zip(body.parameters, arguments, strict=True)
+            )
+        }
+        cells = [
+            self.recorder.wrap(cell, sources.ClosureCell(base, index))
+            for index, cell in enumerate(function.__closure__ or ())
+        ]
+        frame = Frame(body, function.__code__, namespace, bound, tuple(cells))
+        frame.bind_free_cells()
+        return frame
+
+    # -- the loop ----------------------------------------------------------------------------
+
+    def run(self) -> Returned | Stopped:
+        """Execute until the root returns or a break."""
+        self.frames.append(self.root)
+        try:
+            for _ in range(MAX_INSTRUCTIONS):
+                if not self.frames:
+                    assert self._result is not None
+                    return Returned(self._result)
+                self._step()
+            raise GraphBreak(breaks.LIMIT, f"{MAX_INSTRUCTIONS} instructions")
+        except GraphBreak as stop:
+            return Stopped(self._record(stop), tuple(reversed(self._points)))
+
+    def _step(self) -> None:
+        frame = self.frames[-1]
+        instruction = frame.body.instructions[frame.index]
+        if frame is self.root and frame.body.first_of_offset(frame.index) == frame.index:
+            self._points.append(Point(frame.save(), self.recorder.mark()))
+        frame.index += 1
+        if frame.is_user:
+            self.recorder.at(instruction.location)
+        handler = HANDLERS.get(instruction.operation)
+        if handler is None:
+            reason = UNSUPPORTED.get(instruction.operation, instruction.operation)
+            raise GraphBreak(breaks.UNSUPPORTED_INSTRUCTION, reason)
+        try:
+            steps = handler(self, frame, instruction.argument)
+            if steps is not None:
+                frame.pending = steps
+                self._advance(frame, None)
+        except Raised as raised:
+            self._unwind(raised)
+
+    def _advance(self, frame: Frame, sent: Any) -> None:
+        """Continue the handler that runs in `frame`; push the frame that it asks for."""
+        assert frame.pending is not None
+        try:
+            request = frame.pending.send(sent)
+        except StopIteration:
+            frame.pending = None
+            return
+        self._push(request)
+
+    def _push(self, frame: Frame) -> None:
+        caller = self.frames[-1]
+        frame.is_user = caller.is_user and not _is_library(frame.code.co_filename)
+        self.frames.append(frame)
+
+    def leave(self, value: Value) -> None:
+        """The top frame returns `value`."""
+        self.frames.pop()
+        if self.frames:
+            self._advance(self.frames[-1], value)
+        else:
+            self._result = value
+
+    def suspend(self, value: Value) -> None:
+        """The top frame, a generator's, yields `value`."""
+        frame = self.frames.pop()
+        if frame.generator is None:
+            raise InternalError("a frame that is not a generator's yields")
+        state = (frame.body, frame.code, frame.namespace, frame.closure, frame.save())
+        self.heap.write(frame.generator.identity, state)
+        self._advance(self.frames[-1], operations_calls.Yielded(value))
+
+    def _unwind(self, raised: Raised) -> None:
+        """Find the handler of an exception of the captured program."""
+        while True:
+            frame = self.frames[-1]
+            frame.pending = None
+            instruction = frame.body.instructions[frame.index - 1]
+            if instruction.handler is not None:
+                target = instruction.handler
+                del frame.stack[target.depth :]
+                if target.push_lasti:
+                    frame.push(constant(instruction.offset))
+                frame.push(raised.value)
+                frame.index = target.target
+                return
+            self.frames.pop()
+            if not self.frames:
+                self.frames.append(frame)
+                raise GraphBreak(breaks.USER_EXCEPTION, self._exception_text(raised))
+            try:
+                self._throw(self.frames[-1], raised)
+                return
+            except Raised as another:
+                raised = another
+
+    def _throw(self, frame: Frame, raised: Raised) -> None:
+        assert frame.pending is not None
+        try:
+            request = frame.pending.throw(raised)
+        except StopIteration:
+            frame.pending = None
+            return
+        self._push(request)
+
+    def _exception_text(self, raised: Raised) -> str:
+        args = self.heap[raised.value.identity].construct
+        shown = ", ".join(operations_basic.describe(argument) for argument in args)
+        return f"{raised.value.cls.__name__}({shown})"
+
+    # -- breaks ------------------------------------------------------------------------------
+
+    def _record(self, stop: GraphBreak) -> BreakRecord:
+        places = [frame.location() for frame in self.frames if frame.is_user]
+        innermost = places[-1] if places else self.root.location()
+        return BreakRecord(stop.reason, stop.detail, innermost, tuple(places[:-1]))
+
+    def go_back(self, point: Point) -> None:
+        """Restore the state before a root instruction."""
+        self.recorder.restore(point.mark)
+        self.root.restore(point.frame)
+        self.frames = [self.root]
+
+    def own_cells(self) -> dict[str, CellValue]:
+        """The root frame's own cells by name."""
+        names = self.root.code.co_cellvars
+        return {name: self.root.cells[name] for name in names if name in self.root.cells}
+
+    # -- cells, globals, constants -----------------------------------------------------------
+
+    def new_cell(self, contents: Value) -> CellValue:
+        """A cell made by the captured code."""
+        return CellValue(self.heap.allocate(contents), type((lambda: self).__closure__[0]))  # type: ignore[index]
+
+    def cell_contents(self, cell: CellValue) -> Value:
+        """What a cell holds, or UNBOUND."""
+        contents = self.heap[cell.identity]
+        if contents is None:
+            contents = self._read_cell(cell)
+            self.heap.load_entry(cell.identity, contents)
+        found: Value = contents
+        return found
+
+    def _read_cell(self, cell: CellValue) -> Value:
+        existing = self.recorder.existing(cell)
+        source = cell.source
+        if isinstance(source, sources.ClosureCell):
+            place: sources.Source = sources.Closure(source.base, source.index)
+        else:
+            self.recorder.use(cell)
+            place = sources.CellContents(source)
+        try:
+            contents = existing.cell_contents
+        except ValueError:
+            raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "an empty closure cell") from None
+        return self.recorder.wrap(contents, place)
+
+    def global_write(self, namespace: dict[str, Any], name: str) -> Value | None:
+        """What the captured code stored into a global, or None."""
+        found = self.global_ids.get(id(namespace))
+        if found is None:
+            return None
+        written: Value | None = self.heap[found[0]].get(name)
+        return written
+
+    def module_write(self, module: Any, name: str) -> Value | None:
+        """What the captured code stored into a module's global, or None."""
+        return self.global_write(vars(module), name)
+
+    def write_global(self, namespace: Namespace, name: str, value: Value) -> None:
+        """Store a global variable."""
+        key = id(namespace.globals)
+        if key not in self.global_ids:
+            self.global_ids[key] = (self.heap.adopt({}), namespace.globals)
+        identity = self.global_ids[key][0]
+        self.heap.write(identity, {**self.heap[identity], name: value})
+
+    def constant_value(self, literal: Any) -> Value:
+        """The value of a constant of a code object."""
+        found = self._constants.get(id(literal))
+        if found is None:
+            found = self._constants[id(literal)] = _constant(literal)
+        return found
+
+    # -- small services ----------------------------------------------------------------------
+
+    def uses_grad_mode(self) -> None:
+        """The region depends on the grad mode at entry."""
+        entry = bool(self.heap.entry(self.recorder.grad_mode_id))
+        self.recorder.guard(GRAD_MODE_SOURCE, Kind.GRAD_MODE, entry, "grad mode")
+
+    def generator_result(self, receiver: Any) -> list[Value]:
+        """What a finished generator returned, as arguments of StopIteration."""
+        result = self.generator_results.get(getattr(receiver, "identity", -1))
+        if result is None or (getattr(result, "value", result) is None):
+            return []
+        return [result]
+
+    def set_function_attribute(
+        self, value: FunctionValue, contents: Any, name: str, item: Value
+    ) -> None:
+        """`function.name = item` on a function made by the captured code."""
+        attributes = {**contents.attributes, name: item}
+        updated = type(contents)(
+            contents.code, contents.namespace, contents.defaults, contents.keyword_defaults,
+            contents.closure, contents.annotations, attributes,
+        )  # fmt: skip
+        self.heap.write(value.identity, updated)
+
+    def sequence_length(self, value: Any) -> Value:
+        """`len(tensor)` as a value."""
+        return constant(self.tensor_type(value).shape[0])
+
+    # -- operations, bound as methods ----------------------------------------------------------
+
+    truth = operations_basic.truth
+    length = operations_basic.length
+    is_same = operations_basic.is_same
+    type_of = operations_basic.type_of
+    new_list = operations_containers.new_list
+    new_dict = operations_containers.new_dict
+    new_set = operations_containers.new_set
+    list_items = operations_containers.list_items
+    dict_entries = operations_containers.dict_entries
+    set_entries = operations_containers.set_entries
+    dict_lookup = operations_containers.dict_lookup
+    dict_contains = operations_containers.dict_contains
+    dict_store = operations_containers.dict_store
+    dict_delete = operations_containers.dict_delete
+    subscript = operations_containers.subscript
+    store_subscript = operations_containers.store_subscript
+    delete_subscript = operations_containers.delete_subscript
+    contains = operations_containers.contains
+    fold = operations_containers.fold
+    get_attribute = operations_attributes.get_attribute
+    set_attribute = operations_attributes.set_attribute
+    set_plain_attribute = operations_attributes.set_plain_attribute
+    delete_attribute = operations_attributes.delete_attribute
+    has_attribute = operations_attributes.has_attribute
+    get_special = operations_attributes.get_special
+    instance_lookup = operations_attributes.instance_lookup
+    instance_entries = operations_attributes.instance_entries
+    instance_store = operations_attributes.instance_store
+    binary = operations_arithmetic.binary
+    unary = operations_arithmetic.unary
+    compare = operations_arithmetic.compare
+    to_text = operations_arithmetic.to_text
+    format_value = operations_arithmetic.format_value
+    iterate = operations_iteration.iterate
+    advance = operations_iteration.advance
+    to_items = operations_iteration.to_items
+    new_iterator = operations_iteration.new_iterator
+    call = operations_calls.call
+    call_object_method = operations_calls.call_object_method
+    allocate = operations_calls.allocate
+    resume_generator = operations_calls.resume_generator
+    tensor_type = operations_tensors.tensor_type
+    tensor_attribute = operations_tensors.tensor_attribute
+    tensor_method = operations_tensors.tensor_method
+    tensor_in_place = operations_tensors.tensor_in_place
+    tensor_store = operations_tensors.tensor_store
+    set_tensor_attribute = operations_tensors.set_tensor_attribute
+    native_call = operations_tensors.native_call
+    native_method = operations_tensors.native_method
+    is_library_function = operations_tensors.is_library_function
+    special_call = builtins_functions.special_call
+    is_pure = builtins_functions.is_pure
+    to_pairs = builtins_functions.to_pairs
+    call_method = builtins_methods.call_method
+
+
+def _constant(literal: Any) -> Value:
+    if isinstance(literal, tuple):
+        return TupleValue(tuple(_constant(item) for item in literal))
+    if hasattr(literal, "co_code"):
+        return Known(literal)
+    return constant(literal)
+
+
+@functools.cache
+def _is_library(filename: str) -> bool:
+    path = filename.replace("\\", "/")
+    return any(part in path for part in _LIBRARY)
+
+

@@ -1,0 +1,97 @@
+"""Frames of the symbolic execution: one per inlined call, on an explicit stack.
+
+Mutable: locals, stack and position change as instructions run. Only the root frame is ever saved
+(`save`), because a break always lands there.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from dynajit.capture.values import Value
+from dynajit.capture.values_functions import CellValue
+from dynajit.core.location import Location
+
+
+@dataclass(frozen=True, slots=True)
+class SavedFrame:
+    """A frame's state between two instructions."""
+
+    index: int
+    stack: tuple[Any, ...]
+    locals: dict[str, Value]
+    cells: dict[str, CellValue]
+
+
+class Frame:
+    """One activation of a function.
+
+    Args:
+        body: canonical instructions and exception table (`capture.instructions.Body`).
+        code: the code object.
+        namespace: where globals are read (`capture.recording.Namespace`).
+        locals: bound plain locals by name.
+        closure: cells of the free variables, in order.
+    """
+
+    __slots__ = ("body", "cells", "closure", "code", "generator", "index", "is_user", "locals",
+                 "namespace", "pending", "stack")  # fmt: skip
+
+    def __init__(
+        self,
+        body: Any,
+        code: CodeType,
+        namespace: Any,
+        locals: dict[str, Value],
+        closure: tuple[CellValue, ...] = (),
+    ) -> None:
+        self.body = body
+        self.code = code
+        self.namespace = namespace
+        self.locals = locals
+        self.closure = closure
+        self.cells: dict[str, CellValue] = {}
+        self.stack: list[Any] = []
+        self.index = 0
+        self.pending: Generator[Any, Any, None] | None = None
+        self.generator: Any = None
+        self.is_user = True
+
+    def bind_free_cells(self) -> None:
+        """Make the closure's cells reachable by name."""
+        self.cells.update(zip(self.code.co_freevars, self.closure, strict=True))
+
+    def push(self, value: Any) -> None:
+        """Push one slot."""
+        self.stack.append(value)
+
+    def pop(self) -> Any:
+        """Pop one slot."""
+        return self.stack.pop()
+
+    def pop_many(self, count: int) -> list[Any]:
+        """Pop `count` slots; the deepest comes first."""
+        if count == 0:
+            return []
+        items = self.stack[-count:]
+        del self.stack[-count:]
+        return items
+
+    def save(self) -> SavedFrame:
+        """The state before the instruction at `index`."""
+        return SavedFrame(self.index, tuple(self.stack), dict(self.locals), dict(self.cells))
+
+    def restore(self, saved: SavedFrame) -> None:
+        """Back to a saved state."""
+        self.index = saved.index
+        self.stack = list(saved.stack)
+        self.locals = dict(saved.locals)
+        self.cells = dict(saved.cells)
+        self.pending = None
+
+    def location(self, index: int | None = None) -> Location:
+        """The user's line of an instruction; of the one running by default."""
+        at = self.index - 1 if index is None else index
+        location: Location = self.body.instructions[max(at, 0)].location
+        return location

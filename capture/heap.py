@@ -1,0 +1,104 @@
+"""The heap: object id -> frozen contents of every mutable object that capture has seen.
+
+Mutable. Handles (`capture.values`) are immutable and carry an id; two handles with one id are
+one object. Contents are never changed in place, only replaced, so undoing is replaying a journal
+of old contents backwards: a mark costs nothing, and restoring costs what was written since.
+
+Objects that existed before the captured code have their contents at entry remembered: the writes
+to replay after the launch are the difference between those and the contents at the end.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = _Absent()
+
+
+class Heap:
+    """Contents by object id, with a journal. See the module's text."""
+
+    def __init__(self) -> None:
+        self._contents: dict[int, Any] = {}
+        self._entry: dict[int, Any] = {}
+        self._journal: list[tuple[int, Any]] = []
+        self._next = 1
+
+    def allocate(self, contents: Any) -> int:
+        """The id of a new object, made by the captured code."""
+        identity = self._next
+        self._next += 1
+        self._journal.append((identity, ABSENT))
+        self._contents[identity] = contents
+        return identity
+
+    def adopt(self, contents: Any) -> int:
+        """The id of an object that existed before; `contents` are those at entry."""
+        identity = self._next
+        self._next += 1
+        self._contents[identity] = contents
+        self._entry[identity] = contents
+        return identity
+
+    def load_entry(self, identity: int, contents: Any) -> None:
+        """Contents at entry of an adopted object, read only now (it is still unchanged)."""
+        self._contents[identity] = contents
+        self._entry[identity] = contents
+
+    def __getitem__(self, identity: int) -> Any:
+        return self._contents[identity]
+
+    def write(self, identity: int, contents: Any) -> None:
+        """Replace the contents of an object."""
+        self._journal.append((identity, self._contents[identity]))
+        self._contents[identity] = contents
+
+    def is_adopted(self, identity: int) -> bool:
+        """True if the object existed before the captured code."""
+        return identity in self._entry
+
+    def mark(self) -> int:
+        """A mark for `restore`."""
+        return len(self._journal)
+
+    def restore(self, mark: int) -> None:
+        """Undo every write and allocation since `mark`."""
+        while len(self._journal) > mark:
+            identity, old = self._journal.pop()
+            if old is ABSENT:
+                del self._contents[identity]
+            else:
+                self._contents[identity] = old
+
+    def is_changed(self, identity: int) -> bool:
+        """True if an adopted object's contents differ from those at entry."""
+        return self._contents[identity] is not self._entry[identity]
+
+    def entry(self, identity: int) -> Any:
+        """Contents at entry of an adopted object."""
+        return self._entry[identity]
+
+    def holders(self, node: Any, except_for: int, family: type) -> bool:
+        """True if another tensor than `except_for` holds the graph node `node`."""
+        return any(
+            identity != except_for
+            and isinstance(contents, family)
+            and contents.value is not None
+            and contents.value.node is node
+            for identity, contents in self._contents.items()
+        )
+
+    def changed(self) -> Iterator[int]:
+        """Ids of the adopted objects that were written, in order of their first write."""
+        seen: set[int] = set()
+        for identity, _ in self._journal:
+            if identity in seen or identity not in self._entry:
+                continue
+            seen.add(identity)
+            if self.is_changed(identity):
+                yield identity

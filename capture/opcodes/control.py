@@ -1,0 +1,224 @@
+"""Jumps, loops, calls, functions, returns, generators, imports."""
+
+import sys
+from typing import Any
+
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.exceptions import raise_python
+from dynajit.capture.frames import Frame
+from dynajit.capture.operations_basic import Steps, as_python, unsupported
+from dynajit.capture.values import NONE, Constant, Known, Value
+from dynajit.capture.values_containers import TupleValue
+from dynajit.capture.values_functions import FunctionContents, FunctionValue
+
+
+def jump(x: Any, frame: Frame, target: int) -> None:
+    """Go to the target."""
+    frame.index = target
+
+
+def pop_jump_if_true(x: Any, frame: Frame, target: int) -> Steps:
+    """Jump if the popped value is true."""
+    if (yield from x.truth(frame.pop())):
+        frame.index = target
+
+
+def pop_jump_if_false(x: Any, frame: Frame, target: int) -> Steps:
+    """Jump if the popped value is false."""
+    if not (yield from x.truth(frame.pop())):
+        frame.index = target
+
+
+def jump_if_true_or_pop(x: Any, frame: Frame, target: int) -> Steps:
+    """`a or b`."""
+    if (yield from x.truth(frame.stack[-1])):
+        frame.index = target
+    else:
+        frame.pop()
+
+
+def jump_if_false_or_pop(x: Any, frame: Frame, target: int) -> Steps:
+    """`a and b`."""
+    if not (yield from x.truth(frame.stack[-1])):
+        frame.index = target
+    else:
+        frame.pop()
+
+
+def pop_jump_if_none(x: Any, frame: Frame, target: int) -> None:
+    """Jump if the popped value is None."""
+    if x.is_same(frame.pop(), NONE):
+        frame.index = target
+
+
+def pop_jump_if_not_none(x: Any, frame: Frame, target: int) -> None:
+    """Jump if the popped value is not None."""
+    if not x.is_same(frame.pop(), NONE):
+        frame.index = target
+
+
+def get_iter(x: Any, frame: Frame, argument: Any) -> Steps:
+    """`iter(value)`."""
+    frame.push((yield from x.iterate(frame.pop())))
+
+
+def for_iter(x: Any, frame: Frame, target: int) -> Steps:
+    """Push the next item, or leave the loop."""
+    item = yield from x.advance(frame.stack[-1])
+    if item is None:
+        frame.pop()
+        frame.index = target
+    else:
+        frame.push(item)
+
+
+def call(x: Any, frame: Frame, argument: tuple[int, tuple[str, ...]]) -> Steps:
+    """A call with counted arguments."""
+    count, names = argument
+    arguments = frame.pop_many(count)
+    callee, arguments = _callee(frame, arguments)
+    split = len(arguments) - len(names)
+    keywords = dict(zip(names, arguments[split:], strict=True))
+    frame.push((yield from x.call(callee, arguments[:split], keywords)))
+
+
+def _callee(frame: Frame, arguments: list[Any]) -> tuple[Value, list[Any]]:
+    first, second = frame.pop_many(2)
+    if first is None:
+        return second, arguments
+    if second is None:
+        return first, arguments
+    return first, [second, *arguments]
+
+
+def call_function_ex(x: Any, frame: Frame, with_keywords: bool) -> Steps:
+    """`f(*args, **kwargs)`."""
+    named = frame.pop() if with_keywords else None
+    positional = yield from x.to_items(frame.pop())
+    callee, arguments = _callee(frame, list(positional))
+    keywords = {}
+    if named is not None:
+        for key, item in (yield from x.to_pairs(named)):
+            keywords[as_python(x, key)] = item
+    frame.push((yield from x.call(callee, arguments, keywords)))
+
+
+def make_function(x: Any, frame: Frame, argument: Any) -> None:
+    """A function or lambda."""
+    code = as_python(x, frame.pop())
+    contents = FunctionContents(code, frame.namespace)
+    frame.push(FunctionValue(x.heap.allocate(contents), type(make_function)))
+
+
+def set_function_attribute(x: Any, frame: Frame, name: str) -> None:
+    """Defaults, annotations or closure of a new function."""
+    value, function = frame.pop_many(2)
+    contents = x.heap[function.identity]
+    x.heap.write(function.identity, contents.replacing(name, value))
+    frame.push(function)
+
+
+def return_value(x: Any, frame: Frame, argument: Any) -> Steps:
+    """Leave the frame."""
+    return x.leave(frame.pop())
+
+
+def yield_value(x: Any, frame: Frame, argument: Any) -> Steps:
+    """Suspend a generator."""
+    return x.suspend(frame.pop())
+
+
+def return_generator(x: Any, frame: Frame, argument: Any) -> None:
+    """Generators are made by the call; the frame starts behind this."""
+    frame.push(NONE)
+
+
+def get_yield_from_iter(x: Any, frame: Frame, argument: Any) -> Steps:
+    """The iterator of `yield from`."""
+    frame.push((yield from x.iterate(frame.pop())))
+
+
+def send(x: Any, frame: Frame, target: int) -> Steps:
+    """One step of `yield from`."""
+    sent = frame.pop()
+    receiver = frame.stack[-1]
+    if not (isinstance(sent, Constant) and sent.value is None):
+        raise unsupported("send", receiver)
+    item = yield from x.advance(receiver)
+    if item is not None:
+        frame.push(item)
+        return
+    result = x.generator_result(receiver)
+    frame.push(result[0] if result else NONE)
+    frame.index = target
+
+
+def end_send(x: Any, frame: Frame, argument: Any) -> None:
+    """Drop the receiver of `yield from`."""
+    value = frame.pop()
+    frame.pop()
+    frame.push(value)
+
+
+def call_intrinsic_1(x: Any, frame: Frame, name: str) -> None:
+    """Rare one-operand instructions."""
+    if "STOPITERATION" in name:
+        return
+    raise GraphBreak(breaks.UNSUPPORTED_INSTRUCTION, name)
+
+
+def import_name(x: Any, frame: Frame, name: str) -> None:
+    """`import name` of a module that is loaded."""
+    level, names = frame.pop_many(2)
+    package = frame.namespace.globals.get("__package__") or ""
+    full = name
+    if as_python(x, level):
+        parts = package.split(".")
+        parts = parts[: len(parts) - as_python(x, level) + 1]
+        full = ".".join([*parts, name] if name else parts)
+    module = sys.modules.get(full)
+    if module is None:
+        raise GraphBreak(breaks.IMPORT, full)
+    if isinstance(names, TupleValue) and names.items:
+        frame.push(Known(module))
+    else:
+        frame.push(Known(sys.modules[full.partition(".")[0]]))
+
+
+def import_from(x: Any, frame: Frame, name: str) -> Steps:
+    """`from module import name`."""
+    module = frame.stack[-1]
+    found = getattr(module.object, "__name__", "") + "." + name
+    if not hasattr(module.object, name) and found in sys.modules:
+        frame.push(Known(sys.modules[found]))
+        return
+    if not hasattr(module.object, name):
+        raise_python(x, ImportError, f"cannot import name '{name}'")
+    frame.push((yield from x.get_attribute(module, name)))
+
+
+HANDLERS = {
+    "JUMP": jump,
+    "POP_JUMP_IF_TRUE": pop_jump_if_true,
+    "POP_JUMP_IF_FALSE": pop_jump_if_false,
+    "JUMP_IF_TRUE_OR_POP": jump_if_true_or_pop,
+    "JUMP_IF_FALSE_OR_POP": jump_if_false_or_pop,
+    "POP_JUMP_IF_NONE": pop_jump_if_none,
+    "POP_JUMP_IF_NOT_NONE": pop_jump_if_not_none,
+    "GET_ITER": get_iter,
+    "FOR_ITER": for_iter,
+    "CALL": call,
+    "CALL_FUNCTION_EX": call_function_ex,
+    "MAKE_FUNCTION": make_function,
+    "SET_FUNCTION_ATTRIBUTE": set_function_attribute,
+    "RETURN_VALUE": return_value,
+    "YIELD_VALUE": yield_value,
+    "RETURN_GENERATOR": return_generator,
+    "GET_YIELD_FROM_ITER": get_yield_from_iter,
+    "SEND": send,
+    "END_SEND": end_send,
+    "CALL_INTRINSIC_1": call_intrinsic_1,
+    "IMPORT_NAME": import_name,
+    "IMPORT_FROM": import_from,
+}

@@ -1,0 +1,295 @@
+"""Operators, subscripts, attributes, containers, text."""
+
+from typing import Any
+
+from dynajit.capture.exceptions import raise_python
+from dynajit.capture.frames import Frame
+from dynajit.capture.versions import IS_313
+from dynajit.capture.operations_basic import Steps, as_python, is_known, unsupported
+from dynajit.capture.operations_containers import boolean
+from dynajit.capture.values import constant
+from dynajit.capture.values_containers import SliceValue, TupleValue
+from dynajit.capture.values_functions import SuperValue
+from dynajit.capture.values_tensors import TensorValue
+
+
+def _unary(symbol: str) -> Any:
+    def handler(x: Any, frame: Frame, argument: Any) -> Steps:
+        frame.push((yield from x.unary(symbol, frame.pop())))
+
+    return handler
+
+
+def unary_not(x: Any, frame: Frame, argument: Any) -> Steps:
+    """`not value`."""
+    frame.push(boolean(not (yield from x.truth(frame.pop()))))
+
+
+def to_bool(x: Any, frame: Frame, argument: Any) -> Steps:
+    """`bool(value)`."""
+    frame.push(boolean((yield from x.truth(frame.pop()))))
+
+
+def binary_op(x: Any, frame: Frame, symbol: str) -> Steps:
+    """`a + b`, `a += b`, ..."""
+    a, b = frame.pop_many(2)
+    frame.push((yield from x.binary(symbol, a, b)))
+
+
+def compare_op(x: Any, frame: Frame, symbol: str) -> Steps:
+    """`a < b`, ..."""
+    a, b = frame.pop_many(2)
+    frame.push((yield from x.compare(symbol, a, b)))
+
+
+def is_op(x: Any, frame: Frame, negated: bool) -> None:
+    """`a is b`, `a is not b`."""
+    a, b = frame.pop_many(2)
+    frame.push(boolean(x.is_same(a, b) != bool(negated)))
+
+
+def contains_op(x: Any, frame: Frame, negated: bool) -> Steps:
+    """`a in b`, `a not in b`."""
+    item, container = frame.pop_many(2)
+    found = yield from x.contains(container, item)
+    frame.push(boolean(found != bool(negated)))
+
+
+def binary_subscr(x: Any, frame: Frame, argument: Any) -> Steps:
+    """`container[key]`."""
+    container, key = frame.pop_many(2)
+    frame.push((yield from x.subscript(container, key)))
+
+
+def store_subscr(x: Any, frame: Frame, argument: Any) -> Steps:
+    """`container[key] = value`."""
+    value, container, key = frame.pop_many(3)
+    yield from x.store_subscript(container, key, value)
+
+
+def delete_subscr(x: Any, frame: Frame, argument: Any) -> Steps:
+    """`del container[key]`."""
+    container, key = frame.pop_many(2)
+    yield from x.delete_subscript(container, key)
+
+
+def load_attr(x: Any, frame: Frame, name: str) -> Steps:
+    """`value.name`."""
+    frame.push((yield from x.get_attribute(frame.pop(), name)))
+
+
+def _push_method(frame: Frame, method: Any) -> None:
+    if IS_313:
+        frame.push(method)
+        frame.push(None)
+    else:
+        frame.push(None)
+        frame.push(method)
+
+
+def load_method(x: Any, frame: Frame, name: str) -> Steps:
+    """`value.name`, about to be called."""
+    _push_method(frame, (yield from x.get_attribute(frame.pop(), name)))
+
+
+def _super_attribute(x: Any, frame: Frame, name: str) -> Steps:
+    _, cls, receiver = frame.pop_many(3)
+    known = as_python(x, cls)
+    x.type_of(receiver)
+    return (yield from x.get_attribute(SuperValue(known, receiver), name))
+
+
+def load_super_attr(x: Any, frame: Frame, name: str) -> Steps:
+    """`super().name`."""
+    frame.push((yield from _super_attribute(x, frame, name)))
+
+
+def load_super_method(x: Any, frame: Frame, name: str) -> Steps:
+    """`super().name`, about to be called."""
+    _push_method(frame, (yield from _super_attribute(x, frame, name)))
+
+
+def store_attr(x: Any, frame: Frame, name: str) -> Steps:
+    """`obj.name = value`."""
+    value, obj = frame.pop_many(2)
+    yield from x.set_attribute(obj, name, value)
+
+
+def delete_attr(x: Any, frame: Frame, name: str) -> Steps:
+    """`del obj.name`."""
+    yield from x.delete_attribute(frame.pop(), name)
+
+
+def build_tuple(x: Any, frame: Frame, count: int) -> None:
+    """A tuple display."""
+    frame.push(TupleValue(tuple(frame.pop_many(count))))
+
+
+def build_list(x: Any, frame: Frame, count: int) -> None:
+    """A list display."""
+    frame.push(x.new_list(frame.pop_many(count)))
+
+
+def build_set(x: Any, frame: Frame, count: int) -> None:
+    """A set display."""
+    frame.push(x.new_set(frame.pop_many(count)))
+
+
+def build_map(x: Any, frame: Frame, count: int) -> None:
+    """A dict display."""
+    items = frame.pop_many(2 * count)
+    frame.push(x.new_dict(list(zip(items[::2], items[1::2], strict=True))))
+
+
+def build_const_key_map(x: Any, frame: Frame, count: int) -> None:
+    """A dict display with constant keys."""
+    *items, keys = frame.pop_many(count + 1)
+    frame.push(x.new_dict(list(zip(keys.items, items, strict=True))))
+
+
+def build_string(x: Any, frame: Frame, count: int) -> None:
+    """An f-string's parts joined."""
+    frame.push(constant("".join(as_python(x, part) for part in frame.pop_many(count))))
+
+
+def build_slice(x: Any, frame: Frame, count: int) -> None:
+    """`start:stop:step`."""
+    parts = frame.pop_many(count)
+    step = parts[2] if count == 3 else constant(None)
+    frame.push(SliceValue(parts[0], parts[1], step))
+
+
+def list_append(x: Any, frame: Frame, depth: int) -> None:
+    """Append in a comprehension."""
+    item = frame.pop()
+    target = frame.stack[-depth]
+    x.heap.write(target.identity, (*x.list_items(target), item))
+
+
+def set_add(x: Any, frame: Frame, depth: int) -> Steps:
+    """Add in a comprehension."""
+    item = frame.pop()
+    yield from x.call_method(frame.stack[-depth], "add", [item], {})
+
+
+def map_add(x: Any, frame: Frame, depth: int) -> None:
+    """Store in a comprehension."""
+    key, item = frame.pop_many(2)
+    x.dict_store(frame.stack[-depth], key, item)
+
+
+def list_extend(x: Any, frame: Frame, depth: int) -> Steps:
+    """`[*items]`."""
+    yield from x.call_method(frame.stack[-depth - 1], "extend", [frame.pop()], {})
+
+
+def set_update(x: Any, frame: Frame, depth: int) -> Steps:
+    """`{*items}`."""
+    yield from x.call_method(frame.stack[-depth - 1], "update", [frame.pop()], {})
+
+
+def dict_update(x: Any, frame: Frame, depth: int) -> Steps:
+    """`{**items}`."""
+    yield from x.call_method(frame.stack[-depth - 1], "update", [frame.pop()], {})
+
+
+def dict_merge(x: Any, frame: Frame, depth: int) -> Steps:
+    """`f(**items)`."""
+    target, items = frame.stack[-depth - 1], frame.pop()
+    for key, item in (yield from x.to_pairs(items)):
+        if not is_known(key) or not isinstance(as_python(x, key), str):
+            raise_python(x, TypeError, "keywords must be strings")
+        if x.dict_contains(target, key):
+            name = as_python(x, key)
+            raise_python(x, TypeError, f"got multiple values for keyword argument '{name}'")
+        x.dict_store(target, key, item)
+
+
+def list_to_tuple(x: Any, frame: Frame, argument: Any) -> None:
+    """`(*items,)`."""
+    frame.push(TupleValue(x.list_items(frame.pop())))
+
+
+def unpack_sequence(x: Any, frame: Frame, count: int) -> Steps:
+    """`a, b = items`."""
+    value = frame.pop()
+    if isinstance(value, TensorValue) and len(x.tensor_type(value).shape) == 0:
+        raise unsupported("unpacking", value)
+    items = yield from x.to_items(value)
+    _check_count(x, len(items), count)
+    frame.stack.extend(reversed(items))
+
+
+def _check_count(x: Any, found: int, count: int) -> None:
+    if found < count:
+        raise_python(
+            x, ValueError, f"not enough values to unpack (expected {count}, got {found})"
+        )
+    if found > count:
+        raise_python(x, ValueError, f"too many values to unpack (expected {count})")
+
+
+def unpack_ex(x: Any, frame: Frame, counts: tuple[int, int]) -> Steps:
+    """`a, *b, c = items`."""
+    before, after = counts
+    items = yield from x.to_items(frame.pop())
+    if len(items) < before + after:
+        raise_python(
+            x, ValueError,
+            f"not enough values to unpack (expected at least {before + after}, got {len(items)})",
+        )  # fmt: skip
+    middle = x.new_list(items[before : len(items) - after])
+    tail = items[len(items) - after :] if after else []
+    frame.stack.extend(reversed([*items[:before], middle, *tail]))
+
+
+def convert_value(x: Any, frame: Frame, conversion: str) -> Steps:
+    """`!s`, `!r`, `!a` in an f-string."""
+    frame.push(constant((yield from x.to_text(frame.pop(), conversion))))
+
+
+def format_value(x: Any, frame: Frame, with_specification: bool) -> Steps:
+    """A field of an f-string."""
+    specification = frame.pop() if with_specification else None
+    frame.push((yield from x.format_value(frame.pop(), specification)))
+
+
+HANDLERS = {
+    "UNARY_NEGATIVE": _unary("-"),
+    "UNARY_POSITIVE": _unary("+"),
+    "UNARY_INVERT": _unary("~"),
+    "UNARY_NOT": unary_not,
+    "TO_BOOL": to_bool,
+    "BINARY_OP": binary_op,
+    "COMPARE_OP": compare_op,
+    "IS_OP": is_op,
+    "CONTAINS_OP": contains_op,
+    "BINARY_SUBSCR": binary_subscr,
+    "STORE_SUBSCR": store_subscr,
+    "DELETE_SUBSCR": delete_subscr,
+    "LOAD_ATTR": load_attr,
+    "LOAD_METHOD": load_method,
+    "LOAD_SUPER_ATTR": load_super_attr,
+    "LOAD_SUPER_METHOD": load_super_method,
+    "STORE_ATTR": store_attr,
+    "DELETE_ATTR": delete_attr,
+    "BUILD_TUPLE": build_tuple,
+    "BUILD_LIST": build_list,
+    "BUILD_SET": build_set,
+    "BUILD_MAP": build_map,
+    "BUILD_CONST_KEY_MAP": build_const_key_map,
+    "BUILD_STRING": build_string,
+    "BUILD_SLICE": build_slice,
+    "LIST_APPEND": list_append,
+    "SET_ADD": set_add,
+    "MAP_ADD": map_add,
+    "LIST_EXTEND": list_extend,
+    "SET_UPDATE": set_update,
+    "DICT_UPDATE": dict_update,
+    "DICT_MERGE": dict_merge,
+    "LIST_TO_TUPLE": list_to_tuple,
+    "UNPACK_SEQUENCE": unpack_sequence,
+    "UNPACK_EX": unpack_ex,
+    "CONVERT_VALUE": convert_value,
+    "FORMAT_VALUE": format_value,
+}

@@ -1,0 +1,38 @@
+"""The handler table: one entry per canonical operation, or a stated reason why there is none."""
+
+from typing import Any, Final
+
+from dynajit.capture.opcodes import control, exceptions, operators, variables
+
+HANDLERS: Final[dict[str, Any]] = {
+    **variables.HANDLERS,
+    **operators.HANDLERS,
+    **control.HANDLERS,
+    **exceptions.HANDLERS,
+}
+
+_CLASS_BODY = "class bodies and module code are not captured"
+_ASYNC = "coroutines are not captured"
+_MATCH = "structural pattern matching is not captured yet"
+
+#: Operations that break, and why.
+UNSUPPORTED: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        ("LOAD_NAME", "STORE_NAME", "DELETE_NAME", "LOAD_CLASSDEREF", "LOAD_LOCALS",
+         "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS", "SETUP_ANNOTATIONS",
+         "IMPORT_STAR", "PRINT_EXPR"),
+        _CLASS_BODY,
+    ),
+    **dict.fromkeys(
+        ("GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "END_ASYNC_FOR", "BEFORE_ASYNC_WITH",
+         "ASYNC_GEN_WRAP"),
+        _ASYNC,
+    ),
+    **dict.fromkeys(
+        ("GET_LEN", "MATCH_MAPPING", "MATCH_SEQUENCE", "MATCH_KEYS", "MATCH_CLASS"), _MATCH
+    ),
+    "DELETE_GLOBAL": "deleting a global variable is not captured",
+    "CALL_INTRINSIC_2": "type parameters and except* are not captured",
+    "CHECK_EG_MATCH": "except* is not captured",
+    "CLEANUP_THROW": "throwing into a generator is not captured",
+}  # fmt: skip

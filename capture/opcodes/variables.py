@@ -1,0 +1,164 @@
+"""Constants, locals, cells, globals, stack shuffling."""
+
+import builtins
+from typing import Any
+
+from dynajit.capture import breaks, sources
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.exceptions import raise_python
+from dynajit.capture.frames import Frame
+from dynajit.capture.values import UNBOUND, Known
+from dynajit.capture.values_functions import CellValue
+
+
+def load_const(x: Any, frame: Frame, argument: Any) -> None:
+    """Push a constant of the code object."""
+    frame.push(x.constant_value(argument))
+
+
+def load_fast(x: Any, frame: Frame, name: str) -> None:
+    """Push a local."""
+    value = frame.locals.get(name)
+    if value is None:
+        raise_python(
+            x, UnboundLocalError,
+            f"cannot access local variable '{name}' where it is not associated with a value",
+        )  # fmt: skip
+    frame.push(value)
+
+
+def load_fast_and_clear(x: Any, frame: Frame, name: str) -> None:
+    """Push a local or NULL, and unbind it."""
+    if name in frame.cells and name in frame.code.co_cellvars:
+        frame.push(frame.cells.pop(name))
+        return
+    frame.push(frame.locals.pop(name, None))
+
+
+def store_fast(x: Any, frame: Frame, name: str) -> None:
+    """Pop into a local; NULL unbinds."""
+    value = frame.pop()
+    if isinstance(value, CellValue) and name in frame.code.co_cellvars:
+        frame.cells[name] = value
+    elif value is None:
+        frame.locals.pop(name, None)
+        frame.cells.pop(name, None)
+    else:
+        frame.locals[name] = value
+
+
+def delete_fast(x: Any, frame: Frame, name: str) -> None:
+    """`del name`."""
+    if frame.locals.pop(name, None) is None:
+        raise_python(x, UnboundLocalError, f"cannot access local variable '{name}'")
+
+
+def make_cell(x: Any, frame: Frame, name: str) -> None:
+    """Make the cell of a captured local."""
+    initial = frame.locals.pop(name, UNBOUND)
+    frame.cells[name] = x.new_cell(initial)
+
+
+def load_closure(x: Any, frame: Frame, name: str) -> None:
+    """Push a cell."""
+    frame.push(frame.cells[name])
+
+
+def load_deref(x: Any, frame: Frame, name: str) -> None:
+    """Push the contents of a cell."""
+    contents = x.cell_contents(frame.cells[name])
+    if contents is UNBOUND:
+        raise_python(
+            x, NameError,
+            f"cannot access free variable '{name}' where it is not associated with a value",
+        )  # fmt: skip
+    frame.push(contents)
+
+
+def store_deref(x: Any, frame: Frame, name: str) -> None:
+    """Pop into a cell."""
+    value = frame.pop()
+    x.cell_contents(frame.cells[name])
+    x.heap.write(frame.cells[name].identity, value)
+
+
+def delete_deref(x: Any, frame: Frame, name: str) -> None:
+    """`del name` of a cell variable."""
+    if x.cell_contents(frame.cells[name]) is UNBOUND:
+        raise_python(x, NameError, f"free variable '{name}' is not bound")
+    x.heap.write(frame.cells[name].identity, UNBOUND)
+
+
+def load_global(x: Any, frame: Frame, name: str) -> None:
+    """Push a global or a builtin."""
+    namespace = frame.namespace
+    written = x.global_write(namespace.globals, name)
+    if written is not None:
+        frame.push(written)
+        return
+    if name in namespace.globals:
+        source = sources.Global(name, namespace.base)
+        frame.push(x.recorder.wrap(namespace.globals[name], source))
+        return
+    mapping = namespace.builtins
+    if name not in mapping:
+        raise_python(x, NameError, f"name '{name}' is not defined")
+    frame.push(x.recorder.wrap(mapping[name], sources.Builtin(name, namespace.base)))
+
+
+def store_global(x: Any, frame: Frame, name: str) -> None:
+    """`global name; name = value`."""
+    x.write_global(frame.namespace, name, frame.pop())
+
+
+def load_assertion_error(x: Any, frame: Frame, argument: Any) -> None:
+    """Push AssertionError."""
+    frame.push(Known(builtins.AssertionError))
+
+
+def load_build_class(x: Any, frame: Frame, argument: Any) -> None:
+    """A class statement."""
+    raise GraphBreak(breaks.CLASS_DEFINITION)
+
+
+def push_null(x: Any, frame: Frame, argument: Any) -> None:
+    """Push an empty slot."""
+    frame.push(None)
+
+
+def pop_top(x: Any, frame: Frame, argument: Any) -> None:
+    """Drop the top."""
+    frame.pop()
+
+
+def copy(x: Any, frame: Frame, depth: int) -> None:
+    """Push again the value at a depth."""
+    frame.push(frame.stack[-depth])
+
+
+def swap(x: Any, frame: Frame, depth: int) -> None:
+    """Swap the top with the value at a depth."""
+    stack = frame.stack
+    stack[-1], stack[-depth] = stack[-depth], stack[-1]
+
+
+HANDLERS = {
+    "LOAD_CONST": load_const,
+    "LOAD_FAST": load_fast,
+    "LOAD_FAST_AND_CLEAR": load_fast_and_clear,
+    "STORE_FAST": store_fast,
+    "DELETE_FAST": delete_fast,
+    "MAKE_CELL": make_cell,
+    "LOAD_CLOSURE": load_closure,
+    "LOAD_DEREF": load_deref,
+    "STORE_DEREF": store_deref,
+    "DELETE_DEREF": delete_deref,
+    "LOAD_GLOBAL": load_global,
+    "STORE_GLOBAL": store_global,
+    "LOAD_ASSERTION_ERROR": load_assertion_error,
+    "LOAD_BUILD_CLASS": load_build_class,
+    "PUSH_NULL": push_null,
+    "POP_TOP": pop_top,
+    "COPY": copy,
+    "SWAP": swap,
+}

@@ -1,0 +1,618 @@
+"""Attribute access by Python's rules: descriptors, instance dicts, slots, `__getattr__`, super().
+
+Methods of the executor (`x`), written as functions; see `capture.executor`.
+"""
+
+import enum
+import inspect
+import types
+from typing import Any
+
+from dynajit.capture import breaks, sources
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.exceptions import NotKnown, Raised, raise_python
+from dynajit.capture.guards import Kind
+from dynajit.capture.operations_basic import Steps, as_python, describe, from_python
+from dynajit.capture.values import UNBOUND, Constant, Known, Opaque, Scalar, Value, constant
+from dynajit.capture.values_containers import (
+    DictValue,
+    HeapValue,
+    IteratorValue,
+    ListValue,
+    SetValue,
+    SliceValue,
+    TupleValue,
+)
+from dynajit.capture.values_functions import (
+    BoundMethod,
+    CellValue,
+    FunctionValue,
+    GeneratorValue,
+    NativeMethod,
+    PartialValue,
+    SuperValue,
+)
+from dynajit.capture.values_objects import (
+    DELETED,
+    ExceptionValue,
+    InstanceDictValue,
+    ObjectContents,
+    ObjectValue,
+)
+from dynajit.capture.values_tensors import TensorValue
+
+_MISSING = object()
+_FUNCTION_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__")
+
+
+def unsupported_attribute(value: Any, name: str) -> GraphBreak:
+    """The break for an attribute that is not modelled."""
+    return GraphBreak(breaks.UNSUPPORTED_ATTRIBUTE, f"{describe(value)}.{name}")
+
+
+def get_attribute(x: Any, value: Value, name: str) -> Steps:
+    """`value.name`; raises AttributeError in the captured program."""
+    if isinstance(value, TensorValue):
+        return x.tensor_attribute(value, name)
+    if isinstance(value, ExceptionValue):
+        return _exception_attribute(x, value, name)
+    if isinstance(value, ObjectValue):
+        return (yield from _object_attribute(x, value, name))
+    if isinstance(value, SuperValue):
+        return (yield from _super_attribute(x, value, name))
+    if isinstance(value, Known):
+        return (yield from _known_attribute(x, value, name))
+    if isinstance(value, BoundMethod):
+        return (yield from _method_attribute(x, value, name))
+    if isinstance(value, FunctionValue):
+        return _function_attribute(x, value, name)
+    if isinstance(value, PartialValue):
+        return _partial_attribute(x, value, name)
+    if isinstance(value, CellValue) and name == "cell_contents":
+        contents = x.cell_contents(value)
+        if contents is UNBOUND:
+            raise_python(x, ValueError, "Cell is empty")
+        return contents
+    if isinstance(value, Opaque):
+        raise unsupported_attribute(value, name)
+    return _builtin_attribute(x, value, name)
+
+
+# -- built-in objects ----------------------------------------------------------------------------
+
+
+def _builtin_attribute(x: Any, value: Value, name: str) -> Value:
+    if name == "__class__":
+        return Known(x.type_of(value))
+    if isinstance(value, SliceValue) and name in ("start", "stop", "step"):
+        found: Value = getattr(value, name)
+        return found
+    if isinstance(value, TupleValue) and name in getattr(value.cls, "_fields", ()):
+        x.recorder.use(value)
+        return value.items[value.cls._fields.index(name)]  # type: ignore[attr-defined]
+    member = getattr(value.python_type, name, _MISSING)
+    if member is _MISSING:
+        kind = value.python_type.__name__
+        raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
+    if isinstance(value, TupleValue) and isinstance(member, types.FunctionType):
+        x.recorder.use(value)
+        return BoundMethod(Known(member), value)
+    if isinstance(value, (Constant, Scalar)) and not callable(member):
+        return _folded_attribute(x, value, name)
+    modelled = (
+        Constant, Scalar, TupleValue, ListValue, DictValue, SetValue, IteratorValue,
+        GeneratorValue, SliceValue,
+    )  # fmt: skip
+    if callable(member) and isinstance(value, (*modelled, Value)):
+        x.recorder.use(value)
+        return NativeMethod(value, name)
+    raise unsupported_attribute(value, name)
+
+
+def _folded_attribute(x: Any, value: Value, name: str) -> Value:
+    try:
+        result: Value = from_python(x, getattr(as_python(x, value), name))
+    except NotKnown:
+        raise unsupported_attribute(value, name) from None
+    return result
+
+
+# -- objects known by identity -------------------------------------------------------------------
+
+
+def _known_attribute(x: Any, value: Known, name: str) -> Steps:
+    obj = value.object
+    x.recorder.use(value)
+    if isinstance(obj, types.ModuleType):
+        return _module_attribute(x, value, name)
+    if isinstance(obj, type):
+        return (yield from _class_attribute(x, value, name))
+    if isinstance(obj, types.FunctionType):
+        return _existing_function_attribute(x, value, name)
+    if name == "__class__":
+        return Known(type(obj))
+    return _plain_attribute(x, value, name)
+
+
+def _base_of(value: Known) -> sources.Source:
+    """Where to read an attribute of an identity-guarded object: the object itself."""
+    return sources.Constant(value.object)
+
+
+def _module_attribute(x: Any, value: Known, name: str) -> Value:
+    found = vars(value.object).get(name, _MISSING)
+    if found is _MISSING:
+        if hasattr(value.object, name):
+            raise unsupported_attribute(value, name)
+        module = value.object.__name__
+        raise_python(x, AttributeError, f"module '{module}' has no attribute '{name}'")
+    base = _base_of(value)
+    written = x.module_write(value.object, name)
+    if written is not None:
+        return written
+    wrapped: Value = x.recorder.wrap(found, sources.Attribute(base, name))
+    return wrapped
+
+
+def _class_attribute(x: Any, value: Known, name: str) -> Steps:
+    cls: type = value.object
+    if isinstance(cls, enum.EnumMeta) and name in cls.__members__:
+        return Known(cls.__members__[name])
+    if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+        return constant(getattr(cls, name))
+    if name == "__class__":
+        return Known(type(cls))
+    if name in ("__mro__", "__bases__"):
+        return TupleValue(tuple(Known(c) for c in getattr(cls, name)))
+    raw = _lookup(cls, name)
+    meta = _lookup(type(cls), name)
+    if raw is _MISSING or (meta is not _MISSING and inspect.isdatadescriptor(meta)):
+        if raw is _MISSING and meta is _MISSING:
+            kind = cls.__name__
+            raise_python(x, AttributeError, f"type object '{kind}' has no attribute '{name}'")
+        if isinstance(meta, types.FunctionType):
+            return BoundMethod(Known(meta), value)
+        if name in ("__subclasses__", "mro", "__instancecheck__", "__subclasscheck__"):
+            return NativeMethod(value, name)
+        raise unsupported_attribute(value, name)
+    return _bind_class_attribute(x, value, name, raw)
+    yield
+
+
+def _bind_class_attribute(x: Any, value: Known, name: str, raw: Any) -> Value:
+    cls = value.object
+    place = sources.Attribute(_base_of(value), name)
+    if isinstance(raw, staticmethod):
+        return Known(raw.__func__)
+    if isinstance(raw, classmethod):
+        return BoundMethod(Known(raw.__func__), value)
+    if isinstance(raw, (types.FunctionType, types.WrapperDescriptorType,
+                        types.MethodDescriptorType, property)):  # fmt: skip
+        return Known(raw)
+    if isinstance(raw, types.ClassMethodDescriptorType):
+        return NativeMethod(value, name)
+    if isinstance(raw, (types.GetSetDescriptorType, types.MemberDescriptorType)):
+        return Known(raw)
+    if isinstance(raw, types.BuiltinFunctionType):
+        return Known(raw)
+    if _has_get(raw):
+        raise unsupported_attribute(value, name)
+    if not _is_heap_type(cls):
+        return x.recorder.wrap(raw, None)
+    wrapped: Value = x.recorder.wrap(raw, place)
+    return wrapped
+
+
+def _existing_function_attribute(x: Any, value: Known, name: str) -> Value:
+    function = value.object
+    if name in _FUNCTION_ATTRIBUTES:
+        return constant(getattr(function, name))
+    if name == "__code__":
+        return Known(function.__code__)
+    if name in ("__wrapped__",) or name in function.__dict__:
+        base = value.source if value.source is not None else _base_of(value)
+        if name not in function.__dict__:
+            raise_python(x, AttributeError, f"'function' object has no attribute '{name}'")
+        found = function.__dict__[name]
+        wrapped: Value = x.recorder.wrap(found, sources.Attribute(base, name))
+        return wrapped
+    if not hasattr(function, name):
+        raise_python(x, AttributeError, f"'function' object has no attribute '{name}'")
+    raise unsupported_attribute(value, name)
+
+
+def _plain_attribute(x: Any, value: Known, name: str) -> Value:
+    """An attribute of an identity-guarded object that cannot change (dtype, enum member, ...)."""
+    obj = value.object
+    if not hasattr(type(obj), name) and name not in getattr(obj, "__dict__", {}):
+        if not hasattr(obj, name):
+            kind = type(obj).__name__
+            raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
+    found = getattr(obj, name)
+    try:
+        result: Value = from_python(x, found)
+    except NotKnown:
+        if callable(found):
+            return NativeMethod(value, name)
+        raise unsupported_attribute(value, name) from None
+    return result
+
+
+# -- functions -----------------------------------------------------------------------------------
+
+
+def _method_attribute(x: Any, value: BoundMethod, name: str) -> Steps:
+    x.recorder.use(value)
+    if name == "__self__":
+        return value.self
+    if name == "__func__":
+        return value.function
+    return (yield from get_attribute(x, value.function, name))
+
+
+def _function_attribute(x: Any, value: FunctionValue, name: str) -> Value:
+    contents = x.heap[value.identity]
+    if name in contents.attributes:
+        found: Value = contents.attributes[name]
+        return found
+    if name == "__name__":
+        return constant(contents.code.co_name)
+    if name == "__qualname__":
+        return constant(contents.code.co_qualname)
+    if name == "__doc__":
+        doc = contents.code.co_consts[:1]
+        return constant(doc[0] if doc and isinstance(doc[0], str) else None)
+    if name == "__code__":
+        return Known(contents.code)
+    if name == "__dict__":
+        raise unsupported_attribute(value, name)
+    if name == "__module__":
+        return constant(contents.namespace.globals.get("__name__"))
+    if name.startswith("__") and name.endswith("__"):
+        raise unsupported_attribute(value, name)
+    raise_python(x, AttributeError, f"'function' object has no attribute '{name}'")
+    raise AssertionError
+
+
+def _partial_attribute(x: Any, value: PartialValue, name: str) -> Value:
+    if name == "func":
+        return value.function
+    if name == "args":
+        return TupleValue(value.args)
+    raise unsupported_attribute(value, name)
+
+
+def _exception_attribute(x: Any, value: ExceptionValue, name: str) -> Value:
+    contents: ObjectContents = x.heap[value.identity]
+    if name in contents.written:
+        return contents.written[name]
+    if name == "args":
+        return TupleValue(contents.construct)
+    if name == "__class__":
+        return Known(value.cls)
+    if name == "value" and issubclass(value.cls, StopIteration):
+        return contents.construct[0] if contents.construct else constant(None)
+    if name in ("__cause__", "__context__"):
+        return constant(None)
+    raise unsupported_attribute(value, name)
+
+
+# -- instances -----------------------------------------------------------------------------------
+
+
+def _lookup(cls: type, name: str) -> Any:
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return _MISSING
+
+
+def _has_get(raw: Any) -> bool:
+    return hasattr(type(raw), "__get__")
+
+
+def _is_heap_type(cls: type) -> bool:
+    return bool(cls.__flags__ & (1 << 9))
+
+
+def _class_place(x: Any, value: HeapValue, name: str) -> sources.Source | None:
+    """Source of what the class of an existing instance stores under `name`."""
+    if value.source is None or x.recorder.existing(value) is None:
+        return None
+    return sources.ClassAttribute(x.recorder.first_source(value), name)
+
+
+def _known_in_class(x: Any, value: HeapValue, name: str, raw: Any) -> Known:
+    place = _class_place(x, value, name)
+    return Known(raw, place)
+
+
+def _object_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
+    x.recorder.use(value)
+    raw = _lookup(value.cls, name)
+    if raw is not _MISSING and _is_data_descriptor(raw):
+        return (yield from _data_descriptor(x, value, name, raw))
+    found = instance_value(x, value, name)
+    if found is not None:
+        return found
+    if raw is not _MISSING:
+        return (yield from _class_value(x, value, value, name, raw))
+    if name == "__class__":
+        return Known(value.cls)
+    fallback = _lookup(value.cls, "__getattr__")
+    if fallback is _MISSING:
+        kind = value.cls.__name__
+        raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
+    function = _known_in_class(x, value, "__getattr__", fallback)
+    return (yield from x.call(BoundMethod(function, value), [constant(name)], {}))
+
+
+def _is_data_descriptor(raw: Any) -> bool:
+    kind = type(raw)
+    return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
+
+
+def _data_descriptor(x: Any, value: ObjectValue, name: str, raw: Any) -> Steps:
+    if isinstance(raw, property):
+        if raw.fget is None:
+            raise_python(x, AttributeError, f"property '{name}' has no getter")
+        x.recorder.use(_known_in_class(x, value, name, raw))
+        return (yield from x.call(Known(raw.fget), [value], {}))
+    if isinstance(raw, types.MemberDescriptorType):
+        found = instance_value(x, value, name)
+        if found is None:
+            raise_python(x, AttributeError, name)
+        return found
+    if isinstance(raw, types.GetSetDescriptorType):
+        if name == "__dict__":
+            return InstanceDictValue(value.identity, dict)
+        raise unsupported_attribute(value, name)
+    return (yield from _user_descriptor(x, value, name, raw))
+
+
+def _user_descriptor(x: Any, value: Value, name: str, raw: Any) -> Steps:
+    getter = _lookup(type(raw), "__get__")
+    if not isinstance(getter, types.FunctionType):
+        raise unsupported_attribute(value, name)
+    descriptor = x.recorder.wrap(raw, _class_place(x, value, name))  # type: ignore[arg-type]
+    arguments = [descriptor, value, Known(value.python_type)]
+    return (yield from x.call(Known(getter), arguments, {}))
+
+
+def _class_value(x: Any, value: HeapValue, receiver: Value, name: str, raw: Any) -> Steps:
+    """A non-data attribute of the class, bound to `receiver`."""
+    if isinstance(raw, types.FunctionType):
+        return BoundMethod(_known_in_class(x, value, name, raw), receiver)
+    if isinstance(raw, staticmethod):
+        x.recorder.use(_known_in_class(x, value, name, raw))
+        return Known(raw.__func__)
+    if isinstance(raw, classmethod):
+        x.recorder.use(_known_in_class(x, value, name, raw))
+        return BoundMethod(Known(raw.__func__), Known(value.cls))
+    if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+        return BoundMethod(Known(raw), receiver)
+    if _has_get(raw):
+        return (yield from _user_descriptor(x, receiver, name, raw))
+    place = _class_place(x, value, name)
+    if place is None:
+        place = sources.Attribute(sources.Constant(value.cls), name)
+    return x.recorder.wrap(raw, place)
+
+
+def instance_value(x: Any, value: ObjectValue, name: str) -> Value | None:
+    """What the instance itself (its dict or slots) holds under `name`, or None; guarded."""
+    contents: ObjectContents = x.heap[value.identity]
+    if name in contents.written:
+        written = contents.written[name]
+        return None if written is DELETED else written
+    existing = contents.existing
+    if existing is None:
+        return None
+    base = x.recorder.first_source(value)
+    fields = instance_dict(existing)
+    if name in fields:
+        found: Value = x.recorder.wrap(fields[name], sources.Attribute(base, name))
+        return found
+    raw = _lookup(value.cls, name)
+    if isinstance(raw, types.MemberDescriptorType):
+        stored = _slot_value(raw, existing)
+        if stored is not _MISSING:
+            return x.recorder.wrap(stored, sources.Attribute(base, name))
+        x.recorder.guard(base, Kind.HAS_NO_ATTRIBUTE, name, "empty slot")
+        return None
+    if raw is _MISSING:
+        x.recorder.guard(base, Kind.HAS_NO_ATTRIBUTE, name, "missing attribute")
+    elif has_instance_dict(existing):
+        x.recorder.guard(base, Kind.INSTANCE_LACKS, name, "class attribute")
+    return None
+
+
+def _slot_value(raw: Any, existing: Any) -> Any:
+    try:
+        return raw.__get__(existing, type(existing))
+    except AttributeError:
+        return _MISSING
+
+
+def has_instance_dict(existing: Any) -> bool:
+    """True if instances of the class have a `__dict__`."""
+    return type(existing).__dictoffset__ != 0
+
+
+def instance_dict(existing: Any) -> dict[str, Any]:
+    """The instance dict, without running user code; empty where there is none."""
+    if not has_instance_dict(existing):
+        return {}
+    fields: dict[str, Any] = object.__getattribute__(existing, "__dict__")
+    return fields
+
+
+def _super_attribute(x: Any, value: SuperValue, name: str) -> Steps:
+    receiver = value.receiver
+    cls = receiver.object if isinstance(receiver, Known) else receiver.python_type
+    mro = cls.__mro__
+    for base in mro[mro.index(value.cls) + 1 :]:
+        if name not in base.__dict__:
+            continue
+        raw = base.__dict__[name]
+        if isinstance(raw, types.FunctionType):
+            return BoundMethod(Known(raw), receiver)
+        if isinstance(raw, classmethod):
+            return BoundMethod(Known(raw.__func__), Known(cls))
+        if isinstance(raw, staticmethod):
+            return Known(raw.__func__)
+        if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+            return BoundMethod(Known(raw), receiver)
+        if isinstance(raw, types.BuiltinFunctionType) and name == "__new__":
+            return Known(raw)
+        if isinstance(raw, property) and raw.fget is not None:
+            return (yield from x.call(Known(raw.fget), [receiver], {}))
+        if _has_get(raw):
+            raise unsupported_attribute(value, name)
+        return x.recorder.wrap(raw, sources.Attribute(sources.Constant(base), name))
+    raise_python(x, AttributeError, f"'super' object has no attribute '{name}'")
+
+
+def get_special(x: Any, value: Value, name: str) -> Steps:
+    """A special method, looked up on the class as Python does."""
+    raw = _lookup(value.python_type, name)
+    if raw is _MISSING or not isinstance(value, HeapValue):
+        raise unsupported_attribute(value, name)
+    return (yield from _class_value(x, value, value, name, raw))
+
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+def set_attribute(x: Any, value: Value, name: str, item: Value) -> Steps:
+    """`value.name = item`."""
+    if isinstance(value, ExceptionValue):
+        write_field(x, value, name, item)
+        return
+    if isinstance(value, ObjectValue):
+        x.recorder.use(value)
+        custom = _lookup(value.cls, "__setattr__")
+        if isinstance(custom, types.FunctionType):
+            function = _known_in_class(x, value, "__setattr__", custom)
+            yield from x.call(BoundMethod(function, value), [constant(name), item], {})
+            return
+        yield from set_plain_attribute(x, value, name, item)
+        return
+    if isinstance(value, FunctionValue):
+        contents = x.heap[value.identity]
+        x.set_function_attribute(value, contents, name, item)
+        return
+    if isinstance(value, CellValue) and name == "cell_contents":
+        x.heap.write(value.identity, item)
+        return
+    if isinstance(value, TensorValue):
+        x.set_tensor_attribute(value, name, item)
+        return
+    raise unsupported_attribute(value, f"{name} = ...")
+
+
+def set_plain_attribute(x: Any, value: ObjectValue, name: str, item: Value) -> Steps:
+    """`object.__setattr__(value, name, item)`."""
+    raw = _lookup(value.cls, name)
+    if isinstance(raw, property):
+        if raw.fset is None:
+            raise_python(x, AttributeError, f"property '{name}' has no setter")
+        yield from x.call(Known(raw.fset), [value, item], {})
+        return
+    if raw is not _MISSING and not isinstance(raw, types.MemberDescriptorType):
+        if name in ("__class__", "__dict__"):
+            raise unsupported_attribute(value, f"{name} = ...")
+        setter = _lookup(type(raw), "__set__")
+        if isinstance(setter, types.FunctionType):
+            descriptor = x.recorder.wrap(raw, _class_place(x, value, name))
+            yield from x.call(Known(setter), [descriptor, value, item], {})
+            return
+        if setter is not _MISSING:
+            raise unsupported_attribute(value, f"{name} = ...")
+    if raw is _MISSING and value.cls.__dictoffset__ == 0:
+        kind = value.cls.__name__
+        raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
+    write_field(x, value, name, item)
+
+
+def write_field(x: Any, value: ObjectValue, name: str, item: Value) -> None:
+    """Store into the instance itself."""
+    contents: ObjectContents = x.heap[value.identity]
+    written = {**contents.written, name: item}
+    x.heap.write(
+        value.identity, ObjectContents(contents.existing, written, contents.construct)
+    )
+
+
+def delete_attribute(x: Any, value: Value, name: str) -> Steps:
+    """`del value.name`."""
+    if not isinstance(value, ObjectValue) or isinstance(
+        _lookup(value.cls, "__delattr__"), types.FunctionType
+    ):
+        raise unsupported_attribute(value, f"del {name}")
+    x.recorder.use(value)
+    if isinstance(_lookup(value.cls, name), property):
+        raise unsupported_attribute(value, f"del {name}")
+    if instance_value(x, value, name) is None:
+        raise_python(x, AttributeError, name)
+    write_field(x, value, name, DELETED)
+    return
+    yield
+
+
+def has_attribute(x: Any, value: Value, name: str) -> Steps:
+    """`hasattr(value, name)` as a Python bool."""
+    try:
+        yield from get_attribute(x, value, name)
+    except Raised as raised:
+        if issubclass(raised.value.cls, AttributeError):
+            return False
+        raise
+    return True
+
+
+# -- obj.__dict__ --------------------------------------------------------------------------------
+
+
+def instance_lookup(x: Any, value: InstanceDictValue, name: Any) -> Value | None:
+    """`obj.__dict__.get(name)`."""
+    contents: ObjectContents = x.heap[value.identity]
+    if name in contents.written:
+        written = contents.written[name]
+        return None if written is DELETED else written
+    if contents.existing is None:
+        return None
+    fields = instance_dict(contents.existing)
+    base = x.recorder.first_source(value)
+    if name in fields:
+        place = sources.Attribute(base, name)
+        found: Value = x.recorder.wrap(fields[name], place)
+        return found
+    x.recorder.guard(base, Kind.INSTANCE_LACKS, name, "missing key of __dict__")
+    return None
+
+
+def instance_entries(x: Any, value: InstanceDictValue) -> dict[Any, tuple[Value, Value]]:
+    """All of `obj.__dict__`; the keys of an existing object are guarded."""
+    contents: ObjectContents = x.heap[value.identity]
+    entries: dict[Any, tuple[Value, Value]] = {}
+    if contents.existing is not None:
+        fields = instance_dict(contents.existing)
+        base = x.recorder.first_source(value)
+        place = sources.InstanceDict(base)
+        x.recorder.guard(place, Kind.DICT_KEYS, tuple(fields), "__dict__")
+        for name, item in fields.items():
+            wrapped = x.recorder.wrap(item, sources.Attribute(base, name))
+            entries[name] = (constant(name), wrapped)
+    for name, written in contents.written.items():
+        if written is DELETED:
+            entries.pop(name, None)
+        else:
+            entries[name] = (constant(name), written)
+    return entries
+
+
+def instance_store(x: Any, value: InstanceDictValue, name: Any, item: Value) -> None:
+    """`obj.__dict__[name] = item`."""
+    handle = ObjectValue(value.identity, value.cls)
+    write_field(x, handle, name, item)

@@ -1,0 +1,369 @@
+"""Turning values into Python objects and back, truth, length, identity, hashing.
+
+Methods of the executor (`x`), written as functions; see `capture.executor`. A function that may
+run user code is a generator: it yields frames to run and is sent their results.
+"""
+
+from collections import OrderedDict
+from collections.abc import Generator
+from typing import Any
+
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.exceptions import NotKnown, raise_python
+from dynajit.capture.guards import Kind, Predicate
+from dynajit.capture.values import LITERAL_TYPES, Constant, Known, Opaque, Scalar, Value, constant
+from dynajit.capture.values_containers import (
+    DictValue,
+    DictViewValue,
+    IteratorValue,
+    ListValue,
+    SetValue,
+    SliceValue,
+    TupleValue,
+)
+from dynajit.capture.values_functions import (
+    BoundMethod,
+    CellValue,
+    FunctionValue,
+    NativeMethod,
+)
+from dynajit.capture.values_objects import ObjectValue
+from dynajit.capture.values_tensors import TensorValue
+from dynajit.core.device import Device
+from dynajit.core.dtypes import DType
+from dynajit.eager import Tensor
+from dynajit.ir import graph
+
+Steps = Generator[Any, Any, Any]
+
+
+def describe(value: Any) -> str:
+    """A short text for break details."""
+    if isinstance(value, (Constant, Scalar)):
+        return f"{value.python_type.__name__} {value.value!r}"[:60]
+    if isinstance(value, Known):
+        return getattr(value.object, "__qualname__", None) or type(value.object).__name__
+    if isinstance(value, NativeMethod):
+        return f"{value.receiver.python_type.__name__}.{value.name}"
+    if isinstance(value, BoundMethod):
+        return describe(value.function)
+    if isinstance(value, Value):
+        try:
+            return value.python_type.__name__
+        except NotImplementedError:
+            return type(value).__name__
+    return repr(value)
+
+
+def unsupported(what: str, *values: Any) -> GraphBreak:
+    """The break for an operation that is not modelled on these operands."""
+    operands = ", ".join(describe(value) for value in values)
+    return GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{what}({operands})")
+
+
+# -- to Python and back --------------------------------------------------------------------------
+
+
+def as_python(x: Any, value: Value) -> Any:
+    """The Python object of a fully known immutable value, guarded.
+
+    Raises:
+        NotKnown: it is not known, or mutable.
+    """
+    if isinstance(value, (Constant, Known)):
+        x.recorder.use(value)
+        return value.value if isinstance(value, Constant) else value.object
+    if isinstance(value, Scalar):
+        return x.recorder.specialise(value)
+    if isinstance(value, TupleValue):
+        x.recorder.use(value)
+        items = [as_python(x, item) for item in value.items]
+        return tuple(items) if value.cls is tuple else _make_tuple(value.cls, items)
+    if isinstance(value, SliceValue):
+        x.recorder.use(value)
+        return slice(*(as_python(x, part) for part in (value.start, value.stop, value.step)))
+    raise NotKnown(describe(value))
+
+
+def _make_tuple(cls: type, items: list[Any]) -> Any:
+    make = getattr(cls, "_make", None)
+    return make(items) if make is not None else cls(items)
+
+
+def is_known(value: Value) -> bool:
+    """True if `as_python` would succeed."""
+    if isinstance(value, (Constant, Known, Scalar)):
+        return True
+    if isinstance(value, TupleValue):
+        return all(is_known(item) for item in value.items)
+    if isinstance(value, SliceValue):
+        return all(is_known(part) for part in (value.start, value.stop, value.step))
+    return False
+
+
+def to_native(x: Any, value: Value, specialise: bool) -> Any:
+    """What a library function is called with: graph values for tensors, else Python objects.
+
+    Raises:
+        NotKnown: the value has no such form.
+    """
+    if isinstance(value, TensorValue):
+        return x.recorder.graph_value(value)
+    if isinstance(value, Scalar) and not specialise:
+        return x.recorder.lift_scalar(value)
+    if isinstance(value, TupleValue):
+        x.recorder.use(value)
+        items = [to_native(x, item, specialise) for item in value.items]
+        return tuple(items) if value.cls is tuple else _make_tuple(value.cls, items)
+    if isinstance(value, ListValue):
+        return [to_native(x, item, specialise) for item in x.list_items(value)]
+    if isinstance(value, DictValue):
+        entries = x.dict_entries(value).values()
+        return {as_python(x, key): to_native(x, item, specialise) for key, item in entries}
+    if isinstance(value, SliceValue):
+        x.recorder.use(value)
+        parts = (value.start, value.stop, value.step)
+        return slice(*(to_native(x, part, True) for part in parts))
+    return as_python(x, value)
+
+
+def from_python(x: Any, result: Any, operands: tuple[Value, ...] = ()) -> Value:
+    """The value of what a library function or a folded operation returned.
+
+    Args:
+        operands: tensors among them are returned by identity.
+
+    Raises:
+        NotKnown: an object that is not modelled.
+    """
+    if isinstance(result, graph.Value):
+        return _tensor_result(x, result, operands)
+    if type(result) in LITERAL_TYPES:
+        return constant(result)
+    if isinstance(result, tuple):
+        items = tuple(from_python(x, item, operands) for item in result)
+        return TupleValue(items, type(result))
+    if type(result) is list:
+        return x.new_list([from_python(x, item, operands) for item in result])
+    if type(result) in (dict, OrderedDict):
+        pairs = [
+            (from_python(x, key), from_python(x, item, operands)) for key, item in result.items()
+        ]
+        return x.new_dict(pairs, type(result))
+    if type(result) is slice:
+        parts = [from_python(x, part) for part in (result.start, result.stop, result.step)]
+        return SliceValue(*parts)
+    if isinstance(result, (DType, Device, type)):
+        return Known(result)
+    raise NotKnown(type(result).__name__)
+
+
+def _tensor_result(x: Any, result: graph.Value, operands: tuple[Value, ...]) -> Value:
+    for operand in operands:
+        if isinstance(operand, TensorValue):
+            if x.recorder.graph_value(operand).node is result.node:
+                return operand
+        elif isinstance(operand, TupleValue):
+            for item in operand.items:
+                if (
+                    isinstance(item, TensorValue)
+                    and x.recorder.graph_value(item).node is result.node
+                ):
+                    return item
+    value: Value = x.recorder.new_tensor(result, Tensor)
+    return value
+
+
+def type_of(x: Any, value: Value) -> type:
+    """`type(value)`, guarded."""
+    if isinstance(value, Scalar):
+        x.recorder.use_scalar_type(value)
+    else:
+        x.recorder.use(value)
+    return value.python_type
+
+
+# -- truth, length, identity ---------------------------------------------------------------------
+
+
+def truth(x: Any, value: Value) -> Steps:
+    """`bool(value)` as a Python bool."""
+    if isinstance(value, Constant):
+        x.recorder.use(value)
+        return bool(value.value)
+    if isinstance(value, Scalar):
+        return scalar_predicate(x, value, "!=", 0)
+    if isinstance(value, TensorValue):
+        raise GraphBreak(breaks.DATA_DEPENDENT_BRANCH, "the truth of a tensor")
+    if isinstance(value, TupleValue):
+        x.recorder.use(value)
+        return bool(value.items)
+    if isinstance(value, (ListValue, DictValue, SetValue)):
+        return container_truth(x, value)
+    if isinstance(value, ObjectValue):
+        return (yield from _object_truth(x, value))
+    if isinstance(value, DictViewValue):
+        return bool(x.dict_entries(value.dictionary))
+    if isinstance(value, (Known, FunctionValue, BoundMethod, NativeMethod, CellValue)):
+        x.recorder.use(value)
+        return bool(value.object) if isinstance(value, Known) else True
+    if isinstance(value, IteratorValue):
+        return True
+    raise unsupported("bool", value)
+
+
+def container_truth(x: Any, value: Any) -> bool:
+    """Truth of a list, dict or set, without reading the items of one that was not read."""
+    existing = x.recorder.existing(value)
+    if x.heap[value.identity] is None and existing is not None:
+        x.recorder.use(value)
+        x.recorder.guard(value.source, Kind.TRUE_VALUE, bool(existing), "truth of a container")
+        return bool(existing)
+    return length_of_container(x, value) > 0
+
+
+def _object_truth(x: Any, value: ObjectValue) -> Steps:
+    x.recorder.use(value)
+    for name in ("__bool__", "__len__"):
+        if getattr(value.cls, name, None) is not None:
+            method = yield from x.get_special(value, name)
+            result = yield from x.call(method, [], {})
+            return (yield from truth(x, result))
+    return True
+
+
+def scalar_predicate(x: Any, value: Scalar, symbol: str, other: int | float) -> bool:
+    """The outcome of comparing a run-time number with a constant; the outcome is guarded."""
+    outcome = _COMPARE[symbol](value.value, other)
+    if value.expression is not None:
+        x.recorder.specialise(value)
+        return bool(outcome)
+    fact = Predicate(value.python_type, ((symbol, other),), negated=not outcome)
+    x.recorder.guard(value.source, Kind.PREDICATE, fact, "comparison of a number")
+    return bool(outcome)
+
+
+_COMPARE = {
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def length(x: Any, value: Value) -> Steps:
+    """`len(value)` as a Python int."""
+    if isinstance(value, Constant):
+        x.recorder.use(value)
+        try:
+            return len(value.value)
+        except TypeError as error:
+            raise_python(x, TypeError, str(error))
+    if isinstance(value, TensorValue):
+        shape = x.tensor_type(value).shape
+        if not shape:
+            raise_python(x, TypeError, "len() of a 0-d tensor")
+        return shape[0]
+    if isinstance(value, (TupleValue, ListValue, DictValue, SetValue)):
+        return length_of_container(x, value)
+    if isinstance(value, DictViewValue):
+        return len(x.dict_entries(value.dictionary))
+    if isinstance(value, ObjectValue) and hasattr(value.cls, "__len__"):
+        method = yield from x.get_special(value, "__len__")
+        result = yield from x.call(method, [], {})
+        return as_python(x, result)
+    raise unsupported("len", value)
+
+
+def length_of_container(x: Any, value: Any) -> int:
+    """Number of items of a tuple, list, dict or set."""
+    if isinstance(value, TupleValue):
+        x.recorder.use(value)
+        return len(value.items)
+    existing = x.recorder.existing(value)
+    if x.heap[value.identity] is None and existing is not None:
+        x.recorder.use(value)
+        x.recorder.guard(value.source, Kind.LENGTH, len(existing), "length")
+        return len(existing)
+    if isinstance(value, ListValue):
+        return len(x.list_items(value))
+    if isinstance(value, DictValue):
+        return len(x.dict_entries(value))
+    return len(x.set_entries(value))
+
+
+def is_same(x: Any, a: Value, b: Value) -> bool:
+    """`a is b`."""
+    if a is b:
+        return True
+    if isinstance(a, DictViewValue) or isinstance(b, DictViewValue):
+        return False
+    if a.object_id is not None or b.object_id is not None:
+        return _is_same_object(x, a, b)
+    for value in (a, b):
+        type_of(x, value)
+    if isinstance(a, (Constant, Scalar)) and isinstance(b, (Constant, Scalar)):
+        if a.python_type is not b.python_type:
+            return False
+        left, right = as_python(x, a), as_python(x, b)
+        if isinstance(left, (bool, type(None), type(Ellipsis), type(NotImplemented))):
+            return left is right
+        if left != right:
+            return False
+        raise unsupported("is", a, b)
+    if isinstance(a, Known) and isinstance(b, Known):
+        return a.object is b.object
+    if isinstance(a, (Opaque, TupleValue, BoundMethod)) or isinstance(
+        b, (Opaque, TupleValue, BoundMethod)
+    ):
+        if a.python_type is not b.python_type:
+            return False
+        raise unsupported("is", a, b)
+    return False
+
+
+def _is_same_object(x: Any, a: Value, b: Value) -> bool:
+    recorder = x.recorder
+    recorder.use(a)
+    recorder.use(b)
+    if a.object_id is None or b.object_id is None:
+        return False
+    if a.object_id == b.object_id:
+        return True
+    if recorder.existing(a) is not None and recorder.existing(b) is not None:
+        recorder.guard(a.source, Kind.NOT_ALIASED, b.source, "identity comparison")
+    return False
+
+
+def hashable(x: Any, value: Value) -> Any:
+    """A Python object that stands for `value` as a dict key or set member, guarded.
+
+    Known values stand for themselves, so that 1, 1.0 and True are one key as in Python.
+
+    Raises:
+        GraphBreak: hashing would run user code or need the contents of a tensor.
+    """
+    if isinstance(value, (Constant, Known, Scalar)) or is_known(value):
+        found = as_python(x, value)
+        try:
+            hash(found)
+        except TypeError as error:
+            raise_python(x, TypeError, str(error))
+        return found
+    if isinstance(value, TupleValue):
+        return tuple(hashable(x, item) for item in value.items)
+    if isinstance(value, TensorValue):
+        x.recorder.use(value)
+        return ("tensor", value.identity)
+    if isinstance(value, ObjectValue) and value.cls.__hash__ is object.__hash__:
+        x.recorder.use(value)
+        existing = x.recorder.existing(value)
+        return existing if existing is not None else ("object", value.identity)
+    if isinstance(value, FunctionValue):
+        return ("object", value.identity)
+    if isinstance(value, (ListValue, DictValue, SetValue)):
+        raise_python(x, TypeError, f"unhashable type: '{value.cls.__name__}'")
+    raise GraphBreak(breaks.HASH_OF_TENSOR, describe(value))

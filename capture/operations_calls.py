@@ -1,0 +1,388 @@
+"""Calls: argument binding, inlined frames, classes, generators.
+
+Methods of the executor (`x`), written as functions; see `capture.executor`. An inlined call is a
+frame that the generator yields; the executor runs it and sends its result back.
+"""
+
+import enum
+import functools
+import inspect
+import types
+from typing import Any, Final
+
+from dynajit.capture import breaks, sources
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.exceptions import NotKnown, new_exception, raise_python
+from dynajit.capture.frames import Frame
+from dynajit.capture.instructions import decode
+from dynajit.capture.operations_basic import (
+    Steps,
+    as_python,
+    describe,
+    is_known,
+)
+from dynajit.capture.recording import Namespace, is_modelled_class
+from dynajit.capture.values import Constant, Known, Scalar, Value, constant
+from dynajit.capture.values_containers import TupleValue
+from dynajit.capture.values_functions import (
+    BoundMethod,
+    CellValue,
+    FunctionContents,
+    FunctionValue,
+    GeneratorValue,
+    NativeMethod,
+    PartialValue,
+)
+from dynajit.capture.values_objects import ObjectContents, ObjectValue
+from dynajit.eager import Tensor
+from dynajit.ops.table import Op
+
+MAX_DEPTH: Final = 150
+Arguments = list[Value]
+Keywords = dict[str, Value]
+
+_ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+
+
+def call(x: Any, callee: Value, args: Arguments, keywords: Keywords) -> Steps:
+    """`callee(*args, **keywords)`."""
+    if isinstance(callee, BoundMethod):
+        if callee.source is not None:
+            x.recorder.use(callee)
+        return (yield from call(x, callee.function, [callee.self, *args], keywords))
+    if isinstance(callee, FunctionValue):
+        return (yield from _call_made_function(x, callee, args, keywords))
+    if isinstance(callee, NativeMethod):
+        return (yield from x.call_method(callee.receiver, callee.name, args, keywords))
+    if isinstance(callee, PartialValue):
+        x.recorder.use(callee)
+        merged = {**callee.keywords, **keywords}
+        return (yield from call(x, callee.function, [*callee.args, *args], merged))
+    if isinstance(callee, ObjectValue):
+        return (yield from _call_instance(x, callee, args, keywords))
+    if isinstance(callee, Known):
+        return (yield from _call_known(x, callee, args, keywords))
+    if isinstance(callee, (Constant, Scalar)):
+        kind = callee.python_type.__name__
+        raise_python(x, TypeError, f"'{kind}' object is not callable")
+    raise GraphBreak(breaks.UNKNOWN_CALL, describe(callee))
+
+
+def _call_instance(x: Any, callee: ObjectValue, args: Arguments, keywords: Keywords) -> Steps:
+    x.recorder.use(callee)
+    if not hasattr(callee.cls, "__call__"):
+        raise_python(x, TypeError, f"'{callee.cls.__name__}' object is not callable")
+    method = yield from x.get_special(callee, "__call__")
+    return (yield from call(x, method, args, keywords))
+
+
+def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+    x.recorder.use(callee)
+    target = callee.object
+    special = x.special_call(target)
+    if special is not None:
+        return (yield from special(x, args, keywords))
+    if isinstance(target, types.FunctionType):
+        if x.is_library_function(target):
+            return x.native_call(target, args, keywords)
+        return (yield from _call_existing_function(x, callee, args, keywords))
+    if isinstance(target, Op):
+        return x.native_call(target, args, keywords, lift_numbers=True)
+    if isinstance(target, type):
+        return (yield from _call_class(x, callee, args, keywords))
+    if isinstance(target, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
+        return (yield from _call_descriptor(x, target, args, keywords))
+    if isinstance(target, types.BuiltinFunctionType):
+        return _call_builtin(x, target, args, keywords)
+    raise GraphBreak(breaks.UNKNOWN_CALL, describe(callee))
+
+
+def _call_descriptor(x: Any, target: Any, args: Arguments, keywords: Keywords) -> Steps:
+    """An unbound method of a built-in class, such as `str.join` or `object.__setattr__`."""
+    receiver, rest = args[0], args[1:]
+    if target.__objclass__ is object:
+        return (yield from x.call_object_method(target.__name__, receiver, rest))
+    if not issubclass(x.type_of(receiver), target.__objclass__):
+        raise_python(x, TypeError, f"descriptor '{target.__name__}' got a wrong receiver")
+    return (yield from x.call_method(receiver, target.__name__, rest, keywords))
+
+
+def _call_builtin(x: Any, target: Any, args: Arguments, keywords: Keywords) -> Value:
+    """A C function: folded if it is known to be pure and everything is known."""
+    if x.is_pure(target) and all(is_known(a) for a in (*args, *keywords.values())):
+        names = tuple(keywords)
+        count = len(args)
+
+        def apply(*values: Any) -> Any:
+            return target(*values[:count], **dict(zip(names, values[count:], strict=True)))
+
+        result: Value = x.fold(apply, *args, *keywords.values())
+        return result
+    raise GraphBreak(breaks.UNKNOWN_CALL, getattr(target, "__qualname__", repr(target)))
+
+
+# -- Python functions ----------------------------------------------------------------------------
+
+
+def _call_existing_function(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+    function = callee.object
+    base = function_base(x, callee)
+    defaults = {}
+    code = function.__code__
+    positional = code.co_varnames[: code.co_argcount]
+    stored = function.__defaults__ or ()
+    for number, value in enumerate(stored):
+        name = positional[len(positional) - len(stored) + number]
+        defaults[name] = (value, sources.DefaultOf(base, number))
+    for name, value in (function.__kwdefaults__ or {}).items():
+        defaults[name] = (value, sources.DefaultOf(base, name))
+    lazily = {
+        name: functools.partial(x.recorder.wrap, value, source)
+        for name, (value, source) in defaults.items()
+    }
+    locals = bind(x, code, lazily, args, keywords)
+    namespace = Namespace(base, function.__globals__, function.__builtins__)
+    cells = [
+        x.recorder.wrap(cell, sources.ClosureCell(base, i))
+        for i, cell in enumerate(function.__closure__ or ())
+    ]
+    return (yield from run(x, code, namespace, locals, tuple(cells)))
+
+
+def function_base(x: Any, callee: Known) -> sources.Source:
+    """Where to read globals, defaults and cells of an existing function."""
+    if callee.object is x.root_function:
+        return sources.Function()
+    if callee.source is not None and isinstance(callee.source.root, sources.Local):
+        return callee.source
+    return sources.Constant(callee.object)
+
+
+def _call_made_function(
+    x: Any, callee: FunctionValue, args: Arguments, keywords: Keywords
+) -> Steps:
+    contents: FunctionContents = x.heap[callee.identity]
+    code = contents.code
+    defaults: dict[str, Any] = {}
+    if contents.defaults is not None:
+        items = yield from x.to_items(contents.defaults)
+        names = code.co_varnames[: code.co_argcount][code.co_argcount - len(items) :]
+        defaults.update(zip(names, [_returning(item) for item in items], strict=True))
+    if contents.keyword_defaults is not None:
+        for key, item in x.dict_entries(contents.keyword_defaults).values():
+            defaults[as_python(x, key)] = _returning(item)
+    locals = bind(x, code, defaults, args, keywords)
+    return (yield from run(x, code, contents.namespace, locals, contents.closure))
+
+
+def _returning(value: Value) -> Any:
+    return lambda: value
+
+
+def run(
+    x: Any,
+    code: types.CodeType,
+    namespace: Namespace,
+    locals: dict[str, Value],
+    closure: tuple[CellValue, ...],
+) -> Steps:
+    """Run an inlined frame to its end (or make a generator of it)."""
+    if code.co_flags & _ASYNC:
+        raise GraphBreak(breaks.UNSUPPORTED_CODE, f"coroutine {code.co_qualname}")
+    body = decode(code)
+    if body.unsupported is not None:
+        raise GraphBreak(breaks.UNSUPPORTED_CODE, f"{code.co_qualname}: {body.unsupported}")
+    frame = Frame(body, code, namespace, locals, closure)
+    frame.bind_free_cells()
+    if code.co_flags & inspect.CO_GENERATOR:
+        state = frame.save()
+        identity = x.heap.allocate((frame.body, code, namespace, closure, state))
+        return GeneratorValue(identity, types.GeneratorType)
+    if len(x.frames) >= MAX_DEPTH:
+        raise GraphBreak(breaks.RECURSION, f"{code.co_qualname} at depth {len(x.frames)}")
+    result = yield frame
+    return result
+
+
+def resume_generator(x: Any, value: GeneratorValue, sent: Value) -> Steps:
+    """Run a generator to its next `yield`; returns the item, or None when it has ended."""
+    state = x.heap[value.identity]
+    if state is None:
+        return None
+    body, code, namespace, closure, saved = state
+    frame = Frame(body, code, namespace, {}, closure)
+    frame.restore(saved)
+    frame.generator = value
+    if saved.index > 0:
+        frame.push(sent)
+    x.heap.write(value.identity, None)
+    outcome = yield frame
+    if isinstance(outcome, Yielded):
+        return outcome.value
+    x.generator_results[value.identity] = outcome
+    return None
+
+
+class Yielded:
+    """What a generator's frame sends back at `yield`."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+
+def bind(
+    x: Any, code: types.CodeType, defaults: dict[str, Any], args: Arguments, keywords: Keywords
+) -> dict[str, Value]:
+    """Locals at entry, as a call binds them; TypeError in the captured program where it fails.
+
+    Args:
+        defaults: parameter name -> function that makes its default value.
+    """
+    count = code.co_argcount
+    names = code.co_varnames
+    positional = names[:count]
+    keyword_only = names[count : count + code.co_kwonlyargcount]
+    bound: dict[str, Value] = dict(zip(positional, args, strict=False))
+    extra = list(args[count:])
+    rest: dict[str, Value] = {}
+    accepted = set(positional[code.co_posonlyargcount :]) | set(keyword_only)
+    takes_keywords = bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    for name, item in keywords.items():
+        if name in accepted:
+            if name in bound:
+                _fail(x, code, f"got multiple values for argument '{name}'")
+            bound[name] = item
+        elif takes_keywords:
+            rest[name] = item
+        else:
+            _fail(x, code, f"got an unexpected keyword argument '{name}'")
+    for name in (*positional, *keyword_only):
+        if name not in bound:
+            if name not in defaults:
+                _fail(x, code, f"missing a required argument: '{name}'")
+            bound[name] = defaults[name]()
+    slot = count + code.co_kwonlyargcount
+    if code.co_flags & inspect.CO_VARARGS:
+        bound[names[slot]] = TupleValue(tuple(extra))
+        slot += 1
+    elif extra:
+        _fail(x, code, f"takes {count} positional arguments but {len(args)} were given")
+    if takes_keywords:
+        bound[names[slot]] = x.new_dict([(constant(n), item) for n, item in rest.items()])
+    return bound
+
+
+def _fail(x: Any, code: types.CodeType, what: str) -> None:
+    raise_python(x, TypeError, f"{code.co_qualname}() {what}")
+
+
+# -- classes -------------------------------------------------------------------------------------
+
+
+def _call_class(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+    cls: type = callee.object
+    if issubclass(cls, BaseException):
+        return _make_exception(x, cls, args, keywords)
+    if cls is functools.partial:
+        return PartialValue(args[0], tuple(args[1:]), dict(keywords))
+    if isinstance(cls, enum.EnumMeta):
+        return _fold_class(x, cls, args, keywords)
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return _make_named_tuple(x, cls, args, keywords)
+    if issubclass(cls, Tensor):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"making a {cls.__name__}")
+    if type(cls).__call__ is not type.__call__ or not is_modelled_class(cls):
+        if x.is_pure(cls):
+            return _fold_class(x, cls, args, keywords)
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"class {cls.__qualname__}")
+    if getattr(cls, "__abstractmethods__", None):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"abstract class {cls.__qualname__}")
+    made = yield from _new_instance(x, callee, args, keywords)
+    if not (isinstance(made, ObjectValue) and issubclass(made.cls, cls)):
+        return made
+    initialise = made.cls.__init__  # type: ignore[misc]
+    if isinstance(initialise, types.FunctionType):
+        result = yield from call(x, Known(initialise), [made, *args], keywords)
+        if not (isinstance(result, Constant) and result.value is None):
+            raise_python(x, TypeError, "__init__() should return None")
+    elif initialise is not object.__init__:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}.__init__")
+    elif (args or keywords) and cls.__new__ is object.__new__:
+        raise_python(x, TypeError, f"{cls.__name__}() takes no arguments")
+    return made
+
+
+def _new_instance(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+    cls = callee.object
+    new = cls.__new__
+    if isinstance(new, types.FunctionType):
+        return (yield from call(x, Known(new), [callee, *args], keywords))
+    if new is not object.__new__:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}.__new__")
+    return allocate(x, cls)
+
+
+def allocate(x: Any, cls: type) -> Value:
+    """`object.__new__(cls)`."""
+    if not is_modelled_class(cls):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}.__new__")
+    return ObjectValue(x.heap.allocate(ObjectContents()), cls)
+
+
+def _make_exception(x: Any, cls: type, args: Arguments, keywords: Keywords) -> Value:
+    if keywords or isinstance(getattr(cls, "__init__", None), types.FunctionType):
+        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{cls.__name__} with its own __init__")
+    return new_exception(x, cls, tuple(args))
+
+
+def _make_named_tuple(x: Any, cls: Any, args: Arguments, keywords: Keywords) -> Value:
+    if not isinstance(cls.__new__, types.FunctionType) or cls.__init__ is not object.__init__:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"class {cls.__qualname__}")
+    items: dict[str, Value] = dict(zip(cls._fields, args, strict=False))
+    defaults = getattr(cls, "_field_defaults", {})
+    for name, item in keywords.items():
+        if name not in cls._fields or name in items:
+            raise_python(x, TypeError, f"{cls.__name__}() got a wrong argument '{name}'")
+        items[name] = item
+    for name in cls._fields:
+        if name not in items:
+            if name not in defaults:
+                raise_python(x, TypeError, f"{cls.__name__}() misses the argument '{name}'")
+            items[name] = x.recorder.wrap(defaults[name], None)
+    if len(args) > len(cls._fields):
+        raise_python(x, TypeError, f"{cls.__name__}() takes {len(cls._fields)} arguments")
+    return TupleValue(tuple(items[name] for name in cls._fields), cls)
+
+
+def _fold_class(x: Any, cls: Any, args: Arguments, keywords: Keywords) -> Value:
+    try:
+        values = [as_python(x, a) for a in args]
+        named = {name: as_python(x, item) for name, item in keywords.items()}
+    except NotKnown as error:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}({error})") from None
+    try:
+        return Known(cls(*values, **named))
+    except Exception as error:
+        raise_python(x, type(error), *error.args)
+        raise
+
+
+# -- helpers for builtins ------------------------------------------------------------------------
+
+
+def call_object_method(x: Any, name: str, receiver: Value, args: Arguments) -> Steps:
+    """A method of `object` called on an instance: `object.__setattr__(obj, name, value)`."""
+    if name == "__init__":
+        return constant(None)
+    if name == "__setattr__" and isinstance(receiver, ObjectValue):
+        yield from x.set_plain_attribute(receiver, as_python(x, args[0]), args[1])
+        return constant(None)
+    if name in ("__eq__", "__ne__") and isinstance(receiver, ObjectValue):
+        same = x.is_same(receiver, args[0])
+        outcome = same if name == "__eq__" else not same
+        return constant(outcome if same else NotImplemented)
+    if name == "__init_subclass__":
+        return constant(None)
+    raise GraphBreak(breaks.UNKNOWN_CALL, f"object.{name} on {describe(receiver)}")

@@ -1,0 +1,252 @@
+"""Iteration: `iter`, `next`, and reading everything an iterable gives.
+
+Methods of the executor (`x`), written as functions; see `capture.executor`.
+"""
+
+import types
+from typing import Any
+
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.exceptions import Raised, raise_python
+from dynajit.capture.operations_basic import Steps, describe, unsupported
+from dynajit.capture.values import Constant, Known, Value, constant
+from dynajit.capture.values_containers import (
+    DictValue,
+    DictViewValue,
+    EnumerateIterator,
+    ExistingIterator,
+    Exhausted,
+    FilterIterator,
+    IteratorValue,
+    ListValue,
+    MapIterator,
+    RangeIterator,
+    SequenceIterator,
+    SetValue,
+    TupleValue,
+    ZipIterator,
+)
+from dynajit.capture.values_functions import GeneratorValue
+from dynajit.capture.values_objects import ObjectValue
+from dynajit.capture.values_tensors import TensorValue
+
+LIMIT_OF_ITEMS = 100_000
+
+
+def new_iterator(x: Any, state: Any, cls: type) -> IteratorValue:
+    """An iterator made by the captured code."""
+    return IteratorValue(x.heap.allocate(state), cls)
+
+
+def iterate(x: Any, value: Value) -> Steps:
+    """`iter(value)`."""
+    if isinstance(value, (IteratorValue, GeneratorValue)):
+        return value
+    if isinstance(value, (TupleValue, ListValue)):
+        x.recorder.use(value)
+        if isinstance(value, ListValue):
+            x.list_items(value)
+        return new_iterator(x, SequenceIterator(value), type(iter([])))
+    if isinstance(value, DictValue):
+        keys = tuple(key for key, _ in x.dict_entries(value).values())
+        return new_iterator(x, SequenceIterator(TupleValue(keys)), type(iter({})))
+    if isinstance(value, DictViewValue):
+        return new_iterator(x, SequenceIterator(TupleValue(view_items(x, value))), type(iter({})))
+    if isinstance(value, SetValue):
+        return new_iterator(
+            x, SequenceIterator(TupleValue(set_in_order(x, value))), type(iter(set()))
+        )
+    if isinstance(value, Constant):
+        return _iterate_constant(x, value)
+    if isinstance(value, TensorValue):
+        rows = TupleValue(tuple(tensor_rows(x, value)))
+        return new_iterator(x, SequenceIterator(rows), type(iter([])))
+    if isinstance(value, ObjectValue):
+        return (yield from _iterate_object(x, value))
+    if isinstance(value, Known) and isinstance(value.object, type):
+        return _iterate_class(x, value)
+    raise unsupported("iter", value)
+
+
+def set_in_order(x: Any, value: SetValue) -> tuple[Value, ...]:
+    """Members of a set in the order Python would give; known only for at most one member.
+
+    The order of a real set depends on hashes and history, so more members are a break.
+    """
+    members = tuple(x.set_entries(value).values())
+    if len(members) > 1:
+        raise unsupported("the order of a set", value)
+    return members
+
+
+def _iterate_constant(x: Any, value: Constant) -> Value:
+    x.recorder.use(value)
+    literal = value.value
+    if isinstance(literal, range):
+        return new_iterator(x, RangeIterator(literal), type(iter(range(0))))
+    if isinstance(literal, (str, bytes)):
+        items = tuple(constant(item) for item in literal)
+        return new_iterator(x, SequenceIterator(TupleValue(items)), type(iter("")))
+    raise_python(x, TypeError, f"'{type(literal).__name__}' object is not iterable")
+    raise AssertionError
+
+
+def _iterate_class(x: Any, value: Known) -> Value:
+    members = getattr(value.object, "__members__", None)
+    if members is None or not isinstance(members, types.MappingProxyType):
+        raise unsupported("iter", value)
+    x.recorder.use(value)
+    items = tuple(Known(member) for member in value.object)
+    return new_iterator(x, SequenceIterator(TupleValue(items)), type(iter([])))
+
+
+def _iterate_object(x: Any, value: ObjectValue) -> Steps:
+    x.recorder.use(value)
+    if hasattr(value.cls, "__iter__"):
+        method = yield from x.get_special(value, "__iter__")
+        return (yield from x.call(method, [], {}))
+    raise unsupported("iter", value)
+
+
+def view_items(x: Any, view: DictViewValue) -> tuple[Value, ...]:
+    """Items of a dict view, now."""
+    entries = x.dict_entries(view.dictionary).values()
+    if view.kind == "keys":
+        return tuple(key for key, _ in entries)
+    if view.kind == "values":
+        return tuple(item for _, item in entries)
+    return tuple(TupleValue((key, item)) for key, item in entries)
+
+
+def tensor_rows(x: Any, value: TensorValue) -> list[Value]:
+    """The tensors that iterating over `value` gives."""
+    shape = x.tensor_type(value).shape
+    if not shape:
+        raise_python(x, TypeError, "iteration over a 0-d tensor")
+    if not isinstance(shape[0], int) or shape[0] > 1000:
+        raise GraphBreak(breaks.LIMIT, "iterating over the rows of a large tensor")
+    return [
+        x.native_method(value, "__getitem__", [constant(i)], {}) for i in range(shape[0])
+    ]
+
+
+# -- next ----------------------------------------------------------------------------------------
+
+
+def advance(x: Any, iterator: Value) -> Steps:
+    """The next item, or None (Python's None, not a value) when exhausted."""
+    if isinstance(iterator, GeneratorValue):
+        return (yield from x.resume_generator(iterator, constant(None)))
+    if isinstance(iterator, IteratorValue):
+        state = x.heap[iterator.identity]
+        return (yield from _advance_state(x, iterator, state))
+    if isinstance(iterator, ObjectValue):
+        method = yield from x.get_special(iterator, "__next__")
+        try:
+            return (yield from x.call(method, [], {}))
+        except Raised as raised:
+            if issubclass(raised.value.cls, StopIteration):
+                return None
+            raise
+    raise unsupported("next", iterator)
+
+
+def _advance_state(x: Any, iterator: IteratorValue, state: Any) -> Steps:
+    if isinstance(state, Exhausted):
+        return None
+    if isinstance(state, RangeIterator):
+        return _advance_range(x, iterator, state)
+    if isinstance(state, SequenceIterator):
+        return _advance_sequence(x, iterator, state)
+    if isinstance(state, EnumerateIterator):
+        item = yield from advance(x, state.inner)
+        if item is None:
+            return None
+        x.heap.write(iterator.identity, EnumerateIterator(state.inner, state.count + 1))
+        return TupleValue((constant(state.count), item))
+    if isinstance(state, ZipIterator):
+        return (yield from _advance_zip(x, state))
+    if isinstance(state, MapIterator):
+        items = []
+        for inner in state.inner:
+            item = yield from advance(x, inner)
+            if item is None:
+                return None
+            items.append(item)
+        return (yield from x.call(state.function, items, {}))
+    if isinstance(state, FilterIterator):
+        return (yield from _advance_filter(x, state))
+    if isinstance(state, ExistingIterator):
+        raise unsupported("next of an existing iterator", iterator)
+    raise unsupported("next", iterator)
+
+
+def _advance_range(x: Any, iterator: IteratorValue, state: RangeIterator) -> Value | None:
+    if not state.rest:
+        x.heap.write(iterator.identity, Exhausted())
+        return None
+    x.heap.write(iterator.identity, RangeIterator(state.rest[1:]))
+    return constant(state.rest[0])
+
+
+def _advance_sequence(x: Any, iterator: IteratorValue, state: SequenceIterator) -> Value | None:
+    sequence = state.sequence
+    items = x.list_items(sequence) if isinstance(sequence, ListValue) else sequence.items
+    if state.position >= len(items):
+        x.heap.write(iterator.identity, Exhausted())
+        return None
+    x.heap.write(iterator.identity, SequenceIterator(sequence, state.position + 1))
+    found: Value = items[state.position]
+    return found
+
+
+def _advance_zip(x: Any, state: ZipIterator) -> Steps:
+    items: list[Value] = []
+    if not state.inner:
+        return None
+    for position, inner in enumerate(state.inner):
+        item = yield from advance(x, inner)
+        if item is None:
+            if state.strict:
+                yield from _check_strict(x, state, position)
+            return None
+        items.append(item)
+    return TupleValue(tuple(items))
+
+
+def _check_strict(x: Any, state: ZipIterator, position: int) -> Steps:
+    if position:
+        raise_python(x, ValueError, f"zip() argument {position + 1} is shorter than argument 1")
+    for number, inner in enumerate(state.inner[1:], start=2):
+        if (yield from advance(x, inner)) is not None:
+            raise_python(x, ValueError, f"zip() argument {number} is longer than argument 1")
+
+
+def _advance_filter(x: Any, state: FilterIterator) -> Steps:
+    keeps_all = isinstance(state.function, Constant) and state.function.value is None
+    while True:
+        item = yield from advance(x, state.inner)
+        if item is None:
+            return None
+        verdict = item if keeps_all else (yield from x.call(state.function, [item], {}))
+        if (yield from x.truth(verdict)):
+            return item
+
+
+def to_items(x: Any, value: Value) -> Steps:
+    """Everything that iterating over `value` gives, as a Python list."""
+    if isinstance(value, TupleValue):
+        x.recorder.use(value)
+        return list(value.items)
+    if isinstance(value, ListValue):
+        return list(x.list_items(value))
+    iterator = yield from iterate(x, value)
+    items: list[Value] = []
+    while True:
+        item = yield from advance(x, iterator)
+        if item is None:
+            return items
+        items.append(item)
+        if len(items) > LIMIT_OF_ITEMS:
+            raise GraphBreak(breaks.LIMIT, f"more than {LIMIT_OF_ITEMS} items of {describe(value)}")

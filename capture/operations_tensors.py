@@ -1,0 +1,280 @@
+"""Tensors: facts from their types, library calls recorded as nodes, in-place updates.
+
+Methods of the executor (`x`), written as functions; see `capture.executor`. Library functions,
+tensor methods and op rows are simply called with graph values: no operation is known by name
+here, except those that have no graph form.
+"""
+
+import types
+from collections.abc import Callable
+from typing import Any, Final
+
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.exceptions import NotKnown, raise_python
+from dynajit.capture.operations_basic import describe, from_python, to_native
+from dynajit.capture.recording import type_of_tensor
+from dynajit.capture.values import Known, Value, constant
+from dynajit.capture.values_containers import TupleValue
+from dynajit.capture.values_functions import NativeMethod
+from dynajit.capture.values_tensors import TensorContents, TensorValue
+from dynajit.core.types import TensorType
+from dynajit.eager import Tensor
+from dynajit.ir import graph
+from dynajit.ops import TABLE
+from dynajit.ops.table import Movement
+
+#: Reading these needs the contents of the tensor.
+_CONTENTS: Final = frozenset(
+    {"item", "tolist", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__",
+     "__complex__", "nonzero", "unique", "masked_select", "__repr__", "__format__", "array"}
+)  # fmt: skip
+_AUTOGRAD: Final = frozenset(
+    {"backward", "grad", "grad_fn", "register_hook", "requires_grad_", "retain_grad", "data",
+     "is_leaf", "output_nr", "_version", "storage", "register_post_accumulate_grad_hook"}
+)  # fmt: skip
+
+
+def tensor_type(x: Any, value: TensorValue) -> TensorType:
+    """Type of a tensor; that of an existing one is guarded."""
+    contents: TensorContents = x.heap[value.identity]
+    if contents.value is not None:
+        found: TensorType = contents.value.node.type
+        return found
+    x.recorder.use(value)
+    return type_of_tensor(contents.tensor)
+
+
+def needs_gradient(x: Any, value: TensorValue) -> bool:
+    """`value.requires_grad`."""
+    contents: TensorContents = x.heap[value.identity]
+    if contents.value is not None:
+        return bool(x.recorder.builder.needs_gradient(contents.value))
+    x.recorder.use(value)
+    return bool(contents.tensor.requires_grad)
+
+
+def tensor_attribute(x: Any, value: TensorValue, name: str) -> Value:
+    """`value.name`."""
+    if name in _FACTS:
+        fact: Value = _FACTS[name](x, value)
+        return fact
+    if name in _AUTOGRAD and not callable(getattr(Tensor, name, None)):
+        raise GraphBreak(breaks.AUTOGRAD_CALL, f"Tensor.{name}")
+    if name in _CONTENTS and not callable(getattr(Tensor, name, None)):
+        raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"Tensor.{name}")
+    member = getattr(graph.Value, name, None)
+    if isinstance(member, property):
+        return native_call(x, lambda tensor: getattr(tensor, name), [value], {})
+    if callable(member) or callable(getattr(Tensor, name, None)):
+        return NativeMethod(value, name)
+    if not hasattr(Tensor, name):
+        raise_python(x, AttributeError, f"'Tensor' object has no attribute '{name}'")
+    raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}")
+
+
+def _shape(x: Any, value: TensorValue) -> Value:
+    sizes = tuple(constant(size) for size in tensor_type(x, value).shape)
+    return TupleValue(sizes)
+
+
+_FACTS: Final[dict[str, Callable[[Any, TensorValue], Value]]] = {
+    "shape": _shape,
+    "dtype": lambda x, value: Known(tensor_type(x, value).dtype),
+    "device": lambda x, value: Known(tensor_type(x, value).device),
+    "ndim": lambda x, value: constant(tensor_type(x, value).rank),
+    "requires_grad": lambda x, value: constant(needs_gradient(x, value)),
+    "is_cuda": lambda x, value: constant(tensor_type(x, value).device.type == "cuda"),
+    "itemsize": lambda x, value: constant(tensor_type(x, value).dtype.itemsize),
+    "__class__": lambda x, value: Known(x.type_of(value)),
+}
+
+_FACT_METHODS: Final[dict[str, Callable[[Any, TensorValue], Value]]] = {
+    "dim": lambda x, value: constant(tensor_type(x, value).rank),
+    "ndimension": lambda x, value: constant(tensor_type(x, value).rank),
+    "numel": lambda x, value: constant(tensor_type(x, value).numel),
+    "nelement": lambda x, value: constant(tensor_type(x, value).numel),
+    "element_size": lambda x, value: constant(tensor_type(x, value).dtype.itemsize),
+    "is_floating_point": lambda x, value: constant(
+        tensor_type(x, value).dtype.is_floating_point
+    ),
+    "is_complex": lambda x, value: constant(tensor_type(x, value).dtype.is_complex),
+    "__len__": lambda x, value: x.sequence_length(value),
+}
+
+
+def tensor_method(
+    x: Any, receiver: TensorValue, name: str, args: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """`receiver.name(*args, **keywords)`."""
+    if name in _FACT_METHODS and not args and not keywords:
+        return _FACT_METHODS[name](x, receiver)
+    if name in _CONTENTS:
+        raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"Tensor.{name}()")
+    if name in _AUTOGRAD:
+        raise GraphBreak(breaks.AUTOGRAD_CALL, f"Tensor.{name}()")
+    if name.endswith("_") and not name.endswith("__"):
+        return _in_place_method(x, receiver, name, args, keywords)
+    if hasattr(graph.Value, name):
+        return native_method(x, receiver, name, args, keywords)
+    raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}()")
+
+
+# -- library calls -------------------------------------------------------------------------------
+
+
+def native_method(
+    x: Any, receiver: Value, name: str, args: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """A method that eager tensors and graph values share."""
+
+    def method(tensor: Any, *rest: Any, **named: Any) -> Any:
+        return getattr(tensor, name)(*rest, **named)
+
+    method.__qualname__ = f"Tensor.{name}"
+    return native_call(x, method, [receiver, *args], keywords)
+
+
+def native_call(
+    x: Any,
+    function: Callable[..., Any],
+    args: list[Value],
+    keywords: dict[str, Value],
+    lift_numbers: bool = False,
+) -> Value:
+    """Call a library function with graph values; its ops become nodes.
+
+    Args:
+        lift_numbers: run-time numbers are passed as graph inputs; where the function cannot
+            take them, and otherwise, they are specialised.
+
+    Raises:
+        GraphBreak: the function refuses; the real call will raise the error.
+    """
+    if lift_numbers:
+        mark = x.recorder.mark()
+        try:
+            return _native_call(x, function, args, keywords, specialise=False)
+        except GraphBreak:
+            x.recorder.restore(mark)
+    return _native_call(x, function, args, keywords, specialise=True)
+
+
+def _native_call(
+    x: Any,
+    function: Callable[..., Any],
+    args: list[Value],
+    keywords: dict[str, Value],
+    specialise: bool,
+) -> Value:
+    name = getattr(function, "__qualname__", None) or getattr(function, "name", repr(function))
+    try:
+        positional = [to_native(x, value, specialise) for value in args]
+        named = {key: to_native(x, value, specialise) for key, value in keywords.items()}
+    except NotKnown as error:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} with {error}") from None
+    try:
+        result = function(*positional, **named)
+    except GraphBreak:
+        raise
+    except Exception as error:
+        detail = f"{name}: {type(error).__name__}: {error}"
+        raise GraphBreak(breaks.TENSOR_FAILURE, detail) from error
+    if result is NotImplemented:
+        raise GraphBreak(breaks.TENSOR_FAILURE, f"{name} does not accept its operands")
+    try:
+        value: Value = from_python(x, result, (*args, *keywords.values()))
+    except NotKnown as error:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} returned a {error}") from None
+    return value
+
+
+# -- in place ------------------------------------------------------------------------------------
+
+
+def _in_place_method(
+    x: Any, receiver: TensorValue, name: str, args: list[Value], keywords: dict[str, Value]
+) -> Value:
+    plain = name.removesuffix("_")
+    if plain == "zero":
+        return tensor_in_place(x, receiver, lambda tensor: 0, [], keywords)
+    if plain == "copy":
+        return tensor_in_place(x, receiver, lambda tensor, other: other, args, keywords)
+    if plain == "fill" and len(args) == 1:
+        return tensor_in_place(x, receiver, lambda tensor, number: number, args, keywords)
+    if not hasattr(graph.Value, plain):
+        raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}()")
+
+    def pure(tensor: Any, *rest: Any, **named: Any) -> Any:
+        return getattr(tensor, plain)(*rest, **named)
+
+    pure.__qualname__ = f"Tensor.{name}"
+    return tensor_in_place(x, receiver, pure, args, keywords)
+
+
+def tensor_in_place(
+    x: Any,
+    receiver: TensorValue,
+    function: Callable[..., Any],
+    args: list[Value],
+    keywords: dict[str, Value],
+) -> Value:
+    """Replace what a tensor made by the captured code holds by `function(tensor, ...)`.
+
+    Raises:
+        GraphBreak: the tensor existed before, or shares memory with another one.
+    """
+    contents: TensorContents = x.heap[receiver.identity]
+    if contents.value is None:
+        raise GraphBreak(breaks.TENSOR_MUTATION, "an argument, attribute or global tensor")
+    if x.heap.holders(contents.value.node, receiver.identity, TensorContents) or _shares_memory(
+        x, contents.value.node
+    ):
+        raise GraphBreak(breaks.TENSOR_MUTATION, "views of it exist")
+    kind: TensorType = contents.value.node.type
+
+    def update(tensor: Any, *rest: Any, **named: Any) -> Any:
+        result = function(tensor, *rest, **named)
+        if not isinstance(result, graph.Value):
+            return TABLE.full(result, shape=kind.shape, dtype=kind.dtype, device=kind.device)
+        if result.shape != kind.shape:
+            result = TABLE.expand(result, shape=kind.shape)
+        return result if result.dtype is kind.dtype else TABLE.cast(result, dtype=kind.dtype)
+
+    changed = native_call(x, update, [receiver, *args], keywords)
+    if not isinstance(changed, TensorValue):
+        raise GraphBreak(breaks.TENSOR_MUTATION, describe(changed))
+    if changed.identity != receiver.identity:
+        x.heap.write(receiver.identity, x.heap[changed.identity])
+    return receiver
+
+
+def _shares_memory(x: Any, node: graph.Node) -> bool:
+    """True if a node is a view of another one, or another one is a view of it."""
+    if _is_view(node) or node.kind is graph.NodeKind.PLACEHOLDER:
+        return True
+    return any(_is_view(user) and user.args[0] is node for user in x.recorder.builder.nodes)
+
+
+def _is_view(node: graph.Node) -> bool:
+    rule = node.op.rule if node.op is not None else None
+    return isinstance(rule, Movement) and rule.view
+
+
+def tensor_store(x: Any, receiver: TensorValue, index: Value, item: Value) -> None:
+    """`receiver[index] = item`."""
+    raise GraphBreak(breaks.TENSOR_MUTATION, "item assignment on a tensor")
+
+
+def set_tensor_attribute(x: Any, receiver: TensorValue, name: str, item: Value) -> None:
+    """`receiver.name = item`."""
+    raise GraphBreak(breaks.TENSOR_MUTATION, f"Tensor.{name} = ...")
+
+
+LIBRARY_PACKAGES: Final = ("dynajit.ops.", "dynajit.nn.functional")
+
+
+def is_library_function(x: Any, function: types.FunctionType) -> bool:
+    """True for functions that are called with graph values instead of being inlined."""
+    module = function.__module__ or ""
+    return module.startswith(LIBRARY_PACKAGES)

@@ -1,0 +1,398 @@
+"""From values back to Python objects: what a value refers to, whether it can be rebuilt, and how.
+
+`referenced` lists the values that rebuilding one needs, or says why it cannot be rebuilt;
+`Rebuilder` writes the instructions through `capture.emit.Emitter`. Used by `capture.finish`, which
+turns the executor's final state into a region.
+"""
+
+import functools
+import operator
+import types
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from dynajit.capture.heap import Heap
+from dynajit.capture.recording import Recorder
+from dynajit.capture.values import UNBOUND, Constant, Known, Opaque, Scalar, Value
+from dynajit.capture.values_containers import (
+    DictValue,
+    DictViewValue,
+    EnumerateIterator,
+    ExistingIterator,
+    Exhausted,
+    FilterIterator,
+    IteratorValue,
+    ListValue,
+    MapIterator,
+    RangeIterator,
+    SequenceIterator,
+    SetValue,
+    SliceValue,
+    TupleValue,
+    ZipIterator,
+)
+from dynajit.capture.values_functions import (
+    BoundMethod,
+    CellValue,
+    FunctionContents,
+    FunctionValue,
+    NativeMethod,
+    PartialValue,
+    SuperValue,
+)
+from dynajit.capture.values_objects import (
+    DELETED,
+    ExceptionValue,
+    InstanceDictValue,
+    ObjectContents,
+    ObjectValue,
+)
+from dynajit.capture.values_tensors import TensorContents, TensorValue
+
+
+class NotRebuildable(Exception):
+    """A live value has no instructions that make it again."""
+
+
+_ARITHMETIC: Final = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+}  # fmt: skip
+
+
+# -- what a value refers to ----------------------------------------------------------------------
+
+
+def referenced(value: Value, recorder: Recorder) -> list[Value]:
+    """The values that rebuilding `value` pushes.
+
+    Raises:
+        NotRebuildable: with the reason.
+    """
+    if getattr(value, "source", None) is not None and not isinstance(value, CellValue):
+        return []
+    family = type(value)
+    if family in (Constant, Known, Opaque, TensorValue):
+        return []
+    found = _REFERENCED.get(family)
+    if found is None:
+        raise NotRebuildable(f"a {family.__name__} cannot be made again")
+    return found(value, recorder.heap)
+
+
+def _of_iterator(value: IteratorValue, heap: Heap) -> list[Value]:
+    state = heap[value.identity]
+    if isinstance(state, SequenceIterator):
+        return [state.sequence]
+    if isinstance(state, (EnumerateIterator,)):
+        return [state.inner]
+    if isinstance(state, ZipIterator):
+        return list(state.inner)
+    if isinstance(state, MapIterator):
+        return [state.function, *state.inner]
+    if isinstance(state, FilterIterator):
+        return [state.function, state.inner]
+    return []
+
+
+def _of_object(value: ObjectValue, heap: Heap) -> list[Value]:
+    contents: ObjectContents = heap[value.identity]
+    return [item for item in contents.written.values() if item is not DELETED]
+
+
+def _of_exception(value: ExceptionValue, heap: Heap) -> list[Value]:
+    contents: ObjectContents = heap[value.identity]
+    return [*contents.construct, *contents.written.values()]
+
+
+def _of_function(value: FunctionValue, heap: Heap) -> list[Value]:
+    contents: FunctionContents = heap[value.identity]
+    if contents.annotations is not None:
+        raise NotRebuildable("a new function with annotations")
+    parts = [contents.defaults, contents.keyword_defaults]
+    found: list[Value] = [part for part in parts if part is not None]
+    return [*found, *contents.closure, *contents.attributes.values()]
+
+
+def _of_cell(value: CellValue, heap: Heap) -> list[Value]:
+    if heap.is_adopted(value.identity):
+        return []
+    contents = heap[value.identity]
+    return [] if contents is UNBOUND else [contents]
+
+
+_REFERENCED: Final[dict[type, Callable[[Any, Heap], list[Value]]]] = {
+    Scalar: lambda v, heap: list(v.expression[1]),
+    TupleValue: lambda v, heap: list(v.items),
+    SliceValue: lambda v, heap: [v.start, v.stop, v.step],
+    ListValue: lambda v, heap: list(heap[v.identity]),
+    DictValue: lambda v, heap: [part for pair in heap[v.identity].values() for part in pair],
+    SetValue: lambda v, heap: list(heap[v.identity].values()),
+    DictViewValue: lambda v, heap: [v.dictionary],
+    InstanceDictValue: lambda v, heap: [ObjectValue(v.identity, v.cls)],
+    IteratorValue: _of_iterator,
+    ObjectValue: _of_object,
+    ExceptionValue: _of_exception,
+    FunctionValue: _of_function,
+    CellValue: _of_cell,
+    BoundMethod: lambda v, heap: [v.function, v.self],
+    NativeMethod: lambda v, heap: [v.receiver],
+    PartialValue: lambda v, heap: [v.function, *v.args, *v.keywords.values()],
+    SuperValue: lambda v, heap: [v.receiver],
+}
+
+
+def reach(roots: list[Value], recorder: Recorder) -> list[Value]:
+    """Every value that rebuilding `roots` pushes, each once.
+
+    Raises:
+        NotRebuildable: one of them cannot be rebuilt, or a container holds itself.
+    """
+    found: dict[Any, Value] = {}
+    active: set[Any] = set()
+    stack: list[tuple[Value, bool]] = [(root, False) for root in reversed(roots)]
+    while stack:
+        value, leaving = stack.pop()
+        key = value.object_id if value.object_id is not None else ("value", id(value))
+        if leaving:
+            active.discard(key)
+            continue
+        if key in active and not isinstance(value, ObjectValue):
+            raise NotRebuildable("a container holds itself")
+        if key in found:
+            continue
+        found[key] = value
+        active.add(key)
+        stack.append((value, True))
+        stack.extend((child, False) for child in reversed(referenced(value, recorder)))
+    return list(found.values())
+
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+def list_iterator(items: list[Any], position: int) -> Any:
+    """An iterator over a list that has given `position` items."""
+    iterator = iter(items)
+    iterator.__setstate__(position)
+    return iterator
+
+
+class Rebuilder:
+    """Pushes values. Immutable.
+
+    Args:
+        recorder: the capture's final state.
+        outputs: graph node -> its position in the launch's results.
+        inputs: graph placeholder -> the value that loads it.
+        own_cells: heap id -> name, for cells of the root frame.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        outputs: Mapping[Any, int],
+        inputs: Mapping[Any, Value],
+        own_cells: Mapping[int, str],
+    ) -> None:
+        self.recorder = recorder
+        self.heap = recorder.heap
+        self.outputs = outputs
+        self.inputs = inputs
+        self.own_cells = own_cells
+
+    def rebuild(self, value: Value, emitter: Any) -> None:
+        """Push `value`; see `capture.region`."""
+        if isinstance(value, CellValue):
+            self._cell(value, emitter)
+            return
+        source = getattr(value, "source", None)
+        if isinstance(value, TensorValue):
+            self._tensor(value, emitter)
+        elif source is not None:
+            emitter.load_source(source)
+        else:
+            _WRITERS[type(value)](self, value, emitter)
+
+    def pusher(self, value: Value, emitter: Any) -> Callable[[], None]:
+        """A callable that pushes `value`."""
+        return functools.partial(emitter.load_value, value)
+
+    def _call(self, emitter: Any, function: Any, *values: Any) -> None:
+        """Push `function(...)`; a Value is pushed, anything else is a constant."""
+        pushers = [
+            self.pusher(v, emitter)
+            if isinstance(v, Value)
+            else functools.partial(emitter.load_constant, v)
+            for v in values
+        ]
+        emitter.call(function, *pushers)
+
+    def _tensor(self, value: TensorValue, emitter: Any) -> None:
+        contents: TensorContents = self.heap[value.identity]
+        if contents.value is None:
+            emitter.load_source(value.source)
+        elif contents.value.node in self.inputs:
+            emitter.load_value(self.inputs[contents.value.node])
+        else:
+            emitter.load_output(self.outputs[contents.value.node])
+
+    def _cell(self, value: CellValue, emitter: Any) -> None:
+        if value.identity in self.own_cells:
+            emitter.load_cell(self.own_cells[value.identity])
+        elif value.source is not None:
+            emitter.load_source(value.source)
+        else:
+            contents = self.heap[value.identity]
+            self._call(emitter, types.CellType, *([] if contents is UNBOUND else [contents]))
+
+    def _literal(self, value: Any, emitter: Any) -> None:
+        emitter.load_constant(value.value if isinstance(value, Constant) else value.object)
+
+    def _scalar(self, value: Scalar, emitter: Any) -> None:
+        assert value.expression is not None
+        symbol, operands = value.expression
+        self._call(emitter, _ARITHMETIC[symbol], *operands)
+
+    def _tuple(self, value: TupleValue, emitter: Any) -> None:
+        if value.cls is not tuple:
+            self._call(emitter, value.cls, *value.items)
+            return
+        for item in value.items:
+            emitter.load_value(item)
+        emitter.build("tuple", len(value.items))
+
+    def _slice(self, value: SliceValue, emitter: Any) -> None:
+        self._call(emitter, slice, value.start, value.stop, value.step)
+
+    def _list(self, value: ListValue, emitter: Any) -> None:
+        items = self.heap[value.identity]
+        for item in items:
+            emitter.load_value(item)
+        emitter.build("list", len(items))
+
+    def _dict(self, value: DictValue, emitter: Any) -> None:
+        entries = self.heap[value.identity]
+
+        def push() -> None:
+            for key, item in entries.values():
+                emitter.load_value(key)
+                emitter.load_value(item)
+            emitter.build("dict", len(entries))
+
+        if value.cls is OrderedDict:
+            emitter.call(OrderedDict, push)
+        else:
+            push()
+
+    def _set(self, value: SetValue, emitter: Any) -> None:
+        items = self.heap[value.identity]
+        for item in items.values():
+            emitter.load_value(item)
+        emitter.build("set", len(items))
+
+    def _view(self, value: DictViewValue, emitter: Any) -> None:
+        def push() -> None:
+            emitter.load_value(value.dictionary)
+            emitter.load_attribute(value.kind)
+
+        emitter.call_value(push)
+
+    def _instance_dict(self, value: InstanceDictValue, emitter: Any) -> None:
+        emitter.load_value(ObjectValue(value.identity, value.cls))
+        emitter.load_attribute("__dict__")
+
+    def _iterator(self, value: IteratorValue, emitter: Any) -> None:
+        state = self.heap[value.identity]
+        if isinstance(state, RangeIterator):
+            self._call(emitter, iter, Constant(state.rest))
+        elif isinstance(state, SequenceIterator) and isinstance(state.sequence, ListValue):
+            self._call(emitter, list_iterator, state.sequence, state.position)
+        elif isinstance(state, SequenceIterator):
+            rest = TupleValue(state.sequence.items[state.position :])
+            self._call(emitter, iter, rest)
+        elif isinstance(state, EnumerateIterator):
+            self._call(emitter, enumerate, state.inner, state.count)
+        elif isinstance(state, ZipIterator):
+            function = functools.partial(zip, strict=True) if state.strict else zip
+            self._call(emitter, function, *state.inner)
+        elif isinstance(state, MapIterator):
+            self._call(emitter, map, state.function, *state.inner)
+        elif isinstance(state, FilterIterator):
+            self._call(emitter, filter, state.function, state.inner)
+        else:
+            assert isinstance(state, (Exhausted, ExistingIterator))
+            self._call(emitter, iter, Constant(()))
+
+    def _object(self, value: ObjectValue, emitter: Any) -> None:
+        emitter.call(object.__new__, lambda: emitter.load_constant(value.cls))
+        emitter.memoise(value)
+        contents: ObjectContents = self.heap[value.identity]
+        for name, item in contents.written.items():
+            if item is not DELETED:
+                self._call(emitter, object.__setattr__, value, name, item)
+                emitter.pop()
+
+    def _exception(self, value: ExceptionValue, emitter: Any) -> None:
+        contents: ObjectContents = self.heap[value.identity]
+        self._call(emitter, value.cls, *contents.construct)
+        emitter.memoise(value)
+        for name, item in contents.written.items():
+            self._call(emitter, object.__setattr__, value, name, item)
+            emitter.pop()
+
+    def _function(self, value: FunctionValue, emitter: Any) -> None:
+        contents: FunctionContents = self.heap[value.identity]
+        closure = TupleValue(contents.closure) if contents.closure else Constant(None)
+        defaults = contents.defaults if contents.defaults is not None else Constant(None)
+        code, namespace = contents.code, contents.namespace.globals
+        self._call(
+            emitter, types.FunctionType, code, namespace, code.co_name, defaults, closure
+        )
+        emitter.memoise(value)
+        extra: dict[str, Value] = dict(contents.attributes)
+        if contents.keyword_defaults is not None:
+            extra["__kwdefaults__"] = contents.keyword_defaults
+        for name, item in extra.items():
+            self._call(emitter, setattr, value, name, item)
+            emitter.pop()
+
+    def _bound(self, value: BoundMethod, emitter: Any) -> None:
+        function = value.function
+        if isinstance(function, Known) and not isinstance(function.object, types.FunctionType):
+            self._call(emitter, getattr, value.self, function.object.__name__)
+        else:
+            self._call(emitter, types.MethodType, function, value.self)
+
+    def _native(self, value: NativeMethod, emitter: Any) -> None:
+        self._call(emitter, getattr, value.receiver, value.name)
+
+    def _partial(self, value: PartialValue, emitter: Any) -> None:
+        pushers = [self.pusher(v, emitter) for v in (value.function, *value.args)]
+        pushers += [self.pusher(v, emitter) for v in value.keywords.values()]
+        emitter.call(functools.partial, *pushers, keywords=tuple(value.keywords))
+
+    def _super(self, value: SuperValue, emitter: Any) -> None:
+        self._call(emitter, super, value.cls, value.receiver)
+
+
+_WRITERS: Final[dict[type, Callable[[Rebuilder, Any, Any], None]]] = {
+    Constant: Rebuilder._literal,
+    Known: Rebuilder._literal,
+    Scalar: Rebuilder._scalar,
+    TupleValue: Rebuilder._tuple,
+    SliceValue: Rebuilder._slice,
+    ListValue: Rebuilder._list,
+    DictValue: Rebuilder._dict,
+    SetValue: Rebuilder._set,
+    DictViewValue: Rebuilder._view,
+    InstanceDictValue: Rebuilder._instance_dict,
+    IteratorValue: Rebuilder._iterator,
+    ObjectValue: Rebuilder._object,
+    ExceptionValue: Rebuilder._exception,
+    FunctionValue: Rebuilder._function,
+    BoundMethod: Rebuilder._bound,
+    NativeMethod: Rebuilder._native,
+    PartialValue: Rebuilder._partial,
+    SuperValue: Rebuilder._super,
+}

@@ -1,0 +1,502 @@
+"""The recorder: what one capture has learnt so far (guards, heap, graph inputs, nodes).
+
+Mutable; one per capture. `wrap` turns an existing Python object into a value, `use` records the
+facts that an operation relies on, `Builder` makes graph nodes. Everything can be undone to a
+`mark`, because a graph break goes back to the start of an instruction.
+Called by the executor and the operations; never by users.
+"""
+
+import functools
+import types
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dynajit.capture import breaks, sources
+from dynajit.capture.guards import FunctionFacts, Guard, Kind, TensorFacts
+from dynajit.capture.heap import Heap
+from dynajit.capture.sources import Source
+from dynajit.capture.values import LITERAL_TYPES, Constant, Known, Opaque, Scalar, Value
+from dynajit.capture.values_containers import (
+    DictValue,
+    ExistingIterator,
+    HeapValue,
+    IteratorValue,
+    ListValue,
+    SetValue,
+    SliceValue,
+    TupleValue,
+)
+from dynajit.capture.values_functions import BoundMethod, CellValue
+from dynajit.capture.values_objects import ObjectContents, ObjectValue
+from dynajit.capture.values_tensors import TensorContents, TensorValue
+from dynajit.core.device import Device
+from dynajit.core.dtypes import Category, DType
+from dynajit.core.location import Location
+from dynajit.core.types import ScalarType, TensorType
+from dynajit.eager import Tensor
+from dynajit.ir import graph
+from dynajit.ops import TABLE
+from dynajit.ops.table import Kind as OpKind
+from dynajit.ops.table import Op
+
+#: Classes whose instances are known by identity, although they are not functions or classes.
+_KNOWN_INSTANCES = (
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.MethodWrapperType,
+    types.CodeType,
+    types.GenericAlias,
+    types.UnionType,
+    staticmethod,
+    classmethod,
+    property,
+    DType,
+    Device,
+    Op,
+    type(len),
+)
+
+_ITERATOR_TYPES = (
+    type(iter([])),
+    type(iter(())),
+    type(iter({})),
+    type(iter(range(0))),
+    type(iter({}.values())),
+    type(iter({}.items())),
+    enumerate,
+    zip,
+    map,
+    filter,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where to go back to."""
+
+    heap: int
+    nodes: tuple[int, int]
+    guards: int
+    inputs: int
+    random_blocks: int
+
+
+class Namespace:
+    """The globals of one function: its real dict, and the source of each name."""
+
+    __slots__ = ("base", "builtins", "globals")
+
+    def __init__(self, base: Source, globals: dict[str, Any], builtins: Mapping[str, Any]) -> None:
+        self.base = base
+        self.globals = globals
+        self.builtins = builtins
+
+
+class Builder(graph.Builder):
+    """Builds the graph of a capture; takes eager tensors in, refuses to show contents."""
+
+    def __init__(self, name: str, recorder: "Recorder") -> None:
+        super().__init__(name)
+        self.recorder = recorder
+        self._needs_gradient: dict[graph.Node, bool] = {}
+
+    def lift(self, operand: Any) -> Any:
+        """Eager tensors become graph inputs."""
+        if isinstance(operand, Tensor):
+            return self.recorder.lift_tensor(operand, sources.Constant(operand))
+        return super().lift(operand)
+
+    @property
+    def nodes(self) -> list[graph.Node]:
+        """Everything recorded so far but the inputs."""
+        return self._nodes
+
+    def refuse(self, value: graph.Value, what: str) -> Any:
+        """Contents are asked for: break."""
+        row = breaks.DATA_DEPENDENT_VALUE
+        if "truth" in what:
+            row = breaks.DATA_DEPENDENT_BRANCH
+        raise breaks.GraphBreak(row, f"{what} of {value.node.name}: {value.type}")
+
+    def input(self, name: str, type: Any, requires_grad: bool) -> graph.Value:
+        """A further graph input."""
+        value = self.placeholder(name, type)
+        self._needs_gradient[value.node] = requires_grad
+        return value
+
+    def handle(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> graph.Value:
+        """Record an op; with grad mode off, operands are detached first."""
+        operands = [self.lift(operand) for operand in inputs]
+        if not self.recorder.grad_enabled and op.name != "detach":
+            operands = [self._without_gradient(operand) for operand in operands]
+        result = self.call(op, operands, attributes)
+        self._needs_gradient[result.node] = self._result_needs_gradient(op, operands, result)
+        return result
+
+    def needs_gradient(self, value: graph.Value) -> bool:
+        """What `requires_grad` of the value is."""
+        return self._needs_gradient.get(value.node, False)
+
+    def _without_gradient(self, operand: Any) -> Any:
+        if isinstance(operand, graph.Value) and self.needs_gradient(operand):
+            detached = self.call(TABLE.detach, [operand], TABLE.detach.bind({}))
+            self._needs_gradient[detached.node] = False
+            return detached
+        return operand
+
+    def _result_needs_gradient(self, op: Op, operands: list[Any], result: graph.Value) -> bool:
+        if op.name == "detach" or not result.dtype.is_floating_point:
+            return False
+        if op.kind is not OpKind.COMPOSITE and not any(op.vjp.values()):
+            return False
+        return any(
+            isinstance(operand, graph.Value) and self.needs_gradient(operand)
+            for operand in operands
+        )
+
+
+class Recorder:
+    """See the module's text.
+
+    Args:
+        name: name of the graph.
+        grad_enabled: grad mode at entry.
+    """
+
+    def __init__(self, name: str, grad_enabled: bool) -> None:
+        self.heap = Heap()
+        self.builder = Builder(name, self)
+        self.location: Location | None = None
+        self.random_blocks = 0
+        self._guards: dict[tuple[Any, ...], Guard] = {}
+        self._inputs: dict[Any, tuple[graph.Value, Value, bool]] = {}
+        self._wrapped: dict[Source, Value] = {}
+        self._by_object: dict[int, HeapValue] = {}
+        self._existing: dict[int, Any] = {}
+        self._grad_mode = self.heap.adopt(grad_enabled)
+
+    def at(self, location: Location) -> None:
+        """Where the executor is: nodes and guards carry it."""
+        self.location = location
+        self.builder.location = location
+
+    # -- grad mode -------------------------------------------------------------------------
+
+    @property
+    def grad_enabled(self) -> bool:
+        """Grad mode at this point of the captured code."""
+        return bool(self.heap[self._grad_mode])
+
+    def set_grad_enabled(self, mode: bool) -> None:
+        """Change grad mode from here on."""
+        if self.grad_enabled != mode:
+            self.heap.write(self._grad_mode, mode)
+
+    @property
+    def grad_mode_id(self) -> int:
+        """Heap id under which grad mode is kept."""
+        return self._grad_mode
+
+    # -- undo ------------------------------------------------------------------------------
+
+    def mark(self) -> Mark:
+        """The present state, for `restore`."""
+        return Mark(
+            self.heap.mark(),
+            self.builder.snapshot(),
+            len(self._guards),
+            len(self._inputs),
+            self.random_blocks,
+        )
+
+    def restore(self, mark: Mark) -> None:
+        """Forget everything learnt since `mark`."""
+        self.heap.restore(mark.heap)
+        self.builder.restore(mark.nodes)
+        while len(self._guards) > mark.guards:
+            self._guards.popitem()
+        while len(self._inputs) > mark.inputs:
+            self._inputs.popitem()
+        self.random_blocks = mark.random_blocks
+
+    # -- guards ----------------------------------------------------------------------------
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """The guards recorded so far, in order of use."""
+        return tuple(self._guards.values())
+
+    def guard(self, source: Source, kind: Kind, expected: Any, reason: str = "") -> None:
+        """Record a fact once.
+
+        Raises:
+            GraphBreak: the guard evaluator cannot reach the source.
+        """
+        if not source.is_guardable:
+            raise breaks.GraphBreak(
+                breaks.UNSUPPORTED_OPERATION, f"{source.expression()} cannot be guarded"
+            )
+        guard = Guard(source, kind, expected, self.location, reason)
+        self._guards.setdefault(guard.identity(), guard)
+
+    def use(self, value: Value) -> None:
+        """An operation relies on what `value` is: guard the fact that its family stands for."""
+        source = value.source if hasattr(value, "source") else None
+        if source is None:
+            return
+        if isinstance(value, HeapValue):
+            self._use_object(value, source)
+        elif isinstance(value, Constant):
+            self._use_literal(value, source)
+        elif isinstance(value, Known):
+            self._use_known(value, source)
+        elif isinstance(value, (Scalar, Opaque, BoundMethod, SliceValue)):
+            self.guard(source, Kind.TYPE_IS, value.python_type)
+        elif isinstance(value, TupleValue):
+            self.guard(source, Kind.TYPE_IS, value.cls)
+            self.guard(source, Kind.LENGTH, len(value.items))
+
+    def _use_literal(self, value: Constant, source: Source) -> None:
+        literal = value.value
+        if literal is None or isinstance(literal, bool) or literal in (..., NotImplemented):
+            self.guard(source, Kind.IDENTITY, literal)
+        else:
+            self.guard(source, Kind.EQUALS, literal)
+
+    def _use_known(self, value: Known, source: Source) -> None:
+        made_per_call = isinstance(source.root, sources.Local)
+        if isinstance(value.object, types.FunctionType) and made_per_call:
+            facts = FunctionFacts(value.object.__code__, value.object.__qualname__)
+            self.guard(source, Kind.FUNCTION, facts)
+        else:
+            self.guard(source, Kind.IDENTITY, value.object)
+
+    def _use_object(self, value: HeapValue, source: Source) -> None:
+        first = self._first_handle(value)
+        if first is not None and first.source is not None and first.source != source:
+            self._use_object(first, first.source)
+            self.guard(source, Kind.ALIASED, first.source)
+        elif isinstance(value, TensorValue):
+            self.guard(source, Kind.TENSOR, TensorFacts.of(self._existing[value.identity]))
+        else:
+            self.guard(source, Kind.TYPE_IS, value.cls)
+
+    def _first_handle(self, value: HeapValue) -> HeapValue | None:
+        existing = self._existing.get(value.identity)
+        return None if existing is None else self._by_object.get(id(existing))
+
+    def handles(self) -> list[HeapValue]:
+        """The first handle of every existing object met so far."""
+        return list(self._by_object.values())
+
+    def is_relied_on(self, source: Source) -> bool:
+        """True if a guard was recorded on a source."""
+        return any(guard.source == source for guard in self._guards.values())
+
+    def first_source(self, value: HeapValue) -> Source:
+        """The source under which an existing object was met first."""
+        first = self._first_handle(value)
+        source: Source = value.source if first is None else first.source
+        return source
+
+    def guard_exists(self, place: Source, obj: Any) -> None:
+        """Guard that a place that was only found, not read, is still there."""
+        self.guard(place, Kind.TYPE_IS, type(obj), "present key")
+
+    def existing(self, value: HeapValue) -> Any:
+        """The Python object behind a handle of an object that existed before; else None."""
+        return self._existing.get(value.identity)
+
+    # -- existing objects as values ----------------------------------------------------------
+
+    def wrap(self, obj: Any, source: Source | None) -> Value:
+        """The value of an existing object; records no guard."""
+        if source is None:
+            source = sources.Constant(obj)
+        found = self._wrapped.get(source)
+        if found is None:
+            found = self._wrapped[source] = self._wrap(obj, source)
+        return found
+
+    def _wrap(self, obj: Any, source: Source) -> Value:
+        kind = type(obj)
+        if kind in (int, float) and not isinstance(source.root, sources.Constant):
+            return Scalar(obj, source)
+        if kind in LITERAL_TYPES:
+            return Constant(obj, source)
+        if isinstance(obj, Tensor):
+            return self._adopt(obj, TensorValue, source, TensorContents(None, obj))
+        if kind is tuple or (isinstance(obj, tuple) and _is_plain_tuple(kind)):
+            items = [self.wrap(item, sources.Item(source, i)) for i, item in enumerate(obj)]
+            return TupleValue(tuple(items), kind, source)
+        if kind is list:
+            return self._adopt(obj, ListValue, source, None)
+        if kind in (dict, OrderedDict):
+            return self._adopt(obj, DictValue, source, None)
+        if kind is set:
+            return self._adopt(obj, SetValue, source, None)
+        if kind is slice:
+            parts = [self.wrap(getattr(obj, n), sources.Attribute(source, n)) for n in _SLICE]
+            return SliceValue(*parts, source)
+        return self._wrap_object(obj, kind, source)
+
+    def _wrap_object(self, obj: Any, kind: type, source: Source) -> Value:
+        if isinstance(obj, (type, types.FunctionType, types.ModuleType, _KNOWN_INSTANCES)):
+            return Known(obj, source)
+        if kind is types.MethodType:
+            function = self.wrap(obj.__func__, sources.MethodFunction(source))
+            return BoundMethod(
+                function, self.wrap(obj.__self__, sources.MethodSelf(source)), source
+            )
+        if kind is types.CellType:
+            return self._adopt(obj, CellValue, source, None)
+        if kind in _ITERATOR_TYPES:
+            return self._adopt(obj, IteratorValue, source, ExistingIterator())
+        if is_modelled_class(kind):
+            return self._adopt(obj, ObjectValue, source, ObjectContents(obj))
+        return Opaque(obj, source)
+
+    def _adopt(self, obj: Any, family: type, source: Source, contents: Any) -> Value:
+        first = self._by_object.get(id(obj))
+        if first is not None:
+            return family(first.identity, type(obj), source)
+        handle = family(self.heap.adopt(contents), type(obj), source)
+        self._by_object[id(obj)] = handle
+        self._existing[handle.identity] = obj
+        return handle
+
+    # -- graph inputs ------------------------------------------------------------------------
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """Per graph input, the value that loads it."""
+        return tuple(entry[1] for entry in self._inputs.values())
+
+    @property
+    def input_nodes(self) -> dict[graph.Node, Value]:
+        """Placeholder -> the value that loads it."""
+        return {entry[0].node: entry[1] for entry in self._inputs.values()}
+
+    @property
+    def inputs_require_grad(self) -> tuple[bool, ...]:
+        """Per graph input, whether gradients flow to it."""
+        return tuple(entry[2] for entry in self._inputs.values())
+
+    def lift_tensor(self, tensor: Any, source: Source) -> graph.Value:
+        """The graph input of an existing tensor; one per tensor object."""
+        key = ("tensor", id(tensor))
+        if key not in self._inputs:
+            handle = self.wrap(tensor, source)
+            self.use(handle)
+            value = self.builder.input(
+                _input_name(source), type_of_tensor(tensor), bool(tensor.requires_grad)
+            )
+            self._inputs[key] = (value, handle, bool(tensor.requires_grad))
+        return self._inputs[key][0]
+
+    def lift_scalar(self, scalar: Scalar) -> graph.Value:
+        """The graph input of a run-time number."""
+        key = ("scalar", scalar.source if scalar.source is not None else id(scalar))
+        if key not in self._inputs:
+            self.use_scalar_type(scalar)
+            category = Category.FLOATING if scalar.python_type is float else Category.INTEGER
+            name = "number" if scalar.source is None else _input_name(scalar.source)
+            value = self.builder.input(name, ScalarType(category), False)
+            self._inputs[key] = (value, scalar, False)
+        return self._inputs[key][0]
+
+    def use_scalar_type(self, scalar: Scalar) -> None:
+        """Guard the types of the numbers that a run-time number is made of."""
+        if scalar.expression is None:
+            self.use(scalar)
+            return
+        for operand in scalar.expression[1]:
+            if isinstance(operand, Scalar):
+                self.use_scalar_type(operand)
+
+    def specialise(self, scalar: Scalar) -> int | float:
+        """Guard that a run-time number has today's value; returns it."""
+        if scalar.expression is None:
+            self.guard(scalar.source, Kind.EQUALS, scalar.value)
+        else:
+            for operand in scalar.expression[1]:
+                if isinstance(operand, Scalar):
+                    self.specialise(operand)
+        return scalar.value
+
+    def graph_value(self, value: TensorValue) -> graph.Value:
+        """What a tensor holds now, as an operand."""
+        contents: TensorContents = self.heap[value.identity]
+        if contents.value is not None:
+            return contents.value
+        self.use(value)
+        first = self._first_handle(value) or value
+        return self.lift_tensor(contents.tensor, first.source)
+
+    def new_tensor(self, value: graph.Value, cls: type = Tensor) -> TensorValue:
+        """A tensor made by the captured code."""
+        identity = self.heap.allocate(TensorContents(value))
+        return TensorValue(identity, cls)
+
+    def reserve_random(self, blocks: Any) -> tuple[Any, Any, Any]:
+        """Seed and offset inputs, and how many blocks this graph reserved before."""
+        kind = ScalarType(Category.INTEGER)
+        for name, source in (("seed", sources.RandomSeed()), ("offset", sources.RandomOffset())):
+            if name not in self._inputs:
+                value = self.builder.input(name, kind, False)
+                self._inputs[name] = (value, Scalar(0, source), False)
+        shift = self.random_blocks
+        self.random_blocks += int(blocks)
+        return self._inputs["seed"][0], self._inputs["offset"][0], shift
+
+
+_SLICE = ("start", "stop", "step")
+
+
+def _is_plain_tuple(kind: type) -> bool:
+    """True for named tuples and other tuple classes that only add names."""
+    return hasattr(kind, "_fields") and kind.__getitem__ is tuple.__getitem__
+
+
+def is_modelled_class(kind: Any) -> bool:
+    """True if instances keep their state in an instance dict and slots of Python classes only."""
+    if issubclass(kind, (BaseException, type)) or not kind.__flags__ & _HEAP_TYPE:
+        return False
+    if kind.__getattribute__ is not object.__getattribute__:
+        return False
+    return _has_plain_layout(kind)
+
+
+@functools.cache
+def _has_plain_layout(kind: type) -> bool:
+    """True if an instance is no bigger than its header, slots, dict and weak references need."""
+    words = 2
+    for cls in kind.__mro__[:-1]:
+        slots = vars(cls).values()
+        words += sum(isinstance(member, types.MemberDescriptorType) for member in slots)
+    words += (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    return kind.__basicsize__ <= words * 8
+
+
+_HEAP_TYPE = 1 << 9
+
+
+def type_of_tensor(tensor: Any) -> TensorType:
+    """The graph type of an eager tensor, with its strides."""
+    return TensorType(
+        tuple(tensor.shape), tensor.dtype, tensor.device, tuple(tensor.stride())
+    )
+
+
+def _input_name(source: Source) -> str:
+    """An identifier for a graph input."""
+    text = source.expression()
+    name = "".join(c if c.isalnum() else "_" for c in text).strip("_")
+    name = name.removeprefix("self_") or "input"
+    return name if not name[0].isdigit() else f"input_{name}"

@@ -1,0 +1,150 @@
+"""Containers: tuples, lists, dicts, sets, slices, and iterators over them.
+
+Heap contents: a list is a tuple of values; a dict is a (frozen by convention) Python dict
+hashable key -> (key value, value); a set is hashable key -> value; an iterator is one of the
+state records below. `None` contents mean: an existing container that was not read yet.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from dynajit.capture.values import Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TupleValue(Value):
+    """A tuple, or a named tuple (`cls`)."""
+
+    items: tuple[Value, ...]
+    cls: type = tuple
+    source: Any = None
+
+    @property
+    def python_type(self) -> type:
+        return self.cls
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SliceValue(Value):
+    """A slice."""
+
+    start: Value
+    stop: Value
+    step: Value
+    source: Any = None
+
+    @property
+    def python_type(self) -> type:
+        return slice
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeapValue(Value):
+    """A handle on a mutable object of class `cls`."""
+
+    identity: int
+    cls: type
+    source: Any = None
+
+    @property
+    def object_id(self) -> int:
+        return self.identity
+
+    @property
+    def python_type(self) -> type:
+        return self.cls
+
+
+class ListValue(HeapValue):
+    """A list."""
+
+    __slots__ = ()
+
+
+class DictValue(HeapValue):
+    """A dict or OrderedDict; defaultdict keeps its factory in `ObjectContents`."""
+
+    __slots__ = ()
+
+
+class SetValue(HeapValue):
+    """A set."""
+
+    __slots__ = ()
+
+
+class DictViewValue(Value):
+    """`d.keys()`, `d.values()` or `d.items()`: live, as in Python."""
+
+    __slots__ = ("dictionary", "kind")
+
+    def __init__(self, dictionary: DictValue, kind: str) -> None:
+        self.dictionary = dictionary
+        self.kind = kind
+
+    @property
+    def python_type(self) -> type:
+        return type(getattr({}, self.kind)())
+
+
+class IteratorValue(HeapValue):
+    """An iterator; its contents are one of the records below."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceIterator:
+    """Over a list (live, by handle) or over fixed items (`sequence` is a tuple of values)."""
+
+    sequence: Any
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RangeIterator:
+    """Over the rest of a range."""
+
+    rest: range
+
+
+@dataclass(frozen=True, slots=True)
+class EnumerateIterator:
+    """enumerate(inner) about to give `count`."""
+
+    inner: Value
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ZipIterator:
+    """zip(*inner)."""
+
+    inner: tuple[Value, ...]
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MapIterator:
+    """map(function, *inner)."""
+
+    function: Value
+    inner: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FilterIterator:
+    """filter(function, inner)."""
+
+    function: Value
+    inner: Value
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingIterator:
+    """An iterator that existed before and was not touched: only its source is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exhausted:
+    """An iterator that has ended; it stays so."""

@@ -1,0 +1,100 @@
+"""Callables: functions made by the captured code, bound methods, cells, generators, super().
+
+Functions that existed before are `Known`; their defaults and cells are read through sources.
+"""
+
+import functools
+from dataclasses import dataclass, field, replace
+from types import CodeType, MethodType
+from typing import Any
+
+from dynajit.capture.values import Value
+from dynajit.capture.values_containers import HeapValue
+
+
+class FunctionValue(HeapValue):
+    """A function made by the captured code; contents: FunctionContents."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionContents:
+    """What MAKE_FUNCTION put together, and attributes written since."""
+
+    code: CodeType
+    namespace: Any
+    defaults: Value | None = None
+    keyword_defaults: Value | None = None
+    closure: tuple["CellValue", ...] = ()
+    annotations: Value | None = None
+    attributes: dict[str, Value] = field(default_factory=dict)
+
+    def replacing(self, name: str, value: Any) -> "FunctionContents":
+        """A copy with `defaults`, `keyword_defaults`, `annotations` or `closure` set."""
+        if name == "closure":
+            value = tuple(value.items)
+        return replace(self, **{name: value})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundMethod(Value):
+    """`self.function`, bound."""
+
+    function: Value
+    self: Value
+    source: Any = None
+
+    @property
+    def python_type(self) -> type:
+        return MethodType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NativeMethod(Value):
+    """A method of a modelled built-in object (list.append, str.join, Tensor.sum), bound."""
+
+    receiver: Value
+    name: str
+
+    @property
+    def python_type(self) -> type:
+        return type([].append)
+
+
+class CellValue(HeapValue):
+    """A closure cell; contents: its value, or UNBOUND. `name` is None for an existing cell."""
+
+    __slots__ = ()
+
+
+class GeneratorValue(HeapValue):
+    """A generator made by the captured code; contents: a suspended frame's state, or None."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SuperValue(Value):
+    """`super(cls, self)`."""
+
+    cls: type
+    receiver: Value
+
+    @property
+    def python_type(self) -> type:
+        return super
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartialValue(Value):
+    """`functools.partial(function, *args, **keywords)`."""
+
+    function: Value
+    args: tuple[Value, ...]
+    keywords: dict[str, Value]
+    source: Any = None
+
+    @property
+    def python_type(self) -> type:
+        return functools.partial
