@@ -326,7 +326,7 @@ def emit(
         emitter.load_value(region.end.value)
         emitter.writer.append("RETURN_VALUE", None, 1, 0)
         return emitter.finish()
-    copy = Copy(code)
+    copy = Copy(function.__code__)
     needs_copy = breaking.write(emitter, decode(function.__code__), copy, region.end, make_resume)
     return emitter.finish(copy if needs_copy else None)
 

@@ -1,6 +1,7 @@
 """Which Python runs: the flags by which the bytecode reader and writer differ.
 
-Read by `capture.instructions` (reading) and `capture.assemble` (writing), and nowhere else.
+Read by `capture.instructions` and `capture.translation` (reading) and `capture.assemble` (writing),
+and nowhere else.
 """
 
 import sys

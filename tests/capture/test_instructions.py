@@ -36,6 +36,7 @@ from types import CodeType
 import pytest
 from dynajit.capture.instruction_set import DROPPED, IMPOSSIBLE, OPERATIONS
 from dynajit.capture.instructions import Handler, decode, live_locals
+
 from dynajit.core.location import Location
 
 MODULES = (
@@ -104,12 +105,12 @@ def test_keyword_calls_look_the_same_everywhere():
         return g(1, x, key=2)
 
     listed = [pair for pair in operations(f) if pair[0] not in ("PUSH_NULL", "LOAD_FAST")]
-    assert [
+    assert listed == [
         ("LOAD_CONST", 1),
         ("LOAD_CONST", 2),
         ("CALL", (3, ("key",))),
         ("RETURN_VALUE", None),
-    ] == listed
+    ]
 
 
 def test_slices_are_built_and_subscripted():
@@ -125,7 +126,7 @@ def test_formatting_is_conversion_then_format():
         return f"{x!r:>5}{x}"
 
     listed = [pair for pair in operations(f) if pair[0] in ("CONVERT_VALUE", "FORMAT_VALUE")]
-    assert [("CONVERT_VALUE", "repr"), ("FORMAT_VALUE", True), ("FORMAT_VALUE", False)] == listed
+    assert listed == [("CONVERT_VALUE", "repr"), ("FORMAT_VALUE", True), ("FORMAT_VALUE", False)]
 
 
 def test_operators_are_symbols():
@@ -134,7 +135,7 @@ def test_operators_are_symbols():
         return x // y < y, x is not y, x not in y
 
     arguments = [argument for name, argument in operations(f) if name.endswith("_OP")]
-    assert ["@=", "//", "<", True, True] == arguments
+    assert arguments == ["@=", "//", "<", True, True]
 
 
 def test_jumps_go_to_indices_behind_the_loop():
@@ -161,7 +162,7 @@ def test_functions_are_made_then_completed():
         return g
 
     attributes = [argument for name, argument in operations(f) if name == "SET_FUNCTION_ATTRIBUTE"]
-    assert ["closure", "annotations", "keyword_defaults", "defaults"] == attributes
+    assert attributes == ["closure", "annotations", "keyword_defaults", "defaults"]
     assert ("MAKE_CELL", "x") in operations(f)
     assert ("LOAD_CLOSURE", "x") in operations(f)
 
@@ -275,7 +276,7 @@ def test_parameters_come_in_slot_order():
     def f(a, /, b, *args, c, **kwargs):
         return a, b, args, c, kwargs
 
-    assert ("a", "b", "c", "args", "kwargs") == decode(f.__code__).parameters
+    assert decode(f.__code__).parameters == ("a", "b", "c", "args", "kwargs")
 
 
 def test_generators_say_so():
@@ -293,7 +294,7 @@ def test_generators_say_so():
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="comprehensions are functions")
 def test_a_comprehension_that_shadows_a_captured_variable_is_refused():
     def f(x):
-        return [x for x in (1, 2)], lambda: x
+        return [x + 1 for x in (1, 2)], lambda: x
 
     assert "captured variable: x" in decode(f.__code__).unsupported
 

@@ -1,0 +1,117 @@
+"""Facts about a body that follow from all paths through it: stack depths, live locals.
+
+Called by `capture.instructions.Body`, which keeps the results.
+"""
+
+from collections.abc import Iterator
+from types import CodeType
+from typing import TYPE_CHECKING, Final
+
+from dynajit.capture.instruction_set import OPERATIONS
+
+from dynajit.core.errors import InternalError
+
+if TYPE_CHECKING:
+    from dynajit.capture.instructions import Body
+
+
+def stack_depths(body: "Body") -> tuple[int | None, ...]:
+    """Stack depth before each instruction; None where it is unreachable.
+
+    Raises:
+        InternalError: two paths disagree.
+    """
+    depths: list[int | None] = [None] * len(body)
+    pending = [(0, 0)] if len(body) else []
+    while pending:
+        index, depth = pending.pop()
+        known = depths[index]
+        if known is not None:
+            if known != depth:
+                raise InternalError(
+                    f"{body.code.co_qualname}: stack depth {depth} and {known} at "
+                    f"{body[index]} ({body[index].location})"
+                )
+            continue
+        depths[index] = depth
+        pending.extend(_depths_after(body, index, depth))
+    return tuple(depths)
+
+
+def _depths_after(body: "Body", index: int, depth: int) -> Iterator[tuple[int, int]]:
+    """(successor, stack depth there), handlers included."""
+    instruction = body[index]
+    row = OPERATIONS[instruction.operation]
+    popped, pushed = row.effect(instruction.argument)
+    if row.falls_through:
+        yield index + 1, depth - popped + pushed
+    if row.on_jump is not None:
+        popped, pushed = row.on_jump
+        yield instruction.argument, depth - popped + pushed
+    if instruction.handler is not None:
+        handler = instruction.handler
+        yield handler.target, handler.depth + handler.push_lasti + 1
+
+
+def handling(body: "Body") -> tuple[tuple[int, ...], ...]:
+    """For each instruction the slots with the exceptions being handled, outermost first.
+
+    Each is the lower of the two slots pushed by PUSH_EXC_INFO.
+    """
+    slots: list[tuple[int, ...] | None] = [None] * len(body)
+    pending: list[tuple[int, tuple[int, ...]]] = [(0, ())] if len(body) else []
+    while pending:
+        index, before = pending.pop()
+        if slots[index] is not None:
+            continue
+        slots[index] = before
+        instruction = body[index]
+        after = before
+        if instruction.operation == "PUSH_EXC_INFO":
+            after = (*before, (body.depths[index] or 1) - 1)
+        elif instruction.operation == "POP_EXCEPT":
+            after = before[:-1]
+        pending.extend((successor, after) for successor in body.successors(index))
+        if (handler := instruction.handler) is not None:
+            pending.append((handler.target, tuple(s for s in before if s < handler.depth)))
+    return tuple(() if entry is None else entry for entry in slots)
+
+
+_READS: Final = frozenset({"LOAD_FAST", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "MAKE_CELL"})
+_WRITES: Final = frozenset({"STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
+#: Names that give a function access to its own locals without an instruction for each.
+_INTROSPECTION: Final = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe"})
+
+
+def liveness(body: "Body") -> tuple[frozenset[str], ...]:
+    """Plain locals whose value before each instruction may still be read.
+
+    Backward dataflow; handlers count as successors of every instruction they cover.
+    """
+    always = _always_live(body.code)
+    live: list[frozenset[str]] = [always] * (len(body) + 1)
+    changed = True
+    while changed:
+        changed = False
+        for index in range(len(body) - 1, -1, -1):
+            instruction = body[index]
+            after = frozenset().union(*(live[at] for at in body.successors(index)))
+            if instruction.operation in _WRITES:
+                after -= {instruction.argument}
+            if instruction.operation in _READS:
+                after |= {instruction.argument}
+            if instruction.handler is not None:
+                after |= live[instruction.handler.target]
+            if not after <= live[index]:
+                live[index] |= after
+                changed = True
+    return tuple(live[:-1])
+
+
+def _always_live(code: CodeType) -> frozenset[str]:
+    """Locals that something else than an instruction may read."""
+    if _INTROSPECTION & set(code.co_names):
+        return frozenset(code.co_varnames)
+    if "__class__" in code.co_freevars and code.co_argcount:
+        return frozenset(code.co_varnames[:1])  # zero-argument super() reads the first parameter
+    return frozenset()
