@@ -119,7 +119,8 @@ def floordiv(a: Number, b: Number) -> Number:
     if b == 1:
         return a
     if not isinstance(b, int):
-        return 1 if a is b and _positive(b) else _operation("floordiv", a, b, None, None)
+        exact = _divide_exactly(a, b) if _positive(b) else None
+        return _operation("floordiv", a, b, None, None) if exact is None else exact
     whole, rest = _split(a, b)
     if rest == 0:
         return whole
@@ -315,6 +316,26 @@ def _split(a: Number, divisor: int) -> tuple[Number, Number]:
         else:
             rest[monomial] = factor
     return _from_terms(whole), _from_terms(rest)
+
+
+def _divide_exactly(a: Number, b: SymInt) -> "Number | None":
+    """The quotient where every term of `a` is a multiple of `b`, which has one term."""
+    if a is b:
+        return 1
+    if len(b.terms) != 1:
+        return None
+    ((divisor, by),) = b.terms
+    quotient: dict[Monomial, int] = {}
+    for monomial, factor in _terms(a):
+        left = list(monomial)
+        for atom in divisor:
+            if atom not in left:
+                return None
+            left.remove(atom)
+        if factor % by:
+            return None
+        quotient[tuple(left)] = factor // by
+    return _from_terms(quotient)
 
 
 def _single_atom(value: Number) -> Atom | None:
