@@ -7,7 +7,6 @@ class that users and `nn.Parameter` subclass. Called by everyone above layer 2.
 """
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -285,16 +284,6 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, LayoutMethods, TensorMethods):
             )
         return int(self.array.item())
 
-    def __len__(self) -> int:
-        if self.array.ndim == 0:
-            raise TypeError("len() of a 0-d tensor")
-        return int(self.array.shape[0])
-
-    def __iter__(self) -> Iterator["Tensor"]:
-        if self.array.ndim == 0:
-            raise TypeError("iteration over a 0-d tensor")
-        return (TABLE.select(self, dim=0, index=i) for i in range(self.array.shape[0]))
-
     def __contains__(self, element: Any) -> bool:
         return bool((self == element).array.any())
 
@@ -344,26 +333,6 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, LayoutMethods, TensorMethods):
         """A new tensor of `data`, with this tensor's dtype by default."""
         array = array_of(data, dtype or self.dtype, device)
         return _leaf(array, requires_grad)
-
-    def new_empty(self, *size: Any, dtype: DType | None = None, requires_grad: bool = False,
-                  device: Any = None) -> "Tensor":  # fmt: skip
-        """An uninitialised tensor of this dtype."""
-        return _leaf(filled(size, None, dtype or self.dtype, device), requires_grad)
-
-    def new_zeros(self, *size: Any, dtype: DType | None = None, requires_grad: bool = False,
-                  device: Any = None) -> "Tensor":  # fmt: skip
-        """Zeros of this dtype."""
-        return _leaf(filled(size, 0, dtype or self.dtype, device), requires_grad)
-
-    def new_ones(self, *size: Any, dtype: DType | None = None, requires_grad: bool = False,
-                 device: Any = None) -> "Tensor":  # fmt: skip
-        """Ones of this dtype."""
-        return _leaf(filled(size, 1, dtype or self.dtype, device), requires_grad)
-
-    def new_full(self, size: Any, fill_value: Any, *, dtype: DType | None = None,
-                 requires_grad: bool = False, device: Any = None) -> "Tensor":  # fmt: skip
-        """One number everywhere, of this dtype."""
-        return _leaf(filled((size,), fill_value, dtype or self.dtype, device), requires_grad)
 
 
 def _leaf(array: Any, requires_grad: bool) -> Tensor:
