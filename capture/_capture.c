@@ -2637,7 +2637,8 @@ compiled_add_entry(CompiledFunction *self, PyObject *args, PyObject *kwargs)
     if (reserve_entry(self) < 0) {
         return NULL;
     }
-    if (PyFunction_Check(function) && function != self->function
+    if (PyFunction_Check(function)
+        && ((PyFunctionObject *)function)->func_code != (PyObject *)self->code
         && CODE_SET_EXTRA(((PyFunctionObject *)function)->func_code, extra_index, EXTRA_SKIP) < 0) {
         return NULL;
     }

@@ -1,0 +1,167 @@
+"""Cost of a compiled call beyond the call itself, with regions that do nothing.
+
+Run: `python benchmarks/guards.py [--json FILE]`. Variants are measured interleaved in one process;
+each figure is the best of several rounds, in nanoseconds per call. "plain" calls the replacement
+directly, "added" is what the entry object and its guards cost on top.
+"""
+
+import argparse
+import json
+import timeit
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynajit.capture import _capture
+from dynajit.capture.guards import Guard, Kind, TensorFacts, compile_guards
+from dynajit.capture.sources import Attribute, ClassAttribute, Function, Global, Key, Local, Source
+from dynajit.eager import Tensor
+
+ROUNDS = 15
+TARGET_TWO_TENSORS_NS = 200
+TARGET_MODULE_NS = 2000
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One compiled call and the plain call it is compared with."""
+
+    name: str
+    compiled: Callable[[], Any]
+    plain: Callable[[], Any]
+    calls: int
+
+
+class Layer:
+    """A module as guards see it: parameters and sub-modules in registries."""
+
+    def __init__(self, parameters: dict[str, Tensor], modules: "dict[str, Layer]"):
+        self._parameters = parameters
+        self._modules = modules
+        self.training = True
+        self.step = 0
+
+    def forward(self) -> None:
+        """Does nothing."""
+
+
+def tensor(*shape: int) -> Tensor:
+    """A float32 tensor of zeros."""
+    return Tensor(np.zeros(shape, np.float32))
+
+
+def tensor_variant(count: int, calls: int) -> Variant:
+    """A function of `count` tensor arguments with a full guard on each."""
+    names = ", ".join(f"x{i}" for i in range(count))
+    scope: dict[str, Any] = {"args": [tensor(4, 3, 2) for _ in range(count)]}
+    exec(f"def original({names}): pass\ndef replacement({names}): pass", scope)
+    facts = TensorFacts.of(scope["args"][0])
+    guards = [Guard(Local(f"x{i}", i), Kind.TENSOR, facts) for i in range(count)]
+    scope["compiled"] = _capture.CompiledFunction(scope["original"], lambda *_: None)
+    scope["compiled"].add_entry(compile_guards(guards).evaluator, scope["replacement"])
+    for i, value in enumerate(scope["args"]):
+        scope[f"x{i}"] = value
+    compiled = eval(f"lambda: compiled({names})", scope)
+    plain = eval(f"lambda: replacement({names})", scope)
+    return Variant(f"{count} tensor arguments", compiled, plain, calls)
+
+
+def module_guards(layer: Layer, source: Source) -> list[Guard]:
+    """What running the layer relies on."""
+    guards = [
+        Guard(source, Kind.TYPE_IS, Layer),
+        Guard(Attribute(source, "training"), Kind.EQUALS, True),
+        Guard(ClassAttribute(source, "forward"), Kind.IDENTITY, Layer.forward),
+    ]
+    for name, value in layer._parameters.items():
+        place = Key(Attribute(source, "_parameters"), name)
+        guards.append(Guard(place, Kind.TENSOR, TensorFacts.of(value)))
+    for name, module in layer._modules.items():
+        guards += module_guards(module, Key(Attribute(source, "_modules"), name))
+    return guards
+
+
+def module_variant(name: str, calls: int, before: str = "pass") -> Variant:
+    """A method of a module with 50 layers of two parameters each; `before` runs ahead of it."""
+    layers = {
+        str(i): Layer({"weight": tensor(3, 3), "bias": tensor(3)}, {}) for i in range(50)
+    }
+    root = Layer({}, layers)
+    scope: dict[str, Any] = {"root": root, "tensor": tensor}
+    exec(f"def original(self): pass\ndef replacement(self): pass\n"
+         f"def run():\n    {before}\n    return compiled(root)\n"
+         f"def plain():\n    {before}\n    return replacement(root)\n", scope)  # fmt: skip
+    scope["compiled"] = _capture.CompiledFunction(scope["original"], lambda *_: None)
+    guards = module_guards(root, Local("self", 0))
+    scope["compiled"].add_entry(compile_guards(guards).evaluator, scope["replacement"])
+    return Variant(name, scope["run"], scope["plain"], calls)
+
+
+def global_variant(calls: int) -> Variant:
+    """A function that reads two globals and one tensor, while another global keeps changing."""
+    scope: dict[str, Any] = {"x": tensor(2, 2), "scale": 2.0, "helper": len, "step": 0}
+    exec("def original(x): pass\ndef replacement(x): pass\n"
+         "def run():\n    global step\n    step += 1\n    return compiled(x)\n"
+         "def plain():\n    global step\n    step += 1\n    return replacement(x)\n", scope)  # fmt: skip
+    guards = [
+        Guard(Local("x", 0), Kind.TENSOR, TensorFacts.of(scope["x"])),
+        Guard(Global("scale"), Kind.EQUALS, 2.0),
+        Guard(Global("helper", Function()), Kind.IDENTITY, len),
+    ]
+    scope["compiled"] = _capture.CompiledFunction(scope["original"], lambda *_: None)
+    scope["compiled"].add_entry(compile_guards(guards).evaluator, scope["replacement"])
+    return Variant("2 globals, a third changes every call", scope["run"], scope["plain"], calls)
+
+
+def variants() -> list[Variant]:
+    """Everything that is measured."""
+    return [
+        tensor_variant(1, 20000),
+        tensor_variant(2, 20000),
+        tensor_variant(10, 10000),
+        tensor_variant(100, 2000),
+        global_variant(10000),
+        module_variant("module of 100 parameters, unchanged", 4000),
+        module_variant("... a counter of the root changes", 2000, "root.step += 1"),
+        module_variant("... a parameter is replaced every call", 500,
+                       "root._modules['7']._parameters['bias'] = tensor(3)"),
+    ]  # fmt: skip
+
+
+def nanoseconds(call: Callable[[], Any], calls: int) -> float:
+    """Time of one call in one round."""
+    return timeit.timeit(call, number=calls) / calls * 1e9
+
+
+def measure(chosen: list[Variant]) -> dict[str, dict[str, float]]:
+    """Best round of every variant, the rounds interleaved."""
+    best: dict[str, dict[str, float]] = {}
+    for _ in range(ROUNDS):
+        for variant in chosen:
+            row = best.setdefault(variant.name, {"compiled": float("inf"), "plain": float("inf")})
+            row["compiled"] = min(row["compiled"], nanoseconds(variant.compiled, variant.calls))
+            row["plain"] = min(row["plain"], nanoseconds(variant.plain, variant.calls))
+    for row in best.values():
+        row["added"] = row["compiled"] - row["plain"]
+    return best
+
+
+def main() -> None:
+    """Measure, print a table, write JSON if asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    results = measure(variants())
+    print(f"{'ns per call':42}{'plain':>10}{'compiled':>10}{'added':>10}")
+    for name, row in results.items():
+        print(f"{name:42}{row['plain']:10.0f}{row['compiled']:10.0f}{row['added']:10.0f}")
+    print(f"targets: 2 tensors < {TARGET_TWO_TENSORS_NS} ns, module < {TARGET_MODULE_NS} ns added")
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
