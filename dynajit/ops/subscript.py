@@ -128,8 +128,24 @@ def read_key(x: Any, key: Any) -> Plan:
 
 
 def _as_entries(key: Any) -> list[Any]:
+    """The entries of a key.
+
+    Raises:
+        ArgumentError: a bare list of more than numbers, which has had two meanings in PyTorch.
+    """
+    if isinstance(key, list) and any(_is_composed(entry) for entry in key):
+        raise ArgumentError(
+            "indexing with a list of sequences, slices or tensors is ambiguous.  Use a tuple, "
+            "x[tuple(key)], for one index per dimension, or a tensor, x[dynajit.tensor(key)]."
+        )
     entries = key if isinstance(key, tuple) else (key,)
     return [_entry(entry) for entry in entries]
+
+
+def _is_composed(entry: Any) -> bool:
+    """True for what is no plain number in a list of indices."""
+    special = entry is None or entry is Ellipsis or is_tensor(entry)
+    return special or isinstance(entry, (slice, list, tuple, np.ndarray))
 
 
 def _entry(entry: Any) -> Any:

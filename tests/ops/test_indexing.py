@@ -1,0 +1,214 @@
+"""`x[key]`, assignment and the gathers and scatters agree with PyTorch, forward and backward."""
+
+import numpy as np
+import pytest
+from compare import DYNAJIT, TORCH, agree, assert_same, numbers, to_dynajit, to_torch
+from dynajit.eager import tensor
+
+from dynajit.core import dtypes
+from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from dynajit.core.types import TensorType
+from dynajit.ir.graph import Builder
+from dynajit.ops import TABLE, dispatch, functions, subscript
+
+X = np.random.default_rng(0).standard_normal((4, 3, 5)).astype(np.float32)
+I2 = np.array([[0, 2], [1, -1]])
+I3 = np.array([2, 0, 1])
+MASK = X > 0
+ROW_MASK = np.array([True, False, True, True])
+
+KEYS = {
+    "integer": lambda t: 1,
+    "negative": lambda t: -1,
+    "integers": lambda t: (1, 2, 3),
+    "slice": lambda t: slice(1, 3),
+    "slice_step": lambda t: (slice(None, None, 2), slice(1, None), slice(-2, None)),
+    "slice_beyond": lambda t: slice(2, 99),
+    "slice_empty": lambda t: slice(3, 1),
+    "slice_negative": lambda t: slice(-3, -1),
+    "ellipsis": lambda t: (..., 0),
+    "ellipsis_middle": lambda t: (0, ..., slice(1, 3)),
+    "none": lambda t: None,
+    "nones": lambda t: (None, slice(None), None, 1, ..., None),
+    "everything": lambda t: slice(None),
+    "only_ellipsis": lambda t: ...,
+    "index": lambda t: t.tensor(I3),
+    "index_2d": lambda t: t.tensor(I2),
+    "index_negative": lambda t: t.tensor([-1, 0]),
+    "list": lambda t: [2, 0],
+    "list_second": lambda t: (slice(None), [2, 0]),
+    "nested_list_in_tuple": lambda t: ([[0, 1], [2, 1]],),
+    "two_adjacent": lambda t: (t.tensor([0, 3]), t.tensor([2, 1])),
+    "two_adjacent_later": lambda t: (slice(None), t.tensor([0, 2]), t.tensor([4, 1])),
+    "two_apart": lambda t: (t.tensor([0, 3]), slice(None), t.tensor([2, 1])),
+    "two_broadcast": lambda t: (t.tensor([[0], [3]]), slice(None), t.tensor([2, 1, 0])),
+    "three": lambda t: (t.tensor([0, 1]), t.tensor([1, 2]), t.tensor([3, 4])),
+    "index_and_slice": lambda t: (slice(1, 3), t.tensor([0, 0, 1]), slice(None, None, 2)),
+    "index_and_integer": lambda t: (t.tensor([0, 2]), 1),
+    "integer_between": lambda t: (slice(None), 1, t.tensor([0, 2])),
+    "integer_then_index": lambda t: (0, slice(None), t.tensor([1, 3])),
+    "index_and_none": lambda t: (t.tensor([0, 2]), None),
+    "none_between": lambda t: (t.tensor([0, 2]), None, t.tensor([1, 1])),
+    "zero_dim": lambda t: t.tensor(2),
+    "zero_dim_apart": lambda t: (t.tensor(2), slice(None), t.tensor([0, 1])),
+    "zero_dim_two": lambda t: (t.tensor(2), slice(None), t.tensor(-1)),
+    "int32": lambda t: t.tensor(np.array([1, 0], np.int32)),
+    "mask": lambda t: t.tensor(MASK),
+    "mask_rows": lambda t: t.tensor(ROW_MASK),
+    "mask_leading": lambda t: t.tensor(MASK[..., 0]),
+    "mask_second": lambda t: (slice(None), t.tensor([True, False, True])),
+    "mask_and_index": lambda t: (t.tensor(ROW_MASK), t.tensor([0, 1, 2])),
+    "mask_none": lambda t: t.tensor(np.zeros(4, bool)),
+    "mask_list": lambda t: [True, False, True, False],
+    "empty_list": lambda t: [],
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_reading_agrees_with_pytorch(name):
+    agree(lambda t, x: x[KEYS[name](t)], X)
+
+
+def _assigned(t, x, key, value):
+    if t is DYNAJIT:
+        return subscript.set_item(x, key, value)
+    x = x.clone()
+    x[key] = value
+    return x
+
+
+@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("kind", ["number", "tensor", "zero_dim"])
+def test_assigning_agrees_with_pytorch(name, kind):
+    shape = numbers(TORCH.tensor(X)[KEYS[name](TORCH)]).shape
+    # Distinct targets only: the order of repeated writes is not defined in PyTorch.
+    if name in ("index_and_slice",):
+        return
+    values = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+    if kind == "number":
+        agree(lambda t, x: _assigned(t, x, KEYS[name](t), 2.5), X)
+    elif kind == "tensor":
+        agree(lambda t, x, v: _assigned(t, x, KEYS[name](t), v), X, values)
+    else:
+        agree(lambda t, x, v: _assigned(t, x, KEYS[name](t), v), X, np.float32(7))
+
+
+def test_assigned_values_broadcast_and_are_cast():
+    agree(lambda t, x, v: _assigned(t, x, (slice(1, 3), ..., 0), v), X, X[0, :, 0])
+    agree(
+        lambda t, x, v: _assigned(t, x, slice(1, 3), v),
+        X,
+        X[None, :1].astype(np.float64),
+        tolerance=1e-6,
+    )
+    agree(lambda t, x: _assigned(t, x, 0, True), np.arange(6).reshape(2, 3))
+
+
+EXPRESSIONS = {
+    "gather": lambda t, x, i: x.gather(1, i),
+    "gather_last": lambda t, x, i: t.gather(x, -1, i),
+    "scatter": lambda t, x, i: t.scatter(x, 0, i[:2, :, :2], x[:2, :, :2] * 2),
+    "scatter_number": lambda t, x, i: x.scatter(1, i, 1.5),
+    "scatter_add": lambda t, x, i: x.scatter_add(1, i, x * 2),
+    "index_select": lambda t, x, i: x.index_select(1, i[:, 0, 0]),
+    "index_select_function": lambda t, x, i: t.index_select(x, 0, i[0, 0]),
+    "index_add": lambda t, x, i: x.index_add(2, i[0, 0], x * 2),
+    "index_add_alpha": lambda t, x, i: x.index_add(2, i[0, 0], x, alpha=-0.5),
+    "index_copy": lambda t, x, i: t.index_copy(x, 0, t.tensor([2, 0]), x[:2] * 3),
+    "index_fill": lambda t, x, i: x.index_fill(1, t.tensor([0, 2]), 4.0),
+    "index_put": lambda t, x, i: x.index_put((t.tensor([0, 1]), t.tensor([2, 1])), x[0, :1]),
+    "index_put_add": lambda t, x, i: x.index_put(
+        (t.tensor([1, 1]), t.tensor([2, 2])), x[0, :2], accumulate=True
+    ),
+    "take": lambda t, x, i: t.take(x, i[0]),
+    "take_along_dim": lambda t, x, i: t.take_along_dim(x, i[:1], 1),
+    "take_along_dim_flat": lambda t, x, i: t.take_along_dim(x, i),
+    "masked_fill": lambda t, x, i: x.masked_fill(i > 0, float("-inf")),
+    "masked_fill_tensor": lambda t, x, i: x.masked_fill(i[0] > 0, t.tensor(2.0)),
+    "masked_select": lambda t, x, i: t.masked_select(x, i > 0),
+    "where": lambda t, x, i: t.where(i > 0, x, 0.0),
+    "where_method": lambda t, x, i: x.where(i > 0, x * 2),
+    "where_positions": lambda t, x, i: t.where(i > 0),
+    "nonzero": lambda t, x, i: (i > 1).nonzero(),
+    "nonzero_zero_dim": lambda t, x, i: i[0, 0, 0].nonzero(),
+    "argwhere": lambda t, x, i: t.argwhere(i),
+    "embedding": lambda t, x, i: t.F.embedding(i, x[0]),
+    "embedding_padding": lambda t, x, i: t.F.embedding(i, x[0], padding_idx=-1),
+    "one_hot": lambda t, x, i: t.F.one_hot(i, 5),
+    "one_hot_inferred": lambda t, x, i: t.F.one_hot(i),
+    "repeat_interleave_counts": lambda t, x, i: t.repeat_interleave(x, t.tensor([0, 2, 1]), 1),
+}
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_gathers_and_scatters_agree_with_pytorch(name):
+    i = np.random.default_rng(5).integers(0, 3, X.shape)
+    agree(EXPRESSIONS[name], X, i)
+
+
+def test_zero_dim_operands_gather():
+    agree(lambda t, x: x.gather(0, t.tensor(0)), np.float32(3))
+
+
+def test_scatters_of_every_dtype():
+    for dtype in (np.int64, np.float16, np.float64):
+        x = np.arange(6).reshape(2, 3).astype(dtype)
+        agree(lambda t, x: x.scatter_add(0, t.tensor([[0, 0, 0], [0, 1, 0]]), x), x)
+
+
+def test_out_of_range_indices_are_refused_with_their_value():
+    x = tensor(X)
+    with pytest.raises(BoundsError, match="index 9 is out of bounds for dimension 0 with size 4"):
+        x[9]
+    with pytest.raises(BoundsError, match="index 7 is out of range"):
+        x[tensor([0, 7])]
+    with pytest.raises(BoundsError, match="index -1 is out of range"):
+        x.gather(0, tensor(np.full((1, 1, 1), -1)))
+    with pytest.raises(BoundsError, match="index 4"):
+        functions.index_select(x, 0, tensor([4]))
+    with pytest.raises(BoundsError, match="index -1"):
+        TABLE.embedding(x[0], tensor([-1]))
+    with pytest.raises(BoundsError, match="index 3"):
+        x.scatter_add(1, tensor(np.full((1, 1, 1), 3)), x)
+    with pytest.raises(BoundsError, match="too many indices"):
+        x[0, 0, 0, 0]
+
+
+def test_wrong_keys_are_refused():
+    x = tensor(X)
+    with pytest.raises(BoundsError, match="must be long, int, byte or bool"):
+        x[tensor([0.5])]
+    with pytest.raises(ArgumentError, match="step must be positive"):
+        x[::-1]
+    with pytest.raises(BoundsError, match="shape of the mask"):
+        x[tensor([True, False])]
+    with pytest.raises(BoundsError, match="single ellipsis"):
+        x[..., ...]
+    with pytest.raises(ArgumentError, match="ambiguous"):
+        x[[[0, 1], [2, 1]]]
+    with pytest.raises(ArgumentError, match="integer"):
+        x["a"]
+    with pytest.raises(ShapeError, match="broadcast"):
+        subscript.set_item(x, 0, tensor(np.zeros(7, np.float32)))
+    with pytest.raises(DTypeError, match="boolean mask"):
+        x.masked_fill(tensor(np.ones((4, 3, 5), np.int64)), 0)
+    with pytest.raises(DTypeError, match="self.dtype to be equal to src.dtype"):
+        x.scatter_add(0, tensor(np.zeros((1, 1, 1), np.int64)), x.double())
+    with pytest.raises(ShapeError, match="no larger than x"):
+        x.gather(0, tensor(np.zeros((5, 9, 5), np.int64)))
+
+
+def test_a_mask_assignment_of_one_value_records_without_contents():
+    builder = Builder()
+    x = builder.placeholder("x", TensorType((4, 3), dtypes.float32))
+    mask = builder.placeholder("mask", TensorType((4, 3), dtypes.bool_))
+    with dispatch.recording(builder.handle):
+        changed = subscript.set_item(x, mask, 0.0)
+    graph = builder.finish([changed])
+    assert "where" in [node.op.name for node in graph.calls]
+
+
+def test_all_index_dtypes_are_accepted():
+    for dtype in (np.int8, np.int16, np.int32, np.int64):
+        index = np.array([1, 0], dtype)
+        assert_same(to_torch(X, False)[[1, 0]], to_dynajit(X, False)[tensor(index)])
