@@ -1,9 +1,9 @@
 """Layer 1: what every operation means, and the library functions built on it.
 
 `TABLE` holds all rows once this package is imported. Rows live in `pointwise`, `elementary`,
-`logic`, `reductions`, `movement`, `indexing`, `random`, `linear_algebra`, `scans`, `activations`, `composites`,
-`attention` and `losses`; PyTorch's signatures are in `functions` (free functions) and `methods`
-(the mixin of eager tensors and graph values).
+`logic`, `reductions`, `movement`, `indexing`, `random`, `linear_algebra`, `scans`, `activations`,
+`composites`, `attention` and `losses`; PyTorch's signatures are in `functions` (free functions)
+and `methods` (the mixin of eager tensors and graph values).
 """
 
 import dynajit.ops.activations
