@@ -31,11 +31,10 @@ def fold_constants(graph: Graph) -> Graph:
     that changes no type. Results that leave the graph stay calls: a constant is never given away.
     """
     leaving = {storage_root(output) for output in graph.outputs if isinstance(output, Node)}
-    leaving.update(output for output in graph.outputs if isinstance(output, Node))
 
     def visit(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Any:
         args = with_literals(node.op, args, node)
-        if node not in leaving and _is_foldable(node, args):
+        if storage_root(node) not in leaving and _is_foldable(node, args):
             value = _evaluate(node, args)
             if value is not None:
                 return builder.constant(value)

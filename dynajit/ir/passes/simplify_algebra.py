@@ -31,7 +31,7 @@ def simplify_algebra(graph: Graph) -> Graph:
     """
     builder = _Simplifier(graph.name, (node.name for node in graph.nodes))
     outputs = {output for output in graph.outputs if isinstance(output, Node)}
-    leaving = outputs | {storage_root(output) for output in outputs}
+    leaving = {storage_root(output) for output in outputs}
 
     def visit(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Any:
         assert isinstance(builder, _Simplifier)
@@ -43,7 +43,8 @@ def simplify_algebra(graph: Graph) -> Graph:
         found = builder.simplified(call)
         if found is None:
             return keep(builder, node, args)
-        if node in leaving and _changes_memory(node, args, found, node in outputs, builder, mark):
+        is_seen = storage_root(node) in leaving
+        if is_seen and _changes_memory(node, args, found, node in outputs, builder, mark):
             builder.restore(mark)
             return keep(builder, node, args)
         is_renamed = found.node.op is node.op and builder.is_last(mark, found.node)
