@@ -239,13 +239,17 @@ def tensor_in_place(
             return TABLE.full(result, shape=kind.shape, dtype=kind.dtype, device=kind.device)
         if result.shape != kind.shape:
             result = TABLE.expand(result, shape=kind.shape)
-        return result if result.dtype is kind.dtype else TABLE.cast(result, dtype=kind.dtype)
+        if result.dtype is not kind.dtype:
+            result = TABLE.cast(result, dtype=kind.dtype)
+        operands = [tensor, *rest, *named.values()]
+        given = {operand.node for operand in operands if isinstance(operand, graph.Value)}
+        return TABLE.clone(result) if result.node in given or _is_view(result.node) else result
 
     changed = native_call(x, update, [receiver, *args], keywords)
     if not isinstance(changed, TensorValue):
         raise GraphBreak(breaks.TENSOR_MUTATION, describe(changed))
-    if changed.identity != receiver.identity:
-        x.heap.write(receiver.identity, x.heap[changed.identity])
+    x.heap.write(receiver.identity, x.heap[changed.identity])
+    x.heap.write(changed.identity, TensorContents(None))
     return receiver
 
 
