@@ -15,7 +15,8 @@ from typing import Any
 from dynajit.backend import NAMES, make_backend
 from dynajit.capture import cache, control, session
 from dynajit.capture._capture import CompiledFunction
-from dynajit.capture.region import Region, Skip
+from dynajit.capture.control import disable, graph_break, is_compiling
+from dynajit.capture.region import Backend, Region, Skip
 from dynajit.core.errors import ArgumentError
 from dynajit.nn.module import Module
 from dynajit.nn.state import install_compiler
@@ -24,7 +25,18 @@ from dynajit.report.dump import dump_compilation
 from dynajit.report.explanation import Explanation, explanation_of
 from dynajit.report.log import log_compilation
 
-Listener = Callable[[session.Compilation], None]
+__all__ = [
+    "compile",
+    "compile_stats",
+    "disable",
+    "explain",
+    "graph_break",
+    "is_compiling",
+    "list_backends",
+    "reset",
+]
+
+Listener = Callable[[str, session.Compilation], None]
 
 _statistics = history.Statistics()
 _compiled: "weakref.WeakSet[Any]" = weakref.WeakSet()
@@ -35,11 +47,13 @@ class Compiler:
     """How the regions of one `compile` call are made.
 
     Args:
-        options: for `capture.session`.
-        listener: called with every compilation, or None.
+        backend: see `make_backend`.
+        fullgraph: a graph break is an error.
+        listener: called with the function's name and every compilation, or None.
     """
 
-    options: session.Options
+    backend: Backend
+    fullgraph: bool = False
     listener: Listener | None = None
 
     def publish(self, function: FunctionType, arguments: tuple[Any, ...]) -> cache.Published:
@@ -48,7 +62,8 @@ class Compiler:
         Raises:
             GraphBreakError: fullgraph=True and a break.
         """
-        compilation = session.compile_entry(function, arguments, self.options)
+        options = session.Options(self.backend, self.fullgraph, self.entry)
+        compilation = session.compile_entry(function, arguments, options)
         self._tell(compilation, function)
         region = compilation.region
         if isinstance(region, Skip):
@@ -77,9 +92,9 @@ class Compiler:
         if isinstance(compilation.region, Region):
             _statistics.count(compilation.region)
         if self.listener is not None:
-            self.listener(compilation)
-        log_compilation(compilation)
-        dump_compilation(compilation, function.__code__)
+            self.listener(function.__qualname__, compilation)
+        log_compilation(function.__qualname__, compilation)
+        dump_compilation(function, compilation)
 
 
 def compile(
@@ -120,7 +135,7 @@ def compile(
         )
     if disable:
         return model
-    compiler = Compiler(session.Options(make_backend(backend), fullgraph=fullgraph))
+    compiler = Compiler(make_backend(backend), fullgraph)
     return _compile_any(model, compiler, name)
 
 
@@ -185,9 +200,7 @@ def _module_call(module: Module, compiler: Compiler) -> Any:
 def _compile_module_in_place(module: Module, **options: Any) -> Any:
     fullgraph, backend = options.pop("fullgraph", False), options.pop("backend", "native")
     _check_options(options.pop("dynamic", None), options.pop("mode", None), options or None)
-    return _module_call(
-        module, Compiler(session.Options(make_backend(backend), fullgraph=fullgraph))
-    )
+    return _module_call(module, Compiler(make_backend(backend), fullgraph))
 
 
 install_compiler(_compile_module_in_place)
@@ -251,9 +264,13 @@ def explain(model: Any, *, backend: Any = "native") -> Callable[..., Explanation
     """
 
     def run(*args: Any, **kwargs: Any) -> Explanation:
-        compilations: list[session.Compilation] = []
-        options = session.Options(make_backend(backend))
-        compiled = _compile_any(_original(model), Compiler(options, compilations.append))
+        compilations: list[tuple[str, session.Compilation]] = []
+
+        def listen(name: str, compilation: session.Compilation) -> None:
+            compilations.append((name, compilation))
+
+        compiler = Compiler(make_backend(backend), listener=listen)
+        compiled = _compile_any(_original(model), compiler)
         compiled(*args, **kwargs)
         return explanation_of(_name_of(model), compilations)
 

@@ -9,20 +9,20 @@ import dis
 import io
 import re
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType
 
 from dynajit.capture.region import Region
 from dynajit.capture.session import Compilation
 from dynajit.core import config
 
 
-def dump_compilation(compilation: Compilation, original: CodeType) -> Path | None:
+def dump_compilation(function: FunctionType, compilation: Compilation) -> Path | None:
     """Write the files of one compilation; returns their folder, None if dumps are off."""
     root = config.current().dump
     if root is None:
         return None
-    folder = _fresh_folder(root, compilation.name)
-    for name, text in _files(compilation, original).items():
+    folder = _fresh_folder(root, function.__qualname__)
+    for name, text in _files(compilation, function.__code__).items():
         if text:
             (folder / name).write_text(text, encoding="utf-8")
     return folder

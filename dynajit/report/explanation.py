@@ -104,19 +104,21 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explanation_of(name: str, compilations: Iterable[Compilation]) -> Explanation:
-    """Gather the compilations that one call caused."""
+def explanation_of(
+    name: str, compilations: Iterable[tuple[str, Compilation]]
+) -> Explanation:
+    """Gather the compilations that one call caused, each with its function's name."""
     graphs: list[Graph] = []
     breaks: list[Break] = []
     guards: dict[str, None] = {}
     records: list[GraphRecord] = []
     skips: list[str] = []
     stages: dict[str, float] = {}
-    for compilation in compilations:
+    for function, compilation in compilations:
         _add_stages(stages, compilation.stages)
         region = compilation.region
         if not isinstance(region, Region):
-            skips.append(f"{compilation.name}: {region.reason}")
+            skips.append(f"{function}: {region.reason}")
             continue
         breaks += [break_of(record) for record in region.breaks]
         guards.update(dict.fromkeys(str(guard.expression()) for guard in region.guards))

@@ -38,13 +38,13 @@ def write(channel: str, text: str) -> None:
         print(f"dynajit {channel}: {line}", file=sys.stderr)
 
 
-def log_compilation(compilation: Compilation) -> None:
+def log_compilation(name: str, compilation: Compilation) -> None:
     """Print what the channels want to know of one compilation."""
     if not config.current().log:
         return
     region = compilation.region
     if not isinstance(region, Region):
-        write("breaks", f"{compilation.name} runs as plain Python: {region.reason}")
+        write("breaks", f"{name} runs as plain Python: {region.reason}")
         return
     for record in region.breaks:
         write("breaks", f"{region.name}: {record}")
