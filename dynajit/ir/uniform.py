@@ -22,17 +22,16 @@ def uniform_value(argument: Argument) -> Any:
 
     A literal is itself. Known are zero-dim constants, `full` of a literal, and rearrangements.
     """
+    while isinstance(argument, Node) and argument.op and argument.op.name in _REARRANGING:
+        argument = argument.args[0]
     if not isinstance(argument, Node):
         return argument
     if argument.kind is NodeKind.CONSTANT:
         return argument.value.item() if argument.value.shape == () else None
-    if argument.op is None or not isinstance(argument.type, TensorType):
+    if argument.op is None or argument.op.name != "full":
         return None
-    if argument.op.name in _REARRANGING:
-        return uniform_value(argument.args[0])
-    if argument.op.name == "full":
-        return _rounded(uniform_value(argument.args[0]), argument.type.dtype)
-    return None
+    assert isinstance(argument.type, TensorType)
+    return _rounded(uniform_value(argument.args[0]), argument.type.dtype)
 
 
 def with_literals(op: Op | None, args: tuple[Argument, ...], node: Node) -> tuple[Argument, ...]:
