@@ -5,7 +5,10 @@ in the original); then for each place where it can go on, either a call of the r
 its return, or a jump into the copy of the original. See `capture.emit`.
 """
 
+import functools
+import operator
 from collections.abc import Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from bytecode import Label
@@ -127,6 +130,8 @@ def _check(body: Body, end: Break) -> None:
         problem = "generators cannot break"
     elif body.first_of_offset(end.index) != end.index:
         problem = "the instruction cannot be restarted"
+    elif body.handling[end.index]:
+        problem = "an exception is being handled"
     elif body.depths[end.index] != len(end.stack):
         problem = f"{len(end.stack)} stack slots, expected {body.depths[end.index]}"
     if problem is not None:
@@ -136,13 +141,8 @@ def _check(body: Body, end: Break) -> None:
 def _rebuild(emitter: "Emitter", body: Body, end: Break) -> None:
     """Stack first, then locals: the stack may need a parameter that is about to change."""
     writer = emitter.writer
-    handling = body.handling[end.index]
-    for slot, value in enumerate(end.stack):
-        if slot in handling:
-            continue  # pushed, with its exception, by PUSH_EXC_INFO
+    for value in end.stack:
         emitter.load_value(value)
-        if slot - 1 in handling:
-            writer.append("PUSH_EXC_INFO", None, 1, 2)
     live = live_locals(body, end.index)
     stored = [name for name in body.code.co_varnames if name in live and name in end.locals]
     for name in stored:
@@ -180,13 +180,52 @@ def _call_resume(
     for name in reversed(slots):
         writer.store_local(name)
     passed = [name for name, null in zip(slots, state.nulls, strict=True) if not null]
-    function = make_resume(made)
-    writer.callable(lambda: writer.load_constant(function))
+    _push_resume(emitter, made, make_resume(made))
     for name in (*made.locals, *passed):
         writer.load_local(name)
     _release(emitter, body, (*made.locals, *passed))
     writer.call(len(made.locals) + len(passed))
     writer.append("RETURN_VALUE", None, 1, 0)
+
+
+class _ByClosure:
+    """Finds the resume function for the closure of the running frame.
+
+    The same code can run for another closure than the one it was captured with (a function made
+    anew in every call); then the rest is a plain function of that closure.
+
+    Args:
+        made: the resume code.
+        known: the resume function for the captured function's closure.
+        function: the captured function.
+    """
+
+    __slots__ = ("closure", "code", "function", "known")
+
+    def __init__(self, made: resume.Resume, known: Any, function: FunctionType) -> None:
+        self.code = made.code
+        self.known = known
+        self.function = function
+        self.closure = function.__closure__ or ()
+
+    def __call__(self, *closure: Any) -> Any:
+        """The function to call with locals and stack."""
+        if all(map(operator.is_, closure, self.closure)):
+            return self.known
+        function = self.function
+        return FunctionType(self.code, function.__globals__, function.__name__, None, closure)
+
+
+def _push_resume(emitter: "Emitter", made: resume.Resume, known: Any) -> None:
+    """Push the resume function and its empty slot, ready for arguments."""
+    writer = emitter.writer
+    names = made.code.co_freevars
+    if not names:
+        writer.callable(lambda: writer.load_constant(known))
+        return
+    choose = _ByClosure(made, known, emitter.function)
+    cells = [functools.partial(emitter.load_cell, name) for name in names]
+    writer.callable(lambda: emitter.call(choose, *cells))
 
 
 def _release(emitter: "Emitter", body: Body, names: Sequence[str]) -> None:
