@@ -86,9 +86,7 @@ def module_guards(layer: Layer, source: Source) -> list[Guard]:
 
 def module_variant(name: str, calls: int, before: str = "pass") -> Variant:
     """A method of a module with 50 layers of two parameters each; `before` runs ahead of it."""
-    layers = {
-        str(i): Layer({"weight": tensor(3, 3), "bias": tensor(3)}, {}) for i in range(50)
-    }
+    layers = {str(i): Layer({"weight": tensor(3, 3), "bias": tensor(3)}, {}) for i in range(50)}
     root = Layer({}, layers)
     scope: dict[str, Any] = {"root": root, "tensor": tensor}
     exec(f"def original(self): pass\ndef replacement(self): pass\n"

@@ -255,6 +255,7 @@ typedef struct {
     uint64_t epoch;         /* tensor metadata epoch of the snapshot */
     unsigned int misses;    /* consecutive snapshots that did not hold */
     unsigned int pause;     /* calls until the next snapshot is tried */
+    int is_busy;            /* a check is running */
 } Guards;
 
 /* ----------------------------------------------------------------------- Guards: constants ---- */
@@ -943,7 +944,10 @@ check_tree(Guards *self, PyObject *const *slots, Py_ssize_t slot_count, PyObject
             return 0;
         }
         PyObject *view = Py_NewRef(self->stale);
+        int was_busy = self->is_busy;
+        self->is_busy = 0; /* nothing of the walk is kept */
         PyObject *flag = PyObject_GetAttr(view, name_requires_grad); /* eager code, not the user's */
+        self->is_busy = was_busy;
         Py_DECREF(view);
         if (flag == NULL) {
             PyErr_Clear();
@@ -1098,15 +1102,33 @@ record_pinned_child(Guards *self, Node *child, PyObject *base, PyObject *value)
     return covered < 0 ? -1 : 0;
 }
 
+/* True if every check of a leaf only asks for objects that the checks own, and finds them: then
+ * the pointer says it all, because their addresses cannot be used again. */
+static int
+is_owned_constant(const Node *node, PyObject *value)
+{
+    for (int i = 0; i < node->check_count; i++) {
+        const Check *check = &node->checks[i];
+        int by_value = check->kind == KIND_EQUALS || check->kind == KIND_IDENTITY;
+        if (!by_value || check->is_weak || check->expected != value) {
+            return 0;
+        }
+    }
+    return node->check_count > 0;
+}
+
 /* A child whose value is found at an address inside a living object. */
 static int
 record_stored_child(Guards *self, Node *child, PyObject **address, PyObject *value)
 {
     child->seen = value;
-    if (is_leaf(child)) {
-        return record_fact(self, FACT_LEAF, child, NULL, address, 0);
+    if (!is_leaf(child)) {
+        return record_word(self, address, value) < 0 ? -1 : record_object(self, child, value);
     }
-    return record_word(self, address, value) < 0 ? -1 : record_object(self, child, value);
+    if (is_owned_constant(child, value)) {
+        return record_word(self, address, value);
+    }
+    return record_fact(self, FACT_LEAF, child, NULL, address, 0);
 }
 
 static int
@@ -1506,7 +1528,7 @@ check_snapshot(Guards *self, PyObject *const *slots, Py_ssize_t slot_count, PyOb
 #define SNAPSHOT_LONGEST_PAUSE 256
 
 static int
-guards_check(Guards *self, PyObject *const *slots, Py_ssize_t slot_count, PyObject *function)
+check_once(Guards *self, PyObject *const *slots, Py_ssize_t slot_count, PyObject *function)
 {
     if (!self->is_deep) {
         return check_tree(self, slots, slot_count, function);
@@ -1537,6 +1559,20 @@ guards_check(Guards *self, PyObject *const *slots, Py_ssize_t slot_count, PyObje
     }
     record_snapshot(self, slots, function);
     return 1;
+}
+
+/* Do all guards hold? No for a second check while one is running, which is possible only where a
+ * dict key calls user code or a stale view is refreshed: a miss is slow, but never wrong. */
+static int
+guards_check(Guards *self, PyObject *const *slots, Py_ssize_t slot_count, PyObject *function)
+{
+    if (self->is_busy) {
+        return 0;
+    }
+    self->is_busy = 1;
+    int holds = check_once(self, slots, slot_count, function);
+    self->is_busy = 0;
+    return holds;
 }
 
 /* ----------------------------------------------------------------------- Guards: building ---- */
@@ -2081,6 +2117,18 @@ typedef struct {
     PyObject *keyword_names; /* tuple of the keyword-only parameters, or NULL */
 } CompiledFunction;
 
+/* The code object's slot only borrows us: empty it before we go. */
+static void
+forget_code(CompiledFunction *self)
+{
+    void *extra = NULL;
+    if (self->code != NULL && CODE_GET_EXTRA((PyObject *)self->code, extra_index, &extra) == 0
+        && extra == self) {
+        CODE_SET_EXTRA((PyObject *)self->code, extra_index, NULL);
+    }
+}
+
+/* Take over the signature of the original's code, and tell frames of that code where to look. */
 static int
 adopt_code(CompiledFunction *self)
 {
@@ -2098,11 +2146,7 @@ adopt_code(CompiledFunction *self)
     self->argument_count = code->co_argcount;
     self->slot_count = named + has_args + has_kwargs;
     Py_XSETREF(self->keyword_names, names);
-    void *extra = NULL;
-    if (self->code != NULL && CODE_GET_EXTRA((PyObject *)self->code, extra_index, &extra) == 0
-        && extra == self) {
-        CODE_SET_EXTRA((PyObject *)self->code, extra_index, NULL);
-    }
+    forget_code(self);
     Py_XSETREF(self->code, (PyCodeObject *)Py_NewRef(code));
     return CODE_SET_EXTRA((PyObject *)code, extra_index, self);
 }
@@ -2541,16 +2585,6 @@ compiled_traverse(CompiledFunction *self, visitproc visit, void *arg)
     return 0;
 }
 
-static void
-forget_code(CompiledFunction *self)
-{
-    void *extra = NULL;
-    if (self->code != NULL && CODE_GET_EXTRA((PyObject *)self->code, extra_index, &extra) == 0
-        && extra == self) {
-        CODE_SET_EXTRA((PyObject *)self->code, extra_index, NULL);
-    }
-}
-
 static int
 compiled_clear(CompiledFunction *self)
 {
@@ -2567,10 +2601,10 @@ static void
 compiled_dealloc(CompiledFunction *self)
 {
     PyObject_GC_UnTrack(self);
+    forget_code(self); /* first: a weak reference's callback may run frames of this code */
     if (self->weakrefs != NULL) {
         PyObject_ClearWeakRefs((PyObject *)self);
     }
-    forget_code(self);
     compiled_clear(self);
     Py_CLEAR(self->function);
     Py_CLEAR(self->code);

@@ -11,6 +11,7 @@ import sys
 import types
 import weakref
 from collections import OrderedDict
+from random import Random
 
 import numpy as np
 import pytest
@@ -776,6 +777,73 @@ def test_a_model_in_a_closure_or_a_global_is_covered():
     assert holds(compiled, (), scope["f"])
     scope["m"].training = False
     assert not holds(compiled, (), scope["f"])
+
+
+def random_change(random, m, spare):
+    """One random change somewhere in the model; most of them can be undone by another one."""
+    module = random.choice([m, *(v for v in m._modules.values() if isinstance(v, Node))])
+    registry = module._parameters
+    name = random.choice(["weight", "bias", "extra"])
+    shape = {"weight": (3, 3), "bias": (3,), "extra": (2,)}[name]
+    choice = random.randrange(14)
+    if choice == 0:
+        module.training = random.random() < 0.8
+    elif choice == 1:
+        registry[name] = tensor(*shape)
+    elif choice == 2:
+        registry[name] = tensor(*(size + random.randrange(2) for size in shape))
+    elif choice == 3 and isinstance(registry.get(name), Tensor):
+        registry[name].requires_grad = random.random() < 0.3
+    elif choice == 4 and isinstance(registry.get(name), Tensor):
+        registry[name].array = np.zeros(shape, np.float32)
+    elif choice == 5:
+        module.__dict__ = dict(module.__dict__)
+    elif choice == 6:
+        module.step = random.randrange(1000)
+    elif choice == 7:
+        module.__dict__["step"] = 5
+    elif choice == 8:
+        module._parameters = dict(registry)
+    elif choice == 9:
+        module.__class__ = random.choice([Dynamic, Dynamic, Node])
+    elif choice == 10:
+        layer = random.choice(["first", "second"])
+        spare[layer], m._modules[layer] = m._modules[layer], spare[layer]
+    elif choice == 11:
+        setattr(module, f"extra{random.randrange(40)}", 1)
+    elif choice == 12:
+        Dynamic.counter = random.randrange(5)
+    elif isinstance(registry.get(name), Tensor):
+        registry[name].__class__ = random.choice([Tensor, Tensor, OtherTensor])
+
+
+def repair(m):
+    """Bring the model back to what the guards expect."""
+    for module in (m, *m._modules.values()):
+        module.__class__ = Dynamic
+        module.training = True
+        for name, shape in (("weight", (3, 3)), ("bias", (3,))):
+            if module is not m:
+                module._parameters[name] = tensor(*shape)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_after_random_changes_the_snapshot_agrees_with_the_tree(seed):
+    """`holds` compares both after every change, in long random histories."""
+    random = Random(seed)
+    m, spare = model(), dict(model()._modules)
+    compiled = warm(compile_guards(guards_of(m)), (m,))
+    verdicts = []
+    for _ in range(400):
+        for _ in range(random.randrange(1, 3)):
+            random_change(random, m, spare)
+        verdicts.append(holds(compiled, (m,)))
+        if random.random() < 0.3:
+            repair(m)
+            verdicts.append(holds(compiled, (m,)))
+            holds(compiled, (m,))
+
+    assert {True, False} == set(verdicts)
 
 
 def test_a_list_of_layers_is_covered():
