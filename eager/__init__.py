@@ -3,7 +3,15 @@
 Importing this package makes eager the default way to run ops: `dispatch.install_eager`.
 """
 
-from dynajit.eager.creation import as_tensor, asarray, empty, empty_like, from_dlpack, from_numpy, tensor
+from dynajit.eager.creation import (
+    as_tensor,
+    asarray,
+    empty,
+    empty_like,
+    from_dlpack,
+    from_numpy,
+    tensor,
+)
 from dynajit.eager.execute import handle
 from dynajit.eager.grad_mode import (
     enable_grad,

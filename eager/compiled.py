@@ -203,9 +203,7 @@ class CompiledNode(Node):
         outputs = self.facts.replay(*inputs)
         pairs = [
             (outputs[position], gradient)
-            for position, gradient in zip(
-                self.facts.differentiable_outputs, gradients, strict=True
-            )
+            for position, gradient in zip(self.facts.differentiable_outputs, gradients, strict=True)
             if gradient is not None and outputs[position].requires_grad
         ]
         targets = [x for x, flag in zip(inputs, wanted, strict=True) if flag]

@@ -49,9 +49,7 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
         return data if dtype is None or dtype is data.dtype else TABLE.cast(data, dtype=dtype)
     if isinstance(data, np.ndarray) and _why_not_shareable(data) is None:
         shared = from_numpy(data)
-        return shared if dtype is None or dtype is shared.dtype else TABLE.cast(
-            shared, dtype=dtype
-        )
+        return shared if dtype is None or dtype is shared.dtype else TABLE.cast(shared, dtype=dtype)
     return _leaf(array_of(data, dtype, device), False)
 
 

@@ -191,9 +191,7 @@ class Function:
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the inputs, one per argument of `forward`; None where there is none."""
-        raise NotImplementedError(
-            "You must implement the backward function for custom Function."
-        )
+        raise NotImplementedError("You must implement the backward function for custom Function.")
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
@@ -297,8 +295,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         )
         given = results if isinstance(results, tuple) else (results,)
         marked = tuple(
-            _tensor.wrap_output(r.array, node, 0) if isinstance(r, TensorBase) else r
-            for r in given
+            _tensor.wrap_output(r.array, node, 0) if isinstance(r, TensorBase) else r for r in given
         )
         return marked if isinstance(results, tuple) else marked[0]
 

@@ -210,8 +210,8 @@ def write(tensor: Any, result: Any) -> None:
 
 def _history(tensor: Any, result: Any) -> Node:
     edges, indices = edges_of([result if result.requires_grad else tensor])
-    return CopyBackward(edges, indices) if result.requires_grad else OverwriteBackward(
-        edges, indices
+    return (
+        CopyBackward(edges, indices) if result.requires_grad else OverwriteBackward(edges, indices)
     )
 
 

@@ -104,9 +104,7 @@ def _row(array: Any, indent: int, cut: bool, write: Callable[[Any], str]) -> str
         words = [write(x) for x in array]
     width = max(map(len, words), default=1) + 2
     per_line = max(1, (LINE_WIDTH - indent) // width)
-    lines = [
-        ", ".join(words[start : start + per_line]) for start in range(0, len(words), per_line)
-    ]
+    lines = [", ".join(words[start : start + per_line]) for start in range(0, len(words), per_line)]
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
 
 
@@ -115,12 +113,14 @@ def _formatter(shown: Any) -> Callable[[Any], str]:
     kind = shown.dtype.kind
     if kind == "c":
         real, imaginary = _formatter(shown.real), _formatter(np.abs(shown.imag))
-        return lambda x: f"{real(x.real)}{'-' if _negative(x.imag) else '+'}{imaginary(abs(x.imag)).strip()}j"
+        return lambda x: (
+            f"{real(x.real)}{'-' if _negative(x.imag) else '+'}{imaginary(abs(x.imag)).strip()}j"
+        )
     if kind == "b":
         return _aligned(shown, lambda x: "True" if x else "False")
     if kind in "iu":
         return _aligned(shown, lambda x: str(int(x)))
-    return _aligned(shown, _float_style(shown))
+    return _aligned(_ordinary(shown), _float_style(shown))
 
 
 def _negative(x: Any) -> bool:
@@ -132,8 +132,13 @@ def _aligned(shown: Any, text: Callable[[Any], str]) -> Callable[[Any], str]:
     return lambda x: text(x).rjust(width)
 
 
+def _ordinary(shown: Any) -> Any:
+    """The elements that decide style and width: PyTorch leaves out zeros, inf and nan."""
+    return shown[np.isfinite(shown) & (shown != 0)]
+
+
 def _float_style(shown: Any) -> Callable[[Any], str]:
-    values = np.abs(shown[np.isfinite(shown) & (shown != 0)]).astype(np.float64)
+    values = np.abs(_ordinary(shown)).astype(np.float64)
     if values.size == 0:
         return lambda x: _special(x) or f"{float(x):.0f}."
     low, high = float(values.min()), float(values.max())

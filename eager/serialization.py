@@ -45,9 +45,7 @@ def save(obj: Any, f: Any) -> None:
     """
     tensors: dict[str, Any] = {}
     nest = _packed(obj, "", tensors)
-    library = optional.load(
-        "safetensors.numpy", needed_for="save", install="safetensors"
-    )
+    library = optional.load("safetensors.numpy", needed_for="save", install="safetensors")
     data = library.save(tensors, metadata={KEY: json.dumps(nest)})
     if hasattr(f, "write"):
         f.write(data)
@@ -173,7 +171,7 @@ def _packed_tensor(tensor: Any, path: str, tensors: dict[str, Any]) -> Any:
 def _unpacked(nest: Any, tensors: dict[str, Any]) -> Any:
     if not isinstance(nest, dict):
         return nest
-    kind, content = next(iter(nest.items()))
+    kind, content = next(iter(nest.items()), (None, None))
     match kind:
         case "number":
             return _number(content)

@@ -386,8 +386,10 @@ def _leading_to(
     leading: set[Node] = set()
     for node in sorted(found, key=lambda n: n.sequence):
         for edge in node.edges:
-            hit = edge in leading or edge in captures if isinstance(edge, Node) else (
-                edge is not None and id(edge) in leaves
+            hit = (
+                edge in leading or edge in captures
+                if isinstance(edge, Node)
+                else (edge is not None and id(edge) in leaves)
             )
             if hit:
                 leading.add(node)

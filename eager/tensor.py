@@ -219,9 +219,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, LayoutMethods, TensorMethods):
 
     def __dlpack__(self, **arguments: Any) -> Any:
         if self.requires_grad:
-            raise AutogradError(
-                "Can't export tensors that require gradient, use tensor.detach()"
-            )
+            raise AutogradError("Can't export tensors that require gradient, use tensor.detach()")
         return self.array.__dlpack__(**arguments)
 
     def __dlpack_device__(self) -> Any:
@@ -318,9 +316,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, LayoutMethods, TensorMethods):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not self.is_leaf:
-            raise AutogradError(
-                "pickle: only leaves can be saved.  Use .detach() first."
-            )
+            raise AutogradError("pickle: only leaves can be saved.  Use .detach() first.")
         dtype = dtypes.from_numpy(self.array.dtype).name
         array = np.ascontiguousarray(self.array)
         state = (type(self), array.tobytes(), dtype, self.array.shape, self.requires_grad)
@@ -369,9 +365,7 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Devic
         ):
             device = argument
         elif argument is not None and not isinstance(argument, bool):
-            raise ArgumentError(
-                f"to({argument!r}): expected a dtype, a device or a tensor."
-            )
+            raise ArgumentError(f"to({argument!r}): expected a dtype, a device or a tensor.")
     if dtype is not None and not isinstance(dtype, DType):
         raise DTypeError(f"to(dtype={dtype!r}): expected a dtype such as dynajit.float32.")
     unknown = set(kwargs) - {"dtype", "device", "non_blocking", "copy", "memory_format"}
@@ -394,6 +388,4 @@ def _device_of(array: Any) -> Device:
     return Device("cuda", int(array.device.id))
 
 
-_tensor.register(
-    Tensor, Size, {d.numpy: d for d in dtypes.ALL}, CPU, _device_of, refresh_view
-)
+_tensor.register(Tensor, Size, {d.numpy: d for d in dtypes.ALL}, CPU, _device_of, refresh_view)

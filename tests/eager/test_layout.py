@@ -1,0 +1,111 @@
+"""Strides, offsets and views."""
+
+import numpy as np
+import pytest
+
+from dynajit.core import dtypes
+from dynajit.core.errors import ShapeError
+from dynajit.eager.creation import from_numpy, tensor
+
+
+def test_strides_and_offsets_count_elements() -> None:
+    x = tensor(np.arange(12).reshape(3, 4))
+    y = x[1:, ::2]
+
+    assert ((4, 1), (4, 2), 2, 0, 4) == (
+        x.stride(),
+        y.stride(),
+        y.stride(1),
+        x.storage_offset(),
+        y.storage_offset(),
+    )
+
+
+def test_layout_agrees_with_pytorch() -> None:
+    torch = pytest.importorskip("torch")
+    values = np.arange(24).reshape(2, 3, 4)
+    programs = (
+        lambda x: x,
+        lambda x: x[1],
+        lambda x: x[:, 1:, ::2],
+        lambda x: x.permute(2, 0, 1),
+        lambda x: x.transpose(0, 2)[1],
+        lambda x: x.expand(5, 2, 3, 4),
+        lambda x: x.reshape(6, 4),
+        lambda x: x.permute(1, 0, 2).reshape(3, 8),
+        lambda x: x[:, None, 2],
+    )
+    for program in programs:
+        ours, theirs = program(tensor(values)), program(torch.tensor(values))
+        # the stride of a dimension of size 1 means nothing
+        pairs = zip(theirs.stride(), ours.stride(), ours.shape, strict=True)
+        assert [] == [(a, b) for a, b, size in pairs if size > 1 and a != b]
+        assert theirs.storage_offset() == ours.storage_offset()
+        assert theirs.is_contiguous() == ours.is_contiguous()
+
+
+def test_views_share_storage() -> None:
+    x = tensor(np.arange(6.0).reshape(2, 3))
+    for view in (x[0], x.view(3, 2), x.T, x.expand(2, 2, 3), x.unsqueeze(0), x.reshape(-1)):
+        assert view.untyped_storage() == x.untyped_storage()
+        assert view.storage is x.storage
+        assert view._base is x
+
+
+def test_a_copy_has_its_own_storage() -> None:
+    x = tensor(np.arange(6.0).reshape(2, 3))
+    for copied in (x.clone(), x.T.reshape(-1), x.T.contiguous(), x * 1.0, x.flip(0)):
+        assert copied.storage is not x.storage
+        assert copied._base is None
+
+
+def test_view_refuses_strides_that_do_not_fit() -> None:
+    x = tensor(np.arange(6.0).reshape(2, 3), requires_grad=True).T
+    with pytest.raises(ShapeError, match=r"Use .reshape\(...\) instead"):
+        x.view(6)
+    with pytest.raises(ShapeError, match=r"Use .reshape\(...\) instead"):
+        x.view(-1)
+
+    assert [0.0, 3.0, 1.0, 4.0, 2.0, 5.0] == x.reshape(-1).tolist()
+
+
+def test_view_accepts_strides_that_fit() -> None:
+    x = tensor(np.arange(24).reshape(2, 3, 4))[:, :, :2]
+
+    assert ((2, 3, 2, 1), True) == (
+        x.view(2, 3, 2, 1).shape,
+        x.view(2, 3, 2, 1).data_ptr() == x.data_ptr(),
+    )
+
+
+def test_view_of_an_empty_tensor() -> None:
+    assert (0, 5) == tensor(np.zeros((5, 0))).view(0, 5).shape
+
+
+def test_view_refuses_wrong_sizes() -> None:
+    with pytest.raises(ShapeError, match="invalid for input of size 6"):
+        tensor(np.arange(6)).view(4)
+
+
+def test_view_as_another_dtype_shares_the_bits() -> None:
+    x = tensor([1.0])
+
+    assert 0x3F800000 == x.view(dtypes.int32).item()
+    with pytest.raises(ShapeError, match="same size"):
+        x.view(dtypes.float64)
+
+
+def test_contiguous_returns_itself_or_a_copy() -> None:
+    x = tensor(np.arange(6).reshape(2, 3))
+
+    assert (True, False, True) == (
+        x.contiguous() is x,
+        x.T.is_contiguous(),
+        x.T.contiguous().is_contiguous(),
+    )
+
+
+def test_bytes() -> None:
+    x = from_numpy(np.zeros((2, 3), np.float32))
+
+    assert (4, 24, 24) == (x.itemsize, x.nbytes, x.untyped_storage().nbytes())
