@@ -7,7 +7,7 @@ Called by op rows, eager tensors and code generation.
 """
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -65,8 +65,8 @@ class DType:
     def __repr__(self) -> str:
         return f"dynajit.{self.name}"
 
-    def __reduce__(self) -> str:
-        return self.name
+    def __reduce__(self) -> tuple[Callable[[str], "DType"], tuple[str]]:
+        return (by_name, (self.name,))
 
 
 bool_ = DType("bool", np.dtype(np.bool_), Category.BOOL, "uint8_t")

@@ -384,7 +384,9 @@ def _print(value: Number, operation: Callable[[Atom], str]) -> str:
         parts.append(f" {sign} " + "*".join(factors))
     text = "".join(parts)
     text = text[3:] if text.startswith(" + ") else "-" + text[3:]
-    return f"({text})" if len(parts) > 1 or text.startswith("-") else text
+    # Parentheses also around a product: the text must be safe to put after a division sign.
+    single = len(parts) == 1 and "*" not in parts[0] and not text.startswith("-")
+    return text if single else f"({text})"
 
 
 def _python_operation(atom: Atom) -> str:

@@ -1,0 +1,72 @@
+"""Configuration: read from the environment, replaced for a block, per context."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from dynajit.core import config
+
+
+def test_an_empty_environment_gives_the_defaults():
+    found = config.from_environment({})
+    assert (False, frozenset(), None, None, 0) == (
+        found.disable, found.log, found.dump, found.compiler, found.num_threads
+    )  # fmt: skip
+    assert found.cache_dir == Path.home() / ".cache" / "dynajit"
+
+
+def test_every_variable_is_read():
+    found = config.from_environment(
+        {
+            "DYNAJIT_DISABLE": "1",
+            "DYNAJIT_LOG": "breaks,guards,",
+            "DYNAJIT_DUMP": "/tmp/dump",
+            "DYNAJIT_CACHE_DIR": "/tmp/cache",
+            "DYNAJIT_CC": "clang",
+            "CC": "gcc",
+            "DYNAJIT_NUM_THREADS": "3",
+            "DYNAJIT_STRICT": "true",
+            "DYNAJIT_VERIFY_GRAPHS": "ON",
+        }
+    )
+    assert found.disable
+    assert found.strict
+    assert found.verify_graphs
+    assert found.log == {"breaks", "guards"}
+    assert (Path("/tmp/dump"), Path("/tmp/cache")) == (found.dump, found.cache_dir)
+    assert ("clang", 3) == (found.compiler, found.num_threads)
+
+
+def test_the_cache_follows_xdg_and_the_compiler_cc():
+    found = config.from_environment({"XDG_CACHE_HOME": "/tmp/x", "CC": "cc"})
+    assert (Path("/tmp/x/dynajit"), "cc") == (found.cache_dir, found.compiler)
+
+
+@pytest.mark.parametrize("text", ["", "0", "no", "off"])
+def test_other_words_are_false(text):
+    assert not config.from_environment({"DYNAJIT_STRICT": text}).strict
+
+
+def test_an_override_lasts_for_its_block_even_when_it_raises():
+    before = config.current()
+    with pytest.raises(KeyError), config.override(num_threads=7) as inside:
+        assert config.current() is inside
+        with config.override(strict=True):
+            assert (7, True) == (config.current().num_threads, config.current().strict)
+        raise KeyError
+    assert config.current() is before
+
+
+def test_an_override_is_not_seen_by_other_threads():
+    seen = []
+    with config.override(num_threads=7):
+        thread = threading.Thread(target=lambda: seen.append(config.current().num_threads))
+        thread.start()
+        thread.join()
+    assert seen != [7]
+
+
+def test_an_unknown_setting_is_refused():
+    with pytest.raises(TypeError), config.override(num_thread=1):
+        pass

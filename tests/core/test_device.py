@@ -1,0 +1,35 @@
+"""Devices parse as in PyTorch."""
+
+import pytest
+
+from dynajit.core.device import CPU, Device, parse
+from dynajit.core.errors import DeviceError
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (None, CPU), ("cpu", CPU), ("cpu:0", CPU), ("cuda", Device("cuda")),
+        ("cuda:1", Device("cuda", 1)), (2, Device("cuda", 2)),
+        (Device("cuda", 3), Device("cuda", 3)),
+    ],
+)  # fmt: skip
+def test_a_device_is_parsed(given, expected):
+    assert expected == parse(given)
+
+
+def test_kind_and_index_may_be_given_apart():
+    assert parse("cuda", 1) == Device("cuda", 1)
+
+
+@pytest.mark.parametrize("text", ["gpu", "cuda:x", "cuda:-1", ""])
+def test_other_names_are_refused(text):
+    with pytest.raises(DeviceError, match="Expected"):
+        parse(text)
+
+
+def test_devices_print_as_in_pytorch():
+    torch = pytest.importorskip("torch")
+    for text in ("cpu", "cuda", "cuda:1"):
+        assert str(torch.device(text)) == str(parse(text))
+        assert repr(torch.device(text)) == repr(parse(text))

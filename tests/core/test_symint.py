@@ -1,0 +1,161 @@
+"""Symbolic integers: every expression equals its value, in Python and in C."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dynajit.core import symint
+from dynajit.core.symint import SymInt, symbol
+
+N = symbol("n", 1)
+M = symbol("m", 0, 100)
+S = symbol("s", None, None)  # may be negative
+SYMBOLS = {"n": N, "m": M, "s": S}
+
+VALUES = st.fixed_dictionaries(
+    {"n": st.integers(1, 50), "m": st.integers(0, 100), "s": st.integers(-40, 40)}
+)
+
+
+def expressions():
+    """Trees of (operator, left, right), ints and symbol names."""
+    leaves = st.one_of(st.integers(-12, 12), st.sampled_from(sorted(SYMBOLS)))
+    operators = st.sampled_from(["+", "-", "*", "//", "%", "min", "max"])
+    return st.recursive(leaves, lambda t: st.tuples(operators, t, t), max_leaves=8)
+
+
+OPERATIONS = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": symint.floordiv,
+    "%": symint.mod,
+    "min": symint.minimum,
+    "max": symint.maximum,
+}
+PLAIN = {**OPERATIONS, "//": lambda a, b: a // b, "%": lambda a, b: a % b, "min": min, "max": max}
+
+
+def build(tree, leaves, operations):
+    if isinstance(tree, int):
+        return tree
+    if isinstance(tree, str):
+        return leaves[tree]
+    operator, left, right = tree
+    return operations[operator](build(left, leaves, operations), build(right, leaves, operations))
+
+
+C_FUNCTIONS = {
+    "dj_floordiv": lambda a, b: a // b,
+    "dj_mod": lambda a, b: a % b,
+    "dj_min_index": min,
+    "dj_max_index": max,
+}
+
+
+@settings(max_examples=300, deadline=None)
+@given(expressions(), VALUES)
+def test_an_expression_has_the_value_that_python_gives(tree, values):
+    try:
+        expected = build(tree, values, PLAIN)
+    except ZeroDivisionError:
+        return
+    try:
+        expression = build(tree, SYMBOLS, OPERATIONS)
+    except ZeroDivisionError:
+        return  # a constant divisor 0 in a part that the plain evaluation never reached
+    assert expected == symint.substitute(expression, values)
+    assert expected == eval(symint.python(expression), {"min": min, "max": max}, values)
+    low, high = symint.bounds(expression)
+    assert low is None or low <= expected
+    assert high is None or expected <= high
+
+
+@settings(max_examples=200, deadline=None)
+@given(expressions(), VALUES)
+def test_printed_c_has_the_same_value(tree, values):
+    try:
+        expected = build(tree, values, PLAIN)
+        expression = build(tree, SYMBOLS, OPERATIONS)
+    except ZeroDivisionError:
+        return
+    # Plain / and % are printed for non-negative operands only, where C and Python agree.
+    actual = eval(symint.c(expression).replace("/", "//"), C_FUNCTIONS, dict(values))
+    assert expected == actual
+
+
+def test_equal_expressions_are_one_object():
+    assert (N + M) * 2 is 2 * M + 2 * N
+    assert (N + 1) * (N - 1) is N * N - 1
+    assert symbol("n", 1) is N
+    assert symbol("n", 2) is not N
+    assert len({N + 1, 1 + N, N + 2}) == 2
+
+
+def test_constants_come_back_as_plain_integers():
+    assert N - N == 0
+    assert isinstance((N + 3) - N, int)
+    assert (2 * N) // (2 * N) == 1
+
+
+def test_sums_that_a_divisor_divides_split():
+    assert (4 * N + 8) // 4 is N + 2
+    assert (4 * N + 8) % 4 == 0
+    assert (6 * N + 5) % 3 == 2
+    assert (6 * N + 5) // 3 is 2 * N + 1
+
+
+def test_an_index_below_the_size_divides_to_nothing():
+    i = symbol("i", 0, 7)
+    assert i // 8 == 0
+    assert i % 8 is i
+    assert (8 * N + i) // 8 is N
+    assert (8 * N + i) % 8 is i
+
+
+def test_nested_divisions_join():
+    assert (S // 3) // 4 is S // 12
+
+
+def test_extrema_with_known_order_vanish():
+    i = symbol("i", 0, 7)
+    assert symint.minimum(i, 8) is i
+    assert symint.maximum(i, 0) is i
+    assert symint.maximum(i, 9) == 9
+    assert symint.minimum(N, N) is N
+
+
+def test_division_by_the_constant_zero_raises():
+    for function in (symint.floordiv, symint.mod):
+        with pytest.raises(ZeroDivisionError):
+            function(3, 0)
+        with pytest.raises(ZeroDivisionError):
+            function(N, 0)
+
+
+def test_truth_is_known_where_the_range_excludes_zero():
+    assert bool(N)
+    with pytest.raises(ValueError, match="not known"):
+        bool(M)
+
+
+def test_plain_c_division_needs_non_negative_operands():
+    assert "((m + 1) / n)" == symint.c((M + 1) // N)
+    assert "dj_floordiv(s, 3)" == symint.c(S // 3)
+    assert "(m % 3)" == symint.c(M % 3)
+
+
+def test_symbols_and_substitution():
+    expression = (N * M + 3) // (N + 1)
+    assert {"n", "m"} == symint.symbols(expression)
+    assert frozenset() == symint.symbols(3)
+    assert isinstance(symint.substitute(expression, {"n": 2}), SymInt)
+    assert (2 * 5 + 3) // 3 == symint.substitute(expression, {"n": 2, "m": 5})
+
+
+def test_the_product_of_sizes_is_linear_algebra():
+    sizes = [symbol(f"d{i}", 1) for i in range(3)]
+    assert math.prod(sizes) is sizes[2] * sizes[0] * sizes[1]
+    assert math.prod(sizes) // sizes[1] is sizes[0] * sizes[2]
