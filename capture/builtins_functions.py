@@ -29,6 +29,7 @@ from dynajit.capture.values_containers import (
     FilterIterator,
     ListValue,
     MapIterator,
+    SetValue,
     SliceValue,
     TupleValue,
     ZipIterator,
@@ -385,7 +386,11 @@ def _range(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 @special(sorted)
 def _sorted(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    items = yield from x.to_items(args[0])
+    value = args[0]
+    if isinstance(value, SetValue) and "key" not in keywords:
+        items = list(x.set_entries(value).values())
+    else:
+        items = yield from x.to_items(value)
     return x.new_list((yield from sort_items(x, items, keywords)))
 
 

@@ -66,15 +66,15 @@ def call_method(
         return (yield from SET[name](x, receiver, args, keywords))
     if isinstance(receiver, DictViewValue):
         return (yield from _view_method(x, receiver, name, args))
-    if isinstance(receiver, TupleValue) and not is_known(receiver):
-        return (yield from _tuple_method(x, receiver, name, args))
+    if isinstance(receiver, TupleValue):
+        return (yield from _tuple_method(x, receiver, name, args, keywords))
     if isinstance(receiver, GeneratorValue):
         return (yield from _generator_method(x, receiver, name, args))
     if isinstance(receiver, IteratorValue):
         return (yield from _iterator_method(x, receiver, name))
     if isinstance(receiver, Constant) and isinstance(receiver.value, str) and name == "join":
         return (yield from _join(x, receiver, args))
-    if isinstance(receiver, (Constant, Scalar, TupleValue, SliceValue, Known)):
+    if isinstance(receiver, (Constant, Scalar, SliceValue, Known)):
         return _fold_method(x, receiver, name, args, keywords)
     if isinstance(receiver, (ListValue, DictValue, SetValue)):
         return (yield from _special_method(x, receiver, name, args))
@@ -233,8 +233,17 @@ def _count(x: Any, items: Any, wanted: Value) -> Steps:
     return total
 
 
-def _tuple_method(x: Any, value: TupleValue, name: str, args: list[Value]) -> Steps:
+def _tuple_method(
+    x: Any, value: TupleValue, name: str, args: list[Value], keywords: dict[str, Value]
+) -> Steps:
     x.recorder.use(value)
+    fields = getattr(value.cls, "_fields", ())
+    if fields and name == "_asdict":
+        pairs = zip(fields, value.items, strict=True)
+        return x.new_dict([(constant(field), item) for field, item in pairs])
+    if fields and name == "_replace" and set(keywords) <= set(fields):
+        pairs = zip(fields, value.items, strict=True)
+        return TupleValue(tuple(keywords.get(field, item) for field, item in pairs), value.cls)
     if name == "count":
         return constant((yield from _count(x, value.items, args[0])))
     if name == "index":

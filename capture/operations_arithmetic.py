@@ -13,13 +13,12 @@ from dynajit.capture.operations_basic import (
     Steps,
     as_python,
     from_python,
-    hashable,
     is_known,
     is_same,
     scalar_predicate,
     unsupported,
 )
-from dynajit.capture.operations_containers import boolean, fold
+from dynajit.capture.operations_containers import boolean, fold, tokens
 from dynajit.capture.values import FALSE, TRUE, Constant, Known, Scalar, Value
 from dynajit.capture.values_containers import (
     DictValue,
@@ -88,7 +87,7 @@ def binary(x: Any, symbol: str, a: Value, b: Value) -> Steps:
         merged = {**x.dict_entries(a), **x.dict_entries(b)}
         return DictValue(x.heap.allocate(merged), a.cls)
     if isinstance(a, (SetValue, DictViewValue)) and isinstance(b, (SetValue, DictViewValue)):
-        return (yield from _sets(x, plain, a, b))
+        return _sets(x, plain, a, b)
     if isinstance(a, ObjectValue) or isinstance(b, ObjectValue):
         return (yield from _special_binary(x, name, in_place, a, b))
     if isinstance(a, Constant) and isinstance(a.value, str) and plain == "%":
@@ -187,15 +186,14 @@ def _in_place_container(x: Any, symbol: str, a: Any, b: Value) -> Steps:
             x.dict_store(a, key, item)
         return a
     if isinstance(a, SetValue):
-        result = yield from _sets(x, symbol, a, b)
+        result = _sets(x, symbol, a, b)
         x.heap.write(a.identity, x.heap[result.identity])
         return a
     raise unsupported(f"{symbol}=", a, b)
 
 
-def _sets(x: Any, symbol: str, a: Value, b: Value) -> Steps:
-    left = {hashable(x, item): item for item in (yield from x.to_items(a))}
-    right = {hashable(x, item): item for item in (yield from x.to_items(b))}
+def _sets(x: Any, symbol: str, a: Any, b: Any) -> Value:
+    left, right = tokens(x, a), tokens(x, b)
     operation = {"|": set.union, "&": set.intersection, "-": set.difference,
                  "^": set.symmetric_difference}.get(symbol)  # fmt: skip
     if operation is None:
@@ -263,9 +261,7 @@ def compare(x: Any, symbol: str, a: Value, b: Value) -> Steps:
     if isinstance(a, DictValue) and isinstance(b, DictValue) and symbol in ("==", "!="):
         return (yield from _compare_dicts(x, symbol, a, b))
     if isinstance(a, (SetValue, DictViewValue)) and isinstance(b, (SetValue, DictViewValue)):
-        left = {hashable(x, item) for item in (yield from x.to_items(a))}
-        right = {hashable(x, item) for item in (yield from x.to_items(b))}
-        return boolean(function(left, right))
+        return boolean(function(set(tokens(x, a)), set(tokens(x, b))))
     if is_known(a) and is_known(b):
         return fold(x, function, a, b)
     if symbol in ("==", "!="):

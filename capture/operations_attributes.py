@@ -94,6 +94,8 @@ def _builtin_attribute(x: Any, value: Value, name: str) -> Value:
     if member is _MISSING:
         kind = value.python_type.__name__
         raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
+    if isinstance(value, TupleValue) and name in ("_asdict", "_replace"):
+        return NativeMethod(value, name)
     if isinstance(value, TupleValue) and isinstance(member, types.FunctionType):
         x.recorder.use(value)
         return BoundMethod(Known(member), value)

@@ -128,6 +128,17 @@ def set_entries(x: Any, value: SetValue) -> dict[Any, Value]:
     return contents
 
 
+def tokens(x: Any, value: Any) -> dict[Any, Value]:
+    """Members of a set, or of a dict's keys or items, by hashable token; order does not matter."""
+    if isinstance(value, SetValue):
+        return set_entries(x, value)
+    entries = dict_entries(x, value.dictionary)
+    if value.kind == "keys":
+        return {token: key for token, (key, _) in entries.items()}
+    pairs = [TupleValue(pair) for pair in entries.values()]
+    return {hashable(x, pair): pair for pair in pairs}
+
+
 def dict_lookup(x: Any, value: DictValue, key: Value) -> Value | None:
     """The value under `key`, or None; one key of an existing, unchanged dict is guarded alone."""
     x.recorder.use(value)
