@@ -99,7 +99,7 @@ def load_state_dict(module: Any, given: Any, strict: bool, assign: bool) -> Inco
     missing: list[str] = []
     unexpected: list[str] = []
     problems: list[str] = []
-    _load(module, entries, "", metadata, strict, assign, missing, unexpected, problems)
+    _load(module, entries, "", metadata, assign, missing, unexpected, problems)
     keys = IncompatibleKeys(missing, unexpected)
     if strict and unexpected:
         names = ", ".join(f'"{key}"' for key in unexpected)
@@ -120,7 +120,6 @@ def _load(
     entries: Any,
     prefix: str,
     metadata: Any,
-    strict: bool,
     assign: bool,
     missing: list[str],
     unexpected: list[str],
@@ -129,15 +128,13 @@ def _load(
     local = {} if metadata is None else dict(metadata.get(prefix[:-1], {}))
     if assign:
         local["assign_to_params_buffers"] = True
-    module._load_from_state_dict(
-        entries, prefix, local, strict, missing, unexpected, problems
-    )
+    module._load_from_state_dict(entries, prefix, local, True, missing, unexpected, problems)
     for name, child in module._modules.items():
         if child is None:
             continue
         below = f"{prefix}{name}."
         own = OrderedDict((k, v) for k, v in entries.items() if k.startswith(below))
-        _load(child, own, below, metadata, strict, assign, missing, unexpected, problems)
+        _load(child, own, below, metadata, assign, missing, unexpected, problems)
     keys = IncompatibleKeys(missing, unexpected)
     for hook in module._load_state_dict_post_hooks.values():
         hook(module, keys)

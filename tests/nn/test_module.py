@@ -1,0 +1,313 @@
+"""Module: registration, walks, state dicts, hooks, copies; PyTorch is the oracle where installed."""
+
+import copy
+import pickle
+from collections import OrderedDict
+from typing import Any
+
+import pytest
+
+import dynajit as dj
+from dynajit import nn
+
+
+class Small(nn.Module):
+    """Two linear layers that share a weight, a buffer, and one that is not saved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(3, 3)
+        self.second = nn.Linear(3, 3)
+        self.second.weight = self.first.weight
+        self.register_buffer("scale", dj.ones(3))
+        self.register_buffer("scratch", dj.zeros(2), persistent=False)
+
+    def forward(self, x: Any) -> Any:
+        """Both layers."""
+        return self.second(self.first(x).relu()) * self.scale
+
+
+def test_parameters_are_listed_once_in_order() -> None:
+    """A tied weight appears under its first name only."""
+    names = [name for name, _ in Small().named_parameters()]
+
+    assert ["first.weight", "first.bias", "second.bias"] == names
+    both = [name for name, _ in Small().named_parameters(remove_duplicate=False)]
+    assert ["first.weight", "first.bias", "second.weight", "second.bias"] == both
+
+
+def test_state_dict_has_tied_weights_and_persistent_buffers() -> None:
+    """Keys as in PyTorch: own buffers first, tied weights under both names."""
+    keys = list(Small().state_dict())
+
+    expected = ["scale", "first.weight", "first.bias", "second.weight", "second.bias"]
+    assert expected == keys
+
+
+def test_load_state_dict_copies_into_the_same_tensors() -> None:
+    """The parameters stay the objects that an optimiser holds."""
+    source, target = Small(), Small()
+    weight = target.first.weight
+    report = target.load_state_dict(source.state_dict())
+
+    assert weight is target.first.weight
+    assert source.first.weight.tolist() == weight.tolist()
+    assert "<All keys matched successfully>" == repr(report)
+
+
+def test_strict_loading_names_what_does_not_fit() -> None:
+    """Missing, unexpected and wrongly sized entries are in one error."""
+    state = Small().state_dict()
+    del state["first.bias"]
+    state["extra"] = dj.ones(1)
+    state["scale"] = dj.ones(4)
+    with pytest.raises(RuntimeError) as caught:
+        Small().load_state_dict(state)
+
+    text = str(caught.value)
+    assert 'Missing key(s) in state_dict: "first.bias".' in text
+    assert 'Unexpected key(s) in state_dict: "extra".' in text
+    assert "size mismatch for scale" in text
+
+
+def test_loading_without_strict_reports_the_keys() -> None:
+    """Nothing raises; the names come back."""
+    missing, unexpected = Small().load_state_dict({"extra": dj.ones(1)}, strict=False)
+
+    assert ["extra"] == unexpected
+    assert list(Small().state_dict()) == missing
+
+
+def test_assignment_registers_by_kind() -> None:
+    """Parameters, modules and buffers go to their tables; a wrong kind is refused."""
+    module = nn.Module()
+    module.weight = nn.Parameter(dj.ones(2))
+    module.child = nn.Identity()
+    module.plain = dj.ones(2)
+
+    assert ["weight"] == list(module._parameters)
+    assert ["child"] == list(module._modules)
+    assert "plain" in module.__dict__
+    with pytest.raises(TypeError, match="cannot assign 'Tensor' as parameter 'weight'"):
+        module.weight = dj.ones(2)
+    module.weight = None
+    assert module.weight is None
+
+
+def test_assignment_before_init_is_refused() -> None:
+    """The message says what to call."""
+
+    class Early(nn.Module):
+        def __init__(self) -> None:
+            self.layer = nn.Linear(1, 1)
+
+    with pytest.raises(AttributeError, match=r"before Module.__init__\(\) call"):
+        Early()
+
+
+@pytest.mark.parametrize(("name", "error"), [("a.b", "can't contain"), ("", "can't be empty")])
+def test_bad_names_are_refused(name: str, error: str) -> None:
+    """Dots and the empty name would break state dict keys."""
+    with pytest.raises(KeyError, match=error):
+        nn.Module().register_buffer(name, dj.ones(1))
+
+
+def test_missing_attribute_error_names_class_and_attribute() -> None:
+    """As for any Python object."""
+    with pytest.raises(AttributeError, match="'Small' object has no attribute 'missing'"):
+        Small().missing  # noqa: B018
+
+
+def test_hooks_run_in_order_and_may_replace() -> None:
+    """Pre-hooks see and replace arguments, hooks results; handles remove them."""
+    layer = nn.Identity()
+    seen: list[str] = []
+
+    def before(module: nn.Module, args: tuple[Any, ...]) -> Any:
+        seen.append("before")
+        return (args[0] + 1,)
+
+    def after(module: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
+        seen.append("after")
+        return result * 10
+
+    handles = [layer.register_forward_pre_hook(before), layer.register_forward_hook(after)]
+
+    assert 20.0 == layer(dj.tensor(1.0)).item()
+    assert ["before", "after"] == seen
+    for handle in handles:
+        handle.remove()
+    assert 1.0 == layer(dj.tensor(1.0)).item()
+
+
+def test_hooks_with_keywords_and_prepend() -> None:
+    """`with_kwargs` passes the keywords, `prepend` puts a hook first."""
+    layer = nn.Linear(2, 2)
+    seen: list[Any] = []
+    layer.register_forward_hook(lambda m, a, r: seen.append("last"))
+    layer.register_forward_hook(
+        lambda m, a, k, r: seen.append(sorted(k)), prepend=True, with_kwargs=True
+    )
+    layer(input=dj.ones(1, 2))
+
+    assert [["input"], "last"] == seen
+
+
+def test_global_hooks_see_every_module() -> None:
+    """Registered once, called for parent and children."""
+    seen: list[str] = []
+    from dynajit.nn.hooks import register_module_forward_hook
+
+    with register_module_forward_hook(lambda m, a, r: seen.append(type(m).__name__)):
+        Small()(dj.ones(1, 3))
+    Small()(dj.ones(1, 3))
+
+    assert ["Linear", "Linear", "Small"] == seen
+
+
+def test_full_backward_hook_gets_both_gradients() -> None:
+    """grad_input and grad_output as PyTorch gives them; what it returns replaces grad_input."""
+    layer = nn.Linear(2, 1, bias=False)
+    seen: list[Any] = []
+
+    def hook(module: nn.Module, grad_input: Any, grad_output: Any) -> Any:
+        seen.append((grad_input[0].tolist(), grad_output[0].tolist()))
+        return (grad_input[0] * 2,)
+
+    layer.register_full_backward_hook(hook)
+    x = dj.ones(1, 2, requires_grad=True)
+    layer(x).sum().backward()
+    weight = layer.weight.tolist()
+
+    assert [(weight, [[1.0]])] == seen
+    assert [[2 * weight[0][0], 2 * weight[0][1]]] == x.grad.tolist()
+
+
+def test_state_dict_hooks_run() -> None:
+    """Pre- and post-hooks on saving and loading."""
+    module = nn.Linear(1, 1)
+    seen: list[str] = []
+    module.register_state_dict_pre_hook(lambda m, prefix, keep: seen.append("save"))
+    module.register_state_dict_post_hook(lambda m, state, prefix, local: state.pop("bias"))
+    module.register_load_state_dict_pre_hook(lambda m, *rest: seen.append("load"))
+    module.register_load_state_dict_post_hook(lambda m, keys: keys.missing_keys.clear())
+    state = module.state_dict()
+
+    assert ["weight"] == list(state)
+    module.load_state_dict(state)
+    assert ["save", "load"] == seen
+
+
+def test_apply_train_and_requires_grad_reach_everything() -> None:
+    """Children before parents in apply."""
+    module = Small()
+    order: list[str] = []
+    module.apply(lambda m: order.append(type(m).__name__))
+    module.eval()
+    module.requires_grad_(False)
+
+    assert ["Linear", "Linear", "Small"] == order
+    assert not any(m.training for m in module.modules())
+    assert not any(p.requires_grad for p in module.parameters())
+
+
+def test_to_changes_floating_dtypes_only() -> None:
+    """Integers stay; parameters stay the same objects."""
+    module = Small()
+    module.register_buffer("count", dj.zeros(1, dtype=dj.int64))
+    weight = module.first.weight
+    module.double()
+
+    assert dj.float64 is module.first.weight.dtype
+    assert weight is module.first.weight
+    assert dj.int64 is module.count.dtype
+    with pytest.raises(TypeError, match="only accepts floating point"):
+        module.to(dj.int32)
+
+
+def test_deepcopy_and_pickle_keep_values_and_ties() -> None:
+    """Copies are independent; weights tied before are tied after."""
+    module = Small()
+    for copied in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert module.first.weight.tolist() == copied.first.weight.tolist()
+        assert copied.first.weight is not module.first.weight
+        assert copied.first.weight is copied.second.weight
+
+
+def test_get_submodule_parameter_buffer() -> None:
+    """Dotted paths; wrong ones say which part is missing."""
+    module = Small()
+
+    assert module.first is module.get_submodule("first")
+    assert module.first.bias is module.get_parameter("first.bias")
+    assert module.scale is module.get_buffer("scale")
+    with pytest.raises(AttributeError, match="has no attribute `third`"):
+        module.get_submodule("third")
+    with pytest.raises(AttributeError, match="not an nn.Parameter"):
+        module.get_parameter("scale")
+
+
+def test_forward_is_required() -> None:
+    """The error names the class."""
+    with pytest.raises(NotImplementedError, match=r"\[Module\] is missing"):
+        nn.Module()(1)
+
+
+def test_repr_is_pytorchs() -> None:
+    """Nested indentation and layer arguments."""
+    torch = pytest.importorskip("torch")
+    ours = nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.ReLU(), nn.Dropout(0.2)))
+    theirs = torch.nn.Sequential(
+        torch.nn.Linear(2, 3), torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Dropout(0.2))
+    )
+
+    assert repr(theirs) == repr(ours)
+
+
+def test_sequential_and_lists_behave_like_sequences() -> None:
+    """Indices, slices, append, insert, delete, negative indices."""
+    layers = nn.Sequential(nn.Identity(), nn.ReLU())
+    layers.append(nn.Tanh()).insert(1, nn.Sigmoid())
+
+    assert ["Identity", "Sigmoid", "ReLU", "Tanh"] == [type(m).__name__ for m in layers]
+    assert "Tanh" == type(layers[-1]).__name__
+    del layers[0]
+    assert ["0", "1", "2"] == list(layers._modules)
+    listed = nn.ModuleList([nn.ReLU()])
+    listed += [nn.Tanh()]
+    assert 2 == len(listed[:])
+    with pytest.raises(IndexError, match="out of range"):
+        listed[5]
+
+
+def test_dict_containers() -> None:
+    """ModuleDict and ParameterDict keep insertion order and register their entries."""
+    modules = nn.ModuleDict(OrderedDict(b=nn.ReLU(), a=nn.Linear(1, 1)))
+    parameters = nn.ParameterDict({"w": dj.ones(2)})
+
+    assert ["b", "a"] == list(modules.keys())
+    assert ["a.weight", "a.bias"] == [name for name, _ in modules.named_parameters()]
+    assert isinstance(parameters["w"], nn.Parameter)
+    assert ["w"] == [name for name, _ in parameters.named_parameters()]
+    assert 3 == len(nn.ParameterList(dj.ones(1) for _ in range(3)))
+
+
+def test_extra_state_is_saved_and_restored() -> None:
+    """Whatever get_extra_state returns comes back through set_extra_state."""
+
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.count = 0
+
+        def get_extra_state(self) -> int:
+            return self.count
+
+        def set_extra_state(self, extra: int) -> None:
+            self.count = extra
+
+    source, target = Counting(), Counting()
+    source.count = 7
+    target.load_state_dict(source.state_dict())
+
+    assert 7 == target.count
