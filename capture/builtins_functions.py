@@ -489,6 +489,20 @@ def _reduce(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     return total
 
 
+@special(functools.update_wrapper)
+def _update_wrapper(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    """Names and text of the wrapped function; rebuilding calls the real `update_wrapper`."""
+    wrapper = args[0]
+    wrapped = args[1] if len(args) > 1 else keywords["wrapped"]
+    if not isinstance(wrapper, FunctionValue):
+        raise unsupported("functools.update_wrapper", wrapper, wrapped)
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        found = yield from x.get_attribute(wrapped, name)
+        x.set_function_attribute(wrapper, name, found)
+    x.set_function_attribute(wrapper, "__wrapped__", wrapped)
+    return wrapper
+
+
 @special(itertools.chain)
 def _chain(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     items: list[Value] = []

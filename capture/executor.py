@@ -308,16 +308,10 @@ class Executor:
             return []
         return [result]
 
-    def set_function_attribute(
-        self, value: FunctionValue, contents: Any, name: str, item: Value
-    ) -> None:
+    def set_function_attribute(self, value: FunctionValue, name: str, item: Value) -> None:
         """`function.name = item` on a function made by the captured code."""
-        attributes = {**contents.attributes, name: item}
-        updated = type(contents)(
-            contents.code, contents.namespace, contents.defaults, contents.keyword_defaults,
-            contents.closure, contents.annotations, attributes,
-        )  # fmt: skip
-        self.heap.write(value.identity, updated)
+        contents = self.heap[value.identity]
+        self.heap.write(value.identity, contents.with_attribute(name, item))
 
     def sequence_length(self, value: Any) -> Value:
         """`len(tensor)` as a value."""

@@ -331,6 +331,8 @@ def _known_in_class(x: Any, value: HeapValue, name: str, raw: Any) -> Known:
 
 def _object_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
     x.recorder.use(value)
+    if name == "__class__":
+        return Known(value.cls)
     raw = _lookup(value.cls, name)
     if raw is not _MISSING and _is_data_descriptor(raw):
         return (yield from _data_descriptor(x, value, name, raw))
@@ -339,8 +341,6 @@ def _object_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
         return found
     if raw is not _MISSING:
         return (yield from _class_value(x, value, value, name, raw))
-    if name == "__class__":
-        return Known(value.cls)
     fallback = _lookup(value.cls, "__getattr__")
     if fallback is _MISSING:
         kind = value.cls.__name__
@@ -367,7 +367,7 @@ def _data_descriptor(x: Any, value: ObjectValue, name: str, raw: Any) -> Steps:
         return found
     if isinstance(raw, types.GetSetDescriptorType):
         if name == "__dict__":
-            return InstanceDictValue(value.identity, dict)
+            return InstanceDictValue(value.identity, dict, None, value)
         raise unsupported_attribute(value, name)
     return (yield from _user_descriptor(x, value, name, raw))
 
@@ -501,8 +501,7 @@ def set_attribute(x: Any, value: Value, name: str, item: Value) -> Steps:
         yield from set_plain_attribute(x, value, name, item)
         return
     if isinstance(value, FunctionValue):
-        contents = x.heap[value.identity]
-        x.set_function_attribute(value, contents, name, item)
+        x.set_function_attribute(value, name, item)
         return
     if isinstance(value, CellValue) and name == "cell_contents":
         x.heap.write(value.identity, item)
@@ -616,5 +615,4 @@ def instance_entries(x: Any, value: InstanceDictValue) -> dict[Any, tuple[Value,
 
 def instance_store(x: Any, value: InstanceDictValue, name: Any, item: Value) -> None:
     """`obj.__dict__[name] = item`."""
-    handle = ObjectValue(value.identity, value.cls)
-    write_field(x, handle, name, item)
+    write_field(x, value.owner, name, item)

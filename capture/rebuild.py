@@ -129,7 +129,7 @@ _REFERENCED: Final[dict[type, Callable[[Any, Heap], list[Value]]]] = {
     DictValue: lambda v, heap: [part for pair in heap[v.identity].values() for part in pair],
     SetValue: lambda v, heap: list(heap[v.identity].values()),
     DictViewValue: lambda v, heap: [v.dictionary],
-    InstanceDictValue: lambda v, heap: [ObjectValue(v.identity, v.cls)],
+    InstanceDictValue: lambda v, heap: [v.owner],
     IteratorValue: _of_iterator,
     ObjectValue: _of_object,
     ExceptionValue: _of_exception,
@@ -299,7 +299,7 @@ class Rebuilder:
         emitter.call_value(push)
 
     def _instance_dict(self, value: InstanceDictValue, emitter: Any) -> None:
-        emitter.load_value(ObjectValue(value.identity, value.cls))
+        emitter.load_value(value.owner)
         emitter.load_attribute("__dict__")
 
     def _iterator(self, value: IteratorValue, emitter: Any) -> None:
@@ -353,6 +353,10 @@ class Rebuilder:
         extra: dict[str, Value] = dict(contents.attributes)
         if contents.keyword_defaults is not None:
             extra["__kwdefaults__"] = contents.keyword_defaults
+        wrapped = extra.pop("__wrapped__", None)
+        if wrapped is not None:
+            self._call(emitter, functools.update_wrapper, value, wrapped)
+            emitter.pop()
         for name, item in extra.items():
             self._call(emitter, setattr, value, name, item)
             emitter.pop()

@@ -8,6 +8,7 @@ Called by the executor and the operations; never by users.
 
 import functools
 import types
+import weakref
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -103,7 +104,7 @@ class Builder(graph.Builder):
 
     def __init__(self, name: str, recorder: "Recorder") -> None:
         super().__init__(name)
-        self.recorder = recorder
+        self.recorder: Recorder = weakref.proxy(recorder)  # no cycle: captures die at once
         self._needs_gradient: dict[graph.Node, bool] = {}
 
     def lift(self, operand: Any) -> Any:

@@ -36,6 +36,10 @@ class FunctionContents:
             value = tuple(value.items)
         return replace(self, **{name: value})
 
+    def with_attribute(self, name: str, value: Value) -> "FunctionContents":
+        """A copy with an attribute written."""
+        return replace(self, attributes={**self.attributes, name: value})
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundMethod(Value):

@@ -49,10 +49,11 @@ class ExceptionValue(ObjectValue):
     __slots__ = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class InstanceDictValue(DictValue):
-    """`obj.__dict__` of a modelled instance; shares the instance's contents, not its identity."""
+    """`owner.__dict__` of a modelled instance; shares its contents, not its identity."""
 
-    __slots__ = ()
+    owner: Any = None
 
     @property
     def object_id(self) -> None:  # type: ignore[override]
