@@ -17,6 +17,7 @@ from dynajit.capture.region import CapturedGraph
 from dynajit.codegen.pipeline import compile_graph
 from dynajit.core.errors import ArgumentError
 from dynajit.eager.compiled import CompiledCall
+from dynajit.eager.creation import from_numpy
 from dynajit.ir import autodiff, interpret, outputs, partition, pipeline
 from dynajit.ir.graph import Graph
 
@@ -185,7 +186,7 @@ def _interpreted(captured: CapturedGraph) -> Launch:
     graph = captured.graph
 
     def call(*inputs: Any) -> tuple[Any, ...]:
-        return tuple(interpret.replay(graph, inputs))
+        return tuple(interpret.replay(graph, inputs, constant=from_numpy))
 
     return Launch(call, None, GraphRecord(graph, "eager"))
 
@@ -230,5 +231,5 @@ def _training(
         saved_inputs=parts.saved_inputs,
         saved_outputs=parts.saved_outputs,
         requires_grad=requires_grad,
-        replay=lambda *tensors: tuple(interpret.replay(graph, tensors)),
+        replay=lambda *tensors: tuple(interpret.replay(graph, tensors, constant=from_numpy)),
     )

@@ -26,8 +26,8 @@ from dynajit.ops.table import Kind
 # Assumed for a symbolic size: large enough that a batch dimension counts.
 ASSUMED_SIZE: Final = 64
 
-# What recomputing costs, in bytes that one would rather save, per element. Measured on arithmetic
-# that vectorises: an exponential takes about as long as moving a byte, a random number two.
+# What recomputing costs, in bytes that one would rather save, per element: estimates for arithmetic
+# that vectorises, where an exponential takes about as long as moving a byte, a random number two.
 TRANSCENDENTAL_BYTES: Final = 1
 RANDOM_BYTES: Final = 2
 
