@@ -72,6 +72,21 @@ def floating_tensor(name: str, type: ValueType | None) -> TensorType:
     return tensor
 
 
+def require_floating(name: str, x: Any) -> None:
+    """Refuse operands that are not floating: eager runs composites without their type rule.
+
+    Raises:
+        DTypeError: the dtype is not floating.
+    """
+    if not x.dtype.is_floating_point:
+        floating_tensor(name, operand_type(x))
+
+
+def operand_type(x: Any) -> TensorType | None:
+    """The type of an operand, from its shape and dtype; None stays None."""
+    return None if x is None else TensorType(tuple(x.shape), x.dtype)
+
+
 def _same(name: str) -> Any:
     """Type rule: that of the first operand, which must be floating."""
 
@@ -105,6 +120,7 @@ def _mean_vjp(ops: Any, g: Any, x_type: TensorType, dim: tuple[int, ...]) -> Any
 @composite(infer=_reduces("mean"), vjp={"x": _mean_vjp})
 def mean(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
     """Arithmetic mean along `dim`; NaN where there is nothing to average."""
+    require_floating("mean", x)
     total = ops.sum(wide(ops, x), dim=dim, keepdim=keepdim)
     return narrow(ops, total / _reduced_count(ops, x, dim), x.dtype)
 
@@ -132,6 +148,7 @@ def var(
     ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, correction: float = 1
 ) -> Any:
     """Mean squared deviation, divided by the count less `correction`."""
+    require_floating("var", x)
     d = _deviation(ops, x, dim)
     total = ops.sum(d * d, dim=dim, keepdim=keepdim)
     return narrow(ops, total / _degrees(ops, x, dim, correction), x.dtype)
@@ -149,6 +166,7 @@ def std(
     ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, correction: float = 1
 ) -> Any:
     """Square root of `var`."""
+    require_floating("std", x)
     spread = ops.var(wide(ops, x), dim=dim, keepdim=keepdim, correction=correction)
     return narrow(ops, ops.sqrt(spread), x.dtype)
 
@@ -162,6 +180,7 @@ def _norm_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...]) -> Any:
 @composite(infer=_reduces("norm"), vjp={"x": _norm_vjp})
 def euclidean_norm(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
     """Square root of the sum of squares; derivative 0 where that is 0."""
+    require_floating("norm", x)
     w = wide(ops, x)
     return narrow(ops, ops.sqrt(ops.sum(w * w, dim=dim, keepdim=keepdim)), x.dtype)
 
@@ -179,6 +198,7 @@ def _softmax_vjp(ops: Any, g: Any, out: Any, dim: int) -> Any:
 @composite(infer=_same("softmax"), vjp={"x": _softmax_vjp}, domain=(-20.0, 20.0))
 def softmax(ops: Any, x: Any, *, dim: int) -> Any:
     """exp(x) over its sum along `dim`; a slice of only -inf gives NaN."""
+    require_floating("softmax", x)
     if _is_empty(x.shape, (dim,)):
         return ops.clone(x)
     w = wide(ops, x)
@@ -194,6 +214,7 @@ def _log_softmax_vjp(ops: Any, g: Any, out: Any, dim: int) -> Any:
 @composite(infer=_same("log_softmax"), vjp={"x": _log_softmax_vjp}, domain=(-20.0, 20.0))
 def log_softmax(ops: Any, x: Any, *, dim: int) -> Any:
     """log(softmax(x)), accurate for small probabilities."""
+    require_floating("log_softmax", x)
     if _is_empty(x.shape, (dim,)):
         return ops.clone(x)
     w = wide(ops, x)
@@ -211,6 +232,7 @@ def _logsumexp_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...]) -> 
 @composite(infer=_reduces("logsumexp"), vjp={"x": _logsumexp_vjp}, domain=(-20.0, 20.0))
 def logsumexp(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
     """log of the sum of exp(x) along `dim`, without overflow; -inf where nothing is summed."""
+    require_floating("logsumexp", x)
     w = wide(ops, x)
     if _is_empty(x.shape, dim):
         return narrow(ops, ops.log(ops.sum(ops.exp(w), dim=dim, keepdim=keepdim)), x.dtype)
@@ -231,6 +253,8 @@ def _trailing(x: Any, normalized_shape: tuple[Size, ...]) -> tuple[int, ...]:
 
 
 def _norm_infer(name: str) -> Any:
+    """Type rule of `layer_norm` and `rms_norm`."""
+
     def infer(
         x: ValueType, *parameters: ValueType | None, normalized_shape: Any, **attributes: Any
     ) -> TensorType:
@@ -276,8 +300,12 @@ def _layer_norm_vjp_weight(ops: Any, g: Any, x: Any, normalized_shape: Any, eps:
     return wide(ops, g) * unit
 
 
+_layer_norm_infer = _norm_infer("layer_norm")
+_rms_norm_infer = _norm_infer("rms_norm")
+
+
 @composite(
-    infer=_norm_infer("layer_norm"),
+    infer=_layer_norm_infer,
     vjp={
         "x": _layer_norm_vjp_x,
         "weight": _layer_norm_vjp_weight,
@@ -297,6 +325,7 @@ def layer_norm(
 
     Biased variance. Source: J. L. Ba et al., "Layer Normalization", arXiv:1607.06450.
     """
+    _layer_norm_infer(*map(operand_type, (x, weight, bias)), normalized_shape=normalized_shape)
     unit, _ = _standardized(ops, x, _trailing(x, normalized_shape), eps)
     unit = unit if weight is None else unit * wide(ops, weight)
     unit = unit if bias is None else unit + wide(ops, bias)
@@ -324,7 +353,7 @@ def _rms_norm_vjp_weight(ops: Any, g: Any, x: Any, normalized_shape: Any, eps: f
 
 
 @composite(
-    infer=_norm_infer("rms_norm"),
+    infer=_rms_norm_infer,
     vjp={"x": _rms_norm_vjp_x, "weight": _rms_norm_vjp_weight},
 )
 def rms_norm(
@@ -334,6 +363,7 @@ def rms_norm(
 
     Source: B. Zhang and R. Sennrich, "Root Mean Square Layer Normalization", arXiv:1910.07467.
     """
+    _rms_norm_infer(*map(operand_type, (x, weight)), normalized_shape=normalized_shape)
     unit = wide(ops, x) * _rms_scale(ops, x, _trailing(x, normalized_shape), eps)
     unit = unit if weight is None else unit * wide(ops, weight)
     return narrow(ops, unit, x.dtype)
@@ -383,6 +413,7 @@ def _linear_infer(x: ValueType, weight: ValueType, bias: ValueType | None) -> Te
 )
 def linear(ops: Any, x: Any, weight: Any, bias: Any) -> Any:
     """x @ weight.T + bias: x (*, in), weight (out, in), bias (out) or None -> (*, out)."""
+    _linear_infer(*map(operand_type, (x, weight, bias)))
     product = ops.matmul(as_rows(ops, x), transposed(ops, weight))
     product = product if bias is None else product + bias
     shape = (*x.shape[:-1], weight.shape[0])
@@ -434,5 +465,6 @@ def dropout(ops: Any, x: Any, seed: Any, offset: Any, *, p: float, shift: Any = 
     Uses one word of the stream per element, whatever the dtype; the mask is drawn again for the
     gradient, never saved.
     """
+    require_floating("dropout", x)
     scale = keep_scale(ops, x.shape, seed, offset, p, shift, x.device)
     return narrow(ops, wide(ops, x) * scale, x.dtype)

@@ -202,8 +202,6 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
         column = TABLE.reshape(x, shape=tuple(n if d == i else 1 for d, n in enumerate(lengths)))
         grids.append(TABLE.expand(column, shape=lengths))
     if swap:
-        order = (1, 0, *range(2, len(given)))
-        grids = [TABLE.permute(grid, dims=order) for grid in grids]
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 

@@ -192,7 +192,7 @@ def test_wrong_keys_are_refused():
         subscript.set_item(x, 0, tensor(np.zeros(7, np.float32)))
     with pytest.raises(DTypeError, match="boolean mask"):
         x.masked_fill(tensor(np.ones((4, 3, 5), np.int64)), 0)
-    with pytest.raises(DTypeError, match="self.dtype to be equal to src.dtype"):
+    with pytest.raises(DTypeError, match="to be equal to src"):
         x.scatter_add(0, tensor(np.zeros((1, 1, 1), np.int64)), x.double())
     with pytest.raises(ShapeError, match="no larger than x"):
         x.gather(0, tensor(np.zeros((5, 9, 5), np.int64)))

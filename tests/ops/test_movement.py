@@ -1,4 +1,4 @@
-"""Views, joins and copies agree with PyTorch, forward and backward; index maps agree with arrays."""
+"""Views, joins and copies agree with PyTorch, forward and backward."""
 
 import numpy as np
 import pytest
