@@ -18,8 +18,8 @@ from typing import Any, Final, TypeAlias
 
 from bytecode import Bytecode, CellVar, FreeVar, Instr, Label, SetLineno, TryBegin, TryEnd
 from bytecode.instr import InstrLocation
-from dynajit.capture.versions import IS_311, IS_313
 
+from dynajit.capture.versions import IS_311, IS_313
 from dynajit.core.errors import InternalError
 
 Item: TypeAlias = Instr | Label | TryBegin | TryEnd | SetLineno

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bytecode import Label
 from bytecode.instr import InstrLocation
+
 from dynajit.capture import resume
 from dynajit.capture.assemble import (
     NULL_IS_BELOW,
@@ -25,7 +26,6 @@ from dynajit.capture.assemble import (
 from dynajit.capture.instruction_set import OPERATIONS
 from dynajit.capture.instructions import Body, Instruction, live_locals
 from dynajit.capture.region import Break
-
 from dynajit.core.errors import InternalError
 from dynajit.core.location import Location
 

@@ -8,7 +8,6 @@ from types import CodeType
 from typing import TYPE_CHECKING, Final
 
 from dynajit.capture.instruction_set import OPERATIONS
-
 from dynajit.core.errors import InternalError
 
 if TYPE_CHECKING:

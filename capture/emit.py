@@ -17,12 +17,12 @@ from typing import Any, Final, TypeAlias
 
 from bytecode import CellVar, FreeVar
 from bytecode.instr import InstrLocation
+
 from dynajit.capture import breaking, reload, sources
 from dynajit.capture.assemble import Copy, Signature, Writer, assemble, prologue
 from dynajit.capture.instructions import decode, parameters
 from dynajit.capture.region import Region, Return
 from dynajit.capture.resume import Resume
-
 from dynajit.core.errors import InternalError
 from dynajit.ops.dispatch import reserve_random
 

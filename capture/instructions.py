@@ -27,7 +27,6 @@ from dynajit.capture import dataflow
 from dynajit.capture.instruction_set import DROPPED, JUMPS, OPERATIONS
 from dynajit.capture.translation import canonical
 from dynajit.capture.versions import IS_311, IS_313
-
 from dynajit.core.errors import InternalError
 from dynajit.core.location import Location
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from bytecode import CellVar, FreeVar
+
 from dynajit.capture import sources
 from dynajit.capture.assemble import Writer
-
 from dynajit.core.errors import InternalError
 
 PushBase = Callable[[sources.Source], None]

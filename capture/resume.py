@@ -10,15 +10,16 @@ Made by `capture.emit`; the session wraps the code in a function and a compiled 
 
 import inspect
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import CodeType
-from typing import Final
+from types import CodeType, FunctionType
+from typing import Any, Final
 
 from bytecode import Instr
 from bytecode.instr import InstrLocation
+
 from dynajit.capture.assemble import Copy, Signature, Writer, assemble, prologue
 from dynajit.capture.instructions import Body, decode, live_locals
-
 from dynajit.core.errors import InternalError
 
 
@@ -52,6 +53,31 @@ class _Origin:
 _Key = tuple[int, frozenset[str], tuple[bool, ...]]
 _ORIGINS: Final[dict[int, tuple["weakref.ref[CodeType]", _Origin]]] = {}
 _RESUMES: Final[dict[int, tuple["weakref.ref[CodeType]", dict[_Key, Resume]]]] = {}
+
+
+#: Makes what is called from the rest of a function as a plain function.
+MakeEntry = Callable[[FunctionType], Any]
+_ENTRIES: "Final[weakref.WeakValueDictionary[tuple[Any, ...], Any]]" = weakref.WeakValueDictionary()
+
+
+def entry(made: Resume, function: FunctionType, make: MakeEntry) -> Any:
+    """What to call for `made` with the globals and closure of `function`: `make(rest)`, once.
+
+    A loop that breaks in each iteration meets the same rest again while it compiles it; without
+    this it would compile it anew every time. The entry lives as long as code that calls it.
+
+    Args:
+        made: the resume code.
+        function: the captured function, or a rest of it.
+        make: makes a weakly referenceable object from the plain function.
+    """
+    closure = function.__closure__
+    key = (id(made.code), id(function.__globals__), tuple(map(id, closure or ())), make)
+    found = _ENTRIES.get(key)
+    if found is None:
+        rest = FunctionType(made.code, function.__globals__, function.__name__, None, closure)
+        found = _ENTRIES[key] = make(rest)
+    return found
 
 
 def why_not_resumable(body: Body, index: int, bound: frozenset[str]) -> str | None:

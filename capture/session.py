@@ -25,7 +25,7 @@ from dynajit.capture.finish import finish
 from dynajit.capture.instructions import decode
 from dynajit.capture.recording import Recorder
 from dynajit.capture.region import Backend, CapturedGraph, Region, Return, Skip
-from dynajit.capture.resume import Resume
+from dynajit.capture.resume import Resume, entry
 from dynajit.core import config
 from dynajit.core.errors import GraphBreakError
 from dynajit.eager.grad_mode import is_grad_enabled
@@ -178,7 +178,7 @@ def _make_resume(
         return None
 
     def resume(rest: Resume) -> Callable[..., Any]:
-        return make(_bare(function, rest.code))
+        return entry(rest, function, make)
 
     return resume
 

@@ -10,9 +10,9 @@ from types import CodeType
 from typing import Any, Final, TypeAlias
 
 from bytecode.instr import BinaryOp, Intrinsic1Op, Intrinsic2Op
+
 from dynajit.capture.instruction_set import JUMPS, OPERATIONS
 from dynajit.capture.versions import IS_311, IS_313
-
 from dynajit.core.errors import InternalError
 
 Pairs: TypeAlias = tuple[tuple[str, Any], ...]

@@ -26,9 +26,9 @@ import numpy
 import pytest
 from bytecode import Instr
 from bytecode.instr import InstrLocation
+
 from dynajit.capture.assemble import Copy, Signature, Writer, assemble, boxed, prologue
 from dynajit.capture.instructions import decode, parameters
-
 from dynajit.core.errors import InternalError
 
 MODULES = (

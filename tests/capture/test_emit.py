@@ -7,12 +7,12 @@ from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import pytest
+
 from dynajit.capture import sources
 from dynajit.capture.emit import emit
 from dynajit.capture.instructions import decode
 from dynajit.capture.region import Break, Region, Return
 from dynajit.capture.resume import resume, why_not_resumable
-
 from dynajit.core.errors import InternalError
 
 FACTOR = 10

@@ -34,9 +34,9 @@ from http import client
 from types import CodeType
 
 import pytest
+
 from dynajit.capture.instruction_set import DROPPED, IMPOSSIBLE, OPERATIONS
 from dynajit.capture.instructions import Handler, decode, live_locals
-
 from dynajit.core.location import Location
 
 MODULES = (

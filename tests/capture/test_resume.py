@@ -12,11 +12,12 @@ from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import pytest
+
 from dynajit.capture import sources
 from dynajit.capture.emit import emit
 from dynajit.capture.instructions import decode
 from dynajit.capture.region import Break, Region
-from dynajit.capture.resume import resume
+from dynajit.capture.resume import entry, resume
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,3 +375,17 @@ def test_a_resume_code_names_the_function_and_the_line():
     line = failing.__code__.co_firstlineno + 1
     assert made.code.co_qualname == f"failing (resumed at line {line})"
     assert made.locals == ("x",)
+
+
+def test_one_entry_per_place_function_and_maker():
+    body = decode(failing.__code__)
+    index = next(item.index for item in body if item.operation == "STORE_FAST")
+    made = resume(body, index, frozenset({"x"}), (False,))
+
+    def make(rest):
+        return lambda *arguments: rest(*arguments)
+
+    first = entry(made, failing, make)
+    assert entry(made, failing, make) is first
+    assert entry(made, failing, lambda rest: rest) is not first
+    assert first(3, 8) == [8, 4.0, 8]
