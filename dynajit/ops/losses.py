@@ -83,11 +83,13 @@ def _nll_vjp(
     ignore_index: int,
 ) -> Any:
     g = wide(ops, g)
-    safe, factor = sample_weights(ops, target, weight, ignore_index, g.dtype)
+    _, factor = sample_weights(ops, target, weight, ignore_index, g.dtype)
     slope = g * factor
     if reduction == "mean":
         slope = slope / ops.sum(factor, dim=all_dims(factor), keepdim=False)
-    hit = ops.eq(_with_class_dim(ops, safe, x_type), _classes_as(ops, x_type, x_type.rank))
+    # No class is -1: an ignored sample has no gradient even where all are ignored (0 / 0).
+    hit_class = ops.where(ops.ne(target, ignore_index), target, -1)
+    hit = ops.eq(_with_class_dim(ops, hit_class, x_type), _classes_as(ops, x_type, x_type.rank))
     return ops.where(hit, _with_class_dim(ops, -slope, x_type), 0.0)
 
 
