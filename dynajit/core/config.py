@@ -19,7 +19,7 @@ class Config:
 
     Args:
         disable: compiled functions run eagerly (`DYNAJIT_DISABLE=1`).
-        log: channels to print to stderr (`DYNAJIT_LOG=breaks,guards,graph,kernels,recompiles,perf`).
+        log: channels to print to stderr: `DYNAJIT_LOG=breaks,guards,graph,kernels,recompiles,perf`.
         dump: folder that receives one sub-folder per compiled function (`DYNAJIT_DUMP`).
         cache_dir: folder of compiled kernels (`DYNAJIT_CACHE_DIR`, else the XDG cache folder).
         cache_size_bytes: the kernel cache is trimmed, oldest first, above this size.
