@@ -22,7 +22,7 @@ def normal(*shape):
 
 X = normal(3, 4)
 ACTIVATIONS = {
-    "relu": lambda t, x: t.F.relu(x) if hasattr(t.F, "relu") else t.relu(x),
+    "relu": lambda t, x: t.relu(x),
     "gelu": lambda t, x: t.F.gelu(x),
     "gelu_tanh": lambda t, x: t.F.gelu(x, approximate="tanh"),
     "silu": lambda t, x: t.F.silu(x),
@@ -109,9 +109,7 @@ def test_layers_agree_with_pytorch(name):
 def test_layer_norm_of_every_floating_dtype_agrees_with_pytorch(dtype):
     arrays = [normal(2, 8).astype(dtype), normal(8).astype(dtype), normal(8).astype(dtype)]
     tolerance = 1e-12 if dtype is np.float64 else 2e-2
-    agree(LAYERS["layer_norm"].__class__(
-        (lambda t, x, w, b: t.F.layer_norm(x, (8,), w, b)).__code__, globals()
-    ), *arrays, tolerance=tolerance)  # fmt: skip
+    agree(lambda t, x, w, b: t.F.layer_norm(x, (8,), w, b), *arrays, tolerance=tolerance)
 
 
 def test_dropout_zeroes_a_share_and_keeps_the_mean():
@@ -251,13 +249,11 @@ def test_cross_entropy_of_half_precision_agrees_with_pytorch():
     )  # fmt: skip
 
 
-def test_an_ignored_sample_with_infinite_logits_does_not_spoil_the_loss():
-    logits = np.array([[1, 2], [np.inf, -np.inf]], np.float32)
+def test_an_ignored_sample_with_an_infinite_entry_does_not_spoil_the_loss():
     log_probabilities = np.array([[-1, -2], [-np.inf, 0]], np.float32)
     target = np.array([1, -100])
     agree(lambda t, x: t.F.nll_loss(x, t.tensor(target)), log_probabilities)
     assert np.isfinite(nn_functions.nll_loss(tensor(log_probabilities), tensor(target)).array)
-    del logits
 
 
 def test_all_samples_ignored_give_nan():
