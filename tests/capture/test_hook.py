@@ -365,6 +365,19 @@ def test_the_recursion_limit_is_the_usual_one():
     assert abs(without - with_hook) < 40
 
 
+def test_a_recursion_without_end_is_an_error_and_not_a_crash():
+    def depth(n):
+        return depth(n + 1)
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(10**6)
+    try:
+        with Scope({depth: wider(depth)}), pytest.raises(RecursionError):
+            depth(0)
+    finally:
+        sys.setrecursionlimit(limit)
+
+
 def test_large_frames_at_any_depth_give_the_right_result():
     names = ", ".join(f"v{i}" for i in range(300))
     scope = {}
