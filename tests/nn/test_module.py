@@ -105,7 +105,7 @@ def test_assignment_before_init_is_refused() -> None:
         Early()
 
 
-@pytest.mark.parametrize(("name", "error"), [("a.b", "can't contain"), ("", "can't be empty")])
+@pytest.mark.parametrize(("name", "error"), [("a.b", "contain"), ("", "be empty")])
 def test_bad_names_are_refused(name: str, error: str) -> None:
     """Dots and the empty name would break state dict keys."""
     with pytest.raises(KeyError, match=error):

@@ -1,0 +1,21 @@
+"""Automatic differentiation by PyTorch's path: `dynajit.autograd.grad`, `.Function`, `.gradcheck`.
+
+Everything here is defined in `eager`; this module is where programs look for it.
+"""
+
+from dynajit.eager.function import Function
+from dynajit.eager.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from dynajit.eager.gradcheck import gradcheck, gradgradcheck
+from dynajit.eager.tape import backward, grad
+
+__all__ = [
+    "Function",
+    "backward",
+    "enable_grad",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "inference_mode",
+    "no_grad",
+    "set_grad_enabled",
+]
