@@ -315,15 +315,32 @@ def assert_equal(actual: np.ndarray, expected: Any, op: Op, dtype: DType, sample
     """Equal shape and dtype, and values within the rounding of the result's dtype."""
     theirs = to_numpy(expected)
     assert (theirs.shape, theirs.dtype) == (actual.shape, actual.dtype), (op.name, sample.name)
-    name = dtypes.from_numpy(actual.dtype).name
     message = f"{op.name} {dtype.name} {sample.name}"
+    assert_close(
+        actual, theirs, dtype, FACTORS.get(op.name, 1.0), message, relative=sample.name == "edges"
+    )
+
+
+def assert_close(
+    actual: np.ndarray,
+    expected: np.ndarray,
+    dtype: DType,
+    factor: float,
+    message: str,
+    relative: bool = False,
+) -> None:
+    """Values equal within `factor` roundings of the coarser of the result's dtype and `dtype`.
+
+    Errors count relative to the largest finite value (at most 1), or, if `relative`, to each one.
+    """
+    name = dtypes.from_numpy(actual.dtype).name
     if name not in TOLERANCE:
-        np.testing.assert_array_equal(actual, theirs, err_msg=message)
+        np.testing.assert_array_equal(actual, expected, err_msg=message)
         return
-    rtol = max(TOLERANCE[name], TOLERANCE.get(dtype.name, 0.0)) * FACTORS.get(op.name, 1.0)
-    wide_actual, wide_expected = actual.astype(np.float64), theirs.astype(np.float64)
+    rtol = max(TOLERANCE[name], TOLERANCE.get(dtype.name, 0.0)) * factor
+    wide_actual, wide_expected = actual.astype(np.float64), expected.astype(np.float64)
     scale = np.nanmax(np.abs(wide_expected[np.isfinite(wide_expected)]), initial=0.0)
-    atol = 0.0 if sample.name == "edges" else rtol * min(scale, 1.0)
+    atol = 0.0 if relative else rtol * min(scale, 1.0)
     np.testing.assert_allclose(wide_actual, wide_expected, rtol, atol, err_msg=message)
 
 

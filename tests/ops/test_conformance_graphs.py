@@ -1,0 +1,156 @@
+"""The conformance test's graph columns: each row in a graph gives what it gives eagerly.
+
+Columns: `interpreted` (all graph passes, then NumPy) and `compiled` (all passes, then native
+code). One graph holds a node per sample of a row, so that there is one compilation per row and
+dtype. Placeholders carry the real strides; numbers are literals in one half of the nodes and
+run-time scalars in the other. The derivative of the graph is compared with the referee's.
+"""
+
+import shutil
+from typing import Any
+
+import numpy as np
+import pytest
+from oracle import assert_close
+from samples import Sample, all_rows, has_samples, samples
+from tape import Tracked, gradients, run, type_of
+
+from dynajit.core import dtypes
+from dynajit.core.dtypes import DType
+from dynajit.core.errors import DTypeError
+from dynajit.core.types import TensorType
+from dynajit.ir import interpret
+from dynajit.ir.autodiff import differentiate
+from dynajit.ir.graph import Builder, Graph
+from dynajit.ir.pipeline import optimize
+from dynajit.ops import Op
+
+ROWS = [op for op in all_rows() if has_samples(op)]
+COMPILER = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
+
+
+def interpreted(graph: Graph) -> Any:
+    """The graph after all passes, run by NumPy."""
+    optimized = optimize(graph)
+    return lambda *inputs: interpret.run(optimized, inputs)
+
+
+def compiled(graph: Graph) -> Any:
+    """The graph after all passes as native code."""
+    if COMPILER is None:
+        pytest.skip("no C compiler")
+    pipeline = pytest.importorskip("dynajit.codegen.pipeline")
+    return pipeline.compile_graph(optimize(graph))
+
+
+COLUMNS = pytest.mark.parametrize("execute", [interpreted, compiled], ids=lambda f: f.__name__)
+
+
+def accepted(op: Op, dtype: DType) -> tuple[Sample, ...]:
+    """The samples, or none where the row refuses the dtype."""
+    try:
+        drawn = samples(op, dtype)
+        for sample in drawn:
+            op.infer(*map(type_of, sample.inputs), **sample.attributes)
+    except DTypeError:
+        return ()
+    return drawn
+
+
+def placeholder_type(array: np.ndarray) -> TensorType:
+    """The type with the array's own strides."""
+    strides = tuple(step // array.itemsize for step in array.strides)
+    return TensorType(array.shape, dtypes.from_numpy(array.dtype), strides=strides)
+
+
+def graph_of(op: Op, drawn: tuple[Sample, ...]) -> tuple[Graph, list[Any]]:
+    """One node per sample, and the inputs."""
+    builder = Builder(op.name)
+    inputs: list[Any] = []
+    outputs = []
+    for position, sample in enumerate(drawn):
+        operands = []
+        for operand in sample.inputs:
+            if isinstance(operand, np.ndarray):
+                operands.append(builder.placeholder("x", placeholder_type(operand)))
+                inputs.append(operand)
+            elif operand is not None and position % 2:
+                operands.append(builder.placeholder("number", type_of(operand)))
+                inputs.append(operand)
+            else:
+                operands.append(operand)
+        outputs.append(builder.call(op, operands, sample.attributes))
+    return builder.finish(outputs), inputs
+
+
+def assert_equal_to_eager(op: Op, dtype: DType, execute: Any) -> None:
+    drawn = accepted(op, dtype)
+    if not drawn:
+        return
+    graph, inputs = graph_of(op, drawn)
+    results = execute(graph)(*inputs)
+    assert len(results) == len(drawn)
+    for sample, actual in zip(drawn, results, strict=True):
+        expected = run(op, sample.inputs, sample.attributes)
+        message = f"{op.name} {dtype.name} {sample.name}"
+        assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype), message
+        assert_close(actual, expected, dtype, 4.0, message)
+
+
+@COLUMNS
+@pytest.mark.parametrize("op", ROWS, ids=lambda op: op.name)
+def test_a_graph_gives_what_eager_gives(op: Op, execute: Any) -> None:
+    assert_equal_to_eager(op, dtypes.float32, execute)
+
+
+OTHER = ("bool", "uint8", "int32", "int64", "float16", "bfloat16", "float64")
+
+
+@pytest.mark.parametrize("dtype", OTHER)
+@pytest.mark.parametrize("op", ROWS, ids=lambda op: op.name)
+def test_interpreted_graphs_keep_every_dtype(op: Op, dtype: str) -> None:
+    assert_equal_to_eager(op, dtypes.by_name(dtype), interpreted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", OTHER)
+@pytest.mark.parametrize("op", ROWS, ids=lambda op: op.name)
+def test_compiled_graphs_keep_every_dtype(op: Op, dtype: str) -> None:
+    assert_equal_to_eager(op, dtypes.by_name(dtype), compiled)
+
+
+@COLUMNS
+@pytest.mark.parametrize("op", ROWS, ids=lambda op: op.name)
+def test_the_joint_graph_gives_the_referees_gradients(op: Op, execute: Any) -> None:
+    drawn = tuple(
+        sample
+        for sample in accepted(op, dtypes.float64)
+        if any(isinstance(x, np.ndarray) for x in sample.inputs)
+    )
+    if not drawn:
+        return
+    graph, inputs = graph_of(op, drawn)
+    wanted = [isinstance(x, np.ndarray) and x.dtype == np.float64 for x in inputs]
+    joint = differentiate(graph, wanted)
+    if not joint.differentiable_outputs:
+        return
+    seeds = [
+        np.random.default_rng(position).uniform(0.5, 1.5, graph.outputs[position].type.shape)
+        for position in joint.differentiable_outputs
+    ]
+    results = execute(joint.graph)(*inputs, *seeds)
+    actual = list(results[joint.output_count :])
+    for position, sample in enumerate(drawn):
+        leaves = [Tracked(x) if isinstance(x, np.ndarray) else x for x in sample.inputs]
+        chosen = [x for x in leaves if isinstance(x, Tracked) and x.array.dtype == np.float64]
+        expected: list[Any] = [None] * len(chosen)
+        if position in joint.differentiable_outputs:
+            seed = seeds[joint.differentiable_outputs.index(position)]
+            out = op(*leaves, **sample.attributes)
+            expected = gradients(out, Tracked(seed), chosen)
+        for theirs in expected:
+            mine = actual.pop(0)
+            if theirs is None or mine is None:
+                assert theirs is mine, sample.name
+            else:
+                assert_close(mine, theirs.array, dtypes.float64, 100.0, f"{op.name} {sample.name}")
