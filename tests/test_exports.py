@@ -1,0 +1,53 @@
+"""What the packages publish is exactly what their `__all__` lists."""
+
+import importlib
+
+import pytest
+
+from dynajit.ops import functions
+
+PUBLIC = [
+    "dynajit",
+    "dynajit.autograd",
+    "dynajit.nn",
+    "dynajit.nn.functional",
+    "dynajit.optim",
+    "dynajit.random",
+    "dynajit.utils",
+    "dynajit.utils.data",
+]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_all_names_exist_once(name: str) -> None:
+    """No name is listed twice or missing."""
+    module = importlib.import_module(name)
+
+    assert len(set(module.__all__)) == len(module.__all__)
+    assert [] == [entry for entry in module.__all__ if not hasattr(module, entry)]
+
+
+def test_every_library_function_is_published() -> None:
+    """`dynajit.<name>` for each free function."""
+    package = importlib.import_module("dynajit")
+
+    assert [] == sorted(set(functions.__all__) - set(package.__all__))
+
+
+def test_nothing_private_is_published() -> None:
+    """Names with a leading underscore stay out."""
+    package = importlib.import_module("dynajit")
+
+    assert [] == [name for name in package.__all__ if name.startswith("_")]
+
+
+def test_import_loads_nothing_heavy() -> None:
+    """SciPy, networkx, scikit-learn and matplotlib are loaded when first needed."""
+    import subprocess
+    import sys
+
+    heavy = ["scipy", "networkx", "sklearn", "matplotlib", "torch", "cupy"]
+    code = f"import sys, dynajit; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "[]" == done.stdout.strip()
