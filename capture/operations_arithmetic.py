@@ -29,6 +29,7 @@ from dynajit.capture.values_containers import (
 )
 from dynajit.capture.values_objects import ObjectValue
 from dynajit.capture.values_tensors import TensorValue
+from dynajit.eager import Size
 
 BINARY: Final[dict[str, tuple[Callable[[Any, Any], Any], str]]] = {
     "+": (operator.add, "add"),
@@ -141,7 +142,7 @@ def _sequences(x: Any, symbol: str, a: Value, b: Value) -> Steps:
     if symbol == "+" and isinstance(a, TupleValue) and isinstance(b, TupleValue):
         x.recorder.use(a)
         x.recorder.use(b)
-        return TupleValue(a.items + b.items)
+        return TupleValue(a.items + b.items, Size if a.cls is Size else tuple)
     if symbol == "+" and isinstance(a, ListValue) and isinstance(b, ListValue):
         return x.new_list(x.list_items(a) + x.list_items(b))
     if symbol == "*":

@@ -30,6 +30,7 @@ from dynajit.capture.values_containers import (
 )
 from dynajit.capture.values_objects import InstanceDictValue, ObjectValue
 from dynajit.capture.values_tensors import TensorValue
+from dynajit.eager import Size
 
 Entries = dict[Any, tuple[Value, Value]]
 
@@ -245,7 +246,9 @@ def _sequence_item(x: Any, container: Any, index: Value) -> Value:
         raise_python(x, IndexError, f"{container.python_type.__name__} index out of range")
     if not isinstance(position, slice):
         return found
-    return new_list(x, found) if isinstance(container, ListValue) else TupleValue(found)
+    if isinstance(container, ListValue):
+        return new_list(x, found)
+    return TupleValue(found, Size if container.cls is Size else tuple)
 
 
 def _dict_item(x: Any, container: DictValue, key: Value) -> Steps:

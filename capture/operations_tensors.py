@@ -19,7 +19,7 @@ from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_functions import NativeMethod
 from dynajit.capture.values_tensors import TensorContents, TensorValue
 from dynajit.core.types import TensorType
-from dynajit.eager import Tensor
+from dynajit.eager import Size, Tensor
 from dynajit.ir import graph
 from dynajit.ops import TABLE
 from dynajit.ops.table import Movement
@@ -75,7 +75,7 @@ def tensor_attribute(x: Any, value: TensorValue, name: str) -> Value:
 
 def _shape(x: Any, value: TensorValue) -> Value:
     sizes = tuple(constant(size) for size in tensor_type(x, value).shape)
-    return TupleValue(sizes)
+    return TupleValue(sizes, Size)
 
 
 _FACTS: Final[dict[str, Callable[[Any, TensorValue], Value]]] = {

@@ -255,8 +255,11 @@ class Rebuilder:
         self._call(emitter, _ARITHMETIC[symbol], *operands)
 
     def _tuple(self, value: TupleValue, emitter: Any) -> None:
-        if value.cls is not tuple:
+        if hasattr(value.cls, "_fields"):
             self._call(emitter, value.cls, *value.items)
+            return
+        if value.cls is not tuple:
+            self._call(emitter, value.cls, TupleValue(value.items))
             return
         for item in value.items:
             emitter.load_value(item)

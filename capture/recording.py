@@ -36,7 +36,7 @@ from dynajit.core.device import Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.location import Location
 from dynajit.core.types import ScalarType, TensorType
-from dynajit.eager import Tensor
+from dynajit.eager import Size, Tensor
 from dynajit.ir import graph
 from dynajit.ops import TABLE
 from dynajit.ops.table import Kind as OpKind
@@ -462,6 +462,8 @@ _SLICE = ("start", "stop", "step")
 
 def _is_plain_tuple(kind: type) -> bool:
     """True for named tuples and other tuple classes that only add names."""
+    if kind is Size:
+        return True
     return hasattr(kind, "_fields") and kind.__getitem__ is tuple.__getitem__
 
 

@@ -125,6 +125,12 @@ def assert_captured(compiler):
 
 
 @pytest.fixture
+def check_same():
+    """`check_same(expected, actual)`: see `same`."""
+    return same
+
+
+@pytest.fixture
 def x():
     """A float32 tensor, shape (2, 3), all sizes of values and signs."""
     return eager.tensor(np.array([[1.5, -2.0, 0.25], [3.0, 0.5, -1.0]], np.float32))

@@ -87,7 +87,9 @@ def nonlocal_variable(x, y):
 
 
 def late_binding(x, y):
-    functions = [lambda v: v * i for i in range(3)]
+    functions = []
+    for i in range(3):
+        functions.append(lambda v: v * i)  # noqa: B023
     return [f(x) for f in functions]
 
 
@@ -337,3 +339,11 @@ def test_a_generator_based_context_manager_breaks_or_works(x, compiler):
         return z + 1
 
     assert (compiler.compile(function)(x).numpy() == (x * 2 + 1).numpy()).all()
+
+
+def test_functions_made_in_a_comprehension_give_pythons_result(x, compiler):
+    def function(x):
+        return [f(x) for f in [lambda v: v * i for i in range(3)]]  # noqa: B023
+
+    results = compiler.compile(function)(x)
+    assert all((result.numpy() == (x * 2).numpy()).all() for result in results)
