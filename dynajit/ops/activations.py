@@ -158,9 +158,7 @@ LEAST_VARIANCE: Final = 1e-12
         "x": lambda ops, g, x, target: (
             g * ((x - target) / ops.clamp_min((1.0 - x) * x, LEAST_VARIANCE))
         ),
-        "target": lambda ops, g, x: (
-            g * (ops.clamp_min(ops.log1p(-x), LOWEST_LOG) - ops.clamp_min(ops.log(x), LOWEST_LOG))
-        ),
+        "target": lambda ops, g, x: g * (ops.log1p(-x) - ops.log(x)),
     },
     domain=(0.1, 0.9),
 )
