@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Final, TypeAlias
 
-from bytecode import Bytecode, CellVar, FreeVar, Instr, Label, SetLineno, TryBegin, TryEnd
-from bytecode.instr import InstrLocation
+from bytecode import Bytecode, Instr, Label, SetLineno
+from bytecode.flags import CompilerFlags
+from bytecode.instr import CellVar, FreeVar, InstrLocation, TryBegin, TryEnd
 
 from dynajit.capture.versions import IS_311, IS_313
 from dynajit.core.errors import InternalError
@@ -242,9 +243,10 @@ def prologue(code: CodeType) -> list[Instr]:
 def _split(instruction: Instr) -> list[Instr]:
     """A copy, with constants boxed and fused instructions taken apart."""
     if instruction.name in _FUSED:
+        operands: Any = instruction.arg
         return [
-            Instr(name, argument, location=instruction.location)
-            for name, argument in zip(_FUSED[instruction.name], instruction.arg, strict=True)
+            Instr(name, operand, location=instruction.location)
+            for name, operand in zip(_FUSED[instruction.name], operands, strict=True)
         ]
     copied = instruction.copy()
     if copied.name in ("LOAD_CONST", "RETURN_CONST"):
@@ -271,7 +273,8 @@ def without_method_slot(instructions: Sequence[Instr]) -> list[Instr]:
     """
     result = []
     for instruction in instructions:
-        name, argument = instruction.name, instruction.arg
+        name = instruction.name
+        argument: Any = instruction.arg
         is_method = name == "LOAD_METHOD" if IS_311 else (
             name in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and argument[0]
         )  # fmt: skip
@@ -335,7 +338,7 @@ def assemble(
     bytecode.posonlyargcount = signature.posonlyargcount
     bytecode.kwonlyargcount = signature.kwonlyargcount
     bytecode.argnames = list(signature.names)
-    bytecode.flags = signature.flags
+    bytecode.flags = CompilerFlags(signature.flags)
     code = bytecode.to_code(stacksize=stacksize, compute_exception_stack_depths=False)
     constants = tuple(value.value if isinstance(value, _Box) else value for value in code.co_consts)
     return code.replace(co_consts=constants)

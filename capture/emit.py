@@ -15,8 +15,7 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any, Final, TypeAlias
 
-from bytecode import CellVar, FreeVar
-from bytecode.instr import InstrLocation
+from bytecode.instr import CellVar, FreeVar, InstrLocation
 
 from dynajit.capture import breaking, reload, sources
 from dynajit.capture.assemble import Copy, Signature, Writer, assemble, prologue
@@ -60,7 +59,7 @@ class Emitter:
         self._sources: dict[sources.Source, str] = {}
         self._values: dict[int, str] = {}
         self._outputs: list[str] = []
-        self._random: tuple[str, str, int] | None = None
+        self._random: tuple[str, str] | None = None
         self._temporaries: list[str] = []
 
     # -- loading -------------------------------------------------------------------------------
@@ -263,7 +262,7 @@ class Emitter:
             entry.store_local(seed)
             entry.store_local(offset)
             entry.pop()
-            self._random = (seed, offset, 0)
+            self._random = (seed, offset)
         return self._random[0 if isinstance(source, sources.RandomSeed) else 1]
 
     # -- the region ------------------------------------------------------------------------------

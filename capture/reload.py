@@ -9,7 +9,7 @@ Called by `capture.emit.Emitter.load_source`.
 from collections.abc import Callable
 from typing import Any, Final
 
-from bytecode import CellVar, FreeVar
+from bytecode.instr import CellVar, FreeVar
 
 from dynajit.capture import sources
 from dynajit.capture.assemble import Writer

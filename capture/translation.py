@@ -16,7 +16,7 @@ from dynajit.capture.versions import IS_311, IS_313
 from dynajit.core.errors import InternalError
 
 Pairs: TypeAlias = tuple[tuple[str, Any], ...]
-Translate: TypeAlias = Callable[[dis.Instruction, CodeType], Pairs]
+Translate: TypeAlias = Callable[[Any, CodeType], Pairs]
 
 _COMPARISON_BOOL: Final = 16  # 3.13: this bit of COMPARE_OP asks for an exact bool
 _CONVERSIONS: Final = {1: "str", 2: "repr", 3: "ascii"}
@@ -144,14 +144,14 @@ def _compare(item: dis.Instruction, _: CodeType) -> Pairs:
 
 
 def _intrinsic_1(item: dis.Instruction, _: CodeType) -> Pairs:
-    name = Intrinsic1Op(item.arg).name.removeprefix("INTRINSIC_")
+    name = Intrinsic1Op(item.arg or 0).name.removeprefix("INTRINSIC_")
     if name in _INTRINSICS:
         return ((_INTRINSICS[name], None),)
     return (("CALL_INTRINSIC_1", name),)
 
 
 def _intrinsic_2(item: dis.Instruction, _: CodeType) -> Pairs:
-    return (("CALL_INTRINSIC_2", Intrinsic2Op(item.arg).name.removeprefix("INTRINSIC_")),)
+    return (("CALL_INTRINSIC_2", Intrinsic2Op(item.arg or 0).name.removeprefix("INTRINSIC_")),)
 
 
 def _pair(first: str, second: str) -> Translate:
