@@ -101,9 +101,12 @@ def module_variant(name: str, calls: int, before: str = "pass") -> Variant:
 def global_variant(calls: int) -> Variant:
     """A function that reads two globals and one tensor, while another global keeps changing."""
     scope: dict[str, Any] = {"x": tensor(2, 2), "scale": 2.0, "helper": len, "step": 0}
-    exec("def original(x): pass\ndef replacement(x): pass\n"
-         "def run():\n    global step\n    step += 1\n    return compiled(x)\n"
-         "def plain():\n    global step\n    step += 1\n    return replacement(x)\n", scope)  # fmt: skip
+    source = (
+        "def original(x): pass\ndef replacement(x): pass\n"
+        "def run():\n    global step\n    step += 1\n    return compiled(x)\n"
+        "def plain():\n    global step\n    step += 1\n    return replacement(x)\n"
+    )
+    exec(source, scope)
     guards = [
         Guard(Local("x", 0), Kind.TENSOR, TensorFacts.of(scope["x"])),
         Guard(Global("scale"), Kind.EQUALS, 2.0),

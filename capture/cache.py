@@ -15,7 +15,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any, Final, TypeAlias
 
 from dynajit.capture import _capture
@@ -183,9 +183,10 @@ class FunctionCache:
         if unstable is not None:
             self._refuse_unstable(compiled, unstable)
             return None
-        entry = Entry(
-            self._next_number, guards, published.function, published.is_scoped, published.facts
-        )
+        replacement: Any = published.function
+        if function is not compiled.__wrapped__:  # a frame of the hook: only the code will run
+            replacement = shell_of(replacement)
+        entry = Entry(self._next_number, guards, replacement, published.is_scoped, published.facts)
         self._next_number += 1
         if entry.number:
             self._note_recompile(Recompile(entry.number, failures))
@@ -268,7 +269,8 @@ class Callees:
 
     Args:
         make: function -> CompiledFunction, or None where its frames shall run as they are
-            (library code, code that cannot be captured).
+            (library code, code that cannot be captured). It gets a `shell_of` the function met:
+            its code, globals and names; nothing that belongs to one closure or one call.
     """
 
     make: Callable[[FunctionType], Any]
@@ -280,12 +282,30 @@ class Callees:
         found = self.functions.get(code)
         if found is not None and found.__code__ is code:
             return found
-        made = self.make(function)
+        made = self.make(shell_of(function))
         if made is None:
             _capture.mark_skip(code)
             return None
         self.functions[code] = made
         return made
+
+
+def shell_of(function: FunctionType) -> FunctionType:
+    """The function without closure contents and defaults, so that it keeps no user object alive.
+
+    For functions known only by frames of their code: a frame brings its own closure.
+    """
+    closure = function.__closure__
+    shell = FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        None,
+        closure and tuple(CellType() for _ in closure),
+    )
+    shell.__qualname__ = function.__qualname__
+    shell.__module__ = function.__module__
+    return shell
 
 
 def mark_skip(functions: Iterable[Any]) -> None:

@@ -11,7 +11,7 @@ Made by the executor; read by `capture.cache`, the C entry object and the report
 import enum
 import math
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
@@ -291,7 +291,7 @@ def _length_text(expected: Any) -> str:
     return f"length {expected}"
 
 
-_EXPECTED_TEXT = {
+_EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.TYPE_IS: lambda e: f"a {e.__qualname__}",
     Kind.IDENTITY: _describe_expected,
     Kind.EQUALS: _describe_expected,
@@ -308,7 +308,7 @@ _EXPECTED_TEXT = {
     Kind.ALIASED: lambda e: f"the same object as {e.expression()}",
     Kind.NO_SHARED_STORAGE: lambda e: f"memory not shared with {e.expression()}",
 }
-_ACTUAL_TEXT = {
+_ACTUAL_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.LENGTH: lambda a: f"length {len(a)}" if type(a) in CONTAINERS else _describe(a),
     Kind.DICT_KEYS: lambda a: f"the keys {_keys_text(a)}" if type(a) is dict else _describe(a),
     Kind.HAS_NO_ATTRIBUTE: lambda a: "it has one",
@@ -325,7 +325,7 @@ def _function_condition(name: str, facts: FunctionFacts) -> str:
     return f"{name}.__code__ is {facts.name or facts.code.co_qualname}.__code__"
 
 
-_EXPRESSIONS = {
+_EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
     Kind.TYPE_IS: lambda s, e: f"type({s}) is {e.__qualname__}",
     Kind.IDENTITY: lambda s, e: f"{s} is {_describe(e)}",
     Kind.EQUALS: lambda s, e: f"{s} == {e!r}",

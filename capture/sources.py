@@ -65,7 +65,8 @@ class Source:
     @property
     def path(self) -> Path:
         """Steps from the root: ((step, argument), ...). Only for sources that can be guarded."""
-        return tuple((int(source.step), source.argument) for source in self.chain())
+        steps = [(source.step, source.argument) for source in self.chain()]
+        return tuple((int(step), argument) for step, argument in steps if step is not None)
 
     @property
     def root(self) -> "Source":

@@ -200,7 +200,7 @@ def test_callees_are_made_once_per_code_and_the_rest_is_skipped():
         return leaf(x)
 
     def choose(function):
-        if function is not leaf:
+        if function.__code__ is not leaf.__code__:
             return None
         made.append(function)
         return compiled_function(function, specialise, callees)
@@ -213,9 +213,46 @@ def test_callees_are_made_once_per_code_and_the_rest_is_skipped():
         _capture.hook_leave()
 
     assert [("compiled", 1), ("compiled", 1), ("compiled", 2)] == results
-    assert [leaf] == made
+    assert [leaf.__code__] == [function.__code__ for function in made]
     assert _capture.is_skipped(library.__code__)
     assert callees(leaf, (1,)) is callees.functions[leaf.__code__]
+
+
+def test_callees_do_not_keep_closures_alive():
+    class Value:
+        pass
+
+    def make_leaf(value):
+        def leaf(x):
+            return (value, x)
+
+        return leaf
+
+    def replace(function, arguments):
+        scope = {}
+        exec(
+            "def outer(value):\n def leaf(x):\n  y = 'new'\n  return (value, x, y)\n return leaf",
+            scope,
+        )
+        made = type(function)(
+            scope["outer"](0).__code__, function.__globals__, "leaf", None, function.__closure__
+        )
+        return Published((), made)
+
+    callees = Callees(lambda function: compiled_function(function, replace))
+    first, second = Value(), Value()
+    reference = weakref.ref(first)
+    _capture.mark_skip(make_leaf.__code__)
+    _capture.hook_enter(callees)
+    try:
+        assert (first, 1, "new") == make_leaf(first)(1)
+        assert (second, 2, "new") == make_leaf(second)(2)
+    finally:
+        _capture.hook_leave()
+    del first
+    gc.collect()
+
+    assert reference() is None
 
 
 def test_mark_skip_takes_functions():

@@ -16,6 +16,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from dynajit import eager
 from dynajit.capture import _capture
 from dynajit.capture.guards import (
     GRAD_MODE_SOURCE,
@@ -203,15 +204,26 @@ def test_a_tensor_guard_sees_requires_grad_and_a_new_array():
     assert not holds(compiled, (x,))
 
 
+def test_a_view_made_stale_by_a_write_is_refreshed_before_it_is_judged():
+    base = eager.tensor([[1.0, 2.0], [3.0, 4.0]])
+    view = base[0]
+    compiled = warm(evaluator((SELF, Kind.TENSOR, TensorFacts.of(view))), (view,))
+    base.add_(1.0)
+
+    assert holds(compiled, (view,))
+    base.mul_(eager.tensor(2.0, requires_grad=True))
+    assert not holds(compiled, (view,))
+
+
 def test_unknown_sizes_strides_and_requires_grad_accept_anything():
     facts = TensorFacts(Tensor, TensorFacts.of(tensor(1)).dtype, "cpu", (None, 3), None, None)
     compiled = evaluator((SELF, Kind.TENSOR, facts))
-    needs_grad = Tensor(np.zeros((3, 5), np.float32).T)
     x = tensor(7, 3)
     x.requires_grad = True
 
     assert holds(compiled, (x,))
-    assert not holds(compiled, (needs_grad.__class__(np.zeros((3, 7), np.float32)),))
+    assert holds(compiled, (Tensor(np.zeros((3, 5), np.float32).T),))
+    assert not holds(compiled, (tensor(3, 7),))
 
 
 def test_strides_of_size_one_and_of_empty_tensors_are_free():
@@ -326,9 +338,8 @@ def test_the_grad_mode_is_guarded():
 def test_relations_compare_two_places():
     other = Local("other", 1)
     one, two = tensor(2), tensor(2)
-    view = Tensor(one.array[:1], one.storage) if False else one
 
-    assert holds(evaluator((SELF, Kind.ALIASED, other)), (one, view))
+    assert holds(evaluator((SELF, Kind.ALIASED, other)), (one, one))
     assert not holds(evaluator((SELF, Kind.ALIASED, other)), (one, two))
     assert holds(evaluator((SELF, Kind.NOT_ALIASED, other)), (one, two))
     assert not holds(evaluator((SELF, Kind.NOT_ALIASED, other)), (one, one))
@@ -395,17 +406,17 @@ def places():
     yield Attribute(Constant(namespace), "a"), (), plain, lambda: setattr(namespace, "a", 5)
 
     class Owner:
-        a = [1]
+        a = (1,)
 
     yield Attribute(SELF, "a"), (Owner(),), plain, lambda: setattr(Owner, "a", 5)
 
     class Owner:
-        a = [1]
+        a = (1,)
 
     yield Attribute(Constant(Owner), "a"), (), plain, lambda: setattr(Owner, "a", 5)
 
     class Owner:
-        a = [1]
+        a = (1,)
 
     shadowed = Owner()
     yield Attribute(SELF, "a"), (shadowed,), plain, lambda: setattr(shadowed, "a", 5)
@@ -941,10 +952,13 @@ EXPLANATIONS = [
     (Kind.TYPE_IS, int, 1.0, "type(self) is int", "self: expected a int, now 1.0"),
     (Kind.EQUALS, 3, 4, "self == 3", "self: expected 3, now 4"),
     (Kind.LENGTH, 2, [1], "len(self) == 2", "self: expected length 2, now length 1"),
-    (Kind.DICT_KEYS, ("a",), {}, "list(self) == ['a']", "self: expected the keys ['a'], now the keys []"),
+    (Kind.DICT_KEYS, ("a",), {}, "list(self) == ['a']",
+     "self: expected the keys ['a'], now the keys []"),
     (Kind.PREDICATE, Predicate(int, (("<", 5),)), 7, "self < 5", "self: expected it < 5, now 7"),
-    (Kind.IDENTITY, len, 1, "self is function len", None),
-    (Kind.HAS_NO_KEY, "a", {"a": 1}, "'a' not in self", "self: expected no key 'a', now it has one"),
+    (Kind.IDENTITY, len, 1, "self is function len",
+     "self: expected function len, now 1"),
+    (Kind.HAS_NO_KEY, "a", {"a": 1}, "'a' not in self",
+     "self: expected no key 'a', now it has one"),
 ]  # fmt: skip
 
 
@@ -952,10 +966,8 @@ EXPLANATIONS = [
 def test_conditions_and_explanations_are_readable(kind, expected, bad, condition, sentence):
     guard = Guard(SELF, kind, expected)
 
-    if sentence is not None:
-        assert condition == guard.expression()
-        assert sentence == guard.explain(bad)
-    assert "function" in guard.expression() or condition == guard.expression() or sentence is None
+    assert condition == guard.expression()
+    assert sentence == guard.explain(bad)
 
 
 def test_a_malformed_tree_is_refused():

@@ -331,12 +331,12 @@ def test_class_bodies_and_exec_run_untouched():
     with Scope({}):
 
         class Made:
-            x = [i for i in range(3)]
+            x = tuple(i + 1 for i in range(3))
 
         scope = {}
-        exec("y = [i for i in range(3)]", scope)
+        exec("y = tuple([i + 1 for i in range(3)])", scope)
 
-    assert [0, 1, 2] == Made.x == scope["y"]
+    assert (1, 2, 3) == Made.x == scope["y"]
 
 
 def test_recursion_is_replaced_at_every_depth():
