@@ -651,6 +651,131 @@ module_arrays(PyObject *module, PyObject *inputs)
     return result;
 }
 
+/* needs_grad(inputs): True if operations are recorded and one of the inputs requires a gradient. */
+static PyObject *
+module_needs_grad(PyObject *module, PyObject *inputs)
+{
+    if (!PyTuple_Check(inputs)) {
+        PyErr_SetString(PyExc_TypeError, "needs_grad: expected a tuple");
+        return NULL;
+    }
+    if (!grad_mode.grad_enabled) {
+        Py_RETURN_FALSE;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++) {
+        PyObject *item = PyTuple_GET_ITEM(inputs, i);
+        if (!TensorBase_Check(item)) {
+            continue;
+        }
+        if (tensor_refresh((TensorObject *)item) < 0) {
+            return NULL;
+        }
+        if (((TensorObject *)item)->requires_grad) {
+            Py_RETURN_TRUE;
+        }
+    }
+    Py_RETURN_FALSE;
+}
+
+/* edges(inputs) -> (edges, indices, mask): where the gradient of each input goes (its grad_fn, or
+ * itself if a leaf, or None), which output of that node it is, and bit i set where edge i exists
+ * (i < 63). */
+static PyObject *
+module_edges(PyObject *module, PyObject *inputs)
+{
+    PyObject *sequence = PySequence_Fast(inputs, "edges: expected a sequence");
+    if (sequence == NULL) {
+        return NULL;
+    }
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence);
+    PyObject *edges = PyList_New(count);
+    PyObject *indices = PyList_New(count);
+    unsigned long long mask = 0;
+    if (edges == NULL || indices == NULL) {
+        goto fail;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(sequence, i);
+        PyObject *edge = Py_None;
+        unsigned long index = 0;
+        if (TensorBase_Check(item)) {
+            TensorObject *tensor = (TensorObject *)item;
+            if (tensor_refresh(tensor) < 0) {
+                goto fail;
+            }
+            if (tensor->requires_grad) {
+                edge = tensor->grad_fn == NULL ? item : tensor->grad_fn;
+                index = tensor->output_index;
+                mask |= i < 63 ? 1ULL << i : 0;
+            }
+        }
+        PyList_SET_ITEM(edges, i, Py_NewRef(edge));
+        PyObject *number = PyLong_FromUnsignedLong(index);
+        if (number == NULL) {
+            goto fail;
+        }
+        PyList_SET_ITEM(indices, i, number);
+    }
+    Py_DECREF(sequence);
+    return Py_BuildValue("(NNK)", edges, indices, mask);
+fail:
+    Py_DECREF(sequence);
+    Py_XDECREF(edges);
+    Py_XDECREF(indices);
+    return NULL;
+}
+
+/* (shape, dtype, device) of a tensor; anything else itself. */
+static PyObject *
+meta_of(PyObject *item)
+{
+    if (!TensorBase_Check(item)) {
+        return Py_NewRef(item);
+    }
+    TensorObject *tensor = (TensorObject *)item;
+    PyObject *shape = PyArray_Check(tensor->array)
+                          ? PyArray_IntTupleFromIntp(PyArray_NDIM((PyArrayObject *)tensor->array),
+                                                     PyArray_DIMS((PyArrayObject *)tensor->array))
+                          : PyObject_GetAttrString(tensor->array, "shape");
+    PyObject *dtype = tensor_get_dtype(tensor, NULL);
+    PyObject *device = tensor_get_device(tensor, NULL);
+    PyObject *meta = NULL;
+    if (shape != NULL && dtype != NULL && device != NULL) {
+        meta = PyTuple_Pack(3, shape, dtype, device);
+    }
+    Py_XDECREF(shape);
+    Py_XDECREF(dtype);
+    Py_XDECREF(device);
+    return meta;
+}
+
+static PyObject *
+module_meta_of(PyObject *module, PyObject *item)
+{
+    return meta_of(item);
+}
+
+/* metas(inputs) -> list of meta_of. */
+static PyObject *
+module_metas(PyObject *module, PyObject *inputs)
+{
+    if (!PyTuple_Check(inputs)) {
+        PyErr_SetString(PyExc_TypeError, "metas: expected a tuple");
+        return NULL;
+    }
+    Py_ssize_t count = PyTuple_GET_SIZE(inputs);
+    PyObject *result = PyList_New(count);
+    for (Py_ssize_t i = 0; result != NULL && i < count; i++) {
+        PyObject *meta = meta_of(PyTuple_GET_ITEM(inputs, i));
+        if (meta == NULL) {
+            Py_CLEAR(result);
+            break;
+        }
+        PyList_SET_ITEM(result, i, meta);
+    }
+    return result;
+}
+
 /* wrap_arrays(values): tuple with arrays wrapped as new tensors; numbers and None stay. */
 static PyObject *
 module_wrap_arrays(PyObject *module, PyObject *values)
@@ -768,11 +893,11 @@ module_new_of(PyObject *module, PyObject *const *args, Py_ssize_t count)
     return (PyObject *)tensor_create((PyTypeObject *)args[0], args[1], storage);
 }
 
-/* rebase(tensor, node, index): `node` (None: nobody) made what the tensor now holds. */
+/* attach(tensor, node, index): `node` made this tensor, which nobody else has seen yet. */
 static PyObject *
-module_rebase(PyObject *module, PyObject *const *args, Py_ssize_t count)
+module_attach(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    if (check_arguments("rebase", 3, count) < 0) {
+    if (check_arguments("attach or rebase", 3, count) < 0) {
         return NULL;
     }
     TensorObject *self = as_tensor(args[0]);
@@ -784,8 +909,15 @@ module_rebase(PyObject *module, PyObject *const *args, Py_ssize_t count)
         return NULL;
     }
     set_history(self, args[1], index);
-    metadata_epoch++;
     Py_RETURN_NONE;
+}
+
+/* rebase(tensor, node, index): `node` (None: nobody) made what the tensor now holds. */
+static PyObject *
+module_rebase(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    metadata_epoch++;
+    return module_attach(module, args, count);
 }
 
 /* forget_base(tensor): the tensor is no longer tracked as a view. */
@@ -907,10 +1039,15 @@ module_register(PyObject *module, PyObject *args)
 static PyMethodDef module_methods[] = {
     {"wrap", module_wrap, METH_O, "wrap(array) -> Tensor that shares the array."},
     {"arrays", module_arrays, METH_O, "arrays(inputs) -> list with tensors as arrays."},
+    {"needs_grad", module_needs_grad, METH_O, "needs_grad(inputs): is this to be recorded?"},
+    {"edges", module_edges, METH_O, "edges(inputs) -> (edges, indices, mask)."},
+    {"meta_of", module_meta_of, METH_O, "meta_of(x) -> (shape, dtype, device), or x itself."},
+    {"metas", module_metas, METH_O, "metas(inputs) -> list of meta_of."},
     {"wrap_arrays", module_wrap_arrays, METH_O, "wrap_arrays(values) -> tuple of tensors."},
     {"wrap_output", FAST(module_wrap_output), "wrap_output(array, node, index) -> Tensor."},
     {"wrap_view", FAST(module_wrap_view), "wrap_view(array, source, replay) -> Tensor."},
     {"new_of", FAST(module_new_of), "new_of(class, array, storage) -> tensor of that class."},
+    {"attach", FAST(module_attach), "attach(tensor, node, index): history of a new tensor."},
     {"rebase", FAST(module_rebase), "rebase(tensor, node, index): new history after a write."},
     {"forget_base", module_forget_base, METH_O, "forget_base(tensor): no longer a view."},
     {"bump_version", module_bump_version, METH_O, "bump_version(tensor): count a write."},

@@ -15,14 +15,13 @@ import numpy as np
 
 from dynajit.core.errors import AutogradError
 from dynajit.eager import _tensor, tape
-from dynajit.eager._tensor import TensorBase, arrays, is_grad_enabled, wrap_arrays
+from dynajit.eager._tensor import TensorBase, arrays, is_grad_enabled, meta_of, wrap_arrays
 from dynajit.eager.inplace import CopyBackward
 from dynajit.eager.node import (
     MSG_SECOND_BACKWARD,
     Node,
     SavedTensor,
     edges_of,
-    meta_of,
     modified_message,
 )
 

@@ -14,8 +14,15 @@ from dynajit.core.device import CPU
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import DeviceError
 from dynajit.eager import _tensor
-from dynajit.eager._tensor import TensorBase, _set_grad_enabled, is_grad_enabled
-from dynajit.eager.node import OpNode, edges_of, recipe_of
+from dynajit.eager._tensor import (
+    TensorBase,
+    _set_grad_enabled,
+    arrays,
+    is_grad_enabled,
+    needs_grad,
+    wrap,
+)
+from dynajit.eager.node import OpNode, is_differentiable
 from dynajit.eager.random import reserve
 from dynajit.ops import dispatch
 from dynajit.ops.evaluate import evaluate
@@ -39,20 +46,12 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     kind = op.kind
     if kind is Kind.COMPOSITE:
         return _composite(op, inputs, attributes)
-    if "device" in attributes and attributes["device"] != CPU:
+    if attributes and attributes.get("device", CPU) != CPU:
         raise DeviceError(missing_device(op.name, attributes["device"]))
-    array = evaluate(op, [_unwrap(operand) for operand in inputs], attributes)
+    array = evaluate(op, arrays(inputs), attributes)
     if kind is Kind.MOVEMENT and op.rule.view:
         return _view(op, inputs, attributes, array)
-    if is_grad_enabled():
-        for operand in inputs:
-            if isinstance(operand, TensorBase) and operand.requires_grad:
-                return record(op, inputs, attributes, array)
-    return _tensor.wrap(array)
-
-
-def _unwrap(operand: Any) -> Any:
-    return operand.array if isinstance(operand, TensorBase) else operand
+    return record(op, inputs, attributes, array) if needs_grad(inputs) else wrap(array)
 
 
 def missing_device(what: str, device: Any) -> str:
@@ -65,13 +64,12 @@ def missing_device(what: str, device: Any) -> str:
 
 def record(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], array: Any) -> Any:
     """Wrap `array`, the result of `op`, with a tape node if the row has a derivative."""
-    if not recipe_of(op).differentiable:
-        return _tensor.wrap(array)
-    edges, indices = edges_of(inputs)
-    node = OpNode(op, inputs, attributes, edges, indices)
+    if not is_differentiable(op):
+        return wrap(array)
+    node = OpNode(op, inputs, attributes)
     result = _tensor.wrap_output(array, node, 0)
     if result.dtype.category < Category.FLOATING:
-        return _tensor.wrap(array)
+        return wrap(array)
     node.finish(result)
     return result
 
@@ -82,9 +80,8 @@ def _view(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], array: An
     recording = is_grad_enabled()
     if not isinstance(source, TensorBase) or not _tensor.shares_memory(array, source.array):
         needs_node = recording and isinstance(source, TensorBase) and source.requires_grad
-        return record(op, inputs, attributes, array) if needs_node else _tensor.wrap(array)
-    recipe = recipe_of(op)
-    if not recipe.differentiable:  # detach
+        return record(op, inputs, attributes, array) if needs_node else wrap(array)
+    if not is_differentiable(op):  # detach
         return _tensor.wrap_view(array, source, None)
     if not recording or (source._base is not None and source._replay is None):
         result = _tensor.wrap_view(array, source, False)
@@ -92,19 +89,14 @@ def _view(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], array: An
         steps = (*(source._replay or ()), (op, attributes))
         result = _tensor.wrap_view(array, source, steps)
     if recording and source.requires_grad:
-        edges, indices = edges_of(inputs)
-        node = OpNode(op, inputs, attributes, edges, indices)
-        _tensor.rebase(result, node, 0)
+        node = OpNode(op, inputs, attributes)
+        _tensor.attach(result, node, 0)
         node.finish(result)
     return result
 
 
 def _composite(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-    needs_node = (
-        bool(op.vjp)
-        and is_grad_enabled()
-        and any(isinstance(x, TensorBase) and x.requires_grad for x in inputs)
-    )
+    needs_node = bool(op.vjp) and needs_grad(inputs)
     with eager_dispatch():
         if not needs_node:
             return op.rule.function(TABLE, *inputs, **attributes)
@@ -122,7 +114,7 @@ def _composite(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> A
 
 
 def eager_dispatch() -> contextlib.AbstractContextManager[None]:
-    """Ops without operands run eagerly within the block even while a graph is recorded around it."""
+    """Ops without operands run eagerly in the block even while a graph is recorded around it."""
     if dispatch.default_handler() is handle:
         return contextlib.nullcontext()
     return dispatch.recording(handle, reserve)

@@ -12,7 +12,7 @@ from typing import Any
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, AutogradError, ShapeError
 from dynajit.eager import _tensor
-from dynajit.eager._tensor import TensorBase, _set_grad_enabled, is_grad_enabled
+from dynajit.eager._tensor import TensorBase, _set_grad_enabled, is_grad_enabled, meta_of
 from dynajit.eager.inplace import MSG_LEAF
 from dynajit.eager.node import (
     MSG_SECOND_BACKWARD,
@@ -20,7 +20,6 @@ from dynajit.eager.node import (
     SavedResult,
     SavedTensor,
     edges_of,
-    meta_of,
     type_of_meta,
     zeros_of,
 )

@@ -10,9 +10,9 @@ recurses along edges; long chains are freed by CPython's trashcan. Called by `ex
 import functools
 import itertools
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from dynajit.core import dtypes
 from dynajit.core.device import CPU, Device
@@ -20,7 +20,7 @@ from dynajit.core.dtypes import DType
 from dynajit.core.errors import AutogradError
 from dynajit.core.types import ScalarType, TensorType, ValueType
 from dynajit.eager import _tensor
-from dynajit.eager._tensor import TensorBase, is_grad_enabled
+from dynajit.eager._tensor import TensorBase, is_grad_enabled, meta_of
 from dynajit.ops.derivatives import Need, Parameter, formula_parameters
 from dynajit.ops.families import sum_to_type
 from dynajit.ops.table import TABLE, Op
@@ -123,7 +123,7 @@ class Node:
         return self.more().metadata
 
     def register_hook(self, hook: Callable[[Any, Any], Any]) -> Handle:
-        """Call `hook(grad_inputs, grad_outputs)` after the node ran; a result replaces grad_inputs."""
+        """Call `hook(grad_inputs, grad_outputs)` after the node; a result replaces grad_inputs."""
         return Handle(self.more().hooks, hook)
 
     def register_prehook(self, hook: Callable[[Any], Any]) -> Handle:
@@ -164,18 +164,9 @@ class AccumulateGrad:
         return f"<AccumulateGrad object at {id(self.variable):#x}>"
 
 
-def edges_of(inputs: Iterable[Any]) -> tuple[list[Any], list[int]]:
+def edges_of(inputs: Sequence[Any]) -> tuple[list[Any], list[int]]:
     """Where gradients of these inputs go; None for numbers and tensors that require none."""
-    edges: list[Any] = []
-    indices: list[int] = []
-    for operand in inputs:
-        if isinstance(operand, TensorBase) and operand.requires_grad:
-            node = operand.grad_fn
-            edges.append(operand if node is None else node)
-            indices.append(operand.output_index)
-        else:
-            edges.append(None)
-            indices.append(0)
+    edges, indices, _ = _tensor.edges(inputs)
     return edges, indices
 
 
@@ -241,43 +232,99 @@ def modified_message(saved: "SavedTensor | SavedResult", node: Node) -> str:
     )
 
 
+Getter: TypeAlias = Callable[["OpNode", Any], Any]
+
+
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """The formulas of a row, ready to be called.
+class Formula:
+    """One derivative formula of a row, ready to be called.
 
     Args:
-        formulas: per input (one for a variadic row): (function, parameters), or None.
-        inputs: per formula, positions of the inputs that it needs; None means all (variadic).
-        result: per formula, whether it needs the result.
-        differentiable: whether any formula exists.
+        function: the formula.
+        getters: parameter name -> what gives its value, from the node and the gradient.
+        inputs: positions of the inputs that it needs; None means all (variadic).
+        result, result_type: whether it needs the result, or its type.
     """
 
-    formulas: tuple[tuple[Callable[..., Any], tuple[Parameter, ...]] | None, ...]
-    inputs: tuple[frozenset[int] | None, ...]
-    result: tuple[bool, ...]
-    differentiable: bool
+    function: Callable[..., Any]
+    getters: tuple[tuple[str, Getter], ...]
+    inputs: frozenset[int] | None
+    result: bool
+    result_type: bool
+
+    def __call__(self, node: "OpNode", g: Any) -> Any:
+        return self.function(**{name: get(node, g) for name, get in self.getters})
 
 
 @functools.cache
-def recipe_of(op: Op) -> Recipe:
-    """The recipe of a row, made once."""
-    formulas: list[Any] = []
-    inputs: list[frozenset[int] | None] = []
-    result: list[bool] = []
-    for name in op.inputs:
-        parameters = formula_parameters(op, name)
-        if parameters is None:
-            formulas.append(None)
-            inputs.append(frozenset())
-            result.append(False)
-            continue
-        formulas.append((op.vjp[name], parameters))
-        whole = any(p.need is Need.INPUTS for p in parameters)
-        needed = frozenset(p.key for p in parameters if p.need is Need.INPUT)
-        inputs.append(None if whole else needed)
-        result.append(any(p.need is Need.RESULT for p in parameters))
-    return Recipe(
-        tuple(formulas), tuple(inputs), tuple(result), any(f is not None for f in formulas)
+def formulas_of(op: Op) -> tuple[Formula | None, ...]:
+    """The formula per input of a row (one for a variadic row)."""
+    return tuple(_formula(op, name) for name in op.inputs)
+
+
+@functools.cache
+def is_differentiable(op: Op) -> bool:
+    """Whether the row has a formula."""
+    return any(formula is not None for formula in formulas_of(op))
+
+
+def _formula(op: Op, name: str) -> Formula | None:
+    parameters = formula_parameters(op, name)
+    function = op.vjp.get(name)
+    if parameters is None or function is None:
+        return None
+    needs = {parameter.need for parameter in parameters}
+    return Formula(
+        function,
+        tuple((parameter.name, _getter(parameter)) for parameter in parameters),
+        None
+        if Need.INPUTS in needs
+        else frozenset(p.key for p in parameters if p.need is Need.INPUT),
+        Need.RESULT in needs,
+        Need.RESULT_TYPE in needs,
+    )
+
+
+def _getter(parameter: Parameter) -> Getter:
+    key = parameter.key
+    getters: dict[Need, Getter] = {
+        Need.GRADIENT: lambda node, g: g,
+        Need.TABLE: lambda node, g: TABLE,
+        Need.INPUT: lambda node, g: node.saved_input(key),
+        Need.RESULT: lambda node, g: node.saved_result(),
+        Need.ATTRIBUTE: lambda node, g: node.attributes[key],
+        Need.INPUT_TYPE: lambda node, g: type_of_meta(node.metas[key]),
+        Need.RESULT_TYPE: lambda node, g: type_of_meta(node.out_meta),
+        Need.INPUTS: lambda node, g: [node.saved_input(i) for i in range(len(node.metas))],
+        Need.INPUT_TYPES: lambda node, g: [type_of_meta(meta) for meta in node.metas],
+    }
+    return getters[parameter.need]
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """What a node keeps: positions of inputs, the result, the type of the result."""
+
+    inputs: tuple[int, ...]
+    result: bool
+    result_type: bool
+
+
+@functools.cache
+def savings_of(op: Op, mask: int, count: int) -> Savings:
+    """What the formulas of the inputs with an edge (bits of `mask`) need, of `count` inputs."""
+    if op.variadic:
+        used = [formulas_of(op)[0]]
+    else:
+        used = [f for position, f in enumerate(formulas_of(op)) if mask >> position & 1]
+    chosen = [formula for formula in used if formula is not None]
+    needed: set[int] = set()
+    for formula in chosen:
+        needed |= set(range(count)) if formula.inputs is None else formula.inputs
+    return Savings(
+        tuple(sorted(needed)),
+        any(formula.result for formula in chosen),
+        any(formula.result_type for formula in chosen),
     )
 
 
@@ -289,13 +336,6 @@ def type_of_meta(meta: Any) -> ValueType | None:
     return None if meta is None else ScalarType(dtypes.of_number(meta).category)
 
 
-def meta_of(operand: Any) -> Any:
-    """Shape, dtype and device of a tensor; a number or None itself."""
-    if isinstance(operand, TensorBase):
-        return operand.array.shape, operand.dtype, operand.device
-    return operand
-
-
 class OpNode(Node):
     """A row that was run on tensors of which one requires a gradient. Mutable: see Node.
 
@@ -305,120 +345,68 @@ class OpNode(Node):
         attributes: its attributes, completed.
     """
 
-    __slots__ = ("attributes", "metas", "op", "out_meta", "result", "saved")
+    __slots__ = ("attributes", "metas", "op", "out_meta", "result", "saved", "savings")
 
-    def __init__(
-        self,
-        op: Op,
-        inputs: tuple[Any, ...],
-        attributes: dict[str, Any],
-        edges: list[Any],
-        indices: list[int],
-    ) -> None:
-        self.edges = edges
-        self.indices = indices
+    def __init__(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> None:
+        self.edges, self.indices, mask = _tensor.edges(inputs)
         self.sequence = next(_sequence)
         self.extras = None
         self.op = op
         self.attributes = attributes
-        self.metas = [meta_of(operand) for operand in inputs]
-        self.result: SavedResult | None = None
+        self.metas: list[Any] = _tensor.metas(inputs)
         self.out_meta: Any = None
-        self.saved: list[Any] | None = self._save(inputs)
-
-    def _save(self, inputs: tuple[Any, ...]) -> list[Any]:
-        """What the formulas of inputs with an edge need; other positions hold None."""
-        recipe = recipe_of(self.op)
-        needed: set[int] = set()
-        if self.op.variadic:
-            if recipe.inputs[0] is None:
-                needed.update(range(len(inputs)))
-        else:
-            for edge, positions in zip(self.edges, recipe.inputs, strict=True):
-                if edge is not None and positions:
-                    needed |= positions
-        return [
-            (SavedTensor(operand) if isinstance(operand, TensorBase) else operand)
-            if position in needed
-            else None
-            for position, operand in enumerate(inputs)
-        ]
+        self.result: SavedResult | None = None
+        self.savings = savings = savings_of(op, mask, len(inputs))
+        self.saved: dict[int, Any] | None = {}
+        for position in savings.inputs:
+            operand = inputs[position]
+            if isinstance(operand, TensorBase):
+                operand = SavedTensor(operand)
+            self.saved[position] = operand
 
     def finish(self, tensor: Any) -> None:
-        """Note the result: its type, and itself if a formula needs it."""
-        self.out_meta = meta_of(tensor)
-        recipe = recipe_of(self.op)
-        if self.op.variadic:
-            if recipe.result[0]:
-                self.result = SavedResult(tensor)
-            return
-        for edge, needs in zip(self.edges, recipe.result, strict=True):
-            if needs and edge is not None:
-                self.result = SavedResult(tensor)
-                return
+        """Note the result, or its type, if a formula needs it."""
+        if self.savings.result:
+            self.result = SavedResult(tensor)
+        if self.savings.result_type:
+            self.out_meta = meta_of(tensor)
 
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
-        recipe = recipe_of(self.op)
         g = gradients[0]
+        formulas = formulas_of(self.op)
         if self.op.variadic:
-            results = self._call(recipe.formulas[0], g) if any(wanted) else None
+            formula = formulas[0]
+            results = formula(self, g) if formula is not None and any(wanted) else None
             if results is None:
                 return [None] * len(self.edges)
-            return [
-                self._fit(gradient, position) if wanted[position] else None
-                for position, gradient in enumerate(results)
+        else:
+            results = [
+                formula(self, g) if flag and formula is not None else None
+                for formula, flag in zip(formulas, wanted, strict=True)
             ]
         return [
-            self._fit(self._call(formula, g), position) if wanted[position] else None
-            for position, formula in enumerate(recipe.formulas)
+            None if result is None or not flag else self.fit(result, meta)
+            for result, meta, flag in zip(results, self.metas, wanted, strict=True)
         ]
 
-    def _call(self, formula: Any, g: Any) -> Any:
-        if formula is None:
-            return None
-        function, parameters = formula
-        return function(**{p.name: self._value(p, g) for p in parameters})
-
-    def _value(self, parameter: Parameter, g: Any) -> Any:
-        match parameter.need:
-            case Need.GRADIENT:
-                return g
-            case Need.TABLE:
-                return TABLE
-            case Need.INPUT:
-                return self._unpack(self._saved()[parameter.key])
-            case Need.RESULT:
-                self._saved()  # released together
-                return self._unpack(self.result)
-            case Need.ATTRIBUTE:
-                return self.attributes[parameter.key]
-            case Need.INPUT_TYPE:
-                return type_of_meta(self.metas[parameter.key])
-            case Need.RESULT_TYPE:
-                return type_of_meta(self.out_meta)
-            case Need.INPUTS:
-                return [self._unpack(saved) for saved in self._saved()]
-            case Need.INPUT_TYPES:
-                return [type_of_meta(meta) for meta in self.metas]
-
-    def _saved(self) -> list[Any]:
-        if self.saved is None:
-            raise AutogradError(MSG_SECOND_BACKWARD)
-        return self.saved
-
-    def _unpack(self, saved: Any) -> Any:
-        if isinstance(saved, (SavedTensor, SavedResult)):
-            return saved.unpack(self)
-        return saved
-
-    def _fit(self, gradient: Any, position: int) -> Any:
+    def fit(self, gradient: Any, meta: Any) -> Any:
         """The gradient in the input's shape and dtype."""
-        if gradient is None:
-            return None
-        meta = self.metas[position]
-        if gradient.array.shape == meta[0] and gradient.dtype is meta[1]:
+        if meta_of(gradient) == meta:
             return gradient
         return sum_to_type(TABLE, gradient, type_of_meta(meta))  # type: ignore[arg-type]
+
+    def saved_input(self, position: int) -> Any:
+        """A saved input, if the graph is not used up and nobody wrote to it."""
+        if self.saved is None:
+            raise AutogradError(MSG_SECOND_BACKWARD)
+        saved = self.saved[position]
+        return saved.unpack(self) if isinstance(saved, SavedTensor) else saved
+
+    def saved_result(self) -> Any:
+        """The saved result, under the same conditions."""
+        if self.result is None:
+            raise AutogradError(MSG_SECOND_BACKWARD)
+        return self.result.unpack(self)
 
     def release(self) -> None:
         self.saved = None

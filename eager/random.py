@@ -37,7 +37,7 @@ class Generator:
         self._offset = 0
 
     def manual_seed(self, seed: int) -> "Generator":
-        """Start the stream of `seed` (any integer of 64 bits; negative ones wrap) from its start."""
+        """Go to the start of the stream of `seed`, any 64-bit integer; negative ones wrap."""
         if isinstance(seed, bool) or not hasattr(seed, "__index__"):
             raise ArgumentError(f"manual_seed(seed={seed!r}): expected an integer.")
         number = seed.__index__()

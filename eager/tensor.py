@@ -341,7 +341,7 @@ def _leaf(array: Any, requires_grad: bool) -> Tensor:
 def _constructed(data: tuple[Any, ...], dtype: DType | None, device: Any) -> Any:
     """The array of `Tensor(*data)`."""
     wanted = dtype or dtypes.float32
-    if not data or isinstance(data[0], int) or isinstance(data[0], Size):
+    if not data or isinstance(data[0], (int, Size)):
         return filled(data or (0,), None, wanted, device)
     if len(data) != 1:
         raise ArgumentError(

@@ -7,8 +7,8 @@ from dynajit.core.errors import ArgumentError, AutogradError
 from dynajit.eager import tape
 from dynajit.eager.creation import tensor
 from dynajit.eager.function import Function, once_differentiable
-from dynajit.eager.gradcheck import gradcheck, gradgradcheck
 from dynajit.eager.grad_mode import is_grad_enabled, no_grad
+from dynajit.eager.gradcheck import gradcheck, gradgradcheck
 from dynajit.eager.tensor import Tensor
 
 

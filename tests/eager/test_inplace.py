@@ -6,8 +6,8 @@ import pytest
 from dynajit.core.errors import AutogradError, DTypeError, ShapeError
 from dynajit.eager import tape
 from dynajit.eager.creation import from_numpy, tensor
-from dynajit.eager.gradcheck import gradcheck, gradgradcheck
 from dynajit.eager.grad_mode import no_grad
+from dynajit.eager.gradcheck import gradcheck, gradgradcheck
 from dynajit.eager.random import Generator
 from dynajit.eager.tensor import Tensor
 from dynajit.ops.table import TABLE

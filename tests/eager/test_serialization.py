@@ -140,7 +140,7 @@ def with_nest(nest: str):
     ],
 )
 def test_a_damaged_file_is_a_clear_error(change) -> None:
-    with pytest.raises((FileFormatError), match="load\\('file'\\)"):
+    with pytest.raises(FileFormatError, match=r"load\('file'\)"):
         load(damaged(change))
 
 
