@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from bytecode import Label
+from bytecode import Instr, Label
 from bytecode.instr import InstrLocation
 
 from dynajit.capture import resume
 from dynajit.capture.assemble import (
     NULL_IS_BELOW,
     Copy,
-    Item,
     protected,
     with_jump_to,
     without_method_slot,
@@ -106,6 +105,9 @@ def write(
         items[-1] = with_jump_to(real[-1], jumped)
     if handler is not None:
         target = copy.label(body[handler.target].offset)
+        # 3.13 looks up the handler of an exception from an inlined Python call at the code unit
+        # before the CALL, so the range starts one instruction early.
+        items.insert(0, Instr("NOP", location=writer.location))
         items = protected(items, target, handler.depth, handler.push_lasti)
     writer.extend(items)
     needs_copy = handler is not None
