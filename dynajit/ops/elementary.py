@@ -8,7 +8,7 @@ documentation of `torch.<name>`; derivatives from calculus.
 import math
 from typing import Any, Final
 
-from dynajit.ops.families import FLOATING, pointwise
+from dynajit.ops.families import FLOATING, pointwise, scalar_operand
 
 LN_2: Final = math.log(2.0)
 LN_10: Final = math.log(10.0)
@@ -164,8 +164,12 @@ def _atan2_vjp(ops: Any, numerator: Any, y: Any, x: Any) -> Any:
 @pointwise(
     dtype=FLOATING,
     vjp={
-        "y": lambda ops, g, y, x: _atan2_vjp(ops, g * x, y, x),
-        "x": lambda ops, g, y, x: _atan2_vjp(ops, -g * y, y, x),
+        "y": lambda ops, g, y, x, x_type: _atan2_vjp(
+            ops, g * x, y, scalar_operand(ops, x, x_type, g)
+        ),
+        "x": lambda ops, g, y, x, y_type: _atan2_vjp(
+            ops, -g * y, scalar_operand(ops, y, y_type, g), x
+        ),
     },
     domain=(0.3, 3.0),
 )

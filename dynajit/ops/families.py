@@ -69,6 +69,7 @@ from dynajit.ops.type_rules import (
     promoted_dtype,
     reduced_shape,
     require_tensor,
+    scalar_operand,
     sum_to_type,
 )
 from dynajit.ops.typed import traced_infer
@@ -109,6 +110,7 @@ __all__ = [
     "reduced_shape",
     "reduction",
     "require_tensor",
+    "scalar_operand",
     "scatter",
     "sum_to_type",
 ]

@@ -27,6 +27,7 @@ from dynajit.ops.families import (
     describe,
     pointwise,
     promoted_dtype,
+    scalar_operand,
 )
 from dynajit.ops.scalar import NumpyScalars
 
@@ -131,8 +132,9 @@ def square(m: Any, x: Any) -> Any:
     return x * x
 
 
-def _pow_base_vjp(ops: Any, g: Any, x: Any, y: Any) -> Any:
+def _pow_base_vjp(ops: Any, g: Any, x: Any, y: Any, y_type: ValueType) -> Any:
     """y * x ** (y - 1), and 0 where y is 0 (x ** -1 would be inf at x = 0)."""
+    y = scalar_operand(ops, y, y_type, g)
     if _is_number(y):
         if y == 0:
             return _zeros(ops, g)
@@ -140,8 +142,9 @@ def _pow_base_vjp(ops: Any, g: Any, x: Any, y: Any) -> Any:
     return ops.where(ops.eq(y, 0), 0.0, g * (y * ops.pow(x, y - 1)))
 
 
-def _pow_exponent_vjp(ops: Any, g: Any, x: Any, y: Any, out: Any) -> Any:
+def _pow_exponent_vjp(ops: Any, g: Any, x: Any, x_type: ValueType, y: Any, out: Any) -> Any:
     """out * log(x), and 0 where x is 0 and y is not negative."""
+    x = scalar_operand(ops, x, x_type, g)
     if not _is_number(x):
         safe = ops.logical_and(ops.eq(x, 0), ops.ge(y, 0))
         return g * ops.where(safe, 0.0, out * ops.log(x))
@@ -175,9 +178,9 @@ def pow(m: Any, x: Any, y: Any) -> Any:
 @pointwise(
     dtype=FLOATING_ONLY,
     vjp={
-        "x": lambda g, weight: g * (1 - weight),
+        "x": lambda g, weight: g - g * weight,
         "end": lambda g, weight: g * weight,
-        "weight": lambda g, x, end: g * (end - x),
+        "weight": lambda g, x, end: g * end - g * x,
     },
 )
 def lerp(m: Any, x: Any, end: Any, weight: Any) -> Any:

@@ -286,6 +286,22 @@ def as_tensor_type(type: ValueType) -> TensorType:
     return TensorType((), dtypes.default_of(type.category))
 
 
+def scalar_operand(ops: Any, operand: Any, type: ValueType, g: Any) -> Any:
+    """An operand with which a formula may compute on its own, before it meets a tensor.
+
+    Rows on numbers alone compute in the default dtype float32. A Python number (whose arithmetic
+    is Python's) and a tensor stay; a run-time number becomes a zero-dim tensor as wide as `g`.
+
+    Args:
+        ops: the op table.
+        operand, type: an input of the differentiated row, and its type.
+        g: the gradient that the formula got.
+    """
+    if isinstance(type, TensorType) or isinstance(operand, (bool, int, float)):
+        return operand
+    return ops.full(operand, shape=(), dtype=dtypes.compute_dtype(g.dtype), device=g.device)
+
+
 def sum_to_type(ops: Any, g: Any, type: ValueType) -> Any:
     """Gradient `g` in the shape and dtype of the input that it belongs to.
 
