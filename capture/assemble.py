@@ -254,10 +254,14 @@ def _split(instruction: Instr) -> list[Instr]:
     return [copied]
 
 
-def protected(items: Sequence[Item], target: Label, depth: int, push_lasti: bool) -> list[Item]:
-    """The instructions under an exception handler."""
+def protected(items: Sequence[Instr], target: Label, depth: int, push_lasti: bool) -> list[Item]:
+    """The instructions under an exception handler.
+
+    A NOP comes first: when a Python function called by the instruction raises, 3.13 looks for the
+    handler of the code unit in front of the instruction.
+    """
     begin = TryBegin(target, push_lasti, depth)
-    return [begin, *items, TryEnd(begin)]
+    return [begin, Instr("NOP", location=items[0].location), *items, TryEnd(begin)]
 
 
 def with_jump_to(instruction: Instr, label: Label) -> Instr:

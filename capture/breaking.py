@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from bytecode import Instr, Label
+from bytecode import Label
 from bytecode.instr import InstrLocation
 
 from dynajit.capture import resume
@@ -100,16 +100,13 @@ def write(
     real = without_method_slot(copy.between(group[0].offset, last.last_offset))
     places = _places(body, end, group)
     jumped = Label()
-    items: list[Item] = list(real)
     if OPERATIONS[last.operation].on_jump is not None:
-        items[-1] = with_jump_to(real[-1], jumped)
-    if handler is not None:
+        real[-1] = with_jump_to(real[-1], jumped)
+    if handler is None:
+        writer.extend(real)
+    else:
         target = copy.label(body[handler.target].offset)
-        # 3.13 looks up the handler of an exception from an inlined Python call at the code unit
-        # before the CALL, so the range starts one instruction early.
-        items.insert(0, Instr("NOP", location=writer.location))
-        items = protected(items, target, handler.depth, handler.push_lasti)
-    writer.extend(items)
+        writer.extend(protected(real, target, handler.depth, handler.push_lasti))
     needs_copy = handler is not None
     for jump, index, state in places:
         writer.label(jumped if jump else Label(), len(state.nulls))

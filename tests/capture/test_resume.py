@@ -190,6 +190,24 @@ def try_blocks(x):
     return log
 
 
+def raising(x):
+    if x:
+        raise KeyError(x)
+    return x
+
+
+def calls_that_raise(x):
+    log = []
+    for value in (0, x):
+        try:
+            raising(value)
+        except KeyError as error:
+            log.append(error.args)
+        with Context(log, swallow=True):
+            raising(value)
+    return log
+
+
 def early_finally(x):
     try:
         return x + 1
@@ -282,7 +300,7 @@ CASES = [
     (deleted, (1, 2)), (matching, ([1, 2, 3],)), (matching, ({"k": 1, "z": 2},)),
     (matching, (3j,)), (matching, (None,)), (matching, (7,)), (unpacking, (((1, 2), 3),)),
     (unpacking, (((0, 0), None),)), (try_blocks, (5,)), (try_blocks, (1,)), (try_blocks, (2,)),
-    (try_blocks, (0,)), (early_finally, (1,)), (globals_and_imports, ()),
+    (try_blocks, (0,)), (calls_that_raise, (3,)), (early_finally, (1,)), (globals_and_imports, ()),
 ]  # fmt: skip
 
 
