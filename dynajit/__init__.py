@@ -5,6 +5,16 @@ is what `__all__` lists.
 """
 
 from dynajit import autograd, nn, optim, random, utils
+from dynajit.compile import (
+    compile,
+    compile_stats,
+    disable,
+    explain,
+    graph_break,
+    is_compiling,
+    list_backends,
+    reset,
+)
 from dynajit.core import config, errors
 from dynajit.core.device import Device as device
 from dynajit.core.dtypes import DType as dtype
