@@ -1,0 +1,605 @@
+/* Calling compiled programs: argument checks, output arrays, workspace, and nothing else.
+ *
+ * A `Program` is one dlopen'ed `run` function with the description of its arguments and results.
+ * Contract: arrays that do not have the layout the code was generated for are copied into it; wrong
+ * dtypes and shapes are refused; outputs are new arrays that own their memory (large ones through a
+ * block that returns to a free list when the array dies); a failed run hands out nothing. The
+ * workspace is kept between calls; a second thread that calls meanwhile gets a block of its own.
+ * Created by `dynajit.codegen.pipeline`.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <structmember.h>
+#include <sys/mman.h>
+
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#include <numpy/arrayobject.h>
+
+/* ---- memory blocks ---- */
+
+/* From this size on memory is kept: malloc would return it to the system and page faults on fresh
+ * pages cost up to five times the arithmetic. */
+#define BLOCK_SMALLEST ((size_t)1 << 15)
+#define BLOCK_HUGE ((size_t)1 << 22) /* from here on aligned to, and advised for, huge pages */
+#define HUGE_PAGE ((size_t)1 << 21)
+#define CACHE_LIMIT ((size_t)1 << 30)
+#define CLASS_COUNT 512
+#define CLASS_DEPTH 8
+
+typedef struct {
+    void *memory[CLASS_DEPTH];
+    int count;
+} FreeList;
+
+/* All guarded by the GIL. */
+static FreeList free_lists[CLASS_COUNT];
+static size_t cached_bytes;
+
+/* Eight size classes per power of two: at most 12.5 % is wasted. */
+static size_t class_of(size_t size, size_t *rounded) {
+    int exponent = 63 - __builtin_clzll((unsigned long long)(size | 1));
+    size_t step = (size_t)1 << (exponent > 3 ? exponent - 3 : 0);
+    *rounded = (size + step - 1) & ~(step - 1);
+    exponent = 63 - __builtin_clzll((unsigned long long)(*rounded | 1));
+    step = (size_t)1 << (exponent > 3 ? exponent - 3 : 0);
+    return ((size_t)exponent * 8 + (*rounded / step - 8)) % CLASS_COUNT;
+}
+
+static void *block_take(size_t size) {
+    size_t rounded, class = class_of(size, &rounded);
+    FreeList *list = &free_lists[class];
+    if (list->count) {
+        cached_bytes -= rounded;
+        return list->memory[--list->count];
+    }
+    size_t alignment = rounded >= BLOCK_HUGE ? HUGE_PAGE : 64;
+    void *memory = aligned_alloc(alignment, (rounded + alignment - 1) & ~(alignment - 1));
+#ifdef MADV_HUGEPAGE
+    if (memory && rounded >= BLOCK_HUGE) madvise(memory, rounded, MADV_HUGEPAGE);
+#endif
+    return memory;
+}
+
+static void block_give(void *memory, size_t size) {
+    size_t rounded, class = class_of(size, &rounded);
+    FreeList *list = &free_lists[class];
+    if (list->count == CLASS_DEPTH || cached_bytes + rounded > CACHE_LIMIT) {
+        free(memory);
+        return;
+    }
+    cached_bytes += rounded;
+    list->memory[list->count++] = memory;
+}
+
+static PyObject *trim(PyObject *module, PyObject *unused) {
+    for (int class = 0; class < CLASS_COUNT; class++)
+        while (free_lists[class].count) free(free_lists[class].memory[--free_lists[class].count]);
+    cached_bytes = 0;
+    Py_RETURN_NONE;
+}
+
+static PyObject *cached(PyObject *module, PyObject *unused) {
+    return PyLong_FromSize_t(cached_bytes);
+}
+
+typedef struct {
+    PyObject_HEAD
+    void *memory;
+    size_t size;
+} BlockObject;
+
+static void Block_dealloc(BlockObject *self) {
+    block_give(self->memory, self->size);
+    PyObject_Free(self);
+}
+
+static PyTypeObject Block_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "dynajit.codegen._runtime.Block",
+    .tp_basicsize = sizeof(BlockObject),
+    .tp_dealloc = (destructor)Block_dealloc,
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_doc = "Memory of one output array; returns to a free list.",
+};
+
+/* ---- programs ---- */
+
+typedef struct {
+    void *sgemm, *dgemm;
+    int (*get_threads)(void);
+    void (*set_threads)(int);
+} Runtime;
+
+typedef union {
+    int64_t i;
+    double f;
+} Scalar;
+
+typedef int (*RunFunction)(void **, void **, void **, const void *, char *, const Runtime *, int,
+                           int64_t *);
+
+enum { ARGUMENT_TENSOR, ARGUMENT_BOOL, ARGUMENT_INTEGER, ARGUMENT_FLOATING };
+enum { RESULT_NEW, RESULT_ARGUMENT, RESULT_OBJECT };
+
+typedef struct {
+    PyArray_Descr *dtype; /* owned; NULL for numbers */
+    npy_intp *shape;      /* owned; shape then strides in bytes */
+    npy_intp count;
+    int kind, rank, any_strides;
+} Spec;
+
+typedef struct {
+    int kind, position;
+    PyObject *object; /* owned; for RESULT_OBJECT */
+} Result;
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *dictionary;
+    RunFunction run;
+    void *library;
+    Spec *arguments, *outputs;
+    Result *results;
+    Py_ssize_t argument_count, output_count, result_count, tensor_count, scalar_count;
+    PyObject *constants; /* tuple of arrays */
+    void **constant_data;
+    PyObject *fail; /* callable(code, value, size, lowest) that raises */
+    PyObject *name;
+    Runtime runtime;
+    size_t workspace_size;
+    void *workspace; /* NULL while a call uses it, or before the first */
+    int threads, releases_gil;
+} ProgramObject;
+
+static void clear_specs(Spec *specs, Py_ssize_t count) {
+    for (Py_ssize_t i = 0; specs && i < count; i++) {
+        Py_XDECREF(specs[i].dtype);
+        PyMem_Free(specs[i].shape);
+    }
+    PyMem_Free(specs);
+}
+
+static int Program_clear(ProgramObject *self) {
+    Py_CLEAR(self->dictionary);
+    Py_CLEAR(self->constants);
+    Py_CLEAR(self->fail);
+    for (Py_ssize_t i = 0; self->results && i < self->result_count; i++)
+        Py_CLEAR(self->results[i].object);
+    return 0;
+}
+
+static int Program_traverse(ProgramObject *self, visitproc visit, void *arg) {
+    Py_VISIT(self->dictionary);
+    Py_VISIT(self->constants);
+    Py_VISIT(self->fail);
+    for (Py_ssize_t i = 0; self->results && i < self->result_count; i++)
+        Py_VISIT(self->results[i].object);
+    return 0;
+}
+
+static void Program_dealloc(ProgramObject *self) {
+    PyObject_GC_UnTrack(self);
+    Program_clear(self);
+    Py_CLEAR(self->name);
+    clear_specs(self->arguments, self->argument_count);
+    clear_specs(self->outputs, self->output_count);
+    PyMem_Free(self->results);
+    PyMem_Free(self->constant_data);
+    if (self->workspace) block_give(self->workspace, self->workspace_size);
+    if (self->library) dlclose(self->library);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static int refuse(ProgramObject *self, Py_ssize_t position, PyObject *given, const char *expected) {
+    PyErr_Format(PyExc_TypeError, "%U: argument %zd is %R.  Expected %s.", self->name, position,
+                 (PyObject *)Py_TYPE(given), expected);
+    return -1;
+}
+
+static int refuse_array(ProgramObject *self, Py_ssize_t position, PyArrayObject *array, Spec *spec) {
+    PyObject *shape = PyTuple_New(spec->rank);
+    if (!shape) return -1;
+    for (int d = 0; d < spec->rank; d++)
+        PyTuple_SET_ITEM(shape, d, PyLong_FromSsize_t(spec->shape[d]));
+    PyObject *given = PyObject_GetAttrString((PyObject *)array, "shape");
+    if (given)
+        PyErr_Format(PyExc_TypeError,
+                     "%U: argument %zd is an array of dtype %S and shape %S.  Expected dtype %S "
+                     "and shape %S.",
+                     self->name, position, (PyObject *)PyArray_DESCR(array), given,
+                     (PyObject *)spec->dtype, shape);
+    Py_XDECREF(given);
+    Py_DECREF(shape);
+    return -1;
+}
+
+/* Strides of dims of size 1 mean nothing. */
+static int has_layout(PyArrayObject *array, const Spec *spec) {
+    const npy_intp *strides = PyArray_STRIDES(array), *expected = spec->shape + spec->rank;
+    for (int d = 0; d < spec->rank; d++)
+        if (strides[d] != expected[d] && spec->shape[d] > 1) return 0;
+    return PyArray_ISALIGNED(array) && !PyArray_ISBYTESWAPPED(array);
+}
+
+/* The data of a tensor argument; a copy that had to be made is owned by *held. */
+static void *tensor_data(ProgramObject *self, Py_ssize_t position, PyObject *given, Spec *spec,
+                         PyObject **held) {
+    PyArrayObject *array = (PyArrayObject *)given;
+    if (!PyArray_Check(given)) {
+        if (!PyArray_CheckScalar(given)) {
+            refuse(self, position, given, "an array");
+            return NULL;
+        }
+        *held = PyArray_FromScalar(given, NULL);
+        if (!*held) return NULL;
+        array = (PyArrayObject *)*held;
+    }
+    if (PyArray_NDIM(array) != spec->rank ||
+        (PyArray_DESCR(array) != spec->dtype &&
+         !PyArray_EquivTypes(PyArray_DESCR(array), spec->dtype)) ||
+        (spec->rank &&
+         memcmp(PyArray_DIMS(array), spec->shape, sizeof(npy_intp) * (size_t)spec->rank))) {
+        refuse_array(self, position, array, spec);
+        return NULL;
+    }
+    if (has_layout(array, spec) || spec->count == 0) return PyArray_DATA(array);
+    if (!spec->any_strides) {
+        PyErr_Format(PyExc_ValueError,
+                     "%U: argument %zd does not have the strides that code was generated for.",
+                     self->name, position);
+        return NULL;
+    }
+    Py_INCREF(spec->dtype);
+    PyObject *copy = PyArray_FromArray(array, spec->dtype, NPY_ARRAY_CARRAY | NPY_ARRAY_ENSURECOPY);
+    Py_XSETREF(*held, copy);
+    return copy ? PyArray_DATA((PyArrayObject *)copy) : NULL;
+}
+
+static int scalar_value(ProgramObject *self, Py_ssize_t position, PyObject *given, int kind,
+                        Scalar *value) {
+    if (kind == ARGUMENT_FLOATING) {
+        value->f = PyFloat_CheckExact(given) ? PyFloat_AS_DOUBLE(given) : PyFloat_AsDouble(given);
+        return value->f == -1.0 && PyErr_Occurred() ? -1 : 0;
+    }
+    if (kind == ARGUMENT_BOOL) {
+        int truth = PyObject_IsTrue(given);
+        value->i = truth;
+        return truth < 0 ? -1 : 0;
+    }
+    PyObject *index = PyLong_CheckExact(given) ? Py_NewRef(given) : PyNumber_Index(given);
+    if (!index) {
+        PyErr_Clear();
+        return refuse(self, position, given, "an integer");
+    }
+    int overflow;
+    long long number = PyLong_AsLongLongAndOverflow(index, &overflow);
+    if (overflow) {
+        /* Seeds are unsigned 64-bit numbers; their bits are what counts. */
+        value->i = (int64_t)PyLong_AsUnsignedLongLongMask(index);
+        Py_DECREF(index);
+        return PyErr_Occurred() ? -1 : 0;
+    }
+    Py_DECREF(index);
+    value->i = number;
+    return number == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *new_output(Spec *spec) {
+    size_t size = (size_t)spec->count * (size_t)PyDataType_ELSIZE(spec->dtype);
+    Py_INCREF(spec->dtype);
+    if (size < BLOCK_SMALLEST)
+        return PyArray_NewFromDescr(&PyArray_Type, spec->dtype, spec->rank, spec->shape, NULL, NULL,
+                                    0, NULL);
+    BlockObject *block = PyObject_New(BlockObject, &Block_Type);
+    if (!block) {
+        Py_DECREF(spec->dtype);
+        return NULL;
+    }
+    block->size = size;
+    block->memory = block_take(size);
+    if (!block->memory) {
+        Py_DECREF(spec->dtype);
+        PyObject_Free(block);
+        return PyErr_NoMemory();
+    }
+    PyObject *array = PyArray_NewFromDescr(&PyArray_Type, spec->dtype, spec->rank, spec->shape,
+                                           NULL, block->memory, NPY_ARRAY_CARRAY, NULL);
+    if (!array || PyArray_SetBaseObject((PyArrayObject *)array, (PyObject *)block) < 0) {
+        if (!array) Py_DECREF(block);
+        Py_XDECREF(array);
+        return NULL;
+    }
+    return array;
+}
+
+static int execute(ProgramObject *self, void **inputs, void **outputs, Scalar *scalars) {
+    int64_t status[4] = {0, 0, 0, 0};
+    void *workspace = NULL;
+    if (self->workspace_size) {
+        workspace = self->workspace;
+        self->workspace = NULL;
+        if (!workspace) workspace = block_take(self->workspace_size);
+        if (!workspace) {
+            PyErr_NoMemory();
+            return -1;
+        }
+    }
+    if (self->releases_gil) {
+        Py_BEGIN_ALLOW_THREADS
+        self->run(inputs, outputs, self->constant_data, scalars, workspace, &self->runtime,
+                  self->threads, status);
+        Py_END_ALLOW_THREADS
+    } else {
+        self->run(inputs, outputs, self->constant_data, scalars, workspace, &self->runtime,
+                  self->threads, status);
+    }
+    if (workspace) {
+        if (self->workspace)
+            block_give(workspace, self->workspace_size);
+        else
+            self->workspace = workspace;
+    }
+    if (!status[0]) return 0;
+    PyObject *ignored = PyObject_CallFunction(self->fail, "LLLL", (long long)status[0],
+                                              (long long)status[1], (long long)status[2],
+                                              (long long)status[3]);
+    Py_XDECREF(ignored);
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a compiled program failed");
+    return -1;
+}
+
+static PyObject *collect(ProgramObject *self, PyObject *const *args, PyObject **arrays) {
+    PyObject *tuple = PyTuple_New(self->result_count);
+    for (Py_ssize_t i = 0; tuple && i < self->result_count; i++) {
+        Result *result = &self->results[i];
+        PyObject *object = result->kind == RESULT_NEW        ? arrays[result->position]
+                           : result->kind == RESULT_ARGUMENT ? args[result->position]
+                                                             : result->object;
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(object));
+    }
+    return tuple;
+}
+
+#define SMALL 24
+
+static PyObject *Program_call(PyObject *callable, PyObject *const *args, size_t nargsf,
+                              PyObject *kwnames) {
+    ProgramObject *self = (ProgramObject *)callable;
+    Py_ssize_t given = PyVectorcall_NARGS(nargsf);
+    if (given != self->argument_count || (kwnames && PyTuple_GET_SIZE(kwnames))) {
+        return PyErr_Format(PyExc_TypeError, "%U: %zd arguments given.  Expected %zd, by position.",
+                            self->name, given, self->argument_count);
+    }
+    size_t needed = (size_t)(self->tensor_count * 2 + self->output_count * 2 + self->scalar_count);
+    void *small[SMALL * 3];
+    void **memory = small;
+    if (needed > SMALL * 3) {
+        memory = PyMem_Malloc(needed * sizeof(void *));
+        if (!memory) return PyErr_NoMemory();
+    }
+    memset(memory, 0, needed * sizeof(void *));
+    void **inputs = memory, **outputs = inputs + self->tensor_count;
+    PyObject **held = (PyObject **)(outputs + self->output_count);
+    PyObject **arrays = held + self->tensor_count;
+    Scalar *scalars = (Scalar *)(arrays + self->output_count);
+    Py_ssize_t tensor = 0, scalar = 0;
+    PyObject *results = NULL;
+    for (Py_ssize_t i = 0; i < given; i++) {
+        Spec *spec = &self->arguments[i];
+        if (spec->kind == ARGUMENT_TENSOR) {
+            inputs[tensor] = tensor_data(self, i, args[i], spec, &held[tensor]);
+            if (!inputs[tensor++]) goto done;
+        } else if (scalar_value(self, i, args[i], spec->kind, &scalars[scalar++]) < 0) {
+            goto done;
+        }
+    }
+    for (Py_ssize_t i = 0; i < self->output_count; i++) {
+        arrays[i] = new_output(&self->outputs[i]);
+        if (!arrays[i]) goto done;
+        outputs[i] = PyArray_DATA((PyArrayObject *)arrays[i]);
+    }
+    if (execute(self, inputs, outputs, scalars) == 0) results = collect(self, args, arrays);
+done:
+    for (Py_ssize_t i = 0; i < self->tensor_count; i++) Py_XDECREF(held[i]);
+    for (Py_ssize_t i = 0; i < self->output_count; i++) Py_XDECREF(arrays[i]);
+    if (memory != small) PyMem_Free(memory);
+    return results;
+}
+
+/* ---- construction ---- */
+
+/* (dtype or kind, shape, byte strides, any_strides) or an integer kind. */
+static int read_spec(PyObject *given, Spec *spec) {
+    if (PyLong_Check(given)) {
+        spec->kind = (int)PyLong_AsLong(given);
+        return 0;
+    }
+    PyObject *dtype, *shape, *strides;
+    int any;
+    if (!PyArg_ParseTuple(given, "OO!O!p", &dtype, &PyTuple_Type, &shape, &PyTuple_Type, &strides,
+                          &any))
+        return -1;
+    if (!PyArray_DescrConverter(dtype, &spec->dtype)) return -1;
+    spec->kind = ARGUMENT_TENSOR;
+    spec->any_strides = any;
+    spec->rank = (int)PyTuple_GET_SIZE(shape);
+    spec->shape = PyMem_Malloc(sizeof(npy_intp) * (size_t)(2 * spec->rank + 1));
+    if (!spec->shape) return PyErr_NoMemory(), -1;
+    spec->count = 1;
+    for (int d = 0; d < spec->rank; d++) {
+        spec->shape[d] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, d));
+        spec->shape[d + spec->rank] = PyLong_AsSsize_t(PyTuple_GET_ITEM(strides, d));
+        spec->count *= spec->shape[d];
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static Spec *read_specs(PyObject *given, Py_ssize_t *count) {
+    *count = PyTuple_GET_SIZE(given);
+    Spec *specs = PyMem_Calloc((size_t)*count + 1, sizeof(Spec));
+    if (!specs) return (Spec *)PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < *count; i++)
+        if (read_spec(PyTuple_GET_ITEM(given, i), &specs[i]) < 0) {
+            clear_specs(specs, *count);
+            return NULL;
+        }
+    return specs;
+}
+
+static int read_results(ProgramObject *self, PyObject *given) {
+    self->result_count = PyTuple_GET_SIZE(given);
+    self->results = PyMem_Calloc((size_t)self->result_count + 1, sizeof(Result));
+    if (!self->results) return PyErr_NoMemory(), -1;
+    for (Py_ssize_t i = 0; i < self->result_count; i++) {
+        Result *result = &self->results[i];
+        PyObject *object;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(given, i), "iiO", &result->kind, &result->position,
+                              &object))
+            return -1;
+        Py_ssize_t limit =
+            result->kind == RESULT_NEW ? self->output_count : self->argument_count;
+        if (result->kind != RESULT_OBJECT && (result->position < 0 || result->position >= limit)) {
+            PyErr_SetString(PyExc_ValueError, "a result names an array that does not exist");
+            return -1;
+        }
+        result->object = Py_NewRef(object);
+    }
+    return 0;
+}
+
+static int read_constants(ProgramObject *self, PyObject *given) {
+    Py_ssize_t count = PyTuple_GET_SIZE(given);
+    self->constants = Py_NewRef(given);
+    self->constant_data = PyMem_Calloc((size_t)count + 1, sizeof(void *));
+    if (!self->constant_data) return PyErr_NoMemory(), -1;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *array = PyTuple_GET_ITEM(given, i);
+        if (!PyArray_Check(array) || !PyArray_ISCARRAY_RO((PyArrayObject *)array)) {
+            PyErr_SetString(PyExc_TypeError, "constants must be contiguous arrays");
+            return -1;
+        }
+        self->constant_data[i] = PyArray_DATA((PyArrayObject *)array);
+    }
+    return 0;
+}
+
+static int open_library(ProgramObject *self, PyObject *path) {
+    PyObject *bytes;
+    if (!PyUnicode_FSConverter(path, &bytes)) return -1;
+    self->library = dlopen(PyBytes_AS_STRING(bytes), RTLD_NOW | RTLD_LOCAL);
+    Py_DECREF(bytes);
+    if (self->library) self->run = (RunFunction)dlsym(self->library, "run");
+    if (self->run) return 0;
+    PyErr_SetString(PyExc_OSError, dlerror());
+    return -1;
+}
+
+static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"name", "library", "arguments", "outputs", "results", "constants",
+                            "workspace", "threads", "releases_gil", "blas", "fail", NULL};
+    PyObject *name, *library, *arguments, *outputs, *results, *constants, *fail;
+    Py_ssize_t workspace;
+    int threads, releases_gil;
+    unsigned long long sgemm, dgemm, get_threads, set_threads;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOO!O!O!O!nip(KKKK)O:Program", names, &name,
+                                     &library, &PyTuple_Type, &arguments, &PyTuple_Type, &outputs,
+                                     &PyTuple_Type, &results, &PyTuple_Type, &constants, &workspace,
+                                     &threads, &releases_gil, &sgemm, &dgemm, &get_threads,
+                                     &set_threads, &fail))
+        return NULL;
+    ProgramObject *self = (ProgramObject *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->vectorcall = Program_call;
+    self->name = Py_NewRef(name);
+    self->fail = Py_NewRef(fail);
+    self->workspace_size = (size_t)workspace;
+    self->threads = threads;
+    self->releases_gil = releases_gil;
+    self->runtime.sgemm = (void *)(uintptr_t)sgemm;
+    self->runtime.dgemm = (void *)(uintptr_t)dgemm;
+    self->runtime.get_threads = (int (*)(void))(uintptr_t)get_threads;
+    self->runtime.set_threads = (void (*)(int))(uintptr_t)set_threads;
+    self->arguments = read_specs(arguments, &self->argument_count);
+    if (self->arguments) self->outputs = read_specs(outputs, &self->output_count);
+    if (!self->outputs || read_results(self, results) < 0 || read_constants(self, constants) < 0 ||
+        open_library(self, library) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < self->argument_count; i++)
+        *(self->arguments[i].kind == ARGUMENT_TENSOR ? &self->tensor_count : &self->scalar_count) +=
+            1;
+    return (PyObject *)self;
+}
+
+static PyObject *Program_repr(ProgramObject *self) {
+    return PyUnicode_FromFormat("<Program %U: %zd arguments, %zd results>", self->name,
+                                self->argument_count, self->result_count);
+}
+
+static PyMemberDef Program_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(ProgramObject, vectorcall), READONLY, NULL},
+    {"name", T_OBJECT, offsetof(ProgramObject, name), READONLY, "Name of the graph."},
+    {"threads", T_INT, offsetof(ProgramObject, threads), 0, "Size of the thread team."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef Program_getset[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyTypeObject Program_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "dynajit.codegen._runtime.Program",
+    .tp_basicsize = sizeof(ProgramObject),
+    .tp_dealloc = (destructor)Program_dealloc,
+    .tp_traverse = (traverseproc)Program_traverse,
+    .tp_clear = (inquiry)Program_clear,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_vectorcall_offset = offsetof(ProgramObject, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_dictoffset = offsetof(ProgramObject, dictionary),
+    .tp_members = Program_members,
+    .tp_getset = Program_getset,
+    .tp_new = Program_new,
+    .tp_repr = (reprfunc)Program_repr,
+    .tp_doc = "A compiled graph: call it with arrays and numbers, get a tuple of arrays.",
+};
+
+static PyMethodDef module_methods[] = {
+    {"trim", trim, METH_NOARGS, "Give cached output memory back to the system."},
+    {"cached_bytes", cached, METH_NOARGS, "Bytes of output memory kept for reuse."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module_definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_runtime",
+    .m_doc = "Calls compiled programs.",
+    .m_size = -1,
+    .m_methods = module_methods,
+};
+
+PyMODINIT_FUNC PyInit__runtime(void) {
+    import_array();
+    if (PyType_Ready(&Block_Type) < 0 || PyType_Ready(&Program_Type) < 0) return NULL;
+    PyObject *module = PyModule_Create(&module_definition);
+    if (!module) return NULL;
+    if (PyModule_AddObjectRef(module, "Program", (PyObject *)&Program_Type) < 0 ||
+        PyModule_AddIntMacro(module, ARGUMENT_TENSOR) < 0 ||
+        PyModule_AddIntMacro(module, ARGUMENT_BOOL) < 0 ||
+        PyModule_AddIntMacro(module, ARGUMENT_INTEGER) < 0 ||
+        PyModule_AddIntMacro(module, ARGUMENT_FLOATING) < 0 ||
+        PyModule_AddIntMacro(module, RESULT_NEW) < 0 ||
+        PyModule_AddIntMacro(module, RESULT_ARGUMENT) < 0 ||
+        PyModule_AddIntMacro(module, RESULT_OBJECT) < 0) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

@@ -1,0 +1,39 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ARGUMENT_TENSOR: int
+ARGUMENT_BOOL: int
+ARGUMENT_INTEGER: int
+ARGUMENT_FLOATING: int
+RESULT_NEW: int
+RESULT_ARGUMENT: int
+RESULT_OBJECT: int
+
+class Program:
+    name: str
+    threads: int
+    kernels: tuple[Any, ...]
+    source: str
+    stages: dict[str, float]
+    from_cache: bool
+    explain: str
+    def __new__(
+        cls,
+        *,
+        name: str,
+        library: Path | str,
+        arguments: tuple[Any, ...],
+        outputs: tuple[Any, ...],
+        results: tuple[tuple[int, int, Any], ...],
+        constants: tuple[Any, ...],
+        workspace: int,
+        threads: int,
+        releases_gil: bool,
+        blas: tuple[int, int, int, int],
+        fail: Callable[[int, int, int, int], None],
+    ) -> Program: ...
+    def __call__(self, *arguments: Any) -> tuple[Any, ...]: ...
+
+def trim() -> None: ...
+def cached_bytes() -> int: ...

@@ -1,0 +1,292 @@
+"""Loop-IR expressions as C statements: each is computed once, as far outside as it can be.
+
+Contract: `Scope.emit(expression)` returns a C expression (a name or a literal) and appends the
+statements that compute it to the outermost enclosing scope in which all it depends on is known.
+Arms of a `Select` are scopes of their own that nothing leaves, because what is not chosen must
+not be evaluated. Called by `codegen.c_text`.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dynajit.codegen.loops import (
+    COMPARISONS,
+    OPERATORS,
+    Accumulated,
+    Apply,
+    Cast,
+    Compare,
+    DataIndex,
+    Expression,
+    Index,
+    Literal,
+    Load,
+    Parameter,
+    Select,
+    Slot,
+    Word,
+)
+from dynajit.core import dtypes, symint
+from dynajit.core.dtypes import Category, DType
+from dynajit.core.errors import InternalError
+from dynajit.core.symint import Number
+from dynajit.ops.scalar import SCALARS, spell
+
+INDENT = "    "
+_ACCESS = {"float16": "f16", "bfloat16": "bf16"}
+
+
+class Names:
+    """Counts temporaries of one function and knows its data indices. Mutable."""
+
+    def __init__(self, indices: Sequence[DataIndex]) -> None:
+        self.indices: Mapping[str, DataIndex] = {index.name: index for index in indices}
+        self._count = 0
+
+    def new(self) -> str:
+        """A fresh temporary's name."""
+        self._count += 1
+        return f"t{self._count}"
+
+
+class Scope:
+    """A block of C under construction. Mutable: statements are appended.
+
+    Args:
+        names: shared by all scopes of a function.
+        parent: the enclosing scope, None for the outermost.
+        variables: index variables that this block defines.
+        is_arm: statements must stay in this block.
+    """
+
+    def __init__(
+        self,
+        names: Names,
+        parent: "Scope | None" = None,
+        variables: Sequence[str] = (),
+        is_arm: bool = False,
+    ) -> None:
+        self.names = names
+        self.parent = parent
+        self.variables = set(variables)
+        self.is_arm = is_arm
+        self.lines: list[str] = []
+        self.known: dict[Expression, str] = {}
+
+    def child(self, variables: Sequence[str] = (), is_arm: bool = False) -> "Scope":
+        """A block inside this one."""
+        return Scope(self.names, self, variables, is_arm)
+
+    def add(self, *lines: str) -> None:
+        """Append statements."""
+        self.lines.extend(lines)
+
+    def text(self) -> list[str]:
+        """The statements, indented once."""
+        return [INDENT + line for line in self.lines]
+
+    # -- names
+
+    def find(self, expression: Expression) -> str | None:
+        """Name of an expression that is already computed here or outside."""
+        scope: Scope | None = self
+        while scope is not None:
+            if expression in scope.known:
+                return scope.known[expression]
+            scope = scope.parent
+        return None
+
+    def _defines(self, variable: str) -> bool:
+        scope: Scope | None = self
+        while scope is not None:
+            if variable in scope.variables:
+                return True
+            scope = scope.parent
+        return False
+
+    def _home(self, expression: Expression, variables: set[str]) -> "Scope":
+        """The outermost scope in which operands and variables are known."""
+        home = self
+        while home.parent is not None and not home.is_arm:
+            outer = home.parent
+            if not all(outer._defines(variable) for variable in variables):
+                break
+            if any(not _is_free(o) and outer.find(o) is None for o in expression.operands):
+                break
+            home = outer
+        return home
+
+    # -- expressions
+
+    def emit(self, expression: Expression) -> str:
+        """The C expression of `expression`; statements it needs are appended."""
+        free = free_text(expression)
+        if free is not None:
+            return free
+        found = self.find(expression)
+        if found is not None:
+            return found
+        if isinstance(expression, (Accumulated, Slot)):
+            raise InternalError(f"{expression} is not known where it is used")
+        if isinstance(expression, Select):
+            return self._select(expression)
+        operands = [self.emit(operand) for operand in expression.operands]
+        variables = self.bind(expression.numbers)
+        home = self._home(expression, variables)
+        name = self.names.new()
+        home.add(f"const {expression.dtype.c} {name} = {spelled(expression, operands)};")
+        home.known[expression] = name
+        return name
+
+    def bind(self, numbers: Sequence[Number]) -> set[str]:
+        """Define the data indices that index expressions use; returns all their variables."""
+        variables: set[str] = set()
+        for number in numbers:
+            variables |= symint.symbols(number)
+        for variable in sorted(variables, key=lambda v: (len(v), v)):
+            index = self.names.indices.get(variable)
+            if index is not None and not self._defines(variable):
+                self._define(index)
+        return variables
+
+    def _define(self, index: DataIndex) -> None:
+        value = self.emit(index.value)
+        home = self
+        while home.parent is not None and not home.is_arm:
+            inside = not _is_free(index.value) and home.parent.find(index.value) is None
+            if inside:
+                break
+            home = home.parent
+        wrap = int(index.wrap)
+        size = symint.c(index.size)
+        home.add(f"const int64_t {index.name} = dj_data_index({value}, {size}, {wrap}, status);")
+        home.variables.add(index.name)
+
+    def _select(self, select: Select) -> str:
+        condition = self.emit(select.condition)
+        name = self.names.new()
+        arms = []
+        for value in (select.yes, select.no):
+            arm = self.child(is_arm=True)
+            result = arm.emit(value)
+            arms.append((arm, result))
+        if all(len(arm.lines) <= 1 for arm, _ in arms):
+            yes, no = (_inline(arm, result) for arm, result in arms)
+            self.add(f"const {select.dtype.c} {name} = {condition} ? {yes} : {no};")
+        else:
+            self.add(f"{select.dtype.c} {name};", f"if ({condition}) {{")
+            (yes_arm, yes), (no_arm, no) = arms
+            self.add(*yes_arm.text(), f"{INDENT}{name} = {yes};", "} else {")
+            self.add(*no_arm.text(), f"{INDENT}{name} = {no};", "}")
+        self.known[select] = name
+        return name
+
+    def store(self, target: str, dtype: DType, value: Expression) -> None:
+        """Append `target = value`, where the memory holds `dtype`."""
+        text = self.emit(value)
+        if value.dtype is not dtype:
+            text = converted(text, value.dtype, dtype)
+        self.add(f"{target} = {text};")
+
+
+def _inline(arm: Scope, result: str) -> str:
+    """The value of an arm with at most one statement, as an expression."""
+    if not arm.lines:
+        return result
+    (line,) = arm.lines
+    start, _, value = line.partition(" = ")
+    if not start.endswith(f" {result}"):
+        raise InternalError(f"the arm {line!r} does not compute {result}")
+    return f"({value.rstrip(';')})"
+
+
+def _is_free(expression: Expression) -> bool:
+    return isinstance(expression, (Literal, Parameter))
+
+
+def free_text(expression: Expression) -> str | None:
+    """The text of expressions that need no statement."""
+    if isinstance(expression, Literal):
+        return literal_text(expression)
+    if isinstance(expression, Parameter):
+        access = {"bool": "(uint8_t)(scalars[{0}].i != 0)", "int64": "scalars[{0}].i"}
+        return access.get(expression.dtype.name, "scalars[{0}].f").format(expression.position)
+    return None
+
+
+def literal_text(literal: Literal) -> str:
+    """A literal in C, exact."""
+    value, dtype = literal.value, literal.dtype
+    if dtype is dtypes.bool_:
+        return "1" if value else "0"
+    if dtype.category is Category.INTEGER:
+        return integer_text(int(value), dtype)
+    narrow = dtype is dtypes.float32
+    if math.isnan(value):
+        return "((float)NAN)" if narrow else "((double)NAN)"
+    if math.isinf(value):
+        text = "((float)INFINITY)" if narrow else "((double)INFINITY)"
+        return f"(-{text})" if value < 0 else text
+    # The shortest decimal that reads back as the same number.
+    text = repr(float(np.float32(value).astype(str))) if narrow else repr(float(value))
+    text = text + ("f" if narrow else "")
+    return f"({text})" if text.startswith("-") else text
+
+
+def integer_text(value: int, dtype: DType) -> str:
+    """An integer literal of a dtype."""
+    if value == -(1 << 63):
+        return "(-INT64_C(9223372036854775807) - 1)"
+    text = f"INT64_C({value})" if dtype is dtypes.int64 else f"(({dtype.c}){value})"
+    return f"({text})" if value < 0 else text
+
+
+def spelled(expression: Expression, operands: Sequence[str]) -> str:
+    """One expression in C, given its operands."""
+    if isinstance(expression, Load):
+        if expression.buffer.size == 0:
+            return "0"
+        return f"{expression.buffer.name}[{symint.c(expression.offset)}]"
+    if isinstance(expression, Index):
+        return symint.c(expression.value)
+    if isinstance(expression, Compare):
+        sign = "<" if expression.relation == "less" else "=="
+        return f"({symint.c(expression.left)} {sign} {symint.c(expression.right)})"
+    if isinstance(expression, Cast):
+        return converted(operands[0], expression.operand.dtype, expression.dtype)
+    if isinstance(expression, Word):
+        return f"dj_philox({operands[0]}, {operands[1]}, {symint.c(expression.position)})"
+    if isinstance(expression, Apply):
+        return _applied(expression, operands)
+    raise InternalError(f"{expression} has no spelling in C")
+
+
+def _applied(expression: Apply, operands: Sequence[str]) -> str:
+    dtype = expression.arguments[-1].dtype
+    if expression.function in SCALARS:
+        return spell(expression.function, dtype, "c", *operands)
+    operator = OPERATORS[expression.function]
+    text = f"({operands[0]} {operator} {operands[1]})"
+    if expression.function in COMPARISONS or dtype.category is Category.FLOATING:
+        return text
+    return f"(({dtype.c}){text})"
+
+
+def converted(text: str, source: DType, target: DType) -> str:
+    """A conversion between dtypes, by the rules of `ops.scalar.cast`."""
+    if source is target:
+        return text
+    if source.name in _ACCESS:
+        text = f"dj_load_{_ACCESS[source.name]}({text})"
+        return converted(text, dtypes.float32, target)
+    if target.name in _ACCESS:
+        wide = converted(text, source, dtypes.float32)
+        return f"dj_store_{_ACCESS[target.name]}({wide})"
+    if target is dtypes.bool_:
+        return f"(({text}) != 0)"
+    if source.is_floating_point and target.category is Category.INTEGER and target.itemsize < 4:
+        between = "int64_t" if target is dtypes.uint8 else "int32_t"
+        return f"(({target.c})({between})({text}))"
+    return f"(({target.c})({text}))"

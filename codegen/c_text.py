@@ -1,0 +1,110 @@
+"""Loop kernels as C11 with OpenMP: one translation unit per graph, kernels plus the driver `run`.
+
+Contract: chunks and lanes depend on sizes only, so the bits of a result do not depend on the
+number of threads or on the width of vector registers; small kernels never start a team. Sums run
+in `LANES` independent lanes, per block of at most `BLOCK` elements. Called by `codegen.pipeline`;
+the CUDA printer reads the same kernels.
+"""
+
+import functools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from dynajit.codegen import c_products, c_rows, c_scatter
+from dynajit.codegen.c_expressions import INDENT
+from dynajit.codegen.c_support import Function
+from dynajit.codegen.loops import (
+    Buffer,
+    ColumnKernel,
+    Kernel,
+    MatmulKernel,
+    RowKernel,
+    ScatterKernel,
+)
+from dynajit.codegen.memory import Layout
+
+HEADERS = Path(__file__).parent / "headers"
+
+
+def print_kernel(kernel: Kernel) -> Function:
+    """The C function of a kernel."""
+    if isinstance(kernel, RowKernel):
+        return c_rows.print_rows(kernel)
+    if isinstance(kernel, ColumnKernel):
+        return c_rows.print_columns(kernel)
+    if isinstance(kernel, ScatterKernel):
+        return c_scatter.print_scatter(kernel)
+    return c_products.print_matmul(kernel)
+
+
+@functools.cache
+def prelude(has_products: bool) -> str:
+    """The headers, included textually so that a cached object depends on its source alone.
+
+    Each function that vecmath.h defines is announced by a macro; libm.h supplies the others.
+    """
+    vector = (HEADERS / "vecmath.h").read_text()
+    defined = dict.fromkeys(re.findall(r"\bdj_([a-z]\w*_f(?:32|64))\(\w+ \w", vector))
+    announced = "".join(f"#define DJ_HAVE_{name}\n" for name in defined)
+    names = ["scalar.h", "libm.h"] + (["products.h"] if has_products else [])
+    return "\n".join((vector, announced, *((HEADERS / name).read_text() for name in names)))
+
+
+def print_unit(name: str, functions: Sequence[Function], layout: Layout) -> str:
+    """The translation unit: headers, kernels, driver.
+
+    Args:
+        name: of the graph, for the first comment.
+        functions: in running order.
+        layout: where each buffer lives.
+    """
+    has_products = any(isinstance(f.kernel, MatmulKernel) for f in functions)
+    parts = [f"/* {name} */", RUNTIME, prelude(has_products)]
+    parts.extend(function.text for function in functions)
+    parts.append(_driver(functions, layout, has_products))
+    return "\n\n".join(parts) + "\n"
+
+
+RUNTIME = """\
+typedef struct {
+    void *sgemm, *dgemm;               /* Fortran BLAS, 32-bit integers */
+    int (*get_threads)(void);          /* of the BLAS, or NULL where it cannot be asked */
+    void (*set_threads)(int);
+} dj_runtime;"""
+
+
+def _driver(functions: Sequence[Function], layout: Layout, has_products: bool) -> str:
+    lines = [
+        "int run(void **inputs, void **outputs, void **constants, const void *scalars_,",
+        "        char *workspace, const dj_runtime *runtime, int threads, int64_t *status) {",
+        "    const dj_scalar *scalars = (const dj_scalar *)scalars_;",
+        "    (void)inputs, (void)outputs, (void)constants, (void)scalars;",
+        "    (void)workspace, (void)runtime, (void)threads;",
+    ]
+    if has_products:
+        # One pool of threads: the team tiles products over single-threaded BLAS calls.
+        lines += [
+            "    const int blas_threads = runtime->get_threads ? runtime->get_threads() : 1;",
+            "    if (blas_threads > 1) runtime->set_threads(1);",
+        ]
+    for function in functions:
+        arguments = [_pointer(buffer, layout) for buffer in function.buffers]
+        arguments += ["scalars", "runtime", "threads", "status"]
+        lines.append(f"{INDENT}{function.name}({', '.join(arguments)});")
+        if function.may_fail:
+            lines.append(f"{INDENT}if (status[0]) goto done;")
+    if any(function.may_fail for function in functions):
+        lines.append("done:")
+    if has_products:
+        lines.append("    if (blas_threads > 1) runtime->set_threads(blas_threads);")
+    lines += ["    return (int)status[0];", "}"]
+    return "\n".join(lines)
+
+
+def _pointer(buffer: Buffer, layout: Layout) -> str:
+    kind, position = layout.places[buffer]
+    c = buffer.dtype.c
+    if kind == "workspace":
+        return f"({c} *)(workspace + {position})"
+    return f"({c} *){kind}[{position}]"

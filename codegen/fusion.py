@@ -1,0 +1,547 @@
+"""Which values share a kernel, and which are stored.
+
+Contract: `plan(graph)` gives units (regions, products, scatters) in an order in which they can
+run; every value that one unit computes and another one needs, and every output, has a buffer.
+Rules: pointwise and movement rows are inlined into whatever reads them; reductions and outputs are
+anchors, placed into the first region that takes them (`why_not_fusable` says why not); what is
+expensive and would be computed by several kernels, or many times by one, is stored. Called by
+`codegen.pipeline`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from dynajit.codegen.elements import Elements, Storage, count, dims_of, linear
+from dynajit.codegen.loops import (
+    Axis,
+    Buffer,
+    Expression,
+    Load,
+    Matrix,
+    cost,
+    walk,
+)
+from dynajit.codegen.regions import (
+    LARGEST_SINGLE_ROW,
+    NotFusable,
+    Region,
+    collapsed,
+    is_reduction,
+    reduced_type,
+    reduces_columns,
+)
+from dynajit.core import symint
+from dynajit.core.errors import CodegenError
+from dynajit.core.symint import Number
+from dynajit.core.types import TensorType
+from dynajit.ir.graph import Graph
+from dynajit.ir.node import Node, NodeKind
+from dynajit.ops.table import Kind
+
+LONGEST_CHAIN = 48
+"""Rows inlined into each other; beyond it a value is stored."""
+
+WORTH_STORING = 12
+"""Cost, in additions, from which a value that several kernels need is stored."""
+
+WORTH_REPEATING = 4
+"""A costly value may be computed this many times per element before it is stored."""
+
+
+@dataclass(slots=True, eq=False)
+class Product:
+    """A matrix product. Mutable while planned."""
+
+    node: Node
+    left: Matrix
+    right: Matrix
+    result: Buffer
+    needs: set[Any] = field(default_factory=set)
+
+    @property
+    def anchors(self) -> tuple[Node, ...]:
+        """The product itself."""
+        return (self.node,)
+
+    def loads(self) -> set[Buffer]:
+        """Both operands."""
+        return {self.left.buffer, self.right.buffer}
+
+
+@dataclass(slots=True, eq=False)
+class Scattering:
+    """A scatter row. Mutable while planned."""
+
+    node: Node
+    elements: Elements
+    needs: set[Any] = field(default_factory=set)
+
+    @property
+    def anchors(self) -> tuple[Node, ...]:
+        """The scattered value."""
+        return (self.node,)
+
+
+Unit: TypeAlias = Region | Product | Scattering
+
+
+@dataclass(slots=True)
+class Plan:
+    """What `plan` decided. Built once, then only read.
+
+    Args:
+        graph: what was planned.
+        storage: buffers of stored values.
+        units: in running order.
+        notes: one line per decision, for reports.
+    """
+
+    graph: Graph
+    storage: Storage
+    units: list[Unit]
+    notes: list[str]
+
+
+def why_not_fusable(region: Region, node: Node) -> str | None:
+    """Why `node` cannot be computed in the kernel of `region`, or None; changes nothing."""
+    twin = Region(
+        region.storage, region.shape, region.reduced, region.columns, needs=set(region.needs)
+    )
+    for member in region.anchors:
+        twin.add(member, forced=True)
+    return twin.try_add(node)
+
+
+def plan(graph: Graph) -> Plan:
+    """The kernels of a graph.
+
+    Raises:
+        CodegenError: a row has no native lowering, or a size is not known.
+    """
+    reason = why_not_native(graph)
+    if reason is not None:
+        raise CodegenError(f"{graph.name}: {reason}")
+    stored: set[Node] = set()
+    for _ in range(4):
+        planner = _Planner(graph, stored)
+        planner.run()
+        wanted = planner.worth_storing() - planner.stored
+        if not wanted:
+            break
+        stored |= wanted
+    return planner.finish()
+
+
+def why_not_native(graph: Graph) -> str | None:
+    """Why a graph has no native code, or None if it has."""
+    for node in graph.nodes:
+        if any(not isinstance(size, int) for size in node.type.shape):
+            return f"{node.name}: {node.type} has a symbolic size."
+        if isinstance(node.type, TensorType) and node.type.dtype.is_complex:
+            return f"{node.name}: complex numbers have no native code."
+        if node.op is not None and node.op.kind is Kind.EXTERN and node.op.name != "matmul":
+            return f"{node.op.name} has no native lowering."
+    return None
+
+
+class _Planner:
+    """One attempt. Mutable: places values one after the other."""
+
+    def __init__(self, graph: Graph, extra: set[Node]) -> None:
+        self.graph = graph
+        self.storage = Storage(graph.inputs)
+        self.units: list[Unit] = []
+        self.unit_of: dict[Node, Unit] = {}
+        self.notes: list[str] = []
+        self.live = _live(graph)
+        self.outputs = [o for o in dict.fromkeys(graph.outputs)
+                        if isinstance(o, Node) and o.kind is NodeKind.CALL]  # fmt: skip
+        self.stored = set(extra) | set(self.outputs)
+        self._operands: dict[Node, tuple[Node, Node]] = {}
+        self._sources: dict[Node, frozenset[Any]] = {}
+        self._mark_operands()
+        self._mark_long_chains()
+
+    def _mark_operands(self) -> None:
+        for node in self.live:
+            if node.op is None or node.op.kind is not Kind.EXTERN:
+                continue
+            self.stored.add(node)
+            for argument in node.args:
+                assert isinstance(argument, Node)
+                self.stored.add(_operand_base(argument, self.graph))
+
+    def _mark_long_chains(self) -> None:
+        depth: dict[Node, int] = {}
+        for node in self.live:
+            if node.kind is not NodeKind.CALL:
+                continue
+            own = 1 + max((depth.get(a, 0) for a in node.args if isinstance(a, Node)), default=0)
+            if own > LONGEST_CHAIN:
+                self.stored.add(node)
+            depth[node] = 0 if node in self.stored or is_reduction(node) else own
+
+    # -- placing
+
+    def run(self) -> None:
+        """Place every value that needs a place."""
+        for node in self.live:
+            if node.kind is not NodeKind.CALL:
+                continue
+            assert node.op is not None
+            if node.op.kind is Kind.EXTERN:
+                self._place_product(node)
+            elif node.op.kind is Kind.SCATTER:
+                self._place_scatter(node)
+            elif (node in self.stored or is_reduction(node)) and not self._alias(node):
+                self._place(node)
+        self._merge_siblings()
+
+    def sources(self, node: Node) -> frozenset[Any]:
+        """Units whose results `node` reads, directly or through inlined values."""
+        found = self._sources.get(node)
+        if found is None:
+            units: set[Any] = set()
+            for argument in node.args:
+                if isinstance(argument, Node):
+                    unit = self.unit_of.get(argument)
+                    units |= {unit} if unit is not None else self.sources(argument)
+            found = self._sources[node] = frozenset(units)
+        return found
+
+    def _enter(self, node: Node, unit: Unit) -> None:
+        unit.needs |= self.sources(node) - {unit}
+        self.unit_of[node] = unit
+
+    def _place_product(self, node: Node) -> None:
+        left, right = (self._matrix(argument) for argument in node.args)
+        unit = Product(node, left, right, self.storage.add(node))
+        self.units.append(unit)
+        self._enter(node, unit)
+
+    def _matrix(self, argument: Any) -> Matrix:
+        matrix = _as_matrix(Elements(self.storage), argument)
+        if matrix is None:
+            raise CodegenError(f"{self.graph.name}: {argument.name} is not stored as a matrix.")
+        return matrix
+
+    def _place_scatter(self, node: Node) -> None:
+        self.storage.add(node)
+        unit = Scattering(node, Elements(self.storage))
+        self.units.append(unit)
+        self._enter(node, unit)
+
+    def _alias(self, node: Node) -> bool:
+        """True if `node` is another shape of a stored value, whose memory it then shares."""
+        if node.op is None or node.op.kind is not Kind.MOVEMENT:
+            return False
+        shape = dims_of(node.type)
+        index = tuple(Axis(f"i{d}", size).symbol for d, size in enumerate(shape))
+        elements = Elements(self.storage)
+        value = elements.compute(node, index)
+        if not isinstance(value, Load) or value.offset != linear(index, shape):
+            return False
+        owner = next(n for n, b in self.storage.buffers.items() if b is value.buffer)
+        if owner.kind is not NodeKind.CALL or value.buffer.size != count(shape):
+            return False
+        taken = {self.storage.buffers.get(output) for output in self.outputs}
+        if node in self.outputs and (owner in self.outputs or value.buffer in taken):
+            return False
+        self.storage.buffers[node] = value.buffer
+        self.unit_of[node] = self.unit_of[owner]
+        return True
+
+    def _place(self, node: Node) -> None:
+        for region in self._candidates(node):
+            reason = region.try_add(node)
+            if reason is None:
+                self._enter(node, region)
+                return
+            first = next(iter(region.anchors))
+            self.notes.append(f"{node.name} does not join the kernel of {first.name}: {reason}")
+        region = self._new_region(node)
+        self.units.append(region)
+        self._enter(node, region)
+
+    def _candidates(self, node: Node) -> list[Region]:
+        """Regions that could take `node` without a cycle: those it reads, then siblings."""
+        sources = self.sources(node)
+        found = [unit for unit in reversed(self.units)
+                 if unit in sources and isinstance(unit, Region)]  # fmt: skip
+        others = [region for region in found if not self._would_cycle(region, sources)]
+        return others
+
+    def _would_cycle(self, region: Region, sources: Iterable[Any]) -> bool:
+        return any(unit is not region and _reaches(unit, region) for unit in sources)
+
+    def _new_region(self, node: Node) -> Region:
+        region = _region_for(self.storage, node)
+        region.add(node, forced=True)
+        return region
+
+    # -- siblings
+
+    def _merge_siblings(self) -> None:
+        """Join regions that read the same memory over the same domain."""
+        merged = True
+        while merged:
+            merged = False
+            regions = [unit for unit in self.units if isinstance(unit, Region)]
+            loads = {region: region.loads() for region in regions}
+            for i, first in enumerate(regions):
+                for second in regions[i + 1 :]:
+                    if loads[first] & loads[second] and self._merge(first, second):
+                        merged = True
+                        break
+                if merged:
+                    break
+
+    def _merge(self, first: Region, second: Region) -> bool:
+        if first.columns != second.columns or not _similar(first, second):
+            return False
+        if _reaches_indirectly(first, second) or _reaches_indirectly(second, first):
+            return False
+        wide = first if first.reduced or not second.reduced else second
+        order = {node: i for i, node in enumerate(self.graph.nodes)}
+        members = sorted((*first.anchors, *second.anchors), key=order.__getitem__)
+        whole = Region(self.storage, wide.shape, wide.reduced, wide.columns)
+        try:
+            for member in members:
+                whole.add(member)
+        except NotFusable as refusal:
+            self.notes.append(f"{members[0].name} and {members[-1].name} stay apart: {refusal}")
+            return False
+        whole.needs = (first.needs | second.needs) - {first, second}
+        self.units[self.units.index(first)] = whole
+        self.units.remove(second)
+        for unit in self.units:
+            if first in unit.needs or second in unit.needs:
+                unit.needs = (unit.needs - {first, second}) | {whole}
+        for node, unit in self.unit_of.items():
+            if unit is first or unit is second:
+                self.unit_of[node] = whole
+        return True
+
+    # -- second thoughts
+
+    def worth_storing(self) -> set[Node]:
+        """Values that are expensive and computed by several kernels, or over and over by one."""
+        times: dict[Node, int] = {}
+        costs: dict[Node, int] = {}
+        for unit in self.units:
+            if isinstance(unit, Product):
+                continue
+            domain = count(unit.shape) if isinstance(unit, Region) else 0
+            inner = _inner_names(unit) if isinstance(unit, Region) else frozenset()
+            for node, expression in unit.elements.inlined.items():
+                if node in unit.anchors:
+                    continue
+                own = _total_cost(expression)
+                if own < WORTH_STORING or count(dims_of(node.type)) < 2:
+                    continue
+                costs[node] = own
+                times[node] = times.get(node, 0) + 1
+                repeats = domain >= WORTH_REPEATING * count(dims_of(node.type))
+                if repeats and inner & _names(expression):
+                    times[node] += 1
+        wanted = {node for node, n in times.items() if n > 1}
+        users = self.graph.users()
+        return {
+            node
+            for node in wanted
+            if not any(user in wanted for user in users[node])
+        }
+
+    def finish(self) -> Plan:
+        """The plan, with stores that nobody reads removed."""
+        read: set[Buffer] = {self.storage.buffers[output] for output in self.outputs}
+        units = _ordered(self.units)
+        for unit in units:
+            if isinstance(unit, Scattering):
+                read |= _scatter_loads(unit)
+            else:
+                read |= unit.loads()
+        for unit in units:
+            if isinstance(unit, Region):
+                for anchor in unit.anchors.values():
+                    if anchor.store not in read:
+                        anchor.store = None
+        return Plan(self.graph, self.storage, units, self.notes)
+
+
+# ---------------------------------------------------------------------------------------------
+# helpers
+
+
+def _live(graph: Graph) -> list[Node]:
+    """Nodes that an output needs, in order."""
+    needed: set[Node] = {o for o in graph.outputs if isinstance(o, Node)}
+    for node in reversed(graph.nodes):
+        if node in needed:
+            needed.update(a for a in node.args if isinstance(a, Node))
+    return [node for node in graph.nodes if node in needed]
+
+
+def _reaches(start: Any, target: Any) -> bool:
+    """True if `start` needs `target`, directly or not, or is it."""
+    seen: set[Any] = set()
+    stack = [start]
+    while stack:
+        unit = stack.pop()
+        if unit is target:
+            return True
+        if unit not in seen:
+            seen.add(unit)
+            stack.extend(unit.needs)
+    return False
+
+
+def _reaches_indirectly(start: Any, target: Any) -> bool:
+    return any(_reaches(unit, target) for unit in start.needs if unit is not target)
+
+
+def _ordered(units: Sequence[Unit]) -> list[Unit]:
+    """Units after all that they need, otherwise as placed."""
+    done: set[Any] = set()
+    order: list[Unit] = []
+
+    def visit(unit: Any) -> None:
+        if unit in done:
+            return
+        done.add(unit)
+        for needed in sorted(unit.needs, key=units.index):
+            visit(needed)
+        order.append(unit)
+
+    for unit in units:
+        visit(unit)
+    return order
+
+
+def _similar(first: Region, second: Region) -> bool:
+    """True if the domains are the same, or one has a value per row of the other."""
+    if first.columns or (first.reduced and second.reduced):
+        return collapsed(first.shape, first.reduced) == collapsed(second.shape, second.reduced)
+    sizes = {count(first.shape)}
+    if first.reduced:
+        sizes.add(count(first.row_shape))
+    if second.reduced:
+        return count(first.shape) in (count(second.shape), count(second.row_shape))
+    return count(second.shape) in sizes
+
+
+def _region_for(storage: Storage, node: Node) -> Region:
+    """An empty region whose domain suits `node`."""
+    if not is_reduction(node):
+        return Region(storage, dims_of(node.type))
+    shape = dims_of(reduced_type(node))
+    reduced = frozenset(node.attributes["dim"])
+    if reduces_columns(shape, reduced):
+        return Region(storage, shape, reduced, columns=True)
+    whole = count([shape[d] for d in reduced]) == count(shape)
+    if whole and count(shape) > LARGEST_SINGLE_ROW:
+        return Region(storage, shape)
+    return Region(storage, shape, reduced)
+
+
+def _names(expression: Expression) -> frozenset[str]:
+    """Loop variables that an expression depends on."""
+    names: set[str] = set()
+    for part in walk((expression,)):
+        for number in part.numbers:
+            names |= symint.symbols(number)
+    return frozenset(names)
+
+
+def _inner_names(region: Region) -> frozenset[str]:
+    """Loop variables within a row (of a pointwise region: the innermost one)."""
+    if region.reduced:
+        return frozenset(axis.name for d, axis in enumerate(region.axes) if d in region.reduced)
+    return frozenset(axis.name for axis in region.axes[-1:])
+
+
+def _total_cost(expression: Expression) -> int:
+    return sum(cost(part) for part in walk((expression,)) if not isinstance(part, Load))
+
+
+def _scatter_loads(unit: Scattering) -> set[Buffer]:
+    """Buffers behind the arguments of a scatter."""
+    found: set[Buffer] = set()
+    buffers = unit.elements.storage.buffers
+    stack: list[Any] = list(unit.node.args)
+    while stack:
+        node = stack.pop()
+        if not isinstance(node, Node):
+            continue
+        if node in buffers:
+            found.add(buffers[node])
+        else:
+            stack.extend(node.args)
+    return found
+
+
+# ---------------------------------------------------------------------------------------------
+# operands of products
+
+
+def _operand_base(argument: Node, graph: Graph) -> Node:
+    """What must be stored so that `argument` is a strided matrix: itself, or what it views."""
+    base = argument
+    while base.is_view and isinstance(base.args[0], Node):
+        base = base.args[0]
+    if base is argument:
+        return argument
+    storage = Storage(graph.inputs)
+    if base.kind is not NodeKind.PLACEHOLDER:
+        storage.add(base)
+    matrix = _as_matrix(Elements(storage), argument)
+    rows, columns = dims_of(argument.type)[-2:]
+    return base if matrix is not None and is_blas_matrix(matrix, rows, columns) else argument
+
+
+def _as_matrix(elements: Elements, argument: Node) -> Matrix | None:
+    """A stored value, or a view of one, as strided matrices; None if it is not."""
+    shape = dims_of(argument.type)
+    axes = [Axis(f"i{d}", size) for d, size in enumerate(shape)]
+    value = elements.at(argument, tuple(axis.symbol for axis in axes))
+    if not isinstance(value, Load):
+        return None
+    affine = _affine(value.offset, axes)
+    if affine is None:
+        return None
+    offset, strides = affine
+    rows, columns = shape[-2:]
+    row, column = strides[-2:]
+    if columns == 1:
+        column = 1
+    elif rows == 1:
+        row = columns if column == 1 else 1
+    return Matrix(value.buffer, offset, tuple(strides[:-2]), row, column)
+
+
+def is_blas_matrix(matrix: Matrix, rows: int, columns: int) -> bool:
+    """True if one stride is 1 and the other one does not make rows overlap."""
+    by_rows = matrix.column_stride == 1 and matrix.row_stride >= columns
+    by_columns = matrix.row_stride == 1 and matrix.column_stride >= rows
+    return by_rows or by_columns
+
+
+def _affine(offset: Number, axes: Sequence[Axis]) -> tuple[int, list[int]] | None:
+    """(constant, stride per axis) of an offset that is linear in the loop variables."""
+    zeros = {axis.name: 0 for axis in axes}
+    start = symint.substitute(offset, zeros)
+    if not isinstance(start, int):
+        return None
+    strides = []
+    total: Number = start
+    for axis in axes:
+        if axis.size <= 1:
+            strides.append(0)
+            continue
+        step = symint.substitute(offset, {**zeros, axis.name: 1})
+        if not isinstance(step, int):
+            return None
+        strides.append(step - start)
+        total = total + axis.symbol * (step - start)
+    return (start, strides) if total == offset else None

@@ -1,0 +1,374 @@
+"""Planned units become loop kernels: axes merged, passes ordered, expensive values kept.
+
+Contract: `lower(plan)` gives one frozen kernel per unit, in running order. Neighbouring axes are
+merged where every index expression allows it, so most kernels have one or two loops. A row's
+passes are ordered by what they need: a reduction's result is known after its pass. Expensive
+values that two passes need are kept in a row buffer. Called by `codegen.pipeline`.
+"""
+
+from dataclasses import replace
+
+from dynajit.codegen.elements import count, dims_of, linear
+from dynajit.codegen.fusion import Plan, Product, Scattering
+from dynajit.codegen.loops import (
+    Accumulate,
+    Accumulated,
+    Axis,
+    ColumnKernel,
+    Expression,
+    Keep,
+    Kernel,
+    Literal,
+    Load,
+    MatmulKernel,
+    Matrix,
+    Parameter,
+    Phase,
+    RowKernel,
+    ScatterKernel,
+    Select,
+    Store,
+    cost,
+)
+from dynajit.codegen.regions import (
+    ELEMENT,
+    ELEMENT_TOTAL,
+    FINAL,
+    ROW,
+    ROW_TOTAL,
+    Region,
+    expand,
+)
+from dynajit.codegen.symbolic import Scalar, SymbolicScalars, cast, lift
+from dynajit.core import dtypes, symint
+from dynajit.core.symint import Number
+from dynajit.core.types import TensorType
+from dynajit.ir.node import type_of
+
+LONGEST_KEPT_ROW = 4096
+"""Elements of a row up to which expensive values are kept on the stack (32 KB of doubles)."""
+
+WORTH_KEEPING = 10
+"""Cost from which a value is kept instead of computed in two passes."""
+
+
+def lower(plan: Plan) -> list[Kernel]:
+    """The kernels of a plan; units that compute nothing give none."""
+    kernels: list[Kernel] = []
+    for unit in plan.units:
+        name = f"k{len(kernels)}_{next(iter(unit.anchors)).name}"
+        if isinstance(unit, Product):
+            kernels.append(_product(name, unit))
+        elif isinstance(unit, Scattering):
+            kernels.append(_scatter(name, unit))
+        else:
+            region = _with_merged_axes(unit)
+            kernels.append(_columns(name, region) if region.columns else _rows(name, region))
+    return kernels
+
+
+# ---------------------------------------------------------------------------------------------
+# merging axes
+
+
+def _with_merged_axes(region: Region) -> Region:
+    """The same region over fewer axes."""
+    numbers = _numbers(region)
+    groups: list[list[int]] = []
+    for d, axis in enumerate(region.axes):
+        if axis.size == 1:
+            continue
+        last = groups[-1] if groups else None
+        same = last is not None and (last[-1] in region.reduced) == (d in region.reduced)
+        if last is not None and same and _can_merge(region, numbers, last, d):
+            last.append(d)
+        else:
+            groups.append([d])
+    shape = tuple(count([region.shape[d] for d in group]) for group in groups)
+    if shape == region.shape:
+        return region
+    reduced = frozenset(g for g, group in enumerate(groups) if group[0] in region.reduced)
+    merged = Region(region.storage, shape, reduced, region.columns, needs=region.needs)
+    for node, anchor in region.anchors.items():
+        merged.add(node, forced=True)
+        merged.anchors[node].store = anchor.store
+    return merged
+
+
+def _numbers(region: Region) -> set[Number]:
+    found: set[Number] = set()
+    roots: list[Expression] = []
+    for anchor in region.anchors.values():
+        found.add(anchor.offset)
+        roots.append(anchor.value)
+        if anchor.accumulate is not None:
+            roots.extend((*anchor.accumulate.element, *(anchor.accumulate.first or ())))
+    for expression in expand(tuple(roots), region.elements):
+        found.update(expression.numbers)
+    return {number for number in found if not isinstance(number, int)}
+
+
+def _can_merge(region: Region, numbers: set[Number], group: list[int], d: int) -> bool:
+    """True if every number depends on the axes of `group` and axis d through one position."""
+    axes = [region.axes[g] for g in (*group, d)]
+    sizes = [axis.size for axis in axes]
+    whole = symint.symbol("merged", 0, count(sizes) - 1)
+    together = {axis.name: 0 for axis in axes[:-1]} | {axes[-1].name: whole}
+    position = linear([axis.symbol for axis in axes], sizes)
+    return all(
+        symint.substitute(symint.substitute(number, together), {"merged": position}) == number
+        for number in numbers
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# row kernels
+
+
+def _stores(region: Region, level: tuple[str, ...]) -> tuple[Store, ...]:
+    return tuple(
+        Store(anchor.store, anchor.offset, anchor.value)
+        for anchor in region.anchors.values()
+        if anchor.store is not None and anchor.level in level
+    )
+
+
+def _accumulates(region: Region, level: str) -> list[Accumulate]:
+    return [
+        anchor.accumulate
+        for anchor in region.anchors.values()
+        if anchor.accumulate is not None and anchor.level == level
+    ]
+
+
+def _rows(name: str, region: Region) -> RowKernel:
+    if region.reduced:
+        rows = tuple(a for d, a in enumerate(region.axes) if d not in region.reduced)
+        elements = tuple(a for d, a in enumerate(region.axes) if d in region.reduced)
+    else:
+        rows, elements = region.axes[:-1], region.axes[-1:]
+    inner = frozenset(axis.name for axis in elements)
+    phases = _phases(region)
+    if count([axis.size for axis in elements]) <= LONGEST_KEPT_ROW:
+        phases = _with_keeps(phases, inner)
+    return RowKernel(
+        name,
+        rows,
+        elements,
+        tuple(phases),
+        _stores(region, (ROW,)) if region.reduced else (),
+        tuple(_accumulates(region, ROW_TOTAL)),
+        tuple(_accumulates(region, ELEMENT_TOTAL)),
+        _stores(region, (FINAL, ROW_TOTAL, ELEMENT_TOTAL)),
+        region.elements.data_indices.all(),
+    )
+
+
+def _phases(region: Region) -> list[Phase]:
+    """Passes over the elements: each reduction after those it reads, each store likewise."""
+    ready: dict[str, int] = {}
+    accumulates: dict[int, list[Accumulate]] = {}
+    for accumulate in _accumulates(region, ROW):
+        own = _first_pass((*accumulate.element, *(accumulate.first or ())), ready, region)
+        ready[accumulate.name] = own
+        accumulates.setdefault(own, []).append(accumulate)
+    stores: dict[int, list[Store]] = {}
+    for store in _stores(region, (ELEMENT,)):
+        stores.setdefault(_first_pass((store.value,), ready, region), []).append(store)
+    passes = 1 + max((*accumulates, *stores, 0))
+    return [
+        Phase(tuple(accumulates.get(p, ())), (), tuple(stores.get(p, ()))) for p in range(passes)
+    ]
+
+
+def _first_pass(
+    roots: tuple[Expression, ...], ready: dict[str, int], region: Region
+) -> int:
+    needed = [
+        1 + ready[e.name]
+        for e in expand(roots, region.elements)
+        if isinstance(e, Accumulated) and e.name in ready
+    ]
+    return max(needed, default=0)
+
+
+def _roots(phase: Phase) -> tuple[Expression, ...]:
+    found: list[Expression] = [store.value for store in phase.stores]
+    for accumulate in phase.accumulates:
+        found.extend(accumulate.element)
+    return tuple(found)
+
+
+def unconditional(roots: tuple[Expression, ...]) -> list[Expression]:
+    """Expressions that are evaluated whatever index conditions say; operands first."""
+    seen: set[Expression] = set()
+    order: list[Expression] = []
+
+    def visit(expression: Expression) -> None:
+        stack = [(expression, False)]
+        while stack:
+            current, done = stack.pop()
+            if done:
+                order.append(current)
+            elif current not in seen:
+                seen.add(current)
+                stack.append((current, True))
+                below = current.operands
+                if isinstance(current, Select):
+                    below = (current.condition,)
+                stack.extend((operand, False) for operand in reversed(below))
+
+    for root in roots:
+        visit(root)
+    return order
+
+
+def _with_keeps(phases: list[Phase], inner: frozenset[str]) -> list[Phase]:
+    """Keep what is expensive and needed in two passes."""
+    if len(phases) < 2:
+        return phases
+    used = [unconditional(_roots(phase)) for phase in phases]
+    weights, varying = _weights(used, inner)
+    times: dict[Expression, int] = {}
+    for expressions in used:
+        for e in expressions:
+            times[e] = times.get(e, 0) + 1
+    shared = {
+        e for e, n in times.items()
+        if n > 1 and e in varying and weights[e] >= WORTH_KEEPING
+        and not isinstance(e, (Load, Literal, Parameter))
+    }  # fmt: skip
+    covered = {operand for e in shared for operand in e.operands if operand in shared}
+    kept = [e for e in dict.fromkeys(e for es in used for e in es) if e in shared - covered]
+    result = list(phases)
+    for number, e in enumerate(kept):
+        first = next(p for p, expressions in enumerate(used) if e in expressions)
+        keep = Keep(f"keep{number}", e)
+        result[first] = replace(result[first], keeps=(*result[first].keeps, keep))
+    return result
+
+
+def _weights(
+    used: list[list[Expression]], inner: frozenset[str]
+) -> tuple[dict[Expression, int], set[Expression]]:
+    """Cost of each expression's subtree per element (bounded), and which vary within a row."""
+    weights: dict[Expression, int] = {}
+    varying: set[Expression] = set()
+    for expressions in used:
+        for e in expressions:
+            if e in weights:
+                continue
+            changes = any(operand in varying for operand in e.operands) or any(
+                symint.symbols(number) & inner or any(s.startswith("j") for s in symint.symbols(number))
+                for number in e.numbers
+            )
+            if changes:
+                varying.add(e)
+            below = sum(weights.get(o, 0) for o in e.operands if o in varying)
+            weights[e] = min(cost(e) + below, 1000) if changes else 0
+    return weights, varying
+
+
+# ---------------------------------------------------------------------------------------------
+# column kernels
+
+
+def _columns(name: str, region: Region) -> ColumnKernel:
+    last = max(region.reduced)
+    axes = list(enumerate(region.axes))
+    outer = tuple(a for d, a in axes if d not in region.reduced and d < last)
+    columns = tuple(a for d, a in axes if d > last)
+    return ColumnKernel(
+        name,
+        outer + columns[:-1],
+        tuple(a for d, a in axes if d in region.reduced),
+        columns[-1:],
+        tuple(_accumulates(region, ROW)),
+        _stores(region, (ROW,)),
+        region.elements.data_indices.all(),
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# scatters and products
+
+
+def _scatter(name: str, unit: Scattering) -> ScatterKernel:
+    node = unit.node
+    assert node.op is not None and isinstance(node.type, TensorType)
+    rule = node.op.rule
+    types = [type_of(argument) for argument in node.args]
+    shape = dims_of(node.type)
+    fill = tuple(Axis(f"i{d}", size) for d, size in enumerate(shape))
+    buffer = unit.elements.storage.add(node)
+    here = tuple(axis.symbol for axis in fill)
+    initial = Store(buffer, linear(here, shape), unit.elements.at(node.args[0], here))
+
+    elements = unit.elements
+
+    def load(k: int, position: tuple[Number, ...]) -> Scalar:
+        return Scalar(elements.at(node.args[k], tuple(position)))
+
+    domain = rule.domain(types, **node.attributes)
+    loops = tuple(Axis(f"i{d}", size) for d, size in enumerate(domain))
+    index = tuple(axis.symbol for axis in loops)
+    namespace = SymbolicScalars(index, elements.data_indices)
+    target, value = rule.write(namespace, load, index, types, **node.attributes)
+    accumulator = dtypes.compute_dtype(node.type.dtype) if rule.mode == "add" else node.type.dtype
+    written = cast(lift(value, accumulator), accumulator)
+    write = Store(buffer, linear(target, shape), written)
+    data = elements.data_indices.all()
+    return ScatterKernel(name, fill, initial, loops, write, rule.mode, accumulator, data)
+
+
+def _product(name: str, unit: Product) -> MatmulKernel:
+    node = unit.node
+    shape = dims_of(node.type)
+    batch, rows, columns = shape[:-2], shape[-2], shape[-1]
+    left_shape, right_shape = (dims_of(a.type) for a in node.args)  # type: ignore[union-attr]
+    inner = left_shape[-1]
+    result = Matrix(
+        unit.result, 0, _row_major(batch, rows * columns), max(columns, 1), 1
+    )
+    left = _broadcast(unit.left, left_shape[:-2], batch)
+    right = _broadcast(unit.right, right_shape[:-2], batch)
+    return _flattened(MatmulKernel(name, batch, rows, inner, columns, left, right, result))
+
+
+def _row_major(sizes: tuple[int, ...], step: int) -> tuple[int, ...]:
+    strides = []
+    for size in reversed(sizes):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def _broadcast(matrix: Matrix, own: tuple[int, ...], batch: tuple[int, ...]) -> Matrix:
+    """Batch strides for the result's batch dims: 0 where the operand is repeated."""
+    strides = tuple(
+        0 if size == 1 else stride for size, stride in zip(own, matrix.batch_strides, strict=True)
+    )
+    return replace(matrix, batch_strides=(0,) * (len(batch) - len(own)) + strides)
+
+
+def _flattened(kernel: MatmulKernel) -> MatmulKernel:
+    """A batch that shares the right operand is one tall product where the rows line up."""
+    while kernel.batch:
+        size = kernel.batch[-1]
+        fits = (
+            kernel.right.batch_strides[-1] == 0
+            and kernel.left.column_stride == 1
+            and kernel.left.batch_strides[-1] == kernel.rows * kernel.left.row_stride
+        )
+        if size != 1 and not fits:
+            return kernel
+        drop = lambda m: replace(m, batch_strides=m.batch_strides[:-1])  # noqa: E731
+        kernel = replace(
+            kernel,
+            batch=kernel.batch[:-1],
+            rows=kernel.rows * size,
+            left=drop(kernel.left),
+            right=drop(kernel.right),
+            result=drop(kernel.result),
+        )
+    return kernel

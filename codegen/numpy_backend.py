@@ -1,0 +1,60 @@
+"""The fallback without a compiler: the graph is interpreted row by row with NumPy.
+
+Contract: the same interface and the same results as a native program, except for speed and
+rounding. Called by `codegen.pipeline`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from dynajit.core.types import ScalarType
+from dynajit.ir import interpret
+from dynajit.ir.graph import Graph
+from dynajit.ir.node import Node, NodeKind
+
+
+class NumpyProgram:
+    """A graph as a callable. Immutable; has the attributes of a native program.
+
+    Args:
+        graph: any graph.
+        name: for reports.
+    """
+
+    def __init__(self, graph: Graph, name: str) -> None:
+        self.graph = graph
+        self.name = name
+        self.kernels: tuple[Any, ...] = ()
+        self.source = str(graph)
+        self.stages: dict[str, float] = {}
+        self.from_cache = True
+        self.explain = "NumPy backend: rows run one after the other, nothing is fused."
+
+    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
+        """The outputs, in order; arrays are new, an output that is an input is that input."""
+        operands = [
+            value if isinstance(node.type, ScalarType) else np.asarray(value)
+            for node, value in zip(self.graph.inputs, arguments, strict=True)
+        ]
+        results = interpret.run(self.graph, operands)
+        given = {id(operand) for operand in operands}
+        return tuple(
+            _own(result, given) if _is_computed(output) else result
+            for output, result in zip(self.graph.outputs, results, strict=True)
+        )
+
+    def __repr__(self) -> str:
+        return f"<NumpyProgram {self.name}>"
+
+
+def _is_computed(output: Any) -> bool:
+    return isinstance(output, Node) and output.kind is NodeKind.CALL
+
+
+def _own(result: Any, given: set[int]) -> Any:
+    """A contiguous array that shares no memory with an input: views are copied."""
+    array = np.asarray(result)
+    if array.base is None and id(array) not in given and array.flags.c_contiguous:
+        return array
+    return np.array(array, order="C")

@@ -1,0 +1,262 @@
+"""From a graph to a callable program: the stages of code generation in order.
+
+Contract: `compile_graph(graph)` gives a program that takes raw arrays and Python numbers in the
+order of the graph's inputs and returns a tuple in the order of its outputs. Without a C compiler,
+and for graphs that have no native lowering, the NumPy backend is used, with a warning. Called by
+`dynajit.backend`.
+"""
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from dynajit.codegen import _runtime, blas, c_text, fusion, lowering, memory, toolchain
+from dynajit.codegen.c_support import PARALLEL_WORK, Function
+from dynajit.codegen.loops import MatmulKernel
+from dynajit.codegen.memory import Layout
+from dynajit.codegen.numpy_backend import NumpyProgram
+from dynajit.core.errors import (
+    ArgumentError,
+    BoundsError,
+    CodegenError,
+    DivisionError,
+    InternalError,
+)
+from dynajit.core.types import ScalarType, TensorType, contiguous_strides
+from dynajit.ir.graph import Graph
+from dynajit.ir.node import Node, NodeKind
+from dynajit.ir.passes.expand_composites import expand_composites
+from dynajit.ops.table import Kind
+
+BACKENDS: Final = ("native", "numpy")
+
+MSG_NO_COMPILER: Final = (
+    "dynajit: no C compiler is found, so compiled functions run on the NumPy backend, which fuses "
+    "nothing.  Install gcc or clang, or set DYNAJIT_CC."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One generated kernel, for reports.
+
+    Args:
+        name: of the C function.
+        source: its C text; of a product the call of the library.
+    """
+
+    name: str
+    source: str
+
+
+class Program(Protocol):
+    """What `compile_graph` returns.
+
+    Attributes:
+        name: of the graph.
+        kernels: generated kernels, in running order.
+        source: the whole generated text.
+        stages: milliseconds per stage.
+        from_cache: no compiler was run.
+        explain: fusion decisions in words.
+    """
+
+    name: str
+    kernels: tuple[Any, ...]
+    source: str
+    stages: dict[str, float]
+    from_cache: bool
+    explain: str
+
+    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
+        """Run: arrays and numbers in, a tuple of arrays out."""
+
+
+class _Stages:
+    """Milliseconds per stage. Mutable: stages are added as they finish."""
+
+    def __init__(self) -> None:
+        self.milliseconds: dict[str, float] = {}
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.milliseconds[name] = 1e3 * (time.perf_counter() - start)
+
+
+def compile_graph(graph: Graph, *, backend: str = "native", name: str | None = None) -> Program:
+    """A callable program.
+
+    Args:
+        graph: any graph; composites in it are expanded.
+        backend: "native" (C) or "numpy".
+        name: for messages and reports; the graph's name by default.
+
+    Raises:
+        ArgumentError: `backend` is not known.
+        ToolchainError: the compiler refused the generated code.
+    """
+    if backend not in BACKENDS:
+        raise ArgumentError(
+            f"compile_graph(backend={backend!r}): not a backend.  Expected one of "
+            f"{', '.join(BACKENDS)}."
+        )
+    name = name or graph.name
+    if any(node.op is not None and node.op.kind is Kind.COMPOSITE for node in graph.nodes):
+        graph = expand_composites(graph)
+    if backend == "numpy":
+        return NumpyProgram(graph, name)
+    if toolchain.find_compiler() is None:
+        warnings.warn(MSG_NO_COMPILER, RuntimeWarning, stacklevel=2)
+        return NumpyProgram(graph, name)
+    reason = fusion.why_not_native(graph)
+    if reason is not None:
+        warnings.warn(
+            f"dynajit: {name} runs on the NumPy backend: {reason}", RuntimeWarning, stacklevel=2
+        )
+        return NumpyProgram(graph, name)
+    return _native(graph, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """A graph's kernels and text, before a compiler sees them."""
+
+    functions: tuple[Function, ...]
+    layout: Layout
+    source: str
+    notes: tuple[str, ...]
+
+
+def generate(graph: Graph, name: str, stages: _Stages | None = None) -> Generated:
+    """Everything up to the C text (used by tests and reports, which need no compiler)."""
+    stages = stages or _Stages()
+    with stages.timed("fusion"):
+        plan = fusion.plan(graph)
+    with stages.timed("lowering"):
+        kernels = lowering.lower(plan)
+    with stages.timed("printing"):
+        functions = tuple(c_text.print_kernel(kernel) for kernel in kernels)
+        layout = memory.arrange(plan, [function.buffers for function in functions])
+        source = c_text.print_unit(name, functions, layout)
+    return Generated(functions, layout, source, tuple(plan.notes))
+
+
+def _native(graph: Graph, name: str) -> Program:
+    stages = _Stages()
+    generated = generate(graph, name, stages)
+    with stages.timed("compiler"):
+        built = toolchain.build(generated.source)
+    with stages.timed("load"):
+        toolchain.prepare_threads()
+        try:
+            program = _load(graph, name, generated, built.library)
+        except OSError:
+            # The entry is damaged in a way that its checksum does not show: compile it again.
+            toolchain.discard(built.library)
+            built = toolchain.build(generated.source)
+            program = _load(graph, name, generated, built.library)
+    program.kernels = tuple(Kernel(f.name, f.text) for f in generated.functions)
+    program.source = generated.source
+    program.stages = stages.milliseconds
+    program.from_cache = built.from_cache
+    program.explain = _explained(generated)
+    return program
+
+
+def _load(graph: Graph, name: str, generated: Generated, library: Any) -> _runtime.Program:
+    layout = generated.layout
+    has_products = any(isinstance(f.kernel, MatmulKernel) for f in generated.functions)
+    return _runtime.Program(
+        name=name,
+        library=str(library),
+        arguments=tuple(_argument(node) for node in graph.inputs),
+        outputs=tuple(_tensor_spec(node, False) for node in layout.outputs),
+        results=tuple(_result(graph, layout, output) for output in graph.outputs),
+        constants=tuple(np.ascontiguousarray(array) for array in layout.constants),
+        workspace=layout.workspace_bytes,
+        threads=toolchain.thread_count(),
+        releases_gil=_work(graph) >= PARALLEL_WORK,
+        blas=blas.addresses() if has_products else (0, 0, 0, 0),
+        fail=_failure(name),
+    )
+
+
+def _argument(node: Node) -> Any:
+    if isinstance(node.type, ScalarType):
+        return (
+            _runtime.ARGUMENT_BOOL, _runtime.ARGUMENT_INTEGER, _runtime.ARGUMENT_FLOATING
+        )[node.type.category]  # fmt: skip
+    return _tensor_spec(node, True)
+
+
+def _tensor_spec(node: Node, is_input: bool) -> tuple[Any, ...]:
+    assert isinstance(node.type, TensorType)
+    strides = node.type.strides if is_input else None
+    is_contiguous = strides is None or node.type.is_contiguous
+    if strides is None:
+        strides = contiguous_strides(node.type.shape)
+    size = node.type.dtype.itemsize
+    in_bytes = tuple(int(stride) * size for stride in strides)  # type: ignore[arg-type]
+    return node.type.dtype.numpy, tuple(node.type.shape), in_bytes, is_contiguous
+
+
+def _result(graph: Graph, layout: Layout, output: Any) -> tuple[int, int, Any]:
+    if not isinstance(output, Node):
+        return _runtime.RESULT_OBJECT, 0, output
+    if output.kind is NodeKind.PLACEHOLDER:
+        return _runtime.RESULT_ARGUMENT, graph.inputs.index(output), None
+    if output.kind is NodeKind.CONSTANT:
+        return _runtime.RESULT_OBJECT, 0, output.value
+    return _runtime.RESULT_NEW, layout.outputs.index(output), None
+
+
+def _work(graph: Graph) -> int:
+    """Elements that the graph's nodes have together: whether a call is worth a GIL release."""
+    total = 0
+    for node in graph.nodes:
+        size = node.type.numel if isinstance(node.type, TensorType) else 1
+        total += size if isinstance(size, int) else 0
+    return total
+
+
+def _failure(name: str) -> Callable[[int, int, int, int], None]:
+    def fail(code: int, value: int, size: int, lowest: int) -> None:
+        """Raise the error that a kernel reported; see headers/scalar.h for the codes."""
+        if code == 1:
+            raise BoundsError(
+                f"{name}: index {value} is out of range for a dimension of size {size}.  Expected "
+                f"a value in [{lowest}, {size - 1}]."
+            )
+        if code == 2:
+            raise DivisionError(
+                f"{name}: integer division by zero.  Expected a divisor without zeros; convert an "
+                "operand to floating point for inf and nan."
+            )
+        if code == 3:
+            raise MemoryError(f"{name}: no memory for a temporary")
+        raise InternalError(f"{name}: a kernel reported the unknown code {code}")
+
+    return fail
+
+
+def _explained(generated: Generated) -> str:
+    lines = [f"{len(generated.functions)} kernels"]
+    for function in generated.functions:
+        kind = type(function.kernel).__name__.removesuffix("Kernel").lower()
+        lines.append(f"  {function.name}: {kind}")
+    lines += [f"  {note}" for note in generated.notes]
+    if generated.layout.workspace_bytes:
+        lines.append(f"  workspace: {generated.layout.workspace_bytes} bytes")
+    return "\n".join(lines)
+
+
+__all__ = ["CodegenError", "Generated", "Kernel", "Program", "compile_graph", "generate"]

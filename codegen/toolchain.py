@@ -1,0 +1,299 @@
+"""The C compiler and the disk cache of compiled kernels.
+
+Contract: `build(source)` gives the path of a shared object, compiled at most once per machine,
+compiler, flags and source text. Cache entries appear by atomic rename with a checksum beside them;
+an entry that does not match its checksum is compiled again. A cache folder that cannot be written
+is replaced by a temporary one for the process, with one warning. Called by `codegen.pipeline`.
+"""
+
+import ctypes
+import functools
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dynajit.core import config
+from dynajit.core.errors import ToolchainError
+
+FLAGS: Final = (
+    "-std=gnu11", "-O3", "-march=native", "-shared", "-fPIC", "-w",
+    "-fwrapv",             # integers wrap, as in PyTorch
+    "-fno-math-errno",     # sqrt and friends are instructions
+    "-fno-trapping-math",  # a comparison may be computed for an element that is not chosen
+    "-ffp-contract=off",   # the same bits as one operation after the other
+)  # fmt: skip
+THREADS_FLAG: Final = "-fopenmp"
+NO_THREADS_FLAG: Final = "-fopenmp-simd"
+LIBRARIES: Final = ("-lm",)
+CANDIDATES: Final = ("gcc", "clang", "cc")
+
+COMPILE_LIMIT_S: Final = 600
+
+SPIN_COUNT: Final = "2000"
+"""Turns for which idle OpenMP workers spin (about 10 us) before they sleep: more would take the
+cores from NumPy's BLAS threads, which compute between compiled calls."""
+
+MSG_MISSING: Final = (
+    "the C compiler {command!r} (DYNAJIT_CC, CC or Config.compiler) is not found.  Expected the "
+    "name of gcc, clang or a compatible compiler on PATH.  Install gcc, or unset the variable."
+)
+MSG_UNWRITABLE: Final = (
+    "dynajit: the kernel cache {folder} cannot be written ({reason}); kernels of this process are "
+    "kept in {temporary}.  Set DYNAJIT_CACHE_DIR to a folder that can be written."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A C compiler.
+
+    Args:
+        path: of the executable.
+        version: first line of `--version`.
+    """
+
+    path: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.version})"
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A compiled translation unit.
+
+    Args:
+        library: path of the shared object.
+        from_cache: no compiler was run.
+    """
+
+    library: Path
+    from_cache: bool
+
+
+def find_compiler() -> Compiler | None:
+    """The configured C compiler, else gcc, clang or cc on PATH; None if there is none.
+
+    Raises:
+        ToolchainError: the configured compiler does not exist.
+    """
+    return _find_compiler(config.current().compiler, os.environ.get("PATH", ""))
+
+
+@functools.lru_cache(maxsize=16)
+def _find_compiler(command: str | None, search_path: str) -> Compiler | None:
+    if command:
+        found = shutil.which(command)
+        if found is None:
+            raise ToolchainError(MSG_MISSING.format(command=command))
+        return Compiler(found, _version(found))
+    for candidate in CANDIDATES:
+        found = shutil.which(candidate)
+        if found is not None:
+            return Compiler(found, _version(found))
+    return None
+
+
+def _version(path: str) -> str:
+    result = subprocess.run(
+        [path, "--version"], capture_output=True, text=True, timeout=60, check=False
+    )
+    lines = result.stdout.splitlines()
+    return lines[0] if lines else "unknown version"
+
+
+@functools.lru_cache(maxsize=1)
+def cpu_identity() -> str:
+    """Model and instruction sets of this CPU: code made with -march=native depends on them."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    first = text.split("\n\n", 1)[0]
+    kept = [line for line in first.splitlines() if line.startswith(("model name", "flags", "Features"))]
+    return "\n".join(kept) or platform.machine()
+
+
+# ---------------------------------------------------------------------------------------------
+# building
+
+
+_build_lock: Final = threading.Lock()
+
+
+def build(source: str) -> Built:
+    """The shared object of a C translation unit.
+
+    Raises:
+        ToolchainError: there is no compiler, or it refused the source; the message shows the
+            generated line.
+    """
+    compiler = find_compiler()
+    if compiler is None:
+        raise ToolchainError(
+            "no C compiler is found.  Expected gcc, clang or cc on PATH.  Install gcc, or set "
+            "DYNAJIT_CC."
+        )
+    folder = _cache_folder(config.current().cache_dir)
+    library = folder / f"{cache_key(source, compiler)}.so"
+    if _is_intact(library):
+        return Built(library, True)
+    with _build_lock:
+        _compile(compiler, source, library)
+        trim_cache(folder, config.current().cache_size_bytes, keep=library)
+    return Built(library, False)
+
+
+def discard(library: Path) -> None:
+    """Remove a cache entry that cannot be loaded."""
+    library.unlink(missing_ok=True)
+    _record_of(library).unlink(missing_ok=True)
+
+
+def cache_key(source: str, compiler: Compiler) -> str:
+    """Name of the cache entry: everything on which the object depends."""
+    parts = (source, *FLAGS, THREADS_FLAG, compiler.path, compiler.version, cpu_identity())
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
+
+
+def _record_of(library: Path) -> Path:
+    return library.with_suffix(".json")
+
+
+def _is_intact(library: Path) -> bool:
+    """True if the object is there and matches its record."""
+    try:
+        record = json.loads(_record_of(library).read_text())
+        content = library.read_bytes()
+    except (OSError, ValueError):
+        return False
+    if not isinstance(record, dict):
+        return False
+    return bool(record.get("sha256") == hashlib.sha256(content).hexdigest())
+
+
+def _compile(compiler: Compiler, source: str, library: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="dynajit-") as scratch:
+        text = Path(scratch) / "unit.c"
+        text.write_text(source)
+        output = Path(scratch) / "unit.so"
+        _run_compiler(compiler, text, output, source)
+        content = output.read_bytes()
+    record = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content),
+              "compiler": compiler.version}  # fmt: skip
+    _write_atomically(library, content)
+    _write_atomically(_record_of(library), json.dumps(record).encode())
+
+
+def _run_compiler(compiler: Compiler, text: Path, output: Path, source: str) -> None:
+    error = ""
+    for threads in (THREADS_FLAG, NO_THREADS_FLAG):
+        command = [compiler.path, *FLAGS, threads, "-o", str(output), str(text), *LIBRARIES]
+        result = subprocess.run(
+            command, capture_output=True, text=True, timeout=COMPILE_LIMIT_S, check=False
+        )
+        if result.returncode == 0:
+            return
+        error = error or result.stderr
+        if not re.search(r"omp", result.stderr):
+            break
+    raise ToolchainError(_explain(compiler, error, source))
+
+
+def _explain(compiler: Compiler, stderr: str, source: str) -> str:
+    """The compiler's first error with the generated line."""
+    lines = source.splitlines()
+    match = re.search(r":(\d+):\d+: (?:fatal )?error: (.*)", stderr)
+    if match is None:
+        return f"{compiler} failed on generated code:\n{stderr.strip()}"
+    number = int(match.group(1))
+    line = lines[number - 1].strip() if number <= len(lines) else ""
+    return (
+        f"{compiler} refused generated code, line {number}: {match.group(2)}\n    {line}\n"
+        "This is an error of dynajit; the whole source is written when DYNAJIT_DUMP is set."
+    )
+
+
+def _write_atomically(path: Path, content: bytes) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".partial-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(name, path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+# ---------------------------------------------------------------------------------------------
+# the cache folder
+
+
+@functools.lru_cache(maxsize=16)
+def _cache_folder(cache_dir: Path) -> Path:
+    """`cache_dir`/kernels, or a temporary folder with one warning."""
+    folder = cache_dir / "kernels"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".probe-"):
+            return folder
+    except OSError as error:
+        temporary = Path(tempfile.mkdtemp(prefix="dynajit-kernels-"))
+        message = MSG_UNWRITABLE.format(
+            folder=folder, reason=error.strerror or error, temporary=temporary
+        )
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
+        return temporary
+
+
+def trim_cache(folder: Path, limit_bytes: int, keep: Path) -> None:
+    """Delete the oldest entries until the folder is no larger than the limit."""
+    entries = []
+    for library in folder.glob("*.so"):
+        try:
+            entries.append((library.stat().st_mtime, library.stat().st_size, library))
+        except OSError:
+            continue  # another process removed it
+    total = sum(size for _, size, _ in entries)
+    for _, size, library in sorted(entries):
+        if total <= limit_bytes:
+            return
+        if library != keep:
+            discard(library)
+            total -= size
+
+
+# ---------------------------------------------------------------------------------------------
+# threads
+
+
+@functools.lru_cache(maxsize=1)
+def prepare_threads() -> None:
+    """Load the OpenMP runtime with workers that sleep soon; the user's settings win."""
+    if "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ:
+        return
+    # libgomp reads the variable once, when it is loaded.
+    os.environ["GOMP_SPINCOUNT"] = SPIN_COUNT
+    try:
+        ctypes.CDLL("libgomp.so.1")
+    except OSError:
+        pass  # clang without libgomp: its runtime sleeps by default
+    finally:
+        del os.environ["GOMP_SPINCOUNT"]
+
+
+def thread_count() -> int:
+    """Size of the team of generated kernels."""
+    wanted = config.current().num_threads
+    return wanted if wanted > 0 else len(os.sched_getaffinity(0))
