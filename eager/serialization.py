@@ -2,8 +2,8 @@
 
 Contract: a file is a valid safetensors file: tensors under readable names, and in its header, as
 JSON, the nest of dicts, lists, tuples, numbers, strings, dtypes and sizes that held them. Loading
-runs no code from the file. Anything else than those kinds is refused when saving. Tensors that
-share memory are stored separately. Called by users and by the demo.
+runs no code from the file. Anything else than those kinds is refused when saving. Subclasses of
+dict come back as plain dicts; tensors that share memory are stored separately. Called by users and by the demo.
 """
 
 import json
@@ -133,8 +133,8 @@ def _packed(value: Any, path: str, tensors: dict[str, Any]) -> Any:
     if type(value) in (list, tuple):
         items = [_packed(item, _join(path, i), tensors) for i, item in enumerate(value)]
         return {type(value).__name__: items}
-    if type(value) in (dict, OrderedDict):
-        kind = "dict" if type(value) is dict else "ordered"
+    if isinstance(value, dict):
+        kind = "ordered" if isinstance(value, OrderedDict) else "dict"
         return {kind: [_packed_pair(k, v, path, tensors) for k, v in value.items()]}
     raise ArgumentError(
         f"save: {path or 'the object'} is of type {type(value).__name__}.  Expected tensors, "

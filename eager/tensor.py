@@ -120,6 +120,9 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, LayoutMethods, TensorMethods):
                 f"data: {value.dtype.name} cannot require a gradient.  Expected a floating dtype."
             )
         self.array = value.array
+        storage = _tensor.Storage()
+        storage.version = self._version
+        self.storage = storage
         _tensor.forget_base(self)
 
     def requires_grad_(self, requires_grad: bool = True) -> "Tensor":

@@ -76,6 +76,17 @@ def test_any_safetensors_file_is_read_as_a_dict(tmp_path: Path) -> None:
     assert [1.0, 1.0] == load(tmp_path / "x")["a"].tolist()
 
 
+def test_a_subclass_of_dict_comes_back_plain() -> None:
+    class StateDict(dict):
+        pass
+
+    file = io.BytesIO()
+    save(StateDict(a=tensor(1)), file)
+    file.seek(0)
+
+    assert dict is type(load(file))
+
+
 def test_names_that_collide_are_kept_apart() -> None:
     file = io.BytesIO()
     save({"a.b": tensor(1), "a": {"b": tensor(2)}}, file)
