@@ -133,7 +133,21 @@ def _known_attribute(x: Any, value: Known, name: str) -> Steps:
         return _existing_function_attribute(x, value, name)
     if name == "__class__":
         return Known(type(obj))
+    if isinstance(obj, enum.Enum):
+        return (yield from _enum_attribute(x, value, name))
     return _plain_attribute(x, value, name)
+
+
+def _enum_attribute(x: Any, value: Known, name: str) -> Steps:
+    """An attribute of an enum member; methods and properties of its class are inlined."""
+    if name in ("name", "value", "_name_", "_value_"):
+        return x.recorder.wrap(getattr(value.object, f"_{name.strip('_')}_"), None)
+    raw = _lookup(type(value.object), name)
+    if isinstance(raw, types.FunctionType):
+        return BoundMethod(_function_of_class(type(value.object), name, raw), value)
+    if isinstance(raw, property) and raw.fget is not None:
+        return (yield from x.call(Known(raw.fget), [value], {}))
+    raise unsupported_attribute(value, name)
 
 
 def _base_of(value: Known) -> sources.Source:
@@ -188,8 +202,9 @@ def _bind_class_attribute(x: Any, value: Known, name: str, raw: Any) -> Value:
         return Known(raw.__func__)
     if isinstance(raw, classmethod):
         return BoundMethod(Known(raw.__func__), value)
-    if isinstance(raw, (types.FunctionType, types.WrapperDescriptorType,
-                        types.MethodDescriptorType, property)):  # fmt: skip
+    if isinstance(raw, types.FunctionType):
+        return _function_of_class(cls, name, raw)
+    if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType, property)):
         return Known(raw)
     if isinstance(raw, types.ClassMethodDescriptorType):
         return NativeMethod(value, name)
@@ -325,8 +340,14 @@ def _class_place(x: Any, value: HeapValue, name: str) -> sources.Source | None:
 
 
 def _known_in_class(x: Any, value: HeapValue, name: str, raw: Any) -> Known:
-    place = _class_place(x, value, name)
-    return Known(raw, place)
+    if isinstance(raw, types.FunctionType):
+        return _function_of_class(value.cls, name, raw)
+    return Known(raw, _class_place(x, value, name))
+
+
+def _function_of_class(cls: type, name: str, raw: types.FunctionType) -> Known:
+    """A method: guarded once per class, because the classes of instances are guarded."""
+    return Known(raw, sources.Attribute(sources.Constant(cls), name))
 
 
 def _object_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
@@ -458,7 +479,7 @@ def _super_attribute(x: Any, value: SuperValue, name: str) -> Steps:
             continue
         raw = base.__dict__[name]
         if isinstance(raw, types.FunctionType):
-            return BoundMethod(Known(raw), receiver)
+            return BoundMethod(_function_of_class(base, name, raw), receiver)
         if isinstance(raw, classmethod):
             return BoundMethod(Known(raw.__func__), Known(cls))
         if isinstance(raw, staticmethod):

@@ -141,7 +141,10 @@ def _call_existing_function(x: Any, callee: Known, args: Arguments, keywords: Ke
         for name, (value, source) in defaults.items()
     }
     locals = bind(x, code, lazily, args, keywords)
-    namespace = Namespace(base, function.__globals__, function.__builtins__)
+    if function.__globals__ is x.root.namespace.globals:
+        namespace = x.root.namespace
+    else:
+        namespace = Namespace(base, function.__globals__, function.__builtins__)
     cells = [
         x.recorder.wrap(cell, sources.ClosureCell(base, i))
         for i, cell in enumerate(function.__closure__ or ())
@@ -152,7 +155,7 @@ def _call_existing_function(x: Any, callee: Known, args: Arguments, keywords: Ke
 def function_base(x: Any, callee: Known) -> sources.Source:
     """Where to read globals, defaults and cells of an existing function."""
     if callee.object is x.root_function:
-        return sources.Function()
+        return sources.Function(callee.object.__qualname__)
     if callee.source is not None and isinstance(callee.source.root, sources.Local):
         return callee.source
     return sources.Constant(callee.object)
@@ -304,7 +307,8 @@ def _call_class(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
         return made
     initialise = made.cls.__init__  # type: ignore[misc]
     if isinstance(initialise, types.FunctionType):
-        result = yield from call(x, Known(initialise), [made, *args], keywords)
+        place = sources.Attribute(sources.Constant(made.cls), "__init__")
+        result = yield from call(x, Known(initialise, place), [made, *args], keywords)
         if not (isinstance(result, Constant) and result.value is None):
             raise_python(x, TypeError, "__init__() should return None")
     elif initialise is not object.__init__:
@@ -328,6 +332,8 @@ def allocate(x: Any, cls: type) -> Value:
     """`object.__new__(cls)`."""
     if not is_modelled_class(cls):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}.__new__")
+    if hasattr(cls, "__del__"):
+        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{cls.__qualname__} has a finalizer")
     return ObjectValue(x.heap.allocate(ObjectContents()), cls)
 
 

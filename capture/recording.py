@@ -6,6 +6,7 @@ facts that an operation relies on, `Builder` makes graph nodes. Everything can b
 Called by the executor and the operations; never by users.
 """
 
+import enum
 import functools
 import types
 import weakref
@@ -57,6 +58,7 @@ _KNOWN_INSTANCES = (
     staticmethod,
     classmethod,
     property,
+    enum.Enum,
     DType,
     Device,
     Op,
@@ -327,6 +329,8 @@ class Recorder:
 
     def _wrap(self, obj: Any, source: Source) -> Value:
         kind = type(obj)
+        if kind in LITERAL_TYPES and isinstance(source, sources.Constant):
+            return Constant(obj)
         if kind in (int, float) and not isinstance(source.root, sources.Constant):
             return Scalar(obj, source)
         if kind in LITERAL_TYPES:
@@ -349,6 +353,8 @@ class Recorder:
 
     def _wrap_object(self, obj: Any, kind: type, source: Source) -> Value:
         if isinstance(obj, (type, types.FunctionType, types.ModuleType, _KNOWN_INSTANCES)):
+            if isinstance(source, sources.Constant):
+                return Known(obj)
             return Known(obj, source)
         if kind is types.MethodType:
             function = self.wrap(obj.__func__, sources.MethodFunction(source))
