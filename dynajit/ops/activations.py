@@ -39,7 +39,7 @@ def _gelu_vjp(ops: Any, g: Any, x: Any, approximate: str) -> Any:
 
 
 @pointwise(dtype=FLOATING_INPUT, vjp={"x": _gelu_vjp}, domain=(-6.0, 6.0))
-def gelu(m, x, *, approximate="none"):
+def gelu(m: Any, x: Any, *, approximate: str = "none") -> Any:
     """x times the normal distribution function of x; or its "tanh" approximation.
 
     Source: D. Hendrycks and K. Gimpel, "Gaussian Error Linear Units", arXiv:1606.08415.
@@ -61,7 +61,7 @@ def _silu_vjp(ops: Any, g: Any, x: Any) -> Any:
 
 
 @pointwise(dtype=FLOATING_INPUT, vjp={"x": _silu_vjp}, domain=(-20.0, 20.0))
-def silu(m, x):
+def silu(m: Any, x: Any) -> Any:
     """x * sigmoid(x), also called swish."""
     return x * _logistic(m, x)
 
@@ -71,7 +71,7 @@ def _softplus_vjp(ops: Any, g: Any, x: Any, beta: float, threshold: float) -> An
 
 
 @pointwise(dtype=FLOATING_INPUT, vjp={"x": _softplus_vjp}, domain=(-10.0, 10.0))
-def softplus(m, x, *, beta=1.0, threshold=20.0):
+def softplus(m: Any, x: Any, *, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds `threshold`."""
     z = x * beta
     smooth = (m.maximum(z, 0.0) + m.log1p(m.exp(-m.abs(z)))) / beta
@@ -83,7 +83,7 @@ def softplus(m, x, *, beta=1.0, threshold=20.0):
     vjp={"x": lambda ops, g, x: g * ops.sigmoid(-x)},
     domain=(-20.0, 20.0),
 )
-def log_sigmoid(m, x):
+def log_sigmoid(m: Any, x: Any) -> Any:
     """log(sigmoid(x)), without overflow."""
     return m.minimum(x, 0.0) - m.log1p(m.exp(-m.abs(x)))
 
@@ -92,7 +92,7 @@ def log_sigmoid(m, x):
     dtype=FLOATING_INPUT,
     vjp={"x": lambda ops, g, x, negative_slope: ops.where(ops.gt(x, 0), g, g * negative_slope)},
 )
-def leaky_relu(m, x, *, negative_slope=0.01):
+def leaky_relu(m: Any, x: Any, *, negative_slope: float = 0.01) -> Any:
     """x where positive, else negative_slope * x."""
     return m.where(x > 0, x, x * negative_slope)
 
@@ -102,7 +102,7 @@ def _elu_vjp(ops: Any, g: Any, x: Any, alpha: float, scale: float) -> Any:
 
 
 @pointwise(dtype=FLOATING_INPUT, vjp={"x": _elu_vjp})
-def elu(m, x, *, alpha=1.0, scale=1.0):
+def elu(m: Any, x: Any, *, alpha: float = 1.0, scale: float = 1.0) -> Any:
     """scale * x where positive, else scale * alpha * (exp(x) - 1)."""
     return m.where(x > 0, x * scale, m.expm1(x) * (scale * alpha))
 
@@ -116,7 +116,7 @@ def elu(m, x, *, alpha=1.0, scale=1.0):
     },
     domain=(-5.0, 5.0),
 )
-def hardtanh(m, x, *, low=-1.0, high=1.0):
+def hardtanh(m: Any, x: Any, *, low: float = -1.0, high: float = 1.0) -> Any:
     """x cut to [low, high]; NaN stays; no gradient at and beyond the ends."""
     return m.minimum(m.maximum(x, low), high)
 
@@ -127,7 +127,7 @@ def _mish_vjp(ops: Any, g: Any, x: Any) -> Any:
 
 
 @pointwise(dtype=FLOATING_INPUT, vjp={"x": _mish_vjp}, domain=(-20.0, 20.0))
-def mish(m, x):
+def mish(m: Any, x: Any) -> Any:
     """x * tanh(log(1 + exp(x)))."""
     return x * m.tanh(m.maximum(x, 0.0) + m.log1p(m.exp(-m.abs(x))))
 
@@ -137,7 +137,7 @@ def _huber_vjp(ops: Any, g: Any, difference: Any, delta: float) -> Any:
 
 
 @pointwise(dtype=FLOATING_INPUT, vjp={"difference": _huber_vjp})
-def huber(m, difference, *, delta=1.0):
+def huber(m: Any, difference: Any, *, delta: float = 1.0) -> Any:
     """Half the square up to `delta`, beyond it linear with the same slope.
 
     Source: P. J. Huber, Annals of Mathematical Statistics 35 (1964).
@@ -162,7 +162,7 @@ LEAST_VARIANCE: Final = 1e-12
     },
     domain=(0.1, 0.9),
 )
-def binary_entropy(m, x, target):
+def binary_entropy(m: Any, x: Any, target: Any) -> Any:
     """-(target log x + (1 - target) log(1 - x)) of a probability x, logarithms at least -100."""
     hit = m.maximum(m.log(x), LOWEST_LOG)
     miss = m.maximum(m.log1p(-x), LOWEST_LOG)

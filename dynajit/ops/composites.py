@@ -380,7 +380,9 @@ def as_rows(ops: Any, x: Any) -> Any:
     return ops.reshape(x, shape=(numel(tuple(x.shape[:-1])), x.shape[-1]))
 
 
-def _linear_infer(x: ValueType, weight: ValueType, bias: ValueType | None) -> TensorType:
+def _linear_infer(
+    x: ValueType | None, weight: ValueType | None, bias: ValueType | None
+) -> TensorType:
     call = describe("linear", ("x", "weight", "bias"), (x, weight, bias))
     type, matrix = require_tensor(x, call, "x"), require_tensor(weight, call, "weight")
     if type.rank < 1 or matrix.rank != 2 or type.shape[-1] != matrix.shape[1]:
@@ -413,7 +415,7 @@ def _linear_infer(x: ValueType, weight: ValueType, bias: ValueType | None) -> Te
 )
 def linear(ops: Any, x: Any, weight: Any, bias: Any) -> Any:
     """x @ weight.T + bias: x (*, in), weight (out, in), bias (out) or None -> (*, out)."""
-    _linear_infer(*map(operand_type, (x, weight, bias)))
+    _linear_infer(operand_type(x), operand_type(weight), operand_type(bias))
     product = ops.matmul(as_rows(ops, x), transposed(ops, weight))
     product = product if bias is None else product + bias
     shape = (*x.shape[:-1], weight.shape[0])

@@ -15,6 +15,7 @@ import numpy as np
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
+from dynajit.core.symint import SymInt
 from dynajit.core.types import Shape
 from dynajit.ops import arguments, dispatch
 from dynajit.ops.arguments import cast, device_of, is_tensor, non_negative, sizes, spread
@@ -123,9 +124,11 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
     Raises:
         ArgumentError: step is 0 or leads away from the end.
     """
-    named = {key: options[key] for key in ("start", "end", "step") if key in options}
+    named: dict[str, Any] = {
+        key: options[key] for key in ("start", "end", "step") if key in options
+    }
     start, end, step = _arange_bounds(bounds, named)
-    if not isinstance(step, arguments.SymInt) and step == 0:
+    if not isinstance(step, SymInt) and step == 0:
         raise ArgumentError("arange: step must be nonzero.")
     whole = all(not isinstance(v, (float, np.floating)) for v in (start, end, step))
     if whole:

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from dynajit.core import dtypes
+from dynajit.core.device import Device
 from dynajit.core.dtypes import Category, DType
-from dynajit.core.errors import ArgumentError, DTypeError
+from dynajit.core.errors import ArgumentError, DeviceError, DTypeError
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, is_tensor, operand
 from dynajit.ops.families import broadcast_shapes
@@ -379,12 +380,12 @@ def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, copy: bool
             continue
         if is_tensor(value):
             dtype, device = value.dtype, value.device
-        elif isinstance(value, (str, arguments.Device, int)):
+        elif isinstance(value, (str, Device, int)):
             device = value
         else:
             dtype = value
     if device is not None and arguments.device_of(device) != input.device:
-        raise arguments.devices.DeviceError(
+        raise DeviceError(
             f"to(device={str(device)!r}): the tensor is on {input.device} and cannot be moved "
             "there.  Expected the same device."
         )

@@ -13,6 +13,7 @@ from typing import Any
 from dynajit.core.types import numel
 from dynajit.ops import creation_functions as creation
 from dynajit.ops import elementwise_functions as elementwise
+from dynajit.ops import index_functions as indices
 from dynajit.ops import matrix_functions as matrix
 from dynajit.ops import nn_functions as nn
 from dynajit.ops import reduction_functions as reductions
@@ -81,8 +82,8 @@ class Operators:
     __rlshift__ = _reflected("lshift", TABLE.left_shift)
     __rshift__ = _forward("rshift", TABLE.right_shift)
     __rrshift__ = _reflected("rshift", TABLE.right_shift)
-    __eq__ = _forward("eq", TABLE.eq)  # type: ignore[assignment]  # elementwise, not a bool
-    __ne__ = _forward("ne", TABLE.ne)  # type: ignore[assignment]
+    __eq__ = _forward("eq", TABLE.eq)  # elementwise, not a bool
+    __ne__ = _forward("ne", TABLE.ne)
     __lt__ = _forward("lt", TABLE.lt)
     __le__ = _forward("le", TABLE.le)
     __gt__ = _forward("gt", TABLE.gt)
@@ -105,7 +106,7 @@ class Operators:
     def __iter__(self: Any) -> Iterator[Any]:
         if not self.shape:
             raise TypeError("iteration over a 0-d tensor")
-        return iter(shapes.unbind(self, 0))
+        return iter(indices.unbind(self, 0))
 
 
 class ShapeMethods:
@@ -186,25 +187,25 @@ class ShapeMethods:
     repeat_interleave = shapes.repeat_interleave
     narrow = shapes.narrow
     select = shapes.select
-    split = shapes.split
-    chunk = shapes.chunk
-    unbind = shapes.unbind
+    split = indices.split
+    chunk = indices.chunk
+    unbind = indices.unbind
     tril = shapes.tril
     triu = shapes.triu
     diag = shapes.diag
     diagonal = shapes.diagonal
     unfold = shapes.unfold
-    gather = shapes.gather
-    take = shapes.take
-    take_along_dim = shapes.take_along_dim
-    index_select = shapes.index_select
-    scatter = shapes.scatter
-    scatter_add = shapes.scatter_add
-    index_add = shapes.index_add
-    index_copy = shapes.index_copy
-    index_fill = shapes.index_fill
-    index_put = shapes.index_put
-    masked_fill = shapes.masked_fill
+    gather = indices.gather
+    take = indices.take
+    take_along_dim = indices.take_along_dim
+    index_select = indices.index_select
+    scatter = indices.scatter
+    scatter_add = indices.scatter_add
+    index_add = indices.index_add
+    index_copy = indices.index_copy
+    index_fill = indices.index_fill
+    index_put = indices.index_put
+    masked_fill = indices.masked_fill
     clone = elementwise.clone
     contiguous = elementwise.contiguous
     detach = elementwise.detach

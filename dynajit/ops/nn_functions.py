@@ -14,12 +14,12 @@ from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments, creation_functions
 from dynajit.ops.arguments import cast, dim_of
-from dynajit.ops.families import broadcast_shapes
 from dynajit.ops.losses import reduce_loss
 from dynajit.ops.random import blocks_of
 from dynajit.ops.reduction_functions import norm
 from dynajit.ops.shape_functions import repeat_interleave
 from dynajit.ops.table import TABLE
+from dynajit.ops.type_rules import broadcast_shapes, normalize_dim
 
 # ---------------------------------------------------------------------------------------------
 # activations
@@ -252,7 +252,7 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> A
 
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """Product of x1 and x2 along `dim` over the product of their norms (each at least eps)."""
-    d = (arguments.normalize_dim(dim, max(len(x1.shape), len(x2.shape)), "cosine_similarity"),)
+    d = (normalize_dim(dim, max(len(x1.shape), len(x2.shape)), "cosine_similarity"),)
     x1 = TABLE.div(x1, TABLE.clamp_min(norm(x1, 2, dim, keepdim=True), eps))
     x2 = TABLE.div(x2, TABLE.clamp_min(norm(x2, 2, dim, keepdim=True), eps))
     return TABLE.sum(TABLE.mul(x1, x2), dim=d, keepdim=False)

@@ -90,7 +90,7 @@ def stream(seed: int, first_block: int, words: int, xp: Any = np) -> Any:
 
 def blocks_of(op: Op, shape: Shape, dtype: DType) -> Size:
     """Counter blocks that the random row `op` uses up for a result of this shape and dtype."""
-    words = numel(shape) * op.rule.words(dtype)
+    words: Size = numel(shape) * op.rule.words(dtype)
     return (words + WORDS_PER_BLOCK - 1) // WORDS_PER_BLOCK
 
 

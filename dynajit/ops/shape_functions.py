@@ -1,4 +1,4 @@
-"""Library functions that rearrange elements: views, joins, splits, gathers and scatters.
+"""Library functions that change shape and order: views, repetition, triangles, diagonals.
 
 Contract: the first parameter is the tensor, so each function is a method of `TensorMethods`, too.
 Arguments take PyTorch's forms and are normalised here before a row is called. Nothing writes in
@@ -8,14 +8,13 @@ place.
 from collections.abc import Sequence
 from typing import Any
 
-from dynajit.core import dtypes, symint
-from dynajit.core.dtypes import Category
+from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, BoundsError, ShapeError
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments
-from dynajit.ops.arguments import cast, dim_of, is_tensor, size, sizes, spread
-from dynajit.ops.families import broadcast_shapes
+from dynajit.ops.arguments import dim_of, is_tensor, size, sizes, spread
 from dynajit.ops.table import TABLE
+from dynajit.ops.type_rules import broadcast_shapes, normalize_dim
 
 # ---------------------------------------------------------------------------------------------
 # reshape and its relatives
@@ -101,7 +100,7 @@ def _is_one(n: Any) -> bool:
 def unsqueeze(input: Any, dim: int) -> Any:
     """With a dimension of size 1 inserted at `dim`."""
     shape = tuple(input.shape)
-    d = arguments.normalize_dim(dim, len(shape) + 1, "unsqueeze")
+    d = normalize_dim(dim, len(shape) + 1, "unsqueeze")
     return _reshaped(input, (*shape[:d], 1, *shape[d:]))
 
 
@@ -277,46 +276,7 @@ def _counts_to_positions(repeats: Any, length: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------
-# joining and splitting
-
-
-def cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Any:
-    """Tensors one after another along `dim`; dtypes are promoted; 1-d empty ones are skipped."""
-    dim = dim if axis is None else axis
-    given = list(tensors)
-    if not given:
-        raise ShapeError("cat(): expected a non-empty list of tensors.")
-    for i, x in enumerate(given):
-        arguments.require_tensor(x, "cat", f"tensors[{i}]")
-    dtype = arguments.common_dtype(given)
-    rank = max(len(x.shape) for x in given)
-    kept = [x for x in given if rank == 1 or tuple(x.shape) != (0,)] or given
-    if any(len(x.shape) == 0 for x in kept):
-        raise ShapeError("cat(): zero-dimensional tensors cannot be concatenated.  Use stack.")
-    d = dim_of(kept[0], dim, "cat")
-    return TABLE.cat(*(cast(x, dtype) for x in kept), dim=d)
-
-
-def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
-    """Tensors of one shape side by side along a new dimension."""
-    given = list(tensors)
-    if not given:
-        raise ShapeError("stack expects a non-empty list of tensors.")
-    dtype = arguments.common_dtype(given)
-    d = arguments.normalize_dim(dim, len(given[0].shape) + 1, "stack")
-    return TABLE.stack(*(cast(x, dtype) for x in given), dim=d)
-
-
-def hstack(tensors: Sequence[Any]) -> Any:
-    """Joined along the second dim; one-dimensional tensors along their only one."""
-    given = [reshape(x, 1) if not x.shape else x for x in tensors]
-    return cat(given, dim=0 if len(given[0].shape) == 1 else 1)
-
-
-def vstack(tensors: Sequence[Any]) -> Any:
-    """Joined along the first dim; one-dimensional tensors are rows."""
-    rows = [reshape(x, 1, -1) if len(x.shape) < 2 else x for x in tensors]
-    return cat(rows, dim=0)
+# parts of one dimension
 
 
 def narrow(input: Any, dim: int, start: Any, length: Any) -> Any:
@@ -331,10 +291,11 @@ def narrow(input: Any, dim: int, start: Any, length: Any) -> Any:
         raise BoundsError(
             f"narrow: start ({start}) + length ({length}) exceeds dimension size ({n})."
         )
-    return _sliced(input, d, first, first + count)
+    return sliced(input, d, first, first + count)
 
 
-def _sliced(input: Any, d: int, first: Any, last: Any, step: int = 1) -> Any:
+def sliced(input: Any, d: int, first: Any, last: Any, step: int = 1) -> Any:
+    """`input[first:last:step]` along dimension d; the bounds lie within the size."""
     shape = tuple(input.shape)
     start = tuple(first if i == d else 0 for i in range(len(shape)))
     stop = tuple(last if i == d else n for i, n in enumerate(shape))
@@ -367,75 +328,7 @@ def position(index: Any, n: Any, dim: int) -> Any:
     return number
 
 
-def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
-    """Views of at most `split_size` along `dim`, or of the sizes in a list."""
-    d = dim_of(tensor, dim, "split")
-    n = tensor.shape[d]
-    if isinstance(split_size_or_sections, (tuple, list)):
-        parts = sizes(split_size_or_sections, "split")
-        total = symint_sum(parts)
-        if total != n:
-            raise ShapeError(
-                f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size "
-                f"at dimension {dim}), but got split_sizes={list(parts)}."
-            )
-    else:
-        parts = _even_parts(size(split_size_or_sections, "split"), n)
-    views = []
-    first: Any = 0
-    for count in parts:
-        views.append(_sliced(tensor, d, first, first + count))
-        first = first + count
-    return tuple(views)
-
-
-def symint_sum(values: Sequence[Any]) -> Any:
-    """Sum of plain or symbolic integers."""
-    total: Any = 0
-    for value in values:
-        total = total + value
-    return total
-
-
-def _even_parts(step: Any, n: Any) -> Shape:
-    if not isinstance(n, int) or not isinstance(step, int):
-        raise ShapeError("split: the number of parts of a symbolic size is not known.")
-    if step < 0 or (step == 0 and n != 0):
-        raise ShapeError(f"split expects split_size to be positive, but got {step}.")
-    if n == 0:
-        return (0,)
-    return tuple(min(step, n - first) for first in range(0, n, step))
-
-
-def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
-    """At most `chunks` views of equal size along `dim` (the last may be smaller)."""
-    d = dim_of(input, dim, "chunk")
-    n = input.shape[d]
-    if chunks <= 0:
-        raise ShapeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}.")
-    if not isinstance(n, int):
-        part = n // chunks
-        if part * chunks == n:
-            return split(input, [part] * chunks, d)
-        raise ShapeError("chunk: the number of parts of a symbolic size is not known.")
-    if n == 0:
-        return split(input, [0] * chunks, d)
-    return split(input, -(-n // chunks), d)
-
-
-def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
-    """The slices along `dim`, without that dimension."""
-    d = dim_of(input, dim, "unbind")
-    if not input.shape:
-        raise BoundsError("unbind: dimension specified as 0 but tensor has no dimensions.")
-    n = input.shape[d]
-    if not isinstance(n, int):
-        raise ShapeError("unbind: the number of slices of a symbolic size is not known.")
-    return tuple(TABLE.select(input, dim=d, index=i) for i in range(n))
-
-
 # ---------------------------------------------------------------------------------------------
-# triangles, diagonals, windows
 
 
 def tril(input: Any, diagonal: int = 0) -> Any:
@@ -478,136 +371,3 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
     if step <= 0:
         raise ShapeError(f"unfold: step is {step} but must be > 0.")
     return TABLE.unfold(input if input.shape else reshape(input, 1), dim=d, size=size, step=step)
-
-
-# ---------------------------------------------------------------------------------------------
-# gather and scatter
-
-
-def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
-    """Elements of input at `index` along `dim`."""
-    return TABLE.gather(input, index, dim=dim_of(input, dim, "gather"))
-
-
-def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
-    """`gather` with broadcasting of the other dims; negative indices are refused."""
-    if dim is None:
-        return gather(reshape(input, -1), 0, reshape(indices, -1))
-    d = dim_of(input, dim, "take_along_dim")
-    others = [tuple(1 if i == d else n for i, n in enumerate(x.shape)) for x in (input, indices)]
-    shape = list(broadcast_shapes(others, "take_along_dim"))
-    shape[d] = input.shape[d]
-    wide = TABLE.expand(input, shape=tuple(shape))
-    shape[d] = indices.shape[d]
-    return TABLE.gather(wide, TABLE.expand(indices, shape=tuple(shape)), dim=d)
-
-
-def index_select(input: Any, dim: int, index: Any) -> Any:
-    """Slices of input along `dim` at the positions in a 1-d (or zero-dim) index."""
-    d = dim_of(input, dim, "index_select")
-    index = index if index.shape else reshape(index, 1)
-    return TABLE.index_select(input, index, dim=d)
-
-
-def take(input: Any, index: Any) -> Any:
-    """Elements of the flattened input at `index`, in the shape of `index`."""
-    return TABLE.index(reshape(input, -1), unsqueeze(index, 0), dims=(0,))
-
-
-def _source_for(input: Any, index: Any, source: Any) -> Any:
-    """The part of a scatter's source that its index covers; a number everywhere."""
-    shape = tuple(index.shape)
-    if not is_tensor(source):
-        return TABLE.full(source, shape=shape, dtype=input.dtype, device=input.device)
-    if tuple(source.shape) == shape:
-        return source
-    if len(source.shape) != len(shape):
-        raise ShapeError("scatter: index tensor must have the same number of dimensions as src.")
-    bounds = tuple(symint.minimum(n, m) for n, m in zip(shape, source.shape, strict=True))
-    if bounds != shape:
-        raise ShapeError(
-            f"scatter: expected index {list(shape)} to be no larger than src "
-            f"{list(source.shape)} in every dimension."
-        )
-    return TABLE.slice(source, start=(0,) * len(shape), stop=shape, step=(1,) * len(shape))
-
-
-def scatter(
-    input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None,
-    reduce: str | None = None,
-) -> Any:  # fmt: skip
-    """input with elements set at `index` along `dim`; `reduce="add"` adds instead."""
-    d = dim_of(input, dim, "scatter")
-    source = _source_for(input, index, value if src is None else src)
-    if reduce is None:
-        return TABLE.scatter(input, index, source, dim=d)
-    if reduce == "add":
-        return TABLE.scatter_add(input, index, source, dim=d)
-    raise ArgumentError(f"scatter(reduce={reduce!r}): only reduce='add' is available.")
-
-
-def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
-    """input plus `src` at `index` along `dim`."""
-    d = dim_of(input, dim, "scatter_add")
-    return TABLE.scatter_add(input, index, _source_for(input, index, src), dim=d)
-
-
-def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
-    """input plus slices of `alpha * source` at the positions in `index` along `dim`."""
-    d = dim_of(input, dim, "index_add")
-    scaled = source if alpha == 1 else cast(TABLE.mul(source, alpha), source.dtype)
-    return TABLE.index_add(input, index, scaled, dim=d)
-
-
-def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
-    """input with slices along `dim` replaced at the positions in `index`."""
-    d = dim_of(input, dim, "index_copy")
-    return TABLE.index_put(input, unsqueeze(index, 0), source, dims=(d,))
-
-
-def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
-    """input with `value` in the slices along `dim` at the positions in `index`."""
-    d = dim_of(input, dim, "index_fill")
-    shape = tuple(index.shape[0] if i == d else n for i, n in enumerate(input.shape))
-    filled = TABLE.full(value, shape=shape, dtype=input.dtype, device=input.device)
-    return TABLE.index_put(input, unsqueeze(index, 0), filled, dims=(d,))
-
-
-def masked_fill(input: Any, mask: Any, value: Any) -> Any:
-    """input with `value` where the bool mask is True."""
-    if mask.dtype is not dtypes.bool_:
-        raise dtypes.DTypeError(
-            f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype.name}."
-        )
-    if not is_tensor(value) and arguments.category_of(value) > input.dtype.category:
-        wrong = input.dtype.category < Category.FLOATING
-        if wrong and arguments.category_of(value) >= Category.FLOATING:
-            raise dtypes.DTypeError(
-                f"masked_fill: value {value!r} cannot be converted to {input.dtype.name} without "
-                "overflow or loss.  Cast the input first."
-            )
-    return cast(TABLE.where(mask, value, input), input.dtype)
-
-
-def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
-    """`input[indices] = values` (or `+=`), as a new tensor; indices are integer tensors."""
-    from_dims = tuple(range(len(indices)))
-    stacked = stack_indices(list(indices))
-    row = TABLE.index_accumulate if accumulate else TABLE.index_put
-    batch = tuple(stacked.shape[1:])
-    shape = (*batch, *tuple(input.shape)[len(indices) :])
-    source = (
-        cast(values, input.dtype)
-        if is_tensor(values)
-        else TABLE.full(values, shape=(), dtype=input.dtype, device=input.device)
-    )
-    return row(input, stacked, TABLE.expand(source, shape=shape), dims=from_dims)
-
-
-def stack_indices(indices: Sequence[Any]) -> Any:
-    """Index tensors broadcast together and stacked, as the rows `index` and `index_put` take."""
-    shape = broadcast_shapes([tuple(i.shape) for i in indices], "indexing")
-    if len(indices) == 1:
-        return TABLE.reshape(indices[0], shape=(1, *shape))
-    wide = [TABLE.expand(cast(i, dtypes.int64), shape=shape) for i in indices]
-    return TABLE.stack(*wide, dim=0)

@@ -22,8 +22,9 @@ from dynajit.core.types import Shape, Size
 from dynajit.ops.arguments import cast, is_tensor
 from dynajit.ops.arguments import size as size_argument
 from dynajit.ops.families import broadcast_shapes
+from dynajit.ops.index_functions import stack_indices
 from dynajit.ops.indexing import indexed_shape
-from dynajit.ops.shape_functions import position, stack_indices
+from dynajit.ops.shape_functions import position
 from dynajit.ops.table import TABLE
 
 
