@@ -110,6 +110,11 @@ class Value(TensorMethods):
         from_type = self.node.type
         return from_type.device if isinstance(from_type, TensorType) else CPU
 
+    @property
+    def array(self) -> Any:
+        """The contents, which are not known: see `Builder.refuse`."""
+        return self.builder.refuse(self, "its contents")
+
     def __bool__(self) -> bool:
         return bool(self.builder.refuse(self, "its truth value"))
 
@@ -206,13 +211,16 @@ class Builder:
         return self.call(op, [self.lift(operand) for operand in inputs], attributes)
 
     def lift(self, operand: Any) -> Any:
-        """What an operand becomes in this graph; capture overrides it to take eager tensors in."""
+        """What an operand becomes in this graph: arrays that library functions make while they
+        are recorded become constants; capture overrides it to take eager tensors in."""
         if operand is None or isinstance(operand, (bool, int, float, complex, Node)):
             return operand
         if isinstance(operand, Value):
             if operand.builder is not self:
                 raise InternalError(f"{operand!r} belongs to another graph than {self.name!r}")
             return operand
+        if isinstance(operand, np.ndarray):
+            return self.constant(operand)
         raise InternalError(f"{type(operand).__name__} cannot be an argument of a graph node")
 
     def refuse(self, value: Value, what: str) -> Any:

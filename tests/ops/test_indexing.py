@@ -6,7 +6,13 @@ from compare import DYNAJIT, TORCH, agree, assert_same, numbers, to_dynajit, to_
 from dynajit.eager import tensor
 
 from dynajit.core import dtypes
-from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from dynajit.core.errors import (
+    ArgumentError,
+    BoundsError,
+    DTypeError,
+    InternalError,
+    ShapeError,
+)
 from dynajit.core.types import TensorType
 from dynajit.ir.graph import Builder
 from dynajit.ops import TABLE, dispatch, functions, subscript
@@ -212,3 +218,20 @@ def test_all_index_dtypes_are_accepted():
     for dtype in (np.int8, np.int16, np.int32, np.int64):
         index = np.array([1, 0], dtype)
         assert_same(to_torch(X, False)[[1, 0]], to_dynajit(X, False)[tensor(index)])
+
+
+def test_a_list_of_integers_records_a_constant():
+    builder = Builder()
+    x = builder.placeholder("x", TensorType((4, 3), dtypes.float32))
+    with dispatch.recording(builder.handle):
+        assert x[[0, 2]].shape == (2, 3)
+
+
+def test_reading_through_a_recorded_mask_asks_for_its_contents():
+    builder = Builder()
+    x = builder.placeholder("x", TensorType((4, 3), dtypes.float32))
+    with (
+        dispatch.recording(builder.handle),
+        pytest.raises(InternalError, match="its contents"),
+    ):
+        x[x > 0]
