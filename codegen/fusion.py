@@ -302,7 +302,9 @@ class _Planner:
             return False
         if _reaches_indirectly(first, second) or _reaches_indirectly(second, first):
             return False
-        wide = first if first.reduced or not second.reduced else second
+        wide = max((first, second), key=lambda r: (count(r.shape), count(r.row_shape)))
+        if count(first.shape) == count(second.shape) and bool(first.reduced) != bool(second.reduced):
+            wide = first if first.reduced else second
         order = {node: i for i, node in enumerate(self.graph.nodes)}
         members = sorted((*first.anchors, *second.anchors), key=order.__getitem__)
         whole = Region(self.storage, wide.shape, wide.reduced, wide.columns)
@@ -421,14 +423,15 @@ def _ordered(units: Sequence[Unit]) -> list[Unit]:
 
 def _similar(first: Region, second: Region) -> bool:
     """True if the domains are the same, or one has a value per row of the other."""
-    if first.columns or (first.reduced and second.reduced):
+    if first.columns:
         return collapsed(first.shape, first.reduced) == collapsed(second.shape, second.reduced)
-    sizes = {count(first.shape)}
-    if first.reduced:
-        sizes.add(count(first.row_shape))
-    if second.reduced:
-        return count(first.shape) in (count(second.shape), count(second.row_shape))
-    return count(second.shape) in sizes
+    return bool(_sizes(first) & _sizes(second))
+
+
+def _sizes(region: Region) -> set[int]:
+    """Numbers of points at which the region has values: elements, and rows."""
+    rows = count(region.row_shape)
+    return {count(region.shape), rows} - {1} if region.reduced else {count(region.shape)}
 
 
 def _region_for(storage: Storage, node: Node) -> Region:
