@@ -3,7 +3,7 @@
 Called by `capture.session` when the executor has stopped.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from dynajit.capture.breaks import BreakRecord, SkipFrame
 from dynajit.capture.executor import Executor, Returned, Stopped
 from dynajit.capture.guards import Kind
 from dynajit.capture.instructions import live_locals
-from dynajit.capture.rebuild import NotRebuildable, Rebuilder, reach
+from dynajit.capture.rebuild import NotRebuildable, Rebuilder, reach, view_base
 from dynajit.capture.recording import Recorder
 from dynajit.capture.region import Break, End, Region, Return
 from dynajit.capture.values import UNBOUND, Scalar, Value
@@ -106,7 +106,11 @@ def _inputs(recorder: Recorder) -> tuple[Value, ...]:
 
 
 def _outputs(recorder: Recorder, reached: list[Value]) -> list[Any]:
-    """Graph nodes of the tensors that must exist afterwards, each once."""
+    """Graph nodes that the launch must return, each once.
+
+    A view of an input, or of another tensor that exists afterwards, is not among them: it is
+    made eagerly from its base, so that they share memory as in the original program.
+    """
     nodes: dict[Any, None] = {}
     inputs = recorder.input_nodes
     for value in reached:
@@ -114,7 +118,15 @@ def _outputs(recorder: Recorder, reached: list[Value]) -> list[Any]:
             contents: TensorContents = recorder.heap[value.identity]
             if contents.value is not None and contents.value.node not in inputs:
                 nodes[contents.value.node] = None
-    return list(nodes)
+    found = [node for node in nodes if not _is_view_of(node, nodes, inputs)]
+    if recorder.random_blocks and not found:
+        return recorder.builder.nodes[-1:]  # the launch must draw, though nothing is kept
+    return found
+
+
+def _is_view_of(node: Any, nodes: Mapping[Any, Any], inputs: Mapping[Any, Any]) -> bool:
+    base = view_base(node)
+    return base is not node and (base in inputs or base in nodes)
 
 
 def _effects(

@@ -100,6 +100,7 @@ _FACT_METHODS: Final[dict[str, Callable[[Any, TensorValue], Value]]] = {
     ),
     "is_complex": lambda x, value: constant(tensor_type(x, value).dtype.is_complex),
     "__len__": lambda x, value: x.sequence_length(value),
+    "size": _shape,
 }
 
 
@@ -109,6 +110,14 @@ def tensor_method(
     """`receiver.name(*args, **keywords)`."""
     if name in _FACT_METHODS and not args and not keywords:
         return _FACT_METHODS[name](x, receiver)
+    if name == "contiguous" and not args and not keywords:
+        if _is_stored_contiguous(x, receiver):
+            return receiver
+        return native_call(x, TABLE.clone, [receiver], {})
+    if name == "is_contiguous" and x.heap[receiver.identity].value is None:
+        return constant(tensor_type(x, receiver).is_contiguous)
+    if name == "stride" and x.heap[receiver.identity].value is None and not args:
+        return TupleValue(tuple(constant(s) for s in tensor_type(x, receiver).strides or ()))
     if name in _CONTENTS:
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"Tensor.{name}()")
     if name in _AUTOGRAD:
@@ -118,6 +127,14 @@ def tensor_method(
     if hasattr(graph.Value, name):
         return native_method(x, receiver, name, args, keywords)
     raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}()")
+
+
+def _is_stored_contiguous(x: Any, value: TensorValue) -> bool:
+    """True if eager `contiguous()` would return the tensor itself."""
+    contents: TensorContents = x.heap[value.identity]
+    if contents.value is not None and _is_view(contents.value.node):
+        return False
+    return tensor_type(x, value).is_contiguous
 
 
 # -- library calls -------------------------------------------------------------------------------

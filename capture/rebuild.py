@@ -49,6 +49,8 @@ from dynajit.capture.values_objects import (
     ObjectValue,
 )
 from dynajit.capture.values_tensors import TensorContents, TensorValue
+from dynajit.ir.graph import Node
+from dynajit.ops.table import Movement
 
 
 class NotRebuildable(Exception):
@@ -178,6 +180,15 @@ def list_iterator(items: list[Any], position: int) -> Any:
     return iterator
 
 
+def view_base(node: Node) -> Node:
+    """The node whose memory `node` shares; itself if it is no view."""
+    while node.op is not None and isinstance(node.op.rule, Movement) and node.op.rule.view:
+        base = node.args[0]
+        assert isinstance(base, Node)
+        node = base
+    return node
+
+
 class Rebuilder:
     """Pushes values. Immutable.
 
@@ -232,10 +243,18 @@ class Rebuilder:
         contents: TensorContents = self.heap[value.identity]
         if contents.value is None:
             emitter.load_source(value.source)
-        elif contents.value.node in self.inputs:
-            emitter.load_value(self.inputs[contents.value.node])
         else:
-            emitter.load_output(self.outputs[contents.value.node])
+            self._node(contents.value.node, emitter)
+
+    def _node(self, node: Node, emitter: Any) -> None:
+        """A tensor by its node: an input, a result of the launch, or a view made eagerly."""
+        if node in self.inputs:
+            emitter.load_value(self.inputs[node])
+        elif node in self.outputs:
+            emitter.load_output(self.outputs[node])
+        else:
+            view = functools.partial(node.op, **node.attributes)
+            emitter.call(view, functools.partial(self._node, node.args[0], emitter))
 
     def _cell(self, value: CellValue, emitter: Any) -> None:
         if value.identity in self.own_cells:

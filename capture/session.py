@@ -113,7 +113,7 @@ def capture(
 
 def _why_not_useful(region: Region) -> Skip | None:
     """Skip for a region that computes nothing, to the end of the function."""
-    if isinstance(region.end, Return) and not region.graph.calls:
+    if isinstance(region.end, Return) and not region.graph.outputs:
         return Skip("it computes nothing with tensors", permanent=False)
     return None
 

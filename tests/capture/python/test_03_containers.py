@@ -119,7 +119,7 @@ def string_format(x, y):
 
 
 def tensor_slices(x, y):
-    return x[0], x[:, 1:], x[..., -1], x[None, 0, ::2], x[1][2]
+    return x[0] + 1, x[:, 1:], x[..., -1], x[None, 0, ::2], x[1][2]
 
 
 def tensor_mask(x, y):
@@ -128,7 +128,7 @@ def tensor_mask(x, y):
 
 def slice_objects(x, y):
     part = slice(0, 1)
-    return x[part], [1, 2, 3][part], part.stop
+    return x[part] * 2, [1, 2, 3][part], part.stop
 
 
 def nested(x, y):
