@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from dynajit.core import dtypes
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType

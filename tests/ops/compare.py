@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dynajit.eager import Tensor, tensor
 
 from dynajit.core import dtypes
+from dynajit.eager import Tensor, tensor
 from dynajit.ops import functions, nn_functions
 
 torch = pytest.importorskip("torch")

@@ -4,12 +4,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 from compare import agree, torch
-from dynajit.eager import tensor
 
 from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from dynajit.core.symint import symbol
 from dynajit.core.types import TensorType
+from dynajit.eager import tensor
 from dynajit.ir.graph import Builder
 from dynajit.ops import TABLE, dispatch, nn_functions
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from compare import DYNAJIT, TORCH, agree, numbers, outputs_of
-from dynajit.eager import Generator, tensor
 
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from dynajit.eager import Generator, tensor
 from dynajit.ops import functions, nn_functions
 
 RNG = np.random.default_rng(0)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from compare import DYNAJIT, TORCH, agree, assert_same, numbers, to_dynajit, to_torch
-from dynajit.eager import tensor
 
 from dynajit.core import dtypes
 from dynajit.core.errors import (
@@ -14,6 +13,7 @@ from dynajit.core.errors import (
     ShapeError,
 )
 from dynajit.core.types import TensorType
+from dynajit.eager import tensor
 from dynajit.ir.graph import Builder
 from dynajit.ops import TABLE, dispatch, functions, subscript
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from compare import agree
-from dynajit.eager import Tensor, tensor
 
 from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError
 from dynajit.core.types import TensorType
+from dynajit.eager import Tensor, tensor
 from dynajit.ir.graph import Builder, Value
 from dynajit.ops import dispatch
 from dynajit.ops.methods import TensorMethods

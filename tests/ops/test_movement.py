@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from compare import agree
-from dynajit.eager import tensor
 
 from dynajit.core.errors import ArgumentError, BoundsError, ShapeError
 from dynajit.core.symint import symbol
+from dynajit.eager import tensor
 from dynajit.ops import TABLE, functions
 from dynajit.ops.movement import matching_groups
 
