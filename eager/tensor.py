@@ -323,7 +323,8 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, LayoutMethods, TensorMethods):
         dtype = dtypes.from_numpy(self.array.dtype).name
         array = np.ascontiguousarray(self.array)
         state = (type(self), array.tobytes(), dtype, self.array.shape, self.requires_grad)
-        return _rebuilt, state, dict(self.__dict__) or None
+        kept = {k: v for k, v in self.__dict__.items() if k != "_post_accumulate_hooks"}
+        return _rebuilt, state, kept or None
 
     # -- new tensors like this one -----------------------------------------------------------
 

@@ -1,6 +1,8 @@
 """The backward engine: accumulation, retained graphs, hooks, double backward, long chains."""
 
 import gc
+import resource
+import threading
 import weakref
 
 import numpy as np
@@ -404,3 +406,47 @@ def test_random_programs_agree_with_pytorch() -> None:
             results.append([None if x.grad is None else x.grad.tolist() for x in leaves])
         for ours, theirs in zip(*results, strict=True):
             np.testing.assert_allclose(np.array(ours, float), np.array(theirs, float), rtol=1e-10)
+
+
+def test_5000_training_steps_leave_no_memory_behind() -> None:
+    x = tensor(np.ones(2000, np.float32), requires_grad=True)
+
+    def work(count: int) -> None:
+        for _ in range(count):
+            y = x * 2.0
+            y[:10] = 0.0
+            y.register_hook(lambda g: g * 1.0)
+            (y.exp() * y).sum().backward()
+            x.grad = None
+
+    work(50)
+    gc.collect()
+    gc.disable()
+    try:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        work(5000)
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    finally:
+        gc.enable()
+
+    assert after - before < 8 * 1024  # KiB; leaked arrays would be 40 MB each
+
+
+def test_threads_run_backward_side_by_side() -> None:
+    wrong = []
+
+    def work(seed: int) -> None:
+        x = tensor(np.full(4, float(seed)), requires_grad=True)
+        for _ in range(100):
+            x.grad = None
+            (x * x * x).sum().backward()
+            if x.grad.tolist() != [3.0 * seed * seed] * 4:
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [] == wrong
