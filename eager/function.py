@@ -11,7 +11,7 @@ from typing import Any
 
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, AutogradError, ShapeError
-from dynajit.eager import _tensor
+from dynajit.eager import _tensor, anomaly
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled, is_grad_enabled, meta_of
 from dynajit.eager.inplace import MSG_LEAF
 from dynajit.eager.node import (
@@ -89,6 +89,8 @@ class FunctionNode(Node):
         self.out_metas: list[Any] = []
         self.output_count = 0
         self.saved: list[Any] | None = None
+        if anomaly.is_detecting() is not None:
+            anomaly.remember(self)
 
     def pack(self, outputs: Sequence[Any]) -> None:
         """Take over what the context saved, now that the outputs are final."""

@@ -19,7 +19,7 @@ from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import AutogradError
 from dynajit.core.types import ScalarType, TensorType, ValueType
-from dynajit.eager import _tensor
+from dynajit.eager import _tensor, anomaly
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, meta_of
 from dynajit.ops.derivatives import Need, Parameter, formula_parameters
 from dynajit.ops.families import sum_to_type
@@ -363,6 +363,8 @@ class OpNode(Node):
             if isinstance(operand, TensorBase):
                 operand = SavedTensor(operand)
             self.saved[position] = operand
+        if anomaly.is_detecting() is not None:
+            anomaly.remember(self)
 
     def finish(self, tensor: Any) -> None:
         """Note the result, or its type, if a formula needs it."""

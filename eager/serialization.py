@@ -3,7 +3,8 @@
 Contract: a file is a valid safetensors file: tensors under readable names, and in its header, as
 JSON, the nest of dicts, lists, tuples, numbers, strings, dtypes and sizes that held them. Loading
 runs no code from the file. Anything else than those kinds is refused when saving. Subclasses of
-dict come back as plain dicts; tensors that share memory are stored separately. Called by users and by the demo.
+dict come back as plain dicts; tensors that share memory are stored separately. Called by users
+and by the demo.
 """
 
 import json

@@ -17,7 +17,7 @@ import numpy as np
 
 from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, AutogradError, ShapeError
-from dynajit.eager import _tensor
+from dynajit.eager import _tensor, anomaly
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled
 from dynajit.eager.execute import eager_dispatch
 from dynajit.eager.node import Node
@@ -65,6 +65,7 @@ class _Run:
         self.pending: dict[Node, list[Any]] = {}
         self.captured: dict[tuple[int, int], Any] = {}
         self.leaf_gradients: dict[int, list[Any]] = {}
+        self.anomaly = anomaly.is_detecting()
 
     def send(self, target: Any, index: int, gradient: Any) -> None:
         """Add `gradient` to what has arrived at output `index` of a node, or at a leaf."""
@@ -106,7 +107,7 @@ class _Run:
             return
         if extras is not None and extras.prehooks:
             gradients = _run_prehooks(extras, gradients)
-        results = node.apply(gradients, [self.is_used(edge) for edge in node.edges])
+        results = self.apply(node, gradients)
         if extras is not None and extras.hooks:
             results = _run_node_hooks(extras, results, gradients)
         if not self.keep:
@@ -116,6 +117,20 @@ class _Run:
             result = results[position]
             if result is not None and edge is not None:
                 self.send(edge, node.indices[position], result)
+
+    def apply(self, node: Node, gradients: list[Any]) -> Sequence[Any]:
+        """Run the node's formulas; under anomaly detection errors say where it was made."""
+        wanted = [self.is_used(edge) for edge in node.edges]
+        if self.anomaly is None:
+            return node.apply(gradients, wanted)
+        try:
+            results = node.apply(gradients, wanted)
+            if self.anomaly:
+                anomaly.check(node, results)
+        except Exception as error:
+            anomaly.explain(node, error)
+            raise
+        return results
 
     def is_used(self, edge: Any) -> bool:
         """Whether a gradient sent along this edge would reach something asked for."""

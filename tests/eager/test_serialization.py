@@ -100,7 +100,7 @@ def test_names_that_collide_are_kept_apart() -> None:
     "value", [object(), {"f": [print]}, {1, 2}, {(1, 2): 3}, np.zeros(2)], ids=str
 )
 def test_other_objects_are_refused(value: object, tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="save: .* is of type"):
+    with pytest.raises(ArgumentError, match=r"save: .* is of type"):
         save(value, tmp_path / "x")
 
     assert [] == list(tmp_path.iterdir())
