@@ -258,3 +258,7 @@ def stack_indices(indices: Sequence[Any]) -> Any:
         return TABLE.reshape(indices[0], shape=(1, *shape))
     wide = [TABLE.expand(cast(i, dtypes.int64), shape=shape) for i in indices]
     return TABLE.stack(*wide, dim=0)
+
+
+# PyTorch's other names for the same function.
+concat = concatenate = cat

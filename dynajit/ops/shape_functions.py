@@ -371,3 +371,8 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
     if step <= 0:
         raise ShapeError(f"unfold: step is {step} but must be > 0.")
     return TABLE.unfold(input if input.shape else reshape(input, 1), dim=d, size=size, step=step)
+
+
+# PyTorch's other names for the same functions.
+swapaxes = swapdims = transpose
+moveaxis = movedim
