@@ -253,17 +253,40 @@ def _reduction(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
 
 
 def _movement(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
-    type = _tensor_type(op, inputs, attributes)
+    dtype = _checked_dtype(op, inputs, attributes)
     result = op.rule.array(xp, *map(_as_array, inputs), **attributes)
-    return _converted(xp.asarray(result), type.dtype.numpy, False)
+    if type(result) is _ndarray and result.dtype is dtype:
+        return result
+    return xp.asarray(result).astype(dtype, copy=False)
 
 
 def _wide(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
     """SCATTER and EXTERN: 16-bit floats compute in float32, since they accumulate."""
-    type = _tensor_type(op, inputs, attributes)
+    dtype = _checked_dtype(op, inputs, attributes)
     operands = [_widened(_as_array(x)) for x in inputs]
     result = _quiet.copy().run(op.rule.array, xp, *operands, **attributes)
-    return _converted(xp.asarray(result), type.dtype.numpy, False)
+    return xp.asarray(result).astype(dtype, copy=False)
+
+
+_checked: dict[Any, np.dtype] = {}
+
+
+def _checked_dtype(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> np.dtype:
+    """dtype of the result; the type rule is asked once per shapes, dtypes and attributes."""
+    key = (op, *map(_shape_of, inputs), *attributes.values())
+    found = _checked.get(key)
+    if found is None:
+        found = _tensor_type(op, inputs, attributes).dtype.numpy
+        if len(_checked) >= _PLANS_KEPT:
+            _checked.clear()
+        _checked[key] = found
+    return found
+
+
+def _shape_of(operand: Any) -> Any:
+    if hasattr(operand, "shape"):
+        return operand.shape, operand.dtype
+    return type(operand)
 
 
 def _as_array(operand: Any) -> Any:
