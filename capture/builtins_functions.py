@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
-from dynajit.capture import breaks
+from dynajit.capture import breaks, control
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.operations_arithmetic import BINARY, COMPARISONS, UNARY
@@ -43,7 +43,7 @@ from dynajit.capture.values_functions import (
 )
 from dynajit.capture.values_objects import ObjectValue
 from dynajit.capture.values_tensors import TensorValue
-from dynajit.eager import grad_mode
+from dynajit.eager import creation, grad_mode
 
 Handler = Callable[[Any, list[Value], dict[str, Value]], Any]
 SPECIAL: Final[dict[Any, Handler]] = {}
@@ -527,6 +527,27 @@ def _set_grad_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> 
 def _is_grad_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     x.uses_grad_mode()
     return boolean(x.recorder.grad_enabled)
+    yield
+
+
+# -- what the program says to the compiler ---------------------------------------------------------
+
+
+@special(control.graph_break)
+def _graph_break(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    raise GraphBreak(breaks.REQUESTED, "graph_break()")
+    yield
+
+
+@special(control.is_compiling)
+def _is_compiling(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return boolean(True)
+    yield
+
+
+@special(creation.tensor)
+def _tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return x.creates_tensor(creation.tensor, args, keywords)
     yield
 
 

@@ -36,7 +36,7 @@ from dynajit.capture.opcodes import HANDLERS, UNSUPPORTED
 from dynajit.capture.recording import Mark, Namespace, Recorder
 from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_containers import TupleValue
-from dynajit.capture.values_functions import CellValue, FunctionValue
+from dynajit.capture.values_functions import CellValue, FunctionValue, GeneratorState
 from dynajit.core.errors import InternalError
 from dynajit.core.location import Location
 
@@ -178,7 +178,9 @@ class Executor:
         frame = self.frames.pop()
         if frame.generator is None:
             raise InternalError("a frame that is not a generator's yields")
-        state = (frame.body, frame.code, frame.namespace, frame.closure, frame.save())
+        state = GeneratorState(
+            frame.body, frame.code, frame.namespace, frame.closure, frame.save()
+        )
         self.heap.write(frame.generator.identity, state)
         self._advance(self.frames[-1], operations_calls.Yielded(value))
 
@@ -369,6 +371,8 @@ class Executor:
     native_call = operations_tensors.native_call
     native_method = operations_tensors.native_method
     is_library_function = operations_tensors.is_library_function
+    why_not_inlined = operations_tensors.why_not_inlined
+    creates_tensor = operations_tensors.creates_tensor
     special_call = builtins_functions.special_call
     is_pure = builtins_functions.is_pure
     to_pairs = builtins_functions.to_pairs

@@ -16,7 +16,7 @@ from dynajit.capture.rebuild import NotRebuildable, Rebuilder, reach, view_base
 from dynajit.capture.recording import Recorder
 from dynajit.capture.region import Break, End, Region, Return
 from dynajit.capture.values import UNBOUND, Scalar, Value
-from dynajit.capture.values_functions import CellValue
+from dynajit.capture.values_functions import CellValue, GeneratorState
 from dynajit.capture.values_tensors import TensorContents, TensorValue
 
 
@@ -71,6 +71,7 @@ def _region(
         replayed += _needed_cells(executor, own, reached)
         needed += [value for effect in replayed for value in effect.values]
         reached = reach(needed, recorder)
+    _refuse_open_generators(recorder)
     _guard_aliasing(recorder)
     outputs = _outputs(recorder, reached)
     if recorder.builder.nodes:
@@ -169,6 +170,23 @@ def _needed_cells(
         for name, cell in own.items()
         if cell.identity in used and executor.heap[cell.identity] is not UNBOUND
     ]
+
+
+def _refuse_open_generators(recorder: Recorder) -> None:
+    """A generator left inside `try` or `with` would run its `finally` when it dies.
+
+    Raises:
+        NotRebuildable: there is one.
+    """
+    for state in recorder.heap.contents():
+        if not isinstance(state, GeneratorState) or state.frame.index == 0:
+            continue
+        handler = state.body.instructions[state.frame.index - 1].handler
+        while handler is not None:
+            landing = state.body.instructions[handler.target]
+            if landing.operation != "CALL_INTRINSIC_1":
+                raise NotRebuildable("a generator is suspended inside try or with")
+            handler = landing.handler
 
 
 def _guard_aliasing(recorder: Recorder) -> None:

@@ -75,6 +75,10 @@ class Heap:
             else:
                 self._contents[identity] = old
 
+    def contents(self) -> Iterator[Any]:
+        """The contents of every object."""
+        return iter(self._contents.values())
+
     def is_changed(self, identity: int) -> bool:
         """True if an adopted object's contents differ from those at entry."""
         return self._contents[identity] is not self._entry[identity]

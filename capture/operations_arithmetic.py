@@ -19,7 +19,7 @@ from dynajit.capture.operations_basic import (
     unsupported,
 )
 from dynajit.capture.operations_containers import boolean, fold, tokens
-from dynajit.capture.values import FALSE, TRUE, Constant, Known, Scalar, Value
+from dynajit.capture.values import FALSE, TRUE, Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values_containers import (
     DictValue,
     DictViewValue,
@@ -27,6 +27,7 @@ from dynajit.capture.values_containers import (
     SetValue,
     TupleValue,
 )
+from dynajit.capture.values_functions import FunctionValue
 from dynajit.capture.values_objects import ObjectValue
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.eager import Size
@@ -218,7 +219,7 @@ def _special_binary(x: Any, name: str, in_place: bool, a: Value, b: Value) -> St
         result = yield from x.call(method, [other], {})
         if not (isinstance(result, Constant) and result.value is NotImplemented):
             return result
-    if isinstance(a, TensorValue) or isinstance(b, TensorValue):
+    if isinstance(a, (TensorValue, Opaque)) or isinstance(b, (TensorValue, Opaque)):
         raise unsupported(name, a, b)
     left, right = a.python_type.__name__, b.python_type.__name__
     raise_python(x, TypeError, f"unsupported operand type(s): '{left}' and '{right}'")
@@ -265,9 +266,15 @@ def compare(x: Any, symbol: str, a: Value, b: Value) -> Steps:
         return boolean(function(set(tokens(x, a)), set(tokens(x, b))))
     if is_known(a) and is_known(b):
         return fold(x, function, a, b)
-    if symbol in ("==", "!="):
+    if symbol in ("==", "!=") and _equal_by_identity(a) and _equal_by_identity(b):
         return boolean(is_same(x, a, b) == (symbol == "=="))
     raise unsupported(symbol, a, b)
+
+
+def _equal_by_identity(value: Value) -> bool:
+    """True for values that can only equal values of their own family, or themselves."""
+    families = (Known, Constant, Scalar, FunctionValue, ListValue, DictValue, SetValue, TupleValue)
+    return isinstance(value, families)
 
 
 _MIRROR: Final = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -298,6 +305,8 @@ def _compare_tensors(x: Any, symbol: str, function: Any, a: Value, b: Value) -> 
 def _special_compare(
     x: Any, symbol: str, forward: str, backward: str, a: Value, b: Value
 ) -> Steps:
+    if isinstance(a, Opaque) or isinstance(b, Opaque):
+        raise unsupported(symbol, a, b)
     attempts = [(a, forward, b), (b, backward, a)]
     if a.python_type is not b.python_type and issubclass(b.python_type, a.python_type):
         attempts.reverse()

@@ -355,14 +355,18 @@ def _object_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
     if name == "__class__":
         return Known(value.cls)
     raw = _lookup(value.cls, name)
-    if raw is not _MISSING and _is_data_descriptor(raw):
-        return (yield from _data_descriptor(x, value, name, raw))
-    found = instance_value(x, value, name)
-    if found is not None:
-        return found
-    if raw is not _MISSING:
-        return (yield from _class_value(x, value, value, name, raw))
     fallback = _lookup(value.cls, "__getattr__")
+    try:
+        if raw is not _MISSING and _is_data_descriptor(raw):
+            return (yield from _data_descriptor(x, value, name, raw))
+        found = instance_value(x, value, name)
+        if found is not None:
+            return found
+        if raw is not _MISSING:
+            return (yield from _class_value(x, value, value, name, raw))
+    except Raised as raised:
+        if fallback is _MISSING or not issubclass(raised.value.cls, AttributeError):
+            raise
     if fallback is _MISSING:
         kind = value.cls.__name__
         raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")

@@ -10,7 +10,8 @@ import inspect
 import types
 from typing import Any, Final
 
-from dynajit.capture import breaks, sources
+from dynajit.capture import breaks, control, sources
+from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown, new_exception, raise_python
 from dynajit.capture.frames import Frame
@@ -29,6 +30,7 @@ from dynajit.capture.values_functions import (
     CellValue,
     FunctionContents,
     FunctionValue,
+    GeneratorState,
     GeneratorValue,
     NativeMethod,
     PartialValue,
@@ -85,7 +87,14 @@ def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
     if isinstance(target, types.FunctionType):
         if x.is_library_function(target):
             return x.native_call(target, args, keywords)
+        if control.is_disabled(target):
+            raise GraphBreak(breaks.REQUESTED, f"{target.__qualname__} is disabled")
+        reason = x.why_not_inlined(target)
+        if reason is not None:
+            raise GraphBreak(breaks.GLOBAL_STATE, reason)
         return (yield from _call_existing_function(x, callee, args, keywords))
+    if isinstance(target, CompiledFunction):
+        return (yield from call(x, Known(target.__wrapped__), args, keywords))
     if isinstance(target, Op):
         return x.native_call(target, args, keywords, lift_numbers=True)
     if isinstance(target, type):
@@ -198,8 +207,8 @@ def run(
     frame = Frame(body, code, namespace, locals, closure)
     frame.bind_free_cells()
     if code.co_flags & inspect.CO_GENERATOR:
-        state = frame.save()
-        identity = x.heap.allocate((frame.body, code, namespace, closure, state))
+        state = GeneratorState(frame.body, code, namespace, closure, frame.save())
+        identity = x.heap.allocate(state)
         return GeneratorValue(identity, types.GeneratorType)
     if len(x.frames) >= MAX_DEPTH:
         raise GraphBreak(breaks.RECURSION, f"{code.co_qualname} at depth {len(x.frames)}")
@@ -212,11 +221,10 @@ def resume_generator(x: Any, value: GeneratorValue, sent: Value) -> Steps:
     state = x.heap[value.identity]
     if state is None:
         return None
-    body, code, namespace, closure, saved = state
-    frame = Frame(body, code, namespace, {}, closure)
-    frame.restore(saved)
+    frame = Frame(state.body, state.code, state.namespace, {}, state.closure)
+    frame.restore(state.frame)
     frame.generator = value
-    if saved.index > 0:
+    if state.frame.index > 0:
         frame.push(sent)
     x.heap.write(value.identity, None)
     outcome = yield frame

@@ -12,6 +12,7 @@ from typing import Any, Final
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown, raise_python
+from dynajit.capture.guards import Kind
 from dynajit.capture.operations_basic import describe, from_python, to_native
 from dynajit.capture.recording import type_of_tensor
 from dynajit.capture.values import Known, Value, constant
@@ -68,7 +69,10 @@ def tensor_attribute(x: Any, value: TensorValue, name: str) -> Value:
         return native_call(x, lambda tensor: getattr(tensor, name), [value], {})
     if callable(member) or callable(getattr(Tensor, name, None)):
         return NativeMethod(value, name)
-    if not hasattr(Tensor, name):
+    existing = x.heap[value.identity].tensor
+    if existing is not None and name not in vars(existing):
+        x.recorder.guard(x.recorder.first_source(value), Kind.HAS_NO_ATTRIBUTE, name, "attribute")
+    if not hasattr(Tensor, name) and (existing is None or name not in vars(existing)):
         raise_python(x, AttributeError, f"'Tensor' object has no attribute '{name}'")
     raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}")
 
@@ -293,6 +297,49 @@ def set_tensor_attribute(x: Any, receiver: TensorValue, name: str, item: Value) 
 
 
 LIBRARY_PACKAGES: Final = ("dynajit.ops.", "dynajit.nn.functional")
+
+
+def creates_tensor(
+    x: Any, function: Callable[..., Any], args: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """`tensor(data)` of known data: a constant of the graph, copied at every call.
+
+    Raises:
+        GraphBreak: the data is not known, or the tensor is a leaf that requires a gradient.
+    """
+    name = function.__qualname__
+    try:
+        positional = [to_native(x, value, True) for value in args]
+        named = {key: to_native(x, value, True) for key, value in keywords.items()}
+    except NotKnown as error:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} of {error}") from None
+    if named.get("requires_grad") or _has_graph_value([positional, list(named.values())]):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} of tensors")
+    try:
+        made = function(*positional, **named)
+    except Exception as error:
+        detail = f"{name}: {type(error).__name__}: {error}"
+        raise GraphBreak(breaks.TENSOR_FAILURE, detail) from error
+    value: Value = x.recorder.new_tensor(TABLE.clone(x.recorder.builder.constant(made.array)))
+    return value
+
+
+def _has_graph_value(data: Any) -> bool:
+    if isinstance(data, (list, tuple)):
+        return any(_has_graph_value(item) for item in data)
+    return isinstance(data, graph.Value)
+
+
+def why_not_inlined(x: Any, function: types.FunctionType) -> str | None:
+    """Why a function of the library must run for real, or None.
+
+    Eager functions work on arrays, on the tape or on the random generator: what they do cannot
+    be reordered with the launch. The grad mode managers are ordinary Python.
+    """
+    module = function.__module__ or ""
+    if module.startswith("dynajit.eager.") and module != "dynajit.eager.grad_mode":
+        return f"{module}.{function.__qualname__} works eagerly"
+    return None
 
 
 def is_library_function(x: Any, function: types.FunctionType) -> bool:

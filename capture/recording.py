@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynajit.capture import breaks, sources
+from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.guards import FunctionFacts, Guard, Kind, TensorFacts
 from dynajit.capture.heap import Heap
 from dynajit.capture.sources import Source
@@ -63,6 +64,7 @@ _KNOWN_INSTANCES = (
     Device,
     Op,
     type(len),
+    CompiledFunction,
 )
 
 _ITERATOR_TYPES = (
@@ -336,6 +338,8 @@ class Recorder:
         if kind in LITERAL_TYPES:
             return Constant(obj, source)
         if isinstance(obj, Tensor):
+            if not _is_plain_tensor(kind):
+                return Opaque(obj, source)
             return self._adopt(obj, TensorValue, source, TensorContents(None, obj))
         if kind is tuple or (isinstance(obj, tuple) and _is_plain_tuple(kind)):
             items = [self.wrap(item, sources.Item(source, i)) for i, item in enumerate(obj)]
@@ -379,6 +383,12 @@ class Recorder:
         return handle
 
     # -- graph inputs ------------------------------------------------------------------------
+
+    @property
+    def met_tensor(self) -> bool:
+        """True if an existing tensor was reached, or an op was recorded."""
+        reached = any(isinstance(handle, TensorValue) for handle in self._by_object.values())
+        return reached or bool(self.builder.nodes)
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -464,6 +474,16 @@ class Recorder:
 
 
 _SLICE = ("start", "stop", "step")
+
+
+@functools.cache
+def _is_plain_tensor(kind: type) -> bool:
+    """True for Tensor and subclasses that change nothing but how they are made and shown."""
+    allowed = {"__new__", "__init__", "__repr__", "__deepcopy__", "__reduce__", "__doc__",
+               "__module__", "__dict__", "__weakref__", "__annotations__", "__qualname__",
+               "__static_attributes__", "__firstlineno__", "__slots__"}  # fmt: skip
+    added = kind.__mro__[: kind.__mro__.index(Tensor)]
+    return all(set(vars(cls)) <= allowed for cls in added)
 
 
 def _is_plain_tuple(kind: type) -> bool:

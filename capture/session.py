@@ -50,11 +50,14 @@ class Options:
         resume: makes the object that runs the rest of a function after a break, from that rest as
             a plain function: usually a compiled function with these same options. None: the rest
             runs as plain Python.
+        needs_tensors: a frame that breaks before it met any tensor runs as plain Python; for
+            frames that only happen to run below a region.
     """
 
     backend: Backend
     fullgraph: bool = False
     resume: Callable[[FunctionType], Callable[..., Any]] | None = None
+    needs_tensors: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +81,11 @@ class Compilation:
 
 
 def capture(
-    function: FunctionType, arguments: tuple[Any, ...], *, fullgraph: bool = False
+    function: FunctionType,
+    arguments: tuple[Any, ...],
+    *,
+    fullgraph: bool = False,
+    needs_tensors: bool = False,
 ) -> Region | Skip:
     """Execute `function` symbolically on one call's arguments; runs no user code.
 
@@ -87,6 +94,7 @@ def capture(
         arguments: bound arguments in the order of `co_varnames`: positional, keyword-only, the
             `*args` tuple, the `**kwargs` dict; defaults filled in.
         fullgraph: raise instead of ending the region at a break.
+        needs_tensors: see Options.
 
     Returns:
         The region; Skip where nothing can or need be compiled.
@@ -108,6 +116,8 @@ def capture(
             if fullgraph:
                 raise GraphBreakError(f"{function.__qualname__}: {skip.reason}") from None
             return Skip(skip.reason)
+    if needs_tensors and region.breaks and not recorder.met_tensor:
+        return Skip("it breaks before it meets a tensor", permanent=False)
     return _why_not_useful(region) or region
 
 
@@ -150,7 +160,9 @@ def _compile(
     stages: dict[str, float],
 ) -> Compilation:
     started = time.perf_counter()
-    region = capture(function, arguments, fullgraph=options.fullgraph)
+    region = capture(
+        function, arguments, fullgraph=options.fullgraph, needs_tensors=options.needs_tensors
+    )
     stages["capture"] = _milliseconds(started)
     if isinstance(region, Skip):
         return Compilation(region, None, None, stages)

@@ -73,9 +73,20 @@ class CellValue(HeapValue):
 
 
 class GeneratorValue(HeapValue):
-    """A generator made by the captured code; contents: a suspended frame's state, or None."""
+    """A generator made by the captured code; contents: GeneratorState, or None when it ended."""
 
     __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorState:
+    """A suspended generator: what a frame is made of, and its saved state."""
+
+    body: Any
+    code: CodeType
+    namespace: Any
+    closure: tuple[CellValue, ...]
+    frame: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
