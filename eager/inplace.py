@@ -17,7 +17,7 @@ from dynajit.core.device import CPU
 from dynajit.core.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
-from dynajit.eager.node import Node, OverwriteBackward, edges_of
+from dynajit.eager.node import Node, OverwriteBackward, edges_of, zeros_of
 from dynajit.eager.random import default_generator
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.random import blocks_of
@@ -62,12 +62,19 @@ NAMES: Final = (
 
 
 class CopyBackward(Node):
-    """A tensor that holds a copy of another: the gradient passes unchanged."""
+    """A tensor that holds a copy of another: the gradient passes unchanged.
+
+    A second edge leads to what the tensor held before, whose gradient is zero.
+    """
 
     __slots__ = ()
 
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
-        return [gradients[0] if flag else None for flag in wanted]
+        g = gradients[0]
+        results = [g if wanted[0] else None]
+        if len(wanted) > 1:
+            results.append(zeros_of(g.shape, g.dtype, g.device) if wanted[1] else None)
+        return results
 
 
 class CopySlices(Node):
@@ -249,7 +256,7 @@ def copy_into(tensor: Any, source: Any, name: str) -> Any:
     if tuple(source.shape) != tuple(tensor.shape):
         source = _broadcast(source, tuple(tensor.shape), name)
     if source.requires_grad and is_grad_enabled():
-        edges, indices = edges_of([source])
+        edges, indices = edges_of([source, tensor])
         source = _tensor.wrap_output(source.array, CopyBackward(edges, indices), 0)
     commit(tensor, source, name)
     return tensor

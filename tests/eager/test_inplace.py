@@ -130,6 +130,13 @@ def test_copy_gives_the_history_of_the_source() -> None:
     assert ([4.0, 6.0], False) == (x.grad.tolist(), y.is_leaf)
 
 
+def test_what_a_copy_overwrites_has_a_zero_gradient() -> None:
+    x, y = leaf(1.0), leaf(2.0)
+    (x * 1.0).copy_(y).sum().backward()
+
+    assert ([0.0], [1.0]) == (x.grad.tolist(), y.grad.tolist())
+
+
 def test_copy_of_a_non_leaf_is_a_value_of_its_own() -> None:
     x = leaf(1.0)
     source = x * 2.0
