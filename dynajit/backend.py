@@ -26,14 +26,20 @@ NAMES = ("native", "numpy", "eager")
 
 @dataclass(frozen=True, slots=True)
 class PassRecord:
-    """What one pass did to one graph."""
+    """What one pass did to one graph.
 
-    graph: str
+    Args:
+        role: which graph: "joint", "forward" or "backward".
+        name: the pass.
+        before, after: the graph.
+        milliseconds: how long it took.
+    """
+
+    role: str
     name: str
-    nodes_before: int
-    nodes_after: int
+    before: Graph
+    after: Graph
     milliseconds: float
-    text: str
 
 
 @dataclass(slots=True)
@@ -76,11 +82,9 @@ class GraphRecord:
         """A few lines of text: passes that changed something, what is saved, programs."""
         lines = [f"{self.graph.name} ({self.backend} backend)"]
         for record in self.passes:
-            if record.nodes_before != record.nodes_after:
-                lines.append(
-                    f"  {record.graph:8s} {record.name}: "
-                    f"{record.nodes_before} -> {record.nodes_after} nodes"
-                )
+            before, after = len(record.before.nodes), len(record.after.nodes)
+            if before != after:
+                lines.append(f"  {record.role:8s} {record.name}: {before} -> {after} nodes")
         if self.backward is not None:
             lines.append(
                 f"  saved for backward: {self.saved} values, {self.saved_bytes} bytes; "
@@ -90,6 +94,10 @@ class GraphRecord:
             source = "from the cache" if program.from_cache else "compiled"
             lines.append(f"  {role}: {len(program.kernels)} kernels, {source}")
         return "\n".join(lines)
+
+    def release(self) -> None:
+        """Forget the graphs between the passes: nobody will ask any more."""
+        self.passes.clear()
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -105,12 +113,7 @@ class GraphRecord:
         """Run the passes on a graph and record what they did."""
 
         def observe(name: str, before: Graph, after: Graph, milliseconds: float) -> None:
-            text = str(after) if before is not after else ""
-            self.passes.append(
-                PassRecord(
-                    role, name, len(before.nodes), len(after.nodes), milliseconds, text
-                )
-            )
+            self.passes.append(PassRecord(role, name, before, after, milliseconds))
 
         with self.timed("passes"):
             return pipeline.optimize(graph, observe=observe)

@@ -95,6 +95,9 @@ class Compiler:
             self.listener(function.__qualname__, compilation)
         log_compilation(function.__qualname__, compilation)
         dump_compilation(function, compilation)
+        record = getattr(compilation.launch, "record", None)
+        if record is not None and self.listener is None:
+            record.release()
 
 
 def compile(

@@ -43,7 +43,7 @@ def _files(compilation: Compilation, original: CodeType) -> dict[str, str]:
     if record is None:
         return files
     files["2_passes.txt"] = "\n".join(
-        f"== {p.graph}: {p.name} ({p.milliseconds:.2f} ms)\n{p.text}" for p in record.passes
+        f"== {p.role}: {p.name} ({p.milliseconds:.2f} ms)\n{p.after}" for p in record.passes
     )
     files["3_forward.py"] = "" if record.forward is None else str(record.forward)
     files["4_backward.py"] = "" if record.backward is None else str(record.backward)
