@@ -123,7 +123,11 @@ def test_compiled_graphs_keep_every_dtype(op: Op, dtype: str) -> None:
     assert_equal_to_eager(op, dtypes.by_name(dtype), compiled)
 
 
-@COLUMNS
+@pytest.mark.parametrize(
+    "execute",
+    [interpreted, pytest.param(compiled, marks=pytest.mark.slow)],
+    ids=lambda f: f.__name__,
+)
 @pytest.mark.parametrize("op", ROWS, ids=lambda op: op.name)
 def test_the_joint_graph_gives_the_referees_gradients(op: Op, execute: Any) -> None:
     drawn = tuple(
