@@ -39,10 +39,16 @@ _ACCESS = {"float16": "f16", "bfloat16": "bf16"}
 
 
 class Names:
-    """Counts temporaries of one function and knows its data indices. Mutable."""
+    """Counts temporaries of one function and knows its data indices. Mutable.
 
-    def __init__(self, indices: Sequence[DataIndex]) -> None:
+    Args:
+        indices: the function's data indices.
+        target: "c" or "cuda": whose spelling of scalar functions is printed.
+    """
+
+    def __init__(self, indices: Sequence[DataIndex], target: str = "c") -> None:
         self.indices: Mapping[str, DataIndex] = {index.name: index for index in indices}
+        self.target = target
         self._count = 0
 
     def new(self) -> str:
@@ -122,23 +128,42 @@ class Scope:
 
     def emit(self, expression: Expression) -> str:
         """The C expression of `expression`; statements it needs are appended."""
-        free = free_text(expression)
-        if free is not None:
-            return free
-        found = self.find(expression)
-        if found is not None:
-            return found
+        stack = [expression]
+        while stack:
+            current = stack[-1]
+            if free_text(current) is not None or self.find(current) is not None:
+                stack.pop()
+                continue
+            # The arms of a Select are not computed here.
+            needed = (current.condition,) if isinstance(current, Select) else current.operands
+            missing = [o for o in needed if free_text(o) is None and self.find(o) is None]
+            if missing:
+                stack.extend(reversed(missing))
+                continue
+            self._compute(current)
+            stack.pop()
+        return self._text(expression)
+
+    def _text(self, expression: Expression) -> str:
+        """The C expression of something that is computed already."""
+        text = free_text(expression) or self.find(expression)
+        if text is None:
+            raise InternalError(f"{expression} is not known where it is used")
+        return text
+
+    def _compute(self, expression: Expression) -> None:
+        """Append the statement of an expression whose operands are computed."""
         if isinstance(expression, (Accumulated, Slot)):
             raise InternalError(f"{expression} is not known where it is used")
         if isinstance(expression, Select):
-            return self._select(expression)
-        operands = [self.emit(operand) for operand in expression.operands]
+            self._select(expression)
+            return
+        operands = [self._text(operand) for operand in expression.operands]
         variables = self.bind(expression.numbers)
         home = self._home(expression, variables)
         name = self.names.new()
         home.add(f"const {expression.dtype.c} {name} = {spelled(expression, operands)};")
         home.known[expression] = name
-        return name
 
     def bind(self, numbers: Sequence[Number]) -> set[str]:
         """Define the data indices that index expressions use; returns all their variables."""
@@ -164,8 +189,8 @@ class Scope:
         home.add(f"const int64_t {index.name} = dj_data_index({value}, {size}, {wrap}, status);")
         home.variables.add(index.name)
 
-    def _select(self, select: Select) -> str:
-        condition = self.emit(select.condition)
+    def _select(self, select: Select) -> None:
+        condition = self._text(select.condition)
         name = self.names.new()
         arms = []
         for value in (select.yes, select.no):
@@ -181,7 +206,6 @@ class Scope:
             self.add(*yes_arm.text(), f"{INDENT}{name} = {yes};", "} else {")
             self.add(*no_arm.text(), f"{INDENT}{name} = {no};", "}")
         self.known[select] = name
-        return name
 
     def store(self, target: str, dtype: DType, value: Expression) -> None:
         """Append `target = value`, where the memory holds `dtype`."""
@@ -243,8 +267,8 @@ def integer_text(value: int, dtype: DType) -> str:
     return f"({text})" if value < 0 else text
 
 
-def spelled(expression: Expression, operands: Sequence[str]) -> str:
-    """One expression in C, given its operands."""
+def spelled(expression: Expression, operands: Sequence[str], target: str = "c") -> str:
+    """One expression in C or CUDA, given its operands."""
     if isinstance(expression, Load):
         if expression.buffer.size == 0:
             return "0"
@@ -259,14 +283,14 @@ def spelled(expression: Expression, operands: Sequence[str]) -> str:
     if isinstance(expression, Word):
         return f"dj_philox({operands[0]}, {operands[1]}, {symint.c(expression.position)})"
     if isinstance(expression, Apply):
-        return _applied(expression, operands)
+        return _applied(expression, operands, target)
     raise InternalError(f"{expression} has no spelling in C")
 
 
-def _applied(expression: Apply, operands: Sequence[str]) -> str:
+def _applied(expression: Apply, operands: Sequence[str], target: str) -> str:
     dtype = expression.arguments[-1].dtype
     if expression.function in SCALARS:
-        return spell(expression.function, dtype, "c", *operands)
+        return spell(expression.function, dtype, target, *operands)
     operator = OPERATORS[expression.function]
     text = f"({operands[0]} {operator} {operands[1]})"
     if expression.function in COMPARISONS or dtype.category is Category.FLOATING:

@@ -73,13 +73,18 @@ def define(
     )
     parameters = [f"const {buffer.dtype.c} *restrict {buffer.name}" for buffer in read]
     parameters += [f"{buffer.dtype.c} *restrict {buffer.name}" for buffer in written]
-    may_fail = bool(indices) or any(
+    text = function_text(name, parameters, body)
+    return Function(name, kernel, text, (*read, *written), may_fail(expressions, indices))
+
+
+def may_fail(expressions: Sequence[Expression], indices: Sequence[DataIndex]) -> bool:
+    """True if a kernel may report an index out of range or an integer division by zero."""
+    return bool(indices) or any(
         isinstance(e, Apply)
         and e.function in MAY_DIVIDE
         and e.dtype.category is Category.INTEGER
         for e in expressions
     )
-    return Function(name, kernel, function_text(name, parameters, body), (*read, *written), may_fail)
 
 
 def function_text(name: str, parameters: Sequence[str], body: Sequence[str]) -> str:
@@ -104,11 +109,18 @@ def block(head: str, lines: Sequence[str]) -> list[str]:
     return [f"{head} {{", *(INDENT + line for line in lines), "}"]
 
 
-def loop(variable: str, start: str, stop: str, lines: Sequence[str], step: str = "1") -> list[str]:
+def loop(
+    variable: str,
+    start: str,
+    stop: str,
+    lines: Sequence[str],
+    step: str = "1",
+    integer: str = "int64_t",
+) -> list[str]:
     """A counting loop."""
     advance = f"{variable}++" if step == "1" else f"{variable} += {step}"
     return block(
-        f"for (int64_t {variable} = {start}; {variable} < {stop}; {advance})", lines
+        f"for ({integer} {variable} = {start}; {variable} < {stop}; {advance})", lines
     )
 
 
@@ -130,7 +142,7 @@ def parallel(work: int, lines: Sequence[str]) -> list[str]:
     return ["#pragma omp parallel for schedule(static) num_threads(threads)", *lines]
 
 
-def unflattened(variable: str, axes: Sequence[Axis]) -> list[str]:
+def unflattened(variable: str, axes: Sequence[Axis], integer: str = "int64_t") -> list[str]:
     """Definitions of loop variables from the row-major position `variable`."""
     lines = []
     kept = [axis for axis in axes if axis.size > 1]
@@ -138,7 +150,7 @@ def unflattened(variable: str, axes: Sequence[Axis]) -> list[str]:
     for i, axis in enumerate(reversed(kept)):
         last = i == len(kept) - 1
         value = rest if last else f"{rest} % {axis.size}"
-        lines.append(f"const int64_t {axis.name} = {value};")
+        lines.append(f"const {integer} {axis.name} = {value};")
         rest = f"({rest} / {axis.size})"
     return lines
 

@@ -3,18 +3,21 @@
  * Included textually at the start of every translation unit. Everything is `static inline`. Kernels
  * have a local `status` (int64_t[4]: code, value, size, lowest) in which checks leave the first
  * problem they meet. The functions of real numbers at the end call libm; `vecmath.h`, where it
- * defines DJ_HAVE_<name>, replaces them with polynomials that vectorise.
+ * defines DJ_HAVE_<name>, replaces them with polynomials that vectorise. `device.h`, which CUDA
+ * units include first, defines DJ_DEVICE and supplies what is left out here then.
  */
+#ifndef DJ_DEVICE
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define DJ_STATUS_BOUNDS 1
-#define DJ_STATUS_DIVISION 2
-
 #define DJ_INLINE static inline __attribute__((always_inline, unused))
 #define DJ_COLD static __attribute__((noinline, cold, unused))
+#endif
+
+#define DJ_STATUS_BOUNDS 1
+#define DJ_STATUS_DIVISION 2
 
 typedef uint16_t dj_half;
 typedef uint16_t dj_bfloat;
@@ -39,6 +42,7 @@ DJ_INLINE int64_t dj_mod(int64_t a, int64_t b) {
 DJ_INLINE int64_t dj_min_index(int64_t a, int64_t b) { return a < b ? a : b; }
 DJ_INLINE int64_t dj_max_index(int64_t a, int64_t b) { return a > b ? a : b; }
 
+#ifndef DJ_DEVICE
 DJ_COLD int64_t dj_report(int64_t *status, int64_t code, int64_t value, int64_t size, int64_t low) {
     int64_t none = 0;
     if (__atomic_compare_exchange_n(&status[0], &none, -1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
@@ -49,6 +53,7 @@ DJ_COLD int64_t dj_report(int64_t *status, int64_t code, int64_t value, int64_t 
     }
     return 0;
 }
+#endif
 
 /* A loaded integer as an index into `size` positions; 0 after reporting one that is out of range. */
 DJ_INLINE int64_t dj_data_index(int64_t value, int64_t size, int wrap, int64_t *status) {
@@ -80,7 +85,8 @@ DJ_INLINE dj_bfloat dj_store_bf16(float x) {
     return (dj_bfloat)(x != x ? quiet : rounded);
 }
 
-#if defined(__F16C__)
+#if defined(DJ_HAVE_f16)
+#elif defined(__F16C__)
 #include <immintrin.h>
 DJ_INLINE float dj_load_f16(dj_half x) { return _cvtsh_ss(x); }
 DJ_INLINE dj_half dj_store_f16(float x) { return (dj_half)_cvtss_sh(x, 0); }
