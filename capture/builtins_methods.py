@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.builtins_functions import sort_items, to_pairs
+from dynajit.capture.builtins_containers import sort_items, to_pairs
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.operations_basic import (
     Steps,

@@ -16,8 +16,11 @@ from typing import Any, Final
 
 from dynajit.capture import (
     breaks,
+    builtins_containers,
     builtins_functions,
+    builtins_library,
     builtins_methods,
+    builtins_table,
     operations_arithmetic,
     operations_attributes,
     operations_basic,
@@ -25,6 +28,7 @@ from dynajit.capture import (
     operations_containers,
     operations_iteration,
     operations_tensors,
+    operations_writing,
     sources,
 )
 from dynajit.capture.breaks import BreakRecord, GraphBreak, SkipFrame
@@ -38,7 +42,6 @@ from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_functions import CellValue, FunctionValue, GeneratorState
 from dynajit.core.errors import InternalError
-from dynajit.core.location import Location
 
 #: Instructions executed in one capture before it breaks: about a minute of symbolic execution.
 MAX_INSTRUCTIONS: Final = 2_000_000
@@ -341,14 +344,14 @@ class Executor:
     contains = operations_containers.contains
     fold = operations_containers.fold
     get_attribute = operations_attributes.get_attribute
-    set_attribute = operations_attributes.set_attribute
-    set_plain_attribute = operations_attributes.set_plain_attribute
-    delete_attribute = operations_attributes.delete_attribute
-    has_attribute = operations_attributes.has_attribute
+    set_attribute = operations_writing.set_attribute
+    set_plain_attribute = operations_writing.set_plain_attribute
+    delete_attribute = operations_writing.delete_attribute
+    has_attribute = operations_writing.has_attribute
     get_special = operations_attributes.get_special
-    instance_lookup = operations_attributes.instance_lookup
-    instance_entries = operations_attributes.instance_entries
-    instance_store = operations_attributes.instance_store
+    instance_lookup = operations_writing.instance_lookup
+    instance_entries = operations_writing.instance_entries
+    instance_store = operations_writing.instance_store
     binary = operations_arithmetic.binary
     unary = operations_arithmetic.unary
     compare = operations_arithmetic.compare
@@ -373,10 +376,14 @@ class Executor:
     is_library_function = operations_tensors.is_library_function
     why_not_inlined = operations_tensors.why_not_inlined
     creates_tensor = operations_tensors.creates_tensor
-    special_call = builtins_functions.special_call
-    is_pure = builtins_functions.is_pure
-    to_pairs = builtins_functions.to_pairs
+    special_call = builtins_table.special_call
+    is_pure = builtins_table.is_pure
+    to_pairs = builtins_containers.to_pairs
     call_method = builtins_methods.call_method
+
+
+#: Loaded for the handlers that they enter into `builtins_table`.
+_TABLES: Final = (builtins_functions, builtins_library)
 
 
 def _constant(literal: Any) -> Value:

@@ -12,6 +12,7 @@ from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.operations_basic import (
     Steps,
     as_python,
+    defines,
     from_python,
     is_known,
     is_same,
@@ -74,9 +75,9 @@ def binary(x: Any, symbol: str, a: Value, b: Value) -> Steps:
     function, name = BINARY[plain]
     if isinstance(a, TensorValue) and in_place:
         return x.tensor_in_place(a, function, [b], {})
-    if isinstance(a, TensorValue) or isinstance(b, TensorValue):
-        if _is_number_or_tensor(a) and _is_number_or_tensor(b):
-            return x.native_call(function, [a, b], {}, lift_numbers=True)
+    tensors = isinstance(a, TensorValue) or isinstance(b, TensorValue)
+    if tensors and _is_number_or_tensor(a) and _is_number_or_tensor(b):
+        return x.native_call(function, [a, b], {}, lift_numbers=True)
     if in_place and isinstance(a, (ListValue, SetValue, DictValue)):
         return (yield from _in_place_container(x, plain, a, b))
     if isinstance(a, (Constant, Scalar)) and isinstance(b, (Constant, Scalar)):
@@ -213,7 +214,7 @@ def _special_binary(x: Any, name: str, in_place: bool, a: Value, b: Value) -> St
     )
     attempts += [backward, forward] if right_first else [forward, backward]
     for receiver, special, other in attempts:
-        if not isinstance(receiver, ObjectValue) or not hasattr(receiver.cls, special):
+        if not isinstance(receiver, ObjectValue) or not defines(receiver.cls, special):
             continue
         method = yield from x.get_special(receiver, special)
         result = yield from x.call(method, [other], {})
@@ -236,7 +237,7 @@ def unary(x: Any, symbol: str, value: Value) -> Steps:
     if isinstance(value, Scalar) and symbol == "-":
         return (yield from binary(x, "-", Constant(-0.0 if value.python_type is float else 0),
                                   value))  # fmt: skip
-    if isinstance(value, ObjectValue) and hasattr(value.cls, special):
+    if isinstance(value, ObjectValue) and defines(value.cls, special):
         method = yield from x.get_special(value, special)
         return (yield from x.call(method, [], {}))
     if is_known(value):

@@ -41,7 +41,7 @@ from dynajit.capture.values_objects import (
 )
 from dynajit.capture.values_tensors import TensorValue
 
-_MISSING = object()
+MISSING = object()
 _FUNCTION_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__")
 
 
@@ -90,8 +90,8 @@ def _builtin_attribute(x: Any, value: Value, name: str) -> Value:
     if isinstance(value, TupleValue) and name in getattr(value.cls, "_fields", ()):
         x.recorder.use(value)
         return value.items[value.cls._fields.index(name)]  # type: ignore[attr-defined]
-    member = getattr(value.python_type, name, _MISSING)
-    if member is _MISSING:
+    member = getattr(value.python_type, name, MISSING)
+    if member is MISSING:
         kind = value.python_type.__name__
         raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
     if isinstance(value, TupleValue) and name in ("_asdict", "_replace"):
@@ -142,7 +142,7 @@ def _enum_attribute(x: Any, value: Known, name: str) -> Steps:
     """An attribute of an enum member; methods and properties of its class are inlined."""
     if name in ("name", "value", "_name_", "_value_"):
         return x.recorder.wrap(getattr(value.object, f"_{name.strip('_')}_"), None)
-    raw = _lookup(type(value.object), name)
+    raw = lookup(type(value.object), name)
     if isinstance(raw, types.FunctionType):
         return BoundMethod(_function_of_class(type(value.object), name, raw), value)
     if isinstance(raw, property) and raw.fget is not None:
@@ -156,8 +156,8 @@ def _base_of(value: Known) -> sources.Source:
 
 
 def _module_attribute(x: Any, value: Known, name: str) -> Value:
-    found = vars(value.object).get(name, _MISSING)
-    if found is _MISSING:
+    found = vars(value.object).get(name, MISSING)
+    if found is MISSING:
         if hasattr(value.object, name):
             raise unsupported_attribute(value, name)
         module = value.object.__name__
@@ -180,10 +180,10 @@ def _class_attribute(x: Any, value: Known, name: str) -> Steps:
         return Known(type(cls))
     if name in ("__mro__", "__bases__"):
         return TupleValue(tuple(Known(c) for c in getattr(cls, name)))
-    raw = _lookup(cls, name)
-    meta = _lookup(type(cls), name)
-    if raw is _MISSING or (meta is not _MISSING and inspect.isdatadescriptor(meta)):
-        if raw is _MISSING and meta is _MISSING:
+    raw = lookup(cls, name)
+    meta = lookup(type(cls), name)
+    if raw is MISSING or (meta is not MISSING and inspect.isdatadescriptor(meta)):
+        if raw is MISSING and meta is MISSING:
             kind = cls.__name__
             raise_python(x, AttributeError, f"type object '{kind}' has no attribute '{name}'")
         if isinstance(meta, types.FunctionType):
@@ -241,10 +241,9 @@ def _existing_function_attribute(x: Any, value: Known, name: str) -> Value:
 def _plain_attribute(x: Any, value: Known, name: str) -> Value:
     """An attribute of an identity-guarded object that cannot change (dtype, enum member, ...)."""
     obj = value.object
-    if not hasattr(type(obj), name) and name not in getattr(obj, "__dict__", {}):
-        if not hasattr(obj, name):
-            kind = type(obj).__name__
-            raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
+    if not hasattr(obj, name):
+        kind = type(obj).__name__
+        raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
     found = getattr(obj, name)
     try:
         result: Value = from_python(x, found)
@@ -317,11 +316,11 @@ def _exception_attribute(x: Any, value: ExceptionValue, name: str) -> Value:
 # -- instances -----------------------------------------------------------------------------------
 
 
-def _lookup(cls: type, name: str) -> Any:
+def lookup(cls: type, name: str) -> Any:
     for base in cls.__mro__:
         if name in base.__dict__:
             return base.__dict__[name]
-    return _MISSING
+    return MISSING
 
 
 def _has_get(raw: Any) -> bool:
@@ -332,17 +331,17 @@ def _is_heap_type(cls: type) -> bool:
     return bool(cls.__flags__ & (1 << 9))
 
 
-def _class_place(x: Any, value: HeapValue, name: str) -> sources.Source | None:
+def class_place(x: Any, value: HeapValue, name: str) -> sources.Source | None:
     """Source of what the class of an existing instance stores under `name`."""
     if value.source is None or x.recorder.existing(value) is None:
         return None
     return sources.ClassAttribute(x.recorder.first_source(value), name)
 
 
-def _known_in_class(x: Any, value: HeapValue, name: str, raw: Any) -> Known:
+def known_in_class(x: Any, value: HeapValue, name: str, raw: Any) -> Known:
     if isinstance(raw, types.FunctionType):
         return _function_of_class(value.cls, name, raw)
-    return Known(raw, _class_place(x, value, name))
+    return Known(raw, class_place(x, value, name))
 
 
 def _function_of_class(cls: type, name: str, raw: types.FunctionType) -> Known:
@@ -354,23 +353,23 @@ def _object_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
     x.recorder.use(value)
     if name == "__class__":
         return Known(value.cls)
-    raw = _lookup(value.cls, name)
-    fallback = _lookup(value.cls, "__getattr__")
+    raw = lookup(value.cls, name)
+    fallback = lookup(value.cls, "__getattr__")
     try:
-        if raw is not _MISSING and _is_data_descriptor(raw):
+        if raw is not MISSING and _is_data_descriptor(raw):
             return (yield from _data_descriptor(x, value, name, raw))
         found = instance_value(x, value, name)
         if found is not None:
             return found
-        if raw is not _MISSING:
+        if raw is not MISSING:
             return (yield from _class_value(x, value, value, name, raw))
     except Raised as raised:
-        if fallback is _MISSING or not issubclass(raised.value.cls, AttributeError):
+        if fallback is MISSING or not issubclass(raised.value.cls, AttributeError):
             raise
-    if fallback is _MISSING:
+    if fallback is MISSING:
         kind = value.cls.__name__
         raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
-    function = _known_in_class(x, value, "__getattr__", fallback)
+    function = known_in_class(x, value, "__getattr__", fallback)
     return (yield from x.call(BoundMethod(function, value), [constant(name)], {}))
 
 
@@ -383,7 +382,7 @@ def _data_descriptor(x: Any, value: ObjectValue, name: str, raw: Any) -> Steps:
     if isinstance(raw, property):
         if raw.fget is None:
             raise_python(x, AttributeError, f"property '{name}' has no getter")
-        x.recorder.use(_known_in_class(x, value, name, raw))
+        x.recorder.use(known_in_class(x, value, name, raw))
         return (yield from x.call(Known(raw.fget), [value], {}))
     if isinstance(raw, types.MemberDescriptorType):
         found = instance_value(x, value, name)
@@ -398,10 +397,10 @@ def _data_descriptor(x: Any, value: ObjectValue, name: str, raw: Any) -> Steps:
 
 
 def _user_descriptor(x: Any, value: Value, name: str, raw: Any) -> Steps:
-    getter = _lookup(type(raw), "__get__")
+    getter = lookup(type(raw), "__get__")
     if not isinstance(getter, types.FunctionType):
         raise unsupported_attribute(value, name)
-    descriptor = x.recorder.wrap(raw, _class_place(x, value, name))  # type: ignore[arg-type]
+    descriptor = x.recorder.wrap(raw, class_place(x, value, name))  # type: ignore[arg-type]
     arguments = [descriptor, value, Known(value.python_type)]
     return (yield from x.call(Known(getter), arguments, {}))
 
@@ -409,18 +408,18 @@ def _user_descriptor(x: Any, value: Value, name: str, raw: Any) -> Steps:
 def _class_value(x: Any, value: HeapValue, receiver: Value, name: str, raw: Any) -> Steps:
     """A non-data attribute of the class, bound to `receiver`."""
     if isinstance(raw, types.FunctionType):
-        return BoundMethod(_known_in_class(x, value, name, raw), receiver)
+        return BoundMethod(known_in_class(x, value, name, raw), receiver)
     if isinstance(raw, staticmethod):
-        x.recorder.use(_known_in_class(x, value, name, raw))
+        x.recorder.use(known_in_class(x, value, name, raw))
         return Known(raw.__func__)
     if isinstance(raw, classmethod):
-        x.recorder.use(_known_in_class(x, value, name, raw))
+        x.recorder.use(known_in_class(x, value, name, raw))
         return BoundMethod(Known(raw.__func__), Known(value.cls))
     if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
         return BoundMethod(Known(raw), receiver)
     if _has_get(raw):
         return (yield from _user_descriptor(x, receiver, name, raw))
-    place = _class_place(x, value, name)
+    place = class_place(x, value, name)
     if place is None:
         place = sources.Attribute(sources.Constant(value.cls), name)
     return x.recorder.wrap(raw, place)
@@ -440,14 +439,14 @@ def instance_value(x: Any, value: ObjectValue, name: str) -> Value | None:
     if name in fields:
         found: Value = x.recorder.wrap(fields[name], sources.Attribute(base, name))
         return found
-    raw = _lookup(value.cls, name)
+    raw = lookup(value.cls, name)
     if isinstance(raw, types.MemberDescriptorType):
         stored = _slot_value(raw, existing)
-        if stored is not _MISSING:
+        if stored is not MISSING:
             return x.recorder.wrap(stored, sources.Attribute(base, name))
         x.recorder.guard(base, Kind.HAS_NO_ATTRIBUTE, name, "empty slot")
         return None
-    if raw is _MISSING:
+    if raw is MISSING:
         x.recorder.guard(base, Kind.HAS_NO_ATTRIBUTE, name, "missing attribute")
     elif has_instance_dict(existing):
         x.recorder.guard(base, Kind.INSTANCE_LACKS, name, "class attribute")
@@ -458,7 +457,7 @@ def _slot_value(raw: Any, existing: Any) -> Any:
     try:
         return raw.__get__(existing, type(existing))
     except AttributeError:
-        return _MISSING
+        return MISSING
 
 
 def has_instance_dict(existing: Any) -> bool:
@@ -502,142 +501,7 @@ def _super_attribute(x: Any, value: SuperValue, name: str) -> Steps:
 
 def get_special(x: Any, value: Value, name: str) -> Steps:
     """A special method, looked up on the class as Python does."""
-    raw = _lookup(value.python_type, name)
-    if raw is _MISSING or not isinstance(value, HeapValue):
+    raw = lookup(value.python_type, name)
+    if raw is MISSING or not isinstance(value, HeapValue):
         raise unsupported_attribute(value, name)
     return (yield from _class_value(x, value, value, name, raw))
-
-
-# -- writing -------------------------------------------------------------------------------------
-
-
-def set_attribute(x: Any, value: Value, name: str, item: Value) -> Steps:
-    """`value.name = item`."""
-    if isinstance(value, ExceptionValue):
-        write_field(x, value, name, item)
-        return
-    if isinstance(value, ObjectValue):
-        x.recorder.use(value)
-        custom = _lookup(value.cls, "__setattr__")
-        if isinstance(custom, types.FunctionType):
-            function = _known_in_class(x, value, "__setattr__", custom)
-            yield from x.call(BoundMethod(function, value), [constant(name), item], {})
-            return
-        yield from set_plain_attribute(x, value, name, item)
-        return
-    if isinstance(value, FunctionValue):
-        x.set_function_attribute(value, name, item)
-        return
-    if isinstance(value, CellValue) and name == "cell_contents":
-        x.heap.write(value.identity, item)
-        return
-    if isinstance(value, TensorValue):
-        x.set_tensor_attribute(value, name, item)
-        return
-    raise unsupported_attribute(value, f"{name} = ...")
-
-
-def set_plain_attribute(x: Any, value: ObjectValue, name: str, item: Value) -> Steps:
-    """`object.__setattr__(value, name, item)`."""
-    raw = _lookup(value.cls, name)
-    if isinstance(raw, property):
-        if raw.fset is None:
-            raise_python(x, AttributeError, f"property '{name}' has no setter")
-        yield from x.call(Known(raw.fset), [value, item], {})
-        return
-    if raw is not _MISSING and not isinstance(raw, types.MemberDescriptorType):
-        if name in ("__class__", "__dict__"):
-            raise unsupported_attribute(value, f"{name} = ...")
-        setter = _lookup(type(raw), "__set__")
-        if isinstance(setter, types.FunctionType):
-            descriptor = x.recorder.wrap(raw, _class_place(x, value, name))
-            yield from x.call(Known(setter), [descriptor, value, item], {})
-            return
-        if setter is not _MISSING:
-            raise unsupported_attribute(value, f"{name} = ...")
-    if raw is _MISSING and value.cls.__dictoffset__ == 0:
-        kind = value.cls.__name__
-        raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
-    write_field(x, value, name, item)
-
-
-def write_field(x: Any, value: ObjectValue, name: str, item: Value) -> None:
-    """Store into the instance itself."""
-    contents: ObjectContents = x.heap[value.identity]
-    written = {**contents.written, name: item}
-    x.heap.write(
-        value.identity, ObjectContents(contents.existing, written, contents.construct)
-    )
-
-
-def delete_attribute(x: Any, value: Value, name: str) -> Steps:
-    """`del value.name`."""
-    if not isinstance(value, ObjectValue) or isinstance(
-        _lookup(value.cls, "__delattr__"), types.FunctionType
-    ):
-        raise unsupported_attribute(value, f"del {name}")
-    x.recorder.use(value)
-    if isinstance(_lookup(value.cls, name), property):
-        raise unsupported_attribute(value, f"del {name}")
-    if instance_value(x, value, name) is None:
-        raise_python(x, AttributeError, name)
-    write_field(x, value, name, DELETED)
-    return
-    yield
-
-
-def has_attribute(x: Any, value: Value, name: str) -> Steps:
-    """`hasattr(value, name)` as a Python bool."""
-    try:
-        yield from get_attribute(x, value, name)
-    except Raised as raised:
-        if issubclass(raised.value.cls, AttributeError):
-            return False
-        raise
-    return True
-
-
-# -- obj.__dict__ --------------------------------------------------------------------------------
-
-
-def instance_lookup(x: Any, value: InstanceDictValue, name: Any) -> Value | None:
-    """`obj.__dict__.get(name)`."""
-    contents: ObjectContents = x.heap[value.identity]
-    if name in contents.written:
-        written = contents.written[name]
-        return None if written is DELETED else written
-    if contents.existing is None:
-        return None
-    fields = instance_dict(contents.existing)
-    base = x.recorder.first_source(value)
-    if name in fields:
-        place = sources.Attribute(base, name)
-        found: Value = x.recorder.wrap(fields[name], place)
-        return found
-    x.recorder.guard(base, Kind.INSTANCE_LACKS, name, "missing key of __dict__")
-    return None
-
-
-def instance_entries(x: Any, value: InstanceDictValue) -> dict[Any, tuple[Value, Value]]:
-    """All of `obj.__dict__`; the keys of an existing object are guarded."""
-    contents: ObjectContents = x.heap[value.identity]
-    entries: dict[Any, tuple[Value, Value]] = {}
-    if contents.existing is not None:
-        fields = instance_dict(contents.existing)
-        base = x.recorder.first_source(value)
-        place = sources.InstanceDict(base)
-        x.recorder.guard(place, Kind.DICT_KEYS, tuple(fields), "__dict__")
-        for name, item in fields.items():
-            wrapped = x.recorder.wrap(item, sources.Attribute(base, name))
-            entries[name] = (constant(name), wrapped)
-    for name, written in contents.written.items():
-        if written is DELETED:
-            entries.pop(name, None)
-        else:
-            entries[name] = (constant(name), written)
-    return entries
-
-
-def instance_store(x: Any, value: InstanceDictValue, name: Any, item: Value) -> None:
-    """`obj.__dict__[name] = item`."""
-    write_field(x, value.owner, name, item)

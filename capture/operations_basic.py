@@ -62,6 +62,11 @@ def unsupported(what: str, *values: Any) -> GraphBreak:
     return GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{what}({operands})")
 
 
+def defines(cls: type, name: str) -> bool:
+    """True if instances of `cls` have a special method; the metaclass does not count."""
+    return any(vars(base).get(name) is not None for base in cls.__mro__)
+
+
 # -- to Python and back --------------------------------------------------------------------------
 
 
@@ -226,7 +231,7 @@ def container_truth(x: Any, value: Any) -> bool:
 def _object_truth(x: Any, value: ObjectValue) -> Steps:
     x.recorder.use(value)
     for name in ("__bool__", "__len__"):
-        if getattr(value.cls, name, None) is not None:
+        if defines(value.cls, name):
             method = yield from x.get_special(value, name)
             result = yield from x.call(method, [], {})
             return (yield from truth(x, result))
@@ -271,7 +276,7 @@ def length(x: Any, value: Value) -> Steps:
         return length_of_container(x, value)
     if isinstance(value, DictViewValue):
         return len(x.dict_entries(value.dictionary))
-    if isinstance(value, ObjectValue) and hasattr(value.cls, "__len__"):
+    if isinstance(value, ObjectValue) and defines(value.cls, "__len__"):
         method = yield from x.get_special(value, "__len__")
         result = yield from x.call(method, [], {})
         return as_python(x, result)

@@ -19,6 +19,7 @@ from dynajit.capture.instructions import decode
 from dynajit.capture.operations_basic import (
     Steps,
     as_python,
+    defines,
     describe,
     is_known,
 )
@@ -72,7 +73,7 @@ def call(x: Any, callee: Value, args: Arguments, keywords: Keywords) -> Steps:
 
 def _call_instance(x: Any, callee: ObjectValue, args: Arguments, keywords: Keywords) -> Steps:
     x.recorder.use(callee)
-    if not hasattr(callee.cls, "__call__"):
+    if not defines(callee.cls, "__call__"):
         raise_python(x, TypeError, f"'{callee.cls.__name__}' object is not callable")
     method = yield from x.get_special(callee, "__call__")
     return (yield from call(x, method, args, keywords))

@@ -12,6 +12,7 @@ from dynajit.capture.guards import Kind
 from dynajit.capture.operations_basic import (
     Steps,
     as_python,
+    defines,
     from_python,
     hashable,
     is_known,
@@ -25,7 +26,6 @@ from dynajit.capture.values_containers import (
     HeapValue,
     ListValue,
     SetValue,
-    SliceValue,
     TupleValue,
 )
 from dynajit.capture.values_objects import InstanceDictValue, ObjectValue
@@ -198,7 +198,7 @@ def subscript(x: Any, container: Value, index: Value) -> Steps:
         return _sequence_item(x, container, index)
     if isinstance(container, DictValue):
         return (yield from _dict_item(x, container, index))
-    if isinstance(container, ObjectValue) and hasattr(container.cls, "__getitem__"):
+    if isinstance(container, ObjectValue) and defines(container.cls, "__getitem__"):
         method = yield from x.get_special(container, "__getitem__")
         return (yield from x.call(method, [index], {}))
     if is_known(container) and is_known(index):
@@ -277,7 +277,7 @@ def store_subscript(x: Any, container: Value, index: Value, item: Value) -> Step
     if isinstance(container, TensorValue):
         x.tensor_store(container, index, item)
         return
-    if isinstance(container, ObjectValue) and hasattr(container.cls, "__setitem__"):
+    if isinstance(container, ObjectValue) and defines(container.cls, "__setitem__"):
         method = yield from x.get_special(container, "__setitem__")
         yield from x.call(method, [index, item], {})
         return
@@ -306,7 +306,7 @@ def delete_subscript(x: Any, container: Value, index: Value) -> Steps:
     if isinstance(container, DictValue):
         dict_delete(x, container, index)
         return
-    if isinstance(container, ObjectValue) and hasattr(container.cls, "__delitem__"):
+    if isinstance(container, ObjectValue) and defines(container.cls, "__delitem__"):
         method = yield from x.get_special(container, "__delitem__")
         yield from x.call(method, [index], {})
         return
@@ -327,7 +327,7 @@ def contains(x: Any, container: Value, item: Value) -> Steps:
     if isinstance(container, (TupleValue, ListValue)):
         return (yield from _sequence_contains(x, _items_of(x, container), item))
     if isinstance(container, ObjectValue):
-        if hasattr(container.cls, "__contains__"):
+        if defines(container.cls, "__contains__"):
             method = yield from x.get_special(container, "__contains__")
             result = yield from x.call(method, [item], {})
             return (yield from x.truth(result))

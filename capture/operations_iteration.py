@@ -9,14 +9,14 @@ from typing import Any
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import Raised, raise_python
-from dynajit.capture.operations_basic import Steps, describe, unsupported
+from dynajit.capture.operations_basic import Steps, defines, describe, unsupported
 from dynajit.capture.values import Constant, Known, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
     DictViewValue,
     EnumerateIterator,
-    ExistingIterator,
     Exhausted,
+    ExistingIterator,
     FilterIterator,
     IteratorValue,
     ListValue,
@@ -103,7 +103,7 @@ def _iterate_class(x: Any, value: Known) -> Value:
 
 def _iterate_object(x: Any, value: ObjectValue) -> Steps:
     x.recorder.use(value)
-    if hasattr(value.cls, "__iter__"):
+    if defines(value.cls, "__iter__"):
         method = yield from x.get_special(value, "__iter__")
         return (yield from x.call(method, [], {}))
     raise unsupported("iter", value)

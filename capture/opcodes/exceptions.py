@@ -6,7 +6,7 @@ from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.frames import Frame
-from dynajit.capture.operations_basic import Steps, as_python, is_known, unsupported
+from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.values import NONE, Known, Value
 from dynajit.capture.values_objects import ExceptionValue
@@ -77,7 +77,7 @@ def before_with(x: Any, frame: Frame, argument: Any) -> Steps:
     """Entering a `with` block."""
     manager = frame.pop()
     for name in ("__enter__", "__exit__"):
-        if not hasattr(x.type_of(manager), name):
+        if not defines(x.type_of(manager), name):
             raise_python(
                 x, TypeError,
                 f"'{manager.python_type.__name__}' object does not support the context manager "

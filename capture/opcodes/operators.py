@@ -4,13 +4,13 @@ from typing import Any
 
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.frames import Frame
-from dynajit.capture.versions import IS_313
 from dynajit.capture.operations_basic import Steps, as_python, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.values import constant
 from dynajit.capture.values_containers import SliceValue, TupleValue
 from dynajit.capture.values_functions import SuperValue
 from dynajit.capture.values_tensors import TensorValue
+from dynajit.capture.versions import IS_313
 
 
 def _unary(symbol: str) -> Any:

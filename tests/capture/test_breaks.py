@@ -10,7 +10,6 @@ from dynajit.core.errors import GraphBreakError
 from dynajit.core.location import Location
 from dynajit.ops import functions as F
 
-
 MARKER = object()
 
 

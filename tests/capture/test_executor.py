@@ -1,5 +1,8 @@
 """The executor: handler table, locations, nothing of the user's runs, state is left alone."""
 
+# ruff: noqa: B008
+# The programs under test are spelled as users spell them.
+
 import types
 
 import numpy as np

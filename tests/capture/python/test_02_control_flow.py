@@ -1,5 +1,8 @@
 """Loops, branches, comprehensions, unpacking, exceptions that are caught."""
 
+# ruff: noqa: B905
+# The programs under test are spelled as users spell them.
+
 import pytest
 
 from dynajit.ops import functions as F
@@ -178,7 +181,7 @@ def min_max(x, y):
 
 
 def chained_conditions(x, y):
-    if x.ndim == 2 and x.shape[1] == 3 or False:
+    if (x.ndim == 2 and x.shape[1] == 3) or False:
         return x + 1
     elif x is y:
         return y

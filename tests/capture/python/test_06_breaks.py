@@ -1,12 +1,15 @@
 """Functions that break: the result and every effect are those of plain Python."""
 
+# ruff: noqa: B008
+# The programs under test are spelled as users spell them.
+
 import copy
 
 import pytest
 
 from dynajit import eager
-from dynajit.core.errors import GraphBreakError
 from dynajit.capture import session
+from dynajit.core.errors import GraphBreakError
 
 LOG = []
 

@@ -1,5 +1,8 @@
 """Tensors as values: views, in-place writes, gradients, random numbers, constants."""
 
+# ruff: noqa: RUF005
+# The programs under test are spelled as users spell them.
+
 import numpy as np
 import pytest
 
@@ -67,7 +70,8 @@ def identity_of_contiguous(x, y):
 
 
 def shapes(x, y):
-    return x.reshape(*x.shape) + 1, x.shape, x.shape[1:], x.shape + (1,), x.size(), x.size(0), len(x)
+    sizes = x.shape, x.shape[1:], x.shape + (1,), x.size(), x.size(0), len(x)
+    return x.reshape(*x.shape) + 1, sizes
 
 
 FUNCTIONS = [value for name, value in list(globals().items())

@@ -1,0 +1,234 @@
+"""Built-in containers and iterators: `list`, `dict`, `range`, `sorted`, `zip`, `map`, ...
+
+Handlers of `capture.builtins_table`; see there.
+"""
+
+import functools
+import itertools
+from collections import OrderedDict
+from typing import Any
+
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.builtins_table import SPECIAL, Handler, special
+from dynajit.capture.exceptions import raise_python
+from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
+from dynajit.capture.values import NONE, Constant, Value, constant
+from dynajit.capture.values_containers import (
+    DictValue,
+    EnumerateIterator,
+    FilterIterator,
+    ListValue,
+    MapIterator,
+    SetValue,
+    SliceValue,
+    TupleValue,
+    ZipIterator,
+)
+from dynajit.capture.values_functions import (
+    FunctionValue,
+)
+from dynajit.capture.values_objects import ObjectValue
+from dynajit.capture.values_tensors import TensorValue
+
+# -- containers ----------------------------------------------------------------------------------
+
+
+@special(list)
+def _list(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return x.new_list((yield from x.to_items(args[0])) if args else [])
+
+
+@special(tuple)
+def _tuple(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    if args and isinstance(args[0], TupleValue) and args[0].cls is tuple:
+        return args[0]
+    return TupleValue(tuple((yield from x.to_items(args[0])) if args else ()))
+
+
+@special(set)
+def _set(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return x.new_set((yield from x.to_items(args[0])) if args else [])
+
+
+@special(frozenset)
+def _frozenset(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    items = (yield from x.to_items(args[0])) if args else []
+    return constant(frozenset(as_python(x, item) for item in items))
+
+
+def _dictionary(cls: type) -> Handler:
+    def make(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+        pairs = (yield from x.to_pairs(args[0])) if args else []
+        pairs = [*pairs, *((constant(name), item) for name, item in keywords.items())]
+        return x.new_dict(pairs, cls)
+
+    return make
+
+
+SPECIAL[dict] = _dictionary(dict)
+SPECIAL[OrderedDict] = _dictionary(OrderedDict)
+
+
+def to_pairs(x: Any, value: Value) -> Steps:
+    """(key, value) pairs of a mapping or of an iterable of pairs."""
+    if isinstance(value, DictValue):
+        return list(x.dict_entries(value).values())
+    if isinstance(value, ObjectValue) and hasattr(value.cls, "keys"):
+        method = yield from x.get_attribute(value, "keys")
+        keys = yield from x.to_items((yield from x.call(method, [], {})))
+        pairs = []
+        for key in keys:
+            pairs.append((key, (yield from x.subscript(value, key))))
+        return pairs
+    pairs = []
+    for item in (yield from x.to_items(value)):
+        pair = yield from x.to_items(item)
+        if len(pair) != 2:
+            raise_python(x, ValueError, "dictionary update sequence element has a wrong length")
+        pairs.append((pair[0], pair[1]))
+    return pairs
+
+
+@special(slice)
+def _slice(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    parts = [NONE, args[0], NONE] if len(args) == 1 else [*args, NONE][:3]
+    return SliceValue(*parts)
+    yield
+
+
+@special(range)
+def _range(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    if any(isinstance(value, TensorValue) for value in args):
+        raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, "range(tensor)")
+    if not all(is_known(value) for value in args):
+        raise unsupported("range", *args)
+    return x.fold(range, *args)
+    yield
+
+
+@special(sorted)
+def _sorted(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    value = args[0]
+    if isinstance(value, SetValue) and "key" not in keywords:
+        items = list(x.set_entries(value).values())
+    else:
+        items = yield from x.to_items(value)
+    return x.new_list((yield from sort_items(x, items, keywords)))
+
+
+def sort_items(x: Any, items: list[Value], keywords: dict[str, Value]) -> Steps:
+    """Items in sorted order; keys must be known."""
+    key = keywords.get("key", NONE)
+    reverse = bool(as_python(x, keywords["reverse"])) if "reverse" in keywords else False
+    measures = []
+    for item in items:
+        measure = item
+        if not (isinstance(key, Constant) and key.value is None):
+            measure = yield from x.call(key, [item], {})
+        if not is_known(measure):
+            raise unsupported("sorting", measure)
+        measures.append(as_python(x, measure))
+    order = range(len(items))
+    try:
+        chosen = sorted(order, key=measures.__getitem__, reverse=reverse)
+    except TypeError as error:
+        raise_python(x, TypeError, str(error))
+    return [items[i] for i in chosen]
+
+
+@special(reversed)
+def _reversed(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    value = args[0]
+    if isinstance(value, ObjectValue) and defines(value.cls, "__reversed__"):
+        method = yield from x.get_special(value, "__reversed__")
+        return (yield from x.call(method, [], {}))
+    if isinstance(value, ListValue):
+        x.recorder.use(value)
+    items = yield from x.to_items(value)
+    return (yield from x.iterate(TupleValue(tuple(reversed(items)))))
+
+
+# -- iterators -----------------------------------------------------------------------------------
+
+
+@special(iter)
+def _iter(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    if len(args) != 1:
+        raise unsupported("iter", *args)
+    return (yield from x.iterate(args[0]))
+
+
+@special(next)
+def _next(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    item = yield from x.advance(args[0])
+    if item is not None:
+        return item
+    if len(args) > 1:
+        return args[1]
+    raise_python(x, StopIteration)
+
+
+@special(enumerate)
+def _enumerate(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    inner = yield from x.iterate(args[0])
+    start = args[1] if len(args) > 1 else keywords.get("start", constant(0))
+    return x.new_iterator(EnumerateIterator(inner, as_python(x, start)), enumerate)
+
+
+@special(zip)
+def _zip(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    inner = []
+    for value in args:
+        inner.append((yield from x.iterate(value)))
+    strict = bool(as_python(x, keywords["strict"])) if "strict" in keywords else False
+    return x.new_iterator(ZipIterator(tuple(inner), strict), zip)
+
+
+@special(map)
+def _map(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    inner = []
+    for value in args[1:]:
+        inner.append((yield from x.iterate(value)))
+    return x.new_iterator(MapIterator(args[0], tuple(inner)), map)
+
+
+@special(filter)
+def _filter(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    inner = yield from x.iterate(args[1])
+    return x.new_iterator(FilterIterator(args[0], inner), filter)
+
+
+@special(functools.reduce)
+def _reduce(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    items = yield from x.to_items(args[1])
+    if len(args) > 2:
+        items = [args[2], *items]
+    if not items:
+        raise_python(x, TypeError, "reduce() of empty iterable with no initial value")
+    total = items[0]
+    for item in items[1:]:
+        total = yield from x.call(args[0], [total, item], {})
+    return total
+
+
+@special(functools.update_wrapper)
+def _update_wrapper(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    """Names and text of the wrapped function; rebuilding calls the real `update_wrapper`."""
+    wrapper = args[0]
+    wrapped = args[1] if len(args) > 1 else keywords["wrapped"]
+    if not isinstance(wrapper, FunctionValue):
+        raise unsupported("functools.update_wrapper", wrapper, wrapped)
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        found = yield from x.get_attribute(wrapped, name)
+        x.set_function_attribute(wrapper, name, found)
+    x.set_function_attribute(wrapper, "__wrapped__", wrapped)
+    return wrapper
+
+
+@special(itertools.chain)
+def _chain(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    items: list[Value] = []
+    for value in args:
+        items += yield from x.to_items(value)
+    return (yield from x.iterate(TupleValue(tuple(items))))

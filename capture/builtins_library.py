@@ -1,0 +1,124 @@
+"""Callables with a meaning of their own: grad mode, `graph_break`, output, the operator module.
+
+Handlers of `capture.builtins_table`; see there.
+"""
+
+import operator
+from typing import Any
+
+from dynajit.capture import breaks, control
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.builtins_table import SPECIAL, Handler, special
+from dynajit.capture.operations_arithmetic import BINARY, COMPARISONS, UNARY
+from dynajit.capture.operations_basic import Steps, as_python, unsupported
+from dynajit.capture.operations_containers import boolean
+from dynajit.capture.values import Value
+from dynajit.eager import creation, grad_mode
+
+# -- grad mode -----------------------------------------------------------------------------------
+
+
+@special(grad_mode._set_grad_enabled)
+def _set_grad_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    before = x.recorder.grad_enabled
+    x.recorder.set_grad_enabled(bool(as_python(x, args[0])))
+    x.uses_grad_mode()
+    return boolean(before)
+    yield
+
+
+@special(grad_mode.is_grad_enabled)
+def _is_grad_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    x.uses_grad_mode()
+    return boolean(x.recorder.grad_enabled)
+    yield
+
+
+# -- what the program says to the compiler ---------------------------------------------------------
+
+
+@special(control.graph_break)
+def _graph_break(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    raise GraphBreak(breaks.REQUESTED, "graph_break()")
+    yield
+
+
+@special(control.is_compiling)
+def _is_compiling(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return boolean(True)
+    yield
+
+
+@special(creation.tensor)
+def _tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return x.creates_tensor(creation.tensor, args, keywords)
+    yield
+
+
+# -- effects -------------------------------------------------------------------------------------
+
+
+@special(print, input, open)
+def _output(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    raise GraphBreak(breaks.OUTPUT, "print() or file access")
+    yield
+
+
+@special(globals, locals, eval, exec, compile, breakpoint, __import__)
+def _state(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    raise GraphBreak(breaks.GLOBAL_STATE, "globals(), locals(), eval() and the like")
+    yield
+
+
+# -- operator module -----------------------------------------------------------------------------
+
+
+def _binary_operator(symbol: str) -> Handler:
+    def apply(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+        return (yield from x.binary(symbol, args[0], args[1]))
+
+    return apply
+
+
+def _comparison_operator(symbol: str) -> Handler:
+    def apply(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+        return (yield from x.compare(symbol, args[0], args[1]))
+
+    return apply
+
+
+def _unary_operator(symbol: str) -> Handler:
+    def apply(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+        return (yield from x.unary(symbol, args[0]))
+
+    return apply
+
+
+for _symbol, (_function, _) in BINARY.items():
+    SPECIAL[_function] = _binary_operator(_symbol)
+for _symbol, (_function, _, _) in COMPARISONS.items():
+    SPECIAL[_function] = _comparison_operator(_symbol)
+for _symbol, (_function, _) in UNARY.items():
+    SPECIAL[_function] = _unary_operator(_symbol)
+
+
+@special(operator.getitem)
+def _getitem(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return (yield from x.subscript(args[0], args[1]))
+
+
+@special(operator.not_)
+def _not(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return boolean(not (yield from x.truth(args[0])))
+
+
+@special(object)
+def _object(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    raise unsupported("object", *args)
+    yield
+
+
+@special(object.__new__)
+def _object_new(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return x.allocate(as_python(x, args[0]))
+    yield

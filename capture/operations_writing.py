@@ -1,0 +1,170 @@
+"""Writing and deleting attributes; `obj.__dict__` as a dict.
+
+Methods of the executor (`x`), written as functions; see `capture.executor`.
+"""
+
+import types
+from typing import Any
+
+from dynajit.capture import sources
+from dynajit.capture.exceptions import Raised, raise_python
+from dynajit.capture.guards import Kind
+from dynajit.capture.operations_attributes import (
+    MISSING,
+    class_place,
+    get_attribute,
+    instance_dict,
+    instance_value,
+    known_in_class,
+    lookup,
+    unsupported_attribute,
+)
+from dynajit.capture.operations_basic import Steps
+from dynajit.capture.values import Known, Value, constant
+from dynajit.capture.values_functions import (
+    BoundMethod,
+    CellValue,
+    FunctionValue,
+)
+from dynajit.capture.values_objects import (
+    DELETED,
+    ExceptionValue,
+    InstanceDictValue,
+    ObjectContents,
+    ObjectValue,
+)
+from dynajit.capture.values_tensors import TensorValue
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+def set_attribute(x: Any, value: Value, name: str, item: Value) -> Steps:
+    """`value.name = item`."""
+    if isinstance(value, ExceptionValue):
+        write_field(x, value, name, item)
+        return
+    if isinstance(value, ObjectValue):
+        x.recorder.use(value)
+        custom = lookup(value.cls, "__setattr__")
+        if isinstance(custom, types.FunctionType):
+            function = known_in_class(x, value, "__setattr__", custom)
+            yield from x.call(BoundMethod(function, value), [constant(name), item], {})
+            return
+        yield from set_plain_attribute(x, value, name, item)
+        return
+    if isinstance(value, FunctionValue):
+        x.set_function_attribute(value, name, item)
+        return
+    if isinstance(value, CellValue) and name == "cell_contents":
+        x.heap.write(value.identity, item)
+        return
+    if isinstance(value, TensorValue):
+        x.set_tensor_attribute(value, name, item)
+        return
+    raise unsupported_attribute(value, f"{name} = ...")
+
+
+def set_plain_attribute(x: Any, value: ObjectValue, name: str, item: Value) -> Steps:
+    """`object.__setattr__(value, name, item)`."""
+    raw = lookup(value.cls, name)
+    if isinstance(raw, property):
+        if raw.fset is None:
+            raise_python(x, AttributeError, f"property '{name}' has no setter")
+        yield from x.call(Known(raw.fset), [value, item], {})
+        return
+    if raw is not MISSING and not isinstance(raw, types.MemberDescriptorType):
+        if name in ("__class__", "__dict__"):
+            raise unsupported_attribute(value, f"{name} = ...")
+        setter = lookup(type(raw), "__set__")
+        if isinstance(setter, types.FunctionType):
+            descriptor = x.recorder.wrap(raw, class_place(x, value, name))
+            yield from x.call(Known(setter), [descriptor, value, item], {})
+            return
+        if setter is not MISSING:
+            raise unsupported_attribute(value, f"{name} = ...")
+    if raw is MISSING and value.cls.__dictoffset__ == 0:
+        kind = value.cls.__name__
+        raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
+    write_field(x, value, name, item)
+
+
+def write_field(x: Any, value: ObjectValue, name: str, item: Value) -> None:
+    """Store into the instance itself."""
+    contents: ObjectContents = x.heap[value.identity]
+    written = {**contents.written, name: item}
+    x.heap.write(
+        value.identity, ObjectContents(contents.existing, written, contents.construct)
+    )
+
+
+def delete_attribute(x: Any, value: Value, name: str) -> Steps:
+    """`del value.name`."""
+    if not isinstance(value, ObjectValue) or isinstance(
+        lookup(value.cls, "__delattr__"), types.FunctionType
+    ):
+        raise unsupported_attribute(value, f"del {name}")
+    x.recorder.use(value)
+    if isinstance(lookup(value.cls, name), property):
+        raise unsupported_attribute(value, f"del {name}")
+    if instance_value(x, value, name) is None:
+        raise_python(x, AttributeError, name)
+    write_field(x, value, name, DELETED)
+    return
+    yield
+
+
+def has_attribute(x: Any, value: Value, name: str) -> Steps:
+    """`hasattr(value, name)` as a Python bool."""
+    try:
+        yield from get_attribute(x, value, name)
+    except Raised as raised:
+        if issubclass(raised.value.cls, AttributeError):
+            return False
+        raise
+    return True
+
+
+# -- obj.__dict__ --------------------------------------------------------------------------------
+
+
+def instance_lookup(x: Any, value: InstanceDictValue, name: Any) -> Value | None:
+    """`obj.__dict__.get(name)`."""
+    contents: ObjectContents = x.heap[value.identity]
+    if name in contents.written:
+        written = contents.written[name]
+        return None if written is DELETED else written
+    if contents.existing is None:
+        return None
+    fields = instance_dict(contents.existing)
+    base = x.recorder.first_source(value)
+    if name in fields:
+        place = sources.Attribute(base, name)
+        found: Value = x.recorder.wrap(fields[name], place)
+        return found
+    x.recorder.guard(base, Kind.INSTANCE_LACKS, name, "missing key of __dict__")
+    return None
+
+
+def instance_entries(x: Any, value: InstanceDictValue) -> dict[Any, tuple[Value, Value]]:
+    """All of `obj.__dict__`; the keys of an existing object are guarded."""
+    contents: ObjectContents = x.heap[value.identity]
+    entries: dict[Any, tuple[Value, Value]] = {}
+    if contents.existing is not None:
+        fields = instance_dict(contents.existing)
+        base = x.recorder.first_source(value)
+        place = sources.InstanceDict(base)
+        x.recorder.guard(place, Kind.DICT_KEYS, tuple(fields), "__dict__")
+        for name, item in fields.items():
+            wrapped = x.recorder.wrap(item, sources.Attribute(base, name))
+            entries[name] = (constant(name), wrapped)
+    for name, written in contents.written.items():
+        if written is DELETED:
+            entries.pop(name, None)
+        else:
+            entries[name] = (constant(name), written)
+    return entries
+
+
+def instance_store(x: Any, value: InstanceDictValue, name: Any, item: Value) -> None:
+    """`obj.__dict__[name] = item`."""
+    write_field(x, value.owner, name, item)
