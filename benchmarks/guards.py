@@ -1,16 +1,13 @@
 """Cost of a compiled call beyond the call itself, with regions that do nothing.
 
-Run: `python benchmarks/guards.py [--json FILE]`. Variants are measured interleaved in one process;
+Run: `python -m benchmarks guards`. Variants are measured interleaved in one process;
 each figure is the best of several rounds, in nanoseconds per call. "plain" calls the replacement
 directly, "added" is what the entry object and its guards cost on top.
 """
 
-import argparse
-import json
 import timeit
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -150,19 +147,10 @@ def measure(chosen: list[Variant]) -> dict[str, dict[str, float]]:
     return best
 
 
-def main() -> None:
-    """Measure, print a table, write JSON if asked."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+def main(compare: Sequence[str] = ()) -> None:
+    """Measure and print a table; there is nothing comparable in other libraries."""
     results = measure(variants())
     print(f"{'ns per call':42}{'plain':>10}{'compiled':>10}{'added':>10}")
     for name, row in results.items():
         print(f"{name:42}{row['plain']:10.0f}{row['compiled']:10.0f}{row['added']:10.0f}")
     print(f"targets: 2 tensors < {TARGET_TWO_TENSORS_NS} ns, module < {TARGET_MODULE_NS} ns added")
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1))
-
-
-if __name__ == "__main__":
-    main()
