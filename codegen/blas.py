@@ -62,6 +62,6 @@ def _thread_functions() -> tuple[int, int]:
 def _libraries() -> list[str]:
     """Shared objects of OpenBLAS that came with SciPy."""
     scipy = load("scipy", needed_for="matrix products", install="scipy")
-    package = os.path.dirname(scipy.__file__)
+    package = os.path.dirname(str(scipy.__file__))
     folders = (os.path.join(os.path.dirname(package), "scipy.libs"), package)
     return [path for folder in folders for path in glob.glob(f"{folder}/*openblas*.so*")]

@@ -248,7 +248,7 @@ def _reduction_of_one(elements: Elements, node: Node, index: tuple[Number, ...])
     assert isinstance(given, TensorType)
     dim = node.attributes["dim"]
     kept = iter(index)
-    position = []
+    position: list[Number] = []
     for d in range(given.rank):
         if d in dim:
             if node.attributes["keepdim"]:

@@ -73,7 +73,7 @@ class Expression(metaclass=_Interned):
         return ()
 
     def __str__(self) -> str:
-        parts = []
+        parts: list[str] = []
         for field in fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
             if isinstance(value, tuple):

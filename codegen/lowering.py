@@ -258,9 +258,10 @@ def _weights(
         for e in expressions:
             if e in weights:
                 continue
+            names = frozenset().union(*(symint.symbols(number) for number in e.numbers))
+            # What a data index depends on is not looked up: it counts as varying.
             changes = any(operand in varying for operand in e.operands) or any(
-                symint.symbols(number) & inner or any(s.startswith("j") for s in symint.symbols(number))
-                for number in e.numbers
+                name in inner or name.startswith("j") for name in names
             )
             if changes:
                 varying.add(e)
@@ -362,13 +363,16 @@ def _flattened(kernel: MatmulKernel) -> MatmulKernel:
         )
         if size != 1 and not fits:
             return kernel
-        drop = lambda m: replace(m, batch_strides=m.batch_strides[:-1])  # noqa: E731
         kernel = replace(
             kernel,
             batch=kernel.batch[:-1],
             rows=kernel.rows * size,
-            left=drop(kernel.left),
-            right=drop(kernel.right),
-            result=drop(kernel.result),
+            left=_without_last_batch(kernel.left),
+            right=_without_last_batch(kernel.right),
+            result=_without_last_batch(kernel.result),
         )
     return kernel
+
+
+def _without_last_batch(matrix: Matrix) -> Matrix:
+    return replace(matrix, batch_strides=matrix.batch_strides[:-1])

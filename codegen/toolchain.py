@@ -121,7 +121,8 @@ def cpu_identity() -> str:
     except OSError:
         return f"{platform.machine()} {platform.processor()}"
     first = text.split("\n\n", 1)[0]
-    kept = [line for line in first.splitlines() if line.startswith(("model name", "flags", "Features"))]
+    telling = ("model name", "flags", "Features")
+    kept = [line for line in first.splitlines() if line.startswith(telling)]
     return "\n".join(kept) or platform.machine()
 
 

@@ -33,13 +33,16 @@ def kernel_cache(kernel_folder: Any) -> Iterator[None]:
         yield
 
 
-def graph_of(function: Callable[..., Any], *types: Any, name: str = "graph") -> Graph:
-    """The optimised graph of a function over rows."""
+def graph_of(
+    function: Callable[..., Any], *types: Any, name: str = "graph", optimized: bool = True
+) -> Graph:
+    """The graph of a function over rows."""
     builder = Builder(name)
     values = [builder.placeholder(f"x{i}", type) for i, type in enumerate(types)]
     with dispatch.recording(builder.handle):
         out = function(*values)
-    return optimize(builder.finish(out if isinstance(out, (tuple, list)) else [out]))
+    graph = builder.finish(out if isinstance(out, (tuple, list)) else [out])
+    return optimize(graph) if optimized else graph
 
 
 def type_of_argument(argument: Any) -> Any:

@@ -110,7 +110,8 @@ def test_nan_infinity_and_signed_zero(codegen, dtype) -> None:
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 0, 2), (5000,), (3, 4, 5)])
 def test_shapes(codegen, shape) -> None:
     """Zero-dim, empty, single-element and long operands."""
-    codegen.check(lambda x, y: ops.add(ops.mul(x, y), 1.5), normal(*shape), normal(*shape), kernels=1)
+    x, y = normal(*shape), normal(*shape)
+    codegen.check(lambda x, y: ops.add(ops.mul(x, y), 1.5), x, y, kernels=1)
 
 
 def test_layouts(codegen) -> None:
@@ -365,7 +366,9 @@ def test_products_read_views_where_they_lie(codegen) -> None:
     codegen.check(lambda a, b: ops.matmul(a, b), a[:, ::2, ::2], normal(4, 5, 2)[:, ::2], kernels=1)
 
 
-@pytest.mark.parametrize("sizes", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 1, 1), (1, 50, 1), (200, 90, 70)])
+@pytest.mark.parametrize(
+    "sizes", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 1, 1), (1, 50, 1), (200, 90, 70)]
+)
 def test_product_sizes(codegen, sizes) -> None:
     """Empty, single and larger products; an empty inner size gives zeros."""
     n, k, m = sizes

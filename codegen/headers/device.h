@@ -1,0 +1,92 @@
+/* What every CUDA unit starts with: types, shuffles, error reports, 16-bit floats, packs.
+ *
+ * Needs no other header: NVRTC comes without the toolkit's. `scalar.h` follows and shares with C
+ * the scalar rules. Written for sm_80 and newer. A host compiler that defines the CUDA built-ins
+ * (blockIdx, __shfl_xor_sync, atomicCAS, ...) reads it, too.
+ */
+#define DJ_DEVICE 1
+#define DJ_INLINE static __device__ __forceinline__
+#define DJ_COLD static __device__ __noinline__
+
+#ifdef __CUDACC_RTC__
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+#define INT64_C(x) x##LL
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fc00000)
+#else
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#endif
+
+/* ---- error reports: the first problem wins; the host reads status after the stream ---- */
+
+DJ_COLD int64_t dj_report(int64_t *status, int64_t code, int64_t value, int64_t size, int64_t low) {
+    if (atomicCAS((unsigned long long *)status, 0ull, (unsigned long long)code) == 0) {
+        status[1] = value;
+        status[2] = size;
+        status[3] = low;
+    }
+    return 0;
+}
+
+DJ_INLINE bool dj_failed(const int64_t *status) { return *(volatile const int64_t *)status != 0; }
+
+/* ---- threads ---- */
+
+/* The value of the thread whose lane differs in the bit `offset`. */
+template <typename T>
+DJ_INLINE T dj_exchange(unsigned mask, T value, int offset) {
+    return (T)__shfl_xor_sync(mask, value, offset);
+}
+
+/* The lanes of this thread's team, a group of `size` neighbours in a warp. */
+DJ_INLINE unsigned dj_team_mask(int size) {
+    return size >= 32 ? 0xffffffffu : ((1u << size) - 1u) << (threadIdx.x & 31u & ~(size - 1u));
+}
+
+/* ---- packs: N neighbouring elements, read and written at once ---- */
+
+template <typename T, int N>
+struct alignas(sizeof(T) * N) dj_pack {
+    T at[N];
+};
+
+template <int N, typename T>
+DJ_INLINE dj_pack<T, N> dj_load_pack(const T *from) {
+    return *reinterpret_cast<const dj_pack<T, N> *>(from);
+}
+
+template <typename T, int N>
+DJ_INLINE void dj_store_pack(T *to, const dj_pack<T, N> &pack) {
+    *reinterpret_cast<dj_pack<T, N> *>(to) = pack;
+}
+
+template <int N, typename T>
+DJ_INLINE bool dj_is_aligned(const T *pointer) {
+    return ((uint64_t)pointer & (sizeof(T) * N - 1)) == 0;
+}
+
+/* ---- 16-bit floats: one instruction each, where scalar.h has the bit by bit versions ---- */
+
+#ifdef __CUDA_ARCH__
+#define DJ_HAVE_f16
+DJ_INLINE float dj_load_f16(unsigned short x) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(x));
+    return value;
+}
+
+DJ_INLINE unsigned short dj_store_f16(float x) {
+    unsigned short value;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(value) : "f"(x));
+    return value;
+}
+#endif
