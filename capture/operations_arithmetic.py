@@ -58,6 +58,9 @@ COMPARISONS: Final[dict[str, tuple[Callable[[Any, Any], Any], str, str]]] = {
     ">=": (operator.ge, "__ge__", "__le__"),
 }
 
+#: Longer expressions of run-time numbers are specialised: they are written out as a tree.
+MAX_SCALAR_OPERATIONS: Final = 16
+
 UNARY: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
     "-": (operator.neg, "__neg__"),
     "+": (operator.pos, "__pos__"),
@@ -130,7 +133,8 @@ def _run_time_number(x: Any, symbol: str, function: Any, a: Any, b: Any) -> Valu
     safe = symbol in ("+", "-", "*")
     safe = safe or (symbol == "/" and isinstance(b, Constant) and b.value != 0
                     and type(a.value) is float)  # fmt: skip
-    if not safe:
+    cost = sum(operand.size for operand in (a, b) if isinstance(operand, Scalar))
+    if not safe or cost > MAX_SCALAR_OPERATIONS:
         return None
     for operand in (a, b):
         if isinstance(operand, Scalar):

@@ -80,9 +80,13 @@ def _call_instance(x: Any, callee: ObjectValue, args: Arguments, keywords: Keywo
 
 
 def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
-    x.recorder.use(callee)
     target = callee.object
     special = x.special_call(target)
+    is_function = isinstance(target, types.FunctionType)
+    if is_function and special is None and not x.is_library_function(target):
+        x.recorder.use_function(callee)
+    else:
+        x.recorder.use(callee)
     if special is not None:
         return (yield from special(x, args, keywords))
     if isinstance(target, types.FunctionType):

@@ -275,12 +275,16 @@ class Recorder:
             self.guard(source, Kind.EQUALS, literal)
 
     def _use_known(self, value: Known, source: Source) -> None:
-        made_per_call = isinstance(source.root, sources.Local)
-        if isinstance(value.object, types.FunctionType) and made_per_call:
+        self.guard(source, Kind.IDENTITY, value.object)
+
+    def use_function(self, value: Known) -> None:
+        """A function is called: of an argument only the code matters, not the identity."""
+        source = value.source
+        if source is not None and isinstance(source.root, sources.Local):
             facts = FunctionFacts(value.object.__code__, value.object.__qualname__)
             self.guard(source, Kind.FUNCTION, facts)
         else:
-            self.guard(source, Kind.IDENTITY, value.object)
+            self.use(value)
 
     def _use_object(self, value: HeapValue, source: Source) -> None:
         first = self._first_handle(value)

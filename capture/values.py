@@ -107,6 +107,13 @@ class Scalar(Value):
     expression: tuple[str, tuple["Scalar | Constant", ...]] | None = None
 
     @property
+    def size(self) -> int:
+        """Number of operations needed to compute it again."""
+        if self.expression is None:
+            return 0
+        return 1 + sum(part.size for part in self.expression[1] if isinstance(part, Scalar))
+
+    @property
     def python_type(self) -> type:
         return type(self.value)
 

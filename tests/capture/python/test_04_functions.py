@@ -347,3 +347,26 @@ def test_functions_made_in_a_comprehension_give_pythons_result(x, compiler):
 
     results = compiler.compile(function)(x)
     assert all((result.numpy() == (x * 2).numpy()).all() for result in results)
+
+
+def test_the_identity_of_a_function_argument_is_guarded_if_asked(x, compiler):
+    compiled = compiler.compile(lambda x, f: x * (2 if f is helper else 3))
+    assert (compiled(x, helper).numpy() == (x * 2).numpy()).all()
+    assert (compiled(x, variadic).numpy() == (x * 3).numpy()).all()
+
+
+def test_long_sums_of_a_number_argument_stay_small(x, compiler):
+    def function(x, n):
+        for _ in range(60):
+            n = n + n
+        return x * float(n)
+
+    compiled = compiler.compile(function)
+    for n in (1.0, 2.0):
+        assert (compiled(x, n).numpy() == (x * (n * 2.0**60)).numpy()).all()
+
+
+def test_library_functions_of_one_code_are_told_apart(x, compiler):
+    compiled = compiler.compile(lambda x, f: f(x))
+    for function in (F.exp, F.neg, F.relu, F.sin):
+        assert (compiled(x, function).numpy() == function(x).numpy()).all()
