@@ -3,6 +3,7 @@
 Everything here is defined in `eager`; this module is where programs look for it.
 """
 
+from dynajit.eager.anomaly import detect_anomaly, set_detect_anomaly
 from dynajit.eager.function import Function
 from dynajit.eager.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 from dynajit.eager.gradcheck import gradcheck, gradgradcheck
@@ -11,11 +12,13 @@ from dynajit.eager.tape import backward, grad
 __all__ = [
     "Function",
     "backward",
+    "detect_anomaly",
     "enable_grad",
     "grad",
     "gradcheck",
     "gradgradcheck",
     "inference_mode",
     "no_grad",
+    "set_detect_anomaly",
     "set_grad_enabled",
 ]

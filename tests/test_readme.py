@@ -17,9 +17,7 @@ def example() -> str:
 
 def test_the_example_has_twelve_lines() -> None:
     """The README promises a 12-line script."""
-    lines = [line for line in example().splitlines() if line.strip()]
-
-    assert 11 == len(lines) or 12 == len(lines)
+    assert 12 == len(example().splitlines())
 
 
 def test_the_example_shows_graph_guards_break_and_recompile(tmp_path: Path) -> None:
