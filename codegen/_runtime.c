@@ -109,9 +109,29 @@ static PyTypeObject Block_Type = {
 
 typedef struct {
     void *sgemm, *dgemm;
+    int is_silenced; /* the BLAS runs on the calling thread alone */
+} Runtime;
+
+/* The BLAS pool is silenced while any program with products runs: their team tiles the products
+ * over single-threaded calls. The library's setting is process-wide, so users are counted; both are
+ * guarded by the GIL. */
+static int blas_users, blas_threads;
+
+typedef struct {
     int (*get_threads)(void);
     void (*set_threads)(int);
-} Runtime;
+} BlasPool;
+
+static void silence(const BlasPool *pool) {
+    if (!pool->get_threads || !pool->set_threads || blas_users++) return;
+    blas_threads = pool->get_threads();
+    if (blas_threads > 1) pool->set_threads(1);
+}
+
+static void restore(const BlasPool *pool) {
+    if (!pool->get_threads || !pool->set_threads || --blas_users) return;
+    if (blas_threads > 1) pool->set_threads(blas_threads);
+}
 
 typedef union {
     int64_t i;
@@ -150,6 +170,7 @@ typedef struct {
     PyObject *fail; /* callable(code, value, size, lowest) that raises */
     PyObject *name;
     Runtime runtime;
+    BlasPool pool;
     size_t workspace_size;
     void *workspace; /* NULL while a call uses it, or before the first */
     int threads, releases_gil;
@@ -328,6 +349,7 @@ static int execute(ProgramObject *self, void **inputs, void **outputs, Scalar *s
             return -1;
         }
     }
+    silence(&self->pool);
     if (self->releases_gil) {
         Py_BEGIN_ALLOW_THREADS
         self->run(inputs, outputs, self->constant_data, scalars, workspace, &self->runtime,
@@ -337,6 +359,7 @@ static int execute(ProgramObject *self, void **inputs, void **outputs, Scalar *s
         self->run(inputs, outputs, self->constant_data, scalars, workspace, &self->runtime,
                   self->threads, status);
     }
+    restore(&self->pool);
     if (workspace) {
         if (self->workspace)
             block_give(workspace, self->workspace_size);
@@ -521,8 +544,9 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     self->releases_gil = releases_gil;
     self->runtime.sgemm = (void *)(uintptr_t)sgemm;
     self->runtime.dgemm = (void *)(uintptr_t)dgemm;
-    self->runtime.get_threads = (int (*)(void))(uintptr_t)get_threads;
-    self->runtime.set_threads = (void (*)(int))(uintptr_t)set_threads;
+    self->pool.get_threads = (int (*)(void))(uintptr_t)get_threads;
+    self->pool.set_threads = (void (*)(int))(uintptr_t)set_threads;
+    self->runtime.is_silenced = self->pool.get_threads && self->pool.set_threads;
     self->arguments = read_specs(arguments, &self->argument_count);
     if (self->arguments) self->outputs = read_specs(outputs, &self->output_count);
     if (!self->outputs || read_results(self, results) < 0 || read_constants(self, constants) < 0 ||

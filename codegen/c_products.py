@@ -26,9 +26,7 @@ _SUFFIX = {
 def print_matmul(kernel: MatmulKernel) -> Function:
     """The C function of a product."""
     dtype = kernel.result.buffer.dtype
-    buffers = tuple(
-        dict.fromkeys((kernel.left.buffer, kernel.right.buffer, kernel.result.buffer))
-    )
+    buffers = tuple(dict.fromkeys((kernel.left.buffer, kernel.right.buffer, kernel.result.buffer)))
     parameters = [
         f"{'' if b is kernel.result.buffer else 'const '}{b.dtype.c} *{b.name}" for b in buffers
     ]
@@ -44,8 +42,10 @@ def print_matmul(kernel: MatmulKernel) -> Function:
         "(void)rest;",
         _call(kernel, dtype is dtypes.float32 or dtype is dtypes.float64, _SUFFIX[dtype.name]),
     ]
-    work = batch * kernel.rows * kernel.inner * kernel.columns
-    lines = parallel(work // 8, loop("task", "0", str(batch * tiles), task))
+    multiplications = batch * kernel.rows * kernel.inner * kernel.columns
+    tasks = loop("task", "0", str(batch * tiles), task)
+    team = "runtime->is_silenced ? threads : 1"
+    lines = tasks if batch * tiles == 1 else parallel(multiplications // 16, tasks, team)
     text = function_text(kernel.name, parameters, lines)
     return Function(kernel.name, kernel, text, buffers, False)
 
@@ -53,9 +53,7 @@ def print_matmul(kernel: MatmulKernel) -> Function:
 def _tiles(kernel: MatmulKernel, batch: int) -> tuple[int, int]:
     """(number of tiles, rows per tile) of each matrix of the batch."""
     work = kernel.rows * kernel.inner * kernel.columns
-    count = min(
-        max(work // TILE_WORK, 1), max(kernel.rows // TILE_ROWS, 1), LARGEST_TILE_COUNT
-    )
+    count = min(max(work // TILE_WORK, 1), max(kernel.rows // TILE_ROWS, 1), LARGEST_TILE_COUNT)
     if batch >= LARGEST_TILE_COUNT:
         count = 1
     # A multiple of 8 rows keeps tiles on the boundaries of BLAS's own inner blocks.
@@ -100,5 +98,3 @@ def _call(kernel: MatmulKernel, is_real: bool, suffix: str) -> str:
 def _operand(matrix: Matrix, batch: str, row: str) -> str:
     place = f"{matrix.buffer.name} + {matrix.offset} + {batch} + {row}"
     return f"{place}, {matrix.row_stride}, {matrix.column_stride}"
-
-

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from dynajit.codegen.c_expressions import Names, Scope
 from dynajit.codegen.c_support import (
+    PARALLEL_WORK,
     Function,
     accumulator_names,
     all_expressions,
@@ -328,7 +329,8 @@ class _Rows:
         if bounds.count is None or bounds.count % lanes:
             rest = self._element_scope(row)
             self._element(rest, accumulates, body, "[lane]", "a")
-            head = f"const int64_t base = {bounds.stop} - ({bounds.stop} - {bounds.start}) % {lanes};"
+            run = f"({bounds.stop} - {bounds.start})"
+            head = f"const int64_t base = {bounds.stop} - {run} % {lanes};"
             step = [f"const int64_t {last.name} = base + lane;", *rest.lines]
             tail = loop("lane", "0", f"{bounds.stop} - base", step)
             inner += ["{", head, *tail, "}"]
@@ -392,7 +394,7 @@ class _Columns:
 
     def _chunk_count(self) -> int:
         """Groups of rows that get accumulators of their own: where columns alone are too few."""
-        if self.outer * self.blocks >= 8 or self.work < 1 << 16:
+        if self.outer * self.blocks >= 8 or self.work < PARALLEL_WORK:
             return 1
         results = self.outer * self.column.size * len(self.kernel.accumulates)
         return max(1, min(16, self.reduced // 64, LARGEST_PARTIALS // max(results, 1)))
@@ -434,7 +436,8 @@ class _Columns:
         for accumulate in kernel.accumulates:
             values = [across.emit(part) for part in accumulate.element]
             names = accumulator_names(accumulate, "a")
-            combine_into(across, accumulate, [f"{name}[{column} - start]" for name in names], values)
+            target = [f"{name}[{column} - start]" for name in names]
+            combine_into(across, accumulate, target, values)
         lines = [
             *unflattened("position", kernel.reduced),
             *down.lines,

@@ -24,8 +24,12 @@ from dynajit.codegen.loops import (
 )
 from dynajit.core.dtypes import Category
 
-PARALLEL_WORK = 1 << 16
-"""Additions below which a kernel stays on one thread: starting a team costs about 10 us."""
+PARALLEL_WORK = 1 << 18
+"""Additions below which a kernel stays on one thread: waking a team costs about 10 us, and much
+more while other processes use the cores."""
+
+PARALLEL_ELEMENTS = 1 << 14
+"""Elements below which a kernel stays on one thread, whatever they cost."""
 
 MAY_DIVIDE = frozenset(("remainder", "fmod", "floor_divide"))
 
@@ -49,9 +53,7 @@ class Function:
     may_fail: bool
 
 
-def all_expressions(
-    roots: Iterable[Expression], indices: Sequence[DataIndex]
-) -> list[Expression]:
+def all_expressions(roots: Iterable[Expression], indices: Sequence[DataIndex]) -> list[Expression]:
     """Every expression of a kernel, data indices included."""
     return walk((*roots, *(index.value for index in indices)))
 
@@ -80,9 +82,7 @@ def define(
 def may_fail(expressions: Sequence[Expression], indices: Sequence[DataIndex]) -> bool:
     """True if a kernel may report an index out of range or an integer division by zero."""
     return bool(indices) or any(
-        isinstance(e, Apply)
-        and e.function in MAY_DIVIDE
-        and e.dtype.category is Category.INTEGER
+        isinstance(e, Apply) and e.function in MAY_DIVIDE and e.dtype.category is Category.INTEGER
         for e in expressions
     )
 
@@ -119,9 +119,7 @@ def loop(
 ) -> list[str]:
     """A counting loop."""
     advance = f"{variable}++" if step == "1" else f"{variable} += {step}"
-    return block(
-        f"for ({integer} {variable} = {start}; {variable} < {stop}; {advance})", lines
-    )
+    return block(f"for ({integer} {variable} = {start}; {variable} < {stop}; {advance})", lines)
 
 
 def nest(axes: Sequence[Axis], lines: Sequence[str]) -> list[str]:
@@ -135,11 +133,11 @@ def nest(axes: Sequence[Axis], lines: Sequence[str]) -> list[str]:
     return result
 
 
-def parallel(work: int, lines: Sequence[str]) -> list[str]:
+def parallel(work: int, lines: Sequence[str], team: str = "threads") -> list[str]:
     """A loop run by the team if there is enough work; the decision is made here, once."""
     if work < PARALLEL_WORK:
         return list(lines)
-    return ["#pragma omp parallel for schedule(static) num_threads(threads)", *lines]
+    return [f"#pragma omp parallel for schedule(static) num_threads({team})", *lines]
 
 
 def unflattened(variable: str, axes: Sequence[Axis], integer: str = "int64_t") -> list[str]:
@@ -156,7 +154,9 @@ def unflattened(variable: str, axes: Sequence[Axis], integer: str = "int64_t") -
 
 
 def work_of(expressions: Sequence[Expression], elements: int) -> int:
-    """Additions that evaluating `expressions` for `elements` elements costs."""
+    """Additions that evaluating `expressions` for `elements` elements costs; 0 for few elements."""
+    if elements < PARALLEL_ELEMENTS:
+        return 0
     return elements * max(1, sum(map(cost, expressions)))
 
 

@@ -62,19 +62,18 @@ def print_unit(name: str, functions: Sequence[Function], layout: Layout) -> str:
     has_products = any(isinstance(f.kernel, MatmulKernel) for f in functions)
     parts = [f"/* {name} */", RUNTIME, prelude(has_products)]
     parts.extend(function.text for function in functions)
-    parts.append(_driver(functions, layout, has_products))
+    parts.append(_driver(functions, layout))
     return "\n\n".join(parts) + "\n"
 
 
 RUNTIME = """\
 typedef struct {
-    void *sgemm, *dgemm;               /* Fortran BLAS, 32-bit integers */
-    int (*get_threads)(void);          /* of the BLAS, or NULL where it cannot be asked */
-    void (*set_threads)(int);
+    void *sgemm, *dgemm; /* Fortran BLAS, 32-bit integers */
+    int is_silenced;     /* the BLAS runs on the calling thread alone, so a team may call it */
 } dj_runtime;"""
 
 
-def _driver(functions: Sequence[Function], layout: Layout, has_products: bool) -> str:
+def _driver(functions: Sequence[Function], layout: Layout) -> str:
     lines = [
         "int run(void **inputs, void **outputs, void **constants, const void *scalars_,",
         "        char *workspace, const dj_runtime *runtime, int threads, int64_t *status) {",
@@ -82,12 +81,6 @@ def _driver(functions: Sequence[Function], layout: Layout, has_products: bool) -
         "    (void)inputs, (void)outputs, (void)constants, (void)scalars;",
         "    (void)workspace, (void)runtime, (void)threads;",
     ]
-    if has_products:
-        # One pool of threads: the team tiles products over single-threaded BLAS calls.
-        lines += [
-            "    const int blas_threads = runtime->get_threads ? runtime->get_threads() : 1;",
-            "    if (blas_threads > 1) runtime->set_threads(1);",
-        ]
     for function in functions:
         arguments = [_pointer(buffer, layout) for buffer in function.buffers]
         arguments += ["scalars", "runtime", "threads", "status"]
@@ -96,8 +89,6 @@ def _driver(functions: Sequence[Function], layout: Layout, has_products: bool) -
             lines.append(f"{INDENT}if (status[0]) goto done;")
     if any(function.may_fail for function in functions):
         lines.append("done:")
-    if has_products:
-        lines.append("    if (blas_threads > 1) runtime->set_threads(blas_threads);")
     lines += ["    return (int)status[0];", "}"]
     return "\n".join(lines)
 

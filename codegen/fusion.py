@@ -265,12 +265,13 @@ class _Planner:
         self._enter(node, region)
 
     def _candidates(self, node: Node) -> list[Region]:
-        """Regions that could take `node` without a cycle: those it reads, then siblings."""
+        """Regions that `node` reads and that could take it without a cycle, latest first."""
         sources = self.sources(node)
-        found = [unit for unit in reversed(self.units)
-                 if unit in sources and isinstance(unit, Region)]  # fmt: skip
-        others = [region for region in found if not self._would_cycle(region, sources)]
-        return others
+        return [
+            unit
+            for unit in reversed(self.units)
+            if isinstance(unit, Region) and unit in sources and not self._would_cycle(unit, sources)
+        ]
 
     def _would_cycle(self, region: Region, sources: Iterable[Any]) -> bool:
         return any(unit is not region and _reaches(unit, region) for unit in sources)
@@ -303,7 +304,8 @@ class _Planner:
         if _reaches_indirectly(first, second) or _reaches_indirectly(second, first):
             return False
         wide = max((first, second), key=lambda r: (count(r.shape), count(r.row_shape)))
-        if count(first.shape) == count(second.shape) and bool(first.reduced) != bool(second.reduced):
+        same_size = count(first.shape) == count(second.shape)
+        if same_size and bool(first.reduced) != bool(second.reduced):
             wide = first if first.reduced else second
         order = {node: i for i, node in enumerate(self.graph.nodes)}
         members = sorted((*first.anchors, *second.anchors), key=order.__getitem__)
@@ -349,11 +351,7 @@ class _Planner:
                     times[node] += 1
         wanted = {node for node, n in times.items() if n > 1}
         users = self.graph.users()
-        return {
-            node
-            for node in wanted
-            if not any(user in wanted for user in users[node])
-        }
+        return {node for node in wanted if not any(user in wanted for user in users[node])}
 
     def finish(self) -> Plan:
         """The plan, with stores that nobody reads removed."""

@@ -78,9 +78,7 @@ class Expression(metaclass=_Interned):
             value = getattr(self, field.name)
             if isinstance(value, tuple):
                 parts.extend(map(str, value))
-            elif isinstance(value, DType):
-                parts.append(value.name)
-            elif isinstance(value, Buffer):
+            elif isinstance(value, (DType, Buffer)):
                 parts.append(value.name)
             else:
                 parts.append(str(value))

@@ -181,9 +181,7 @@ def _phases(region: Region) -> list[Phase]:
     ]
 
 
-def _first_pass(
-    roots: tuple[Expression, ...], ready: dict[str, int], region: Region
-) -> int:
+def _first_pass(roots: tuple[Expression, ...], ready: dict[str, int], region: Region) -> int:
     needed = [
         1 + ready[e.name]
         for e in expand(roots, region.elements)
@@ -328,9 +326,7 @@ def _product(name: str, unit: Product) -> MatmulKernel:
     batch, rows, columns = shape[:-2], shape[-2], shape[-1]
     left_shape, right_shape = (dims_of(a.type) for a in node.args)  # type: ignore[union-attr]
     inner = left_shape[-1]
-    result = Matrix(
-        unit.result, 0, _row_major(batch, rows * columns), max(columns, 1), 1
-    )
+    result = Matrix(unit.result, 0, _row_major(batch, rows * columns), max(columns, 1), 1)
     left = _broadcast(unit.left, left_shape[:-2], batch)
     right = _broadcast(unit.right, right_shape[:-2], batch)
     return _flattened(MatmulKernel(name, batch, rows, inner, columns, left, right, result))

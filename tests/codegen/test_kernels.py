@@ -304,6 +304,7 @@ def test_long_sums_are_accurate(codegen) -> None:
 
 def test_random_rows_have_the_bits_of_eager(codegen) -> None:
     """The same counters give the same numbers."""
+
     def function(seed, offset):
         return [
             ops.rand(seed, offset, shape=(7, 3), dtype=dtype, shift=2)

@@ -1,0 +1,179 @@
+"""The compiler and the disk cache: found, missing, corrupt, unwritable."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dynajit.codegen import toolchain
+from dynajit.codegen.numpy_backend import NumpyProgram
+from dynajit.codegen.pipeline import compile_graph
+from dynajit.core import config, dtypes
+from dynajit.core.errors import ArgumentError, ToolchainError
+from dynajit.core.types import TensorType
+from dynajit.ops import TABLE as ops
+
+TYPE = TensorType((5,), dtypes.float32)
+SOURCE = "int run(void) { return 7; }\n"
+
+
+@pytest.fixture
+def graph(codegen):
+    return codegen.graph_of(lambda x: ops.add(x, 41.5), TYPE)
+
+
+@pytest.fixture
+def fresh(tmp_path: Path):
+    """An empty cache folder."""
+    with config.override(cache_dir=tmp_path):
+        yield tmp_path
+
+
+def run(program) -> list[float]:
+    (result,) = program(np.ones(5, np.float32))
+    return result.tolist()
+
+
+def test_second_compilation_comes_from_the_cache(graph, fresh) -> None:
+    """Equal graphs compile once; the entry has a record beside it."""
+    first, second = compile_graph(graph), compile_graph(graph)
+
+    assert (False, True) == (first.from_cache, second.from_cache)
+    assert [42.5] * 5 == run(first) == run(second)
+    assert {".so", ".json"} == {p.suffix for p in (fresh / "kernels").iterdir()}
+
+
+def test_another_process_uses_the_cache(graph, fresh) -> None:
+    """The key does not depend on the process."""
+    compiler = toolchain.find_compiler()
+    assert compiler is not None
+    code = (
+        "from dynajit.codegen import toolchain\n"
+        f"print(toolchain.cache_key({SOURCE!r}, toolchain.find_compiler()))"
+    )
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert toolchain.cache_key(SOURCE, compiler) == result.stdout.strip()
+
+
+def test_key_depends_on_source_and_compiler() -> None:
+    """Anything that changes the object changes the key."""
+    one, two = toolchain.Compiler("/bin/cc", "1"), toolchain.Compiler("/bin/cc", "2")
+    keys = {toolchain.cache_key(s, c) for s in (SOURCE, SOURCE + " ") for c in (one, two)}
+
+    assert len(keys) == 4
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", None])
+def test_corrupt_entry_is_compiled_again(graph, fresh, content) -> None:
+    """A damaged object, or one without its record, is never loaded."""
+    run(compile_graph(graph))
+    (library,) = (fresh / "kernels").glob("*.so")
+    if content is None:
+        library.with_suffix(".json").unlink()
+    else:
+        library.unlink()  # the mapped file itself stays as it is
+        library.write_bytes(content)
+
+    program = compile_graph(graph)
+
+    assert not program.from_cache
+    assert [42.5] * 5 == run(program)
+
+
+def test_an_object_that_does_not_load_is_compiled_again(graph, fresh) -> None:
+    """A record that matches a file which is no shared object does not help it."""
+    run(compile_graph(graph))
+    (library,) = (fresh / "kernels").glob("*.so")
+    library.unlink()
+    library.write_bytes(b"no object")
+    record = library.with_suffix(".json")
+    record.write_text(json.dumps({"sha256": hashlib.sha256(b"no object").hexdigest()}))
+
+    program = compile_graph(graph)
+
+    assert [42.5] * 5 == run(program)
+
+
+def test_unwritable_folder_falls_back_with_one_warning(graph, tmp_path) -> None:
+    """Kernels go to a temporary folder; the message names the remedy."""
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    with config.override(cache_dir=blocked):
+        with pytest.warns(RuntimeWarning, match="cannot be written.*DYNAJIT_CACHE_DIR"):
+            program = compile_graph(graph)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            compile_graph(graph)
+
+    assert [42.5] * 5 == run(program)
+
+
+def test_cache_is_trimmed_oldest_first(codegen, fresh) -> None:
+    """Above the size cap old entries disappear; the newest always stays."""
+    graphs = [codegen.graph_of(lambda x, k=k: ops.add(x, float(k)), TYPE) for k in range(3)]
+    compile_graph(graphs[0])
+    (first,) = (fresh / "kernels").glob("*.so")
+    os.utime(first, (1, 1))
+    with config.override(cache_size_bytes=first.stat().st_size + 10):
+        compile_graph(graphs[1])
+        assert not first.exists()
+        assert 1 == len(list((fresh / "kernels").glob("*.so")))
+
+
+def test_compiler_error_shows_the_generated_line(codegen, fresh) -> None:
+    """The message has the compiler, its complaint and the line."""
+    with pytest.raises(ToolchainError, match=r"line 2.*\n\s+int x = undeclared;"):
+        toolchain.build("int run(void) {\nint x = undeclared;\nreturn x; }\n")
+
+
+def test_configured_compiler_must_exist(graph) -> None:
+    """A wrong DYNAJIT_CC is an error, not a silent fallback."""
+    with (
+        config.override(compiler="no-such-compiler"),
+        pytest.raises(ToolchainError, match="no-such-compiler"),
+    ):
+        compile_graph(graph)
+
+
+def test_without_a_compiler_numpy_runs(graph, monkeypatch) -> None:
+    """One warning that names the remedy; the results are the same."""
+    monkeypatch.setenv("PATH", "")
+    with (
+        config.override(compiler=None),
+        pytest.warns(RuntimeWarning, match="Install gcc or clang"),
+    ):
+        program = compile_graph(graph)
+
+    assert isinstance(program, NumpyProgram)
+    assert [42.5] * 5 == run(program)
+
+
+def test_numpy_backend_by_name(graph) -> None:
+    """`backend="numpy"` interprets without a warning and never returns an input's memory."""
+    program = compile_graph(graph, backend="numpy")
+
+    assert [42.5] * 5 == run(program)
+    assert () == program.kernels
+
+
+def test_unknown_backend_is_refused(graph) -> None:
+    """The message lists the backends."""
+    with pytest.raises(ArgumentError, match="native, numpy"):
+        compile_graph(graph, backend="fortran")
+
+
+def test_numpy_backend_copies_views(codegen) -> None:
+    """An output that is a view of an input is a copy, as from native code."""
+    graph = codegen.graph_of(lambda x: ops.reshape(x, shape=(5, 1)), TYPE)
+    x = np.zeros(5, np.float32)
+    (result,) = compile_graph(graph, backend="numpy")(x)
+
+    assert not np.shares_memory(x, result)
