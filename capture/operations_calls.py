@@ -304,7 +304,7 @@ def _call_class(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
     if cls is functools.partial:
         return PartialValue(args[0], tuple(args[1:]), dict(keywords))
     if isinstance(cls, enum.EnumMeta):
-        return _fold_class(x, cls, args, keywords)
+        return _enum_member(x, cls, args, keywords)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _make_named_tuple(x, cls, args, keywords)
     if issubclass(cls, Tensor):
@@ -373,6 +373,16 @@ def _make_named_tuple(x: Any, cls: Any, args: Arguments, keywords: Keywords) -> 
     if len(args) > len(cls._fields):
         raise_python(x, TypeError, f"{cls.__name__}() takes {len(cls._fields)} arguments")
     return TupleValue(tuple(items[name] for name in cls._fields), cls)
+
+
+def _enum_member(x: Any, cls: Any, args: Arguments, keywords: Keywords) -> Value:
+    """`Color(1)`: looked up by value, without running the class's own code."""
+    if len(args) == 1 and not keywords and is_known(args[0]):
+        value = as_python(x, args[0])
+        for member in cls.__members__.values():
+            if value is member or (type(value) is type(member.value) and value == member.value):
+                return Known(member)
+    raise GraphBreak(breaks.UNKNOWN_CALL, f"enum {cls.__qualname__}")
 
 
 def _fold_class(x: Any, cls: Any, args: Arguments, keywords: Keywords) -> Value:
