@@ -1,0 +1,87 @@
+"""What every end-to-end test uses: no eager fallback hides a defect; eager against compiled."""
+
+import gc
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynajit as dj
+
+
+@pytest.fixture(scope="session")
+def kernel_folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """One cache folder for the whole run: equal kernels compile once."""
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.fixture(autouse=True)
+def strict(kernel_folder: Any) -> Iterator[None]:
+    """A defect of the compiler is an error, not a fallback; tests do not see each other."""
+    with dj.config.override(strict=True, cache_dir=kernel_folder):
+        yield
+    dj.reset()
+
+
+@pytest.fixture
+def no_gc() -> Iterator[None]:
+    """Only reference counts free objects."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    """("value", result) or ("error", class, text)."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return "value", function(*args, **kwargs)
+    except Exception as error:
+        return "error", type(error), str(error)
+
+
+def assert_same(expected: Any, actual: Any, exact: bool = True) -> None:
+    """Equal in class, structure and contents; tensors also in dtype, shape and requires_grad."""
+    assert type(expected) is type(actual), (expected, actual)
+    if isinstance(expected, dj.Tensor):
+        assert expected.dtype is actual.dtype
+        assert tuple(expected.shape) == tuple(actual.shape)
+        assert expected.requires_grad == actual.requires_grad
+        compare = np.testing.assert_array_equal if exact else _close
+        compare(actual.detach().numpy(), expected.detach().numpy())
+    elif isinstance(expected, (list, tuple)):
+        assert len(expected) == len(actual), (expected, actual)
+        for left, right in zip(expected, actual, strict=True):
+            assert_same(left, right, exact)
+    elif isinstance(expected, dict):
+        assert list(expected) == list(actual)
+        for key in expected:
+            assert_same(expected[key], actual[key], exact)
+    elif expected != expected:
+        assert actual != actual
+    elif type(expected).__eq__ is object.__eq__ and hasattr(expected, "__dict__"):
+        assert_same(vars(expected), vars(actual), exact)
+    else:
+        assert expected == actual
+
+
+def _close(actual: Any, expected: Any) -> None:
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.fixture
+def same() -> Callable[..., None]:
+    """`same(expected, actual, exact=True)`."""
+    return assert_same
+
+
+@pytest.fixture
+def outcome_of() -> Callable[..., tuple[Any, ...]]:
+    """`outcome_of(function, *args)`."""
+    return outcome
