@@ -19,6 +19,7 @@ from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.node import Node, OverwriteBackward, edges_of, zeros_of
 from dynajit.eager.random import default_generator
+from dynajit.ops.arguments import fitting
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.random import blocks_of
 from dynajit.ops.table import TABLE
@@ -249,8 +250,9 @@ def copy_into(tensor: Any, source: Any, name: str) -> Any:
     """
     check_writable(tensor, name)
     if not isinstance(source, TensorBase):
-        array = np.asarray(source, dtype=tensor.array.dtype)
-        source = _tensor.wrap(array)
+        if isinstance(source, (int, float, np.generic)):
+            source = fitting(source, tensor.dtype, name)
+        source = _tensor.wrap(np.asarray(source).astype(tensor.array.dtype, copy=False))
     if source.dtype is not tensor.dtype:
         source = TABLE.cast(source, dtype=tensor.dtype)
     if tuple(source.shape) != tuple(tensor.shape):

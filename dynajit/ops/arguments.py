@@ -4,16 +4,19 @@ Contract: pure functions over shapes, dims, numbers and dtypes; nothing here run
 the library functions (`ops.*_functions`), `ops.subscript` and `ops.methods`.
 """
 
+import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from dynajit.core import device as devices
 from dynajit.core import dtypes
 from dynajit.core.device import Device
 from dynajit.core.dtypes import Category, DType
-from dynajit.core.errors import ArgumentError, ShapeError
+from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
 from dynajit.core.symint import SymInt
 from dynajit.core.types import Shape, Size, numel
 from dynajit.ops.families import normalize_dim
@@ -35,6 +38,47 @@ def is_operand(value: Any) -> bool:
 def operand(value: Any) -> Any:
     """`value` as an operand of a row; a NumPy number becomes a Python number."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def fitting(value: Any, dtype: DType, function: str) -> Any:
+    """`operand(value)`, refused if it is a number that `dtype` cannot hold.
+
+    Negative numbers wrap into uint8 as in PyTorch, as far as their magnitude fits.
+
+    Args:
+        value: number, tensor or None; only finite Python numbers are checked.
+        dtype: what the number is converted to.
+        function: for the message.
+
+    Raises:
+        DTypeError: the number would overflow.
+
+    Source: `torch.full` and `Tensor.fill_` of PyTorch 2.x ("cannot be converted ... without
+    overflow").
+    """
+    number = operand(value)
+    if isinstance(number, (int, float)) and math.isfinite(number):
+        low, high = _range_of(dtype)
+        if not low <= number <= high:
+            raise DTypeError(
+                f"{function}: value {number!r} cannot be converted to {dtype.name} without "
+                f"overflow.  Expected a number in [{low}, {high}], or a wider dtype."
+            )
+    return number
+
+
+@functools.cache
+def _range_of(dtype: DType) -> tuple[float, float]:
+    """Smallest and largest number that is accepted for a dtype."""
+    if dtype.category is Category.BOOL:
+        return -math.inf, math.inf
+    if dtype.category is Category.INTEGER:
+        limits = np.iinfo(dtype.numpy)
+        return (int(limits.min) or -int(limits.max)), int(limits.max)
+    component = dtypes.float32 if dtype is dtypes.complex64 else dtype
+    component = dtypes.float64 if dtype is dtypes.complex128 else component
+    largest = float(ml_dtypes.finfo(component.numpy).max)
+    return -largest, largest
 
 
 def require_tensor(value: Any, function: str, name: str = "input") -> Any:

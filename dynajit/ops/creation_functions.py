@@ -38,7 +38,9 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
     shape = non_negative(sizes(spread((size,)), "full"), "full")
     value = arguments.operand(fill_value)
     default = value.dtype if is_tensor(value) else dtypes.of_number(value)
-    result = TABLE.full(value, shape=shape, dtype=_dtype(dtype, default), device=device_of(device))
+    kind = _dtype(dtype, default)
+    value = arguments.fitting(value, kind, "full")
+    result = TABLE.full(value, shape=shape, dtype=kind, device=device_of(device))
     return _finish(result, requires_grad)
 
 
@@ -82,12 +84,9 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = N
               requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
     """One number everywhere, with the shape, dtype and device of input."""
     place = input.device if device is None else device_of(device)
-    result = TABLE.full(
-        arguments.operand(fill_value),
-        shape=tuple(input.shape),
-        dtype=_dtype(dtype, input.dtype),
-        device=place,
-    )
+    kind = _dtype(dtype, input.dtype)
+    value = arguments.fitting(fill_value, kind, "full_like")
+    result = TABLE.full(value, shape=tuple(input.shape), dtype=kind, device=place)
     return _finish(result, requires_grad)
 
 

@@ -13,7 +13,7 @@ from dynajit.core.device import Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, DeviceError, DTypeError
 from dynajit.ops import arguments
-from dynajit.ops.arguments import cast, is_tensor, operand
+from dynajit.ops.arguments import cast, category_of, fitting, is_tensor, operand
 from dynajit.ops.families import broadcast_shapes
 from dynajit.ops.table import TABLE, Op
 
@@ -215,11 +215,19 @@ def float_power(input: Any, exponent: Any) -> Any:
     return pow(base, power)
 
 
+def _limit(value: Any, other: Any, function: str) -> Any:
+    """A number that has to fit the dtype of the tensor it is combined with, if it does not
+    raise its category."""
+    if is_tensor(value) or value is None or category_of(value) > other.dtype.category:
+        return operand(value)
+    return fitting(value, other.dtype, function)
+
+
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     """input cut to [min, max]; either bound may be None, a number or a tensor."""
-    low, high = operand(min), operand(max)
-    if low is None and high is None:
+    if min is None and max is None:
         raise ArgumentError("clamp: at least one of 'min' or 'max' must not be None.")
+    low, high = _limit(min, input, "clamp"), _limit(max, input, "clamp")
     if low is None:
         return TABLE.clamp_max(input, high)
     if high is None:
@@ -229,12 +237,12 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
 
 def clamp_min(input: Any, min: Any) -> Any:
     """input, at least `min`."""
-    return TABLE.clamp_min(input, operand(min))
+    return TABLE.clamp_min(input, _limit(min, input, "clamp_min"))
 
 
 def clamp_max(input: Any, max: Any) -> Any:
     """input, at most `max`."""
-    return TABLE.clamp_max(input, operand(max))
+    return TABLE.clamp_max(input, _limit(max, input, "clamp_max"))
 
 
 def lerp(input: Any, end: Any, weight: Any) -> Any:
@@ -310,6 +318,10 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """
     if input is None and other is None:
         return tuple(nonzero(condition, as_tuple=True))
+    if is_tensor(input) and not is_tensor(other):
+        other = _limit(other, input, "where")
+    elif is_tensor(other) and not is_tensor(input):
+        input = _limit(input, other, "where")
     return TABLE.where(condition, operand(input), operand(other))
 
 

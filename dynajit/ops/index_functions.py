@@ -233,6 +233,8 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
                 f"masked_fill: value {value!r} cannot be converted to {input.dtype.name} without "
                 "overflow or loss.  Cast the input first."
             )
+    if not is_tensor(value):
+        value = arguments.fitting(value, input.dtype, "masked_fill")
     return cast(TABLE.where(mask, value, input), input.dtype)
 
 
