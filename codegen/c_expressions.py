@@ -162,7 +162,8 @@ class Scope:
         variables = self.bind(expression.numbers)
         home = self._home(expression, variables)
         name = self.names.new()
-        home.add(f"const {expression.dtype.c} {name} = {spelled(expression, operands)};")
+        text = spelled(expression, operands, self.names.target)
+        home.add(f"const {expression.dtype.c} {name} = {text};")
         home.known[expression] = name
 
     def bind(self, numbers: Sequence[Number]) -> set[str]:
