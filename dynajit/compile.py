@@ -62,7 +62,18 @@ class Compiler:
         Raises:
             GraphBreakError: fullgraph=True and a break.
         """
-        options = session.Options(self.backend, self.fullgraph, self.entry)
+        return self._publish(function, arguments, needs_tensors=False)
+
+    def publish_callee(
+        self, function: FunctionType, arguments: tuple[Any, ...]
+    ) -> cache.Published:
+        """The same for a frame met below a region: without a tensor it runs as it is."""
+        return self._publish(function, arguments, needs_tensors=True)
+
+    def _publish(
+        self, function: FunctionType, arguments: tuple[Any, ...], needs_tensors: bool
+    ) -> cache.Published:
+        options = session.Options(self.backend, self.fullgraph, self.entry, needs_tensors)
         compilation = session.compile_entry(function, arguments, options)
         self._tell(compilation, function)
         region = compilation.region
@@ -78,7 +89,10 @@ class Compiler:
 
     def entry(self, function: FunctionType) -> Any:
         """A compiled function for `function`."""
-        made = cache.compiled_function(function, self.publish, cache.Callees(self.callee))
+        return self._entry(function, self.publish)
+
+    def _entry(self, function: FunctionType, publish: cache.Compile) -> Any:
+        made = cache.compiled_function(function, publish, cache.Callees(self.callee))
         _compiled.add(made)
         return made
 
@@ -86,7 +100,7 @@ class Compiler:
         """A compiled function for a frame below a region, or None if it runs as it is."""
         if control.why_not_captured(function) is not None:
             return None
-        return self.entry(function)
+        return self._entry(function, self.publish_callee)
 
     def _tell(self, compilation: session.Compilation, function: FunctionType) -> None:
         if isinstance(compilation.region, Region):

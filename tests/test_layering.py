@@ -73,9 +73,21 @@ def imports_of(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def modules_imported(path: Path) -> set[str]:
-    """Our modules that a file imports; `from package import module` means the module alone."""
+    """Our modules that a file needs to load; `from package import module` is the module alone.
+
+    Imports under `if TYPE_CHECKING:` name types and load nothing, so they make no cycle.
+    """
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    typing_only = {
+        node
+        for branch in ast.walk(tree)
+        if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING"
+        for node in ast.walk(branch)
+    }
+    for node in ast.walk(tree):
+        if node in typing_only:
+            continue
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
