@@ -98,7 +98,9 @@ def modules_imported(path: Path) -> set[str]:
 
 
 FILES = list(source_files())
-MODULES = {name for name, _ in FILES}
+EXTENSIONS = {f"{name}.{path.stem}" for folder, name in ENGINES.items()
+              for path in (ROOT / folder).glob("*.c")}  # fmt: skip
+MODULES = {name for name, _ in FILES} | EXTENSIONS
 
 
 def why_not_importable(importer: str, imported: str) -> str | None:
