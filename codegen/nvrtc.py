@@ -20,8 +20,7 @@ from dynajit.core.errors import ToolchainError, UnsupportedError
 
 OPTIONS: Final = (
     "--std=c++17",
-    "--fmad=false",  # the same operations one after the other as in C, eager and the graph
-    "--device-as-default-execution-space",
+    "--fmad=false",  # the same operations one after the other as in C and in eager mode
 )
 """Options of every compilation; the architecture is added."""
 

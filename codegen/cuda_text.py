@@ -1,0 +1,79 @@
+"""Loop kernels as CUDA C++: the other spelling of the kernels that `c_text` prints as C.
+
+Contract: one loop kernel becomes one or a few `CudaKernel`s with their launch geometry as data;
+sizes are constants in the text, so a unit belongs to one set of shapes. Results do not depend on
+the order in which blocks run: there are no atomics except in error reports. Matrix products are
+not printed: they stay `LibraryCall`s, for cuBLAS. Units include nothing, so NVRTC compiles them
+without the toolkit; they are written for sm_80 and newer. The tests compile every kind of kernel
+with NVRTC and run the text on an emulator; **none has run on a GPU yet**, and nothing launches
+them yet. Called by tests and, later, by the GPU backend.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dynajit.codegen import cuda_columns, cuda_rows, cuda_scatter, fusion, lowering, memory
+from dynajit.codegen.c_text import HEADERS
+from dynajit.codegen.cuda_support import CudaKernel, LibraryCall, Step
+from dynajit.codegen.loops import ColumnKernel, Kernel, RowKernel, ScatterKernel
+from dynajit.codegen.memory import Layout
+from dynajit.ir.graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The CUDA side of a graph.
+
+    Args:
+        name: of the graph.
+        steps: kernels and library calls, in running order; buffers that are neither inputs,
+            outputs nor constants live in the workspace.
+        layout: where each buffer lives.
+        source: the text for NVRTC.
+    """
+
+    name: str
+    steps: tuple[Step, ...]
+    layout: Layout
+    source: str
+
+    @property
+    def kernels(self) -> tuple[CudaKernel, ...]:
+        """The printed steps."""
+        return tuple(step for step in self.steps if isinstance(step, CudaKernel))
+
+
+def print_kernel(kernel: Kernel) -> tuple[Step, ...]:
+    """What runs on the GPU for a loop kernel, in order; empty if there is nothing to compute."""
+    if isinstance(kernel, RowKernel):
+        return cuda_rows.print_rows(kernel)
+    if isinstance(kernel, ColumnKernel):
+        return cuda_columns.print_columns(kernel)
+    if isinstance(kernel, ScatterKernel):
+        return cuda_scatter.print_scatter(kernel)
+    return (LibraryCall(kernel.name, kernel),)
+
+
+@functools.cache
+def prelude() -> str:
+    """The headers, included textually: the device's part, then what CUDA shares with C."""
+    return "\n".join((HEADERS / name).read_text() for name in ("device.h", "scalar.h"))
+
+
+def print_unit(name: str, steps: Sequence[Step]) -> str:
+    """The text of several kernels, for one call of NVRTC."""
+    texts = [step.source for step in steps if isinstance(step, CudaKernel)]
+    return "\n\n".join((f"/* {name} */", prelude(), *texts)) + "\n"
+
+
+def generate(graph: Graph, name: str) -> Unit:
+    """The CUDA unit of a graph without composites.
+
+    Raises:
+        CodegenError: a row has no native lowering, or a size is not known.
+    """
+    plan = fusion.plan(graph)
+    steps = tuple(step for kernel in lowering.lower(plan) for step in print_kernel(kernel))
+    layout = memory.arrange(plan, [step.buffers for step in steps])
+    return Unit(name, steps, layout, print_unit(name, steps))
