@@ -11,11 +11,11 @@ from typing import Any
 
 from dynajit.codegen.loops import Buffer, Expression, Index, Literal, Load, Parameter, Word
 from dynajit.codegen.symbolic import DataIndices, Scalar, SymbolicScalars, cast, lift, literal
-from dynajit.core import dtypes
+from dynajit.core import dtypes, symint
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import InternalError
 from dynajit.core.symint import Number
-from dynajit.core.types import ScalarType, TensorType, ValueType, contiguous_strides
+from dynajit.core.types import ScalarType, TensorType, ValueType
 from dynajit.ir.node import Node, NodeKind, type_of
 from dynajit.ops import random
 from dynajit.ops.families import promoted_dtype
@@ -46,8 +46,25 @@ def linear(index: Sequence[Number], shape: Sequence[int]) -> Number:
     """Row-major position of `index` in `shape`."""
     position: Number = 0
     for i, size in zip(index, shape, strict=True):
-        position = position * size + i
+        position = _scaled_sum(position, size, i)
     return position
+
+
+def _scaled_sum(position: Number, size: int, i: Number) -> Number:
+    """`position * size + i`, where `(p // size) * size + p % size` becomes p again."""
+    if isinstance(i, symint.SymInt) and len(i.terms) == 1:
+        monomial, factor = i.terms[0]
+        if factor == 1 and len(monomial) == 1 and monomial[0].kind == "mod":
+            rest, divisor = monomial[0].operands
+            if divisor == size:
+                whole = position - rest // size
+                if _term_count(whole) < _term_count(position):
+                    return whole * size + rest
+    return position * size + i
+
+
+def _term_count(number: Number) -> int:
+    return len(number.terms) if isinstance(number, symint.SymInt) else int(number != 0)
 
 
 def regroup(index: Sequence[Number], old: IntShape, new: IntShape) -> tuple[Number, ...]:
@@ -107,8 +124,8 @@ class Storage:
         """The stored element of a value at `index`."""
         assert isinstance(node.type, TensorType)
         strides = node.type.strides if node.kind is NodeKind.PLACEHOLDER else None
-        if strides is None:
-            strides = contiguous_strides(node.type.shape)
+        if strides is None or node.type.is_contiguous:
+            return Load(self.buffers[node], linear(index, dims_of(node.type)))
         offset: Number = 0
         for i, stride in zip(index, strides, strict=True):
             offset = offset + i * stride

@@ -242,7 +242,7 @@ class _Planner:
         value = elements.compute(node, index)
         if not isinstance(value, Load) or value.offset != linear(index, shape):
             return False
-        owner = next(n for n, b in self.storage.buffers.items() if b is value.buffer)
+        owner = next(n for n, b in self.storage.buffers.items() if b == value.buffer)
         if owner.kind is not NodeKind.CALL or value.buffer.size != count(shape):
             return False
         taken = {self.storage.buffers.get(output) for output in self.outputs}
@@ -487,18 +487,20 @@ def _scatter_loads(unit: Scattering) -> set[Buffer]:
 
 
 def _operand_base(argument: Node, graph: Graph) -> Node:
-    """What must be stored so that `argument` is a strided matrix: itself, or what it views."""
-    base = argument
-    while base.is_view and isinstance(base.args[0], Node):
-        base = base.args[0]
-    if base is argument:
-        return argument
-    storage = Storage(graph.inputs)
-    if base.kind is not NodeKind.PLACEHOLDER:
-        storage.add(base)
-    matrix = _as_matrix(Elements(storage), argument)
+    """What must be stored so that `argument` is a matrix for BLAS: the deepest value of which it is
+    a strided view, else itself."""
+    chain = [argument]
+    while chain[-1].is_view and isinstance(chain[-1].args[0], Node):
+        chain.append(chain[-1].args[0])
     rows, columns = dims_of(argument.type)[-2:]
-    return base if matrix is not None and is_blas_matrix(matrix, rows, columns) else argument
+    for base in reversed(chain[1:]):
+        storage = Storage(graph.inputs)
+        if base.kind is not NodeKind.PLACEHOLDER:
+            storage.add(base)
+        matrix = _as_matrix(Elements(storage), argument)
+        if matrix is not None and is_blas_matrix(matrix, rows, columns):
+            return base
+    return argument
 
 
 def _as_matrix(elements: Elements, argument: Node) -> Matrix | None:
