@@ -210,8 +210,11 @@ def _compile_module(module: Module, compiler: Compiler) -> Module:
 
 
 def _module_call(module: Module, compiler: Compiler) -> Any:
-    entry = _with_reports(compiler.entry(type(module)._call_forward), type(module).__qualname__)
-    return MethodType(entry, module)
+    name = type(module).__qualname__
+    call: Any = type(module)._call_forward
+    named = FunctionType(call.__code__, call.__globals__, name, call.__defaults__, call.__closure__)
+    named.__qualname__ = name
+    return MethodType(_with_reports(compiler.entry(named), name), module)
 
 
 def _compile_module_in_place(module: Module, **options: Any) -> Any:
