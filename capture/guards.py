@@ -13,7 +13,7 @@ import math
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -276,6 +276,8 @@ def _describe(value: Any) -> str:
         return f"a {type(value).__name__} of {len(value)}"
     if type(value) in (FunctionType, BuiltinFunctionType):
         return f"function {value.__qualname__}"
+    if type(value) is ModuleType:
+        return f"module {value.__name__}"
     return f"a {type(value).__qualname__} at {id(value):#x}"
 
 
