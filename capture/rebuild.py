@@ -170,6 +170,9 @@ def reach(roots: list[Value], recorder: Recorder) -> list[Value]:
     return list(found.values())
 
 
+_SLOT_TYPES: Final = (types.WrapperDescriptorType, types.MethodDescriptorType)
+
+
 # -- writing -------------------------------------------------------------------------------------
 
 
@@ -385,8 +388,9 @@ class Rebuilder:
 
     def _bound(self, value: BoundMethod, emitter: Any) -> None:
         function = value.function
-        if isinstance(function, Known) and not isinstance(function.object, types.FunctionType):
-            self._call(emitter, getattr, value.self, function.object.__name__)
+        if isinstance(function, Known) and isinstance(function.object, _SLOT_TYPES):
+            # not by name: `super().__init__` is not the `__init__` of the object's class
+            self._call(emitter, function.object.__get__, value.self)
         else:
             self._call(emitter, types.MethodType, function, value.self)
 
