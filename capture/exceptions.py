@@ -5,10 +5,11 @@ for a handler in the captured code's exception tables. One that leaves the root 
 the real instruction raises it.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from dynajit.capture.values import Constant, Value, constant
-from dynajit.capture.values_objects import ExceptionValue, ObjectContents
+from dynajit.capture.values_objects import TRACEBACK, ExceptionValue, ObjectContents
 
 
 class Raised(Exception):
@@ -27,6 +28,14 @@ def new_exception(x: Any, cls: type, args: tuple[Value, ...]) -> ExceptionValue:
     """An exception instance made by the captured code."""
     identity = x.heap.allocate(ObjectContents(None, {}, args))
     return ExceptionValue(identity, cls)
+
+
+def mark_raised(x: Any, value: ExceptionValue) -> None:
+    """A handler gets the exception: it has a traceback, and perhaps a context, from here on."""
+    contents: ObjectContents = x.heap[value.identity]
+    if "__traceback__" not in contents.written:
+        written = {**contents.written, "__traceback__": TRACEBACK}
+        x.heap.write(value.identity, replace(contents, written=written))
 
 
 def raise_python(x: Any, cls: type, *args: Any) -> Any:

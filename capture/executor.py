@@ -32,7 +32,7 @@ from dynajit.capture import (
     sources,
 )
 from dynajit.capture.breaks import BreakRecord, GraphBreak, SkipFrame
-from dynajit.capture.exceptions import Raised
+from dynajit.capture.exceptions import Raised, mark_raised
 from dynajit.capture.frames import Frame, SavedFrame
 from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
 from dynajit.capture.instructions import Body, decode
@@ -199,6 +199,7 @@ class Executor:
                 if target.push_lasti:
                     frame.push(constant(instruction.offset))
                 frame.push(raised.value)
+                mark_raised(self, raised.value)
                 frame.index = target.target
                 return
             self.frames.pop()

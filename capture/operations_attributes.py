@@ -308,8 +308,6 @@ def _exception_attribute(x: Any, value: ExceptionValue, name: str) -> Value:
         return Known(value.cls)
     if name == "value" and issubclass(value.cls, StopIteration):
         return contents.construct[0] if contents.construct else constant(None)
-    if name in ("__cause__", "__context__"):
-        return constant(None)
     raise unsupported_attribute(value, name)
 
 

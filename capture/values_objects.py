@@ -5,6 +5,7 @@ asked for, through sources; the contents hold what was read and what was written
 """
 
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any, Final
 
 from dynajit.capture.values import Value
@@ -47,6 +48,19 @@ class ExceptionValue(ObjectValue):
     """An exception instance; `args` is in `construct`, its other attributes in `written`."""
 
     __slots__ = ()
+
+
+class TracebackValue(Value):
+    """The traceback of an exception that was raised; cannot be rebuilt, so neither can it."""
+
+    __slots__ = ()
+
+    @property
+    def python_type(self) -> type:
+        return TracebackType
+
+
+TRACEBACK: Final = TracebackValue()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,8 +8,8 @@ from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.frames import Frame
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
-from dynajit.capture.values import NONE, Known, Value
-from dynajit.capture.values_objects import ExceptionValue
+from dynajit.capture.values import Known, Value
+from dynajit.capture.values_objects import TRACEBACK, ExceptionValue
 
 
 class PreviousException(Value):
@@ -93,7 +93,7 @@ def with_except_start(x: Any, frame: Frame, argument: Any) -> Steps:
     """Calling `__exit__` with the exception on top."""
     value = frame.stack[-1]
     leave = frame.stack[-4]
-    arguments = [Known(value.cls), value, NONE]
+    arguments = [Known(value.cls), value, TRACEBACK]
     frame.push((yield from x.call(leave, arguments, {})))
 
 
