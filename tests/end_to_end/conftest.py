@@ -3,6 +3,8 @@
 import gc
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -63,12 +65,23 @@ def assert_same(expected: Any, actual: Any, exact: bool = True) -> None:
         assert list(expected) == list(actual)
         for key in expected:
             assert_same(expected[key], actual[key], exact)
+    elif isinstance(expected, BaseException):
+        for name in ("args", "__cause__", "__context__", "__dict__"):
+            assert_same(getattr(expected, name), getattr(actual, name), exact)
+        assert (expected.__traceback__ is None) == (actual.__traceback__ is None)
+    elif _has_plain_state(expected):
+        assert_same(vars(expected), vars(actual), exact)
     elif expected != expected:
         assert actual != actual
-    elif type(expected).__eq__ is object.__eq__ and hasattr(expected, "__dict__"):
-        assert_same(vars(expected), vars(actual), exact)
     else:
         assert expected == actual
+
+
+def _has_plain_state(value: Any) -> bool:
+    """True for instances that are what their attributes are."""
+    if not hasattr(value, "__dict__") or isinstance(value, (type, FunctionType)):
+        return False
+    return type(value).__eq__ is object.__eq__ or is_dataclass(value)
 
 
 def _close(actual: Any, expected: Any) -> None:
