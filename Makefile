@@ -1,6 +1,7 @@
 # Every target makes the environment it needs: a virtual environment per Python version in .venv/.
 #   make demo      train real models eagerly and compiled, and print the report
 #   make test      the test suite            (PYTHON=python3.12 for another interpreter)
+#   make oracle    PyTorch into the environment, so that make test compares with it
 #   make check     ruff, formatting, mypy, layering
 #   make bench     benchmarks, interleaved ratios
 #   make docs      the documentation as HTML
@@ -12,7 +13,7 @@ BIN := $(VENV)/bin
 SOURCES := setup.py pyproject.toml eager/_tensor.c eager/tensor.h capture/_capture.c codegen/_runtime.c
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-oracle check format bench docs clean
+.PHONY: demo test oracle check format bench docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m dynajit demo
@@ -20,8 +21,8 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-test-oracle: $(VENV)/.test $(VENV)/.oracle
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+# PyTorch into the environment: the comparisons with it are skipped without.
+oracle: $(VENV)/.oracle
 
 check: $(VENV)/.test $(VENV)/.check .typecheck/dynajit
 	$(BIN)/ruff check .
