@@ -510,13 +510,23 @@ static int read_constants(ProgramObject *self, PyObject *given) {
     return 0;
 }
 
+/* Idle OpenMP workers live in the OpenMP runtime, which must outlast the last program. */
+static void pin_thread_runtimes(void) {
+    static const char *const names[] = {"libgomp.so.1", "libomp.so", "libomp.so.5", "libiomp5.so"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        (void)dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 static int open_library(ProgramObject *self, PyObject *path) {
     PyObject *bytes;
     if (!PyUnicode_FSConverter(path, &bytes)) return -1;
     self->library = dlopen(PyBytes_AS_STRING(bytes), RTLD_NOW | RTLD_LOCAL);
     Py_DECREF(bytes);
     if (self->library) self->run = (RunFunction)dlsym(self->library, "run");
-    if (self->run) return 0;
+    if (self->run) {
+        pin_thread_runtimes();
+        return 0;
+    }
     PyErr_SetString(PyExc_OSError, dlerror());
     return -1;
 }

@@ -12,7 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from dynajit.codegen.elements import Elements, Storage, count, dims_of, linear
+from dynajit.codegen.elements import (
+    Elements,
+    Storage,
+    count,
+    dims_of,
+    is_small_constant,
+    linear,
+)
 from dynajit.codegen.loops import (
     Axis,
     Buffer,
@@ -221,6 +228,9 @@ class _Planner:
         self._enter(node, unit)
 
     def _matrix(self, argument: Any) -> Matrix:
+        if is_small_constant(argument):  # a literal everywhere else
+            buffer = self.storage.add(argument)
+            return Matrix(buffer, 0, (0,) * (len(argument.type.shape) - 2), 1, 1)
         matrix = _as_matrix(Elements(self.storage), argument)
         if matrix is None:
             raise CodegenError(f"{self.graph.name}: {argument.name} is not stored as a matrix.")

@@ -306,6 +306,8 @@ class Region:
             return
         if levels & {ELEMENT_TOTAL, ROW_TOTAL, FINAL}:
             raise NotFusable("it needs a total over all rows, which is known only at the end")
+        if self.columns and anchor.accumulate is not None and levels:
+            raise NotFusable("it needs a result over columns, which take one pass")
 
     def _reads(self, anchor: Anchor, forced: bool) -> set[Node]:
         """Members of the region that an anchor's expressions refer to."""

@@ -216,3 +216,10 @@ def test_literal_input_and_repeated_outputs(codegen) -> None:
     assert (2.5, None) == (literal, nothing)
     assert again is negative
     np.testing.assert_array_equal(-x, negative)
+
+
+def test_column_reductions_that_need_each_other_stay_apart(codegen) -> None:
+    """A column kernel goes down its rows once."""
+    codegen.check(lambda x: ops.var(x, dim=(0,)), normal(50, 7), kernels=2)
+    codegen.check(lambda x: ops.softmax(x, dim=0), normal(50, 7))
+    codegen.check(lambda x: ops.softmax(x, dim=1), normal(3, 5, 4))

@@ -1,6 +1,8 @@
 """The call itself: arguments, results, memory, errors, threads, leaks."""
 
 import gc
+import os
+import subprocess
 import sys
 import threading
 
@@ -194,3 +196,29 @@ def test_program_describes_itself(add) -> None:
     assert add.kernels[0].source in add.source
     assert "1 kernels" in add.explain
     assert "<Program add: 2 arguments, 1 results>" == repr(add)
+
+
+@pytest.mark.parametrize("setting", ["OMP_WAIT_POLICY=active", "GOMP_SPINCOUNT=1000000", ""])
+def test_programs_may_die_while_workers_idle(kernel_folder, setting) -> None:
+    """Closing the last program does not unload the thread runtime under its workers."""
+    code = (
+        "import numpy as np, gc\n"
+        "from dynajit.codegen.pipeline import compile_graph\n"
+        "from dynajit.core import dtypes\n"
+        "from dynajit.core.types import TensorType\n"
+        "from dynajit.ir.graph import Builder\n"
+        "from dynajit.ops import TABLE as ops\n"
+        "b = Builder('g')\n"
+        "x = b.placeholder('x', TensorType((1 << 20,), dtypes.float32))\n"
+        "g = b.finish([ops.tanh(x)])\n"
+        "for _ in range(3):\n"
+        "    p = compile_graph(g)\n"
+        "    p(np.ones(1 << 20, np.float32)), p(np.ones(1 << 20, np.float32))\n"
+        "    del p\n"
+        "    gc.collect()\n"
+    )
+    environment = {**os.environ, "DYNAJIT_CACHE_DIR": str(kernel_folder)}
+    environment.update([setting.split("=")] if setting else [])
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+
+    assert (0, b"") == (result.returncode, result.stderr)
