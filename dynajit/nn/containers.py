@@ -1,4 +1,4 @@
-"""Modules that hold modules or parameters: Sequential, ModuleList, ModuleDict, and for parameters."""
+"""Modules that hold modules or parameters, by number or by name."""
 
 import operator
 from collections import OrderedDict
@@ -22,7 +22,53 @@ def _position(index: Any, length: int, what: str) -> int:
     return number % length if length else 0
 
 
-class Sequential(Module):
+class _Numbered(Module):
+    """What containers of modules called "0", "1", ... share."""
+
+    def append(self, module: Any) -> Any:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Any]) -> Any:
+        """Add modules at the end."""
+        for module in modules:
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Any) -> Any:
+        """Put a module before position `index`."""
+        modules = list(self._modules.values())
+        modules.insert(index, module)
+        self._renumber(modules)
+        return self
+
+    def pop(self, key: int) -> Any:
+        """Take out and return the module at a position."""
+        module = self[key]
+        del self[key]
+        return module
+
+    def _renumber(self, modules: Iterable[Any]) -> None:
+        self._modules.clear()
+        for number, module in enumerate(modules):
+            self.add_module(str(number), module)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._modules.values())
+
+    def __delitem__(self, index: Any) -> None:
+        modules = list(self._modules.values())
+        if not isinstance(index, slice):
+            index = _position(index, len(self), type(self).__name__)
+        del modules[index]
+        self._renumber(modules)
+
+
+class Sequential(_Numbered):
     """Modules called one after the other.
 
     Args:
@@ -44,35 +90,6 @@ class Sequential(Module):
             input = module(input)
         return input
 
-    def append(self, module: Module) -> "Sequential":
-        """Add a module at the end."""
-        self.add_module(str(len(self)), module)
-        return self
-
-    def extend(self, sequential: Iterable[Module]) -> "Sequential":
-        """Add modules at the end."""
-        for module in sequential:
-            self.append(module)
-        return self
-
-    def insert(self, index: int, module: Module) -> "Sequential":
-        """Put a module before position `index`."""
-        modules = list(self._modules.values())
-        modules.insert(index, module)
-        self._renumber(modules)
-        return self
-
-    def pop(self, key: int) -> Any:
-        """Take out and return the module at a position."""
-        module = self[key]
-        del self[key]
-        return module
-
-    def _renumber(self, modules: Iterable[Any]) -> None:
-        self._modules.clear()
-        for number, module in enumerate(modules):
-            self.add_module(str(number), module)
-
     def _name(self, index: Any) -> str:
         return list(self._modules)[_position(index, len(self), "Sequential")]
 
@@ -84,25 +101,11 @@ class Sequential(Module):
     def __setitem__(self, index: Any, module: Module) -> None:
         setattr(self, self._name(index), module)
 
-    def __delitem__(self, index: Any) -> None:
-        if isinstance(index, slice):
-            for name in list(self._modules)[index]:
-                del self._modules[name]
-        else:
-            del self._modules[self._name(index)]
-        self._modules = dict(zip(map(str, range(len(self))), self._modules.values(), strict=True))
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._modules.values())
-
     def __add__(self, other: "Sequential") -> "Sequential":
         return Sequential(*self, *other)
 
 
-class ModuleList(Module):
+class ModuleList(_Numbered):
     """A list of modules, registered in order.
 
     Args:
@@ -114,34 +117,6 @@ class ModuleList(Module):
         if modules is not None:
             self.extend(modules)
 
-    def append(self, module: Any) -> "ModuleList":
-        """Add a module at the end."""
-        self.add_module(str(len(self)), module)
-        return self
-
-    def extend(self, modules: Iterable[Any]) -> "ModuleList":
-        """Add modules at the end."""
-        for module in modules:
-            self.append(module)
-        return self
-
-    def insert(self, index: int, module: Any) -> None:
-        """Put a module before position `index`."""
-        modules = list(self._modules.values())
-        modules.insert(index, module)
-        self._renumber(modules)
-
-    def pop(self, key: int) -> Any:
-        """Take out and return the module at a position."""
-        module = self[key]
-        del self[key]
-        return module
-
-    def _renumber(self, modules: Iterable[Any]) -> None:
-        self._modules.clear()
-        for number, module in enumerate(modules):
-            self.add_module(str(number), module)
-
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self._modules.values())[index])
@@ -149,19 +124,6 @@ class ModuleList(Module):
 
     def __setitem__(self, index: Any, module: Any) -> None:
         setattr(self, str(_position(index, len(self), "ModuleList")), module)
-
-    def __delitem__(self, index: Any) -> None:
-        modules = list(self._modules.values())
-        if not isinstance(index, slice):
-            index = _position(index, len(self), "ModuleList")
-        del modules[index]
-        self._renumber(modules)
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._modules.values())
 
     def __iadd__(self, modules: Iterable[Any]) -> "ModuleList":
         return self.extend(modules)
