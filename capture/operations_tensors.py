@@ -5,11 +5,12 @@ tensor methods and op rows are simply called with graph values: no operation is 
 here, except those that have no graph form.
 """
 
+import operator
 import types
 from collections.abc import Callable
 from typing import Any, Final
 
-from dynajit.capture import breaks
+from dynajit.capture import breaks, layouts
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.guards import Kind
@@ -19,6 +20,7 @@ from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_functions import NativeMethod
 from dynajit.capture.values_tensors import TensorContents, TensorValue
+from dynajit.core.errors import DTypeError
 from dynajit.core.types import TensorType
 from dynajit.eager import Size, Tensor
 from dynajit.ir import graph
@@ -118,10 +120,8 @@ def tensor_method(
         if _is_stored_contiguous(x, receiver):
             return receiver
         return native_call(x, TABLE.clone, [receiver], {})
-    if name == "is_contiguous" and x.heap[receiver.identity].value is None:
-        return constant(tensor_type(x, receiver).is_contiguous)
-    if name == "stride" and x.heap[receiver.identity].value is None and not args:
-        return TupleValue(tuple(constant(s) for s in tensor_type(x, receiver).strides or ()))
+    if name in _LAYOUT_METHODS and not keywords:
+        return _LAYOUT_METHODS[name](x, receiver, name, args)
     if name in _CONTENTS:
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"Tensor.{name}()")
     if name in _AUTOGRAD:
@@ -134,11 +134,52 @@ def tensor_method(
 
 
 def _is_stored_contiguous(x: Any, value: TensorValue) -> bool:
-    """True if eager `contiguous()` would return the tensor itself."""
+    """True if eager `contiguous()` would return the tensor itself, as far as is known."""
     contents: TensorContents = x.heap[value.identity]
-    if contents.value is not None and _is_view(contents.value.node):
-        return False
-    return tensor_type(x, value).is_contiguous
+    if contents.value is None:
+        return tensor_type(x, value).is_contiguous
+    return bool(layouts.is_contiguous(contents.value.node))
+
+
+def _is_contiguous(x: Any, value: TensorValue, name: str, args: list[Value]) -> Value:
+    contents: TensorContents = x.heap[value.identity]
+    if contents.value is None:
+        return constant(tensor_type(x, value).is_contiguous)
+    return constant(_known_layout(layouts.is_contiguous(contents.value.node)))
+
+
+def _stride(x: Any, value: TensorValue, name: str, args: list[Value]) -> Value:
+    contents: TensorContents = x.heap[value.identity]
+    if contents.value is None:
+        strides = tensor_type(x, value).strides
+    else:
+        strides = layouts.strides_of(contents.value.node)
+    found = TupleValue(tuple(constant(stride) for stride in _known_layout(strides)))
+    return x.fold(operator.getitem, found, *args) if args else found
+
+
+def _view_method(x: Any, value: TensorValue, name: str, args: list[Value]) -> Value:
+    """`view`: as reshape, where eager execution would not have to copy."""
+    result = native_method(x, value, name, args, {})
+    assert isinstance(result, TensorValue)
+    node, shape = x.recorder.graph_value(value).node, tensor_type(x, result).shape
+    if not _known_layout(layouts.can_view(node, shape)):
+        raise GraphBreak(breaks.TENSOR_FAILURE, f"view{shape} of other strides")
+    return result
+
+
+def _known_layout(fact: Any) -> Any:
+    if fact is None:
+        raise GraphBreak(breaks.TENSOR_METHOD, "the layout of an intermediate tensor")
+    return fact
+
+
+_LAYOUT_METHODS: Final[dict[str, Callable[[Any, TensorValue, str, list[Value]], Value]]] = {
+    "is_contiguous": _is_contiguous,
+    "stride": _stride,
+    "view": _view_method,
+    "view_as": _view_method,
+}
 
 
 # -- library calls -------------------------------------------------------------------------------
@@ -220,7 +261,7 @@ def _in_place_method(
     if plain == "zero":
         return tensor_in_place(x, receiver, lambda tensor: 0, [], keywords)
     if plain == "copy":
-        return tensor_in_place(x, receiver, lambda tensor, other: other, args, keywords)
+        return tensor_in_place(x, receiver, lambda tensor, other: other, args, keywords, True)
     if plain == "fill" and len(args) == 1:
         return tensor_in_place(x, receiver, lambda tensor, number: number, args, keywords)
     if not hasattr(graph.Value, plain):
@@ -239,8 +280,12 @@ def tensor_in_place(
     function: Callable[..., Any],
     args: list[Value],
     keywords: dict[str, Value],
+    casts: bool = False,
 ) -> Value:
     """Replace what a tensor made by the captured code holds by `function(tensor, ...)`.
+
+    Args:
+        casts: the result may be of a higher category of dtype, as for `copy_`.
 
     Raises:
         GraphBreak: the tensor existed before, or shares memory with another one.
@@ -252,6 +297,8 @@ def tensor_in_place(
         x, contents.value.node
     ):
         raise GraphBreak(breaks.TENSOR_MUTATION, "views of it exist")
+    if not layouts.is_contiguous(contents.value.node):
+        raise GraphBreak(breaks.TENSOR_MUTATION, "its layout is not known")
     kind: TensorType = contents.value.node.type
 
     def update(tensor: Any, *rest: Any, **named: Any) -> Any:
@@ -261,6 +308,8 @@ def tensor_in_place(
         if result.shape != kind.shape:
             result = TABLE.expand(result, shape=kind.shape)
         if result.dtype is not kind.dtype:
+            if result.dtype.category > kind.dtype.category and not casts:
+                raise DTypeError(f"{result.dtype.name} into {kind.dtype.name}")
             result = TABLE.cast(result, dtype=kind.dtype)
         operands = [tensor, *rest, *named.values()]
         given = {operand.node for operand in operands if isinstance(operand, graph.Value)}

@@ -1,0 +1,64 @@
+"""Layouts read from graphs are those of eager tensors."""
+
+import itertools
+
+import pytest
+
+from dynajit import eager
+from dynajit.capture import layouts
+from dynajit.core.types import TensorType
+from dynajit.ir.graph import Builder
+from dynajit.ops import TABLE, dispatch
+
+FUNCTIONS = {
+    "itself": lambda x: x,
+    "transposed": lambda x: x.transpose(0, 1),
+    "permuted": lambda x: x.permute(2, 0, 1),
+    "sliced": lambda x: x[:, 1:, ::2],
+    "selected": lambda x: x[1],
+    "selected last": lambda x: x[..., 0],
+    "expanded": lambda x: x[:, :1].expand(2, 5, 4),
+    "reshaped": lambda x: x.reshape(6, 4),
+    "reshaped copy": lambda x: x.transpose(0, 2).reshape(12, 2),
+    "with a dimension": lambda x: x.transpose(0, 1).unsqueeze(1),
+    "copied": lambda x: TABLE.clone(x.transpose(0, 1)),
+    "computed": lambda x: x * 2 + 1,
+    "computed, transposed": lambda x: (x * 2).transpose(1, 2),
+    "product": lambda x: x @ x.transpose(1, 2),
+    "sum": lambda x: x.sum(dim=1),
+}
+
+
+@pytest.mark.parametrize("name", list(FUNCTIONS))
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3)))[::2])
+def test_strides_are_those_of_eager_tensors(name, order):
+    """For arguments of several layouts; an unknown layout is None, never a wrong one."""
+    sizes = (2, 3, 4)
+    start = eager.tensor([0.0]).expand(24).clone()
+    stored = start.reshape(*(sizes[d] for d in order))
+    argument = stored.permute(*(order.index(d) for d in range(3)))
+    expected = FUNCTIONS[name](argument)
+    builder = Builder("layouts")
+    kind = TensorType(sizes, argument.dtype, strides=tuple(argument.stride()))
+    placeholder = builder.placeholder("x", kind)
+    with dispatch.recording(builder.handle):
+        node = FUNCTIONS[name](placeholder).node
+    found = layouts.strides_of(node)
+
+    if name.split(",")[0] not in ("computed", "sum") or order == (0, 1, 2):
+        assert found is not None
+    if found is not None:
+        assert expected.is_contiguous() == layouts.is_contiguous(node)
+        relevant = [d for d, size in enumerate(expected.shape) if size != 1]
+        assert [expected.stride(d) for d in relevant] == [found[d] for d in relevant]
+
+
+def test_where_a_view_is_possible():
+    """As PyTorch decides it."""
+    assert (6, 3, 1) == layouts.reshaped_strides((2, 6), (6, 1), (2, 2, 3))
+    assert layouts.reshaped_strides((2, 3), (1, 2), (6,)) is None
+    assert (1, 2, 2) == layouts.reshaped_strides((2, 3), (1, 2), (2, 3, 1))
+    assert (0,) == layouts.reshaped_strides((2, 3), (0, 0), (6,))
+    assert (3, 1) == layouts.reshaped_strides((0, 3), (1, 7), (0, 3))
+    assert (1,) == layouts.reshaped_strides((), (), (1,))
+    assert () == layouts.reshaped_strides((1, 1), (5, 5), ())
