@@ -34,11 +34,13 @@ from dynajit.capture.values_containers import (
 from dynajit.capture.values_functions import BoundMethod, CellValue
 from dynajit.capture.values_objects import ObjectContents, ObjectValue
 from dynajit.capture.values_tensors import TensorContents, TensorValue
-from dynajit.core.device import Device
+from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
+from dynajit.core.errors import DeviceError
 from dynajit.core.location import Location
 from dynajit.core.types import ScalarType, TensorType
 from dynajit.eager import Size, Tensor
+from dynajit.eager.execute import missing_device
 from dynajit.ir import graph
 from dynajit.ops import TABLE
 from dynajit.ops.table import Kind as OpKind
@@ -138,6 +140,8 @@ class Builder(graph.Builder):
     def handle(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> graph.Value:
         """Record an op; with grad mode off, operands are detached first."""
         operands = [self.lift(operand) for operand in inputs]
+        if attributes.get("device", CPU) != CPU:
+            raise DeviceError(missing_device(op.name, attributes["device"]))
         if not self.recorder.grad_enabled and op.name != "detach":
             operands = [self._without_gradient(operand) for operand in operands]
         result = self.call(op, operands, attributes)
@@ -269,7 +273,11 @@ class Recorder:
 
     def _use_literal(self, value: Constant, source: Source) -> None:
         literal = value.value
-        if literal is None or isinstance(literal, bool) or literal in (..., NotImplemented):
+        if isinstance(literal, range):
+            self.guard(source, Kind.TYPE_IS, range)
+            for name in _SLICE:
+                self.guard(sources.Attribute(source, name), Kind.EQUALS, getattr(literal, name))
+        elif type(literal) in (bool, frozenset, *_SINGLETONS):
             self.guard(source, Kind.IDENTITY, literal)
         else:
             self.guard(source, Kind.EQUALS, literal)
@@ -478,6 +486,8 @@ class Recorder:
 
 
 _SLICE = ("start", "stop", "step")
+
+_SINGLETONS = (type(None), type(Ellipsis), type(NotImplemented))
 
 
 @functools.cache
