@@ -27,13 +27,16 @@ from dynajit.capture.recording import Recorder
 from dynajit.capture.region import Backend, CapturedGraph, Region, Return, Skip
 from dynajit.capture.resume import Resume, entry
 from dynajit.core import config
-from dynajit.core.errors import GraphBreakError
+from dynajit.core.errors import GraphBreakError, ToolchainError
 from dynajit.eager.grad_mode import is_grad_enabled
 from dynajit.ops import dispatch
 
 MSG_INTERNAL: Final = (
     "dynajit could not compile {name} because of a defect of its own ({kind}: {error}).  The "
     "function runs as plain Python.  Set DYNAJIT_STRICT=1 to see the error; please report it."
+)
+MSG_TOOLCHAIN: Final = (
+    "dynajit could not compile {name}: {error}  The function runs as plain Python."
 )
 
 Publish = Callable[[FunctionType, tuple[Any, ...]], cache.Published]
@@ -147,8 +150,9 @@ def compile_entry(
     except Exception as error:
         if config.current().strict:
             raise
-        name = function.__qualname__
-        message = MSG_INTERNAL.format(name=name, kind=type(error).__name__, error=error)
+        text = MSG_TOOLCHAIN if isinstance(error, ToolchainError) else MSG_INTERNAL
+        kind = type(error).__name__
+        message = text.format(name=function.__qualname__, kind=kind, error=error)
         warnings.warn(message, RuntimeWarning, stacklevel=3)
         return Compilation(Skip(message), None, None, stages, error)
 
