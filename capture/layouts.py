@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from dynajit.core.types import Shape, TensorType, contiguous_strides
+from dynajit.core.types import Shape, Size, TensorType, contiguous_strides
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ops.evaluate import evaluate
 from dynajit.ops.table import Kind, Movement
@@ -54,13 +54,15 @@ def reshaped_strides(shape: Shape, strides: Shape, wanted: Shape) -> Shape | Non
     """Strides under which the elements appear in another shape; None where a copy is needed."""
     if 0 in shape:
         return contiguous_strides(wanted)
-    blocks: list[tuple[int, int]] = []  # (elements, stride) of dimensions that are one run
+    blocks: list[tuple[Size, Size]] = []  # (elements, stride) of dimensions that are one run
     for size, stride in zip(shape, strides, strict=True):
         if blocks and size != 1 and blocks[-1][1] == size * stride:
             blocks[-1] = (blocks[-1][0] * size, stride)
         elif size != 1:
             blocks.append((size, stride))
-    found = []
+    found: list[Size] = []
+    count: Size
+    step: Size
     count, step = blocks.pop() if blocks else (1, 1)
     for size in reversed(wanted):
         if count == 1 and size != 1:
@@ -83,7 +85,8 @@ def _strides_of_view(node: Node) -> Shape | None:
         found = reshaped_strides(base.type.shape, strides, node.type.shape)
         return contiguous_strides(node.type.shape) if found is None else found
     # An array of one byte per element that is never read.
-    image = as_strided(np.empty(1, np.int8), base.type.shape, strides, writeable=False)
+    sizes, steps = map(int, base.type.shape), map(int, strides)
+    image = as_strided(np.empty(1, np.int8), tuple(sizes), tuple(steps), writeable=False)
     return tuple(evaluate(node.op, [image], node.attributes).strides)
 
 
