@@ -41,6 +41,7 @@ from dynajit.codegen.regions import (
 )
 from dynajit.codegen.symbolic import Scalar, SymbolicScalars, cast, lift
 from dynajit.core import dtypes, symint
+from dynajit.core.errors import InternalError
 from dynajit.core.symint import Number
 from dynajit.core.types import TensorType
 from dynajit.ir.node import type_of
@@ -63,8 +64,16 @@ def lower(plan: Plan) -> list[Kernel]:
             kernels.append(_scatter(name, unit))
         else:
             region = _with_merged_axes(unit)
+            _require_own_values(name, region)
             kernels.append(_columns(name, region) if region.columns else _rows(name, region))
     return kernels
+
+
+def _require_own_values(name: str, region: Region) -> None:
+    """A kernel that loads what it stores would read memory that is not written yet."""
+    written = {anchor.store for anchor in region.anchors.values()} - {None}
+    for buffer in written & region.loads():
+        raise InternalError(f"{name} loads {buffer}, which it computes itself")
 
 
 # ---------------------------------------------------------------------------------------------

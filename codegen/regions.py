@@ -168,12 +168,19 @@ class Region:
     def _own(self, node: Node, index: tuple[Number, ...]) -> Expression | None:
         anchor = self.anchors.get(node)
         if anchor is None:
-            return None
+            # Another shape of a value of this region: its memory is not written yet.
+            return self.elements.compute(node, index) if self._shares_memory(node) else None
         shape = dims_of(node.type)
         level = FINAL if anchor.level in (ELEMENT_TOTAL, ROW_TOTAL) else anchor.level
         if linear(index, shape) != linear(self.index_of(shape, level), shape):
             raise NotFusable(f"it reads {node.name} at other elements than its own")
         return anchor.value
+
+    def _shares_memory(self, node: Node) -> bool:
+        buffer = self.storage.buffers.get(node)
+        return buffer is not None and any(
+            self.storage.buffers.get(member) == buffer for member in self.anchors
+        )
 
     # -- adding
 

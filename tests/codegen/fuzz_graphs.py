@@ -1,11 +1,11 @@
 """Random graphs with values: what the fuzz tests of code generation run.
 
 `Maker(seed, ...)` appends rows to a graph and evaluates each with NumPy, in the graph's dtypes and
-in float64. A call that raises, overflows or loses its precision is dropped, so that what remains has a
-meaning in float32. A value computed without any rounding carries a `quantum`: it is a multiple of
-that power of two and small enough that no order of summation rounds. Such values are compared bit
-by bit, and only they reach discontinuous rows (comparisons, rounding, sorting), where a difference
-of one rounding would not be an error of the compiler.
+in float64. A call that raises, overflows or loses its precision is dropped, so that what remains
+has a meaning in float32. A value computed without any rounding carries a `quantum`: it is a
+multiple of that power of two and small enough that no order of summation rounds. Such values are
+compared bit by bit, and only they reach discontinuous rows (comparisons, rounding, sorting), where
+a difference of one rounding would not be an error of the compiler.
 """
 
 import math
