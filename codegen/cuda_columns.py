@@ -70,8 +70,10 @@ class _Columns:
         self.down = THREADS // self.across
         self.blocks = -(-self.column.size // self.across)
         self.sections = sections or self._section_count()
-        roots = roots_of(kernel.stores, kernel.accumulates)
-        offsets = [store.offset for store in kernel.stores]
+        # With sections the stores belong to the second stage.
+        stores = kernel.stores if self.sections == 1 else ()
+        roots = roots_of(stores, kernel.accumulates)
+        offsets = [store.offset for store in stores]
         self.expressions, self.indices = used_expressions(roots, offsets, kernel.indices)
         count = self.outer * self.blocks * self.sections + self.reduced
         self.integer = index_type(
@@ -122,7 +124,8 @@ class _Columns:
         body = [
             f"const int across = threadIdx.x % {self.across}, down = threadIdx.x / {self.across};",
             f"const {integer} part = blockIdx.x % {self.sections};",
-            f"const {integer} start = blockIdx.x / {self.sections} % {self.blocks} * {self.across};",
+            f"const {integer} block = blockIdx.x / {self.sections} % {self.blocks};",
+            f"const {integer} start = block * {self.across};",
             f"const {integer} outer = blockIdx.x / {self.sections * self.blocks};",
             # Threads beyond the last column repeat it: all must reach the barriers.
             f"const {integer} {column} = dj_min_index(start + across, {self.column.size - 1});",
@@ -136,14 +139,7 @@ class _Columns:
             written = [buffer for buffers in self.partials.values() for buffer in buffers]
         shared = sum(e.dtype.itemsize for a in kernel.accumulates for e in a.element) * THREADS
         launch = Launch(self.outer * self.blocks * self.sections, THREADS, shared)
-        return define(kernel, kernel.name, body, launch, self._evaluated(), written, self.indices)
-
-    def _evaluated(self) -> Sequence[object]:
-        """Expressions of this kernel: with sections the stores belong to the second stage."""
-        if self.sections == 1:
-            return self.expressions
-        roots = roots_of((), self.kernel.accumulates)
-        return used_expressions(roots, (), self.kernel.indices)[0]
+        return define(kernel, kernel.name, body, launch, self.expressions, written, self.indices)
 
     def _reduce(self, task: Scope) -> None:
         """Append: every thread combines its run of rows."""
@@ -191,9 +187,7 @@ class _Columns:
             *reads,
         )  # fmt: skip
 
-    def _combine_pair(
-        self, fold: Scope, accumulate: Accumulate, shared: Sequence[str]
-    ) -> None:
+    def _combine_pair(self, fold: Scope, accumulate: Accumulate, shared: Sequence[str]) -> None:
         inner = Scope(self.names)
         left = [f"{memory}[down][across]" for memory in shared]
         right = [f"{memory}[down + step][across]" for memory in shared]

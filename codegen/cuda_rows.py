@@ -64,7 +64,8 @@ MOST_STEPS: Final = 16
 """Elements per lane up to which the loop is unrolled and values are kept in registers."""
 
 MOST_KEPT_BYTES: Final = 256
-"""Registers per lane for kept values: a quarter of what a thread can have."""
+"""Registers per lane for kept values: a quarter of what a thread can have, half of that in the
+largest blocks, whose threads can have 64 registers."""
 
 TILE: Final = 4096
 """Elements of one flat loop that a block reduces before it goes on: sixteen per thread."""
@@ -124,9 +125,7 @@ def print_rows(kernel: RowKernel) -> tuple[CudaKernel, ...]:
     return (first, _fold(kernel, rows.partials, first.grid))
 
 
-def _fold(
-    kernel: RowKernel, partials: dict[str, list[Buffer]], blocks: int
-) -> CudaKernel:
+def _fold(kernel: RowKernel, partials: dict[str, list[Buffer]], blocks: int) -> CudaKernel:
     """The second stage: one row whose elements are the blocks' accumulators."""
     axis = Axis("i0", blocks)
     accumulates = tuple(
@@ -242,8 +241,9 @@ class _Rows:
                 for k, name in enumerate(own):
                     dtype = total.element[k].dtype
                     self.shared_bytes += per * dtype.itemsize
+                    place = f"all_{name}[threadIdx.x / {self.team.size}]"
                     scope.add(f"__shared__ {dtype.c} all_{name}[{per}];")
-                    scope.add(f"if (lane == 0) all_{name}[threadIdx.x / {self.team.size}] = {name};")
+                    scope.add(f"if (lane == 0) {place} = {name};")
                 combine_into(fold, total, own, [f"all_{name}[i]" for name in own])
         stores = [
             f"{partial.name}[blockIdx.x] = {name};"
@@ -307,13 +307,9 @@ class _Rows:
         for accumulate in phase.accumulates:
             remember(row, accumulate, "r")
         for total in totals:
-            combine_into(
-                row, total, accumulator_names(total, "s"), accumulator_names(total, "r")
-            )
+            combine_into(row, total, accumulator_names(total, "s"), accumulator_names(total, "r"))
 
-    def _element_loop(
-        self, row: Scope, body: Callable[[Scope], None], in_order: bool
-    ) -> list[str]:
+    def _element_loop(self, row: Scope, body: Callable[[Scope], None], in_order: bool) -> list[str]:
         """The lane's elements: every so many, or a run of neighbours where order matters."""
         scope = row.child([axis.name for axis in self.element_axes])
         body(scope)
@@ -361,7 +357,8 @@ class _Rows:
         phases = self.kernel.phases
         if self.steps > MOST_STEPS or self.is_flat:
             return tuple(replace(phase, keeps=()) for phase in phases)
-        room = MOST_KEPT_BYTES // max(self.steps, 1)
+        most = MOST_KEPT_BYTES if self.team.block == THREADS else MOST_KEPT_BYTES // 2
+        room = most // max(self.steps, 1)
         result = []
         for phase in phases:
             fitting = []

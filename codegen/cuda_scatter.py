@@ -54,9 +54,7 @@ def print_scatter(kernel: ScatterKernel) -> tuple[CudaKernel, ...]:
     target = buffer
     if is_wide:
         target = Buffer(f"{kernel.name}_wide", kernel.accumulator, buffer.size)
-    fill = _pointwise(
-        f"{kernel.name}_fill", kernel.fill, _filled(kernel, target), kernel.indices
-    )
+    fill = _pointwise(f"{kernel.name}_fill", kernel.fill, _filled(kernel, target), kernel.indices)
     steps = [*fill, *_Writes(kernel, target).kernels()]
     if is_wide:
         axis = Axis("i0", buffer.size)
@@ -165,7 +163,7 @@ def _can_spread(axis: Axis, offset: Number) -> bool:
     """
     if axis.size < 2 or isinstance(offset, int):
         return False
-    (loop_symbol, _), = symint.symbol(axis.name, 0, axis.size - 1).terms
+    ((loop_symbol, _),) = symint.symbol(axis.name, 0, axis.size - 1).terms
     stride = dict(offset.terms).get(loop_symbol, 0)
     rest = offset - stride * axis.symbol
     if stride <= 0 or axis.name in symint.symbols(rest):

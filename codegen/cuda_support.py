@@ -223,9 +223,7 @@ def magnitude(number: Number) -> int | None:
     return max(total, largest)
 
 
-def index_type(
-    expressions: Sequence[Expression], offsets: Iterable[Number], count: int
-) -> str:
+def index_type(expressions: Sequence[Expression], offsets: Iterable[Number], count: int) -> str:
     """The C type of loop variables: `int` where everything fits, since 64-bit division is slow."""
     numbers = [*offsets, *(number for e in expressions for number in e.numbers)]
     for number in numbers:
@@ -239,9 +237,7 @@ def index_type(
 # accumulators of several threads
 
 
-def exchange(
-    scope: Scope, accumulate: Accumulate, prefix: str, size: int, mask: str
-) -> None:
+def exchange(scope: Scope, accumulate: Accumulate, prefix: str, size: int, mask: str) -> None:
     """Append: `size` neighbouring lanes combine their accumulators; all end with the result.
 
     A butterfly in which the lower lane is always the earlier side, so the order of elements is
