@@ -85,8 +85,8 @@ def _strides_of_view(node: Node) -> Shape | None:
         found = reshaped_strides(base.type.shape, strides, node.type.shape)
         return contiguous_strides(node.type.shape) if found is None else found
     # An array of one byte per element that is never read.
-    sizes, steps = map(int, base.type.shape), map(int, strides)
-    image = as_strided(np.empty(1, np.int8), tuple(sizes), tuple(steps), writeable=False)
+    sizes, steps = [int(size) for size in base.type.shape], [int(step) for step in strides]
+    image = as_strided(np.empty(1, np.int8), sizes, steps, writeable=False)
     return tuple(evaluate(node.op, [image], node.attributes).strides)
 
 
