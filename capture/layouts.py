@@ -5,7 +5,7 @@ Python can ask about layouts (`stride()`, `is_contiguous()`, whether `view` is p
 answered here from the graph, or not at all. Called by `capture.operations_tensors`.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -85,7 +85,8 @@ def _strides_of_view(node: Node) -> Shape | None:
         found = reshaped_strides(base.type.shape, strides, node.type.shape)
         return contiguous_strides(node.type.shape) if found is None else found
     # An array of one byte per element that is never read.
-    sizes, steps = [int(size) for size in base.type.shape], [int(step) for step in strides]
+    sizes: Any = base.type.shape  # of captured tensors: integers
+    steps: Any = strides
     image = as_strided(np.empty(1, np.int8), sizes, steps, writeable=False)
     return tuple(evaluate(node.op, [image], node.attributes).strides)
 
