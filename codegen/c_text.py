@@ -8,7 +8,7 @@ the CUDA printer reads the same kernels.
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dynajit.codegen import c_products, c_rows, c_scatter
@@ -61,9 +61,37 @@ def print_unit(name: str, functions: Sequence[Function], layout: Layout) -> str:
     """
     has_products = any(isinstance(f.kernel, MatmulKernel) for f in functions)
     parts = [f"/* {name} */", RUNTIME, prelude(has_products)]
-    parts.extend(function.text for function in functions)
-    parts.append(_driver(functions, layout))
+    first: dict[str, str] = {}
+    callee: dict[str, str] = {}
+    for function in functions:
+        callee[function.name] = first.setdefault(without_names(function), function.name)
+        if callee[function.name] == function.name:
+            parts.append(function.text)
+        else:
+            parts.append(f"/* {function.name} is {callee[function.name]} on other buffers */")
+    parts.append(_driver(functions, callee, layout))
     return "\n\n".join(parts) + "\n"
+
+
+_DECLARED = re.compile(r"\b(?:float|double|u?int\d+_t|dj_half|dj_bfloat) \*?(\w+)")
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
+
+
+def without_names(function: Function) -> str:
+    """The text of a kernel with its own names numbered: equal texts compute the same.
+
+    Layers of a model repeat; their kernels differ only in names and are compiled once. Only names
+    that the kernel declares are replaced, so types, helpers and constants still tell texts apart.
+    """
+    own = {function.name, *(buffer.name for buffer in function.buffers)}
+    own.update(_DECLARED.findall(function.text))
+    numbers: dict[str, str] = {}
+
+    def number(found: re.Match[str]) -> str:
+        word = found[0]
+        return numbers.setdefault(word, f"@{len(numbers)}") if word in own else word
+
+    return _WORD.sub(number, function.text)
 
 
 RUNTIME = """\
@@ -73,7 +101,7 @@ typedef struct {
 } dj_runtime;"""
 
 
-def _driver(functions: Sequence[Function], layout: Layout) -> str:
+def _driver(functions: Sequence[Function], callee: Mapping[str, str], layout: Layout) -> str:
     lines = [
         "int run(void **inputs, void **outputs, void **constants, const void *scalars_,",
         "        char *workspace, const dj_runtime *runtime, int threads, int64_t *status) {",
@@ -84,7 +112,7 @@ def _driver(functions: Sequence[Function], layout: Layout) -> str:
     for function in functions:
         arguments = [_pointer(buffer, layout) for buffer in function.buffers]
         arguments += ["scalars", "runtime", "threads", "status"]
-        lines.append(f"{INDENT}{function.name}({', '.join(arguments)});")
+        lines.append(f"{INDENT}{callee[function.name]}({', '.join(arguments)});")
         if function.may_fail:
             lines.append(f"{INDENT}if (status[0]) goto done;")
     if any(function.may_fail for function in functions):

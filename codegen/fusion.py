@@ -8,6 +8,7 @@ expensive and would be computed by several kernels, or many times by one, is sto
 `codegen.pipeline`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -340,28 +341,42 @@ class _Planner:
     # -- second thoughts
 
     def worth_storing(self) -> set[Node]:
-        """Values that are expensive and computed by several kernels, or over and over by one."""
-        times: dict[Node, int] = {}
-        costs: dict[Node, int] = {}
-        for unit in self.units:
-            if isinstance(unit, Product):
-                continue
+        """Values that are expensive and computed by several kernels, or over and over by one.
+
+        Of two values that the same kernels compute, one from the other, only the later counts.
+        """
+        computing = [unit for unit in self.units if not isinstance(unit, Product)]
+        times = Counter(
+            node for unit in computing for node in unit.elements.inlined if node not in unit.anchors
+        )
+        kernels = dict(times)
+        reads: dict[Node, int] = {}
+        costly: set[Node] = set()
+        for unit in computing:
             domain = count(unit.shape) if isinstance(unit, Region) else 0
             inner = _inner_names(unit) if isinstance(unit, Region) else frozenset()
             for node, expression in unit.elements.inlined.items():
-                if node in unit.anchors:
+                size = count(dims_of(node.type))
+                is_repeated = domain >= WORTH_REPEATING * size
+                if size < 2 or node in unit.anchors or (kernels[node] < 2 and not is_repeated):
                     continue
-                own = _total_cost(expression)
-                if own < WORTH_STORING or count(dims_of(node.type)) < 2:
+                own, reads[node] = _work(expression, size)
+                if own < WORTH_STORING:
                     continue
-                costs[node] = own
-                times[node] = times.get(node, 0) + 1
-                repeats = domain >= WORTH_REPEATING * count(dims_of(node.type))
-                if repeats and inner & _names(expression):
+                costly.add(node)
+                if is_repeated and inner & _names(expression):
                     times[node] += 1
-        wanted = {node for node, n in times.items() if n > 1}
+        wanted = {
+            node
+            for node, n in times.items()
+            if n > 1 and node in reads and (node in costly or is_traffic_saved(n, reads[node]))
+        }
         users = self.graph.users()
-        return {node for node in wanted if not any(user in wanted for user in users[node])}
+        return {
+            node
+            for node in wanted
+            if not any(user in wanted and times[user] == times[node] for user in users[node])
+        }
 
     def finish(self) -> Plan:
         """The plan, with stores that nobody reads removed."""
@@ -472,8 +487,21 @@ def _inner_names(region: Region) -> frozenset[str]:
     return frozenset(axis.name for axis in region.axes[-1:])
 
 
-def _total_cost(expression: Expression) -> int:
-    return sum(cost(part) for part in walk((expression,)) if not isinstance(part, Load))
+def _work(expression: Expression, size: int) -> tuple[int, int]:
+    """(cost in additions, buffers of at least `size` elements read) of one evaluation."""
+    parts = walk((expression,))
+    read = {part.buffer for part in parts if isinstance(part, Load) and part.buffer.size >= size}
+    return sum(cost(part) for part in parts if not isinstance(part, Load)), len(read)
+
+
+def is_traffic_saved(kernels: int, reads: int) -> bool:
+    """True if storing a value moves less memory than computing it in each of `kernels` kernels.
+
+    Computing it everywhere reads `kernels * reads` arrays; storing it reads `reads` once, writes
+    one and is read by the other kernels. A sum of residuals would otherwise read every earlier
+    layer's output in every later layer.
+    """
+    return kernels * reads > reads + kernels
 
 
 def _scatter_loads(unit: Scattering) -> set[Buffer]:

@@ -6,9 +6,12 @@ and for graphs that have no native lowering, the NumPy backend is used, with a w
 `dynajit.backend`.
 """
 
+import contextvars
+import functools
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -104,6 +107,17 @@ def compile_graph(graph: Graph, *, backend: str = "native", name: str | None = N
         ArgumentError: `backend` is not known.
         ToolchainError: the compiler refused the generated code.
     """
+    return start_compile(graph, backend=backend, name=name)()
+
+
+def start_compile(
+    graph: Graph, *, backend: str = "native", name: str | None = None
+) -> Callable[[], Program]:
+    """Generate code and start the compiler; call the result to wait for the program.
+
+    Several graphs are compiled at the same time by starting all before waiting for any. Arguments
+    and errors as for `compile_graph`.
+    """
     if backend not in BACKENDS:
         raise ArgumentError(
             f"compile_graph(backend={backend!r}): not a backend.  Expected one of "
@@ -113,17 +127,17 @@ def compile_graph(graph: Graph, *, backend: str = "native", name: str | None = N
     if any(node.op is not None and node.op.kind is Kind.COMPOSITE for node in graph.nodes):
         graph = expand_composites(graph)
     if backend == "numpy":
-        return NumpyProgram(graph, name)
+        return functools.partial(NumpyProgram, graph, name)
     if toolchain.find_compiler() is None:
-        warnings.warn(MSG_NO_COMPILER, RuntimeWarning, stacklevel=2)
-        return NumpyProgram(graph, name)
+        warnings.warn(MSG_NO_COMPILER, RuntimeWarning, stacklevel=3)
+        return functools.partial(NumpyProgram, graph, name)
     reason = fusion.why_not_native(graph)
     if reason is not None:
         warnings.warn(
-            f"dynajit: {name} runs on the NumPy backend: {reason}", RuntimeWarning, stacklevel=2
+            f"dynajit: {name} runs on the NumPy backend: {reason}", RuntimeWarning, stacklevel=3
         )
-        return NumpyProgram(graph, name)
-    return _native(graph, name)
+        return functools.partial(NumpyProgram, graph, name)
+    return _start_native(graph, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +164,26 @@ def generate(graph: Graph, name: str, stages: _Stages | None = None) -> Generate
     return Generated(functions, layout, source, tuple(plan.notes))
 
 
-def _native(graph: Graph, name: str) -> Program:
+def _start_native(graph: Graph, name: str) -> Callable[[], Program]:
     stages = _Stages()
     generated = generate(graph, name, stages)
-    with stages.timed("compiler"):
-        built = toolchain.build(generated.source)
+    # The thread only waits for the compiler's process; it sees the caller's configuration.
+    context = contextvars.copy_context()
+    executor = ThreadPoolExecutor(1)
+    building = executor.submit(context.run, toolchain.build, generated.source)
+    executor.shutdown(wait=False)
+
+    def wait() -> Program:
+        with stages.timed("compiler"):
+            built = building.result()
+        return _finish_native(graph, name, generated, built, stages)
+
+    return wait
+
+
+def _finish_native(
+    graph: Graph, name: str, generated: Generated, built: toolchain.Built, stages: _Stages
+) -> Program:
     with stages.timed("load"):
         toolchain.prepare_threads()
         try:

@@ -130,7 +130,8 @@ def cpu_identity() -> str:
 # building
 
 
-_build_lock: Final = threading.Lock()
+_compilers: Final = threading.BoundedSemaphore(max(1, min(os.cpu_count() or 1, 4)))
+"""How many compilers run at a time: a few, since each may need some hundred megabytes."""
 
 
 def build(source: str) -> Built:
@@ -150,7 +151,7 @@ def build(source: str) -> Built:
     library = folder / f"{cache_key(source, compiler)}.so"
     if _is_intact(library):
         return Built(library, True)
-    with _build_lock:
+    with _compilers:
         _compile(compiler, source, library)
         trim_cache(folder, config.current().cache_size_bytes, keep=library)
     return Built(library, False)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dynajit.capture.region import CapturedGraph
-from dynajit.codegen.pipeline import compile_graph
+from dynajit.codegen.pipeline import start_compile
 from dynajit.core.errors import ArgumentError
 from dynajit.eager.compiled import CompiledCall
 from dynajit.eager.creation import from_numpy
@@ -118,13 +118,17 @@ class GraphRecord:
         with self.timed("passes"):
             return pipeline.optimize(graph, observe=observe)
 
-    def generate(self, role: str, graph: Graph) -> Any:
-        """Generate a program for an optimised graph."""
-        program = compile_graph(graph, backend=self.backend)
-        self.programs.append((role, program))
-        for stage, milliseconds in program.stages.items():
-            self.stages[stage] = self.stages.get(stage, 0.0) + milliseconds
-        return program
+    def generate(self, graphs: dict[str, Graph]) -> list[Any]:
+        """Programs for optimised graphs, by role; their compilers run at the same time."""
+        started = {
+            role: start_compile(graph, backend=self.backend) for role, graph in graphs.items()
+        }
+        for role, wait in started.items():
+            program = wait()
+            self.programs.append((role, program))
+            for stage, milliseconds in program.stages.items():
+                self.stages[stage] = self.stages.get(stage, 0.0) + milliseconds
+        return [program for _, program in self.programs]
 
 
 class Launch:
@@ -206,7 +210,7 @@ def _generated(backend: str, captured: CapturedGraph) -> Launch:
 
 def _inference(record: GraphRecord, graph: Graph) -> Callable[..., Any]:
     record.forward = record.optimize("forward", graph)
-    return CompiledCall.inference(record.generate("forward", record.forward))
+    return CompiledCall.inference(*record.generate({"forward": record.forward}))
 
 
 def _training(
@@ -226,9 +230,10 @@ def _training(
     record.saved, record.recomputed = len(parts.saved), parts.recomputed
     record.forward = record.optimize("forward", parts.forward)
     record.backward = record.optimize("backward", parts.backward)
+    forward, backward = record.generate({"forward": record.forward, "backward": record.backward})
     return CompiledCall.training(
-        forward=record.generate("forward", record.forward),
-        backward=record.generate("backward", record.backward),
+        forward=forward,
+        backward=backward,
         output_count=len(graph.outputs),
         differentiable_outputs=parts.differentiable_outputs,
         saved_inputs=parts.saved_inputs,

@@ -77,7 +77,7 @@ def _range_of(dtype: DType) -> tuple[float, float]:
         return (int(limits.min) or -int(limits.max)), int(limits.max)
     component = dtypes.float32 if dtype is dtypes.complex64 else dtype
     component = dtypes.float64 if dtype is dtypes.complex128 else component
-    largest = float(ml_dtypes.finfo(component.numpy).max)
+    largest = float(ml_dtypes.finfo(component.numpy).max)  # type: ignore[no-untyped-call]
     return -largest, largest
 
 

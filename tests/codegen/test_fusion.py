@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dynajit.codegen.elements import Storage
-from dynajit.codegen.fusion import plan, why_not_fusable
+from dynajit.codegen.fusion import is_traffic_saved, plan, why_not_fusable
 from dynajit.codegen.pipeline import compile_graph, generate
 from dynajit.codegen.regions import Region
 from dynajit.core import dtypes
@@ -223,3 +223,26 @@ def test_column_reductions_that_need_each_other_stay_apart(codegen) -> None:
     codegen.check(lambda x: ops.var(x, dim=(0,)), normal(50, 7), kernels=2)
     codegen.check(lambda x: ops.softmax(x, dim=0), normal(50, 7))
     codegen.check(lambda x: ops.softmax(x, dim=1), normal(3, 5, 4))
+
+
+def test_a_residual_stream_is_read_as_one_array(codegen) -> None:
+    """Each layer reads the sum so far, not every earlier layer's output again."""
+
+    def function(x, w):
+        for _ in range(6):
+            x = ops.add(x, ops.matmul(ops.softmax(x, dim=1), w))
+        return x
+
+    graph = codegen.graph_of(function, *map(codegen.type_of, (normal(8, 8), normal(8, 8))))
+    parameters = [len(f.buffers) for f in generate(graph, "residual").functions]
+
+    assert max(parameters) <= 4
+    codegen.check(function, normal(8, 8), normal(8, 8), tolerance=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "reads", "expected"), [(2, 1, False), (2, 2, False), (2, 3, True), (3, 2, True)]
+)
+def test_traffic_decides_what_cheap_values_are_stored(kernels, reads, expected) -> None:
+    """kernels * reads against reads + one write + the other kernels' reads."""
+    assert expected is is_traffic_saved(kernels, reads)

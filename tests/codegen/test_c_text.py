@@ -1,0 +1,61 @@
+"""The translation unit: equal kernels are compiled once, different ones never merged."""
+
+import re
+
+import numpy as np
+
+from dynajit.codegen.c_text import without_names
+from dynajit.codegen.pipeline import generate
+from dynajit.ops import TABLE as ops
+
+rng = np.random.default_rng(0)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def definitions(source: str) -> int:
+    """Number of kernels defined in a unit."""
+    return len(re.findall(r"^static __attribute__\(\(noinline\)\) void k\d+", source, re.MULTILINE))
+
+
+def test_layers_of_one_shape_share_their_kernels(codegen) -> None:
+    """Four layers: four products and four activations run, one of each is compiled."""
+
+    def function(x, *weights):
+        for w in weights:
+            x = ops.tanh(ops.matmul(x, w))
+        return x
+
+    program = codegen.check(function, normal(5, 5), *(normal(5, 5) for _ in range(4)))
+
+    assert 8 == len(program.kernels)
+    assert 2 == definitions(program.source)
+
+
+def test_kernels_that_differ_in_a_number_are_both_compiled(codegen) -> None:
+    """Literals, shapes and dtypes are part of the comparison; names are not."""
+
+    def function(x, w):
+        first = ops.matmul(ops.mul(x, 2.0), w)
+        second = ops.matmul(ops.mul(first, 3.0), w)
+        return ops.matmul(ops.mul(second, 2.0), w)
+
+    program = codegen.check(function, normal(6, 6), normal(6, 6), tolerance=1e-4)
+
+    assert 6 == len(program.kernels)
+    assert 3 == definitions(program.source)
+
+
+def test_only_names_that_the_kernel_declares_are_numbered(codegen) -> None:
+    """Types and helper functions stay, so texts over other types or helpers differ."""
+    types = [codegen.type_of(normal(7)), codegen.type_of(rng.standard_normal(7))]
+    narrow, wide = (
+        without_names(generate(codegen.graph_of(ops.exp, t), "g").functions[0]) for t in types
+    )
+
+    assert "dj_exp_f32" in narrow
+    assert "dj_exp_f64" in wide
+    assert "float" in narrow
+    assert narrow != wide
