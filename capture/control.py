@@ -5,9 +5,12 @@ Eagerly these functions do nothing; the executor gives them their meaning. Calle
 """
 
 import functools
+import sys
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Final, TypeVar
+
+from dynajit.capture import _capture
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -16,6 +19,9 @@ DISABLED: Final = "__dynajit_disabled__"
 
 LIBRARY: Final = "dynajit"
 """Frames of this package run as they are; `nn` modules are captured."""
+
+PLAIN: Final = sys.stdlib_module_names | {"numpy"}
+"""Packages without tensors: their frames, met below `print` and the like, run as they are."""
 
 
 def graph_break() -> None:
@@ -36,8 +42,13 @@ def disable(function: F) -> F:
 
     @functools.wraps(function)
     def disabled(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
+        _capture.hook_enter(None)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _capture.hook_leave()
 
+    _capture.mark_skip(disabled.__code__)
     setattr(disabled, DISABLED, True)
     return disabled  # type: ignore[return-value]  # same signature
 
@@ -50,8 +61,9 @@ def is_disabled(function: Any) -> bool:
 def why_not_captured(function: FunctionType) -> str | None:
     """Why a frame met below a region is not captured by itself, or None where it is."""
     module = function.__module__ or ""
-    if is_disabled(function):
-        return "it is wrapped by dynajit.disable"
-    if module.split(".")[0] == LIBRARY and not module.startswith("dynajit.nn."):
+    package = module.partition(".")[0]
+    if package == LIBRARY and not module.startswith("dynajit.nn."):
         return "it belongs to the library"
+    if package in PLAIN:
+        return f"it belongs to {package}, which computes nothing with tensors"
     return None
