@@ -220,7 +220,7 @@ class FunctionCache:
     def _note_recompile(self, recompile: Recompile) -> None:
         self.recompiles.append(recompile)
         if "recompiles" in config.current().log:
-            print(f"[dynajit] recompile {self.name}: {recompile.reason}", file=sys.stderr)
+            print(f"dynajit recompiles: {self.name}: {recompile.reason}", file=sys.stderr)
 
     def _evict(self, compiled: Any) -> None:
         limit = config.current().recompile_limit
