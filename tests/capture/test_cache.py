@@ -75,7 +75,7 @@ def test_recompiles_are_logged(capsys):
         compiled(1)
         compiled(2)
 
-    assert "recompile make.<locals>.function: x: expected 1, now 2" in capsys.readouterr().err
+    assert "recompiles: make.<locals>.function: x: expected 1, now 2" in capsys.readouterr().err
 
 
 def test_the_oldest_entry_is_evicted_with_one_warning():
