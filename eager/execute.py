@@ -25,7 +25,7 @@ from dynajit.eager._tensor import (
 from dynajit.eager.node import OpNode, is_differentiable
 from dynajit.eager.random import reserve
 from dynajit.ops import dispatch
-from dynajit.ops.evaluate import evaluate
+from dynajit.ops.evaluate import array_form, evaluate
 from dynajit.ops.table import TABLE, Kind, Op
 
 
@@ -46,7 +46,8 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     kind = op.kind
     if kind is Kind.COMPOSITE:
         return _composite(op, inputs, attributes)
-    if attributes and attributes.get("device", CPU) != CPU:
+    device = attributes.get("device", CPU)
+    if device is not CPU and device != CPU:
         raise DeviceError(missing_device(op.name, attributes["device"]))
     array = evaluate(op, arrays(inputs), attributes)
     if kind is Kind.MOVEMENT and op.rule.view:
@@ -96,7 +97,12 @@ def _view(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], array: An
 
 
 def _composite(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-    needs_node = bool(op.vjp) and needs_grad(inputs)
+    recorded = needs_grad(inputs)
+    needs_node = recorded and bool(op.vjp)
+    if needs_node or not recorded:
+        array = array_form(op, arrays(inputs), attributes)
+        if array is not NotImplemented:
+            return record(op, inputs, attributes, array) if needs_node else wrap(array)
     with eager_dispatch():
         if not needs_node:
             return op.rule.function(TABLE, *inputs, **attributes)

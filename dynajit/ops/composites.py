@@ -13,6 +13,7 @@ from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.types import Size, TensorType, ValueType, numel
+from dynajit.ops import array_forms
 from dynajit.ops.families import composite, describe, reduced_shape, require_tensor
 from dynajit.ops.linear_algebra import transposed
 
@@ -117,7 +118,7 @@ def _mean_vjp(ops: Any, g: Any, x_type: TensorType, dim: tuple[int, ...]) -> Any
     return ops.expand(share, shape=x_type.shape)
 
 
-@composite(infer=_reduces("mean"), vjp={"x": _mean_vjp})
+@composite(infer=_reduces("mean"), array=array_forms.mean, vjp={"x": _mean_vjp})
 def mean(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
     """Arithmetic mean along `dim`; NaN where there is nothing to average."""
     require_floating("mean", x)
@@ -195,7 +196,12 @@ def _softmax_vjp(ops: Any, g: Any, out: Any, dim: int) -> Any:
     return weighted - out * ops.sum(weighted, dim=(dim,), keepdim=True)
 
 
-@composite(infer=_same("softmax"), vjp={"x": _softmax_vjp}, domain=(-20.0, 20.0))
+@composite(
+    infer=_same("softmax"),
+    array=array_forms.softmax,
+    vjp={"x": _softmax_vjp},
+    domain=(-20.0, 20.0),
+)
 def softmax(ops: Any, x: Any, *, dim: int) -> Any:
     """exp(x) over its sum along `dim`; a slice of only -inf gives NaN."""
     require_floating("softmax", x)
@@ -211,7 +217,12 @@ def _log_softmax_vjp(ops: Any, g: Any, out: Any, dim: int) -> Any:
     return g - ops.exp(wide(ops, out)) * ops.sum(g, dim=(dim,), keepdim=True)
 
 
-@composite(infer=_same("log_softmax"), vjp={"x": _log_softmax_vjp}, domain=(-20.0, 20.0))
+@composite(
+    infer=_same("log_softmax"),
+    array=array_forms.log_softmax,
+    vjp={"x": _log_softmax_vjp},
+    domain=(-20.0, 20.0),
+)
 def log_softmax(ops: Any, x: Any, *, dim: int) -> Any:
     """log(softmax(x)), accurate for small probabilities."""
     require_floating("log_softmax", x)
@@ -306,6 +317,7 @@ _rms_norm_infer = _norm_infer("rms_norm")
 
 @composite(
     infer=_layer_norm_infer,
+    array=array_forms.layer_norm,
     vjp={
         "x": _layer_norm_vjp_x,
         "weight": _layer_norm_vjp_weight,
@@ -405,6 +417,7 @@ def _linear_infer(
 
 @composite(
     infer=_linear_infer,
+    array=array_forms.linear,
     vjp={
         "x": lambda ops, g, weight, x_type: ops.reshape(
             ops.matmul(as_rows(ops, g), weight), shape=x_type.shape

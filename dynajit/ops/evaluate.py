@@ -53,6 +53,23 @@ def evaluate(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: A
     return _RUNNERS[op.kind](op, inputs, attributes, xp)
 
 
+def array_form(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any = np) -> Any:
+    """The result of a composite by its array function (`Composite.array`), without its rows.
+
+    Returns:
+        a new array, or NotImplemented where there is no such function or it declines: then the
+        composite's function computes, or refuses with the right message.
+    """
+    function = op.rule.array
+    if function is None:
+        return NotImplemented
+    for operand in inputs:
+        if operand is not None and type(operand) is not _ndarray:
+            return NotImplemented
+    result = _quiet.copy().run(function, xp, *inputs, **attributes)
+    return result if result is NotImplemented else xp.asarray(result)
+
+
 def type_of_operand(operand: Any) -> ValueType | None:
     """The type of an array or a Python number, as `Op.infer` takes it; None stays None."""
     if operand is None:
@@ -254,7 +271,10 @@ def _reduction(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
 
 def _movement(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
     dtype = _checked_dtype(op, inputs, attributes)
-    result = op.rule.array(xp, *map(_as_array, inputs), **attributes)
+    if len(inputs) == 1 and type(inputs[0]) is _ndarray:  # views, mostly
+        result = op.rule.array(xp, inputs[0], **attributes)
+    else:
+        result = op.rule.array(xp, *map(_as_array, inputs), **attributes)
     if type(result) is _ndarray and result.dtype is dtype:
         return result
     return xp.asarray(result).astype(dtype, copy=False)
@@ -284,6 +304,8 @@ def _checked_dtype(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any])
 
 
 def _shape_of(operand: Any) -> Any:
+    if type(operand) is _ndarray:
+        return operand.shape, operand.dtype.num
     if hasattr(operand, "shape"):
         return operand.shape, operand.dtype
     return type(operand)

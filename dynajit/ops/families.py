@@ -382,6 +382,7 @@ def extern(
 def composite(
     *,
     infer: Callable[..., ValueType] | None = None,
+    array: Function | None = None,
     vjp: Formulas | None = None,
     domain: tuple[float, float] = (-3.0, 3.0),
     name: str | None = None,
@@ -391,7 +392,7 @@ def composite(
     Without `infer` the type is found by running the function on operands that know only their
     types: they have `shape`, `dtype`, `device`, the Python operators, and can be given to rows
     (`ops.name(...)`), but have no methods. Without `vjp` the gradient is that of what the
-    function records.
+    function records. See `Composite.array` for `array`.
     """
 
     def decorate(function: Function) -> Op:
@@ -399,7 +400,7 @@ def composite(
         row = name or function.__name__
         rule = infer or traced_infer(function)
         return TABLE.enter(
-            Op(row, Kind.COMPOSITE, inputs, attributes, rule, Composite(function), vjp or {},
+            Op(row, Kind.COMPOSITE, inputs, attributes, rule, Composite(function, array), vjp or {},
                variadic, domain, inspect.getdoc(function) or "")
         )  # fmt: skip
 

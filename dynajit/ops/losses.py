@@ -10,6 +10,7 @@ from typing import Any
 from dynajit.core import dtypes
 from dynajit.core.errors import ShapeError
 from dynajit.core.types import TensorType, numel
+from dynajit.ops import array_forms
 from dynajit.ops.composites import count_operand, narrow, wide
 from dynajit.ops.families import composite
 
@@ -93,7 +94,7 @@ def _nll_vjp(
     return ops.where(hit, _with_class_dim(ops, -slope, x_type), 0.0)
 
 
-@composite(vjp={"x": _nll_vjp})
+@composite(array=array_forms.nll_loss, vjp={"x": _nll_vjp})
 def nll_loss(
     ops: Any, x: Any, target: Any, weight: Any, *, reduction: str = "mean", ignore_index: int = -100
 ) -> Any:
@@ -121,7 +122,7 @@ def nll_loss(
     return narrow(ops, total, x.dtype)
 
 
-@composite()
+@composite(array=array_forms.cross_entropy)
 def cross_entropy(
     ops: Any,
     x: Any,

