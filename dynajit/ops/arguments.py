@@ -110,7 +110,10 @@ def sizes(shape: Sequence[Any], function: str) -> Shape:
     Raises:
         ArgumentError: an entry is not an integer.
     """
-    return tuple(size(entry, function) for entry in shape)
+    for entry in shape:
+        if type(entry) is not int:
+            return tuple([size(entry, function) for entry in shape])
+    return tuple(shape)
 
 
 def size(entry: Any, function: str) -> Size:
@@ -145,6 +148,8 @@ def resolve_shape(shape: Shape, total: Size) -> Shape:
     Raises:
         ShapeError: two entries are -1, or no size fits.
     """
+    if all(type(entry) is int and entry >= 0 for entry in shape):
+        return shape
     unknown = [d for d, entry in enumerate(shape) if isinstance(entry, int) and entry == -1]
     if len(unknown) > 1:
         raise ShapeError(f"reshape(shape={list(shape)}): only one dimension can be inferred.")
@@ -170,7 +175,10 @@ def resolve_shape(shape: Shape, total: Size) -> Shape:
 
 def dim_of(x: Any, dim: Any, function: str) -> int:
     """`dim` of tensor x, counted from the front; see `families.normalize_dim`."""
-    return normalize_dim(dim, len(x.shape), f"{function}(input: {describe_tensor(x)})")
+    rank = len(x.shape)
+    if type(dim) is int and 0 <= dim < rank:  # the words of a refusal need not be prepared
+        return dim
+    return normalize_dim(dim, rank, f"{function}(input: {describe_tensor(x)})")
 
 
 def describe_tensor(x: Any) -> str:

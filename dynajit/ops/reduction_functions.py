@@ -27,6 +27,10 @@ class ValuesIndices(NamedTuple):
 
 def _dims(input: Any, dim: Any, function: str) -> tuple[int, ...]:
     arguments.require_tensor(input, function)
+    if dim is None:
+        return tuple(range(len(input.shape)))
+    if type(dim) is int and input.shape:
+        return (dim_of(input, dim, function),)
     call = f"{function}(input: {describe_tensor(input)})"
     return normalize_dims(dim, len(input.shape), call)
 

@@ -57,10 +57,13 @@ def get_item(x: Any, key: Any) -> Any:
         BoundsError: an integer is out of range, or there are too many indices.
         ArgumentError: an entry of the key has a kind that cannot index.
     """
-    nested = _split_zero_dim(x, key)
+    if type(key) is int and x.shape:  # the plan would say the same in twice the time
+        return TABLE.select(x, dim=0, index=position(key, x.shape[0], 0))
+    entries = _as_entries(key)
+    nested = _split_zero_dim(x, entries)
     if nested is not None:
         return get_item(get_item(x, nested[0]), nested[1])
-    plan = read_key(x, key)
+    plan = read_entries(x, entries)
     region = _region(x, plan)
     if not plan.indices:
         return region
@@ -73,10 +76,11 @@ def set_item(x: Any, key: Any, value: Any) -> Any:
     Raises:
         ShapeError: the value does not broadcast to the region.
     """
-    nested = _split_zero_dim(x, key)
+    entries = _as_entries(key)
+    nested = _split_zero_dim(x, entries)
     if nested is not None:
         return set_item(x, nested[0], set_item(get_item(x, nested[0]), nested[1], value))
-    plan = read_key(x, key)
+    plan = read_entries(x, entries)
     if not plan.indices:
         return _write(x, plan, _fitted(value, plan.shape, x))
     region = _region(x, plan)
@@ -94,9 +98,9 @@ def set_item(x: Any, key: Any, value: Any) -> Any:
 # reading keys
 
 
-def read_key(x: Any, key: Any) -> Plan:
-    """The plan of a key on tensor x."""
-    entries = _expanded(x, _as_entries(key))
+def read_entries(x: Any, entries: list[Any]) -> Plan:
+    """The plan of a key on tensor x, from its entries."""
+    entries = _expanded(x, entries)
     shape = tuple(x.shape)
     start, stop, step = [0] * len(shape), list(shape), [1] * len(shape)
     selected: list[int] = []
@@ -201,12 +205,11 @@ def _expanded(x: Any, entries: list[Any]) -> list[Any]:
     return entries[:at] + missing + entries[at + len(ellipses) :]
 
 
-def _split_zero_dim(x: Any, key: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+def _split_zero_dim(x: Any, entries: list[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     """Two keys to apply in turn where zero-dim index tensors meet others, else None.
 
     A zero-dim index tensor acts like an integer: it has no say in where the others' dims go.
     """
-    entries = _as_entries(key)
     tensors = [entry for entry in entries if is_tensor(entry)]
     ranks = [len(entry.shape) for entry in tensors if entry.dtype is not dtypes.bool_]
     if not ranks or min(ranks) or len(tensors) == ranks.count(0):
@@ -272,11 +275,10 @@ def _region(x: Any, plan: Plan) -> Any:
     """x after slices, integers and Nones: a view."""
     shape = tuple(x.shape)
     selected = plan.selected
-    sliced = [
-        d
-        for d in range(len(shape))
-        if d not in selected and (plan.start[d], plan.stop[d], plan.step[d]) != (0, shape[d], 1)
-    ]
+    sliced = []
+    for d, bounds in enumerate(zip(plan.start, plan.stop, plan.step, strict=True)):
+        if d not in selected and bounds != (0, shape[d], 1):
+            sliced.append(d)
     if sliced:
         start = tuple(plan.start[d] if d in sliced else 0 for d in range(len(shape)))
         stop = tuple(plan.stop[d] if d in sliced else n for d, n in enumerate(shape))
