@@ -1034,6 +1034,197 @@ module_register(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* ---- pointwise rows ------------------------------------------------------------------------- */
+
+/* The fields of dynajit.ops.evaluate.Plan, in order. */
+enum { PLAN_FUNCTION, PLAN_NAMESPACE, PLAN_CASTS, PLAN_RESULT, PLAN_SIZE };
+
+static PyObject *plans = NULL; /* dict: (row, signature of each operand) -> Plan */
+static PyObject *quiet = NULL; /* Context in which NumPy ignores floating-point exceptions */
+
+/* How an operand takes part in the key of its plan, as `signature_of` of dynajit.ops.evaluate
+ * has it; NULL without an exception for what the slow path is to look at. */
+static PyObject *
+signature_of(PyObject *operand)
+{
+    if (PyFloat_CheckExact(operand) || PyLong_CheckExact(operand)) {
+        return Py_NewRef((PyObject *)Py_TYPE(operand));
+    }
+    if (!PyArray_CheckExact(operand)) {
+        return NULL;
+    }
+    PyObject *number = PyLong_FromLong(PyArray_TYPE((PyArrayObject *)operand));
+    if (number == NULL || PyArray_NDIM((PyArrayObject *)operand) > 0) {
+        return number;
+    }
+    PyObject *zero_dim = PyTuple_Pack(1, number);
+    Py_DECREF(number);
+    return zero_dim;
+}
+
+/* `operand` as the plan wants it: an array that has the dtype already, or a number as a NumPy
+ * float. NULL without an exception where the slow path is to cast. */
+static PyObject *
+cast_operand(PyObject *operand, PyObject *descr)
+{
+    if (PyArray_CheckExact(operand)) {
+        int fits = (PyObject *)PyArray_DESCR((PyArrayObject *)operand) == descr;
+        return fits ? Py_NewRef(operand) : NULL;
+    }
+    double value = PyFloat_CheckExact(operand) ? PyFloat_AS_DOUBLE(operand) : 0.0;
+    if (PyLong_CheckExact(operand)) {
+        int overflow;
+        long long whole = PyLong_AsLongLongAndOverflow(operand, &overflow);
+        if (overflow || whole < -(1LL << 24) || whole > 1LL << 24) {
+            return NULL; /* float32 would round it */
+        }
+        value = (double)whole;
+    }
+    float narrow = (float)value;
+    switch (((PyArray_Descr *)descr)->type_num) {
+    case NPY_FLOAT:
+        return PyArray_Scalar(&narrow, (PyArray_Descr *)descr, NULL);
+    case NPY_DOUBLE:
+        return PyArray_Scalar(&value, (PyArray_Descr *)descr, NULL);
+    default:
+        return NULL;
+    }
+}
+
+/* The plan for a row on operands, borrowed; NULL, perhaps with an exception, if there is none. */
+static PyObject *
+find_plan(PyObject *row, PyObject *const *operands, Py_ssize_t count)
+{
+    PyObject *key = PyTuple_New(count + 1);
+    if (key == NULL) {
+        return NULL;
+    }
+    PyTuple_SET_ITEM(key, 0, Py_NewRef(row));
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *signature = signature_of(operands[i]);
+        if (signature == NULL) {
+            Py_DECREF(key);
+            return NULL;
+        }
+        PyTuple_SET_ITEM(key, i + 1, signature);
+    }
+    PyObject *plan = PyDict_GetItemWithError(plans, key);
+    Py_DECREF(key);
+    return plan;
+}
+
+/* Call the plan's function on cast operands while floating-point exceptions are ignored. */
+static PyObject *
+call_plan(PyObject *plan, PyObject **arguments, Py_ssize_t count)
+{
+    PyObject *context = PyContext_Copy(quiet); /* a context can be entered only once at a time */
+    if (context == NULL || PyContext_Enter(context) < 0) {
+        Py_XDECREF(context);
+        return NULL;
+    }
+    PyObject *result =
+        PyObject_Vectorcall(PyTuple_GET_ITEM(plan, PLAN_FUNCTION), arguments, count, NULL);
+    if (PyContext_Exit(context) < 0) {
+        Py_CLEAR(result);
+    }
+    Py_DECREF(context);
+    return result;
+}
+
+#define MOST_OPERANDS 3
+
+/* The result of a plan as a new array; NULL, perhaps with an exception, for the slow path. */
+static PyObject *
+run_plan(PyObject *plan, PyObject *const *operands, Py_ssize_t count)
+{
+    PyObject *casts = PyTuple_GET_ITEM(plan, PLAN_CASTS);
+    PyObject *arguments[MOST_OPERANDS + 1] = {PyTuple_GET_ITEM(plan, PLAN_NAMESPACE)};
+    PyObject *result = NULL;
+    Py_ssize_t ready = 0;
+    while (ready < count) {
+        PyObject *operand = cast_operand(operands[ready], PyTuple_GET_ITEM(casts, ready));
+        if (operand == NULL) {
+            break;
+        }
+        arguments[++ready] = operand;
+    }
+    if (ready == count) {
+        result = call_plan(plan, arguments, count + 1);
+    }
+    for (Py_ssize_t i = 1; result != NULL && i <= ready; i++) {
+        if (result == arguments[i]) { /* the caller must not get an operand */
+            Py_CLEAR(result);
+        }
+    }
+    if (result != NULL && !PyArray_CheckExact(result)) { /* zero-dim results are scalars */
+        Py_SETREF(result, PyArray_CheckScalar(result)
+                              ? PyArray_FromAny(result, NULL, 0, 0, 0, NULL)
+                              : NULL);
+    }
+    if (result != NULL && (PyObject *)PyArray_DESCR((PyArrayObject *)result) !=
+                              PyTuple_GET_ITEM(plan, PLAN_RESULT)) {
+        Py_CLEAR(result);
+    }
+    for (Py_ssize_t i = 1; i <= ready; i++) {
+        Py_DECREF(arguments[i]);
+    }
+    return result;
+}
+
+/* pointwise(row, inputs): the array that a row without attributes gives by the plan that an
+ * earlier evaluation left, or NotImplemented where there is none or an operand needs a cast. What
+ * fails here fails again in dynajit.ops.evaluate, which finds the words. */
+static PyObject *
+module_pointwise(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (check_arguments("pointwise", 2, count) < 0) {
+        return NULL;
+    }
+    PyObject *inputs = args[1];
+    if (!PyTuple_Check(inputs) || PyTuple_GET_SIZE(inputs) > MOST_OPERANDS) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    PyObject *operands[MOST_OPERANDS];
+    Py_ssize_t size = PyTuple_GET_SIZE(inputs);
+    for (Py_ssize_t i = 0; i < size; i++) {
+        PyObject *item = PyTuple_GET_ITEM(inputs, i);
+        operands[i] = TensorBase_Check(item) ? ((TensorObject *)item)->array : item;
+    }
+    PyObject *plan = plans == NULL ? NULL : find_plan(args[0], operands, size);
+    PyObject *result = NULL;
+    if (plan != NULL && PyTuple_Check(plan) && PyTuple_GET_SIZE(plan) == PLAN_SIZE) {
+        Py_INCREF(plan); /* the function may empty the dict */
+        result = run_plan(plan, operands, size);
+        Py_DECREF(plan);
+    }
+    if (result != NULL) {
+        return result;
+    }
+    if (PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) {
+            return NULL; /* such as KeyboardInterrupt */
+        }
+        PyErr_Clear();
+    }
+    Py_RETURN_NOTIMPLEMENTED;
+}
+
+/* register_plans(plans, quiet): see the two variables. */
+static PyObject *
+module_register_plans(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (check_arguments("register_plans", 2, count) < 0) {
+        return NULL;
+    }
+    if (!PyDict_Check(args[0]) || !PyContext_CheckExact(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "register_plans: expected a dict and a Context");
+        return NULL;
+    }
+    Py_XSETREF(plans, Py_NewRef(args[0]));
+    Py_XSETREF(quiet, Py_NewRef(args[1]));
+    Py_RETURN_NONE;
+}
+
 #define FAST(function) (PyCFunction)(void (*)(void))(function), METH_FASTCALL
 
 static PyMethodDef module_methods[] = {
@@ -1061,6 +1252,10 @@ static PyMethodDef module_methods[] = {
      "_set_grad_enabled(flag) -> the flag before (this thread)."},
     {"_set_inference_enabled", module_set_inference_enabled, METH_O,
      "_set_inference_enabled(flag) -> the flag before (this thread)."},
+    {"pointwise", FAST(module_pointwise),
+     "pointwise(row, inputs) -> array, or NotImplemented where no plan fits."},
+    {"register_plans", FAST(module_register_plans),
+     "register_plans(plans, quiet): what `pointwise` runs."},
     {"register", module_register, METH_VARARGS,
      "register(Tensor, Size, dtypes, cpu, device_of, refresh_view)."},
     {NULL, NULL, 0, NULL},

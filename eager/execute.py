@@ -20,13 +20,17 @@ from dynajit.eager._tensor import (
     arrays,
     is_grad_enabled,
     needs_grad,
+    pointwise,
+    register_plans,
     wrap,
 )
 from dynajit.eager.node import OpNode, is_differentiable
 from dynajit.eager.random import reserve
 from dynajit.ops import dispatch
-from dynajit.ops.evaluate import array_form, evaluate
+from dynajit.ops.evaluate import PLANS, QUIET, array_form, evaluate
 from dynajit.ops.table import TABLE, Kind, Op
+
+register_plans(PLANS, QUIET)
 
 
 def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
@@ -44,6 +48,10 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         ShapeError, DTypeError, DeviceError, ...: the row refuses the operands.
     """
     kind = op.kind
+    if kind is Kind.POINTWISE and not attributes:  # in C, without the lists and calls of evaluate
+        array = pointwise(op, inputs)
+        if array is not NotImplemented:
+            return record(op, inputs, attributes, array) if needs_grad(inputs) else wrap(array)
     if kind is Kind.COMPOSITE:
         return _composite(op, inputs, attributes)
     device = attributes.get("device", CPU)

@@ -6,13 +6,13 @@ Values are cast to the row's compute dtype first and to the result dtype last, s
 compute in float32 and round once. Floating-point exceptions give inf and nan, silently.
 
 What depends only on the operands' dtypes (promotion, casts) is worked out once per row and
-combination of dtypes, in `_plans`: the common case costs little more than the NumPy call.
+combination of dtypes, in `PLANS`: the common case costs little more than the NumPy call.
 Called by the eager handler, `ir.interpret`, constant folding and tests.
 """
 
 import contextvars
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -28,8 +28,8 @@ _NUMPY: Final = NumpyScalars()
 _ndarray: Final = np.ndarray
 # NumPy keeps its error state in a context variable: running in a copy of a context where it says
 # "ignore" costs a quarter of `with np.errstate(...)`.
-_quiet: Final = contextvars.Context()
-_quiet.run(np.seterr, all="ignore")
+QUIET: Final = contextvars.Context()
+QUIET.run(np.seterr, all="ignore")
 
 
 def evaluate(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any = np) -> Any:
@@ -66,7 +66,7 @@ def array_form(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
     for operand in inputs:
         if operand is not None and type(operand) is not _ndarray:
             return NotImplemented
-    result = _quiet.copy().run(function, xp, *inputs, **attributes)
+    result = QUIET.copy().run(function, xp, *inputs, **attributes)
     return result if result is NotImplemented else xp.asarray(result)
 
 
@@ -83,8 +83,8 @@ def type_of_operand(operand: Any) -> ValueType | None:
 # pointwise
 
 
-class _Plan:
-    """What follows from a row and the dtypes of its operands. Immutable by convention.
+class Plan(NamedTuple):
+    """What follows from a row and the dtypes of its operands; the eager layer reads it in C.
 
     Args:
         function: `function(namespace, *operands, **attributes)` -> result.
@@ -93,22 +93,15 @@ class _Plan:
         result: dtype of the result.
     """
 
-    __slots__ = ("casts", "function", "namespace", "result")
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        namespace: Any,
-        casts: tuple[np.dtype, ...],
-        result: np.dtype,
-    ) -> None:
-        self.function = function
-        self.namespace = namespace
-        self.casts = casts
-        self.result = result
+    function: Callable[..., Any]
+    namespace: Any
+    casts: tuple[np.dtype, ...]
+    result: np.dtype
 
 
-_plans: dict[Any, _Plan] = {}
+# By the row, the signature of each operand and the attributes. Eager looks rows without
+# attributes up in C (`pointwise` in eager/_tensor.c) and comes here for what is missing.
+PLANS: Final[dict[Any, Plan]] = {}
 _PLANS_KEPT: Final = 4096
 
 
@@ -116,17 +109,17 @@ def _pointwise(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
     if attributes:
         if "shape" in attributes or "size" in attributes:
             return _creation(op, inputs, attributes, xp)
-        key: tuple[Any, ...] = (op, *map(_signature_of, inputs), *attributes.values())
+        key: tuple[Any, ...] = (op, *map(signature_of, inputs), *attributes.values())
     elif len(inputs) == 2:
         x, y = inputs
         key = (
             op,
-            x.dtype.num if type(x) is _ndarray and x.ndim else _signature_of(x),
-            y.dtype.num if type(y) is _ndarray and y.ndim else _signature_of(y),
+            x.dtype.num if type(x) is _ndarray and x.ndim else signature_of(x),
+            y.dtype.num if type(y) is _ndarray and y.ndim else signature_of(y),
         )
     else:
-        key = (op, *map(_signature_of, inputs))
-    plan = _plans.get(key)
+        key = (op, *map(signature_of, inputs))
+    plan = PLANS.get(key)
     if plan is None:
         plan = _remember(key, _make_plan(op, inputs, attributes, xp))
     if len(inputs) == 2:
@@ -137,7 +130,7 @@ def _pointwise(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
     else:
         operands = [*map(_cast, inputs, plan.casts)]
     try:
-        result = _quiet.copy().run(plan.function, plan.namespace, *operands, **attributes)
+        result = QUIET.copy().run(plan.function, plan.namespace, *operands, **attributes)
     except ValueError:
         # Operands that do not broadcast: the type rule says which.
         op.infer(*map(type_of_operand, inputs), **attributes)
@@ -150,10 +143,10 @@ def _pointwise(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
     return _converted(xp.asarray(result), plan.result, _shares(result, operands))
 
 
-def _remember(key: Any, plan: _Plan) -> _Plan:
-    if len(_plans) >= _PLANS_KEPT:
-        _plans.clear()
-    _plans[key] = plan
+def _remember(key: Any, plan: Plan) -> Plan:
+    if len(PLANS) >= _PLANS_KEPT:
+        PLANS.clear()
+    PLANS[key] = plan
     return plan
 
 
@@ -161,7 +154,7 @@ def _creation(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: 
     """Rows whose shape is an attribute; nothing is remembered."""
     type = _tensor_type(op, inputs, attributes)
     operands = [*map(_cast, inputs, _casts_of(op, inputs))]
-    body = _quiet.copy().run(op.rule.body, NumpyScalars(type.shape), *operands, **attributes)
+    body = QUIET.copy().run(op.rule.body, NumpyScalars(type.shape), *operands, **attributes)
     result = xp.empty(type.shape, type.dtype.numpy)
     result[...] = body
     return result
@@ -172,7 +165,7 @@ def _shares(result: Any, operands: Sequence[Any]) -> bool:
     return any(result is x or getattr(result, "base", None) is x for x in operands)
 
 
-def _signature_of(operand: Any) -> Any:
+def signature_of(operand: Any) -> Any:
     """Hashable; equal for operands that promote and cast alike."""
     kind = type(operand)
     if kind is float or kind is int or kind is bool:
@@ -184,11 +177,11 @@ def _signature_of(operand: Any) -> Any:
     return kind
 
 
-def _make_plan(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> _Plan:
+def _make_plan(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Plan:
     result = _tensor_type(op, inputs, attributes)
     rule = op.rule
     function, namespace = (rule.body, _NUMPY) if rule.array is None else (rule.array, xp)
-    return _Plan(function, namespace, _casts_of(op, inputs), result.dtype.numpy)
+    return Plan(function, namespace, _casts_of(op, inputs), result.dtype.numpy)
 
 
 def _tensor_type(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
@@ -227,14 +220,14 @@ def _cast(operand: Any, dtype: np.dtype) -> Any:
         return _converted(operand, dtype, False)
     if dtype.kind in "iu":
         return _wrapped(operand, dtype)
-    return _quiet.copy().run(dtype.type, operand)
+    return QUIET.copy().run(dtype.type, operand)
 
 
 def _converted(array: Any, dtype: np.dtype, copy: bool) -> Any:
     """`array` in another dtype; a float that overflows becomes inf, silently."""
     if array.dtype is dtype and not copy:
         return array
-    return _quiet.copy().run(array.astype, dtype, copy=copy)
+    return QUIET.copy().run(array.astype, dtype, copy=copy)
 
 
 def _wrapped(number: int, dtype: np.dtype) -> Any:
@@ -254,16 +247,16 @@ def _wrapped(number: int, dtype: np.dtype) -> Any:
 def _reduction(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
     (x,) = inputs
     key = (op, x.dtype.num) if type(x) is _ndarray else None
-    plan = _plans.get(key) if key is not None and x.size else None
+    plan = PLANS.get(key) if key is not None and x.size else None
     if plan is None:
         result = _tensor_type(op, inputs, attributes)
         compute = op.rule.compute(dtypes.from_numpy(x.dtype)).numpy
-        plan = _Plan(op.rule.array, xp, (compute,), result.dtype.numpy)
+        plan = Plan(op.rule.array, xp, (compute,), result.dtype.numpy)
         if key is not None:
             _remember(key, plan)
     (cast,) = plan.casts
     operand = x if x.dtype is cast else _converted(x, cast, True)
-    reduced = _quiet.copy().run(plan.function, xp, operand, **attributes)
+    reduced = QUIET.copy().run(plan.function, xp, operand, **attributes)
     if type(reduced) is _ndarray and reduced.dtype is plan.result and reduced is not x:
         return reduced
     return _converted(xp.asarray(reduced), plan.result, _shares(reduced, inputs))
@@ -284,7 +277,7 @@ def _wide(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any)
     """SCATTER and EXTERN: 16-bit floats compute in float32, since they accumulate."""
     dtype = _checked_dtype(op, inputs, attributes)
     operands = [_widened(_as_array(x)) for x in inputs]
-    result = _quiet.copy().run(op.rule.array, xp, *operands, **attributes)
+    result = QUIET.copy().run(op.rule.array, xp, *operands, **attributes)
     return xp.asarray(result).astype(dtype, copy=False)
 
 
