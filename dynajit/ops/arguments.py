@@ -23,6 +23,7 @@ from dynajit.ops.families import normalize_dim
 from dynajit.ops.table import TABLE
 
 NUMBERS = (bool, int, float, complex)
+_VALUES = (*NUMBERS, np.generic, np.ndarray)
 
 
 def is_tensor(value: Any) -> bool:
@@ -32,7 +33,7 @@ def is_tensor(value: Any) -> bool:
 
 def is_operand(value: Any) -> bool:
     """True for tensors, Python and NumPy numbers, and raw arrays."""
-    return isinstance(value, (*NUMBERS, np.generic, np.ndarray)) or is_tensor(value)
+    return isinstance(value, _VALUES) or is_tensor(value)
 
 
 def operand(value: Any) -> Any:
