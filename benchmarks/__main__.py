@@ -6,9 +6,10 @@ where PyTorch is installed.
 
 import argparse
 
-from benchmarks import guards, kernels, models, overhead
+from benchmarks import eager, guards, kernels, models, overhead
 
 BENCHMARKS = {
+    "eager": eager.main,
     "guards": guards.main,
     "overhead": overhead.main,
     "kernels": kernels.main,

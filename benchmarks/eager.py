@@ -1,0 +1,55 @@
+"""Cost of eager operations on small tensors, where the call is nearly all of the time.
+
+Run: `python -m benchmarks eager --compare torch`. Every case is one callable over a namespace `m`
+(dynajit or torch); the figures are medians of interleaved rounds.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import dynajit as dj
+from benchmarks.timing import interleaved, row
+from dynajit.core import optional
+
+
+def cases(m: Any) -> dict[str, Callable[[], Any]]:
+    """What is measured, on tensors of 8 and of 4 x 8 float32 elements."""
+    functional = m.nn.functional
+    x, y, leaf = m.ones(8), m.ones(8), m.ones(8, requires_grad=True)
+    batch, weight, classes = m.ones(4, 8), m.ones(8, 8), m.tensor([1, 2, 3, 0])
+
+    def step() -> None:
+        scaled = leaf * 2 + 1
+        (scaled * scaled).sum().backward()
+
+    return {
+        "x + y": lambda: x + y,
+        "x * 2.0": lambda: x * 2.0,
+        "x < y": lambda: x < y,
+        "x + y, recorded": lambda: leaf + y,
+        "exp": lambda: x.exp(),
+        "sum": lambda: x.sum(),
+        "sum(dim)": lambda: batch.sum(1),
+        "x[0]": lambda: x[0],
+        "x[2:5]": lambda: x[2:5],
+        "view": lambda: x.view(2, 4),
+        "transpose": lambda: batch.transpose(0, 1),
+        "matmul": lambda: batch @ weight,
+        "linear": lambda: functional.linear(batch, weight, x),
+        "layer_norm": lambda: functional.layer_norm(batch, (8,), x, y),
+        "softmax": lambda: functional.softmax(batch, -1),
+        "gelu": lambda: functional.gelu(batch),
+        "cross_entropy": lambda: functional.cross_entropy(batch, classes),
+        "4 operations and backward": step,
+    }
+
+
+def main(compare: Sequence[str] = ()) -> None:
+    """Print the table; ratios against dynajit."""
+    found = {"eager": cases(dj)}
+    if "torch" in compare:
+        torch = optional.load("torch", needed_for="--compare torch", install="torch")
+        found["torch eager"] = cases(torch)
+    for name in found["eager"]:
+        times = interleaved({library: calls[name] for library, calls in found.items()})
+        print(row(name, times, "eager"))
