@@ -132,6 +132,16 @@ class Storage:
         return Load(self.buffers[node], offset)
 
 
+def nothing(node: Node, index: Sequence[Number] = ()) -> Expression:
+    """The element of an empty value: never evaluated, so it must not load where a compiler or a
+    printer moves it out of a loop of no turns. An index that is data is still checked."""
+    dtype = type_of(node).dtype
+    for i in index:
+        if any(name.startswith("j") for name in symint.symbols(i)):
+            return cast(position_expression(i), dtype)
+    return literal(0, dtype)
+
+
 def is_small_constant(node: Node) -> bool:
     """True for a constant of one element, which becomes a literal."""
     return node.kind is NodeKind.CONSTANT and node.value.size == 1
@@ -173,6 +183,8 @@ class Elements:
     def _find(self, node: Node, index: tuple[Number, ...]) -> Expression:
         if isinstance(node.type, ScalarType):
             return self._scalar(node)
+        if 0 in node.type.shape:
+            return nothing(node, index)
         if self._own is not None:
             own = self._own(node, index)
             if own is not None:

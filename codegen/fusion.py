@@ -37,6 +37,7 @@ from dynajit.codegen.regions import (
     collapsed,
     is_reduction,
     reduced_type,
+    reduces_all,
     reduces_columns,
 )
 from dynajit.core import symint
@@ -229,9 +230,10 @@ class _Planner:
         self._enter(node, unit)
 
     def _matrix(self, argument: Any) -> Matrix:
-        if is_small_constant(argument):  # a literal everywhere else
+        shape = dims_of(argument.type)
+        if is_small_constant(argument) or 0 in shape:  # literals everywhere else
             buffer = self.storage.add(argument)
-            return Matrix(buffer, 0, (0,) * (len(argument.type.shape) - 2), 1, 1)
+            return Matrix(buffer, 0, (0,) * (len(shape) - 2), max(shape[-1], 1), 1)
         matrix = _as_matrix(Elements(self.storage), argument)
         if matrix is None:
             raise CodegenError(f"{self.graph.name}: {argument.name} is not stored as a matrix.")
@@ -465,8 +467,7 @@ def _region_for(storage: Storage, node: Node) -> Region:
     reduced = frozenset(node.attributes["dim"])
     if reduces_columns(shape, reduced):
         return Region(storage, shape, reduced, columns=True)
-    whole = count([shape[d] for d in reduced]) == count(shape)
-    if whole and count(shape) > LARGEST_SINGLE_ROW:
+    if reduces_all(shape, reduced) and count(shape) > LARGEST_SINGLE_ROW:
         return Region(storage, shape)
     return Region(storage, shape, reduced)
 

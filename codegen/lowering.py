@@ -318,6 +318,13 @@ def _scatter(name: str, unit: Scattering) -> ScatterKernel:
         return Scalar(elements.at(node.args[k], tuple(position)))
 
     domain = rule.domain(types, **node.attributes)
+    if 0 in domain:
+        # No index is looked at, not even by code that is moved out of the loop.
+        nothing = Store(buffer, 0, Literal(0, node.type.dtype))
+        data = elements.data_indices.all()
+        return ScatterKernel(
+            name, fill, initial, (Axis("none", 0),), nothing, "set", node.type.dtype, data
+        )
     loops = tuple(Axis(f"i{d}", size) for d, size in enumerate(domain))
     index = tuple(axis.symbol for axis in loops)
     namespace = SymbolicScalars(index, elements.data_indices)

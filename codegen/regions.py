@@ -18,6 +18,7 @@ from dynajit.codegen.elements import (
     dims_of,
     is_inline_reduction,
     linear,
+    nothing,
     position_expression,
     regroup,
 )
@@ -100,6 +101,11 @@ def collapsed(shape: IntShape, reduced: frozenset[int]) -> list[tuple[int, bool]
         else:
             runs.append((size, d in reduced))
     return runs
+
+
+def reduces_all(shape: IntShape, reduced: frozenset[int]) -> bool:
+    """True if one element is left."""
+    return count([size for d, size in enumerate(shape) if d not in reduced]) == 1
 
 
 def reduces_columns(shape: IntShape, reduced: frozenset[int]) -> bool:
@@ -213,7 +219,7 @@ class Region:
             return None
         shape = dims_of(reduced_type(node))
         reduced = frozenset(node.attributes["dim"])
-        whole = len(reduced) == len(shape) or count([shape[d] for d in reduced]) == count(shape)
+        whole = reduces_all(shape, reduced)
         if count(shape) != count(self.shape) or reduces_columns(shape, reduced):
             return None
         if whole and count(shape) > LARGEST_SINGLE_ROW:
@@ -240,7 +246,8 @@ class Region:
         shape = dims_of(node.type)
         level = self._level_of(shape)
         index = self.index_of(shape, level)
-        value = self.elements.compute(node, index)
+        empty = count(shape) == 0
+        value = nothing(node) if empty else self.elements.compute(node, index)
         return Anchor(node, level, value, offset=linear(index, shape))
 
     def _reduction(self, node: Node) -> Anchor:
@@ -261,7 +268,7 @@ class Region:
         shape = dims_of(reduced_type(node))
         reduced = frozenset(node.attributes["dim"])
         size = count(shape)
-        whole = count([shape[d] for d in reduced]) == size
+        whole = reduces_all(shape, reduced)
         if self.reduced and collapsed(shape, reduced) == collapsed(self.shape, self.reduced):
             return ROW, self.index_of(shape, ELEMENT)
         if self.columns or not whole:

@@ -166,3 +166,26 @@ def test_reductions_of_another_shape_of_a_stored_value(codegen) -> None:
         return [other, ops.amin(other, dim=(1,)), ops.matmul(stored, w)]
 
     codegen.check(function, x, w)
+
+
+def test_what_is_empty_reads_nothing(codegen) -> None:
+    """Loops of no turns: neither loads nor checks of indices may be moved in front of them."""
+    random = np.random.default_rng(0)
+    x = random.standard_normal((2, 7, 5)).astype(np.float32)
+    where = np.zeros((2, 1, 5), np.int64)
+    far = {"start": (2, 0, 0), "stop": (2, 1, 5), "step": (1, 1, 1)}
+
+    def function(x: Any, where: Any) -> Any:
+        taken = ops.gather(x, where, dim=1)
+        nothing = ops.slice(taken, **far)
+        return [nothing, ops.sum(nothing, dim=(0,)), ops.exp(nothing)]
+
+    program = codegen.check(function, x, where)
+    assert "dj_data_index(" not in program.source.split("static __attribute__((noinline))", 1)[1]
+
+    def scatter(x: Any, where: Any, source: Any) -> Any:
+        return ops.index_add(x, where, source, dim=0)
+
+    none = np.empty(0, np.int64)
+    codegen.check(scatter, np.empty((0, 3), np.float32), none, np.empty((0, 3), np.float32))
+    codegen.check(scatter, x[0], none, np.empty((0, 5), np.float32))
