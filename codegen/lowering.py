@@ -36,6 +36,7 @@ from dynajit.codegen.regions import (
     FINAL,
     ROW,
     ROW_TOTAL,
+    NotFusable,
     Region,
     expand,
 )
@@ -98,9 +99,12 @@ def _with_merged_axes(region: Region) -> Region:
         return region
     reduced = frozenset(g for g, group in enumerate(groups) if group[0] in region.reduced)
     merged = Region(region.storage, shape, reduced, region.columns, needs=region.needs)
-    for node, anchor in region.anchors.items():
-        merged.add(node, forced=True)
-        merged.anchors[node].store = anchor.store
+    try:
+        for node, anchor in region.anchors.items():
+            merged.add(node, forced=True)
+            merged.anchors[node].store = anchor.store
+    except NotFusable:
+        return region  # with fewer axes, equal positions are no longer seen to be equal
     return merged
 
 
