@@ -253,12 +253,19 @@ def clamp_slice(key: slice, n: Size) -> tuple[Any, Any, int]:
     Raises:
         ArgumentError: the step is not positive.
     """
+    if key.step is None and type(n) is int and _is_plain(key.start) and _is_plain(key.stop):
+        start, end, _ = key.indices(n)  # Python's rule, which knows no symbolic sizes
+        return start, max(start, end), 1
     step = 1 if key.step is None else size_argument(key.step, "slice")
     if not isinstance(step, int) or step <= 0:
         raise ArgumentError(f"slice step must be positive, got {step}.  Use flip to reverse.")
     first = 0 if key.start is None else _bound(size_argument(key.start, "slice"), n)
     last = n if key.stop is None else _bound(size_argument(key.stop, "slice"), n)
     return first, symint.maximum(first, last), step
+
+
+def _is_plain(bound: Any) -> bool:
+    return bound is None or type(bound) is int
 
 
 def _bound(value: Size, n: Size) -> Size:
@@ -279,7 +286,9 @@ def _region(x: Any, plan: Plan) -> Any:
     for d, bounds in enumerate(zip(plan.start, plan.stop, plan.step, strict=True)):
         if d not in selected and bounds != (0, shape[d], 1):
             sliced.append(d)
-    if sliced:
+    if sliced and not selected:
+        x = TABLE.slice(x, start=plan.start, stop=plan.stop, step=plan.step)
+    elif sliced:
         start = tuple(plan.start[d] if d in sliced else 0 for d in range(len(shape)))
         stop = tuple(plan.stop[d] if d in sliced else n for d, n in enumerate(shape))
         x = TABLE.slice(x, start=start, stop=stop, step=plan.step)
