@@ -92,8 +92,16 @@ def _region(
         effects=tuple(replayed),
         end=end,
         rebuild=rebuilder.rebuild,
+        has_history=_has_history(recorder, outputs),
         breaks=breaks,
     )
+
+
+def _has_history(recorder: Recorder, outputs: list[Any]) -> bool:
+    """True if grad mode is off at entry and an output requires a gradient all the same."""
+    if recorder.heap.entry(recorder.grad_mode_id):
+        return False
+    return any(recorder.builder.node_needs_gradient(node) for node in outputs)
 
 
 def _inputs(recorder: Recorder) -> tuple[Value, ...]:

@@ -49,6 +49,7 @@ from dynajit.capture.values_objects import (
     ObjectValue,
 )
 from dynajit.capture.values_tensors import TensorContents, TensorValue
+from dynajit.eager.grad_mode import enable_grad
 from dynajit.ir.graph import Node
 from dynajit.ops.table import Movement
 
@@ -256,7 +257,10 @@ class Rebuilder:
         elif node in self.outputs:
             emitter.load_output(self.outputs[node])
         else:
-            view = functools.partial(node.op, **node.attributes)
+            view: Any = functools.partial(node.op, **node.attributes)
+            recorder = self.recorder
+            if not recorder.is_grad_always_enabled and recorder.builder.node_needs_gradient(node):
+                view = enable_grad()(view)
             emitter.call(view, functools.partial(self._node, node.args[0], emitter))
 
     def _cell(self, value: CellValue, emitter: Any) -> None:

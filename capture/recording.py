@@ -150,7 +150,11 @@ class Builder(graph.Builder):
 
     def needs_gradient(self, value: graph.Value) -> bool:
         """What `requires_grad` of the value is."""
-        return self._needs_gradient.get(value.node, False)
+        return self.node_needs_gradient(value.node)
+
+    def node_needs_gradient(self, node: graph.Node) -> bool:
+        """The same of a node."""
+        return self._needs_gradient.get(node, False)
 
     def _without_gradient(self, operand: Any) -> Any:
         if isinstance(operand, graph.Value) and self.needs_gradient(operand):
@@ -206,6 +210,11 @@ class Recorder:
         """Change grad mode from here on."""
         if self.grad_enabled != mode:
             self.heap.write(self._grad_mode, mode)
+
+    @property
+    def is_grad_always_enabled(self) -> bool:
+        """Grad mode is on at entry and at this point: launch and views run with it on."""
+        return self.grad_enabled and bool(self.heap.entry(self._grad_mode))
 
     @property
     def grad_mode_id(self) -> int:

@@ -65,6 +65,8 @@ class Region:
         effects: writes to replay after the launch, in order; each has `replay(emitter)`.
         end: how the region ends.
         rebuild: `rebuild(value, emitter)` pushes a value; see the module's text.
+        has_history: the launch records gradients whatever the grad mode at entry is: the captured
+            code turned it on.
         breaks: every break met, of this region (at most one).
     """
 
@@ -76,6 +78,7 @@ class Region:
     effects: tuple[Any, ...]
     end: End
     rebuild: Callable[[Any, Any], None]
+    has_history: bool = False
     breaks: "tuple[BreakRecord, ...]" = field(default=())
 
 

@@ -28,7 +28,7 @@ from dynajit.capture.region import Backend, CapturedGraph, Region, Return, Skip
 from dynajit.capture.resume import Resume, entry
 from dynajit.core import config
 from dynajit.core.errors import GraphBreakError, ToolchainError
-from dynajit.eager.grad_mode import is_grad_enabled
+from dynajit.eager.grad_mode import enable_grad, is_grad_enabled
 from dynajit.ops import dispatch
 
 MSG_INTERNAL: Final = (
@@ -176,7 +176,8 @@ def _compile(
         launch = options.backend(CapturedGraph(region.graph, region.requires_grad, region.name))
         stages["backend"] = _milliseconds(started)
     started = time.perf_counter()
-    code = emit(function, region, launch, _make_resume(function, options))
+    called = enable_grad()(launch) if region.has_history else launch
+    code = emit(function, region, called, _make_resume(function, options))
     made = like(function, code)
     stages["emit"] = _milliseconds(started)
     return Compilation(region, made, launch, stages)

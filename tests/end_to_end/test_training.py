@@ -442,6 +442,106 @@ def test_no_grad_inside_the_function() -> None:
     assert results[0] == results[1]
 
 
+def break_in_no_grad(x: Any) -> Any:
+    y = x * 2
+    with dj.no_grad():
+        print(end="")
+        y = y + 1
+    return x - y, y
+
+
+def view_before_break_in_no_grad(x: Any) -> Any:
+    view = x[1:]
+    with dj.no_grad():
+        print(end="")
+    return view * 2, view
+
+
+def view_after_break_in_no_grad(x: Any) -> Any:
+    with dj.no_grad():
+        print(end="")
+        inner = x[1:]
+    return x[:1], inner
+
+
+def enabled_below_no_grad(x: Any) -> Any:
+    with dj.no_grad():
+        a = x * 2
+        with dj.enable_grad():
+            b, view = x * 3, x[1:]
+            print(end="")
+            c = x * 4
+        d = x * 5
+    return a, b, view, c, d
+
+
+def mode_set_by_call(x: Any) -> Any:
+    dj.set_grad_enabled(False)
+    a = x * 2
+    print(end="")
+    dj.set_grad_enabled(True)
+    return a, x * 3, x[1:]
+
+
+class RunningMean(nn.Module):
+    """A buffer updated in place under no_grad, as batch normalisation does: graph breaks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.register_buffer("mean", dj.zeros(4))
+
+    def forward(self, x: Any) -> Any:
+        y = self.layer(x)
+        mean = y.mean(dim=0)
+        with dj.no_grad():
+            self.mean.mul_(0.9).add_(0.1 * mean)
+        return y - 0.5 * mean
+
+
+def test_a_buffer_updated_in_place(same: Any) -> None:
+    """Outputs, gradients and the buffer, over several calls."""
+    x = dj.tensor(np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32))
+    results = []
+    for wrap in (lambda m: m, functools.partial(dj.compile, backend="numpy")):
+        dj.manual_seed(0)
+        model = RunningMean()
+        call = wrap(model)
+        outputs = [call(x * step) for step in (1, 2, 3)]
+        sum(output.pow(2).sum() for output in outputs).backward()
+        gradients = [parameter.grad for parameter in model.parameters()]
+        results.append((outputs, gradients, model.mean))
+
+    same(results[0], results[1], exact=False)
+
+
+@pytest.mark.parametrize("backend", ["native", "numpy", "eager"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        break_in_no_grad,
+        view_before_break_in_no_grad,
+        view_after_break_in_no_grad,
+        enabled_below_no_grad,
+        mode_set_by_call,
+    ],
+)
+@pytest.mark.parametrize("mode", [True, False])
+def test_grad_mode_across_breaks(same: Any, function: Any, backend: str, mode: bool) -> None:
+    """What has a history is decided where it is computed, not where its region starts."""
+    results = []
+    for call in (function, dj.compile(function, backend=backend)):
+        x = dj.tensor([1.0, -2.0, 3.0], requires_grad=True)
+        with dj.set_grad_enabled(mode):
+            out = call(x)
+        for part in out:
+            if part.requires_grad:
+                part.sum().backward()
+        results.append((out, x.grad))
+
+    same(results[0], results[1])
+
+
 # -- what compile returns --------------------------------------------------------------------------
 
 
