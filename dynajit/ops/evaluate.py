@@ -257,6 +257,8 @@ def _reduction(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
     (cast,) = plan.casts
     operand = x if x.dtype is cast else _converted(x, cast, True)
     reduced = QUIET.copy().run(plan.function, xp, operand, **attributes)
+    if isinstance(reduced, np.generic):  # NumPy's zero-dim results
+        reduced = np.asarray(reduced)
     if type(reduced) is _ndarray and reduced.dtype is plan.result and reduced is not x:
         return reduced
     return _converted(xp.asarray(reduced), plan.result, _shares(reduced, inputs))

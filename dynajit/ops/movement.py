@@ -74,7 +74,7 @@ def _reshape_infer(x: ValueType, *, shape: Shape) -> TensorType:
 
 @movement(
     infer=_reshape_infer,
-    array=lambda xp, x, *, shape: xp.reshape(x, shape),
+    array=lambda xp, x, *, shape: x.reshape(shape),
     view=True,
     vjp={"x": lambda ops, g, x_type: ops.reshape(g, shape=x_type.shape)},
 )
@@ -117,7 +117,7 @@ def inverse_permutation(dims: Sequence[int]) -> tuple[int, ...]:
 
 @movement(
     infer=_permute_infer,
-    array=lambda xp, x, *, dims: xp.transpose(x, dims),
+    array=lambda xp, x, *, dims: x.transpose(dims),
     view=True,
     vjp={"x": lambda ops, g, dims: ops.permute(g, dims=inverse_permutation(dims))},
 )

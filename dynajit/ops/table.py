@@ -30,6 +30,9 @@ from dynajit.ops import dispatch
 class Kind(enum.Enum):
     """The closed set of op kinds; each has one rule class below."""
 
+    # Members are compared by identity; Enum's own hash is a Python function, called per lookup.
+    __hash__ = object.__hash__
+
     POINTWISE = "pointwise"
     REDUCTION = "reduction"
     MOVEMENT = "movement"
