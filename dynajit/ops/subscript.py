@@ -10,8 +10,7 @@ assignments into `set_item`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,8 +27,7 @@ from dynajit.ops.shape_functions import position
 from dynajit.ops.table import TABLE
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):  # made in a third of the time of a frozen dataclass
     """What a key asks of a tensor.
 
     Args:
