@@ -134,6 +134,10 @@ _compilers: Final = threading.BoundedSemaphore(max(1, min(os.cpu_count() or 1, 4
 """How many compilers run at a time: a few, since each may need some hundred megabytes."""
 
 
+_folder_lock: Final = threading.Lock()
+"""Programs are built side by side, and share one folder and one warning about it."""
+
+
 def build(source: str) -> Built:
     """The shared object of a C translation unit.
 
@@ -147,7 +151,8 @@ def build(source: str) -> Built:
             "no C compiler is found.  Expected gcc, clang or cc on PATH.  Install gcc, or set "
             "DYNAJIT_CC."
         )
-    folder = _cache_folder(config.current().cache_dir)
+    with _folder_lock:
+        folder = _cache_folder(config.current().cache_dir)
     library = folder / f"{cache_key(source, compiler)}.so"
     if _is_intact(library):
         return Built(library, True)
