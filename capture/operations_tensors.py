@@ -288,7 +288,8 @@ def tensor_in_place(
         casts: the result may be of a higher category of dtype, as for `copy_`.
 
     Raises:
-        GraphBreak: the tensor existed before, or shares memory with another one.
+        GraphBreak: the tensor existed before, shares memory with another one, or would lose its
+            history.
     """
     contents: TensorContents = x.heap[receiver.identity]
     if contents.value is None:
@@ -318,6 +319,9 @@ def tensor_in_place(
     changed = native_call(x, update, [receiver, *args], keywords)
     if not isinstance(changed, TensorValue):
         raise GraphBreak(breaks.TENSOR_MUTATION, describe(changed))
+    if needs_gradient(x, receiver) and not needs_gradient(x, changed):
+        # Eager keeps the history, with a zero gradient; the graph would have none.
+        raise GraphBreak(breaks.TENSOR_MUTATION, "the write hides what the tensor depended on")
     x.heap.write(receiver.identity, x.heap[changed.identity])
     x.heap.write(changed.identity, TensorContents(None))
     return receiver

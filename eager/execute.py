@@ -10,6 +10,8 @@ node. Called by `ops.dispatch`.
 import contextlib
 from typing import Any
 
+import numpy as np
+
 from dynajit.core.device import CPU
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import DeviceError
@@ -87,7 +89,7 @@ def _view(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], array: An
     """The result of a view row; a copy (a reshape that had to) is an ordinary result."""
     source = inputs[0]
     recording = is_grad_enabled()
-    if not isinstance(source, TensorBase) or not _tensor.shares_memory(array, source.array):
+    if not isinstance(source, TensorBase) or not _shares_memory(array, source.array):
         needs_node = recording and isinstance(source, TensorBase) and source.requires_grad
         return record(op, inputs, attributes, array) if needs_node else wrap(array)
     if not is_differentiable(op):  # detach
@@ -102,6 +104,11 @@ def _view(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], array: An
         _tensor.attach(result, node, 0)
         node.finish(result)
     return result
+
+
+def _shares_memory(array: Any, source: Any) -> bool:
+    """True if a view row's result is a view: windows hide their owner, so their bounds decide."""
+    return _tensor.shares_memory(array, source) or np.may_share_memory(array, source)
 
 
 def _composite(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:

@@ -147,12 +147,31 @@ def check_writable(tensor: Any, name: str) -> None:
                 raise AutogradError(MSG_VIEW_OF_LEAF.format(name=name))
             if base.requires_grad and tensor._replay is None:
                 raise AutogradError(MSG_VIEW_NO_GRAD.format(name=name))
-    if not tensor.array.flags.writeable:
-        overlap = any(
-            step == 0 and size > 1
-            for step, size in zip(tensor.array.strides, tensor.array.shape, strict=True)
-        )
-        raise ShapeError((MSG_OVERLAP if overlap else MSG_READ_ONLY).format(name=name))
+    array = tensor.array
+    if array.flags.c_contiguous and array.flags.writeable:
+        return
+    if has_overlap(array):
+        raise ShapeError(MSG_OVERLAP.format(name=name))
+    if not array.flags.writeable:
+        raise ShapeError(MSG_READ_ONLY.format(name=name))
+
+
+def has_overlap(array: Any) -> bool:
+    """True unless the strides show that no two elements share memory.
+
+    With the dimensions in order of their strides, each must step over all that lies within it.
+    """
+    dims = sorted(
+        (abs(step), size)
+        for step, size in zip(array.strides, array.shape, strict=True)
+        if size > 1
+    )
+    extent = array.itemsize
+    for step, size in dims:
+        if step < extent:
+            return array.size > 0
+        extent += step * (size - 1)
+    return False
 
 
 def update(tensor: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

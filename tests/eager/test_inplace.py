@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import dynajit as dj
 from dynajit.core.errors import AutogradError, DTypeError, ShapeError
 from dynajit.eager import tape
 from dynajit.eager.creation import from_numpy, tensor
@@ -331,3 +332,25 @@ def test_in_place_programs_agree_with_pytorch() -> None:
     program(torch.tensor, theirs).backward()
 
     np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), rtol=1e-12)
+
+
+def test_windows_share_their_versions_with_what_they_view() -> None:
+    """`unfold` is a view: a write to its source spoils what was saved of it."""
+    a = dj.arange(6.0).requires_grad_() * 1
+    windows = a.unfold(0, 2, 2)
+    squares = windows * windows
+    a.mul_(2)
+
+    assert windows.tolist() == [[0.0, 2.0], [4.0, 6.0], [8.0, 10.0]]
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        squares.sum().backward()
+
+
+def test_windows_that_overlap_cannot_be_written() -> None:
+    """Their elements are one memory location; disjoint windows can be written."""
+    a = dj.arange(6.0)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        a.unfold(0, 3, 1).mul_(2)
+    a.unfold(0, 2, 2).mul_(2)
+
+    assert [0.0, 2.0, 4.0, 6.0, 8.0, 10.0] == a.tolist()

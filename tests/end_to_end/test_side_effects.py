@@ -968,3 +968,23 @@ def test_everything_read_is_guarded(x: Any) -> None:
 
     agree()
     COUNTER = 0
+
+
+@pytest.mark.parametrize("overwrite", [lambda t: t.zero_(), lambda t: t.fill_(2.0)])
+def test_an_overwritten_tensor_keeps_its_history(overwrite) -> None:
+    """Eager gives zero gradients, not none: an optimiser tells the two apart."""
+
+    def function(x):
+        joined = dj.cat([x, x])
+        overwrite(joined)
+        return joined
+
+    gradients = []
+    for call in (function, dj.compile(function)):
+        x = dj.ones(3, requires_grad=True)
+        result = call(x)
+        assert result.requires_grad
+        result.sum().backward()
+        gradients.append(x.grad.tolist())
+
+    assert [[0.0, 0.0, 0.0]] * 2 == gradients
