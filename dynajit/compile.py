@@ -1,11 +1,12 @@
 """`compile` and what belongs to it: the one place where capture, ir and codegen are joined.
 
 `compile(fn)` makes a C entry object (`capture.cache.compiled_function`) whose misses come back to
-`Compiler.publish`: capture the call, build its graph with the chosen backend, and publish guards and
-new code. Frames met below a region with breaks, and resume functions, use the same Compiler.
+`Compiler.publish`: capture the call, build its graph with the chosen backend, and publish guards
+and new code. Frames met below a region with breaks, and resume functions, use the same Compiler.
 """
 
 import functools
+import inspect
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -182,7 +183,7 @@ def _compile_any(model: Any, compiler: Compiler, name: str | None = None) -> Any
         return functools.partial(inner, *model.args, **model.keywords)
     if isinstance(model, (staticmethod, classmethod)):
         return type(model)(_compile_any(model.__func__, compiler, name))
-    call = getattr(type(model), "__call__", None)
+    call = inspect.getattr_static(type(model), "__call__", None)
     if isinstance(call, FunctionType) and not isinstance(model, type):
         return MethodType(_compile_any(call, compiler, name), model)
     raise ArgumentError(_why_not(model))

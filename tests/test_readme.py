@@ -21,7 +21,7 @@ def test_the_example_has_twelve_lines() -> None:
 
 
 def test_the_example_shows_graph_guards_break_and_recompile(tmp_path: Path) -> None:
-    """Run as a script: a graph, its guards, the break with the user's line and hint, a recompile."""
+    """Run as a script: graph, guards, the break with its line and hint, a recompile."""
     script = tmp_path / "example.py"
     script.write_text(example())
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Module: registration, walks, state dicts, hooks, copies; PyTorch is the oracle where installed."""
+"""Module: registration, walks, state dicts, hooks and copies, as PyTorch has them."""
 
 import copy
 import pickle
@@ -115,7 +115,7 @@ def test_bad_names_are_refused(name: str, error: str) -> None:
 def test_missing_attribute_error_names_class_and_attribute() -> None:
     """As for any Python object."""
     with pytest.raises(AttributeError, match="'Small' object has no attribute 'missing'"):
-        Small().missing  # noqa: B018
+        Small().missing
 
 
 def test_hooks_run_in_order_and_may_replace() -> None:
@@ -243,7 +243,7 @@ def test_get_submodule_parameter_buffer() -> None:
     assert module.scale is module.get_buffer("scale")
     with pytest.raises(AttributeError, match="has no attribute `third`"):
         module.get_submodule("third")
-    with pytest.raises(AttributeError, match="not an nn.Parameter"):
+    with pytest.raises(AttributeError, match=r"not an nn\.Parameter"):
         module.get_parameter("scale")
 
 

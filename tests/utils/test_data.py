@@ -45,12 +45,12 @@ def test_shuffling_visits_everything_once_and_is_seeded() -> None:
     """The same seed gives the same order; the next epoch another one."""
     dj.manual_seed(3)
     loader = DataLoader(numbers(50), batch_size=50, shuffle=True)
-    first, second = ([batch.tolist() for (batch,) in loader][0] for _ in range(2))
+    first, second = (next(batch.tolist() for (batch,) in loader) for _ in range(2))
     dj.manual_seed(3)
 
     assert list(range(50)) == sorted(first)
     assert first != second
-    assert first == [batch.tolist() for (batch,) in loader][0]
+    assert first == next(batch.tolist() for (batch,) in loader)
 
 
 def test_samples_are_collated_by_structure() -> None:
