@@ -178,9 +178,7 @@ def _list_copy(x: Any, value: ListValue, args: list[Value], keywords: dict[str, 
 
 
 @method(LIST, "reverse")
-def _list_reverse(
-    x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+def _list_reverse(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
     x.heap.write(value.identity, tuple(reversed(x.list_items(value))))
     return NONE
     yield

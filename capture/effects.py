@@ -218,9 +218,7 @@ class GradModeEffect(Effect):
         return []
 
     def replay(self, emitter: Any) -> None:
-        emitter.call(
-            grad_mode._set_grad_enabled, lambda: emitter.load_constant(self.enabled)
-        )
+        emitter.call(grad_mode._set_grad_enabled, lambda: emitter.load_constant(self.enabled))
         emitter.pop()
 
 

@@ -99,16 +99,12 @@ class Executor:
             raise SkipFrame(body.unsupported)
         self.root = self._root_frame(function, arguments, body)
 
-    def _root_frame(
-        self, function: FunctionType, arguments: tuple[Any, ...], body: Body
-    ) -> Frame:
+    def _root_frame(self, function: FunctionType, arguments: tuple[Any, ...], body: Body) -> Frame:
         base = sources.Function(function.__qualname__)
         namespace = Namespace(base, function.__globals__, function.__builtins__)
         bound = {
             name: self.recorder.wrap(argument, sources.Local(name, index))
-            for index, (name, argument) in enumerate(
-                zip(body.parameters, arguments, strict=True)
-            )
+            for index, (name, argument) in enumerate(zip(body.parameters, arguments, strict=True))
         }
         cells = [
             self.recorder.wrap(cell, sources.ClosureCell(base, index))
@@ -181,9 +177,7 @@ class Executor:
         frame = self.frames.pop()
         if frame.generator is None:
             raise InternalError("a frame that is not a generator's yields")
-        state = GeneratorState(
-            frame.body, frame.code, frame.namespace, frame.closure, frame.save()
-        )
+        state = GeneratorState(frame.body, frame.code, frame.namespace, frame.closure, frame.save())
         self.heap.write(frame.generator.identity, state)
         self._advance(self.frames[-1], operations_calls.Yielded(value))
 
@@ -399,5 +393,3 @@ def _constant(literal: Any) -> Value:
 def _is_library(filename: str) -> bool:
     path = filename.replace("\\", "/")
     return any(part in path for part in _LIBRARY)
-
-

@@ -150,9 +150,7 @@ def _effects(
         elif identity in namespaces:
             yield _global_effect(executor, namespaces[identity], heap[identity])
         else:
-            yield from effects.of_object(
-                handles[identity], heap.entry(identity), heap[identity]
-            )
+            yield from effects.of_object(handles[identity], heap.entry(identity), heap[identity])
     if everything:
         parameters = executor.root.body.parameters
         for name, cell in own.items():

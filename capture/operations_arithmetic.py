@@ -166,9 +166,7 @@ def _sequences(x: Any, symbol: str, a: Value, b: Value) -> Steps:
     if symbol == "+":
         left, right = a.python_type.__name__, b.python_type.__name__
         if isinstance(a, (TupleValue, ListValue)) and not isinstance(b, ObjectValue):
-            raise_python(
-                x, TypeError, f'can only concatenate {left} (not "{right}") to {left}'
-            )
+            raise_python(x, TypeError, f'can only concatenate {left} (not "{right}") to {left}')
     return None
 
 
@@ -213,9 +211,7 @@ def _sets(x: Any, symbol: str, a: Any, b: Any) -> Value:
 def _special_binary(x: Any, name: str, in_place: bool, a: Value, b: Value) -> Steps:
     attempts = [(a, f"__i{name}__", b)] if in_place else []
     forward, backward = (a, f"__{name}__", b), (b, f"__r{name}__", a)
-    right_first = a.python_type is not b.python_type and issubclass(
-        b.python_type, a.python_type
-    )
+    right_first = a.python_type is not b.python_type and issubclass(b.python_type, a.python_type)
     attempts += [backward, forward] if right_first else [forward, backward]
     for receiver, special, other in attempts:
         if not isinstance(receiver, ObjectValue) or not defines(receiver.cls, special):
@@ -307,9 +303,7 @@ def _compare_tensors(x: Any, symbol: str, function: Any, a: Value, b: Value) -> 
     raise unsupported(symbol, a, b)
 
 
-def _special_compare(
-    x: Any, symbol: str, forward: str, backward: str, a: Value, b: Value
-) -> Steps:
+def _special_compare(x: Any, symbol: str, forward: str, backward: str, a: Value, b: Value) -> Steps:
     if isinstance(a, Opaque) or isinstance(b, Opaque):
         raise unsupported(symbol, a, b)
     attempts = [(a, forward, b), (b, backward, a)]

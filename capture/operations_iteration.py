@@ -126,9 +126,7 @@ def tensor_rows(x: Any, value: TensorValue) -> list[Value]:
         raise_python(x, TypeError, "iteration over a 0-d tensor")
     if not isinstance(shape[0], int) or shape[0] > 1000:
         raise GraphBreak(breaks.LIMIT, "iterating over the rows of a large tensor")
-    return [
-        x.native_method(value, "__getitem__", [constant(i)], {}) for i in range(shape[0])
-    ]
+    return [x.native_method(value, "__getitem__", [constant(i)], {}) for i in range(shape[0])]
 
 
 # -- next ----------------------------------------------------------------------------------------

@@ -101,9 +101,7 @@ _FACT_METHODS: Final[dict[str, Callable[[Any, TensorValue], Value]]] = {
     "numel": lambda x, value: constant(tensor_type(x, value).numel),
     "nelement": lambda x, value: constant(tensor_type(x, value).numel),
     "element_size": lambda x, value: constant(tensor_type(x, value).dtype.itemsize),
-    "is_floating_point": lambda x, value: constant(
-        tensor_type(x, value).dtype.is_floating_point
-    ),
+    "is_floating_point": lambda x, value: constant(tensor_type(x, value).dtype.is_floating_point),
     "is_complex": lambda x, value: constant(tensor_type(x, value).dtype.is_complex),
     "__len__": lambda x, value: x.sequence_length(value),
     "size": _shape,

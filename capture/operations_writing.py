@@ -92,9 +92,7 @@ def write_field(x: Any, value: ObjectValue, name: str, item: Value) -> None:
     """Store into the instance itself."""
     contents: ObjectContents = x.heap[value.identity]
     written = {**contents.written, name: item}
-    x.heap.write(
-        value.identity, ObjectContents(contents.existing, written, contents.construct)
-    )
+    x.heap.write(value.identity, ObjectContents(contents.existing, written, contents.construct))
 
 
 def delete_attribute(x: Any, value: Value, name: str) -> Steps:

@@ -375,9 +375,7 @@ class Rebuilder:
         closure = TupleValue(contents.closure) if contents.closure else Constant(None)
         defaults = contents.defaults if contents.defaults is not None else Constant(None)
         code, namespace = contents.code, contents.namespace.globals
-        self._call(
-            emitter, types.FunctionType, code, namespace, code.co_name, defaults, closure
-        )
+        self._call(emitter, types.FunctionType, code, namespace, code.co_name, defaults, closure)
         emitter.memoise(value)
         extra: dict[str, Value] = dict(contents.attributes)
         if contents.keyword_defaults is not None:

@@ -541,9 +541,7 @@ _HEAP_TYPE = 1 << 9
 
 def type_of_tensor(tensor: Any) -> TensorType:
     """The graph type of an eager tensor, with its strides."""
-    return TensorType(
-        tuple(tensor.shape), tensor.dtype, tensor.device, tuple(tensor.stride())
-    )
+    return TensorType(tuple(tensor.shape), tensor.dtype, tensor.device, tuple(tensor.stride()))
 
 
 def _input_name(source: Source) -> str:

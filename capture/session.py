@@ -211,9 +211,7 @@ def like(function: FunctionType, code: CodeType) -> FunctionType:
 
 
 def _bare(function: FunctionType, code: CodeType) -> FunctionType:
-    return FunctionType(
-        code, function.__globals__, function.__name__, None, function.__closure__
-    )
+    return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
 
 
 def bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -242,5 +240,3 @@ def publisher(options: Options) -> Publish:
         )
 
     return publish
-
-

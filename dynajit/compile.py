@@ -65,9 +65,7 @@ class Compiler:
         """
         return self._publish(function, arguments, needs_tensors=False)
 
-    def publish_callee(
-        self, function: FunctionType, arguments: tuple[Any, ...]
-    ) -> cache.Published:
+    def publish_callee(self, function: FunctionType, arguments: tuple[Any, ...]) -> cache.Published:
         """The same for a frame met below a region: without a tensor it runs as it is."""
         return self._publish(function, arguments, needs_tensors=True)
 

@@ -203,8 +203,7 @@ def train(
 def largest_difference(eager: Run, compiled: Run) -> float:
     """Largest relative difference between the losses of two runs, step by step."""
     return max(
-        abs(a - b) / max(abs(a), 1e-12)
-        for a, b in zip(eager.losses, compiled.losses, strict=True)
+        abs(a - b) / max(abs(a), 1e-12) for a, b in zip(eager.losses, compiled.losses, strict=True)
     )
 
 

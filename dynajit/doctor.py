@@ -36,9 +36,7 @@ def _numpy() -> Check:
 
 def _blas() -> Check:
     try:
-        optional.load(
-            "scipy.linalg.cython_blas", needed_for="matrix products", install="scipy"
-        )
+        optional.load("scipy.linalg.cython_blas", needed_for="matrix products", install="scipy")
     except UnsupportedError as error:
         return "blas", False, str(error)
     return "blas", True, "SciPy's"

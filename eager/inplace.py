@@ -162,9 +162,7 @@ def has_overlap(array: Any) -> bool:
     With the dimensions in order of their strides, each must step over all that lies within it.
     """
     dims = sorted(
-        (abs(step), size)
-        for step, size in zip(array.strides, array.shape, strict=True)
-        if size > 1
+        (abs(step), size) for step, size in zip(array.strides, array.shape, strict=True) if size > 1
     )
     extent = array.itemsize
     for step, size in dims:

@@ -106,5 +106,3 @@ HANDLERS = {
     "BEFORE_WITH": before_with,
     "WITH_EXCEPT_START": with_except_start,
 }
-
-

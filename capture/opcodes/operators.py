@@ -222,9 +222,7 @@ def unpack_sequence(x: Any, frame: Frame, count: int) -> Steps:
 
 def _check_count(x: Any, found: int, count: int) -> None:
     if found < count:
-        raise_python(
-            x, ValueError, f"not enough values to unpack (expected {count}, got {found})"
-        )
+        raise_python(x, ValueError, f"not enough values to unpack (expected {count}, got {found})")
     if found > count:
         raise_python(x, ValueError, f"too many values to unpack (expected {count})")
 

@@ -44,9 +44,7 @@ def parse(device: "str | int | Device | None", index: int | None = None) -> Devi
         return Device("cuda", device)
     kind, _, number = str(device).partition(":")
     if kind not in KINDS or (number and not number.isdigit()):
-        raise DeviceError(
-            f"device({device!r}): not a device.  Expected 'cpu', 'cuda' or 'cuda:N'."
-        )
+        raise DeviceError(f"device({device!r}): not a device.  Expected 'cpu', 'cuda' or 'cuda:N'.")
     if number:
         index = int(number)
     return Device(kind, None if kind == "cpu" else index)

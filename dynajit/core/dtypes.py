@@ -178,9 +178,7 @@ def of_number(value: object) -> DType:
     return complex64
 
 
-def result_type(
-    tensors: Iterable[tuple[DType, int]], numbers: Iterable[Category] = ()
-) -> DType:
+def result_type(tensors: Iterable[tuple[DType, int]], numbers: Iterable[Category] = ()) -> DType:
     """The dtype in which a pointwise operation computes.
 
     Args:

@@ -236,9 +236,7 @@ def _substitute_atom(atom: Atom, known: Mapping[str, Number]) -> Number:
     return _EVALUATE[atom.kind](left, right)
 
 
-def _atom(
-    kind: str, name: str, operands: tuple[Number, ...], low: Bound, high: Bound
-) -> Atom:
+def _atom(kind: str, name: str, operands: tuple[Number, ...], low: Bound, high: Bound) -> Atom:
     key = (kind, name, operands, low, high)
     found = _atoms.get(key)
     if found is None:

@@ -25,7 +25,7 @@ M = TypeVar("M", bound="Module")
 
 def _forward_is_missing(self: "Module", *args: Any) -> Any:
     raise NotImplementedError(
-        f"Module [{type(self).__name__}] is missing the required \"forward\" function"
+        f'Module [{type(self).__name__}] is missing the required "forward" function'
     )
 
 
@@ -622,9 +622,7 @@ def _remove(name: str, *tables: dict[str, Any]) -> None:
         table.pop(name, None)
 
 
-def _parse_to(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, DType | None]:
+def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, DType | None]:
     device, dtype = kwargs.get("device"), kwargs.get("dtype")
     for argument in args:
         if isinstance(argument, DType):

@@ -104,9 +104,7 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explanation_of(
-    name: str, compilations: Iterable[tuple[str, Compilation]]
-) -> Explanation:
+def explanation_of(name: str, compilations: Iterable[tuple[str, Compilation]]) -> Explanation:
     """Gather the compilations that one call caused, each with its function's name."""
     graphs: list[Graph] = []
     breaks: list[Break] = []

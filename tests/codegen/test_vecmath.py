@@ -50,7 +50,9 @@ def run(library: ctypes.CDLL, name: str, x: np.ndarray) -> np.ndarray:
     """The C function applied to an array."""
     y = np.empty_like(x)
     pointer = ctypes.c_void_p
-    getattr(library, "run_" + name)(pointer(x.ctypes.data), pointer(y.ctypes.data), ctypes.c_long(x.size))
+    getattr(library, "run_" + name)(
+        pointer(x.ctypes.data), pointer(y.ctypes.data), ctypes.c_long(x.size)
+    )
     return y
 
 

@@ -13,7 +13,5 @@ def test_a_module_that_exists_is_loaded():
 
 
 def test_a_missing_module_says_what_needs_it_and_how_to_get_it():
-    with pytest.raises(
-        UnsupportedError, match=r"plots needs .*'no_such.*install 'plt'"
-    ):
+    with pytest.raises(UnsupportedError, match=r"plots needs .*'no_such.*install 'plt'"):
         load("no_such_module", needed_for="plots", install="plt")

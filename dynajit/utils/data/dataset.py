@@ -98,9 +98,7 @@ def random_split(
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
     order = permutation(len(dataset), generator)
     ends = list(accumulate(sizes))
-    return [
-        Subset(dataset, order[end - size : end]) for size, end in zip(sizes, ends, strict=True)
-    ]
+    return [Subset(dataset, order[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
 
 
 def _sizes(lengths: Sequence[float], total: int) -> list[int]:

@@ -44,8 +44,12 @@ class Compiler:
 
     @property
     def breaks(self):
-        return [record for region in self.regions if isinstance(region, Region)
-                for record in region.breaks]
+        return [
+            record
+            for region in self.regions
+            if isinstance(region, Region)
+            for record in region.breaks
+        ]
 
     @property
     def skips(self):

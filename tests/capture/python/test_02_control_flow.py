@@ -241,8 +241,11 @@ def yield_from(x, y):
     return [item * 2 for item in outer()]
 
 
-FUNCTIONS = [value for name, value in list(globals().items())
-             if callable(value) and getattr(value, "__module__", "") == __name__]
+FUNCTIONS = [
+    value
+    for name, value in list(globals().items())
+    if callable(value) and getattr(value, "__module__", "") == __name__
+]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)

@@ -188,9 +188,13 @@ def rounding(x, y):
     return x * round(2.567, 1) + abs(-3) + divmod(7, 2)[1] + pow(2, 3)
 
 
-FUNCTIONS = [value for name, value in list(globals().items())
-             if callable(value) and getattr(value, "__module__", "") == __name__
-             and not isinstance(value, type)]
+FUNCTIONS = [
+    value
+    for name, value in list(globals().items())
+    if callable(value)
+    and getattr(value, "__module__", "") == __name__
+    and not isinstance(value, type)
+]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)

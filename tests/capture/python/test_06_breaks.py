@@ -320,9 +320,14 @@ def nested_breaks(x, y):
     return middle(x) + middle(y)
 
 
-FUNCTIONS = [value for name, value in list(globals().items())
-             if callable(value) and getattr(value, "__module__", "") == __name__
-             and not isinstance(value, type) and name != "unknown"]
+FUNCTIONS = [
+    value
+    for name, value in list(globals().items())
+    if callable(value)
+    and getattr(value, "__module__", "") == __name__
+    and not isinstance(value, type)
+    and name != "unknown"
+]
 
 
 def run(function, arguments):

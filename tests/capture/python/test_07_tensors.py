@@ -74,8 +74,11 @@ def shapes(x, y):
     return x.reshape(*x.shape) + 1, sizes
 
 
-FUNCTIONS = [value for name, value in list(globals().items())
-             if callable(value) and getattr(value, "__module__", "") == __name__]
+FUNCTIONS = [
+    value
+    for name, value in list(globals().items())
+    if callable(value) and getattr(value, "__module__", "") == __name__
+]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
