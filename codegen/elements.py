@@ -133,9 +133,13 @@ class Storage:
 
 
 def nothing(node: Node, index: Sequence[Number] = ()) -> Expression:
-    """The element of an empty value: never evaluated, so it must not load where a compiler or a
-    printer moves it out of a loop of no turns. An index that is data is still checked."""
-    dtype = type_of(node).dtype
+    """The element of an empty value, which is never evaluated.
+
+    It must not load, since a printer may move it out of a loop of no turns. An index that is data
+    is still checked.
+    """
+    assert isinstance(node.type, TensorType)
+    dtype = node.type.dtype
     for i in index:
         if any(name.startswith("j") for name in symint.symbols(i)):
             return cast(position_expression(i), dtype)
