@@ -142,9 +142,10 @@ def test_the_joint_graph_gives_the_referees_gradients(op: Op, execute: Any) -> N
     joint = differentiate(graph, wanted)
     if not joint.differentiable_outputs:
         return
+    types = [(position, graph.outputs[position].type) for position in joint.differentiable_outputs]
     seeds = [
-        np.random.default_rng(position).uniform(0.5, 1.5, graph.outputs[position].type.shape)
-        for position in joint.differentiable_outputs
+        np.random.default_rng(position).uniform(0.5, 1.5, type.shape).astype(type.dtype.numpy)
+        for position, type in types
     ]
     results = execute(joint.graph)(*inputs, *seeds)
     actual = list(results[joint.output_count :])
