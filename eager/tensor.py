@@ -202,7 +202,9 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, LayoutMethods, TensorMethods):
         return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
 
     def numpy(self, *, force: bool = False) -> Any:
-        """The array itself (writes are seen on both sides); `force` detaches first.
+        """An array on the same memory (writes are seen on both sides); `force` detaches first.
+
+        Its shape and strides are its own: changing them leaves the tensor as it is.
 
         Raises:
             AutogradError: the tensor requires a gradient.
@@ -212,7 +214,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, LayoutMethods, TensorMethods):
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."
             )
-        return self.array
+        return self.array.view()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         array = self.numpy()

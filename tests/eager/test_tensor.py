@@ -136,7 +136,7 @@ def test_numpy_shares_memory_both_ways() -> None:
     x = tensor([1.0, 2.0])
     x.numpy()[0] = 5.0
 
-    assert ([5.0, 2.0], True) == (x.tolist(), np.asarray(x) is x.array)
+    assert ([5.0, 2.0], True) == (x.tolist(), np.shares_memory(np.asarray(x), x.array))
 
 
 def test_numpy_of_a_tensor_that_requires_grad_is_refused() -> None:
@@ -239,3 +239,15 @@ def test_masked_fill_in_place_changes_only_the_mask() -> None:
     x.masked_fill_(tensor([True, False, True]), 2.0)
 
     assert [2.0, 0.0, 2.0] == x.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:.*shape.*:DeprecationWarning")
+def test_the_shape_of_the_array_is_not_the_tensors() -> None:
+    """Reshaping what numpy() returned in place leaves the tensor as guards saw it."""
+    x = tensor([[1.0, 2.0], [3.0, 4.0]])
+    array = x.numpy()
+    array.shape = (4,)
+    array[0] = 9.0
+
+    assert (2, 2) == tuple(x.shape)
+    assert [[9.0, 2.0], [3.0, 4.0]] == x.tolist()
