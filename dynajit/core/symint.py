@@ -108,6 +108,12 @@ def symbol(name: str, low: Bound = 0, high: Bound = None) -> SymInt:
     return result
 
 
+def name_of(value: Number) -> str | None:
+    """The name of a symbol that stands alone; None for numbers and other expressions."""
+    atom = _single_atom(value)
+    return atom.name if atom is not None and atom.kind == "symbol" else None
+
+
 def floordiv(a: Number, b: Number) -> Number:
     """`a // b`, rounding towards minus infinity.
 

@@ -24,11 +24,12 @@ from dynajit.core.location import Location
 from dynajit.core.types import Shape, TensorType, ValueType
 from dynajit.ir import printing
 from dynajit.ir.node import Argument, Node, NodeKind, type_of
+from dynajit.ir.sizes import symbol_places
 from dynajit.ops import dispatch
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.table import Op
 
-__all__ = ["Argument", "Builder", "Graph", "Node", "NodeKind", "Value", "type_of"]
+__all__ = ["Argument", "Builder", "Graph", "Node", "NodeKind", "Value", "symbol_places", "type_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
