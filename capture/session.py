@@ -55,12 +55,15 @@ class Options:
             runs as plain Python.
         needs_tensors: a frame that breaks before it met any tensor runs as plain Python; for
             frames that only happen to run below a region.
+        publish_all: a frame that computes nothing with tensors is replaced all the same; for
+            tests of how Python is captured.
     """
 
     backend: Backend
     fullgraph: bool = False
     resume: Callable[[FunctionType], Callable[..., Any]] | None = None
     needs_tensors: bool = False
+    publish_all: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +92,7 @@ def capture(
     *,
     fullgraph: bool = False,
     needs_tensors: bool = False,
+    publish_all: bool = False,
 ) -> Region | Skip:
     """Execute `function` symbolically on one call's arguments; runs no user code.
 
@@ -98,6 +102,7 @@ def capture(
             `*args` tuple, the `**kwargs` dict; defaults filled in.
         fullgraph: raise instead of ending the region at a break.
         needs_tensors: see Options.
+        publish_all: see Options.
 
     Returns:
         The region; Skip where nothing can or need be compiled.
@@ -121,7 +126,7 @@ def capture(
             return Skip(skip.reason)
     if needs_tensors and region.breaks and not recorder.met_tensor:
         return Skip("it breaks before it meets a tensor", permanent=False)
-    return _why_not_useful(region) or region
+    return region if publish_all else _why_not_useful(region) or region
 
 
 def _why_not_useful(region: Region) -> Skip | None:
@@ -165,7 +170,11 @@ def _compile(
 ) -> Compilation:
     started = time.perf_counter()
     region = capture(
-        function, arguments, fullgraph=options.fullgraph, needs_tensors=options.needs_tensors
+        function,
+        arguments,
+        fullgraph=options.fullgraph,
+        needs_tensors=options.needs_tensors,
+        publish_all=options.publish_all,
     )
     stages["capture"] = _milliseconds(started)
     if isinstance(region, Skip):
