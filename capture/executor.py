@@ -33,6 +33,7 @@ from dynajit.capture import (
 )
 from dynajit.capture.breaks import BreakRecord, GraphBreak, SkipFrame
 from dynajit.capture.exceptions import Raised, mark_raised
+from dynajit.capture.forced import ForcedBreaks
 from dynajit.capture.frames import Frame, SavedFrame
 from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
 from dynajit.capture.instructions import Body, decode
@@ -80,12 +81,18 @@ class Executor:
         function: the root function.
         arguments: bound arguments in the order of `co_varnames`.
         recorder: collects guards and the graph.
+        forced: where to break although nothing asks for it (tests), or None.
     """
 
     def __init__(
-        self, function: FunctionType, arguments: tuple[Any, ...], recorder: Recorder
+        self,
+        function: FunctionType,
+        arguments: tuple[Any, ...],
+        recorder: Recorder,
+        forced: ForcedBreaks | None = None,
     ) -> None:
         self.root_function = function
+        self.forced = forced
         self.recorder = recorder
         self.heap = recorder.heap
         self.frames: list[Frame] = []
@@ -137,6 +144,8 @@ class Executor:
         frame.index += 1
         if frame.is_user:
             self.recorder.at(instruction.location)
+        if self.forced is not None and self.forced.wants(frame, instruction):
+            raise GraphBreak(breaks.REQUESTED, "forced by the test switch")
         handler = HANDLERS.get(instruction.operation)
         if handler is None:
             reason = UNSUPPORTED.get(instruction.operation, instruction.operation)

@@ -35,8 +35,8 @@ class Frame:
         closure: cells of the free variables, in order.
     """
 
-    __slots__ = ("body", "cells", "closure", "code", "generator", "index", "is_user", "locals",
-                 "namespace", "pending", "stack")  # fmt: skip
+    __slots__ = ("body", "cells", "closure", "code", "generator", "index", "is_user", "line",
+                 "locals", "namespace", "pending", "stack")  # fmt: skip
 
     def __init__(
         self,
@@ -57,6 +57,7 @@ class Frame:
         self.pending: Generator[Any, Any, None] | None = None
         self.generator: Any = None
         self.is_user = True
+        self.line: int | None = None
 
     def bind_free_cells(self) -> None:
         """Make the closure's cells reachable by name."""

@@ -22,6 +22,7 @@ from dynajit.capture.breaks import SkipFrame
 from dynajit.capture.emit import emit
 from dynajit.capture.executor import Executor, Stopped
 from dynajit.capture.finish import finish
+from dynajit.capture.forced import ForcedBreaks
 from dynajit.capture.instructions import decode
 from dynajit.capture.recording import Recorder
 from dynajit.capture.region import Backend, CapturedGraph, Region, Return, Skip
@@ -57,6 +58,7 @@ class Options:
             frames that only happen to run below a region.
         publish_all: a frame that computes nothing with tensors is replaced all the same; for
             tests of how Python is captured.
+        forced: a switch for tests: break at these lines as well (`capture.forced`).
     """
 
     backend: Backend
@@ -64,6 +66,7 @@ class Options:
     resume: Callable[[FunctionType], Callable[..., Any]] | None = None
     needs_tensors: bool = False
     publish_all: bool = False
+    forced: ForcedBreaks | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +96,7 @@ def capture(
     fullgraph: bool = False,
     needs_tensors: bool = False,
     publish_all: bool = False,
+    forced: ForcedBreaks | None = None,
 ) -> Region | Skip:
     """Execute `function` symbolically on one call's arguments; runs no user code.
 
@@ -103,6 +107,7 @@ def capture(
         fullgraph: raise instead of ending the region at a break.
         needs_tensors: see Options.
         publish_all: see Options.
+        forced: see Options.
 
     Returns:
         The region; Skip where nothing can or need be compiled.
@@ -115,7 +120,7 @@ def capture(
     recorder = Recorder(function.__qualname__, is_grad_enabled())
     with dispatch.recording(recorder.builder.handle, recorder.reserve_random):
         try:
-            executor = Executor(function, arguments, recorder)
+            executor = Executor(function, arguments, recorder, forced)
             outcome = executor.run()
             if fullgraph and isinstance(outcome, Stopped):
                 raise outcome.record.error()
@@ -175,6 +180,7 @@ def _compile(
         fullgraph=options.fullgraph,
         needs_tensors=options.needs_tensors,
         publish_all=options.publish_all,
+        forced=options.forced,
     )
     stages["capture"] = _milliseconds(started)
     if isinstance(region, Skip):
