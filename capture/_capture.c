@@ -2115,6 +2115,7 @@ typedef struct {
     uint64_t calls;
     uint64_t hits;
     char disabled;
+    PyObject *after_miss; /* callable or NULL: called with the object when a missed call is over */
     char is_positional;     /* no keyword-only parameters, no *args, no **kwargs */
     int argument_count;     /* positional parameters */
     int slot_count;         /* flat slots, in the order of co_varnames */
@@ -2384,6 +2385,38 @@ call_in_scope(CompiledFunction *self, PyObject *target, PyObject *const *slots, 
     return result;
 }
 
+/* Whether the configuration in force says that compiled functions run as plain Python. The answer
+ * is kept per Config object, which never changes. */
+static struct {
+    PyObject *variable;       /* ContextVar: the Config of this thread or task, or None */
+    PyObject *asked;          /* the Config asked last; owned */
+    char asked_is_eager;
+    char default_is_eager;    /* of the process's default */
+} settings;
+
+static int
+is_eager(void)
+{
+    PyObject *value = NULL;
+    if (PyContextVar_Get(settings.variable, NULL, &value) < 0 || value == NULL) {
+        PyErr_Clear();
+        return settings.default_is_eager;
+    }
+    if (value == Py_None) {
+        Py_DECREF(value);
+        return settings.default_is_eager;
+    }
+    if (value != settings.asked) {
+        PyObject *answer = PyObject_GetAttrString(value, "is_eager");
+        settings.asked_is_eager = answer == Py_True;
+        PyErr_Clear();
+        Py_XDECREF(answer);
+        Py_XSETREF(settings.asked, Py_NewRef(value));
+    }
+    Py_DECREF(value);
+    return settings.asked_is_eager;
+}
+
 /* The original, as plain Python; frames below it stay visible to a callback in force. */
 static PyObject *
 call_original(CompiledFunction *self, PyObject *const *args, size_t nargsf, PyObject *names)
@@ -2468,6 +2501,27 @@ miss(CompiledFunction *self, PyObject *const *slots, PyObject *function, int *is
     return target;
 }
 
+/* Tell `after_miss` that a call that compiled something is over; the call's outcome stays. */
+static void
+report_miss(CompiledFunction *self)
+{
+    if (self->after_miss == NULL || self->after_miss == Py_None) {
+        return;
+    }
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *before = hook_swap(NULL);
+    PyObject *after_miss = Py_NewRef(self->after_miss);
+    PyObject *answer = PyObject_CallOneArg(after_miss, (PyObject *)self);
+    if (answer == NULL) {
+        PyErr_WriteUnraisable(after_miss);
+    }
+    Py_XDECREF(answer);
+    Py_DECREF(after_miss);
+    hook_restore(before);
+    PyErr_Restore(type, value, traceback);
+}
+
 static PyObject *
 run_flat(CompiledFunction *self, PyObject *const *slots)
 {
@@ -2495,6 +2549,7 @@ run_flat(CompiledFunction *self, PyObject *const *slots)
         result = call_in_scope(self, target, slots, is_scoped);
     }
     Py_DECREF(target);
+    report_miss(self);
     return result;
 }
 
@@ -2502,7 +2557,7 @@ static PyObject *
 compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *names)
 {
     CompiledFunction *self = (CompiledFunction *)callable;
-    if (self->disabled) {
+    if (self->disabled || is_eager()) {
         return call_original(self, args, nargsf, names);
     }
     if (((PyFunctionObject *)self->function)->func_code != (PyObject *)self->code) {
@@ -2580,6 +2635,7 @@ compiled_traverse(CompiledFunction *self, visitproc visit, void *arg)
     Py_VISIT(self->code);
     Py_VISIT(self->on_miss);
     Py_VISIT(self->callback);
+    Py_VISIT(self->after_miss);
     Py_VISIT(self->dict);
     for (int i = 0; i < self->entry_count; i++) {
         Py_VISIT(self->entries[i].guards);
@@ -2596,6 +2652,7 @@ compiled_clear(CompiledFunction *self)
     self->disabled = 1;
     drop_entries(self);
     Py_CLEAR(self->on_miss);
+    Py_CLEAR(self->after_miss);
     Py_CLEAR(self->callback);
     Py_CLEAR(self->dict);
     return 0;
@@ -2804,6 +2861,8 @@ static PyMemberDef compiled_members[] = {
      "on_miss(compiled, function, flat arguments) -> function to call, or None: the original."},
     {"callback", T_OBJECT, offsetof(CompiledFunction, callback), 0,
      "Callback for frames met in scoped entries, or None."},
+    {"after_miss", T_OBJECT, offsetof(CompiledFunction, after_miss), 0,
+     "after_miss(compiled): called when a call that found no entry is over, or None."},
     {"calls", T_ULONGLONG, offsetof(CompiledFunction, calls), 0, "Calls so far."},
     {"hits", T_ULONGLONG, offsetof(CompiledFunction, hits), 0, "Calls that found an entry."},
     {"disabled", T_BOOL, offsetof(CompiledFunction, disabled), 0, "True: run the original."},
@@ -3008,7 +3067,7 @@ static PyObject *
 choose_function(CompiledFunction *compiled, _PyInterpreterFrame *frame, int *is_scoped)
 {
     PyObject *function = (PyObject *)FRAME_FUNCTION(frame);
-    if (compiled->disabled || compiled->code != FRAME_CODE(frame)) {
+    if (compiled->disabled || compiled->code != FRAME_CODE(frame) || is_eager()) {
         return NULL;
     }
     compiled->calls++;
@@ -3210,6 +3269,17 @@ module_set_grad_mode(PyObject *module, PyObject *enabled)
     return PyBool_FromLong(before);
 }
 
+static PyObject *
+module_set_default_is_eager(PyObject *module, PyObject *eager)
+{
+    int wanted = PyObject_IsTrue(eager);
+    if (wanted < 0) {
+        return NULL;
+    }
+    settings.default_is_eager = (char)wanted;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef module_methods[] = {
     {"hook_enter", module_hook_enter, METH_O,
      "hook_enter(callback): from now on, in this thread, a frame of new code asks\n"
@@ -3228,6 +3298,8 @@ static PyMethodDef module_methods[] = {
     {"get_grad_mode", module_get_grad_mode, METH_NOARGS, "get_grad_mode() -> bool."},
     {"set_grad_mode", module_set_grad_mode, METH_O,
      "set_grad_mode(enabled) -> the mode before (this thread)."},
+    {"set_default_is_eager", module_set_default_is_eager, METH_O,
+     "set_default_is_eager(eager): is_eager of the process's default configuration."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -3250,6 +3322,15 @@ load_dependencies(void)
     Py_DECREF(eager); /* sys.modules keeps it */
     tensor_api = PyCapsule_Import(DYNAJIT_TENSOR_CAPSULE, 0);
     if (tensor_api == NULL) {
+        return -1;
+    }
+    PyObject *config = PyImport_ImportModule("dynajit.core.config");
+    if (config == NULL) {
+        return -1;
+    }
+    settings.variable = PyObject_GetAttrString(config, "CURRENT");
+    Py_DECREF(config);
+    if (settings.variable == NULL) {
         return -1;
     }
     name_getattribute = PyUnicode_InternFromString("__getattribute__");

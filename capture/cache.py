@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 from dynajit.capture import _capture
 from dynajit.capture.guards import CompiledGuards, Failure, Guard, compile_guards
 from dynajit.core import config
-from dynajit.core.errors import InternalError
+from dynajit.core.errors import InternalError, RecompileError
 
 MSG_LIMIT: Final = (
     "{name} was compiled {limit} times for different inputs; the oldest version is dropped from "
@@ -31,6 +31,10 @@ MSG_LIMIT: Final = (
 MSG_UNSTABLE: Final = (
     "{name} runs as plain Python: right after it was compiled its guard did not hold ({reason}).  "
     "Please report this."
+)
+MSG_STANCE: Final = (
+    "{name} would have to be compiled, and the stance is fail_on_recompile: {reason}.  Call it "
+    "with what it was compiled for, or set another stance."
 )
 
 
@@ -130,8 +134,11 @@ class FunctionCache:
                 same code than the one `compiled` was made from.
             arguments: flat, in the order of `co_varnames`.
         """
-        if config.current().disable:
+        stance = config.current().stance
+        if stance == "eager_on_recompile":
             return None
+        if stance == "fail_on_recompile":
+            self._refuse(compiled, function, arguments)
         lock = _lock_of(function.__code__)
         with lock:
             if lock.busy:
@@ -144,6 +151,11 @@ class FunctionCache:
                 return self._compile(compiled, function, arguments)
             finally:
                 lock.busy = False
+
+    def _refuse(self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]) -> None:
+        failures = self._failures(compiled, function, arguments)
+        reason = failures[0].explanation if failures else "nothing has been compiled yet"
+        raise RecompileError(MSG_STANCE.format(name=self.name, reason=reason))
 
     def entries(self, compiled: Any) -> tuple[Entry, ...]:
         """Published entries, in the order in which they are tried."""

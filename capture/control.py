@@ -1,4 +1,4 @@
-"""What user code can say to the compiler: break here, leave this function alone, is this compiled.
+"""What user code can say to the compiler: break here, leave this function alone, run eagerly.
 
 Eagerly these functions do nothing; the executor gives them their meaning. Called by users through
 `dynajit`, and by `dynajit.compile` (`why_not_captured`) for frames met below a region.
@@ -11,11 +11,16 @@ from types import FunctionType
 from typing import Any, Final, TypeVar
 
 from dynajit.capture import _capture
+from dynajit.core import config
+from dynajit.core.errors import ArgumentError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DISABLED: Final = "__dynajit_disabled__"
 """Attribute of functions that `disable` wrapped."""
+
+ALLOWED: Final = "__dynajit_allowed__"
+"""Attribute of functions that `allow_in_graph` marked."""
 
 LIBRARY: Final = "dynajit"
 """Frames of this package run as they are; `nn` modules are captured."""
@@ -56,6 +61,76 @@ def disable(function: F) -> F:
 def is_disabled(function: Any) -> bool:
     """True for the result of `disable`."""
     return getattr(function, DISABLED, False) is True
+
+
+def allow_in_graph(function: F) -> F:
+    """Call `function` with graph values instead of reading its bytecode.
+
+    For a function that only calls operations of this library on its tensor arguments. It runs once
+    per compile; Python side effects in it are not replayed.
+
+    Args:
+        function: a plain Python function; usable as a decorator.
+
+    Raises:
+        ArgumentError: it is not a Python function.
+    """
+    if not isinstance(function, FunctionType):
+        raise ArgumentError(
+            f"allow_in_graph({function!r}): expected a Python function.  Wrap it in one."
+        )
+    setattr(function, ALLOWED, True)
+    return function  # type: ignore[return-value]  # narrowed by isinstance
+
+
+def is_allowed(function: Any) -> bool:
+    """True for a function that `allow_in_graph` marked."""
+    return getattr(function, ALLOWED, False) is True
+
+
+class set_stance:  # a context manager, spelled as users call it
+    """Say what compiled functions may do from now on, in the whole process.
+
+    A plain call lasts; `with set_stance(...)` and the decorator form restore the stance before.
+
+    Args:
+        stance: `default`; `force_eager`: run as plain Python; `eager_on_recompile`: versions
+            compiled so far run, every other call runs as plain Python; `fail_on_recompile`: every
+            other call raises RecompileError.
+
+    Raises:
+        ArgumentError: there is no such stance.
+    """
+
+    def __init__(self, stance: str = "default") -> None:
+        if stance not in config.STANCES:
+            raise ArgumentError(
+                f"set_stance({stance!r}): no such stance.  Expected one of "
+                f"{', '.join(config.STANCES)}."
+            )
+        self.stance = stance
+        self._before = config.configure(stance=stance).stance
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exception: object) -> None:
+        config.configure(stance=self._before)
+
+    def __call__(self, function: F) -> F:
+        """Run `function` under this stance; the stance itself goes back at once."""
+        config.configure(stance=self._before)
+        stance = self.stance
+
+        @functools.wraps(function)
+        def under_stance(*args: Any, **kwargs: Any) -> Any:
+            with set_stance(stance):
+                return function(*args, **kwargs)
+
+        return under_stance  # type: ignore[return-value]  # same signature
+
+
+config.on_default(lambda default: _capture.set_default_is_eager(default.is_eager))
 
 
 def why_not_captured(function: FunctionType) -> str | None:

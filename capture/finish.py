@@ -94,6 +94,7 @@ def _region(
         rebuild=rebuilder.rebuild,
         has_history=_has_history(recorder, outputs),
         breaks=breaks,
+        lines=recorder.lines,
     )
 
 

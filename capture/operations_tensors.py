@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any, Final
 
-from dynajit.capture import breaks, layouts
+from dynajit.capture import breaks, control, layouts
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.guards import Kind
@@ -396,4 +396,4 @@ def why_not_inlined(x: Any, function: types.FunctionType) -> str | None:
 def is_library_function(x: Any, function: types.FunctionType) -> bool:
     """True for functions that are called with graph values instead of being inlined."""
     module = function.__module__ or ""
-    return module.startswith(LIBRARY_PACKAGES)
+    return module.startswith(LIBRARY_PACKAGES) or control.is_allowed(function)

@@ -92,6 +92,7 @@ class Mark:
     guards: int
     inputs: int
     random_blocks: int
+    lines: int
 
 
 class Namespace:
@@ -187,6 +188,7 @@ class Recorder:
         self.builder = Builder(name, self)
         self.location: Location | None = None
         self.random_blocks = 0
+        self._lines: dict[tuple[str, int], None] = {}
         self._guards: dict[tuple[Any, ...], Guard] = {}
         self._inputs: dict[Any, tuple[graph.Value, Value, bool]] = {}
         self._wrapped: dict[Source, Value] = {}
@@ -198,6 +200,12 @@ class Recorder:
         """Where the executor is: nodes and guards carry it."""
         self.location = location
         self.builder.location = location
+        self._lines[location.file, location.line] = None
+
+    @property
+    def lines(self) -> frozenset[tuple[str, int]]:
+        """(file, line) of the user's lines executed so far."""
+        return frozenset(self._lines)
 
     # -- grad mode -------------------------------------------------------------------------
 
@@ -231,6 +239,7 @@ class Recorder:
             len(self._guards),
             len(self._inputs),
             self.random_blocks,
+            len(self._lines),
         )
 
     def restore(self, mark: Mark) -> None:
@@ -242,6 +251,8 @@ class Recorder:
         while len(self._inputs) > mark.inputs:
             self._inputs.popitem()
         self.random_blocks = mark.random_blocks
+        while len(self._lines) > mark.lines:
+            self._lines.popitem()
 
     # -- guards ----------------------------------------------------------------------------
 

@@ -68,6 +68,7 @@ class Region:
         has_history: the launch records gradients whatever the grad mode at entry is: the captured
             code turned it on.
         breaks: every break met, of this region (at most one).
+        lines: (file, line) of the user's lines that were executed symbolically.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Region:
     rebuild: Callable[[Any, Any], None]
     has_history: bool = False
     breaks: "tuple[BreakRecord, ...]" = field(default=())
+    lines: frozenset[tuple[str, int]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

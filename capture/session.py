@@ -34,7 +34,8 @@ from dynajit.ops import dispatch
 
 MSG_INTERNAL: Final = (
     "dynajit could not compile {name} because of a defect of its own ({kind}: {error}).  The "
-    "function runs as plain Python.  Set DYNAJIT_STRICT=1 to see the error; please report it."
+    "function runs as plain Python.  Set DYNAJIT_STRICT=1 to see the error, DYNAJIT_DUMP=dir to "
+    "have a reproduction written; please report it."
 )
 MSG_TOOLCHAIN: Final = (
     "dynajit could not compile {name}: {error}  The function runs as plain Python."

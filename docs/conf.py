@@ -1,5 +1,11 @@
 """Sphinx configuration: Markdown pages, and a reference from the docstrings."""
 
+from pathlib import Path
+
+from dynajit.report.breaks_page import breaks_page
+
+Path(__file__).with_name("graph_breaks.md").write_text(breaks_page(), encoding="utf-8")
+
 project = "dynajit"
 author = "The dynajit developers"
 copyright = "2026, the dynajit developers"

@@ -4,8 +4,9 @@
 is what `__all__` lists.
 """
 
-from dynajit import autograd, nn, optim, random, utils
+from dynajit import autograd, compiler, nn, optim, random, utils
 from dynajit.compile import (
+    allow_in_graph,
     compile,
     compile_stats,
     disable,
@@ -14,6 +15,7 @@ from dynajit.compile import (
     is_compiling,
     list_backends,
     reset,
+    set_stance,
 )
 from dynajit.core import config, errors
 from dynajit.core.device import Device as device
@@ -283,6 +285,7 @@ from dynajit.ops.functions import (
     zeros,
     zeros_like,
 )
+from dynajit.report.log import set_logs
 
 bool = bool_
 half = float16
@@ -307,6 +310,7 @@ __all__ = [
     "addmv",
     "all",
     "allclose",
+    "allow_in_graph",
     "amax",
     "amin",
     "aminmax",
@@ -356,6 +360,7 @@ __all__ = [
     "clone",
     "compile",
     "compile_stats",
+    "compiler",
     "complex64",
     "complex128",
     "concat",
@@ -532,7 +537,9 @@ __all__ = [
     "select",
     "selu",
     "set_grad_enabled",
+    "set_logs",
     "set_rng_state",
+    "set_stance",
     "short",
     "sigmoid",
     "sign",

@@ -19,6 +19,7 @@ from dynajit.core.errors import ArgumentError
 from dynajit.eager.compiled import CompiledCall
 from dynajit.eager.creation import from_numpy
 from dynajit.ir import autodiff, interpret, outputs, partition, pipeline
+from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Graph
 
 NAMES = ("native", "numpy", "eager")
@@ -189,13 +190,9 @@ def _custom(backend: Callable[..., Any], captured: CapturedGraph) -> Launch:
 
 
 def _interpreted(captured: CapturedGraph) -> Launch:
-    """The graph op by op on eager tensors: slow, and exactly what eager would do."""
+    """The graph op by op on eager tensors: slow, as eager would, to step through."""
     graph = captured.graph
-
-    def call(*inputs: Any) -> tuple[Any, ...]:
-        return tuple(interpret.replay(graph, inputs, constant=from_numpy))
-
-    return Launch(call, None, GraphRecord(graph, "eager"))
+    return Launch(generated_function(graph, from_numpy), None, GraphRecord(graph, "eager"))
 
 
 def _generated(backend: str, captured: CapturedGraph) -> Launch:

@@ -9,24 +9,32 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any
+from typing import Any, Final
 
 from dynajit.backend import NAMES, make_backend
 from dynajit.capture import cache, control, session
 from dynajit.capture._capture import CompiledFunction
-from dynajit.capture.control import disable, graph_break, is_compiling
+from dynajit.capture.control import (
+    allow_in_graph,
+    disable,
+    graph_break,
+    is_compiling,
+    set_stance,
+)
 from dynajit.capture.region import Backend, Region, Skip
+from dynajit.core import config
 from dynajit.core.errors import ArgumentError
 from dynajit.nn.module import Module
 from dynajit.nn.state import install_compiler
 from dynajit.report import history
-from dynajit.report.dump import dump_compilation
+from dynajit.report.dump import dump_compilation, dump_reproduction
 from dynajit.report.explanation import Explanation, explanation_of
-from dynajit.report.log import log_compilation
+from dynajit.report.log import log_compilation, write
 
 __all__ = [
+    "allow_in_graph",
     "compile",
     "compile_stats",
     "disable",
@@ -35,12 +43,17 @@ __all__ = [
     "is_compiling",
     "list_backends",
     "reset",
+    "set_stance",
 ]
+
+#: What a compiled module gets from its compiled call.
+REPORTS: Final = ("report", "guards")
 
 Listener = Callable[[str, session.Compilation], None]
 
 _statistics = history.Statistics()
 _compiled: "weakref.WeakSet[Any]" = weakref.WeakSet()
+_families: "weakref.WeakSet[history.Family]" = weakref.WeakSet()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,11 +64,13 @@ class Compiler:
         backend: see `make_backend`.
         fullgraph: a graph break is an error.
         listener: called with the function's name and every compilation, or None.
+        family: everything compiled for this call, for reports.
     """
 
     backend: Backend
     fullgraph: bool = False
     listener: Listener | None = None
+    family: history.Family = field(default_factory=history.Family)
 
     def publish(self, function: FunctionType, arguments: tuple[Any, ...]) -> cache.Published:
         """Compile one call; see `capture.cache.Compile`.
@@ -74,7 +89,7 @@ class Compiler:
     ) -> cache.Published:
         options = session.Options(self.backend, self.fullgraph, self.entry, needs_tensors)
         compilation = session.compile_entry(function, arguments, options)
-        self._tell(compilation, function)
+        self._tell(compilation, function, arguments)
         region = compilation.region
         if isinstance(region, Skip):
             return cache.Published(permanent=region.permanent, reason=region.reason)
@@ -93,6 +108,8 @@ class Compiler:
     def _entry(self, function: FunctionType, publish: cache.Compile) -> Any:
         made = cache.compiled_function(function, publish, cache.Callees(self.callee))
         _compiled.add(made)
+        self.family.add(made)
+        _families.add(self.family)
         return made
 
     def callee(self, function: FunctionType) -> Any:
@@ -101,13 +118,21 @@ class Compiler:
             return None
         return self._entry(function, self.publish_callee)
 
-    def _tell(self, compilation: session.Compilation, function: FunctionType) -> None:
+    def _tell(
+        self,
+        compilation: session.Compilation,
+        function: FunctionType,
+        arguments: tuple[Any, ...],
+    ) -> None:
         if isinstance(compilation.region, Region):
             _statistics.count(compilation.region)
+        self.family.count(function.__qualname__, function.__code__, compilation)
         if self.listener is not None:
             self.listener(function.__qualname__, compilation)
         log_compilation(function.__qualname__, compilation)
         dump_compilation(function, compilation)
+        if compilation.error is not None:
+            dump_reproduction(function, arguments, compilation.error)
         record = getattr(compilation.launch, "record", None)
         if record is not None and self.listener is None:
             record.release()
@@ -171,7 +196,7 @@ def _compile_any(model: Any, compiler: Compiler, name: str | None = None) -> Any
     if isinstance(model, CompiledFunction):
         model = model.__wrapped__
     if isinstance(model, FunctionType):
-        return _with_reports(compiler.entry(model), name or model.__qualname__)
+        return _with_reports(compiler, compiler.entry(model), name or model.__qualname__)
     if isinstance(model, Module):
         return _compile_module(model, compiler)
     if isinstance(model, MethodType):
@@ -204,8 +229,17 @@ def _compile_module(module: Module, compiler: Compiler) -> Module:
     """A shallow copy of `module` whose call is compiled; the original stays as it is."""
     copied = module.__class__.__new__(module.__class__)
     copied.__dict__.update(module.__dict__)
-    copied.__dict__["_compiled_call"] = _module_call(copied, compiler)
+    _install_call(copied, _module_call(copied, compiler))
     return copied
+
+
+def _install_call(module: Module, call: Any) -> None:
+    """Make `call` the module's call, and its reports the module's, unless its class has such."""
+    fields = module.__dict__
+    fields["_compiled_call"] = call
+    for name in REPORTS:
+        if not hasattr(type(module), name):
+            fields[name] = getattr(call, name)
 
 
 def _module_call(module: Module, compiler: Compiler) -> Any:
@@ -213,13 +247,15 @@ def _module_call(module: Module, compiler: Compiler) -> Any:
     call: Any = type(module)._call_forward
     named = FunctionType(call.__code__, call.__globals__, name, call.__defaults__, call.__closure__)
     named.__qualname__ = name
-    return MethodType(_with_reports(compiler.entry(named), name), module)
+    return MethodType(_with_reports(compiler, compiler.entry(named), name), module)
 
 
 def _compile_module_in_place(module: Module, **options: Any) -> Any:
     fullgraph, backend = options.pop("fullgraph", False), options.pop("backend", "native")
     _check_options(options.pop("dynamic", None), options.pop("mode", None), options or None)
-    return _module_call(module, Compiler(make_backend(backend), fullgraph))
+    call = _module_call(module, Compiler(make_backend(backend), fullgraph))
+    _install_call(module, call)
+    return call
 
 
 install_compiler(_compile_module_in_place)
@@ -228,24 +264,34 @@ install_compiler(_compile_module_in_place)
 class _Reports:
     """The `report` and `guards` methods of one compiled function, without keeping it alive."""
 
-    __slots__ = ("compiled", "name")
+    __slots__ = ("compiled", "family", "name")
 
-    def __init__(self, compiled: Any, name: str) -> None:
+    def __init__(self, compiled: Any, family: history.Family, name: str) -> None:
         self.compiled = weakref.ref(compiled)
+        self.family = family
         self.name = name
+
+    def summarise(self, compiled: Any) -> None:
+        """After the first call: one line on the channel `summary`."""
+        compiled.after_miss = None
+        if "summary" in config.current().log:
+            write("summary", self.report().summary)
 
     def report(self) -> history.Report:
         """Calls, hits, versions, recompiles and breaks so far."""
-        compiled = self.compiled()
-        known = cache.cache_of(compiled)
-        entries = known.entries(compiled)
+        compiled, family = self.compiled(), self.family
+        records = (cache.cache_of(member).recompiles for member in family.members())
         return history.Report(
             name=self.name,
             calls=compiled.calls,
             hits=compiled.hits,
-            entries=len(entries),
-            recompiles=tuple(_recompiles(known.recompiles)),
-            breaks=tuple(dict.fromkeys(text for entry in entries for text in entry.facts or ())),
+            entries=len(cache.cache_of(compiled).entries(compiled)),
+            recompiles=tuple(found for known in records for found in _recompiles(known)),
+            breaks=tuple(family.breaks),
+            graphs=family.graphs,
+            skips=tuple(family.skips),
+            lines=len(family.captured | family.plain),
+            compiled_lines=len(family.captured - family.plain),
         )
 
     def guards(self) -> list[list[str]]:
@@ -255,10 +301,11 @@ class _Reports:
         return [[guard.expression() for guard in entry.guards.guards] for entry in entries]
 
 
-def _with_reports(compiled: Any, name: str) -> Any:
-    reports = _Reports(compiled, name)
+def _with_reports(compiler: Compiler, compiled: Any, name: str) -> Any:
+    reports = _Reports(compiled, compiler.family, name)
     compiled.report = reports.report
     compiled.guards = reports.guards
+    compiled.after_miss = reports.summarise
     return compiled
 
 
@@ -323,4 +370,6 @@ def reset() -> None:
     """Forget every compiled version in the process; compiled functions compile again."""
     for compiled in list(_compiled):
         cache.cache_of(compiled).clear(compiled)
+    for family in list(_families):
+        family.clear()
     _statistics.reset()

@@ -9,6 +9,7 @@ from dynajit.ops import functions
 PUBLIC = [
     "dynajit",
     "dynajit.autograd",
+    "dynajit.compiler",
     "dynajit.nn",
     "dynajit.nn.functional",
     "dynajit.optim",

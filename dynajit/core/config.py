@@ -1,16 +1,21 @@
 """Configuration: one frozen record, read from the environment once, replaced as a whole.
 
 Call `current()` where a setting is needed; use `override(...)` in tests and in user code that
-wants a setting for a block. Settings are never module-level globals elsewhere.
+wants a setting for a block, `configure(...)` to change the process's default. Settings are never
+module-level globals elsewhere. The entry object of compiled functions reads `CURRENT` and
+`Config.is_eager` from C.
 """
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+#: What compiled functions may do; see `Config.stance`.
+STANCES: Final = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +24,9 @@ class Config:
 
     Args:
         disable: compiled functions run eagerly (`DYNAJIT_DISABLE=1`).
-        log: channels to print to stderr: `DYNAJIT_LOG=breaks,guards,graph,kernels,recompiles,perf`.
+        stance: `default`; `force_eager`: as `disable`; `eager_on_recompile`: versions compiled so
+            far run, other calls run eagerly; `fail_on_recompile`: other calls raise.
+        log: channels to print to stderr (`DYNAJIT_LOG=a,b`); see `dynajit.report.log.CHANNELS`.
         dump: folder that receives one sub-folder per compiled function (`DYNAJIT_DUMP`).
         cache_dir: folder of compiled kernels (`DYNAJIT_CACHE_DIR`, else the XDG cache folder).
         cache_size_bytes: the kernel cache is trimmed, oldest first, above this size.
@@ -31,6 +38,7 @@ class Config:
     """
 
     disable: bool = False
+    stance: str = "default"
     log: frozenset[str] = frozenset()
     dump: Path | None = None
     cache_dir: Path = Path()
@@ -40,6 +48,11 @@ class Config:
     strict: bool = False
     recompile_limit: int = 32
     verify_graphs: bool = False
+
+    @property
+    def is_eager(self) -> bool:
+        """Compiled functions run as plain Python, whatever was compiled before."""
+        return self.disable or self.stance == "force_eager"
 
 
 def from_environment(environ: dict[str, str] | None = None) -> Config:
@@ -63,13 +76,40 @@ def _flag(env: dict[str, str], name: str) -> bool:
     return env.get(name, "").lower() in ("1", "true", "yes", "on")
 
 
-_current: ContextVar[Config] = ContextVar("dynajit_config")
-_default = from_environment()
+#: The configuration of this thread or task; None: the process's default.
+CURRENT: Final[ContextVar[Config | None]] = ContextVar("dynajit_config", default=None)
+_defaults = [from_environment()]
+_listeners: list[Callable[[Config], object]] = []
 
 
 def current() -> Config:
     """The configuration in force in this thread or task."""
-    return _current.get(_default)
+    return CURRENT.get() or _defaults[0]
+
+
+def configure(**changes: Any) -> Config:
+    """Change the process's default, and what an `override` in force here says.
+
+    Returns:
+        The default before.
+
+    Raises:
+        TypeError: a name in `changes` is not a setting.
+    """
+    before = _defaults[0]
+    _defaults[0] = replace(before, **changes)
+    overridden = CURRENT.get()
+    if overridden is not None:
+        CURRENT.set(replace(overridden, **changes))
+    for listener in _listeners:
+        listener(_defaults[0])
+    return before
+
+
+def on_default(listener: Callable[[Config], object]) -> None:
+    """Call `listener(default)` now and whenever the process's default changes."""
+    _listeners.append(listener)
+    listener(_defaults[0])
 
 
 @contextlib.contextmanager
@@ -80,8 +120,8 @@ def override(**changes: Any) -> Iterator[Config]:
         TypeError: a name in `changes` is not a setting.
     """
     changed = replace(current(), **changes)
-    token = _current.set(changed)
+    token = CURRENT.set(changed)
     try:
         yield changed
     finally:
-        _current.reset(token)
+        CURRENT.reset(token)

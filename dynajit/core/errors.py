@@ -17,7 +17,8 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     |-- UnsupportedError(NotImplementedError) exists in PyTorch, not (yet) here
     |-- FileFormatError (RuntimeError)  a saved file is damaged or of another kind
     |-- CaptureError    (RuntimeError)  compile was asked for something it cannot do
-    |   `-- GraphBreakError             fullgraph=True met a graph break
+    |   |-- GraphBreakError             fullgraph=True met a graph break
+    |   `-- RecompileError              the stance forbids to compile a new version
     |-- CodegenError    (RuntimeError)  no kernel could be made
     |   |-- ToolchainError              the C or CUDA compiler is missing or failed
     |   `-- CacheError                  the kernel cache cannot be used
@@ -71,6 +72,10 @@ class CaptureError(DynajitError, RuntimeError):
 
 class GraphBreakError(CaptureError):
     """`fullgraph=True` met code that cannot be captured; the message shows the user's line."""
+
+
+class RecompileError(CaptureError):
+    """A compiled function met a call that no version fits, under `fail_on_recompile`."""
 
 
 class CodegenError(DynajitError, RuntimeError):

@@ -596,7 +596,11 @@ class Module:
 
     def __getstate__(self) -> dict[str, Any]:
         fields = dict(self.__dict__)
+        compiled = fields["_compiled_call"]
         fields["_compiled_call"] = None
+        for name in ("report", "guards"):  # put there with the compiled call
+            if compiled is not None and fields.get(name) == getattr(compiled, name, None):
+                fields.pop(name, None)
         return fields
 
     def __setstate__(self, fields: dict[str, Any]) -> None:

@@ -1,19 +1,31 @@
 """`DYNAJIT_DUMP=dir`: one folder per compiled function with everything that was made of it.
 
+An internal error leaves a folder with `reproduction.py`: the function's source, a call with
+arguments like those of the failing call, and the traceback.
+
 Files, in the order of the stages: `0_bytecode.txt`, `1_graph.py`, `2_passes.txt`, `3_forward.py`,
 `4_backward.py`, `5_forward.c`, `6_backward.c`, `7_bytecode_new.txt`, `8_breaks.txt`,
 `9_guards.py`. Called by `dynajit.compile` once per compilation.
 """
 
 import dis
+import inspect
 import io
+import platform
 import re
+import textwrap
+import traceback
 from pathlib import Path
 from types import CodeType, FunctionType
+from typing import Any, Final
 
 from dynajit.capture.region import Region
 from dynajit.capture.session import Compilation
 from dynajit.core import config
+from dynajit.eager import Tensor
+
+#: Longer containers are not written into a reproduction.
+_SHOWN: Final = 20
 
 
 def dump_compilation(function: FunctionType, compilation: Compilation) -> Path | None:
@@ -26,6 +38,68 @@ def dump_compilation(function: FunctionType, compilation: Compilation) -> Path |
         if text:
             (folder / name).write_text(text, encoding="utf-8")
     return folder
+
+
+def dump_reproduction(
+    function: FunctionType, arguments: tuple[Any, ...], error: Exception
+) -> Path | None:
+    """Write what reproduces an internal error; returns its folder, None if dumps are off.
+
+    Args:
+        function: what was being compiled.
+        arguments: bound arguments, in the order of `co_varnames`.
+        error: what the compiler raised.
+    """
+    root = config.current().dump
+    if root is None:
+        return None
+    folder = _fresh_folder(root, f"{function.__qualname__}_error")
+    text = reproduction(function, arguments, error)
+    (folder / "reproduction.py").write_text(text, encoding="utf-8")
+    (folder / "0_bytecode.txt").write_text(_disassembled(function.__code__), encoding="utf-8")
+    return folder
+
+
+def reproduction(function: FunctionType, arguments: tuple[Any, ...], error: Exception) -> str:
+    """A Python program like the call that failed; what cannot be written down is named."""
+    try:
+        source = textwrap.dedent(inspect.getsource(function))
+    except (OSError, TypeError):
+        source = f"# the source of {function.__qualname__} is not known; see 0_bytecode.txt\n"
+    names = function.__code__.co_varnames
+    values = [f"{name} = {_literal(value)}" for name, value in zip(names, arguments, strict=False)]
+    trace = "".join(traceback.format_exception(error))
+    lines = [
+        '"""An internal error of dynajit: please report it with this file."""',
+        "",
+        f"# Python {platform.python_version()}, {platform.platform()}",
+        *(f"# {line}" for line in trace.splitlines()),
+        "",
+        "from __future__ import annotations",
+        "",
+        "import dynajit as dj",
+        "",
+        source,
+        *values,
+        "with dj.config.override(strict=True):",
+        f"    dj.compile({function.__name__})({', '.join(names[: len(arguments)])})",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _literal(value: Any) -> str:
+    """Python text of a like value; nothing of the user's runs."""
+    if isinstance(value, Tensor):
+        sizes = ", ".join(str(size) for size in value.shape)
+        grad = ", requires_grad=True" if value.requires_grad else ""
+        return f"dj.ones({sizes or '()'}, dtype=dj.{value.dtype.name}{grad})"
+    if type(value) in (int, float, bool, str, bytes, type(None)):
+        return repr(value)
+    if type(value) in (list, tuple) and len(value) <= _SHOWN:
+        items = ", ".join(_literal(item) for item in value)
+        comma = "," if type(value) is tuple and len(value) == 1 else ""
+        return f"[{items}]" if type(value) is list else f"({items}{comma})"
+    return f"...  # a {type(value).__module__}.{type(value).__qualname__}"
 
 
 def _files(compilation: Compilation, original: CodeType) -> dict[str, str]:

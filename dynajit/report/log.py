@@ -1,7 +1,8 @@
-"""`DYNAJIT_LOG`: channels printed to stderr as things happen.
+"""`DYNAJIT_LOG` and `set_logs`: channels printed to stderr as things happen.
 
-Channels: `breaks` (also `graph_breaks`), `guards`, `recompiles`, `graph`, `kernels`, `perf`.
-Called by `dynajit.compile` once per compilation and recompilation; prints nothing by default.
+Channels: `summary` (one line after a function's first call), `breaks` (also `graph_breaks`),
+`guards`, `recompiles`, `graph`, `kernels`, `perf`. Called by `dynajit.compile` once per compilation
+and recompilation; prints nothing by default.
 """
 
 import sys
@@ -11,7 +12,7 @@ from dynajit.capture.session import Compilation
 from dynajit.core import config
 from dynajit.core.errors import ArgumentError
 
-CHANNELS = frozenset({"breaks", "guards", "recompiles", "graph", "kernels", "perf"})
+CHANNELS = frozenset({"summary", "breaks", "guards", "recompiles", "graph", "kernels", "perf"})
 ALIASES = {"graph_breaks": "breaks", "graphs": "graph"}
 
 
@@ -21,10 +22,29 @@ def channels() -> frozenset[str]:
     Raises:
         ArgumentError: the configuration names a channel that does not exist.
     """
-    wanted = frozenset(ALIASES.get(name, name) for name in config.current().log)
+    return _checked("DYNAJIT_LOG", config.current().log)
+
+
+def set_logs(*names: str, **switches: bool) -> None:
+    """Choose the channels printed from now on, in the whole process; none: silence.
+
+    Args:
+        names: channels to print.
+        switches: the same spelled `graph_breaks=True`; False leaves a channel out.
+
+    Raises:
+        ArgumentError: there is no such channel.
+    """
+    switched = (name for name, is_on in switches.items() if is_on)
+    _checked("set_logs", frozenset(switches))
+    config.configure(log=_checked("set_logs", frozenset((*names, *switched))))
+
+
+def _checked(asker: str, names: frozenset[str]) -> frozenset[str]:
+    wanted = frozenset(ALIASES.get(name, name) for name in names)
     if not wanted <= CHANNELS:
         raise ArgumentError(
-            f"DYNAJIT_LOG: unknown channels {sorted(wanted - CHANNELS)}.  Expected some of "
+            f"{asker}: unknown channels {sorted(wanted - CHANNELS)}.  Expected some of "
             f"{', '.join(sorted(CHANNELS))}."
         )
     return wanted

@@ -70,3 +70,37 @@ def test_an_override_is_not_seen_by_other_threads():
 def test_an_unknown_setting_is_refused():
     with pytest.raises(TypeError), config.override(num_thread=1):
         pass
+
+
+def test_configure_changes_the_default_and_the_override_in_force():
+    seen = []
+    before = config.configure(num_threads=5)
+    try:
+        with config.override(strict=True):
+            config.configure(num_threads=6)
+            assert (6, True) == (config.current().num_threads, config.current().strict)
+            thread = threading.Thread(target=lambda: seen.append(config.current()))
+            thread.start()
+            thread.join()
+        assert (6, before.strict) == (seen[0].num_threads, seen[0].strict)
+    finally:
+        config.configure(num_threads=before.num_threads)
+
+
+def test_a_listener_hears_of_the_default_at_once_and_later():
+    heard = []
+    config.on_default(heard.append)
+    try:
+        before = config.configure(recompile_limit=3)
+        config.configure(recompile_limit=before.recompile_limit)
+        limits = [found.recompile_limit for found in heard]
+        assert [before.recompile_limit, 3, before.recompile_limit] == limits
+    finally:
+        config._listeners.remove(heard.append)
+
+
+def test_disable_and_force_eager_are_eager():
+    assert not config.Config().is_eager
+    assert config.Config(disable=True).is_eager
+    assert config.Config(stance="force_eager").is_eager
+    assert not config.Config(stance="fail_on_recompile").is_eager

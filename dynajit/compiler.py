@@ -1,0 +1,24 @@
+"""Control of compiled functions by PyTorch's path: `dynajit.compiler.disable`, `.set_stance`, ...
+
+Everything here is defined elsewhere; this module is where programs look for it.
+"""
+
+from dynajit.compile import (
+    allow_in_graph,
+    compile,
+    disable,
+    is_compiling,
+    list_backends,
+    reset,
+    set_stance,
+)
+
+__all__ = [
+    "allow_in_graph",
+    "compile",
+    "disable",
+    "is_compiling",
+    "list_backends",
+    "reset",
+    "set_stance",
+]

@@ -1,0 +1,52 @@
+"""A graph as a Python function that a debugger can step through.
+
+The text is `printing.print_graph`'s; it is registered with `linecache`, so `pdb`, tracebacks and
+`inspect.getsource` show its lines, one operation each. Used by the `eager` backend.
+"""
+
+import itertools
+import linecache
+import weakref
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, Final
+
+import numpy as np
+
+from dynajit.core.errors import InternalError
+from dynajit.ir.graph import Graph
+from dynajit.ir.printing import large_constants, print_graph
+
+_numbers: Final = itertools.count()
+
+
+def generated_function(graph: Graph, constant: Callable[[Any], Any]) -> FunctionType:
+    """The printed graph as a function of its inputs, in order; returns a tuple of outputs.
+
+    Args:
+        graph: any graph whose sizes are plain integers; composites are called as one row.
+        constant: makes an operand of a constant's array.
+
+    Raises:
+        InternalError: the printed text does not hold exactly one function.
+    """
+    text = print_graph(graph) + "\n"
+    file = f"<dynajit graph {next(_numbers)}: {graph.name}>"
+    namespace: dict[str, Any] = {"__name__": f"dynajit graph {graph.name}"}
+    exec(compile(text, file, "exec"), namespace)
+    functions = [
+        value
+        for value in namespace.values()
+        if isinstance(value, FunctionType) and value.__code__.co_filename == file
+    ]
+    if len(functions) != 1:
+        raise InternalError(f"{graph.name}: the printed graph has {len(functions)} functions")
+    (function,) = functions
+    namespace["array"] = lambda data, dtype: constant(np.array(data, dtype=dtype))
+    namespace["constants"] = {
+        name: constant(array) for name, array in large_constants(graph).items()
+    }
+    # No modification time: linecache keeps the entry although there is no such file.
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    weakref.finalize(function, linecache.cache.pop, file, None)
+    return function
