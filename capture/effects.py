@@ -4,6 +4,7 @@ Each effect is frozen data: `values` must be rebuilt for it, `replay(emitter)` w
 the stack as it was. Every object that existed before keeps its identity.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -67,7 +68,9 @@ class DictEffect(Effect):
 
     def replay(self, emitter: Any) -> None:
         if self.clear:
-            emitter.call(dict.clear, lambda: emitter.load_value(self.target))
+            # An OrderedDict keeps an order of its own, which dict.clear does not know.
+            clear = OrderedDict.clear if self.target.cls is OrderedDict else dict.clear
+            emitter.call(clear, lambda: emitter.load_value(self.target))
             emitter.pop()
         for key in self.deleted:
             emitter.load_value(self.target)

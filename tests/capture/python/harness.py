@@ -19,13 +19,14 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import FunctionType
-from typing import Any
+from typing import Any, Final
 
 from comparison import same
 from surroundings import Surroundings
 
 from dynajit import eager
 from dynajit.capture import cache, session
+from dynajit.capture.forced import ForcedBreaks
 from dynajit.capture.region import Region
 from dynajit.ir.interpret import replay
 
@@ -224,4 +225,4 @@ def check(
 
 
 #: Captured forms with breaks that the program does not ask for: name, settings of the options.
-BROKEN_FORMS: list[tuple[str, dict[str, Any]]] = []
+BROKEN_FORMS: Final = (("a break at every statement", {"forced": ForcedBreaks()}),)

@@ -288,3 +288,12 @@ def test_a_value_of_an_item_is_guarded_only_if_used(x, compiler):
     for b in (1, "two", None):
         compiled(x, {"a": 2.0, "b": b})
     assert 1 == len(compiler.graphs)
+
+
+def moved_argument(table):
+    table.move_to_end("a")
+    return list(table)
+
+
+def test_an_argument_is_reordered(assert_captured):
+    assert_captured(moved_argument, OrderedDict(a=1, b=2), graphs=0)
