@@ -227,6 +227,10 @@ class SymbolicScalars:
         """int64 index along dimension d of the result."""
         return Scalar(_index_expression(self._index[d]))
 
+    def integer(self, value: Number) -> Scalar:
+        """A size as an int64 scalar."""
+        return Scalar(_index_expression(value))
+
     def cast(self, x: Any, dtype: DType) -> Scalar:
         """x in another dtype."""
         own = x.dtype if isinstance(x, Scalar) else dtypes.of_number(x)

@@ -18,7 +18,7 @@ from dynajit.codegen.pipeline import start_compile
 from dynajit.core.errors import ArgumentError
 from dynajit.eager.compiled import CompiledCall
 from dynajit.eager.creation import from_numpy
-from dynajit.ir import autodiff, interpret, outputs, partition, pipeline
+from dynajit.ir import autodiff, interpret, outputs, partition, pipeline, sizes
 from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Graph
 
@@ -236,5 +236,14 @@ def _training(
         saved_inputs=parts.saved_inputs,
         saved_outputs=parts.saved_outputs,
         requires_grad=requires_grad,
+        sizes=_sizes_for_backward(parts),
         replay=lambda *tensors: tuple(interpret.replay(graph, tensors, constant=from_numpy)),
     )
+
+
+def _sizes_for_backward(parts: partition.Partition) -> Callable[..., tuple[int, ...]] | None:
+    """Reads the sizes that backward is told as numbers; None if there are none."""
+    places = parts.sizes
+    if not places:
+        return None
+    return lambda inputs: tuple(sizes.bind(places, inputs).values())

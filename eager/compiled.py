@@ -35,7 +35,8 @@ class Training:
     Args:
         forward: `forward(*arrays_and_numbers)` -> user outputs, then saved values.
         backward: `backward(*saved, *gradients)` -> one gradient (or None) per input that requires
-            one; `gradients` has one contiguous array per entry of `differentiable_outputs`.
+            one; `gradients` has one contiguous array per entry of `differentiable_outputs`; the
+            numbers that `sizes` gives follow.
         output_count: number of user outputs.
         differentiable_outputs: positions of the outputs that have a gradient.
         saved_inputs: per saved value the position of the input that it is, or None.
@@ -44,6 +45,7 @@ class Training:
         replay: `replay(*tensors_and_numbers)` -> one tensor per output: the graph op by op.
         inference: like `forward` without saved values, for calls that record nothing; None uses
             `forward`.
+        sizes: from the graph's inputs, the sizes that no argument of `backward` shows.
     """
 
     forward: Program
@@ -55,6 +57,7 @@ class Training:
     requires_grad: tuple[bool, ...]
     replay: Callable[..., Sequence[Any]]
     inference: Program | None = None
+    sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None
 
 
 class CompiledCall:
@@ -81,6 +84,7 @@ class CompiledCall:
         requires_grad: tuple[bool, ...],
         replay: Callable[..., Sequence[Any]],
         inference: Program | None = None,
+        sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None,
     ) -> Callable[..., tuple[Any, ...]]:
         """A call that is one node of the tape where an input requires a gradient.
 
@@ -96,6 +100,7 @@ class CompiledCall:
             tuple(requires_grad),
             replay,
             inference,
+            sizes,
         )
         trained = tuple(i for i, flag in enumerate(requires_grad) if flag)
         lean = forward if inference is None else inference
@@ -135,7 +140,7 @@ class _SavedArray:
 class CompiledNode(Node):
     """One training call on the tape. Mutable: see Node."""
 
-    __slots__ = ("facts", "inputs", "out_metas", "output_count", "saved")
+    __slots__ = ("facts", "inputs", "out_metas", "output_count", "saved", "sizes")
 
     def __init__(self, facts: Training, inputs: tuple[Any, ...]) -> None:
         edges, indices = edges_of(inputs)
@@ -148,6 +153,7 @@ class CompiledNode(Node):
         self.inputs: list[Any] | None = [
             SavedTensor(x) if isinstance(x, TensorBase) else x for x in inputs
         ]
+        self.sizes = () if facts.sizes is None else facts.sizes(inputs)
         self.saved: list[Any] = []
         self.out_metas: list[Any] = []
 
@@ -174,7 +180,8 @@ class CompiledNode(Node):
             _zeros(meta) if gradient is None else _contiguous(gradient.array)
             for gradient, meta in zip(gradients, self.out_metas, strict=True)
         ]
-        found = iter(self.facts.backward(*map(self.unpacked, self.saved), *received))
+        saved = map(self.unpacked, self.saved)
+        found = iter(self.facts.backward(*saved, *received, *self.sizes))
         results: list[Any] = []
         for flag in self.facts.requires_grad:
             gradient = next(found) if flag else None

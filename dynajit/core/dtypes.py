@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from dynajit.core.errors import DTypeError
+from dynajit.core.symint import SymInt
 
 
 class Category(enum.IntEnum):
@@ -171,7 +172,7 @@ def of_number(value: object) -> DType:
     """The dtype of a Python (or NumPy) number standing alone: bool, int64, float32, complex64."""
     if isinstance(value, (bool, np.bool_)):
         return bool_
-    if isinstance(value, (int, np.integer)):
+    if isinstance(value, (int, np.integer, SymInt)):
         return int64
     if isinstance(value, (float, np.floating)):
         return float32

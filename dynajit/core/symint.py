@@ -7,12 +7,19 @@ Results that are constant come back as plain `int`. Division and remainder round
 infinity, as in Python; they print as plain C `/` and `%` only when both sides are known to be
 non-negative.
 
+Questions that the ranges do not answer (`n < m`, `bool(n)`, `range(n)`, whether two sizes agree)
+go to the `Decider` of this thread: capture decides them by the sizes of the present call and
+guards the answer. Without one, ordering and conversion are errors, and sizes that may be equal
+agree: what needs them to be equal was checked when the graph was captured.
+
 Called by the movement rows (index maps), by code generation (which prints C) and by shape guards
 (which print Python).
 """
 
-from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
 Number: TypeAlias = "int | SymInt"
@@ -94,10 +101,150 @@ class SymInt:
         return python(self)
 
     def __bool__(self) -> bool:
-        low, high = bounds(self)
-        if (low is not None and low > 0) or (high is not None and high < 0):
-            return True
-        raise ValueError(f"the truth of the symbolic integer {self} is not known")
+        return not _decided("==", self, 0)
+
+    def __lt__(self, other: Number) -> bool:
+        return _decided("<", self, other)
+
+    def __le__(self, other: Number) -> bool:
+        return _decided("<=", self, other)
+
+    def __gt__(self, other: Number) -> bool:
+        return _decided("<", other, self)
+
+    def __ge__(self, other: Number) -> bool:
+        return _decided("<=", other, self)
+
+    def __index__(self) -> int:
+        if _state.decider is None:
+            raise ValueError(f"the number of the symbolic integer {self} is not known")
+        return _state.decider.number(self)
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        return float(self.__index__())
+
+
+class Decider(Protocol):
+    """Who answers what ranges do not tell: capture, by the sizes of the call that it captures."""
+
+    def decide(self, symbol: str, a: Number, b: Number) -> bool:
+        """Whether `a symbol b` holds (`==`, `<` or `<=`); what is said will be guarded."""
+
+    def unify(self, a: Number, b: Number) -> bool:
+        """Whether two sizes that must be equal are; what is said will be guarded."""
+
+    def number(self, value: "SymInt") -> int:
+        """The number itself, which will be guarded."""
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.decider: Decider | None = None
+
+
+_state: Final = _State()
+
+
+@contextlib.contextmanager
+def deciding(decider: Decider) -> Iterator[None]:
+    """Questions go to `decider` within the block (this thread only)."""
+    before = _state.decider
+    _state.decider = decider
+    try:
+        yield
+    finally:
+        _state.decider = before
+
+
+def agree(a: Number, b: Number) -> bool:
+    """Whether two sizes that must be equal are equal, or may be where nobody decides."""
+    if a is b:
+        return True
+    difference = a - b
+    if isinstance(difference, int):
+        return difference == 0
+    if _is_positive(difference) or _is_positive(-difference):
+        return False
+    return _state.decider is None or _state.decider.unify(a, b)
+
+
+def shapes_agree(a: Sequence[Number], b: Sequence[Number]) -> bool:
+    """Whether two shapes that must be equal are; see `agree`."""
+    return len(a) == len(b) and all(agree(m, n) for m, n in zip(a, b, strict=True))
+
+
+def fits_within(a: Number, b: Number) -> bool:
+    """Whether `a <= b`, which must hold; taken for granted where nobody decides."""
+    known = known_comparison("<=", a, b)
+    if known is None:
+        return _state.decider is None or _state.decider.decide("<=", a, b)
+    return known
+
+
+def known_comparison(symbol: str, a: Number, b: Number) -> bool | None:
+    """Whether `a symbol b` holds for all values of the symbols, for none (False), or neither."""
+    difference = b - a
+    match symbol:
+        case "<":
+            return _always_or_never(_is_positive(difference), _is_natural(-difference))
+        case "<=":
+            return _always_or_never(_is_natural(difference), _is_positive(-difference))
+        case _:
+            differs = _is_positive(difference) or _is_positive(-difference)
+            return _always_or_never(isinstance(difference, int) and difference == 0, differs)
+
+
+def _always_or_never(always: bool, never: bool) -> bool | None:
+    return True if always else False if never else None
+
+
+def _decided(symbol: str, a: Number, b: Number) -> bool:
+    known = known_comparison(symbol, a, b)
+    if known is not None:
+        return known
+    if _state.decider is None:
+        raise ValueError(f"whether {a} {symbol} {b} is not known")
+    return _state.decider.decide(symbol, a, b)
+
+
+def _is_positive(value: Number) -> bool:
+    return _is_natural(value - 1)
+
+
+def _is_natural(value: Number) -> bool:
+    """True if the value is at least 0 whatever the symbols are; False where that is not proved."""
+    low, _ = bounds(value)
+    if low is not None:
+        return low >= 0
+    relaxed = _without_divisions(value)
+    if relaxed is None:
+        return False
+    low, _ = bounds(relaxed)
+    return low is not None and low >= 0
+
+
+def _without_divisions(value: Number) -> "Number | None":
+    """A multiple of a lower bound of `value` with `a // k` replaced by its linear bounds.
+
+    `a // k` lies between `(a - k + 1) / k` and `a / k`. None where there is nothing to replace.
+    """
+    if isinstance(value, int):
+        return None
+    for monomial, factor in value.terms:
+        atom = monomial[0] if len(monomial) == 1 else None
+        if atom is None or atom.kind != "floordiv":
+            continue
+        inner, divisor = atom.operands
+        if not isinstance(divisor, int) or divisor <= 0:
+            continue
+        rest = value - _from_terms({monomial: factor})
+        bound = inner - (divisor - 1) if factor > 0 else inner
+        linear = rest * divisor + bound * factor
+        further = _without_divisions(linear)
+        return linear if further is None else further
+    return None
 
 
 def symbol(name: str, low: Bound = 0, high: Bound = None) -> SymInt:
@@ -167,12 +314,12 @@ def mod(a: Number, b: Number) -> Number:
 
 def minimum(a: Number, b: Number) -> Number:
     """The smaller of two."""
-    return _extremum("min", a, b, min, lambda low, high: low <= high)
+    return _extremum("min", a, b, min)
 
 
 def maximum(a: Number, b: Number) -> Number:
     """The larger of two."""
-    return _extremum("max", a, b, max, lambda low, high: low >= high)
+    return _extremum("max", a, b, max)
 
 
 def bounds(value: Number) -> tuple[Bound, Bound]:
@@ -259,7 +406,6 @@ def _extremum(
     a: Number,
     b: Number,
     choose: Callable[[int, int], int],
-    wins: Callable[[int, int], bool],
 ) -> Number:
     if isinstance(a, int) and isinstance(b, int):
         return choose(a, b)
@@ -267,12 +413,11 @@ def _extremum(
         return a
     a_low, a_high = bounds(a)
     b_low, b_high = bounds(b)
-    a_worst, b_best = (a_high, b_low) if kind == "min" else (a_low, b_high)
-    if a_worst is not None and b_best is not None and wins(a_worst, b_best):
-        return a
-    b_worst, a_best = (b_high, a_low) if kind == "min" else (b_low, a_high)
-    if b_worst is not None and a_best is not None and wins(b_worst, a_best):
-        return b
+    known = known_comparison("<=", a, b)
+    if known is not None:
+        return a if known == (kind == "min") else b
+    if known_comparison("<=", b, a):
+        return b if kind == "min" else a
     lows = None if a_low is None or b_low is None else choose(a_low, b_low)
     highs = None if a_high is None or b_high is None else choose(a_high, b_high)
     return _operation(kind, a, b, lows, highs)

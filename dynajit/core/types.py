@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
-from dynajit.core.symint import SymInt
+from dynajit.core.symint import SymInt, shapes_agree
 
 Size: TypeAlias = int | SymInt
 Shape: TypeAlias = tuple[Size, ...]
@@ -73,6 +73,15 @@ class TensorType:
         sizes = ", ".join(str(size) for size in self.shape)
         device = "" if self.device == CPU else f"@{self.device}"
         return f"{self.dtype.name}[{sizes}]{device}"
+
+
+def types_agree(a: "ValueType", b: "ValueType") -> bool:
+    """Whether two types are equal, where symbolic sizes that must be equal count as equal."""
+    if a == b:
+        return True
+    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
+        return False
+    return (a.dtype, a.device) == (b.dtype, b.device) and shapes_agree(a.shape, b.shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynajit.core.errors import InternalError
+from dynajit.ir import sizes
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.passes.expand_composites import expand_composites
@@ -22,6 +23,8 @@ def run(
     evaluate: Callable[..., Any] = evaluate_row,
 ) -> tuple[Any, ...]:
     """The outputs of `graph` for raw arrays.
+
+    Symbolic sizes in attributes become those of the inputs.
 
     Args:
         graph: any graph; composites are expanded first.
@@ -65,13 +68,14 @@ def _walk(
     if len(inputs) != len(placeholders):
         raise InternalError(f"{graph.name} has {len(placeholders)} inputs; {len(inputs)} given")
     known: dict[Node, Any] = dict(zip(placeholders, inputs, strict=True))
+    numbers = sizes.bind(sizes.symbol_places(graph), inputs)
     last_uses = _last_uses(graph)
     for node in graph.nodes:
         if node.kind is NodeKind.CONSTANT:
             known[node] = constant(node.value)
         elif node.kind is NodeKind.CALL:
             args = tuple(known[a] if isinstance(a, Node) else a for a in node.args)
-            known[node] = evaluate(node.op, args, dict(node.attributes))
+            known[node] = evaluate(node.op, args, sizes.attributes(node.attributes, numbers))
         for argument in last_uses.get(node, ()):
             del known[argument]
     return tuple(known[o] if isinstance(o, Node) else o for o in graph.outputs)

@@ -8,10 +8,11 @@ again afterwards, on the real tensor. `split_views` separates the two. Called by
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dynajit.core.types import TensorType
+from dynajit.ir import sizes
 from dynajit.ir.graph import Argument, Graph, Node, NodeKind
 from dynajit.ops.table import Kind, Op
 
@@ -27,20 +28,23 @@ class Recipe:
         index: position among the split graph's outputs or the inputs.
         literal: the number, for "literal".
         views: view rows to apply, in order.
+        places: where the symbols in the attributes of `views` are found among the inputs.
     """
 
     source: str
     index: int = 0
     literal: Any = None
     views: tuple[Step, ...] = ()
+    places: Mapping[str, sizes.Place] = field(default_factory=dict)
 
     def take(self, outputs: tuple[Any, ...], inputs: tuple[Any, ...]) -> Any:
         """The output, from what the split graph returned and what it was given."""
         if self.source == "literal":
             return self.literal
         value = outputs[self.index] if self.source == "output" else inputs[self.index]
+        numbers = sizes.bind(self.places, inputs) if self.places else {}
         for op, attributes in self.views:
-            value = op(value, **attributes)
+            value = op(value, **sizes.attributes(attributes, numbers))
         return value
 
 
@@ -74,6 +78,9 @@ def split_views(graph: Graph) -> SplitOutputs:
         _recipe(output, root, views, inputs, positions, shared.__getitem__)
         for output, (root, views) in zip(graph.outputs, chains, strict=True)
     ]
+    places = sizes.symbol_places(graph)
+    if places:
+        recipes = [replace(recipe, places=places) if recipe.views else recipe for recipe in recipes]
     return SplitOutputs(Graph(graph.name, graph.nodes, tuple(positions)), tuple(recipes))
 
 

@@ -12,14 +12,17 @@ Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost" (2016), for
 the max-flow min-cut theorem of Ford and Fulkerson for the choice.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
+from dynajit.core.dtypes import Category
 from dynajit.core.types import ScalarType, TensorType, ValueType
 from dynajit.ir.autodiff import Joint
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.min_cut import UNLIMITED, minimum_cut
 from dynajit.ir.node import Argument, Node, NodeKind, storage_root
+from dynajit.ir.sizes import Place, symbol_places, symbols
 from dynajit.ops.effort import is_transcendental
 from dynajit.ops.table import Kind
 
@@ -39,8 +42,8 @@ class Partition:
     Args:
         forward: inputs of the original graph; outputs of the original graph, then `saved`.
         backward: inputs are the saved values, then one gradient per differentiable output (same
-            type, contiguous); outputs are one gradient per input with `requires_grad`, in order,
-            None where no path leads to it.
+            type, contiguous), then `sizes`; outputs are one gradient per input with
+            `requires_grad`, in order, None where no path leads to it.
         saved: the nodes of `forward` that are saved.
         saved_bytes: their size without those that are inputs anyway.
         recomputed: number of forward calls that run again in backward.
@@ -48,6 +51,8 @@ class Partition:
         saved_outputs: for each saved value the position of the first original output that shares
             its memory, or None: writing to that output in place spoils the saved value.
         differentiable_outputs: positions of the original outputs that have a gradient.
+        sizes: where forward finds the symbols that no other input of backward shows; each is an
+            INTEGER input of backward, named like the symbol.
     """
 
     forward: Graph
@@ -58,6 +63,7 @@ class Partition:
     saved_inputs: tuple[int | None, ...]
     saved_outputs: tuple[int | None, ...]
     differentiable_outputs: tuple[int, ...]
+    sizes: Mapping[str, Place] = field(default_factory=dict)
 
     @property
     def saved_count(self) -> int:
@@ -72,9 +78,14 @@ def partition(joint: Joint) -> Partition:
     candidates = [node for node in joint.graph.nodes if node in needed and node not in dependent]
     used = _used_by_backward(joint, needed, dependent)
     saved, recomputed = _choose(candidates, used)
+    forward = _forward_graph(joint, saved)
+    backward = _backward_graph(joint, saved, needed)
+    shown = symbol_places(backward)
+    hidden = sorted(symbols(backward) - shown.keys())
+    places = symbol_places(forward)
     return Partition(
-        forward=_forward_graph(joint, saved),
-        backward=_backward_graph(joint, saved, needed),
+        forward=forward,
+        backward=_with_sizes(backward, hidden),
         saved=saved,
         saved_bytes=sum(
             size_bytes(node.type) for node in saved if node.kind is not NodeKind.PLACEHOLDER
@@ -83,7 +94,16 @@ def partition(joint: Joint) -> Partition:
         saved_inputs=_positions(saved, joint.graph.inputs[: joint.input_count]),
         saved_outputs=_output_positions(saved, joint.graph.outputs[: joint.output_count]),
         differentiable_outputs=joint.differentiable_outputs,
+        sizes={name: places[name] for name in hidden},
     )
+
+
+def _with_sizes(graph: Graph, names: Sequence[str]) -> Graph:
+    """The graph with a further INTEGER input for each of these symbols."""
+    kind = ScalarType(Category.INTEGER)
+    added = tuple(Node(NodeKind.PLACEHOLDER, name, kind) for name in names)
+    inputs = graph.inputs
+    return Graph(graph.name, (*inputs, *added, *graph.nodes[len(inputs) :]), graph.outputs)
 
 
 def size_bytes(type: ValueType) -> int:

@@ -84,6 +84,13 @@ def known(value: Any, numbers: Mapping[str, int]) -> Any:
     return value
 
 
+def attributes(named: Mapping[str, Any], numbers: Mapping[str, int]) -> dict[str, Any]:
+    """Attributes of a node with numbers for their symbols."""
+    if not numbers:
+        return dict(named)
+    return {name: known(value, numbers) for name, value in named.items()}
+
+
 def _expressions(value: Any) -> Iterator[SymInt]:
     if isinstance(value, SymInt):
         yield value

@@ -17,6 +17,7 @@ from dynajit.core.types import ScalarType, TensorType
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind, type_of
 from dynajit.ir.printing import RESERVED
+from dynajit.ir.sizes import symbol_places, symbols
 from dynajit.ops import TABLE
 
 
@@ -51,6 +52,8 @@ def broken_rules(graph: Graph) -> Iterator[tuple[str, str]]:
             yield node.name, rule
         earlier.add(node)
         names.add(node.name)
+    for name in sorted(symbols(graph) - symbol_places(graph).keys()):
+        yield name, "no input shows this symbol"
     for position, output in enumerate(graph.outputs):
         if isinstance(output, Node):
             if output not in earlier:

@@ -27,7 +27,7 @@ def _causal_mask(ops: Any, rows: Any, columns: Any, device: Any) -> Any:
 
 def _default_scale(ops: Any, query: Any) -> Any:
     """1 / sqrt(features)."""
-    size = count_operand(ops, query.shape[-1], query.device)
+    size = count_operand(ops, query.shape[-1])
     return 1.0 / math.sqrt(size) if isinstance(size, int) else ops.rsqrt(size)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import DTypeError, ShapeError
+from dynajit.core.symint import agree, shapes_agree
 from dynajit.core.types import Size, TensorType, ValueType, numel
 from dynajit.ops import array_forms
 from dynajit.ops.families import composite, describe, reduced_shape, require_tensor
@@ -32,19 +33,13 @@ def narrow(ops: Any, x: Any, dtype: DType) -> Any:
     return x if x.dtype is dtype else ops.cast(x, dtype=dtype)
 
 
-def count_operand(ops: Any, size: Size, device: Any) -> Any:
-    """An element count as an operand: the integer, or for a symbolic size a zero-dim tensor.
-
-    The last element of `1, 2, ..., size` is the size; it fuses to the bare number.
-    """
-    if isinstance(size, int):
-        return size
-    counted = ops.arange(1, 1, size=size, dtype=dtypes.int64, device=device)
-    return ops.select(counted, dim=0, index=size - 1)
+def count_operand(ops: Any, size: Size) -> Any:
+    """An element count as an operand: the integer, or for a symbolic size a zero-dim tensor."""
+    return size if isinstance(size, int) else ops.integer(value=size)
 
 
 def _reduced_count(ops: Any, x: Any, dim: tuple[int, ...]) -> Any:
-    return count_operand(ops, numel(tuple(x.shape[d] for d in dim)), x.device)
+    return count_operand(ops, numel(tuple(x.shape[d] for d in dim)))
 
 
 def kept(ops: Any, value: Any, shape: Any, dim: tuple[int, ...]) -> Any:
@@ -113,7 +108,7 @@ def _reduces(name: str) -> Any:
 
 
 def _mean_vjp(ops: Any, g: Any, x_type: TensorType, dim: tuple[int, ...]) -> Any:
-    count = count_operand(ops, numel(tuple(x_type.shape[d] for d in dim)), x_type.device)
+    count = count_operand(ops, numel(tuple(x_type.shape[d] for d in dim)))
     share = kept(ops, g, x_type.shape, dim) / count
     return ops.expand(share, shape=x_type.shape)
 
@@ -271,13 +266,17 @@ def _norm_infer(name: str) -> Any:
     ) -> TensorType:
         type = floating_tensor(name, x)
         size = len(normalized_shape)
-        if size == 0 or type.rank < size or type.shape[type.rank - size :] != normalized_shape:
+        if (
+            size == 0
+            or type.rank < size
+            or not shapes_agree(type.shape[type.rank - size :], normalized_shape)
+        ):
             raise ShapeError(
                 f"{name}(x: {type}): given normalized_shape={list(normalized_shape)}, expected "
                 f"input with shape [*, {', '.join(map(str, normalized_shape))}]."
             )
         for given in parameters:
-            if given is not None and given.shape != normalized_shape:
+            if given is not None and not shapes_agree(given.shape, normalized_shape):
                 raise ShapeError(
                     f"{name}(x: {type}): expected weight and bias to be of the same shape as "
                     f"normalized_shape={list(normalized_shape)}, but got {given}."
@@ -397,7 +396,7 @@ def _linear_infer(
 ) -> TensorType:
     call = describe("linear", ("x", "weight", "bias"), (x, weight, bias))
     type, matrix = require_tensor(x, call, "x"), require_tensor(weight, call, "weight")
-    if type.rank < 1 or matrix.rank != 2 or type.shape[-1] != matrix.shape[1]:
+    if type.rank < 1 or matrix.rank != 2 or not agree(type.shape[-1], matrix.shape[1]):
         raise ShapeError(
             f"{call}: mat1 and mat2 shapes cannot be multiplied.  Expected x (*, in_features) "
             "and weight (out_features, in_features)."
@@ -406,7 +405,7 @@ def _linear_infer(
     if bias is not None:
         vector = require_tensor(bias, call, "bias")
         dtypes_differ = dtypes_differ or vector.dtype is not type.dtype
-        if vector.rank > 1 or (vector.rank == 1 and vector.shape != (matrix.shape[0],)):
+        if vector.rank > 1 or (vector.rank == 1 and not agree(vector.shape[0], matrix.shape[0])):
             raise ShapeError(f"{call}: expected a bias of shape ({matrix.shape[0]},).")
     if dtypes_differ:
         raise DTypeError(

@@ -14,6 +14,7 @@ from typing import Any
 
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import DTypeError, ShapeError
+from dynajit.core.symint import agree, fits_within, shapes_agree
 from dynajit.core.types import Shape, TensorType, ValueType
 from dynajit.ops.families import common_device, describe, movement, require_tensor, scatter
 from dynajit.ops.scalar import NumpyScalars
@@ -76,7 +77,7 @@ def index_select(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
 def _index_add_infer(x: ValueType, index: ValueType, source: ValueType, *, dim: int) -> TensorType:
     type = _check("index_add", ("x", "index", "source"), (x, index, source))
     expected = (*type.shape[:dim], *index.shape, *type.shape[dim + 1 :])
-    if len(index.shape) != 1 or source.shape != expected:
+    if len(index.shape) != 1 or not shapes_agree(source.shape, expected):
         call = describe("index_add", ("x", "index", "source"), (x, index, source))
         raise ShapeError(f"{call}: expected a 1-d index and a source {list(expected)}.")
     return type.with_shape(type.shape)
@@ -111,8 +112,7 @@ def index_add(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
 
 def _gather_shape(name: str, x: TensorType, index: ValueType, dim: int) -> Shape:
     fits = len(index.shape) == x.rank and all(
-        d == dim or not isinstance(size, int) or not isinstance(x.shape[d], int)
-        or size <= x.shape[d]  # type: ignore[operator]
+        d == dim or fits_within(size, x.shape[d])
         for d, size in enumerate(index.shape)
     )  # fmt: skip
     if not fits:
@@ -172,7 +172,7 @@ def gather(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
 def _scatter_infer(x: ValueType, index: ValueType, source: ValueType, *, dim: int) -> TensorType:
     type = _check("scatter", ("x", "index", "source"), (x, index, source))
     _gather_shape("scatter", type, index, dim)
-    if source.shape != index.shape:
+    if not shapes_agree(source.shape, index.shape):
         call = describe("scatter", ("x", "index", "source"), (x, index, source))
         raise ShapeError(f"{call}: expected a source of the index's shape.")
     return type.with_shape(type.shape)
@@ -258,7 +258,7 @@ def indexed_shape(shape: Shape, batch: Shape, dims: tuple[int, ...]) -> Shape:
 
 def _index_infer(x: ValueType, indices: ValueType, *, dims: tuple[int, ...]) -> TensorType:
     type = _check("index", ("x", "indices"), (x, indices))
-    if len(indices.shape) < 1 or indices.shape[0] != len(dims):
+    if len(indices.shape) < 1 or not agree(indices.shape[0], len(dims)):
         call = describe("index", ("x", "indices"), (x, indices))
         raise ShapeError(f"{call}: expected indices of shape ({len(dims)}, ...) for dims {dims}.")
     return type.with_shape(indexed_shape(type.shape, indices.shape[1:], dims))
@@ -304,7 +304,7 @@ def _index_put_infer(
 ) -> TensorType:
     type = _check("index_put", ("x", "indices", "source"), (x, indices, source))
     expected = indexed_shape(type.shape, indices.shape[1:], dims)
-    if source.shape != expected:
+    if not shapes_agree(source.shape, expected):
         call = describe("index_put", ("x", "indices", "source"), (x, indices, source))
         raise ShapeError(f"{call}: expected a source {list(expected)}.")
     return type.with_shape(type.shape)

@@ -12,6 +12,7 @@ import numpy as np
 
 from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, ShapeError
+from dynajit.core.symint import agree
 from dynajit.core.types import TensorType, ValueType
 from dynajit.ops.families import (
     broadcast_shapes,
@@ -27,7 +28,7 @@ def _matmul_infer(a: ValueType, b: ValueType) -> TensorType:
     left, right = require_tensor(a, call, "a"), require_tensor(b, call, "b")
     if left.rank < 2 or right.rank < 2:
         raise ShapeError(f"{call}: expected at least two dimensions each.")
-    if left.shape[-1] != right.shape[-2]:
+    if not agree(left.shape[-1], right.shape[-2]):
         raise ShapeError(
             f"{call}: inner sizes differ, {left.shape[-1]} and {right.shape[-2]}.  Expected "
             "a.shape[-1] == b.shape[-2].  Transpose one operand or reshape a."

@@ -9,6 +9,7 @@ from typing import Any
 
 from dynajit.core import dtypes
 from dynajit.core.errors import ShapeError
+from dynajit.core.symint import shapes_agree
 from dynajit.core.types import TensorType, numel
 from dynajit.ops import array_forms
 from dynajit.ops.composites import count_operand, narrow, wide
@@ -153,7 +154,7 @@ def cross_entropy(
     if reduction == "mean":
         _, factor = sample_weights(ops, target, weight, ignore_index, logs.dtype)
         even = even / ops.sum(factor, dim=all_dims(factor), keepdim=False)
-    count = count_operand(ops, x.shape[dim], x.device)
+    count = count_operand(ops, x.shape[dim])
     mixed = loss * (1.0 - label_smoothing) + even * label_smoothing / count
     return narrow(ops, mixed, x.dtype)
 
@@ -173,7 +174,7 @@ def soft_cross_entropy(
 
     The mean divides by the number of samples.
     """
-    if tuple(target.shape) != tuple(x.shape):
+    if not shapes_agree(target.shape, x.shape):
         raise ShapeError(
             f"cross_entropy: expected probabilities of shape {list(x.shape)}, got "
             f"{list(target.shape)}."
@@ -181,7 +182,7 @@ def soft_cross_entropy(
     dim = class_dim(x)
     logs = ops.log_softmax(wide(ops, x), dim=dim)
     if label_smoothing:
-        count = count_operand(ops, x.shape[dim], x.device)
+        count = count_operand(ops, x.shape[dim])
         target = target * (1.0 - label_smoothing) + label_smoothing / count
     product = logs * target
     product = product if weight is None else product * _weight_as(ops, weight, x)
@@ -196,7 +197,7 @@ def _difference_vjp(
     d = wide(ops, x) - wide(ops, y)
     g = wide(ops, g) * sign
     if reduction == "mean":
-        g = g / count_operand(ops, numel(tuple(d.shape)), d.device)
+        g = g / count_operand(ops, numel(tuple(d.shape)))
     return g * slope(d)
 
 

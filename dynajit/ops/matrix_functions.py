@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
+from dynajit.core.symint import agree, shapes_agree
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, describe_tensor
 from dynajit.ops.arguments import is_tensor as is_tensor_operand
@@ -66,7 +67,7 @@ def mm(input: Any, mat2: Any) -> Any:
 def bmm(input: Any, mat2: Any) -> Any:
     """Products of two batches of matrices, (b, n, k) and (b, k, m), without broadcasting."""
     _of_rank("bmm", [(input, 3), (mat2, 3)])
-    if input.shape[0] != mat2.shape[0]:
+    if not agree(input.shape[0], mat2.shape[0]):
         raise ShapeError(f"bmm: expected one batch size, got {input.shape[0]} and {mat2.shape[0]}.")
     return TABLE.matmul(input, mat2)
 
@@ -80,7 +81,7 @@ def mv(input: Any, vec: Any) -> Any:
 def dot(input: Any, tensor: Any) -> Any:
     """Sum of the products of two vectors of one length."""
     _of_rank("dot", [(input, 1), (tensor, 1)])
-    if input.shape != tensor.shape:
+    if not shapes_agree(input.shape, tensor.shape):
         raise ShapeError(
             f"dot: inconsistent tensor size, expected {input.shape[0]} elements, got "
             f"{tensor.shape[0]}."
@@ -105,7 +106,7 @@ def _plus_product(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
             f"{input.dtype.name}.  Cast one with .to(dtype)."
         )
     result = add(base, scaled)
-    if tuple(result.shape) != tuple(product.shape):
+    if not shapes_agree(result.shape, product.shape):
         raise ShapeError(
             f"input {list(input.shape)} does not broadcast to the product {list(product.shape)}."
         )
@@ -217,7 +218,7 @@ def _take_diagonals(x: Any, term: str) -> tuple[Any, str]:
     while len(set(term)) < len(term):
         label = next(c for c in term if term.count(c) > 1)
         first, second = [i for i, c in enumerate(term) if c == label][:2]
-        if x.shape[first] != x.shape[second]:
+        if not agree(x.shape[first], x.shape[second]):
             raise ShapeError(
                 f"einsum: subscript {label!r} is repeated for dims of sizes {x.shape[first]} and "
                 f"{x.shape[second]}."
@@ -234,11 +235,15 @@ def _check_sizes(equation: str, pairs: list[tuple[Any, str]]) -> None:
             known = sizes.setdefault(label, n)
             if known == 1:
                 sizes[label] = n
-            elif n not in (1, known):
+            elif not (isinstance(n, int) and n == 1) and not agree(n, known):
                 raise ShapeError(
                     f"einsum({equation!r}): subscript {label!r} has size {n} but was {known} "
                     "before."
                 )
+
+
+def _is_one(n: Any) -> bool:
+    return isinstance(n, int) and n == 1
 
 
 def _sum_out(x: Any, term: str, needed: set[str]) -> tuple[Any, str]:
@@ -256,7 +261,7 @@ def _contract(a: Any, term_a: str, b: Any, term_b: str, later: set[str]) -> tupl
     sizes_a = dict(zip(term_a, a.shape, strict=True))
     sizes_b = dict(zip(term_b, b.shape, strict=True))
     both = [label for label in term_a if label in sizes_b]
-    if any(sizes_a[label] != sizes_b[label] for label in both):
+    if any(_is_one(sizes_a[label]) != _is_one(sizes_b[label]) for label in both):
         return _multiply_broadcast(a, term_a, b, term_b, later)
     batch = [label for label in both if label in later]
     inner = [label for label in both if label not in later]

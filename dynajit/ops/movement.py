@@ -11,6 +11,7 @@ from typing import Any
 
 from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, InternalError, ShapeError
+from dynajit.core.symint import agree, shapes_agree
 from dynajit.core.types import Shape, Size, TensorType, ValueType, numel
 from dynajit.ops.families import common_device, composite, describe, movement, require_tensor
 
@@ -63,7 +64,7 @@ def _is_smaller(left: Size, right: Size) -> bool:
 
 def _reshape_infer(x: ValueType, *, shape: Shape) -> TensorType:
     type = _tensor("reshape", x)
-    if numel(shape) != type.numel:
+    if not agree(numel(shape), type.numel):
         raise ShapeError(
             f"reshape(x: {type}, shape={list(shape)}): shape '{list(shape)}' is invalid for "
             f"input of size {type.numel}.  Expected sizes whose product is {type.numel}; one of "
@@ -130,7 +131,7 @@ def _expand_infer(x: ValueType, *, shape: Shape) -> TensorType:
     type = _tensor("expand", x)
     extra = len(shape) - type.rank
     for d, size in enumerate(type.shape):
-        if extra < 0 or (not _is_one(size) and size != shape[d + extra]):
+        if extra < 0 or (not _is_one(size) and not agree(size, shape[d + extra])):
             raise ShapeError(
                 f"expand(x: {type}, shape={list(shape)}): the expanded size of the tensor must "
                 "match the existing size at non-singleton dimensions.  Expected sizes equal to "
@@ -205,7 +206,7 @@ def _slice_scatter_infer(
     type = require_tensor(x, call, "x")
     given = require_tensor(source, call, "source")
     expected = slice_sizes(start, stop, step)
-    if given.shape != expected or given.dtype is not type.dtype:
+    if not shapes_agree(given.shape, expected) or given.dtype is not type.dtype:
         raise ShapeError(f"{call}: Expected source {type.dtype.name}{list(expected)}.")
     return type.with_shape(type.shape)
 
@@ -345,7 +346,7 @@ def _cat_infer(*types: ValueType, dim: int) -> TensorType:
         if type.dtype is not first.dtype:
             raise DTypeError(f"{call}: dtypes differ.  Expected one dtype; cast with .to(dtype).")
         fits = type.rank == first.rank and all(
-            d == dim or size == first.shape[d] for d, size in enumerate(type.shape)
+            d == dim or agree(size, first.shape[d]) for d, size in enumerate(type.shape)
         )
         if not fits:
             raise ShapeError(
@@ -393,7 +394,7 @@ def stack(ops: Any, *tensors: Any, dim: int) -> Any:
     """The inputs, all of one shape, side by side along a new dimension `dim`."""
     shape = tuple(tensors[0].shape)
     for i, tensor in enumerate(tensors):
-        if tuple(tensor.shape) != shape:
+        if not shapes_agree(tensor.shape, shape):
             raise ShapeError(
                 f"stack: expected tensors of equal size, got {list(shape)} at entry 0 and "
                 f"{list(tensor.shape)} at entry {i}."

@@ -11,6 +11,7 @@ import numpy as np
 
 from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
+from dynajit.core.symint import agree, shapes_agree
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments, creation_functions
 from dynajit.ops.arguments import cast, dim_of
@@ -115,7 +116,7 @@ def glu(input: Any, dim: int = -1) -> Any:
     d = dim_of(input, dim, "glu")
     size = input.shape[d]
     half = size // 2
-    if half * 2 != size:
+    if not agree(half * 2, size):
         raise ShapeError(f"glu: halving dimension must be even, but dimension {d} is size {size}.")
     shape = tuple(input.shape)
     ones = (1,) * len(shape)
@@ -227,7 +228,7 @@ def group_norm(
 ) -> Any:
     """Mean 0 and variance 1 over groups of channels (dim 1), times weight plus bias per channel."""
     shape = tuple(input.shape)
-    if len(shape) < 2 or shape[1] % num_groups != 0:
+    if len(shape) < 2 or not agree(shape[1] % num_groups, 0):
         raise ShapeError(
             f"group_norm: expected number of channels in input to be divisible by num_groups, got "
             f"input of shape {list(shape)} and num_groups={num_groups}."
@@ -467,7 +468,7 @@ def binary_cross_entropy(
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """Cross-entropy of probabilities of two classes."""
-    if tuple(input.shape) != tuple(target.shape):
+    if not shapes_agree(input.shape, target.shape):
         raise ShapeError(
             f"binary_cross_entropy: target size {list(target.shape)} must be the same as input "
             f"size {list(input.shape)}."
@@ -482,7 +483,7 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean", pos_weight: Any = None,
 ) -> Any:  # fmt: skip
     """`binary_cross_entropy` of sigmoid(input), without overflow."""
-    if tuple(input.shape) != tuple(target.shape):
+    if not shapes_agree(input.shape, target.shape):
         raise ShapeError(
             f"binary_cross_entropy_with_logits: target size {list(target.shape)} must be the same "
             f"as input size {list(input.shape)}."

@@ -393,6 +393,19 @@ def full(m: Any, value: Any, *, shape: Shape, dtype: DType, device: Device = CPU
     return m.cast(value, dtype)
 
 
+def _integer_infer(*, value: Size) -> TensorType:
+    return TensorType((), dtypes.int64)
+
+
+@pointwise(infer=_integer_infer)
+def integer(m: Any, *, value: Size) -> Any:
+    """A size, or an expression of sizes, as a number: known when the graph runs.
+
+    Shape: (). Dtype: int64.
+    """
+    return m.integer(value)
+
+
 def _arange_infer(
     start: ValueType, step: ValueType, *, size: Size, dtype: DType, device: Any
 ) -> TensorType:

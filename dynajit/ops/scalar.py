@@ -557,6 +557,11 @@ class NumpyScalars:
         return np.arange(self._shape[d], dtype=np.int64).reshape((-1,) + (1,) * trailing)
 
     @staticmethod
+    def integer(value: Any) -> Any:
+        """A size as an int64 scalar."""
+        return np.int64(value)
+
+    @staticmethod
     def less(i: Any, j: Any) -> Any:
         """i < j, of indices."""
         return np.less(i, j)

@@ -10,6 +10,7 @@ from typing import Any
 
 from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, BoundsError, ShapeError
+from dynajit.core.symint import agree
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments
 from dynajit.ops.arguments import dim_of, is_tensor, size, sizes, spread
@@ -68,7 +69,7 @@ def unflatten(input: Any, dim: int, sizes_: Sequence[int]) -> Any:
     d = dim_of(input, dim, "unflatten")
     shape = tuple(input.shape)
     parts = arguments.resolve_shape(sizes(tuple(sizes_), "unflatten"), shape[d])
-    if numel(parts) != shape[d]:
+    if not agree(numel(parts), shape[d]):
         raise ShapeError(
             f"unflatten: provided sizes {list(parts)} don't multiply up to the size of dim "
             f"{dim} ({shape[d]}) in the input tensor."

@@ -344,7 +344,7 @@ def _fitted(value: Any, shape: Shape, x: Any) -> Any:
     if given == tuple(shape):
         return value
     call = f"assignment of shape {list(given)} to a region of shape {list(shape)}"
-    if broadcast_shapes([given, shape], call) != tuple(shape):
+    if not symint.shapes_agree(broadcast_shapes([given, shape], call), shape):
         raise ShapeError(f"{call}: the value does not broadcast to the region.")
     return TABLE.expand(value, shape=tuple(shape))
 

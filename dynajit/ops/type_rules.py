@@ -14,6 +14,7 @@ from dynajit.core import dtypes
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, BoundsError, DeviceError, ShapeError
+from dynajit.core.symint import agree
 from dynajit.core.types import ScalarType, Shape, Size, TensorType, ValueType
 
 # ---------------------------------------------------------------------------------------------
@@ -182,11 +183,14 @@ def broadcast_shapes(shapes: Sequence[Shape], call: str) -> Shape:
             known = result[position]
             if _is_one(known):
                 result[position] = size
-            elif not _is_one(size) and size != known:
-                raise ShapeError(
-                    f"{call}: sizes {known} and {size} of dimension {position - rank} do not "
-                    "broadcast.  Expected equal sizes, or 1.  Reshape or expand one operand."
-                )
+            elif size != known and not _is_one(size):
+                if not agree(size, known):
+                    raise ShapeError(
+                        f"{call}: sizes {known} and {size} of dimension {position - rank} do not "
+                        "broadcast.  Expected equal sizes, or 1.  Reshape or expand one operand."
+                    )
+                if isinstance(size, int):
+                    result[position] = size
     return tuple(result)
 
 

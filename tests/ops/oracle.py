@@ -187,6 +187,7 @@ def _calls() -> dict[str, Callable[..., Any] | None]:
         "cast": lambda x, *, dtype: x.to(dtype),
         "full": _full,
         "arange": _arange,
+        "integer": lambda *, value: torch.tensor(value),
         "left_shift": torch.bitwise_left_shift,
         "right_shift": torch.bitwise_right_shift,
         "sum": functools.partial(_sums, torch.sum),

@@ -238,6 +238,12 @@ def _arange(op: Op, values: Values) -> Iterator[Sample]:
         yield Sample("fraction", (0.1, 0.3), {"size": 50, "dtype": values.dtype})
 
 
+@special("integer")
+def _integer(op: Op, values: Values) -> Iterator[Sample]:
+    for value in (0, 5, 1 << 40):
+        yield Sample(f"value={value}", (), {"value": value})
+
+
 # ---------------------------------------------------------------------------------------------
 # movement rows
 

@@ -103,8 +103,17 @@ def test_symbolic_sizes_broadcast_with_themselves_and_one():
     n = symbol("n")
     assert (2, n) == families.broadcast_shapes([(2, n), (n,)], "f()")
     assert (2, n) == families.broadcast_shapes([(2, 1), (n,)], "f()")
+    many = symbol("many", 4)
     with pytest.raises(ShapeError):
-        families.broadcast_shapes([(n,), (3,)], "f()")
+        families.broadcast_shapes([(many,), (3,)], "f()")
+    with pytest.raises(ShapeError):
+        families.broadcast_shapes([(n,), (n + 1,)], "f()")
+
+
+def test_symbolic_sizes_that_may_be_equal_agree_where_nobody_decides():
+    n = symbol("n", 2)
+    assert (2, 3) == families.broadcast_shapes([(2, n), (3,)], "f()")
+    assert (2, 3) == families.broadcast_shapes([(3,), (2, n)], "f()")
 
 
 def test_a_message_shows_the_call():

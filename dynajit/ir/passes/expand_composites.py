@@ -4,6 +4,7 @@ from collections.abc import Iterable, Set
 from typing import Any
 
 from dynajit.core.errors import InternalError
+from dynajit.core.types import types_agree
 from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Argument, Node
 from dynajit.ir.rebuild import as_operand, keep, rebuild
@@ -50,6 +51,6 @@ def _visit(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Any:
     mark = builder.snapshot()
     operands = tuple(as_operand(builder, argument) for argument in args)
     result = builder.handle(op, operands, dict(node.attributes))
-    if not isinstance(result, Value) or result.type != node.type:
+    if not isinstance(result, Value) or not types_agree(result.type, node.type):
         raise InternalError(f"{op.name}: the row infers {node.type}, its function gives {result!r}")
     return builder.rename_last(node.name) if builder.is_last(mark, result.node) else result
