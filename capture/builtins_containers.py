@@ -10,10 +10,13 @@ from typing import Any
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.builtins_sets import frozenset_of, set_of
 from dynajit.capture.builtins_table import SPECIAL, Handler, special
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
-from dynajit.capture.values import NONE, Constant, Value, constant
+from dynajit.capture.operations_errors import check_count
+from dynajit.capture.operations_sorting import sort_items
+from dynajit.capture.values import NONE, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
     EnumerateIterator,
@@ -36,11 +39,13 @@ from dynajit.capture.values_tensors import TensorValue
 
 @special(list)
 def _list(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(x, list, args, keywords, 0, 1)
     return x.new_list((yield from x.to_items(args[0])) if args else [])
 
 
 @special(tuple)
 def _tuple(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(x, tuple, args, keywords, 0, 1)
     if args and isinstance(args[0], TupleValue) and args[0].cls is tuple:
         return args[0]
     return TupleValue(tuple((yield from x.to_items(args[0])) if args else ()))
@@ -48,13 +53,14 @@ def _tuple(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 @special(set)
 def _set(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    return x.new_set((yield from x.to_items(args[0])) if args else [])
+    check_count(x, set, args, keywords, 0, 1)
+    return (yield from set_of(x, args))
 
 
 @special(frozenset)
 def _frozenset(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    items = (yield from x.to_items(args[0])) if args else []
-    return constant(frozenset(as_python(x, item) for item in items))
+    check_count(x, frozenset, args, keywords, 0, 1)
+    return (yield from frozenset_of(x, args))
 
 
 def _dictionary(cls: type) -> Handler:
@@ -109,32 +115,21 @@ def _range(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 @special(sorted)
 def _sorted(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(x, sorted, args, keywords, 1, 3, ("key", "reverse"))
     value = args[0]
-    if isinstance(value, SetValue) and "key" not in keywords:
+    if is_sortable_in_any_order(x, value, keywords):
         items = list(x.set_entries(value).values())
     else:
         items = yield from x.to_items(value)
     return x.new_list((yield from sort_items(x, items, keywords)))
 
 
-def sort_items(x: Any, items: list[Value], keywords: dict[str, Value]) -> Steps:
-    """Items in sorted order; keys must be known."""
-    key = keywords.get("key", NONE)
-    reverse = bool(as_python(x, keywords["reverse"])) if "reverse" in keywords else False
-    measures = []
-    for item in items:
-        measure = item
-        if not (isinstance(key, Constant) and key.value is None):
-            measure = yield from x.call(key, [item], {})
-        if not is_known(measure):
-            raise unsupported("sorting", measure)
-        measures.append(as_python(x, measure))
-    order = range(len(items))
-    try:
-        chosen = sorted(order, key=measures.__getitem__, reverse=reverse)
-    except TypeError as error:
-        raise_python(x, TypeError, str(error))
-    return [items[i] for i in chosen]
+def is_sortable_in_any_order(x: Any, value: Value, keywords: dict[str, Value]) -> bool:
+    """True for a set of distinct numbers or texts, whose own order does not matter."""
+    if not isinstance(value, SetValue) or "key" in keywords:
+        return False
+    kinds = {member.python_type for member in x.set_entries(value).values()}
+    return kinds <= {int, float, bool} or kinds == {str}
 
 
 @special(reversed)

@@ -12,7 +12,10 @@ from dynajit.capture.builtins_table import SPECIAL, Handler, special
 from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
+from dynajit.capture.operations_errors import check_count, refuse
+from dynajit.capture.operations_text import format_template, own_method
 from dynajit.capture.values import NONE, Constant, Known, Scalar, Value, constant
+from dynajit.capture.values_containers import DictValue, ListValue, SetValue, TupleValue
 from dynajit.capture.values_functions import (
     BoundMethod,
     FunctionValue,
@@ -125,9 +128,28 @@ def _id(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 @special(hash)
 def _hash(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    if is_known(args[0]) and isinstance(args[0], (Constant, Scalar)):
-        return x.fold(hash, args[0])
+    check_count(x, hash, args, keywords, 1, 1)
+    value = args[0]
+    if is_known(value) and _has_lasting_hash(value):
+        return x.fold(hash, value)
+    if isinstance(value, (ListValue, DictValue, SetValue)):
+        refuse(x, "hash", hash, args)
+    if own_method(value, "__hash__") is not None:
+        method = yield from x.get_special(value, "__hash__")
+        return x.fold(hash, (yield from x.call(method, [], {})))
     raise unsupported("hash", *args)
+
+
+def _has_lasting_hash(value: Value) -> bool:
+    """True if the hash is a matter of the value, not of an address."""
+    if isinstance(value, TupleValue):
+        return all(_has_lasting_hash(item) for item in value.items)
+    return isinstance(value, (Constant, Scalar))
+
+
+@special(str.format)
+def _str_format(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return (yield from format_template(x, args[0], args[1:], keywords))
     yield
 
 
@@ -209,20 +231,36 @@ def _abs(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 @special(sum)
 def _sum(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    items = yield from x.to_items(args[0])
+    check_count(x, sum, args, keywords, 1, 2, ("start",))
     total = args[1] if len(args) > 1 else keywords.get("start", constant(0))
-    for item in items:
+    iterator = yield from x.iterate(args[0])
+    if x.type_of(total) in (str, bytes, bytearray):
+        refuse(x, "sum", lambda start: sum([], start), [total])
+    while (item := (yield from x.advance(iterator))) is not None:
         total = yield from x.binary("+", total, item)
     return total
 
 
-def _extremum(symbol: str, name: str) -> Handler:
+def refuse_empty(x: Any, function: Any) -> None:
+    """Raise what `min` or `max` of nothing raises."""
+    try:
+        function([])
+    except ValueError as error:
+        raise_python(x, ValueError, *error.args)
+
+
+def _extremum(symbol: str, function: Any) -> Handler:
+    name = function.__name__
+
     def choose(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+        check_count(x, function, args, keywords, 1, None, ("key", "default"))
+        if not args or (len(args) > 1 and "default" in keywords):
+            refuse(x, name, function, args, keywords)
         items = args if len(args) > 1 else (yield from x.to_items(args[0]))
         if not items:
             if "default" in keywords:
                 return keywords["default"]
-            raise_python(x, ValueError, f"{name}() iterable argument is empty")
+            refuse_empty(x, function)
         key = keywords.get("key", NONE)
         best, best_key = None, None
         for item in items:
@@ -240,8 +278,8 @@ def _extremum(symbol: str, name: str) -> Handler:
     return choose
 
 
-SPECIAL[min] = _extremum("<", "min")
-SPECIAL[max] = _extremum(">", "max")
+SPECIAL[min] = _extremum("<", min)
+SPECIAL[max] = _extremum(">", max)
 
 
 def _quantifier(stop_at: bool) -> Handler:

@@ -10,7 +10,11 @@ from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.builtins_containers import sort_items, to_pairs
+from dynajit.capture.builtins_containers import to_pairs
+from dynajit.capture.builtins_lists import LIST, list_method, tuple_method
+from dynajit.capture.builtins_sets import SET_METHODS, set_method
+from dynajit.capture.builtins_specials import special_method
+from dynajit.capture.builtins_text import TEXT_METHODS, text_method
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.operations_basic import (
     Steps,
@@ -36,9 +40,7 @@ from dynajit.capture.values_objects import InstanceDictValue
 from dynajit.capture.values_tensors import TensorValue
 
 Handler = Callable[[Any, Any, list[Value], dict[str, Value]], Steps]
-LIST: Final[dict[str, Handler]] = {}
 DICT: Final[dict[str, Handler]] = {}
-SET: Final[dict[str, Handler]] = {}
 
 
 def method(table: dict[str, Handler], *names: str) -> Callable[[Handler], Handler]:
@@ -59,26 +61,39 @@ def call_method(
     if isinstance(receiver, TensorValue):
         return x.tensor_method(receiver, name, args, keywords)
     if isinstance(receiver, ListValue) and name in LIST:
-        return (yield from LIST[name](x, receiver, args, keywords))
+        return (yield from list_method(x, receiver, name, args, keywords))
     if isinstance(receiver, DictValue) and name in DICT:
         return (yield from DICT[name](x, receiver, args, keywords))
-    if isinstance(receiver, SetValue) and name in SET:
-        return (yield from SET[name](x, receiver, args, keywords))
+    if name in SET_METHODS and _is_set(receiver, args):
+        return (yield from set_method(x, receiver, name, args, keywords))
     if isinstance(receiver, DictViewValue):
         return (yield from _view_method(x, receiver, name, args))
     if isinstance(receiver, TupleValue):
-        return (yield from _tuple_method(x, receiver, name, args, keywords))
+        if name.startswith("__") and receiver.cls is tuple:
+            return (yield from special_method(x, receiver, name, args))
+        return (yield from tuple_method(x, receiver, name, args, keywords))
     if isinstance(receiver, GeneratorValue):
         return (yield from _generator_method(x, receiver, name, args))
     if isinstance(receiver, IteratorValue):
         return (yield from _iterator_method(x, receiver, name))
-    if isinstance(receiver, Constant) and isinstance(receiver.value, str) and name == "join":
-        return (yield from _join(x, receiver, args))
+    if (
+        isinstance(receiver, Constant)
+        and name in TEXT_METHODS
+        and (isinstance(receiver.value, (str, bytes)))
+    ):
+        return (yield from text_method(x, receiver, name, args, keywords))
     if isinstance(receiver, (Constant, Scalar, SliceValue, Known)):
         return _fold_method(x, receiver, name, args, keywords)
     if isinstance(receiver, (ListValue, DictValue, SetValue)):
-        return (yield from _special_method(x, receiver, name, args))
+        return (yield from special_method(x, receiver, name, args))
     raise unsupported(name, receiver, *args)
+
+
+def _is_set(receiver: Value, args: list[Value]) -> bool:
+    if isinstance(receiver, SetValue):
+        return True
+    is_frozen = isinstance(receiver, Constant) and isinstance(receiver.value, frozenset)
+    return is_frozen and not all(is_known(value) for value in args)
 
 
 def _fold_method(
@@ -104,156 +119,6 @@ def _is_pure_method(obj: Any, name: str) -> bool:
     """Methods of classes and other known objects that only look things up."""
     return isinstance(obj, type) and name in ("fromkeys", "mro", "maketrans", "from_bytes",
                                                "fromhex")  # fmt: skip
-
-
-def _special_method(x: Any, receiver: Value, name: str, args: list[Value]) -> Steps:
-    """Special methods of containers called by name."""
-    if name == "__len__":
-        return constant((yield from x.length(receiver)))
-    if name == "__getitem__":
-        return (yield from x.subscript(receiver, args[0]))
-    if name == "__setitem__":
-        yield from x.store_subscript(receiver, args[0], args[1])
-        return NONE
-    if name == "__contains__":
-        return boolean((yield from x.contains(receiver, args[0])))
-    if name == "__iter__":
-        return (yield from x.iterate(receiver))
-    raise unsupported(name, receiver, *args)
-
-
-# -- lists ---------------------------------------------------------------------------------------
-
-
-@method(LIST, "append")
-def _append(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    x.heap.write(value.identity, (*x.list_items(value), args[0]))
-    return NONE
-    yield
-
-
-@method(LIST, "extend")
-def _extend(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    items = yield from x.to_items(args[0])
-    x.heap.write(value.identity, (*x.list_items(value), *items))
-    return NONE
-
-
-@method(LIST, "insert")
-def _insert(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    items = list(x.list_items(value))
-    items.insert(as_python(x, args[0]), args[1])
-    x.heap.write(value.identity, tuple(items))
-    return NONE
-    yield
-
-
-@method(LIST, "pop")
-def _list_pop(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    items = list(x.list_items(value))
-    position = as_python(x, args[0]) if args else -1
-    if not items:
-        raise_python(x, IndexError, "pop from empty list")
-    try:
-        item = items.pop(position)
-    except IndexError:
-        raise_python(x, IndexError, "pop index out of range")
-    x.heap.write(value.identity, tuple(items))
-    return item
-    yield
-
-
-@method(LIST, "clear")
-def _list_clear(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    x.list_items(value)
-    x.heap.write(value.identity, ())
-    return NONE
-    yield
-
-
-@method(LIST, "copy")
-def _list_copy(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    return x.new_list(x.list_items(value))
-    yield
-
-
-@method(LIST, "reverse")
-def _list_reverse(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    x.heap.write(value.identity, tuple(reversed(x.list_items(value))))
-    return NONE
-    yield
-
-
-@method(LIST, "sort")
-def _sort(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    items = yield from sort_items(x, list(x.list_items(value)), keywords)
-    x.heap.write(value.identity, tuple(items))
-    return NONE
-
-
-@method(LIST, "remove")
-def _list_remove(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    items = list(x.list_items(value))
-    position = yield from _find(x, items, args[0])
-    if position is None:
-        raise_python(x, ValueError, "list.remove(x): x not in list")
-    del items[position]
-    x.heap.write(value.identity, tuple(items))
-    return NONE
-
-
-@method(LIST, "index")
-def _list_index(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    if len(args) != 1:
-        raise unsupported("list.index", *args)
-    position = yield from _find(x, list(x.list_items(value)), args[0])
-    if position is None:
-        raise_python(x, ValueError, "item is not in list")
-    return constant(position)
-
-
-@method(LIST, "count")
-def _list_count(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    return constant((yield from _count(x, x.list_items(value), args[0])))
-
-
-def _find(x: Any, items: list[Value], wanted: Value) -> Steps:
-    for position, item in enumerate(items):
-        if (yield from x.contains(TupleValue((item,)), wanted)):
-            return position
-    return None
-
-
-def _count(x: Any, items: Any, wanted: Value) -> Steps:
-    total = 0
-    for item in items:
-        total += yield from x.contains(TupleValue((item,)), wanted)
-    return total
-
-
-def _tuple_method(
-    x: Any, value: TupleValue, name: str, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
-    x.recorder.use(value)
-    fields = getattr(value.cls, "_fields", ())
-    if fields and name == "_asdict":
-        pairs = zip(fields, value.items, strict=True)
-        return x.new_dict([(constant(field), item) for field, item in pairs])
-    if fields and name == "_replace" and set(keywords) <= set(fields):
-        pairs = zip(fields, value.items, strict=True)
-        return TupleValue(tuple(keywords.get(field, item) for field, item in pairs), value.cls)
-    if name == "count":
-        return constant((yield from _count(x, value.items, args[0])))
-    if name == "index":
-        position = yield from _find(x, list(value.items), args[0])
-        if position is None:
-            raise_python(x, ValueError, "tuple.index(x): x not in tuple")
-        return constant(position)
-    if name == "__getitem__":
-        return (yield from x.subscript(value, args[0]))
-    if name == "__len__":
-        return constant(len(value.items))
-    raise unsupported(name, value, *args)
 
 
 # -- dicts ---------------------------------------------------------------------------------------
@@ -365,68 +230,7 @@ def _view_method(x: Any, view: DictViewValue, name: str, args: list[Value]) -> S
     raise unsupported(f"dict_{view.kind}.{name}", *args)
 
 
-# -- sets ----------------------------------------------------------------------------------------
-
-
-@method(SET, "add")
-def _add(x: Any, value: SetValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    entries = x.set_entries(value)
-    token = hashable(x, args[0])
-    if token not in entries:
-        x.heap.write(value.identity, {**entries, token: args[0]})
-    return NONE
-    yield
-
-
-@method(SET, "discard")
-def _discard(x: Any, value: SetValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    entries = dict(x.set_entries(value))
-    if entries.pop(hashable(x, args[0]), None) is not None:
-        x.heap.write(value.identity, entries)
-    return NONE
-    yield
-
-
-@method(SET, "remove")
-def _remove(x: Any, value: SetValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    if hashable(x, args[0]) not in x.set_entries(value):
-        raise_python(x, KeyError, args[0])
-    return (yield from _discard(x, value, args, keywords))
-
-
-@method(SET, "update")
-def _set_update(x: Any, value: SetValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    entries = dict(x.set_entries(value))
-    for other in args:
-        for item in (yield from x.to_items(other)):
-            entries.setdefault(hashable(x, item), item)
-    x.heap.write(value.identity, entries)
-    return NONE
-
-
-@method(SET, "clear")
-def _set_clear(x: Any, value: SetValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    x.set_entries(value)
-    x.heap.write(value.identity, {})
-    return NONE
-    yield
-
-
-@method(SET, "copy")
-def _set_copy(x: Any, value: SetValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    return SetValue(x.heap.allocate(dict(x.set_entries(value))), set)
-    yield
-
-
 # -- text, iterators, generators -----------------------------------------------------------------
-
-
-def _join(x: Any, receiver: Constant, args: list[Value]) -> Steps:
-    items = yield from x.to_items(args[0])
-    if not all(is_known(item) for item in items):
-        raise unsupported("str.join", *items)
-    parts = [as_python(x, item) for item in items]
-    return x.fold(lambda separator: separator.join(parts), receiver)
 
 
 def _iterator_method(x: Any, receiver: IteratorValue, name: str) -> Steps:

@@ -4,6 +4,7 @@ Each effect is frozen data: `values` must be rebuilt for it, `replay(emitter)` w
 the stack as it was. Every object that existed before keeps its identity.
 """
 
+import functools
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 
 from dynajit.capture import sources
 from dynajit.capture.values import UNBOUND, Value
-from dynajit.capture.values_containers import DictValue, ListValue, SetValue
+from dynajit.capture.values_containers import DictValue, ListValue, SetEntries, SetValue
 from dynajit.capture.values_functions import CellValue
 from dynajit.capture.values_objects import DELETED, ObjectValue
 from dynajit.eager import grad_mode
@@ -100,24 +101,25 @@ def dict_effect(target: DictValue, before: Any, after: Any) -> DictEffect:
 
 @dataclass(frozen=True, slots=True)
 class SetEffect(Effect):
-    """`target.clear(); target.update(members)`."""
+    """What was done to a set, done again; where its order is not known, its members are stored."""
 
     target: SetValue
-    members: tuple[Value, ...]
+    entries: SetEntries
 
     @property
     def values(self) -> list[Value]:
-        return [self.target, *self.members]
+        return [self.target, *self.entries.values()]
 
     def replay(self, emitter: Any) -> None:
-        emitter.call(set.clear, lambda: emitter.load_value(self.target))
+        push = functools.partial(emitter.load_value, self.target)
+        if self.entries.is_ordered:
+            emitter.call(self.entries.apply, push)
+            emitter.pop()
+            return
+        emitter.call(set.clear, push)
         emitter.pop()
-        for member in self.members:
-            emitter.call(
-                set.add,
-                lambda: emitter.load_value(self.target),
-                lambda member=member: emitter.load_value(member),
-            )
+        for member in self.entries.values():
+            emitter.call(set.add, push, functools.partial(emitter.load_value, member))
             emitter.pop()
 
 
@@ -232,7 +234,7 @@ def of_object(target: Any, before: Any, after: Any) -> Iterator[Effect]:
     elif isinstance(target, DictValue):
         yield dict_effect(target, before, after)
     elif isinstance(target, SetValue):
-        yield SetEffect(target, tuple(after.values()))
+        yield SetEffect(target, after)
     elif isinstance(target, CellValue):
         yield CellEffect(target, after)
     elif isinstance(target, ObjectValue):

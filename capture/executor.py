@@ -27,12 +27,14 @@ from dynajit.capture import (
     operations_calls,
     operations_containers,
     operations_iteration,
+    operations_sets,
     operations_tensors,
+    operations_text,
     operations_writing,
     sources,
 )
 from dynajit.capture.breaks import BreakRecord, GraphBreak, SkipFrame
-from dynajit.capture.exceptions import Raised, mark_raised
+from dynajit.capture.exceptions import NotKnown, Raised, mark_raised
 from dynajit.capture.forced import ForcedBreaks
 from dynajit.capture.frames import Frame, SavedFrame
 from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
@@ -48,7 +50,7 @@ from dynajit.core.errors import InternalError
 MAX_INSTRUCTIONS: Final = 2_000_000
 
 #: Frames of the library's own code point at the user's line that called them.
-_LIBRARY: Final = ("dynajit/nn/", "dynajit/ops/", "eager/")
+_LIBRARY: Final = ("dynajit/nn/", "dynajit/ops/", "eager/", "capture/library/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,9 @@ class Executor:
                 self._step()
             raise GraphBreak(breaks.LIMIT, f"{MAX_INSTRUCTIONS} instructions")
         except GraphBreak as stop:
+            return Stopped(self._record(stop), tuple(reversed(self._points)))
+        except NotKnown as reason:
+            stop = GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{reason} is not known by value")
             return Stopped(self._record(stop), tuple(reversed(self._points)))
 
     def _step(self) -> None:
@@ -334,10 +339,10 @@ class Executor:
     type_of = operations_basic.type_of
     new_list = operations_containers.new_list
     new_dict = operations_containers.new_dict
-    new_set = operations_containers.new_set
+    new_set = operations_sets.new_set
     list_items = operations_containers.list_items
     dict_entries = operations_containers.dict_entries
-    set_entries = operations_containers.set_entries
+    set_entries = operations_sets.set_entries
     dict_lookup = operations_containers.dict_lookup
     dict_contains = operations_containers.dict_contains
     dict_store = operations_containers.dict_store
@@ -359,11 +364,12 @@ class Executor:
     binary = operations_arithmetic.binary
     unary = operations_arithmetic.unary
     compare = operations_arithmetic.compare
-    to_text = operations_arithmetic.to_text
-    format_value = operations_arithmetic.format_value
+    to_text = operations_text.to_text
+    format_value = operations_text.format_value
     iterate = operations_iteration.iterate
     advance = operations_iteration.advance
     to_items = operations_iteration.to_items
+    view_items = operations_iteration.view_items
     new_iterator = operations_iteration.new_iterator
     call = operations_calls.call
     call_object_method = operations_calls.call_object_method

@@ -4,22 +4,30 @@ Methods of the executor (`x`), written as functions; see `capture.executor`.
 """
 
 import operator
-import types
 from collections.abc import Callable
 from typing import Any, Final
 
-from dynajit.capture.exceptions import NotKnown, raise_python
+from dynajit.capture.exceptions import NotKnown
 from dynajit.capture.operations_basic import (
     Steps,
-    as_python,
     defines,
-    from_python,
     is_known,
     is_same,
     scalar_predicate,
     unsupported,
 )
-from dynajit.capture.operations_containers import boolean, fold, tokens
+from dynajit.capture.operations_containers import boolean, fold, put, same_object, to_index
+from dynajit.capture.operations_errors import refuse
+from dynajit.capture.operations_sets import (
+    IN_PLACE,
+    OPERATIONS,
+    change,
+    combine,
+    is_operand,
+    operand_of_iterable,
+    set_operand,
+)
+from dynajit.capture.operations_text import own_method, percent
 from dynajit.capture.values import FALSE, TRUE, Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values_containers import (
     DictValue,
@@ -90,17 +98,32 @@ def binary(x: Any, symbol: str, a: Value, b: Value) -> Steps:
         if found is not None:
             return found
     if isinstance(a, DictValue) and isinstance(b, DictValue) and plain == "|":
-        merged = {**x.dict_entries(a), **x.dict_entries(b)}
+        merged = dict(x.dict_entries(a))
+        for key, item in x.dict_entries(b).values():
+            put(x, merged, key, item)
         return DictValue(x.heap.allocate(merged), a.cls)
-    if isinstance(a, (SetValue, DictViewValue)) and isinstance(b, (SetValue, DictViewValue)):
-        return _sets(x, plain, a, b)
+    if (
+        is_operand(a)
+        and is_operand(b)
+        and plain in OPERATIONS
+        and not (isinstance(a, Constant) and isinstance(b, Constant))
+    ):
+        return combine(x, function, [set_operand(x, a), set_operand(x, b)])
     if isinstance(a, ObjectValue) or isinstance(b, ObjectValue):
         return (yield from _special_binary(x, name, in_place, a, b))
     if isinstance(a, Constant) and isinstance(a.value, str) and plain == "%":
-        return (yield from _percent(x, a, b))
+        return (yield from percent(x, a, b))
+    if isinstance(a, DictViewValue) and plain in OPERATIONS:
+        return combine(x, function, [set_operand(x, a), (yield from operand_of_iterable(x, b))])
     if is_known(a) and is_known(b):
         return _fold_known(x, function, a, b)
-    raise unsupported(symbol, a, b)
+    refuse(x, symbol, _IN_PLACE[plain] if in_place else function, [a, b])
+
+
+_IN_PLACE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    symbol: getattr(operator, f"i{function.__name__.strip('_')}")
+    for symbol, (function, _) in BINARY.items()
+}
 
 
 def _is_number_or_tensor(value: Value) -> bool:
@@ -153,29 +176,13 @@ def _sequences(x: Any, symbol: str, a: Value, b: Value) -> Steps:
         return x.new_list(x.list_items(a) + x.list_items(b))
     if symbol == "*":
         sequence, count = (a, b) if isinstance(a, (TupleValue, ListValue)) else (b, a)
-        if not is_known(count):
+        if isinstance(count, (TupleValue, ListValue)) or not defines(x.type_of(count), "__index__"):
             return None
-        times = as_python(x, count)
+        times = yield from to_index(x, count, lambda n: [] * n, [count])
         items = yield from x.to_items(sequence)
-        if not isinstance(times, int):
-            raise_python(x, TypeError, "can't multiply sequence by non-int")
         repeated = tuple(items) * times
         return x.new_list(repeated) if isinstance(sequence, ListValue) else TupleValue(repeated)
-    if symbol == "%" and isinstance(a, Constant):
-        return (yield from _percent(x, a, b))
-    if symbol == "+":
-        left, right = a.python_type.__name__, b.python_type.__name__
-        if isinstance(a, (TupleValue, ListValue)) and not isinstance(b, ObjectValue):
-            raise_python(x, TypeError, f'can only concatenate {left} (not "{right}") to {left}')
     return None
-
-
-def _percent(x: Any, template: Constant, values: Value) -> Steps:
-    items = values.items if isinstance(values, TupleValue) else (values,)
-    parts = []
-    for item in items:
-        parts.append(as_python(x, item) if is_known(item) else (yield from x.to_text(item)))
-    return fold(x, lambda a: a % tuple(parts), template)
 
 
 def _in_place_container(x: Any, symbol: str, a: Any, b: Value) -> Steps:
@@ -184,28 +191,17 @@ def _in_place_container(x: Any, symbol: str, a: Any, b: Value) -> Steps:
         x.heap.write(a.identity, x.list_items(a) + tuple(items))
         return a
     if isinstance(a, ListValue) and symbol == "*":
-        x.heap.write(a.identity, x.list_items(a) * as_python(x, b))
+        times = yield from to_index(x, b, lambda n: operator.imul([], n), [b])
+        x.heap.write(a.identity, x.list_items(a) * times)
         return a
-    if isinstance(a, DictValue) and symbol == "|" and isinstance(b, DictValue):
-        for key, item in x.dict_entries(b).values():
+    if isinstance(a, DictValue) and symbol == "|":
+        for key, item in (yield from x.to_pairs(b)):
             x.dict_store(a, key, item)
         return a
-    if isinstance(a, SetValue):
-        result = _sets(x, symbol, a, b)
-        x.heap.write(a.identity, x.heap[result.identity])
+    if isinstance(a, SetValue) and is_operand(b) and symbol in IN_PLACE:
+        change(x, a, IN_PLACE[symbol], [set_operand(x, b)])
         return a
-    raise unsupported(f"{symbol}=", a, b)
-
-
-def _sets(x: Any, symbol: str, a: Any, b: Any) -> Value:
-    left, right = tokens(x, a), tokens(x, b)
-    operation = {"|": set.union, "&": set.intersection, "-": set.difference,
-                 "^": set.symmetric_difference}.get(symbol)  # fmt: skip
-    if operation is None:
-        raise unsupported(symbol, a, b)
-    keep = operation(set(left), set(right))
-    merged = {key: item for key, item in {**right, **left}.items() if key in keep}
-    return SetValue(x.heap.allocate(merged), set)
+    refuse(x, f"{symbol}=", _IN_PLACE[symbol], [a, b])
 
 
 def _special_binary(x: Any, name: str, in_place: bool, a: Value, b: Value) -> Steps:
@@ -220,10 +216,7 @@ def _special_binary(x: Any, name: str, in_place: bool, a: Value, b: Value) -> St
         result = yield from x.call(method, [other], {})
         if not (isinstance(result, Constant) and result.value is NotImplemented):
             return result
-    if isinstance(a, (TensorValue, Opaque)) or isinstance(b, (TensorValue, Opaque)):
-        raise unsupported(name, a, b)
-    left, right = a.python_type.__name__, b.python_type.__name__
-    raise_python(x, TypeError, f"unsupported operand type(s): '{left}' and '{right}'")
+    refuse(x, name, getattr(operator, f"i{name}" if in_place else f"__{name}__"), [a, b])
 
 
 # -- unary ---------------------------------------------------------------------------------------
@@ -242,7 +235,7 @@ def unary(x: Any, symbol: str, value: Value) -> Steps:
         return (yield from x.call(method, [], {}))
     if is_known(value):
         return fold(x, function, value)
-    raise unsupported(special, value)
+    refuse(x, special, function, [value])
 
 
 # -- comparison ----------------------------------------------------------------------------------
@@ -263,13 +256,13 @@ def compare(x: Any, symbol: str, a: Value, b: Value) -> Steps:
         return (yield from _compare_sequences(x, symbol, a, b))
     if isinstance(a, DictValue) and isinstance(b, DictValue) and symbol in ("==", "!="):
         return (yield from _compare_dicts(x, symbol, a, b))
-    if isinstance(a, (SetValue, DictViewValue)) and isinstance(b, (SetValue, DictViewValue)):
-        return boolean(function(set(tokens(x, a)), set(tokens(x, b))))
+    if is_operand(a) and is_operand(b):
+        return boolean(function(set(set_operand(x, a).members), set(set_operand(x, b).members)))
     if is_known(a) and is_known(b):
         return fold(x, function, a, b)
     if symbol in ("==", "!=") and _equal_by_identity(a) and _equal_by_identity(b):
         return boolean(is_same(x, a, b) == (symbol == "=="))
-    raise unsupported(symbol, a, b)
+    refuse(x, symbol, function, [a, b])
 
 
 def _equal_by_identity(value: Value) -> bool:
@@ -310,8 +303,8 @@ def _special_compare(x: Any, symbol: str, forward: str, backward: str, a: Value,
     if a.python_type is not b.python_type and issubclass(b.python_type, a.python_type):
         attempts.reverse()
     for receiver, special, other in attempts:
-        method = _own_method(receiver, special)
-        if method is None and special == "__ne__" and _own_method(receiver, "__eq__") is not None:
+        method = own_method(receiver, special)
+        if method is None and special == "__ne__" and own_method(receiver, "__eq__") is not None:
             equal = yield from _special_compare(x, "==", "__eq__", "__eq__", receiver, other)
             return boolean(not (yield from x.truth(equal)))
         if method is None:
@@ -322,31 +315,21 @@ def _special_compare(x: Any, symbol: str, forward: str, backward: str, a: Value,
             return result
     if symbol in ("==", "!="):
         return boolean(is_same(x, a, b) == (symbol == "=="))
-    left, right = a.python_type.__name__, b.python_type.__name__
-    raise_python(
-        x, TypeError, f"'{symbol}' not supported between instances of '{left}' and '{right}'"
-    )
-
-
-def _own_method(value: Value, name: str) -> Any:
-    """A special method written in Python, or None."""
-    if not isinstance(value, ObjectValue):
-        return None
-    method = getattr(value.cls, name, None)
-    return method if isinstance(method, types.FunctionType) else None
+    refuse(x, symbol, COMPARISONS[symbol][0], [a, b])
 
 
 def _compare_sequences(x: Any, symbol: str, a: Any, b: Any) -> Steps:
     if isinstance(a, ListValue) != isinstance(b, ListValue):
         if symbol in ("==", "!="):
             return boolean(symbol == "!=")
-        raise unsupported(symbol, a, b)
+        refuse(x, symbol, COMPARISONS[symbol][0], [x.new_list([]), TupleValue(())]
+               if isinstance(a, ListValue) else [TupleValue(()), x.new_list([])])  # fmt: skip
     left = yield from x.to_items(a)
     right = yield from x.to_items(b)
     if symbol in ("==", "!=") and len(left) != len(right):
         return boolean(symbol == "!=")
     for item, other in zip(left, right, strict=False):
-        if item is other and not isinstance(item, Constant):
+        if _is_one_object(item, other):
             continue
         equal = yield from compare(x, "==", item, other)
         if not (yield from x.truth(equal)):
@@ -356,40 +339,22 @@ def _compare_sequences(x: Any, symbol: str, a: Any, b: Any) -> Steps:
     return boolean(COMPARISONS[symbol][0](len(left), len(right)))
 
 
+def _is_one_object(a: Value, b: Value) -> bool:
+    """True where Python takes two items for equal without asking them."""
+    if isinstance(a, Constant) and isinstance(b, Constant):
+        return same_object(a, b)
+    return a is b or (a.object_id is not None and a.object_id == b.object_id)
+
+
 def _compare_dicts(x: Any, symbol: str, a: DictValue, b: DictValue) -> Steps:
     left, right = x.dict_entries(a), x.dict_entries(b)
     same = set(left) == set(right)
     if same:
         for token, (_, item) in left.items():
+            if _is_one_object(item, right[token][1]):
+                continue
             equal = yield from compare(x, "==", item, right[token][1])
             if not (yield from x.truth(equal)):
                 same = False
                 break
     return boolean(same == (symbol == "=="))
-
-
-# -- text ----------------------------------------------------------------------------------------
-
-
-def to_text(x: Any, value: Value, conversion: str = "str") -> Steps:
-    """`str(value)`, `repr(value)` or `ascii(value)` as a Python str."""
-    if is_known(value):
-        known = as_python(x, value)
-        return {"str": str, "repr": repr, "ascii": ascii}[conversion](known)
-    if isinstance(value, ObjectValue):
-        special = "__str__" if conversion == "str" else "__repr__"
-        method = _own_method(value, special) or _own_method(value, "__repr__")
-        if method is not None:
-            bound = yield from x.get_special(value, method.__name__)
-            result = yield from x.call(bound, [], {})
-            return as_python(x, result)
-    raise unsupported(conversion, value)
-
-
-def format_value(x: Any, value: Value, specification: Value | None) -> Steps:
-    """`format(value, specification)` as a value."""
-    text = "" if specification is None else as_python(x, specification)
-    if is_known(value):
-        return fold(x, lambda known: format(known, text), value)
-    plain = yield from to_text(x, value)
-    return from_python(x, format(plain, text))

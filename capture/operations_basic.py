@@ -6,6 +6,7 @@ run user code is a generator: it yields frames to run and is sent their results.
 
 from collections import OrderedDict
 from collections.abc import Generator
+from dataclasses import dataclass
 from typing import Any
 
 from dynajit.capture import breaks
@@ -36,6 +37,13 @@ from dynajit.eager import Tensor
 from dynajit.ir import graph
 
 Steps = Generator[Any, Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stands:
+    """Key of a tensor or an object made by the captured code: equal to itself alone."""
+
+    identity: int
 
 
 def describe(value: Any) -> str:
@@ -362,13 +370,13 @@ def hashable(x: Any, value: Value) -> Any:
         return tuple(hashable(x, item) for item in value.items)
     if isinstance(value, TensorValue):
         x.recorder.use(value)
-        return ("tensor", value.identity)
+        return Stands(value.identity)
     if isinstance(value, ObjectValue) and value.cls.__hash__ is object.__hash__:
         x.recorder.use(value)
         existing = x.recorder.existing(value)
-        return existing if existing is not None else ("object", value.identity)
+        return existing if existing is not None else Stands(value.identity)
     if isinstance(value, FunctionValue):
-        return ("object", value.identity)
+        return Stands(value.identity)
     if isinstance(value, (ListValue, DictValue, SetValue)):
         raise_python(x, TypeError, f"unhashable type: '{value.cls.__name__}'")
     raise GraphBreak(breaks.HASH_OF_TENSOR, describe(value))

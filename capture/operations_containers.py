@@ -3,6 +3,7 @@
 Methods of the executor (`x`), written as functions; see `capture.executor`.
 """
 
+import operator
 from typing import Any
 
 from dynajit.capture import breaks, sources
@@ -19,6 +20,7 @@ from dynajit.capture.operations_basic import (
     is_same,
     unsupported,
 )
+from dynajit.capture.operations_errors import refuse
 from dynajit.capture.values import FALSE, TRUE, Constant, Known, Scalar, Value
 from dynajit.capture.values_containers import (
     DictValue,
@@ -26,6 +28,7 @@ from dynajit.capture.values_containers import (
     HeapValue,
     ListValue,
     SetValue,
+    SliceValue,
     TupleValue,
 )
 from dynajit.capture.values_objects import InstanceDictValue, ObjectValue
@@ -49,14 +52,6 @@ def new_dict(x: Any, pairs: Any, cls: type = dict) -> DictValue:
     for key, item in pairs:
         put(x, entries, key, item)
     return DictValue(x.heap.allocate(entries), cls)
-
-
-def new_set(x: Any, items: Any) -> SetValue:
-    """A set made by the captured code."""
-    entries: dict[Any, Value] = {}
-    for item in items:
-        entries.setdefault(hashable(x, item), item)
-    return SetValue(x.heap.allocate(entries), set)
 
 
 def put(x: Any, entries: Entries, key: Value, item: Value) -> None:
@@ -108,36 +103,6 @@ def _read_dict(x: Any, value: DictValue, existing: dict[Any, Any]) -> Entries:
             x.recorder.wrap(item, sources.Key(base, key)),
         )
     return entries
-
-
-def set_entries(x: Any, value: SetValue) -> dict[Any, Value]:
-    """Members of a set; an existing one is guarded to hold exactly the same constants.
-
-    Raises:
-        GraphBreak: an existing set with members that cannot be compared in a guard.
-    """
-    x.recorder.use(value)
-    contents = x.heap[value.identity]
-    if contents is None:
-        existing = x.recorder.existing(value)
-        if existing:
-            raise unsupported("reading an existing set", value)
-        contents = {}
-        x.heap.load_entry(value.identity, contents)
-    if x.recorder.existing(value) is not None:
-        x.recorder.guard(value.source, Kind.LENGTH, 0, "set")
-    return contents
-
-
-def tokens(x: Any, value: Any) -> dict[Any, Value]:
-    """Members of a set, or of a dict's keys or items, by hashable token; order does not matter."""
-    if isinstance(value, SetValue):
-        return set_entries(x, value)
-    entries = dict_entries(x, value.dictionary)
-    if value.kind == "keys":
-        return {token: key for token, (key, _) in entries.items()}
-    pairs = [TupleValue(pair) for pair in entries.values()]
-    return {hashable(x, pair): pair for pair in pairs}
 
 
 def dict_lookup(x: Any, value: DictValue, key: Value) -> Value | None:
@@ -195,15 +160,18 @@ def subscript(x: Any, container: Value, index: Value) -> Steps:
     ):
         return x.native_method(container, "__getitem__", [index], {})
     if isinstance(container, (TupleValue, ListValue)):
-        return _sequence_item(x, container, index)
+        return (yield from _sequence_item(x, container, index))
     if isinstance(container, DictValue):
         return (yield from _dict_item(x, container, index))
     if isinstance(container, ObjectValue) and defines(container.cls, "__getitem__"):
         method = yield from x.get_special(container, "__getitem__")
         return (yield from x.call(method, [index], {}))
+    if isinstance(container, Constant) and isinstance(index, (SliceValue, ObjectValue)):
+        position = yield from to_index(x, index, lambda i, c=container.value: c[i], [index])
+        return fold(x, lambda a: a[position], container)
     if is_known(container) and is_known(index):
         return fold(x, lambda a, b: a[b], container, index)
-    raise unsupported("subscript", container, index)
+    refuse(x, "subscript", lambda a, b: a[b], [container, index])
 
 
 def fold(x: Any, function: Any, *operands: Value) -> Value:
@@ -228,22 +196,43 @@ def _items_of(x: Any, container: Any) -> tuple[Value, ...]:
     return list_items(x, container)
 
 
-def _index(x: Any, index: Value) -> Any:
-    if isinstance(index, TensorValue):
+def to_index(x: Any, value: Value, function: Any, operands: list[Value]) -> Steps:
+    """`operator.index(value)` as a Python int; a slice as a slice of such.
+
+    Args:
+        function: refuses `operands` where `value` is no index.
+    """
+    if isinstance(value, TensorValue):
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, "a tensor as the index of a sequence")
-    return as_python(x, index)
+    if isinstance(value, SliceValue):
+        x.recorder.use(value)
+        bounds = []
+        for part in (value.start, value.stop, value.step):
+            known = is_known(part) and as_python(x, part) is None
+            bounds.append(None if known else (yield from to_index(x, part, _slice_of, [part])))
+        return slice(*bounds)
+    if isinstance(value, ObjectValue) and defines(value.cls, "__index__"):
+        method = yield from x.get_special(value, "__index__")
+        value = yield from x.call(method, [], {})
+    if x.type_of(value) in (int, bool):
+        return as_python(x, value)
+    refuse(x, "index", function, operands)
 
 
-def _sequence_item(x: Any, container: Any, index: Value) -> Value:
-    position = _index(x, index)
-    if not isinstance(position, (int, slice)):
-        name = container.python_type.__name__
-        raise_python(x, TypeError, f"{name} indices must be integers or slices")
+def _slice_of(part: Any) -> Any:
+    return [][part:]
+
+
+def _sequence_item(x: Any, container: Any, index: Value) -> Steps:
+    refusing = [() if isinstance(container, TupleValue) else []]
+    position = yield from to_index(x, index, lambda i: refusing[0][i], [index])
     items = _items_of(x, container)
     try:
         found = items[position]
     except IndexError:
         raise_python(x, IndexError, f"{container.python_type.__name__} index out of range")
+    except ValueError as error:
+        raise_python(x, ValueError, *error.args)
     if not isinstance(position, slice):
         return found
     if isinstance(container, ListValue):
@@ -262,14 +251,7 @@ def _dict_item(x: Any, container: DictValue, key: Value) -> Steps:
 def store_subscript(x: Any, container: Value, index: Value, item: Value) -> Steps:
     """`container[index] = item`."""
     if isinstance(container, ListValue):
-        items = list(list_items(x, container))
-        position = _index(x, index)
-        if isinstance(position, slice):
-            replacement = yield from x.to_items(item)
-            items[position] = replacement
-        else:
-            _store_item(x, items, position, item)
-        x.heap.write(container.identity, tuple(items))
+        yield from _store_in_list(x, container, index, item)
         return
     if isinstance(container, DictValue):
         dict_store(x, container, index, item)
@@ -281,26 +263,39 @@ def store_subscript(x: Any, container: Value, index: Value, item: Value) -> Step
         method = yield from x.get_special(container, "__setitem__")
         yield from x.call(method, [index, item], {})
         return
-    raise unsupported("item assignment", container, index)
+    refuse(x, "item assignment", operator.setitem, [container, index, item])
 
 
-def _store_item(x: Any, items: list[Value], position: Any, item: Value) -> None:
+def _store_in_list(x: Any, container: ListValue, index: Value, item: Value) -> Steps:
+    position = yield from to_index(x, index, lambda i: operator.setitem([], i, 0), [index])
+    replacement: Any = item
+    if isinstance(position, slice):
+        if not _is_iterable(x, item):
+            stepped = slice(None, None, 1 if position.step in (None, 1) else 2)
+            refuse(x, "item assignment", lambda v: operator.setitem([], stepped, v), [item])
+        replacement = yield from x.to_items(item)
+    items = list(list_items(x, container))
     try:
-        items[position] = item
-    except IndexError:
-        raise_python(x, IndexError, "list assignment index out of range")
-    except TypeError as error:
-        raise_python(x, TypeError, str(error))
+        items[position] = replacement
+    except (IndexError, ValueError) as error:
+        raise_python(x, type(error), *error.args)
+    x.heap.write(container.identity, tuple(items))
+
+
+def _is_iterable(x: Any, value: Value) -> bool:
+    kind = x.type_of(value)
+    return defines(kind, "__iter__") or defines(kind, "__getitem__")
 
 
 def delete_subscript(x: Any, container: Value, index: Value) -> Steps:
     """`del container[index]`."""
     if isinstance(container, ListValue):
+        position = yield from to_index(x, index, lambda i: operator.delitem([], i), [index])
         items = list(list_items(x, container))
         try:
-            del items[_index(x, index)]
-        except IndexError:
-            raise_python(x, IndexError, "list assignment index out of range")
+            del items[position]
+        except (IndexError, ValueError) as error:
+            raise_python(x, type(error), *error.args)
         x.heap.write(container.identity, tuple(items))
         return
     if isinstance(container, DictValue):
@@ -310,7 +305,7 @@ def delete_subscript(x: Any, container: Value, index: Value) -> Steps:
         method = yield from x.get_special(container, "__delitem__")
         yield from x.call(method, [index], {})
         return
-    raise unsupported("item deletion", container, index)
+    refuse(x, "item deletion", operator.delitem, [container, index])
 
 
 # -- membership ----------------------------------------------------------------------------------
@@ -321,7 +316,7 @@ def contains(x: Any, container: Value, item: Value) -> Steps:
     if isinstance(container, DictValue):
         return dict_contains(x, container, item)
     if isinstance(container, SetValue):
-        return hashable(x, item) in set_entries(x, container)
+        return hashable(x, item) in x.set_entries(container)
     if isinstance(container, DictViewValue) and container.kind == "keys":
         return dict_contains(x, container.dictionary, item)
     if isinstance(container, (TupleValue, ListValue)):
@@ -338,7 +333,9 @@ def contains(x: Any, container: Value, item: Value) -> Steps:
         return (yield from _sequence_contains(x, tuple(items), item))
     if is_known(container) and is_known(item):
         return as_python(x, fold(x, lambda a, b: b in a, container, item))
-    raise unsupported("in", item, container)
+    if _is_iterable(x, container):
+        raise unsupported("in", item, container)
+    refuse(x, "in", lambda a, b: b in a, [container, item])
 
 
 def _sequence_contains(x: Any, items: tuple[Value, ...], item: Value) -> Steps:
@@ -347,12 +344,23 @@ def _sequence_contains(x: Any, items: tuple[Value, ...], item: Value) -> Steps:
             if is_same(x, candidate, item):
                 return True
             continue
+        if (
+            isinstance(candidate, Constant)
+            and isinstance(item, Constant)
+            and same_object(candidate, item)
+        ):
+            return True
         if isinstance(candidate, TensorValue) or isinstance(item, TensorValue):
             raise GraphBreak(breaks.DATA_DEPENDENT_BRANCH, "searching a sequence for a tensor")
         equal = yield from x.compare("==", candidate, item)
         if (yield from x.truth(equal)):
             return True
     return False
+
+
+def same_object(a: Constant, b: Constant) -> bool:
+    """True if two literals are one object, which is then equal to itself inside containers."""
+    return a is b or (a.value is b.value and a.source is None and b.source is None)
 
 
 def boolean(value: bool) -> Constant:

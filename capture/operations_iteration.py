@@ -10,6 +10,7 @@ from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.operations_basic import Steps, defines, describe, unsupported
+from dynajit.capture.operations_sets import set_in_order
 from dynajit.capture.values import Constant, Known, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
@@ -69,25 +70,14 @@ def iterate(x: Any, value: Value) -> Steps:
     raise unsupported("iter", value)
 
 
-def set_in_order(x: Any, value: SetValue) -> tuple[Value, ...]:
-    """Members of a set in the order Python would give; known only for at most one member.
-
-    The order of a real set depends on hashes and history, so more members are a break.
-    """
-    members = tuple(x.set_entries(value).values())
-    if len(members) > 1:
-        raise unsupported("the order of a set", value)
-    return members
-
-
 def _iterate_constant(x: Any, value: Constant) -> Value:
     x.recorder.use(value)
     literal = value.value
     if isinstance(literal, range):
         return new_iterator(x, RangeIterator(literal), type(iter(range(0))))
-    if isinstance(literal, (str, bytes)):
+    if isinstance(literal, (str, bytes, frozenset)):
         items = tuple(constant(item) for item in literal)
-        return new_iterator(x, SequenceIterator(TupleValue(items)), type(iter("")))
+        return new_iterator(x, SequenceIterator(TupleValue(items)), type(iter(literal)))
     raise_python(x, TypeError, f"'{type(literal).__name__}' object is not iterable")
     raise AssertionError
 

@@ -27,6 +27,7 @@ from dynajit.capture.values_containers import (
     MapIterator,
     RangeIterator,
     SequenceIterator,
+    SetEntries,
     SetValue,
     SliceValue,
     TupleValue,
@@ -315,10 +316,13 @@ class Rebuilder:
             push()
 
     def _set(self, value: SetValue, emitter: Any) -> None:
-        items = self.heap[value.identity]
-        for item in items.values():
+        entries: SetEntries = self.heap[value.identity]
+        if entries.is_ordered and not entries.is_plain and entries.start is not None:
+            emitter.call(entries.real)
+            return
+        for item in entries.values():
             emitter.load_value(item)
-        emitter.build("set", len(items))
+        emitter.build("set", len(entries))
 
     def _view(self, value: DictViewValue, emitter: Any) -> None:
         def push() -> None:

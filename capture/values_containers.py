@@ -1,10 +1,11 @@
 """Containers: tuples, lists, dicts, sets, slices, and iterators over them.
 
 Heap contents: a list is a tuple of values; a dict is a (frozen by convention) Python dict
-hashable key -> (key value, value); a set is hashable key -> value; an iterator is one of the
-state records below. `None` contents mean: an existing container that was not read yet.
+hashable key -> (key value, value); a set is a SetEntries, hashable key -> value; an iterator is
+one of the state records below. `None` contents mean: an existing container that was not read yet.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +72,48 @@ class SetValue(HeapValue):
     """A set."""
 
     __slots__ = ()
+
+
+class SetEntries(dict[Any, Value]):
+    """Members of a set by key, and how a set with the same order of members is made.
+
+    The order of a set depends on its history. `start` makes the set as it was at first, `steps`
+    change it in place, one after the other.
+
+    Args:
+        members: key -> value.
+        start: None for an existing set: as it was at entry.
+        steps: what was done to it since.
+        is_ordered: False where a member was not known by value, so that the order is not known.
+        is_plain: members were only added, one by one, to an empty set.
+    """
+
+    __slots__ = ("is_ordered", "is_plain", "start", "steps")
+
+    def __init__(
+        self,
+        members: dict[Any, Value],
+        start: Callable[[], set[Any]] | None = set,
+        steps: tuple[Callable[[set[Any]], Any], ...] = (),
+        is_ordered: bool = True,
+        is_plain: bool = False,
+    ) -> None:
+        super().__init__(members)
+        self.start = start
+        self.steps = steps
+        self.is_ordered = is_ordered
+        self.is_plain = is_plain
+
+    def real(self) -> set[Any]:
+        """A real set of the keys, with the same history."""
+        made: set[Any] = set() if self.start is None else self.start()
+        self.apply(made)
+        return made
+
+    def apply(self, target: set[Any]) -> None:
+        """Do to `target` what was done to this set."""
+        for step in self.steps:
+            step(target)
 
 
 class DictViewValue(Value):

@@ -4,10 +4,10 @@ from typing import Any
 
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.frames import Frame
-from dynajit.capture.operations_basic import Steps, as_python, is_known, unsupported
+from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.values import constant
-from dynajit.capture.values_containers import SliceValue, TupleValue
+from dynajit.capture.values_containers import ListValue, SliceValue, TupleValue
 from dynajit.capture.values_functions import SuperValue
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.capture.versions import IS_313
@@ -159,6 +159,11 @@ def build_slice(x: Any, frame: Frame, count: int) -> None:
     frame.push(SliceValue(parts[0], parts[1], step))
 
 
+def is_iterable(kind: type) -> bool:
+    """True if `iter` accepts instances, as far as the class says."""
+    return defines(kind, "__iter__") or defines(kind, "__getitem__")
+
+
 def list_append(x: Any, frame: Frame, depth: int) -> None:
     """Append in a comprehension."""
     item = frame.pop()
@@ -180,7 +185,12 @@ def map_add(x: Any, frame: Frame, depth: int) -> None:
 
 def list_extend(x: Any, frame: Frame, depth: int) -> Steps:
     """`[*items]`."""
-    yield from x.call_method(frame.stack[-depth - 1], "extend", [frame.pop()], {})
+    items = frame.pop()
+    kind = x.type_of(items)
+    if not is_iterable(kind):
+        message = f"Value after * must be an iterable, not {kind.__name__}"
+        raise_python(x, TypeError, message)
+    yield from x.call_method(frame.stack[-depth], "extend", [items], {})
 
 
 def set_update(x: Any, frame: Frame, depth: int) -> Steps:
@@ -215,9 +225,30 @@ def unpack_sequence(x: Any, frame: Frame, count: int) -> Steps:
     value = frame.pop()
     if isinstance(value, TensorValue) and len(x.tensor_type(value).shape) == 0:
         raise unsupported("unpacking", value)
-    items = yield from x.to_items(value)
+    yield from _check_unpackable(x, value)
+    items = yield from _take(x, value, count + 1)
     _check_count(x, len(items), count)
     frame.stack.extend(reversed(items))
+
+
+def _take(x: Any, value: Any, limit: int) -> Steps:
+    """The first items of an iterable, at most `limit`; no more are asked for."""
+    if isinstance(value, (TupleValue, ListValue)):
+        return (yield from x.to_items(value))
+    iterator = yield from x.iterate(value)
+    items: list[Any] = []
+    while len(items) < limit and (item := (yield from x.advance(iterator))) is not None:
+        items.append(item)
+    return items
+
+
+def _check_unpackable(x: Any, value: Any) -> Steps:
+    kind = x.type_of(value)
+    if not is_iterable(kind):
+        name = kind.__name__
+        raise_python(x, TypeError, f"cannot unpack non-iterable {name} object")
+    return
+    yield
 
 
 def _check_count(x: Any, found: int, count: int) -> None:

@@ -1,0 +1,208 @@
+"""Methods of lists and tuples. Handlers of `capture.builtins_methods`; see there."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from dynajit.capture.exceptions import raise_python
+from dynajit.capture.operations_basic import Steps, as_python, is_known, unsupported
+from dynajit.capture.operations_containers import to_index
+from dynajit.capture.operations_errors import check_count, refuse
+from dynajit.capture.operations_sorting import sort_items
+from dynajit.capture.values import NONE, Value, constant
+from dynajit.capture.values_containers import ListValue, TupleValue
+
+Handler = Callable[[Any, Any, list[Value], dict[str, Value]], Steps]
+LIST: Final[dict[str, Handler]] = {}
+
+#: Methods of a list: fewest and most arguments, names of keywords.
+ARITY: Final[dict[str, tuple[int, int, tuple[str, ...]]]] = {
+    "append": (1, 1, ()), "extend": (1, 1, ()), "insert": (2, 2, ()), "pop": (0, 1, ()),
+    "clear": (0, 0, ()), "copy": (0, 0, ()), "reverse": (0, 0, ()), "remove": (1, 1, ()),
+    "index": (1, 3, ()), "count": (1, 1, ()), "sort": (0, 2, ("key", "reverse")),
+}  # fmt: skip
+
+
+def method(*names: str) -> Callable[[Handler], Handler]:
+    """Enter a handler under its names."""
+
+    def enter(handler: Handler) -> Handler:
+        for name in names:
+            LIST[name] = handler
+        return handler
+
+    return enter
+
+
+def list_method(
+    x: Any, value: ListValue, name: str, args: list[Value], keywords: dict[str, Value]
+) -> Steps:
+    """A method of a list that is in `LIST`."""
+    low, high, names = ARITY[name]
+    check_count(x, getattr([], name), args, keywords, low, high, names)
+    if name == "sort" and args:
+        refuse(x, "sort", [].sort, args, keywords)
+    return (yield from LIST[name](x, value, args, keywords))
+
+
+@method("append")
+def _append(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    x.heap.write(value.identity, (*x.list_items(value), args[0]))
+    return NONE
+    yield
+
+
+@method("extend")
+def _extend(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    yield from extend_list(x, value, args[0])
+    return NONE
+
+
+def extend_list(x: Any, value: ListValue, iterable: Value) -> Steps:
+    """Append everything that `iterable` gives, each item when it is given."""
+    if isinstance(iterable, (ListValue, TupleValue)):
+        items = yield from x.to_items(iterable)
+        x.heap.write(value.identity, (*x.list_items(value), *items))
+        return
+    iterator = yield from x.iterate(iterable)
+    while (item := (yield from x.advance(iterator))) is not None:
+        x.heap.write(value.identity, (*x.list_items(value), item))
+
+
+@method("insert")
+def _insert(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    position = yield from to_index(x, args[0], [].insert, [args[0], NONE])
+    items = list(x.list_items(value))
+    items.insert(position, args[1])
+    x.heap.write(value.identity, tuple(items))
+    return NONE
+
+
+@method("pop")
+def _pop(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    position = -1
+    if args:
+        position = yield from to_index(x, args[0], [].pop, args)
+    items = list(x.list_items(value))
+    if not items:
+        raise_python(x, IndexError, "pop from empty list")
+    try:
+        item = items.pop(position)
+    except IndexError as error:
+        raise_python(x, IndexError, *error.args)
+    x.heap.write(value.identity, tuple(items))
+    return item
+
+
+@method("clear")
+def _clear(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    x.list_items(value)
+    x.heap.write(value.identity, ())
+    return NONE
+    yield
+
+
+@method("copy")
+def _copy(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return x.new_list(x.list_items(value))
+    yield
+
+
+@method("reverse")
+def _reverse(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    x.heap.write(value.identity, tuple(reversed(x.list_items(value))))
+    return NONE
+    yield
+
+
+@method("sort")
+def _sort(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    before = x.list_items(value)
+    items = yield from sort_items(x, list(before), keywords)
+    if x.list_items(value) is not before:
+        raise_python(x, ValueError, "list modified during sort")
+    x.heap.write(value.identity, tuple(items))
+    return NONE
+
+
+@method("remove")
+def _remove(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    items = list(x.list_items(value))
+    position = yield from _find(x, items, args[0])
+    if position is None:
+        raise_python(x, ValueError, "list.remove(x): x not in list")
+    del items[position]
+    x.heap.write(value.identity, tuple(items))
+    return NONE
+
+
+@method("index")
+def _index(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    items = list(x.list_items(value))
+    position = yield from _find_between(x, items, args, [].index)
+    if position is None:
+        if not is_known(args[0]):
+            raise unsupported("list.index", *args)
+        try:
+            [].index(as_python(x, args[0]))
+        except ValueError as error:
+            raise_python(x, ValueError, *error.args)
+    return constant(position)
+
+
+@method("count")
+def _list_count(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return constant((yield from _count(x, x.list_items(value), args[0])))
+
+
+def _find_between(x: Any, items: list[Value], args: list[Value], function: Any) -> Steps:
+    """Position of `args[0]` in `items[args[1]:args[2]]`, counted from the start; or None."""
+    bounds = []
+    for bound in args[1:]:
+        if x.is_same(bound, NONE):
+            refuse(x, "index", function, args)
+        bounds.append((yield from to_index(x, bound, function, args)))
+    start, stop, _ = (
+        slice(*(bounds or [0]), *([None] if len(bounds) < 2 else [])).indices(len(items))
+        if bounds
+        else (0, len(items), 1)
+    )
+    found = yield from _find(x, items[start:stop], args[0])
+    return None if found is None else found + start
+
+
+def _find(x: Any, items: list[Value], wanted: Value) -> Steps:
+    for position, item in enumerate(items):
+        if (yield from x.contains(TupleValue((item,)), wanted)):
+            return position
+    return None
+
+
+def _count(x: Any, items: Any, wanted: Value) -> Steps:
+    total = 0
+    for item in items:
+        total += yield from x.contains(TupleValue((item,)), wanted)
+    return total
+
+
+def tuple_method(
+    x: Any, value: TupleValue, name: str, args: list[Value], keywords: dict[str, Value]
+) -> Steps:
+    """A method of a tuple or named tuple."""
+    x.recorder.use(value)
+    fields = getattr(value.cls, "_fields", ())
+    if fields and name == "_asdict":
+        pairs = zip(fields, value.items, strict=True)
+        return x.new_dict([(constant(field), item) for field, item in pairs])
+    if fields and name == "_replace" and set(keywords) <= set(fields) and not args:
+        pairs = zip(fields, value.items, strict=True)
+        return TupleValue(tuple(keywords.get(field, item) for field, item in pairs), value.cls)
+    if name == "count":
+        check_count(x, ().count, args, keywords, 1, 1)
+        return constant((yield from _count(x, value.items, args[0])))
+    if name == "index":
+        check_count(x, ().index, args, keywords, 1, 3)
+        position = yield from _find_between(x, list(value.items), args, ().index)
+        if position is None:
+            raise_python(x, ValueError, "tuple.index(x): x not in tuple")
+        return constant(position)
+    raise unsupported(name, value, *args)

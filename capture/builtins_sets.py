@@ -1,0 +1,148 @@
+"""Methods of sets, frozensets and dict views. Handlers of `capture.builtins_methods`; see there."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any, Final
+
+from dynajit.capture.exceptions import raise_python
+from dynajit.capture.operations_basic import Steps, hashable, is_known
+from dynajit.capture.operations_containers import boolean
+from dynajit.capture.operations_errors import refuse
+from dynajit.capture.operations_sets import (
+    change,
+    combine,
+    operand_of_iterable,
+    set_entries,
+    set_in_order,
+    set_operand,
+    with_added,
+)
+from dynajit.capture.values import NONE, Value
+from dynajit.capture.values_containers import SetEntries, SetValue
+
+Handler = Callable[[Any, Any, list[Value], dict[str, Value]], Steps]
+
+#: Methods of a set: fewest and most arguments (None: any number).
+ARITY: Final[dict[str, tuple[int, int | None]]] = {
+    "add": (1, 1), "discard": (1, 1), "remove": (1, 1), "pop": (0, 0), "clear": (0, 0),
+    "copy": (0, 0), "isdisjoint": (1, 1), "issubset": (1, 1), "issuperset": (1, 1),
+    "symmetric_difference": (1, 1), "symmetric_difference_update": (1, 1),
+}  # fmt: skip
+
+NEW: Final = ("union", "intersection", "difference", "symmetric_difference")
+QUESTIONS: Final = ("isdisjoint", "issubset", "issuperset")
+CHANGES: Final = (
+    "update", "intersection_update", "difference_update", "symmetric_difference_update",
+)  # fmt: skip
+
+
+def set_method(
+    x: Any, value: Any, name: str, args: list[Value], keywords: dict[str, Value]
+) -> Steps:
+    """A method of a set, or of a frozenset with an argument that is not known."""
+    kind = value.python_type
+    low, high = ARITY.get(name, (0, None))
+    if keywords or not low <= len(args) <= (len(args) if high is None else high):
+        refuse(x, name, getattr(kind(), name), args, keywords)
+    if name in _HANDLERS:
+        return (yield from _HANDLERS[name](x, value, args))
+    operands = []
+    for other in args:
+        operands.append((yield from operand_of_iterable(x, other)))
+    function = getattr(kind, name)
+    if name in QUESTIONS:
+        real = function(set_operand(x, value).real(), *(part.real() for part in operands))
+        return boolean(real)
+    if name in NEW:
+        return combine(x, function, [set_operand(x, value), *operands])
+    change(x, value, function, operands)
+    return NONE
+
+
+def _add(x: Any, value: SetValue, args: list[Value]) -> Steps:
+    entries = set_entries(x, value)
+    after = with_added(x, entries, args)
+    if after is not entries:
+        x.heap.write(value.identity, after)
+    return NONE
+    yield
+
+
+def _drop(x: Any, value: SetValue, token: Any) -> None:
+    entries = set_entries(x, value)
+    members = dict(entries)
+    del members[token]
+    steps = (*entries.steps, lambda real: real.discard(token))
+    x.heap.write(value.identity, SetEntries(members, entries.start, steps, entries.is_ordered))
+
+
+def _discard(x: Any, value: SetValue, args: list[Value]) -> Steps:
+    token = hashable(x, args[0])
+    if token in set_entries(x, value):
+        _drop(x, value, token)
+    return NONE
+    yield
+
+
+def _remove(x: Any, value: SetValue, args: list[Value]) -> Steps:
+    token = hashable(x, args[0])
+    if token not in set_entries(x, value):
+        raise_python(x, KeyError, args[0])
+    _drop(x, value, token)
+    return NONE
+    yield
+
+
+def _pop(x: Any, value: SetValue, args: list[Value]) -> Steps:
+    members = set_in_order(x, value)
+    if not members:
+        raise_python(x, KeyError, "pop from an empty set")
+    entries = set_entries(x, value)
+    if len(members) == 1:
+        item, token = members[0], next(iter(entries))
+    else:
+        token = entries.real().pop()
+        item = entries[token]
+    rest = {key: member for key, member in entries.items() if key is not token}
+    steps = (*entries.steps, lambda real: real.pop())
+    x.heap.write(value.identity, SetEntries(rest, entries.start, steps, entries.is_ordered))
+    return item
+    yield
+
+
+def _clear(x: Any, value: SetValue, args: list[Value]) -> Steps:
+    entries = set_entries(x, value)
+    steps = (*entries.steps, lambda real: real.clear())
+    x.heap.write(value.identity, SetEntries({}, entries.start, steps, entries.is_ordered))
+    return NONE
+    yield
+
+
+def _copy(x: Any, value: Any, args: list[Value]) -> Steps:
+    return combine(x, lambda real: real.copy(), [set_operand(x, value)])
+    yield
+
+
+_HANDLERS: Final[dict[str, Callable[..., Steps]]] = {
+    "add": _add, "discard": _discard, "remove": _remove, "pop": _pop, "clear": _clear,
+    "copy": _copy,
+}  # fmt: skip
+
+#: Every method that `set_method` knows.
+SET_METHODS: Final = frozenset(itertools.chain(_HANDLERS, NEW, QUESTIONS, CHANGES))
+
+
+def set_of(x: Any, args: list[Value]) -> Steps:
+    """`set(iterable)`."""
+    if not args:
+        return x.new_set([])
+    found = yield from operand_of_iterable(x, args[0])
+    return combine(x, set, [found])
+
+
+def frozenset_of(x: Any, args: list[Value]) -> Steps:
+    """`frozenset(iterable)`."""
+    if args and is_known(args[0]) and isinstance(getattr(args[0], "value", None), frozenset):
+        return args[0]
+    found = (yield from operand_of_iterable(x, args[0])) if args else None
+    return combine(x, frozenset, [] if found is None else [found])

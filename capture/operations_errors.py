@@ -1,0 +1,90 @@
+"""The exact TypeError of an operation that Python refuses because of its operands' types.
+
+The message is asked of Python itself: the operation runs on stand-ins, empty objects of the same
+types, which can only fail for reasons that lie in the types. So every version has its own words.
+Called by the operations and the handlers of built-in functions when nothing else applies.
+"""
+
+import types
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from dynajit.capture.exceptions import raise_python
+from dynajit.capture.operations_basic import as_python, defines, is_known, unsupported
+from dynajit.capture.values import Opaque, Value
+from dynajit.capture.values_containers import DictValue, ListValue, SetValue, TupleValue
+from dynajit.capture.values_functions import BoundMethod, FunctionValue, NativeMethod
+from dynajit.capture.values_tensors import TensorValue
+
+#: What a C function may ask of an argument; operators are asked before.
+_PROTOCOLS: Final = (
+    "__index__", "__int__", "__float__", "__complex__", "__iter__", "__len__", "__getitem__",
+    "__bytes__", "__fspath__", "__buffer__",
+)  # fmt: skip
+
+
+def stand_in(x: Any, value: Value) -> Any:
+    """An object of the same type without contents; the object itself where it is known."""
+    if is_known(value):
+        return as_python(x, value)
+    kind = x.type_of(value)
+    if isinstance(value, (ListValue, DictValue, SetValue)):
+        return kind()
+    if isinstance(value, TupleValue) and kind is tuple:
+        return ()
+    if isinstance(value, FunctionValue):
+        return lambda: None
+    if isinstance(value, BoundMethod):
+        return types.MethodType(lambda self: None, object())
+    if isinstance(value, NativeMethod):
+        return [].append
+    if isinstance(value, (Opaque, TensorValue)) or any(defines(kind, n) for n in _PROTOCOLS):
+        raise unsupported("types", value)
+    return type(kind.__name__, (), {"__module__": kind.__module__})()
+
+
+def refuse(
+    x: Any,
+    what: str,
+    function: Callable[..., Any],
+    values: list[Value],
+    keywords: dict[str, Value] | None = None,
+) -> NoReturn:
+    """Raise what `function` raises on operands of these types, in the captured program.
+
+    Raises:
+        Raised: the TypeError.
+        GraphBreak: Python accepts the types, or a tensor is among the operands.
+    """
+    if not any(isinstance(value, TensorValue) for value in values):
+        arguments = [stand_in(x, value) for value in values]
+        named = {name: stand_in(x, value) for name, value in (keywords or {}).items()}
+        try:
+            function(*arguments, **named)
+        except TypeError as error:
+            raise_python(x, TypeError, *error.args)
+        except Exception as error:
+            # a matter of contents, which the stand-ins lack
+            raise unsupported(what, *values) from error
+    raise unsupported(what, *values)
+
+
+def check_count(
+    x: Any,
+    function: Callable[..., Any],
+    args: list[Value],
+    keywords: dict[str, Value],
+    low: int,
+    high: int | None,
+    names: tuple[str, ...] = (),
+) -> None:
+    """Refuse a call of a built-in function with a wrong number or wrong names of arguments.
+
+    Raises:
+        Raised: Python's own TypeError.
+        GraphBreak: Python accepts the call all the same.
+    """
+    wrong_names = any(name not in names for name in keywords)
+    count = len(args) + len(keywords)
+    if wrong_names or count < low or (high is not None and count > high):
+        refuse(x, getattr(function, "__name__", "call"), function, args, keywords)

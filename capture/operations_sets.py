@@ -1,0 +1,208 @@
+"""Sets: members, order, and the operations between sets and dict views.
+
+The order of a real set follows from the hashes of its members and from its history. Members that
+are known by value have the same hash when the new code runs as now, so the order is found by
+doing the same operations on a real set (`SetEntries.real`); where a member is a tensor or an object
+made by the captured code, asking for the order is a break.
+Methods of the executor (`x`), written as functions; see `capture.executor`.
+"""
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dynajit.capture.guards import Kind
+from dynajit.capture.operations_basic import Steps, hashable, is_known, unsupported
+from dynajit.capture.values import Constant, Value, constant
+from dynajit.capture.values_containers import (
+    DictValue,
+    DictViewValue,
+    SetEntries,
+    SetValue,
+    TupleValue,
+)
+
+Members = dict[Any, Value]
+
+OPERATIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "|": operator.or_, "&": operator.and_, "-": operator.sub, "^": operator.xor,
+}  # fmt: skip
+
+IN_PLACE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "|": operator.ior, "&": operator.iand, "-": operator.isub, "^": operator.ixor,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """What takes part in a set operation.
+
+    Args:
+        members: its members (for any iterable: its distinct items) by key.
+        real: makes a real object of the same class, made of keys, in the same order.
+        is_ordered: the order is the one that the program would see.
+    """
+
+    members: Members
+    real: Callable[[], Any]
+    is_ordered: bool
+
+
+# -- contents ------------------------------------------------------------------------------------
+
+
+def new_set(x: Any, items: Any) -> SetValue:
+    """A set made by the captured code: members added one by one."""
+    entries = SetEntries({}, is_plain=True)
+    return SetValue(x.heap.allocate(with_added(x, entries, list(items))), set)
+
+
+def with_added(x: Any, entries: SetEntries, items: list[Value]) -> SetEntries:
+    """A set after `add` of each of `items`, in order."""
+    members = dict(entries)
+    is_ordered = entries.is_ordered
+    fresh = []
+    for item in items:
+        token = hashable(x, item)
+        if token not in members:
+            members[token] = item
+            fresh.append(token)
+            is_ordered = is_ordered and is_known(item)
+    if not fresh:
+        return entries
+
+    def add(real: set[Any]) -> None:
+        for token in fresh:
+            real.add(token)
+
+    return SetEntries(members, entries.start, (*entries.steps, add), is_ordered, entries.is_plain)
+
+
+def set_entries(x: Any, value: SetValue) -> SetEntries:
+    """Members of a set.
+
+    Raises:
+        GraphBreak: an existing set that is not empty.
+    """
+    x.recorder.use(value)
+    contents = x.heap[value.identity]
+    if contents is None:
+        existing = x.recorder.existing(value)
+        if existing:
+            raise unsupported("reading an existing set", value)
+        contents = SetEntries({}, None)
+        x.heap.load_entry(value.identity, contents)
+    if x.recorder.existing(value) is not None:
+        x.recorder.guard(x.recorder.first_source(value), Kind.LENGTH, 0, "set")
+    found: SetEntries = contents
+    return found
+
+
+def set_in_order(x: Any, value: SetValue) -> tuple[Value, ...]:
+    """Members of a set in the order that Python gives.
+
+    Raises:
+        GraphBreak: the order depends on addresses, or on what happened before the call.
+    """
+    entries = set_entries(x, value)
+    if len(entries) <= 1:
+        return tuple(entries.values())
+    if not entries.is_ordered or entries.start is None:
+        raise unsupported("the order of a set", value)
+    return tuple(entries[token] for token in entries.real())
+
+
+# -- operations ----------------------------------------------------------------------------------
+
+
+def is_operand(value: Value) -> bool:
+    """True for what takes part in `a | b` as a set."""
+    if isinstance(value, DictViewValue):
+        return value.kind != "values"
+    return isinstance(value, SetValue) or _is_frozenset(value)
+
+
+def _is_frozenset(value: Value) -> bool:
+    return isinstance(value, Constant) and isinstance(value.value, frozenset)
+
+
+def set_operand(x: Any, value: Any) -> Operand:
+    """A set, frozenset or dict view as an operand."""
+    if isinstance(value, SetValue):
+        entries = set_entries(x, value)
+        known = entries.is_ordered and (entries.start is not None or len(entries) <= 1)
+        return Operand(entries, entries.real, known)
+    if isinstance(value, Constant):
+        x.recorder.use(value)
+        literal = value.value
+        return Operand({item: constant(item) for item in literal}, lambda: literal, True)
+    entries = x.dict_entries(value.dictionary)
+    if value.kind == "keys":
+        keys = {token: key for token, (key, _) in entries.items()}
+        known = all(is_known(key) for key in keys.values())
+        return Operand(keys, lambda: dict.fromkeys(keys).keys(), known)
+    pairs = {hashable(x, TupleValue(pair)): TupleValue(pair) for pair in entries.values()}
+    known = all(is_known(pair) for pair in pairs.values())
+    return Operand(pairs, lambda: dict(iter(pairs)).items(), known)
+
+
+def operand_of_iterable(x: Any, value: Value) -> Steps:
+    """Any iterable as the argument of a method such as `union`."""
+    if isinstance(value, SetValue) or _is_frozenset(value):
+        return set_operand(x, value)
+    items = yield from x.to_items(value)
+    members: Members = {}
+    for item in items:
+        members.setdefault(hashable(x, item), item)
+    known = all(is_known(item) for item in members.values())
+    if isinstance(value, DictValue):
+        return Operand(members, lambda: dict.fromkeys(members), known)
+    return Operand(members, lambda: list(members), known)
+
+
+def merged(
+    result: Any, operands: list[Operand], start: Any, steps: Any, is_ordered: bool
+) -> SetEntries:
+    """Entries for the keys `result`; each key's value comes from an operand that has it."""
+    members: Members = {}
+    for token in result:
+        forms = [part.members[token] for part in operands if token in part.members]
+        exact = [form for form in forms if type(getattr(form, "value", None)) is type(token)]
+        members[token] = (exact or forms)[0]
+    return SetEntries(members, start, steps, is_ordered)
+
+
+def combine(x: Any, function: Callable[..., Any], operands: list[Operand]) -> Value:
+    """The set that `function` makes of real sets; a frozenset where it makes one.
+
+    Raises:
+        GraphBreak: a frozenset with members that are not known.
+    """
+
+    def start() -> Any:
+        return function(*(part.real() for part in operands))
+
+    result = start()
+    known = all(part.is_ordered for part in operands)
+    entries = merged(result, operands, start, (), known)
+    if isinstance(result, frozenset):
+        if not known:
+            raise unsupported("a frozenset of objects that are not known")
+        return constant(result)
+    return SetValue(x.heap.allocate(entries), set)
+
+
+def change(x: Any, target: SetValue, function: Callable[..., Any], operands: list[Operand]) -> None:
+    """`function(target, ...)`, which changes a set in place."""
+    entries = set_entries(x, target)
+    own = Operand(entries, entries.real, entries.is_ordered)
+
+    def step(real: set[Any]) -> None:
+        function(real, *(part.real() for part in operands))
+
+    result = entries.real()
+    step(result)
+    known = entries.is_ordered and all(part.is_ordered for part in operands)
+    steps = (*entries.steps, step)
+    x.heap.write(target.identity, merged(result, [own, *operands], entries.start, steps, known))

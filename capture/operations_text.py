@@ -1,0 +1,331 @@
+"""`str`, `repr`, `ascii`, `format`, `%`: text of values, containers and exceptions included.
+
+Methods of the executor (`x`), written as functions; see `capture.executor`.
+"""
+
+import _string
+import itertools
+import re
+import types
+from collections import OrderedDict
+from typing import Any, Final
+
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.exceptions import raise_python
+from dynajit.capture.operations_basic import (
+    Steps,
+    as_python,
+    is_known,
+    unsupported,
+)
+from dynajit.capture.operations_containers import fold
+from dynajit.capture.operations_errors import refuse
+from dynajit.capture.operations_sets import set_in_order
+from dynajit.capture.values import Constant, Value, constant
+from dynajit.capture.values_containers import (
+    DictValue,
+    DictViewValue,
+    ListValue,
+    SetValue,
+    SliceValue,
+    TupleValue,
+)
+from dynajit.capture.values_objects import ExceptionValue, InstanceDictValue, ObjectValue
+from dynajit.capture.values_tensors import TensorValue
+
+_CONVERSIONS: Final = {"str": str, "repr": repr, "ascii": ascii}
+
+#: One conversion of a `%` template: key, flags, width, precision, letter.
+_PERCENT: Final = re.compile(r"%(?:\((.*?)\))?([-#0 +]*)(\*|\d+)?(?:\.(\*|\d+))?[hlL]?(.)")
+
+
+def own_method(value: Value, name: str) -> Any:
+    """A special method written in Python, or None."""
+    if not isinstance(value, ObjectValue):
+        return None
+    method = getattr(value.cls, name, None)
+    return method if isinstance(method, types.FunctionType) else None
+
+
+def to_text(x: Any, value: Value, conversion: str = "str") -> Steps:
+    """`str(value)`, `repr(value)` or `ascii(value)` as a Python str."""
+    if is_known(value):
+        return _CONVERSIONS[conversion](as_python(x, value))
+    if isinstance(value, TensorValue):
+        raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, "the text of a tensor")
+    if isinstance(value, ObjectValue):
+        return (yield from _object_text(x, value, conversion))
+    text = yield from _container_text(x, value, ())
+    return _escaped(text, conversion)
+
+
+def _escaped(text: str, conversion: str) -> str:
+    if conversion == "ascii" and not text.isascii():
+        return text.encode("ascii", "backslashreplace").decode("ascii")
+    return text
+
+
+def _object_text(x: Any, value: ObjectValue, conversion: str) -> Steps:
+    method = own_method(value, "__str__" if conversion == "str" else "__repr__")
+    if method is None and not isinstance(value, ExceptionValue):
+        method = own_method(value, "__repr__")
+    if method is not None:
+        bound = yield from x.get_special(value, method.__name__)
+        result = yield from x.call(bound, [], {})
+        if x.type_of(result) is not str:
+            name = "__str__" if method.__name__ == "__str__" else "__repr__"
+            kind = result.python_type.__name__
+            raise_python(x, TypeError, f"{name} returned non-string (type {kind})")
+        return _escaped(as_python(x, result), conversion)
+    if isinstance(value, ExceptionValue):
+        return (yield from _exception_text(x, value, conversion))
+    raise unsupported(conversion, value)
+
+
+def _exception_text(x: Any, value: ExceptionValue, conversion: str) -> Steps:
+    args = x.heap[value.identity].construct
+    if conversion == "str":
+        if value.cls.__str__ not in (BaseException.__str__, KeyError.__str__):
+            if not all(is_known(argument) for argument in args):
+                raise unsupported(conversion, value)
+            return str(value.cls(*(as_python(x, argument) for argument in args)))
+        if not args:
+            return ""
+        if len(args) == 1:
+            plain = value.cls.__str__ is BaseException.__str__
+            return (yield from to_text(x, args[0], "str" if plain else "repr"))
+        return (yield from to_text(x, TupleValue(args), "repr"))
+    if value.cls.__repr__ is not BaseException.__repr__:
+        raise unsupported(conversion, value)
+    shown = yield from to_text(x, TupleValue(args), "repr")
+    if len(args) == 1:
+        shown = f"{shown[:-2]})"
+    return _escaped(f"{value.cls.__name__}{shown}", conversion)
+
+
+def _container_text(x: Any, value: Value, above: tuple[int, ...]) -> Steps:
+    """`repr` of a container; `above` are the heap ids of the containers around it."""
+    if isinstance(value, (ListValue, TupleValue, DictValue, SetValue)) and not isinstance(
+        value, InstanceDictValue
+    ):
+        if value.object_id in above and value.object_id is not None:
+            return {list: "[...]", set: "set(...)"}.get(value.python_type, "{...}")
+        if value.object_id is not None:
+            above = (*above, value.object_id)
+    if isinstance(value, ListValue):
+        return f"[{', '.join((yield from _texts(x, x.list_items(value), above)))}]"
+    if isinstance(value, TupleValue):
+        return (yield from _tuple_text(x, value, above))
+    if isinstance(value, DictValue):
+        return (yield from _dict_text(x, value, above))
+    if isinstance(value, SetValue):
+        items = yield from _texts(x, set_in_order(x, value), above)
+        return f"{{{', '.join(items)}}}" if items else "set()"
+    if isinstance(value, DictViewValue):
+        inner = yield from _container_text(x, x.new_list(x.view_items(value)), above)
+        return f"dict_{value.kind}({inner})"
+    if isinstance(value, SliceValue):
+        parts = yield from _texts(x, (value.start, value.stop, value.step), above)
+        return f"slice({', '.join(parts)})"
+    return (yield from to_text(x, value, "repr")) if _has_text(value) else _no_text(value)
+
+
+def _has_text(value: Value) -> bool:
+    return is_known(value) or isinstance(value, (ObjectValue, TensorValue))
+
+
+def _no_text(value: Value) -> str:
+    raise unsupported("repr", value)
+
+
+def _texts(x: Any, values: Any, above: tuple[int, ...]) -> Steps:
+    texts = []
+    for value in values:
+        texts.append((yield from _container_text(x, value, above)))
+    return texts
+
+
+def _tuple_text(x: Any, value: TupleValue, above: tuple[int, ...]) -> Steps:
+    texts = yield from _texts(x, value.items, above)
+    x.recorder.use(value)
+    fields = getattr(value.cls, "_fields", None)
+    if fields is not None and len(fields) == len(texts):
+        own = value.cls.__repr__
+        if not isinstance(own, types.FunctionType) or own.__module__ not in (
+            "collections", f"namedtuple_{value.cls.__name__}",
+        ):  # fmt: skip
+            raise unsupported("repr", value)
+        shown = ", ".join(f"{name}={text}" for name, text in zip(fields, texts, strict=True))
+        return f"{value.cls.__name__}({shown})"
+    if value.cls is not tuple:
+        raise unsupported("repr", value)
+    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def _dict_text(x: Any, value: DictValue, above: tuple[int, ...]) -> Steps:
+    pairs = []
+    for key, item in x.dict_entries(value).values():
+        left = yield from _container_text(x, key, above)
+        right = yield from _container_text(x, item, above)
+        pairs.append((left, right))
+    shown = "{" + ", ".join(f"{left}: {right}" for left, right in pairs) + "}"
+    if value.cls is OrderedDict:
+        if not pairs:
+            return "OrderedDict()"
+        if list(OrderedDict(a=1).__repr__())[12] == "[":
+            inner = ", ".join(f"({left}, {right})" for left, right in pairs)
+            return f"OrderedDict([{inner}])"
+        return f"OrderedDict({shown})"
+    if value.cls is not dict:
+        raise unsupported("repr", value)
+    return shown
+
+
+# -- format --------------------------------------------------------------------------------------
+
+
+def format_value(x: Any, value: Value, specification: Value | None) -> Steps:
+    """`format(value, specification)` as a value."""
+    if specification is not None and x.type_of(specification) is not str:
+        refuse(x, "format", format, [value, specification])
+    text = "" if specification is None else as_python(x, specification)
+    if is_known(value):
+        return fold(x, lambda known: format(known, text), value)
+    if isinstance(value, TensorValue):
+        raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, "the text of a tensor")
+    if own_method(value, "__format__") is not None:
+        bound = yield from x.get_special(value, "__format__")
+        return (yield from x.call(bound, [constant(text)], {}))
+    if text:
+        kind = value.python_type.__name__
+        raise_python(x, TypeError, f"unsupported format string passed to {kind}.__format__")
+    return constant((yield from to_text(x, value)))
+
+
+class Shown:
+    """Stands for a value whose text was computed before: any conversion gives that text."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+
+def percent(x: Any, template: Constant, values: Value) -> Steps:
+    """`template % values` for a str."""
+    if is_known(values):
+        return fold(x, lambda a, b: a % b, template, values)
+    pattern = as_python(x, template)
+    letters = [found for found in _PERCENT.findall(pattern) if found[4] != "%"]
+    if any("*" in (width, precision) for _, _, width, precision, _ in letters):
+        raise unsupported("%", template, values)
+    if any(key for key, *_ in letters):
+        return (yield from _percent_of_mapping(x, template, values, letters))
+    items = values.items if isinstance(values, TupleValue) else (values,)
+    conversions = [letter for *_, letter in letters]
+    parts = []
+    for position, item in enumerate(items):
+        letter = conversions[position] if position < len(conversions) else ""
+        parts.append((yield from _percent_part(x, item, letter)))
+    if isinstance(values, DictValue) and not letters:
+        return template
+    return fold(x, lambda a: a % tuple(parts), template)
+
+
+def _percent_of_mapping(x: Any, template: Constant, values: Value, letters: Any) -> Steps:
+    if not isinstance(values, (DictValue, ObjectValue)):
+        raise unsupported("%", template, values)
+    found: dict[str, Any] = {}
+    for key, *_, letter in letters:
+        item = yield from x.subscript(values, constant(key))
+        part = yield from _percent_part(x, item, letter)
+        if key in found and isinstance(part, Shown):
+            raise unsupported("%", template, values)
+        found[key] = part
+    return fold(x, lambda a: a % found, template)
+
+
+def _percent_part(x: Any, item: Value, letter: str) -> Steps:
+    if is_known(item):
+        return as_python(x, item)
+    conversion = {"s": "str", "r": "repr", "a": "ascii"}.get(letter)
+    if conversion is None:
+        refuse(x, "%", lambda value: f"%{letter or 'd'}" % (value,), [item])
+    return Shown((yield from to_text(x, item, conversion)))
+
+
+# -- str.format ----------------------------------------------------------------------------------
+
+
+def format_template(
+    x: Any, template: Value, args: list[Value], keywords: dict[str, Value]
+) -> Steps:
+    """`template.format(*args, **keywords)`."""
+    pattern = as_python(x, template)
+    if all(is_known(value) for value in (*args, *keywords.values())):
+        known = [as_python(x, value) for value in args]
+        named = {name: as_python(x, value) for name, value in keywords.items()}
+        return fold(x, lambda text: text.format(*known, **named), template)
+    try:
+        fields = list(_string.formatter_parser(pattern))
+    except ValueError as error:
+        raise_python(x, ValueError, *error.args)
+    numbers = itertools.count()
+    parts = []
+    for literal, name, specification, conversion in fields:
+        parts.append(literal)
+        if name is None:
+            continue
+        value = yield from _field(x, name, args, keywords, numbers)
+        if conversion:
+            if conversion not in _LETTERS:
+                raise unsupported("str.format", template)
+            value = constant((yield from to_text(x, value, _LETTERS[conversion])))
+        nested = specification
+        if specification and "{" in specification:
+            inner = constant(specification)
+            nested = as_python(x, (yield from _nested(x, inner, args, keywords, numbers)))
+        shown = yield from format_value(x, value, constant(nested or ""))
+        parts.append(as_python(x, shown))
+    return constant("".join(parts))
+
+
+_LETTERS: Final = {"s": "str", "r": "repr", "a": "ascii"}
+
+
+def _nested(x: Any, inner: Value, args: Any, keywords: Any, numbers: Any) -> Steps:
+    parts = []
+    for literal, name, _, _ in _string.formatter_parser(as_python(x, inner)):
+        parts.append(literal)
+        if name is not None:
+            value = yield from _field(x, name, args, keywords, numbers)
+            parts.append((yield from to_text(x, value)))
+    return constant("".join(parts))
+
+
+def _field(x: Any, name: str, args: Any, keywords: Any, numbers: Any) -> Steps:
+    """The value of a replacement field: `0`, `name`, `0.attribute`, `name[key]`."""
+    first, rest = _string.formatter_field_name_split(name)
+    if first == "":
+        first = next(numbers)
+    if isinstance(first, int):
+        if first >= len(args):
+            message = f"Replacement index {first} out of range for positional args tuple"
+            raise_python(x, IndexError, message)
+        value = args[first]
+    elif first in keywords:
+        value = keywords[first]
+    else:
+        raise_python(x, KeyError, first)
+    for is_attribute, key in rest:
+        if is_attribute:
+            value = yield from x.get_attribute(value, key)
+        else:
+            value = yield from x.subscript(value, constant(key))
+    return value
