@@ -329,7 +329,7 @@ def _compare_sequences(x: Any, symbol: str, a: Any, b: Any) -> Steps:
     if symbol in ("==", "!=") and len(left) != len(right):
         return boolean(symbol == "!=")
     for item, other in zip(left, right, strict=False):
-        if _is_one_object(item, other):
+        if same_object(item, other):
             continue
         equal = yield from compare(x, "==", item, other)
         if not (yield from x.truth(equal)):
@@ -339,19 +339,12 @@ def _compare_sequences(x: Any, symbol: str, a: Any, b: Any) -> Steps:
     return boolean(COMPARISONS[symbol][0](len(left), len(right)))
 
 
-def _is_one_object(a: Value, b: Value) -> bool:
-    """True where Python takes two items for equal without asking them."""
-    if isinstance(a, Constant) and isinstance(b, Constant):
-        return same_object(a, b)
-    return a is b or (a.object_id is not None and a.object_id == b.object_id)
-
-
 def _compare_dicts(x: Any, symbol: str, a: DictValue, b: DictValue) -> Steps:
     left, right = x.dict_entries(a), x.dict_entries(b)
     same = set(left) == set(right)
     if same:
         for token, (_, item) in left.items():
-            if _is_one_object(item, right[token][1]):
+            if same_object(item, right[token][1]):
                 continue
             equal = yield from compare(x, "==", item, right[token][1])
             if not (yield from x.truth(equal)):

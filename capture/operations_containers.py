@@ -17,7 +17,6 @@ from dynajit.capture.operations_basic import (
     from_python,
     hashable,
     is_known,
-    is_same,
     unsupported,
 )
 from dynajit.capture.operations_errors import refuse
@@ -25,7 +24,6 @@ from dynajit.capture.values import FALSE, TRUE, Constant, Known, Scalar, Value
 from dynajit.capture.values_containers import (
     DictValue,
     DictViewValue,
-    HeapValue,
     ListValue,
     SetValue,
     SliceValue,
@@ -340,15 +338,9 @@ def contains(x: Any, container: Value, item: Value) -> Steps:
 
 def _sequence_contains(x: Any, items: tuple[Value, ...], item: Value) -> Steps:
     for candidate in items:
-        if isinstance(candidate, HeapValue) and candidate.object_id == item.object_id:
-            if is_same(x, candidate, item):
-                return True
-            continue
-        if (
-            isinstance(candidate, Constant)
-            and isinstance(item, Constant)
-            and same_object(candidate, item)
-        ):
+        if same_object(candidate, item):
+            x.recorder.use(candidate)
+            x.recorder.use(item)
             return True
         if isinstance(candidate, TensorValue) or isinstance(item, TensorValue):
             raise GraphBreak(breaks.DATA_DEPENDENT_BRANCH, "searching a sequence for a tensor")
@@ -358,9 +350,22 @@ def _sequence_contains(x: Any, items: tuple[Value, ...], item: Value) -> Steps:
     return False
 
 
-def same_object(a: Constant, b: Constant) -> bool:
-    """True if two literals are one object, which is then equal to itself inside containers."""
-    return a is b or (a.value is b.value and a.source is None and b.source is None)
+def same_object(a: Value, b: Value) -> bool:
+    """True where Python takes two items for one object, which containers do not compare.
+
+    Raises:
+        GraphBreak: two numbers that are not equal to themselves may be one object or two.
+    """
+    if a is b or (a.object_id is not None and a.object_id == b.object_id):
+        return True
+    literals = (Constant, Scalar)
+    if not isinstance(a, literals) or not isinstance(b, literals):
+        return False
+    if isinstance(a, Constant) and isinstance(b, Constant) and a.source is b.source is None:
+        return a.value is b.value
+    if a.value is b.value and a.value != a.value:
+        raise unsupported("identity", a, b)
+    return False
 
 
 def boolean(value: bool) -> Constant:
