@@ -145,13 +145,14 @@ enum Kind {
     KIND_TYPE_IS, KIND_IDENTITY, KIND_EQUALS, KIND_TENSOR, KIND_LENGTH, KIND_TRUE_VALUE,
     KIND_DICT_KEYS, KIND_HAS_NO_ATTRIBUTE, KIND_HAS_NO_KEY, KIND_PREDICATE, KIND_FUNCTION,
     KIND_GRAD_MODE, KIND_NOT_ALIASED, KIND_ALIASED, KIND_NO_SHARED_STORAGE, KIND_INSTANCE_LACKS,
+    KIND_SEPARATE_MEMORY,
     KIND_COUNT
 };
 
 static const char *const kind_names[] = {
     "TYPE_IS", "IDENTITY", "EQUALS", "TENSOR", "LENGTH", "TRUE_VALUE", "DICT_KEYS",
     "HAS_NO_ATTRIBUTE", "HAS_NO_KEY", "PREDICATE", "FUNCTION", "GRAD_MODE", "NOT_ALIASED",
-    "ALIASED", "NO_SHARED_STORAGE", "INSTANCE_LACKS",
+    "ALIASED", "NO_SHARED_STORAGE", "INSTANCE_LACKS", "SEPARATE_MEMORY",
 };
 
 /* The expected metadata of a tensor; sizes and strides follow each other in `numbers`. */
@@ -176,6 +177,28 @@ typedef struct {
     } comparisons[];
 } PredicateSpec;
 
+/* The memory that a tensor's elements span. */
+typedef struct {
+    const char *start, *stop;
+    int flags;          /* WRITTEN ... */
+} Range;
+
+/* The tensors of a region that writes into some of them. */
+typedef struct {
+    int count;
+    Range *ranges;      /* room for one per tensor, in the order of `order` */
+    int *order;         /* positions by address in the last check: nearly sorted in the next one */
+    struct {
+        int number;     /* of the node */
+        int flags;
+    } members[];
+} MemorySpec;
+
+/* Same numbers as capture.guards.MemoryUse. */
+#define MEMORY_WRITTEN 1   /* its elements change */
+#define MEMORY_RECORDED 2  /* they change while gradients are recorded */
+#define MEMORY_HISTORY 4   /* it gets a history by that */
+
 typedef struct {
     int kind;
     int guard;          /* number of the guard */
@@ -186,6 +209,7 @@ typedef struct {
     char *weak_items;   /* DICT_KEYS: which items of `expected` are weak references */
     TensorSpec *tensor;
     PredicateSpec *predicate;
+    MemorySpec *memory;
 } Check;
 
 typedef struct Node {
@@ -856,6 +880,14 @@ walk(Guards *self, Node *node, PyObject *value)
     return 1;
 }
 
+static void
+free_memory_spec(MemorySpec *memory)
+{
+    PyMem_Free(memory->ranges);
+    PyMem_Free(memory->order);
+    PyMem_Free(memory);
+}
+
 static PyObject *
 read_root(const Node *node, PyObject *const *slots, PyObject *function)
 {
@@ -869,6 +901,106 @@ read_root(const Node *node, PyObject *const *slots, PyObject *function)
     default:
         return Py_None; /* STEP_STATE: its checks do not look at a value */
     }
+}
+
+/* Whether an in-place write to a tensor is allowed, and recorded as it was captured. */
+static int
+is_writable(TensorObject *tensor, int flags)
+{
+    if (!PyArray_Check(tensor->array)
+        || !PyArray_ISWRITEABLE((PyArrayObject *)tensor->array)) {
+        return 0;
+    }
+    if (!(flags & MEMORY_RECORDED)) {
+        return 1;
+    }
+    TensorObject *base = (TensorObject *)tensor->base;
+    if (base == NULL) {
+        return !tensor->requires_grad || tensor->grad_fn != NULL;
+    }
+    return !base->requires_grad || (base->grad_fn != NULL && tensor->replay != NULL);
+}
+
+static void
+range_of(TensorObject *tensor, int flags, Range *range)
+{
+    PyArrayObject *array = (PyArrayObject *)tensor->array;
+    const char *start = PyArray_BYTES(array), *stop = start + PyArray_ITEMSIZE(array);
+    for (int d = 0; d < PyArray_NDIM(array); d++) {
+        npy_intp extent = (PyArray_DIM(array, d) - 1) * PyArray_STRIDE(array, d);
+        if (PyArray_DIM(array, d) == 0) {
+            stop = start; /* no elements: overlaps nothing */
+            break;
+        }
+        if (extent < 0) {
+            start += extent;
+        }
+        else {
+            stop += extent;
+        }
+    }
+    *range = (Range){start, stop, flags};
+}
+
+/* A tensor that gets a history must not share its storage: views of it would get one, too. */
+static int
+shares_storage(Guards *self, const MemorySpec *memory, int position)
+{
+    TensorObject *written = (TensorObject *)self->values[memory->members[position].number];
+    for (int i = 0; i < memory->count; i++) {
+        TensorObject *other = (TensorObject *)self->values[memory->members[i].number];
+        if (i != position && other->storage == written->storage) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Written tensors overlap with no other one. By address, none may start before the end of the
+ * ones in front of it if it is written or one of those is. */
+static int
+check_memory(Guards *self, MemorySpec *memory)
+{
+    for (int i = 0; i < memory->count; i++) {
+        PyObject *value = self->values[memory->members[i].number];
+        int flags = memory->members[i].flags;
+        if (!is_tensor(value) || !PyArray_Check(((TensorObject *)value)->array)) {
+            return 0;
+        }
+        if ((flags & MEMORY_WRITTEN) && !is_writable((TensorObject *)value, flags)) {
+            return 0;
+        }
+    }
+    for (int i = 0; i < memory->count; i++) {
+        int position = memory->order[i], flags = memory->members[position].flags;
+        if ((flags & MEMORY_HISTORY) && shares_storage(self, memory, position)) {
+            return 0;
+        }
+        Range range;
+        range_of((TensorObject *)self->values[memory->members[position].number], flags, &range);
+        int place = i;
+        while (place > 0 && memory->ranges[place - 1].start > range.start) {
+            memory->ranges[place] = memory->ranges[place - 1];
+            memory->order[place] = memory->order[place - 1];
+            place--;
+        }
+        memory->ranges[place] = range;
+        memory->order[place] = position;
+    }
+    const char *end = NULL, *written_end = NULL;
+    for (int i = 0; i < memory->count; i++) {
+        Range range = memory->ranges[i];
+        int is_written = range.flags & MEMORY_WRITTEN;
+        if (range.start == range.stop) {
+            continue;
+        }
+        if (range.start < written_end || (is_written && range.start < end)) {
+            return 0;
+        }
+        end = range.stop > end ? range.stop : end;
+        written_end = is_written && range.stop > written_end ? range.stop : written_end;
+    }
+    return 1;
 }
 
 static int
@@ -890,10 +1022,18 @@ walk_relations(Guards *self, Node *node)
 {
     for (int i = 0; i < node->check_count; i++) {
         Check *check = &node->checks[i];
+        PyObject *value = self->values[node->number];
+        if (check->kind == KIND_SEPARATE_MEMORY) {
+            if (!check_memory(self, check->memory)) {
+                self->failed_guard = check->guard;
+                self->failed_value = value;
+                return 0;
+            }
+            continue;
+        }
         if (check->kind < KIND_NOT_ALIASED || check->kind > KIND_NO_SHARED_STORAGE) {
             continue;
         }
-        PyObject *value = self->values[node->number];
         if (!check_relation(check, value, self->values[check->number])) {
             self->failed_guard = check->guard;
             self->failed_value = value;
@@ -1065,7 +1205,8 @@ record_pinned_leaf(Guards *self, Node *node, PyObject *value)
             }
         }
         else if (kind != KIND_IDENTITY && kind != KIND_EQUALS && kind != KIND_PREDICATE
-                 && kind != KIND_NOT_ALIASED && kind != KIND_ALIASED) {
+                 && kind != KIND_NOT_ALIASED && kind != KIND_ALIASED
+                 && kind != KIND_SEPARATE_MEMORY) {
             return 0;
         }
     }
@@ -1307,7 +1448,7 @@ record_own_checks(Guards *self, Node *node, PyObject *object, int has_version)
             must_run |= !has_version;
         }
         else if (check->kind != KIND_TYPE_IS && check->kind != KIND_NOT_ALIASED
-                 && check->kind != KIND_ALIASED) {
+                 && check->kind != KIND_ALIASED && check->kind != KIND_SEPARATE_MEMORY) {
             must_run = 1;
         }
     }
@@ -1720,6 +1861,41 @@ hold_keys(Check *check, PyObject *keys)
     return 0;
 }
 
+/* From a tuple of (node number, flags). */
+static MemorySpec *
+build_memory_spec(PyObject *expected)
+{
+    if (!PyTuple_CheckExact(expected)) {
+        PyErr_SetString(PyExc_TypeError, "SEPARATE_MEMORY guard: expected a tuple of tensors");
+        return NULL;
+    }
+    Py_ssize_t count = PyTuple_GET_SIZE(expected);
+    MemorySpec *memory =
+        PyMem_Calloc(1, sizeof(MemorySpec) + (size_t)count * sizeof(memory->members[0]));
+    if (memory == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    memory->count = (int)count;
+    memory->ranges = PyMem_Calloc(count ? count : 1, sizeof(Range));
+    memory->order = PyMem_Calloc(count ? count : 1, sizeof(int));
+    if (memory->ranges == NULL || memory->order == NULL) {
+        PyErr_NoMemory();
+        goto failed;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        memory->order[i] = (int)i;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(expected, i), "ii", &memory->members[i].number,
+                              &memory->members[i].flags)) {
+            goto failed;
+        }
+    }
+    return memory;
+failed:
+    free_memory_spec(memory);
+    return NULL;
+}
+
 static int
 build_check(Guards *self, Check *check, PyObject *spec)
 {
@@ -1739,6 +1915,10 @@ build_check(Guards *self, Check *check, PyObject *spec)
     case KIND_PREDICATE:
         check->predicate = build_predicate_spec(expected);
         return check->predicate == NULL ? -1 : 0;
+    case KIND_SEPARATE_MEMORY:
+        self->has_relations = 1;
+        check->memory = build_memory_spec(expected);
+        return check->memory == NULL ? -1 : 0;
     case KIND_NOT_ALIASED:
     case KIND_ALIASED:
     case KIND_NO_SHARED_STORAGE:
@@ -1855,6 +2035,10 @@ free_check(Check *check)
         }
         PyMem_Free(check->predicate);
         check->predicate = NULL;
+    }
+    if (check->memory != NULL) {
+        free_memory_spec(check->memory);
+        check->memory = NULL;
     }
 }
 

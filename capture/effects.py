@@ -15,7 +15,9 @@ from dynajit.capture.values import UNBOUND, Value
 from dynajit.capture.values_containers import DictValue, ListValue, SetEntries, SetValue
 from dynajit.capture.values_functions import CellValue
 from dynajit.capture.values_objects import DELETED, ObjectValue
-from dynajit.eager import grad_mode
+from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
+from dynajit.eager import Tensor, grad_mode
+from dynajit.eager.inplace import write_back
 
 
 class Effect:
@@ -225,6 +227,43 @@ class GradModeEffect(Effect):
     def replay(self, emitter: Any) -> None:
         emitter.call(grad_mode._set_grad_enabled, lambda: emitter.load_constant(self.enabled))
         emitter.pop()
+
+
+@dataclass(frozen=True, slots=True)
+class TensorEffect(Effect):
+    """Elements, and perhaps the history, of a tensor that existed before.
+
+    Args:
+        result: a tensor that holds the elements.
+        bumps: by how much the tensor's version grows.
+        has_history: the tensor gets the history of `result`.
+    """
+
+    target: TensorValue
+    result: TensorValue
+    bumps: int
+    has_history: bool
+
+    @property
+    def values(self) -> list[Value]:
+        return [self.target, self.result]
+
+    def replay(self, emitter: Any) -> None:
+        emitter.call(
+            write_back,
+            lambda: emitter.load_value(self.target),
+            lambda: emitter.load_value(self.result),
+            lambda: emitter.load_constant(self.bumps),
+            lambda: emitter.load_constant(self.has_history),
+        )
+        emitter.pop()
+
+
+def of_memory(recorder: Any, memory: MemoryContents) -> TensorEffect:
+    """The write that gives an existing tensor what its memory holds at the end."""
+    held = memory.value if memory.has_history else memory.elements
+    result = TensorValue(recorder.heap.allocate(TensorContents(held)), Tensor)
+    return TensorEffect(memory.base, result, memory.bumps, memory.has_history)
 
 
 def of_object(target: Any, before: Any, after: Any) -> Iterator[Effect]:

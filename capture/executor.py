@@ -27,6 +27,7 @@ from dynajit.capture import (
     operations_calls,
     operations_containers,
     operations_iteration,
+    operations_mutation,
     operations_sets,
     operations_tensors,
     operations_text,
@@ -378,9 +379,12 @@ class Executor:
     tensor_type = operations_tensors.tensor_type
     tensor_attribute = operations_tensors.tensor_attribute
     tensor_method = operations_tensors.tensor_method
-    tensor_in_place = operations_tensors.tensor_in_place
-    tensor_store = operations_tensors.tensor_store
-    set_tensor_attribute = operations_tensors.set_tensor_attribute
+    data_of = operations_tensors.data_of
+    in_place_method = operations_mutation.in_place_method
+    tensor_in_place = operations_mutation.tensor_in_place
+    tensor_store = operations_mutation.tensor_store
+    set_tensor_attribute = operations_mutation.set_tensor_attribute
+    grad_of = operations_mutation.grad_of
     native_call = operations_tensors.native_call
     native_method = operations_tensors.native_method
     is_library_function = operations_tensors.is_library_function

@@ -7,17 +7,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dynajit.capture import effects, sources
+from dynajit.capture import effects, sources, tensor_memory
 from dynajit.capture.breaks import BreakRecord, SkipFrame
 from dynajit.capture.executor import Executor, Returned, Stopped
-from dynajit.capture.guards import Kind
+from dynajit.capture.guards import Kind, MemoryUse
 from dynajit.capture.instructions import live_locals
-from dynajit.capture.rebuild import NotRebuildable, Rebuilder, reach, view_base
+from dynajit.capture.rebuild import NotRebuildable, Rebuilder, reach
 from dynajit.capture.recording import Recorder
 from dynajit.capture.region import Break, End, Region, Return
 from dynajit.capture.values import UNBOUND, Scalar, Value
 from dynajit.capture.values_functions import CellValue, GeneratorState
-from dynajit.capture.values_tensors import TensorContents, TensorValue
+from dynajit.capture.values_tensors import TensorValue
+from dynajit.ir.copies import copy_inputs
 
 
 def finish(executor: Executor, outcome: Returned | Stopped) -> Region:
@@ -64,7 +65,10 @@ def _region(
 ) -> Region:
     recorder = executor.recorder
     own = executor.own_cells()
-    replayed = list(_effects(executor, own, everything=isinstance(end, Break)))
+    replayed: list[effects.Effect] = [
+        effects.of_memory(recorder, memory) for memory in tensor_memory.written(recorder)
+    ]
+    replayed += _effects(executor, own, everything=isinstance(end, Break))
     needed = roots + [value for effect in replayed for value in effect.values]
     reached = reach(needed, recorder)
     if isinstance(end, Return):
@@ -73,14 +77,19 @@ def _region(
         reached = reach(needed, recorder)
     _refuse_open_generators(recorder)
     _guard_aliasing(recorder)
-    outputs = _outputs(recorder, reached)
+    _guard_memory(recorder)
+    held = _held(recorder, reached)
+    outputs = _outputs(recorder, held)
     if recorder.builder.nodes:
         executor.uses_grad_mode()
+    written = _written_inputs(recorder)
     graph = recorder.builder.finish(outputs)
+    if any(recorder.inputs_require_grad):
+        graph = copy_inputs(graph, written)
     rebuilder = Rebuilder(
         recorder,
         {node: position for position, node in enumerate(outputs)},
-        recorder.input_nodes,
+        held,
         {cell.identity: name for name, cell in own.items()},
     )
     return Region(
@@ -94,7 +103,18 @@ def _region(
         rebuild=rebuilder.rebuild,
         has_history=_has_history(recorder, outputs),
         breaks=breaks,
+        written=written,
         lines=recorder.lines,
+    )
+
+
+def _written_inputs(recorder: Recorder) -> tuple[int, ...]:
+    """Positions of the graph's inputs that are written back."""
+    written = {memory.base.identity for memory in tensor_memory.written(recorder)}
+    return tuple(
+        position
+        for position, value in enumerate(recorder.inputs)
+        if isinstance(value, TensorValue) and value.identity in written
     )
 
 
@@ -115,28 +135,53 @@ def _inputs(recorder: Recorder) -> tuple[Value, ...]:
     return tuple(found)
 
 
-def _outputs(recorder: Recorder, reached: list[Value]) -> list[Any]:
-    """Graph nodes that the launch must return, each once.
+def _held(recorder: Recorder, reached: list[Value]) -> dict[int, Any]:
+    """Heap id of a tensor -> graph node that the launch returns for it.
 
-    A view of an input, or of another tensor that exists afterwards, is not among them: it is
-    made eagerly from its base, so that they share memory as in the original program.
+    A view of an input, or of memory that another tensor looks at afterwards, is not among them:
+    it is made eagerly from its base, so that they share memory as in the original program.
     """
-    nodes: dict[Any, None] = {}
-    inputs = recorder.input_nodes
+    fresh: dict[int, TensorValue] = {}
+    looking: dict[int, list[TensorValue]] = {}
     for value in reached:
-        if isinstance(value, TensorValue):
-            contents: TensorContents = recorder.heap[value.identity]
-            if contents.value is not None and contents.value.node not in inputs:
-                nodes[contents.value.node] = None
-    found = [node for node in nodes if not _is_view_of(node, nodes, inputs)]
+        if isinstance(value, TensorValue) and not recorder.heap.is_adopted(value.identity):
+            fresh[value.identity] = value
+    for value in fresh.values():
+        memory = recorder.heap[value.identity].memory
+        looking.setdefault(memory or -value.identity, []).append(value)
+    held: dict[int, Any] = {}
+    for memory, values in looking.items():
+        base = values[0] if memory < 0 else recorder.heap[memory].base
+        if recorder.heap.is_adopted(base.identity):
+            continue
+        kept = values[0] if len(values) == 1 else base
+        held[kept.identity] = recorder.graph_value(kept).node
+    return held
+
+
+def _outputs(recorder: Recorder, held: Mapping[int, Any]) -> list[Any]:
+    """Graph nodes that the launch must return, each once."""
+    found = list(dict.fromkeys(held.values()))
     if recorder.random_blocks and not found:
         return recorder.builder.nodes[-1:]  # the launch must draw, though nothing is kept
     return found
 
 
-def _is_view_of(node: Any, nodes: Mapping[Any, Any], inputs: Mapping[Any, Any]) -> bool:
-    base = view_base(node)
-    return base is not node and (base in inputs or base in nodes)
+def _guard_memory(recorder: Recorder) -> None:
+    """Written tensors may be written, and overlap with no other one that was used."""
+    uses = {}
+    for memory in tensor_memory.written(recorder):
+        use = MemoryUse.WRITTEN
+        if memory.is_recorded:
+            use |= MemoryUse.RECORDED
+        if memory.has_history:
+            use |= MemoryUse.HISTORY
+        uses[memory.base.identity] = use
+    if not uses:
+        return
+    tensors = recorder.lifted_tensors
+    expected = tuple((t.source, uses.get(t.identity, MemoryUse.READ)) for t in tensors)
+    recorder.guard(tensors[0].source, Kind.SEPARATE_MEMORY, expected, "written tensors")
 
 
 def _effects(
@@ -203,7 +248,11 @@ def _guard_aliasing(recorder: Recorder) -> None:
     }
     if not changed:
         return
-    handles = [h for h in recorder.handles() if recorder.is_relied_on(h.source)]
+    handles = [
+        handle
+        for handle in recorder.handles()
+        if recorder.is_relied_on(handle.source) and not isinstance(handle, TensorValue)
+    ]
     for written in handles:
         if written.identity not in changed:
             continue

@@ -45,6 +45,20 @@ class Kind(enum.IntEnum):
     ALIASED = 13  # expected: other Source: one object
     NO_SHARED_STORAGE = 14  # expected: other Source: two tensors that share no storage
     INSTANCE_LACKS = 15  # expected: name absent from the instance dict (the class may have it)
+    SEPARATE_MEMORY = 16  # expected: tuple of (tensor's source, MemoryUse), see there
+
+
+class MemoryUse(enum.IntFlag):
+    """What a region does with a tensor; same numbers as in `_capture.c`.
+
+    A SEPARATE_MEMORY guard holds if the elements of every written tensor overlap with those of no
+    other one in the tuple, and the write is allowed as it was captured.
+    """
+
+    READ = 0
+    WRITTEN = 1  # its elements change
+    RECORDED = 2  # they change while gradients are recorded: it is no leaf that requires one
+    HISTORY = 4  # it gets a history by that: it shares no storage with the others
 
 
 RELATIONS = (Kind.NOT_ALIASED, Kind.ALIASED, Kind.NO_SHARED_STORAGE)
@@ -285,6 +299,11 @@ def _keys_text(keys: Iterable[Any]) -> str:
     return "[" + ", ".join(_describe(key) for key in keys) + "]"
 
 
+def _written_text(expected: Any) -> str:
+    names = [f"{s.expression()}{' (written)' if use else ''}" for s, use in expected]
+    return ", ".join(names)
+
+
 def _describe_expected(expected: Any) -> str:
     return repr(expected) if isinstance(expected, tuple) else _describe(expected)
 
@@ -309,6 +328,7 @@ _EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.NOT_ALIASED: lambda e: f"an object other than {e.expression()}",
     Kind.ALIASED: lambda e: f"the same object as {e.expression()}",
     Kind.NO_SHARED_STORAGE: lambda e: f"memory not shared with {e.expression()}",
+    Kind.SEPARATE_MEMORY: lambda e: "writable memory, apart from that of other tensors",
 }
 _ACTUAL_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.LENGTH: lambda a: f"length {len(a)}" if type(a) in CONTAINERS else _describe(a),
@@ -319,6 +339,7 @@ _ACTUAL_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.NOT_ALIASED: lambda a: "it is the same object",
     Kind.ALIASED: lambda a: "it is another object",
     Kind.NO_SHARED_STORAGE: lambda a: "it is",
+    Kind.SEPARATE_MEMORY: lambda a: "they overlap, or the write is not allowed",
     Kind.GRAD_MODE: lambda a: "grad mode on" if a else "grad mode off",
 }
 
@@ -344,6 +365,7 @@ _EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
     Kind.NOT_ALIASED: lambda s, e: f"{s} is not {e.expression()}",
     Kind.ALIASED: lambda s, e: f"{s} is {e.expression()}",
     Kind.NO_SHARED_STORAGE: lambda s, e: f"{s} shares no memory with {e.expression()}",
+    Kind.SEPARATE_MEMORY: lambda s, e: f"no overlap among {_written_text(e)}",
 }
 
 
@@ -400,6 +422,8 @@ def _release(guard: Guard) -> Guard:
         expected = tuple(_remember(key) for key in expected)
     elif guard.kind in RELATIONS:
         expected = _release_source(expected)
+    elif guard.kind is Kind.SEPARATE_MEMORY:
+        expected = tuple((_release_source(member), use) for member, use in expected)
     return replace(guard, source=_release_source(guard.source), expected=expected)
 
 
@@ -498,6 +522,8 @@ def _lower(guard: Guard, roots: dict[tuple[int, Any], _Node]) -> Any:
     expected = guard.expected
     if guard.kind in RELATIONS:
         return _find(roots, expected).number
+    if guard.kind is Kind.SEPARATE_MEMORY:
+        return tuple((_find(roots, member).number, int(use)) for member, use in expected)
     if guard.kind is Kind.TENSOR:
         return _lower_tensor(expected)
     if guard.kind is Kind.PREDICATE:

@@ -62,6 +62,10 @@ class Heap:
         """True if the object existed before the captured code."""
         return identity in self._entry
 
+    def has(self, identity: int) -> bool:
+        """True if the object was not undone."""
+        return identity in self._contents
+
     def mark(self) -> int:
         """A mark for `restore`."""
         return len(self._journal)
@@ -86,16 +90,6 @@ class Heap:
     def entry(self, identity: int) -> Any:
         """Contents at entry of an adopted object."""
         return self._entry[identity]
-
-    def holders(self, node: Any, except_for: int, family: type) -> bool:
-        """True if another tensor than `except_for` holds the graph node `node`."""
-        return any(
-            identity != except_for
-            and isinstance(contents, family)
-            and contents.value is not None
-            and contents.value.node is node
-            for identity, contents in self._contents.items()
-        )
 
     def changed(self) -> Iterator[int]:
         """Ids of the adopted objects that were written, in order of their first write."""

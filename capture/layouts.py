@@ -5,6 +5,7 @@ Python can ask about layouts (`stride()`, `is_contiguous()`, whether `view` is p
 answered here from the graph, or not at all. Called by `capture.operations_tensors`.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 from dynajit.core.types import Shape, Size, TensorType, contiguous_strides
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ops.evaluate import evaluate
-from dynajit.ops.table import Kind, Movement
+from dynajit.ops.table import Kind, Movement, Op
 
 #: Rows whose eager results lie row by row whatever the layout of their operands.
 _FRESH: Final = frozenset({"clone", "matmul", "linear", "full", "arange", "embedding"})
@@ -34,11 +35,20 @@ def strides_of(node: Node) -> Shape | None:
     return None
 
 
+def is_row_major(shape: Shape, strides: Shape) -> bool:
+    """Whether elements with these strides lie row by row."""
+    expected = contiguous_strides(shape)
+    return 0 in shape or all(
+        size == 1 or stride == wanted
+        for size, stride, wanted in zip(shape, strides, expected, strict=True)
+    )
+
+
 def is_contiguous(node: Node) -> bool | None:
     """Whether the elements would lie row by row; None if not known."""
     assert isinstance(node.type, TensorType)
     strides = strides_of(node)
-    return None if strides is None else _is_row_major(node.type.shape, strides)
+    return None if strides is None else is_row_major(node.type.shape, strides)
 
 
 def can_view(node: Node, shape: Shape) -> bool | None:
@@ -48,6 +58,35 @@ def can_view(node: Node, shape: Shape) -> bool | None:
     if strides is None:
         return None
     return reshaped_strides(node.type.shape, strides, shape) is not None
+
+
+def aliases(op: Op, shape: Shape, strides: Shape | None, wanted: Shape) -> bool | None:
+    """Whether a view row gives a view of a tensor of these strides; None if not known."""
+    if op.name != "reshape" or shape == wanted:
+        return True
+    if strides is None or not _are_known((*shape, *strides, *wanted)):
+        return None
+    return reshaped_strides(shape, strides, wanted) is not None
+
+
+def strides_after(
+    op: Op, attributes: Mapping[str, Any], shape: Shape, strides: Shape, wanted: Shape
+) -> Shape | None:
+    """Strides of the result, of shape `wanted`, of a view row on a tensor of these strides."""
+    if not _are_known((*shape, *strides, *wanted)):
+        return None
+    if op.name == "reshape":
+        found = reshaped_strides(shape, strides, wanted)
+        return contiguous_strides(wanted) if found is None else found
+    # An array of one byte per element that is never read.
+    sizes: Any = shape
+    steps: Any = strides
+    image = as_strided(np.empty(1, np.int8), sizes, steps, writeable=False)
+    return tuple(evaluate(op, [image], dict(attributes)).strides)
+
+
+def _are_known(sizes: Shape) -> bool:
+    return all(isinstance(size, int) for size in sizes)
 
 
 def reshaped_strides(shape: Shape, strides: Shape, wanted: Shape) -> Shape | None:
@@ -81,19 +120,4 @@ def _strides_of_view(node: Node) -> Shape | None:
     strides = strides_of(base)
     if strides is None:
         return None
-    if node.op.name == "reshape":
-        found = reshaped_strides(base.type.shape, strides, node.type.shape)
-        return contiguous_strides(node.type.shape) if found is None else found
-    # An array of one byte per element that is never read.
-    sizes: Any = base.type.shape  # of captured tensors: integers
-    steps: Any = strides
-    image = as_strided(np.empty(1, np.int8), sizes, steps, writeable=False)
-    return tuple(evaluate(node.op, [image], node.attributes).strides)
-
-
-def _is_row_major(shape: Shape, strides: Shape) -> bool:
-    expected = contiguous_strides(shape)
-    return 0 in shape or all(
-        size == 1 or stride == wanted
-        for size, stride, wanted in zip(shape, strides, expected, strict=True)
-    )
+    return strides_after(node.op, node.attributes, base.type.shape, strides, node.type.shape)

@@ -10,22 +10,20 @@ import types
 from collections.abc import Callable
 from typing import Any, Final
 
-from dynajit.capture import breaks, control, layouts
+from dynajit.capture import breaks, control, layouts, tensor_memory
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.guards import Kind
-from dynajit.capture.operations_basic import describe, from_python, to_native
+from dynajit.capture.operations_basic import from_python, to_native
 from dynajit.capture.recording import type_of_tensor
 from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_functions import NativeMethod
 from dynajit.capture.values_tensors import TensorContents, TensorValue
-from dynajit.core.errors import DTypeError
 from dynajit.core.types import TensorType
 from dynajit.eager import Size, Tensor
 from dynajit.ir import graph
 from dynajit.ops import TABLE
-from dynajit.ops.table import Movement
 
 #: Reading these needs the contents of the tensor.
 _CONTENTS: Final = frozenset(
@@ -52,13 +50,15 @@ def needs_gradient(x: Any, value: TensorValue) -> bool:
     """`value.requires_grad`."""
     contents: TensorContents = x.heap[value.identity]
     if contents.value is not None:
-        return bool(x.recorder.builder.needs_gradient(contents.value))
+        return bool(x.recorder.builder.needs_gradient(x.recorder.graph_value(value)))
     x.recorder.use(value)
     return bool(contents.tensor.requires_grad)
 
 
 def tensor_attribute(x: Any, value: TensorValue, name: str) -> Value:
     """`value.name`."""
+    if name in _READS:
+        return getattr(x, _READS[name])(value)
     if name in _FACTS:
         fact: Value = _FACTS[name](x, value)
         return fact
@@ -77,6 +77,15 @@ def tensor_attribute(x: Any, value: TensorValue, name: str) -> Value:
     if not hasattr(Tensor, name) and (existing is None or name not in vars(existing)):
         raise_python(x, AttributeError, f"'Tensor' object has no attribute '{name}'")
     raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}")
+
+
+#: Attributes that are tensors: name -> method of the executor.
+_READS: Final = {"grad": "grad_of", "data": "data_of"}
+
+
+def data_of(x: Any, value: TensorValue) -> Value:
+    """`value.data`."""
+    return tensor_memory.data_of(x.recorder, value, Tensor)
 
 
 def _shape(x: Any, value: TensorValue) -> Value:
@@ -125,7 +134,8 @@ def tensor_method(
     if name in _AUTOGRAD:
         raise GraphBreak(breaks.AUTOGRAD_CALL, f"Tensor.{name}()")
     if name.endswith("_") and not name.endswith("__"):
-        return _in_place_method(x, receiver, name, args, keywords)
+        written: Value = x.in_place_method(receiver, name, args, keywords)
+        return written
     if hasattr(graph.Value, name):
         return native_method(x, receiver, name, args, keywords)
     raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}()")
@@ -133,26 +143,26 @@ def tensor_method(
 
 def _is_stored_contiguous(x: Any, value: TensorValue) -> bool:
     """True if eager `contiguous()` would return the tensor itself, as far as is known."""
+    strides = _strides(x, value)
+    return strides is not None and layouts.is_row_major(tensor_type(x, value).shape, strides)
+
+
+def _strides(x: Any, value: TensorValue) -> Any:
+    """Strides in elements that eager execution would give; None if not known."""
     contents: TensorContents = x.heap[value.identity]
     if contents.value is None:
-        return tensor_type(x, value).is_contiguous
-    return bool(layouts.is_contiguous(contents.value.node))
+        return tensor_type(x, value).strides
+    return tensor_memory.strides_of(x.recorder, value)
 
 
 def _is_contiguous(x: Any, value: TensorValue, name: str, args: list[Value]) -> Value:
-    contents: TensorContents = x.heap[value.identity]
-    if contents.value is None:
-        return constant(tensor_type(x, value).is_contiguous)
-    return constant(_known_layout(layouts.is_contiguous(contents.value.node)))
+    strides = _known_layout(_strides(x, value))
+    return constant(layouts.is_row_major(tensor_type(x, value).shape, strides))
 
 
 def _stride(x: Any, value: TensorValue, name: str, args: list[Value]) -> Value:
-    contents: TensorContents = x.heap[value.identity]
-    if contents.value is None:
-        strides = tensor_type(x, value).strides
-    else:
-        strides = layouts.strides_of(contents.value.node)
-    found = TupleValue(tuple(constant(stride) for stride in _known_layout(strides)))
+    strides = _known_layout(_strides(x, value))
+    found = TupleValue(tuple(constant(stride) for stride in strides))
     return x.fold(operator.getitem, found, *args) if args else found
 
 
@@ -160,9 +170,10 @@ def _view_method(x: Any, value: TensorValue, name: str, args: list[Value]) -> Va
     """`view`: as reshape, where eager execution would not have to copy."""
     result = native_method(x, value, name, args, {})
     assert isinstance(result, TensorValue)
-    node, shape = x.recorder.graph_value(value).node, tensor_type(x, result).shape
-    if not _known_layout(layouts.can_view(node, shape)):
-        raise GraphBreak(breaks.TENSOR_FAILURE, f"view{shape} of other strides")
+    shape, wanted = tensor_type(x, value).shape, tensor_type(x, result).shape
+    strides = _known_layout(_strides(x, value))
+    if layouts.reshaped_strides(shape, strides, wanted) is None:
+        raise GraphBreak(breaks.TENSOR_FAILURE, f"view{wanted} of other strides")
     return result
 
 
@@ -249,103 +260,7 @@ def _native_call(
     return value
 
 
-# -- in place ------------------------------------------------------------------------------------
-
-
-def _in_place_method(
-    x: Any, receiver: TensorValue, name: str, args: list[Value], keywords: dict[str, Value]
-) -> Value:
-    plain = name.removesuffix("_")
-    if plain == "zero":
-        return tensor_in_place(x, receiver, lambda tensor: 0, [], keywords)
-    if plain == "copy":
-        return tensor_in_place(x, receiver, lambda tensor, other: other, args, keywords, True)
-    if plain == "fill" and len(args) == 1:
-        return tensor_in_place(x, receiver, lambda tensor, number: number, args, keywords)
-    if not hasattr(graph.Value, plain):
-        raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}()")
-
-    def pure(tensor: Any, *rest: Any, **named: Any) -> Any:
-        return getattr(tensor, plain)(*rest, **named)
-
-    pure.__qualname__ = f"Tensor.{name}"
-    return tensor_in_place(x, receiver, pure, args, keywords)
-
-
-def tensor_in_place(
-    x: Any,
-    receiver: TensorValue,
-    function: Callable[..., Any],
-    args: list[Value],
-    keywords: dict[str, Value],
-    casts: bool = False,
-) -> Value:
-    """Replace what a tensor made by the captured code holds by `function(tensor, ...)`.
-
-    Args:
-        casts: the result may be of a higher category of dtype, as for `copy_`.
-
-    Raises:
-        GraphBreak: the tensor existed before, shares memory with another one, or would lose its
-            history.
-    """
-    contents: TensorContents = x.heap[receiver.identity]
-    if contents.value is None:
-        raise GraphBreak(breaks.TENSOR_MUTATION, "an argument, attribute or global tensor")
-    if x.heap.holders(contents.value.node, receiver.identity, TensorContents) or _shares_memory(
-        x, contents.value.node
-    ):
-        raise GraphBreak(breaks.TENSOR_MUTATION, "views of it exist")
-    if not layouts.is_contiguous(contents.value.node):
-        raise GraphBreak(breaks.TENSOR_MUTATION, "its layout is not known")
-    kind: TensorType = contents.value.node.type
-
-    def update(tensor: Any, *rest: Any, **named: Any) -> Any:
-        result = function(tensor, *rest, **named)
-        if not isinstance(result, graph.Value):
-            return TABLE.full(result, shape=kind.shape, dtype=kind.dtype, device=kind.device)
-        if result.shape != kind.shape:
-            result = TABLE.expand(result, shape=kind.shape)
-        if result.dtype is not kind.dtype:
-            if result.dtype.category > kind.dtype.category and not casts:
-                raise DTypeError(f"{result.dtype.name} into {kind.dtype.name}")
-            result = TABLE.cast(result, dtype=kind.dtype)
-        operands = [tensor, *rest, *named.values()]
-        given = {operand.node for operand in operands if isinstance(operand, graph.Value)}
-        return TABLE.clone(result) if result.node in given or _is_view(result.node) else result
-
-    changed = native_call(x, update, [receiver, *args], keywords)
-    if not isinstance(changed, TensorValue):
-        raise GraphBreak(breaks.TENSOR_MUTATION, describe(changed))
-    if needs_gradient(x, receiver) and not needs_gradient(x, changed):
-        # Eager keeps the history, with a zero gradient; the graph would have none.
-        raise GraphBreak(breaks.TENSOR_MUTATION, "the write hides what the tensor depended on")
-    x.heap.write(receiver.identity, x.heap[changed.identity])
-    x.heap.write(changed.identity, TensorContents(None))
-    return receiver
-
-
-def _shares_memory(x: Any, node: graph.Node) -> bool:
-    """True if a node is a view of another one, or another one is a view of it."""
-    if _is_view(node) or node.kind is graph.NodeKind.PLACEHOLDER:
-        return True
-    return any(_is_view(user) and user.args[0] is node for user in x.recorder.builder.nodes)
-
-
-def _is_view(node: graph.Node) -> bool:
-    rule = node.op.rule if node.op is not None else None
-    return isinstance(rule, Movement) and rule.view
-
-
-def tensor_store(x: Any, receiver: TensorValue, index: Value, item: Value) -> None:
-    """`receiver[index] = item`."""
-    raise GraphBreak(breaks.TENSOR_MUTATION, "item assignment on a tensor")
-
-
-def set_tensor_attribute(x: Any, receiver: TensorValue, name: str, item: Value) -> None:
-    """`receiver.name = item`."""
-    raise GraphBreak(breaks.TENSOR_MUTATION, f"Tensor.{name} = ...")
-
+# -- the library's functions ----------------------------------------------------------------------
 
 LIBRARY_PACKAGES: Final = ("dynajit.ops.", "dynajit.nn.functional")
 

@@ -49,10 +49,8 @@ from dynajit.capture.values_objects import (
     ObjectContents,
     ObjectValue,
 )
-from dynajit.capture.values_tensors import TensorContents, TensorValue
-from dynajit.eager.grad_mode import enable_grad
-from dynajit.ir.graph import Node
-from dynajit.ops.table import Movement
+from dynajit.capture.values_tensors import MemoryContents, Step, TensorContents, TensorValue
+from dynajit.eager.grad_mode import enable_grad, no_grad
 
 
 class NotRebuildable(Exception):
@@ -185,22 +183,13 @@ def list_iterator(items: list[Any], position: int) -> Any:
     return iterator
 
 
-def view_base(node: Node) -> Node:
-    """The node whose memory `node` shares; itself if it is no view."""
-    while node.op is not None and isinstance(node.op.rule, Movement) and node.op.rule.view:
-        base = node.args[0]
-        assert isinstance(base, Node)
-        node = base
-    return node
-
-
 class Rebuilder:
     """Pushes values. Immutable.
 
     Args:
         recorder: the capture's final state.
         outputs: graph node -> its position in the launch's results.
-        inputs: graph placeholder -> the value that loads it.
+        held: heap id of a tensor -> the graph node that the launch returns for it.
         own_cells: heap id -> name, for cells of the root frame.
     """
 
@@ -208,13 +197,13 @@ class Rebuilder:
         self,
         recorder: Recorder,
         outputs: Mapping[Any, int],
-        inputs: Mapping[Any, Value],
+        held: Mapping[int, Any],
         own_cells: Mapping[int, str],
     ) -> None:
         self.recorder = recorder
         self.heap = recorder.heap
         self.outputs = outputs
-        self.inputs = inputs
+        self.held = held
         self.own_cells = own_cells
 
     def rebuild(self, value: Value, emitter: Any) -> None:
@@ -246,23 +235,26 @@ class Rebuilder:
 
     def _tensor(self, value: TensorValue, emitter: Any) -> None:
         contents: TensorContents = self.heap[value.identity]
-        if contents.value is None:
+        if self.heap.is_adopted(value.identity):
             emitter.load_source(value.source)
+        elif value.identity in self.held:
+            emitter.load_output(self.outputs[self.held[value.identity]])
         else:
-            self._node(contents.value.node, emitter)
+            memory: MemoryContents = self.heap[contents.memory]
+            self._steps(memory.base, contents.steps, emitter)
 
-    def _node(self, node: Node, emitter: Any) -> None:
-        """A tensor by its node: an input, a result of the launch, or a view made eagerly."""
-        if node in self.inputs:
-            emitter.load_value(self.inputs[node])
-        elif node in self.outputs:
-            emitter.load_output(self.outputs[node])
-        else:
-            view: Any = functools.partial(node.op, **node.attributes)
-            recorder = self.recorder
-            if not recorder.is_grad_always_enabled and recorder.builder.node_needs_gradient(node):
-                view = enable_grad()(view)
-            emitter.call(view, functools.partial(self._node, node.args[0], emitter))
+    def _steps(self, base: TensorValue, steps: tuple[Step, ...], emitter: Any) -> None:
+        """A view of an input or of a result of the launch, made eagerly."""
+        if not steps:
+            emitter.load_value(base)
+            return
+        step = steps[-1]
+        view: Any = functools.partial(step.op, **step.attributes)
+        if step.is_data:
+            view = operator.attrgetter("data")
+        elif self.recorder.grad_mode_at_entry_and_end != (step.is_recorded, step.is_recorded):
+            view = (enable_grad if step.is_recorded else no_grad)()(view)
+        emitter.call(view, functools.partial(self._steps, base, steps[:-1], emitter))
 
     def _cell(self, value: CellValue, emitter: Any) -> None:
         if value.identity in self.own_cells:

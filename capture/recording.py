@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dynajit.capture import breaks, sources
+from dynajit.capture import breaks, sources, tensor_memory
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.guards import FunctionFacts, Guard, Kind, TensorFacts
 from dynajit.capture.heap import Heap
@@ -33,7 +33,7 @@ from dynajit.capture.values_containers import (
 )
 from dynajit.capture.values_functions import BoundMethod, CellValue
 from dynajit.capture.values_objects import ObjectContents, ObjectValue
-from dynajit.capture.values_tensors import TensorContents, TensorValue
+from dynajit.capture.values_tensors import Step, TensorContents, TensorValue
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import DeviceError
@@ -113,10 +113,15 @@ class Builder(graph.Builder):
         super().__init__(name)
         self.recorder: Recorder = weakref.proxy(recorder)  # no cycle: captures die at once
         self._needs_gradient: dict[graph.Node, bool] = {}
+        #: Nodes that stand for operands read while grad mode is off.
+        self.automatic: set[graph.Node] = set()
 
     def lift(self, operand: Any) -> Any:
         """Eager tensors become graph inputs."""
         if isinstance(operand, Tensor):
+            constant = self.recorder.wrap(operand, sources.Constant(operand))
+            if isinstance(constant, TensorValue):
+                return self.recorder.graph_value(constant)
             return self.recorder.lift_tensor(operand, sources.Constant(operand))
         return super().lift(operand)
 
@@ -144,7 +149,7 @@ class Builder(graph.Builder):
         if attributes.get("device", CPU) != CPU:
             raise DeviceError(missing_device(op.name, attributes["device"]))
         if not self.recorder.grad_enabled and op.name != "detach":
-            operands = [self._without_gradient(operand) for operand in operands]
+            operands = [self.without_gradient(operand) for operand in operands]
         result = self.call(op, operands, attributes)
         self._needs_gradient[result.node] = self._result_needs_gradient(op, operands, result)
         return result
@@ -157,12 +162,28 @@ class Builder(graph.Builder):
         """The same of a node."""
         return self._needs_gradient.get(node, False)
 
-    def _without_gradient(self, operand: Any) -> Any:
+    def without_gradient(self, operand: Any) -> Any:
+        """An operand as operations see it while grad mode is off."""
         if isinstance(operand, graph.Value) and self.needs_gradient(operand):
             detached = self.call(TABLE.detach, [operand], TABLE.detach.bind({}))
             self._needs_gradient[detached.node] = False
+            self.automatic.add(detached.node)
             return detached
         return operand
+
+    def view(self, step: Step, value: graph.Value) -> graph.Value:
+        """A view of a value, whatever the grad mode is now."""
+        operand = value if step.is_recorded else self.without_gradient(value)
+        result = self.call(step.op, [operand], step.attributes)
+        follows = self.needs_gradient(operand) and step.op is not TABLE.detach
+        self._needs_gradient[result.node] = follows
+        return result
+
+    def with_history_of(self, old: graph.Value, elements: graph.Value) -> graph.Value:
+        """What a tensor holds after a write that was not recorded."""
+        result = self.call(TABLE.overwrite_unrecorded, [old, elements], {})
+        self._needs_gradient[result.node] = True
+        return result
 
     def _result_needs_gradient(self, op: Op, operands: list[Any], result: graph.Value) -> bool:
         if op.name == "detach" or not result.dtype.is_floating_point:
@@ -188,6 +209,8 @@ class Recorder:
         self.builder = Builder(name, self)
         self.location: Location | None = None
         self.random_blocks = 0
+        #: Node -> heap id of the tensor that it was read from, or that it was returned as.
+        self.owners: dict[graph.Node, int] = {}
         self._lines: dict[tuple[str, int], None] = {}
         self._guards: dict[tuple[Any, ...], Guard] = {}
         self._inputs: dict[Any, tuple[graph.Value, Value, bool]] = {}
@@ -220,9 +243,9 @@ class Recorder:
             self.heap.write(self._grad_mode, mode)
 
     @property
-    def is_grad_always_enabled(self) -> bool:
-        """Grad mode is on at entry and at this point: launch and views run with it on."""
-        return self.grad_enabled and bool(self.heap.entry(self._grad_mode))
+    def grad_mode_at_entry_and_end(self) -> tuple[bool, bool]:
+        """Grad mode at entry and at this point: views are made under one of them."""
+        return bool(self.heap.entry(self._grad_mode)), self.grad_enabled
 
     @property
     def grad_mode_id(self) -> int:
@@ -447,6 +470,9 @@ class Recorder:
                 _input_name(source), type_of_tensor(tensor), bool(tensor.requires_grad)
             )
             self._inputs[key] = (value, handle, bool(tensor.requires_grad))
+            if isinstance(handle, TensorValue):
+                self._refuse_overlap(tensor)
+                self.owners[value.node] = handle.identity
         return self._inputs[key][0]
 
     def lift_scalar(self, scalar: Scalar) -> graph.Value:
@@ -483,15 +509,39 @@ class Recorder:
         """What a tensor holds now, as an operand."""
         contents: TensorContents = self.heap[value.identity]
         if contents.value is not None:
-            return contents.value
+            return tensor_memory.read(self, value)
         self.use(value)
         first = self._first_handle(value) or value
         return self.lift_tensor(contents.tensor, first.source)
 
     def new_tensor(self, value: graph.Value, cls: type = Tensor) -> TensorValue:
         """A tensor made by the captured code."""
-        identity = self.heap.allocate(TensorContents(value))
-        return TensorValue(identity, cls)
+        return tensor_memory.new_tensor(self, value, cls)
+
+    def tensor_of(self, identity: int) -> TensorValue:
+        """The handle of a tensor by its heap id."""
+        existing = self._existing.get(identity)
+        if existing is None:
+            return TensorValue(identity, Tensor)
+        handle = self._by_object[id(existing)]
+        assert isinstance(handle, TensorValue)
+        return handle
+
+    @property
+    def lifted_tensors(self) -> list[TensorValue]:
+        """The existing tensors that are graph inputs."""
+        return [entry[1] for entry in self._inputs.values() if isinstance(entry[1], TensorValue)]
+
+    def _refuse_overlap(self, tensor: Any) -> None:
+        """A tensor is read after memory was written that it looks at, too.
+
+        Raises:
+            GraphBreak: it does.
+        """
+        for memory in tensor_memory.written(self):
+            other = self._existing[memory.base.identity]
+            if other is not tensor and tensor_memory.may_overlap(other, tensor):
+                raise breaks.GraphBreak(breaks.TENSOR_MUTATION, "two tensors share memory")
 
     def reserve_random(self, blocks: Any) -> tuple[Any, Any, Any]:
         """Seed and offset inputs, and how many blocks this graph reserved before."""

@@ -69,6 +69,7 @@ class Region:
             code turned it on.
         breaks: every break met, of this region (at most one).
         lines: (file, line) of the user's lines that were executed symbolically.
+        written: positions of the inputs that an effect overwrites.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Region:
     has_history: bool = False
     breaks: "tuple[BreakRecord, ...]" = field(default=())
     lines: frozenset[tuple[str, int]] = frozenset()
+    written: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +107,13 @@ class CapturedGraph:
         graph: placeholders in input order.
         requires_grad: per input.
         name: what is compiled, for reports.
+        written: positions of the inputs that are overwritten after each launch.
     """
 
     graph: Graph
     requires_grad: tuple[bool, ...]
     name: str
+    written: tuple[int, ...] = ()
 
 
 Backend: TypeAlias = Callable[[CapturedGraph], Callable[..., tuple[Any, ...]]]

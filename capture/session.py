@@ -189,7 +189,9 @@ def _compile(
     launch = None
     if region.graph.outputs:
         started = time.perf_counter()
-        launch = options.backend(CapturedGraph(region.graph, region.requires_grad, region.name))
+        launch = options.backend(
+            CapturedGraph(region.graph, region.requires_grad, region.name, region.written)
+        )
         stages["backend"] = _milliseconds(started)
     started = time.perf_counter()
     called = enable_grad()(launch) if region.has_history else launch

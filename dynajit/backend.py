@@ -199,7 +199,7 @@ def _generated(backend: str, captured: CapturedGraph) -> Launch:
     record = GraphRecord(captured.graph, backend)
     split = outputs.split_views(captured.graph)
     recipes = None if split.is_trivial else split.recipes
-    call = _training(record, split.graph, captured.requires_grad)
+    call = _training(record, split.graph, captured)
     if call is None:
         call = _inference(record, split.graph)
     return Launch(call, recipes, record)
@@ -211,9 +211,10 @@ def _inference(record: GraphRecord, graph: Graph) -> Callable[..., Any]:
 
 
 def _training(
-    record: GraphRecord, graph: Graph, requires_grad: tuple[bool, ...]
+    record: GraphRecord, graph: Graph, captured: CapturedGraph
 ) -> Callable[..., Any] | None:
     """A call that is one node of the tape; None if no output depends on a trained input."""
+    requires_grad = captured.requires_grad
     if not any(requires_grad):
         return None
     with record.timed("autodiff"):
@@ -222,7 +223,7 @@ def _training(
         return None
     joint = replace(joint, graph=record.optimize("joint", joint.graph))
     with record.timed("partition"):
-        parts = partition.partition(joint)
+        parts = partition.partition(joint, captured.written)
     record.saved_bytes = parts.saved_bytes
     record.saved, record.recomputed = len(parts.saved), parts.recomputed
     record.forward = record.optimize("forward", parts.forward)

@@ -233,6 +233,27 @@ def write(tensor: Any, result: Any) -> None:
     _tensor.bump_version(tensor)
 
 
+def write_back(tensor: Any, result: Any, bumps: int, has_history: bool) -> None:
+    """Let a tensor hold what compiled code computed for it.
+
+    Args:
+        result: of the tensor's shape and dtype.
+        bumps: how many writes the original program would count.
+        has_history: the tensor gets the history of `result`, too.
+    """
+    if has_history:
+        before = _tensor._set_grad_enabled(True)
+        try:
+            commit(tensor, result, "write")
+        finally:
+            _tensor._set_grad_enabled(before)
+        bumps -= 1
+    else:
+        np.copyto(tensor.array, result.array)
+    for _ in range(bumps):
+        _tensor.bump_version(tensor)
+
+
 def _history(tensor: Any, result: Any) -> Node:
     edges, indices = edges_of([result if result.requires_grad else tensor])
     return (

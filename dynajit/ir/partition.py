@@ -12,13 +12,14 @@ Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost" (2016), for
 the max-flow min-cut theorem of Ford and Fulkerson for the choice.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from dynajit.core.dtypes import Category
 from dynajit.core.types import ScalarType, TensorType, ValueType
 from dynajit.ir.autodiff import Joint
+from dynajit.ir.copies import copy_inputs
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.min_cut import UNLIMITED, minimum_cut
 from dynajit.ir.node import Argument, Node, NodeKind, storage_root
@@ -71,13 +72,20 @@ class Partition:
         return len(self.saved)
 
 
-def partition(joint: Joint) -> Partition:
-    """Forward and backward graph of a joint graph (optimised or not)."""
+def partition(joint: Joint, written: Collection[int] = ()) -> Partition:
+    """Forward and backward graph of a joint graph (optimised or not).
+
+    Args:
+        written: positions of inputs whose memory the caller overwrites between forward and
+            backward: a copy is saved, never the input.
+    """
+    joint = replace(joint, graph=copy_inputs(joint.graph, written))
+    volatile = {joint.graph.inputs[position] for position in written}
     needed = _ancestors(joint.input_gradients)
     dependent = _dependent_on_gradients(joint)
     candidates = [node for node in joint.graph.nodes if node in needed and node not in dependent]
     used = _used_by_backward(joint, needed, dependent)
-    saved, recomputed = _choose(candidates, used)
+    saved, recomputed = _choose(candidates, used, volatile)
     forward = _forward_graph(joint, saved)
     backward = _backward_graph(joint, saved, needed)
     shown = symbol_places(backward)
@@ -140,8 +148,10 @@ def recompute_cost(node: Node) -> int | None:
     return None
 
 
-def _choose(candidates: list[Node], used: set[Node]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-    """(saved, recomputed) among the candidates, by minimum cut.
+def _choose(
+    candidates: list[Node], used: set[Node], volatile: set[Node]
+) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """(saved, recomputed) among the candidates, by minimum cut; volatile ones are not saved.
 
     Vertices: 0 is the source, 1 the sink; candidate i enters at 2 + 2 i and leaves at 3 + 2 i.
     Cutting the edge in between saves the value; cutting source -> entry recomputes it.
@@ -150,7 +160,7 @@ def _choose(candidates: list[Node], used: set[Node]) -> tuple[tuple[Node, ...], 
     edges: dict[tuple[int, int], int] = {}
     for node, i in position.items():
         enter, leave = 2 + 2 * i, 3 + 2 * i
-        edges[enter, leave] = _saving_cost(node)
+        edges[enter, leave] = UNLIMITED if node in volatile else _saving_cost(node)
         cost = recompute_cost(node)
         edges[0, enter] = UNLIMITED if cost is None else cost
         for argument in node.args:

@@ -425,6 +425,38 @@ def clone(m: Any, load: Any, index: Any, types: Any) -> Any:
     return load(0, index)
 
 
+def _overwrite_infer(x: ValueType, source: ValueType) -> TensorType:
+    call = describe("overwrite", ("x", "source"), (x, source))
+    type = require_tensor(x, call, "x")
+    given = require_tensor(source, call, "source")
+    if given.shape != type.shape or given.dtype is not type.dtype:
+        raise ShapeError(f"{call}: Expected a source with the shape and dtype of x.")
+    return type.with_shape(type.shape)
+
+
+@movement(
+    infer=_overwrite_infer,
+    array=lambda xp, x, source: xp.array(source, order="C"),
+    vjp={
+        "x": lambda ops, g: ops.full(0, shape=g.shape, dtype=g.dtype, device=g.device),
+        "source": lambda g: g,
+    },
+)
+def overwrite(m: Any, load: Any, index: Any, types: Any) -> Any:
+    """The elements of `source`: what x holds after `x.copy_(source)`, whose gradient for x is 0."""
+    return load(1, index)
+
+
+@movement(
+    infer=_overwrite_infer,
+    array=lambda xp, x, source: xp.array(source, order="C"),
+    vjp={"x": lambda g: g},
+)
+def overwrite_unrecorded(m: Any, load: Any, index: Any, types: Any) -> Any:
+    """The elements of `source` with the history of x: a write while no gradients are recorded."""
+    return load(1, index)
+
+
 def _triangle_infer(x: ValueType, *, diagonal: int) -> TensorType:
     type = _tensor("tril or triu", x)
     if type.rank < 2:

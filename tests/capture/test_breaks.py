@@ -34,7 +34,7 @@ PROGRAMS = {
     "unsupported_operation": lambda x: id(x + 1),
     "unsupported_attribute": lambda x: (lambda: 1).__globals__,
     "unsupported_code": lambda x: coroutine(),
-    "tensor_mutation": lambda x: x.add_(1),
+    "tensor_mutation": lambda x: x.unfold(1, 2, 1).add_(1),
     "tensor_failure": lambda x: x @ x @ x,
     "user_exception": lambda x: {}["missing"],
     "global_state": lambda x: eager.default_generator.manual_seed(1),

@@ -239,6 +239,8 @@ def _calls() -> dict[str, Callable[..., Any] | None]:
         "expand": lambda x, *, shape: x.expand(shape),
         "slice": _slice,
         "slice_scatter": _slice_scatter,
+        "overwrite": lambda x, source: x.clone().copy_(source),
+        "overwrite_unrecorded": lambda x, source: x.clone().copy_(source),
         "select": _select,
         "pad": _pad,
         "flip": torch.flip,

@@ -348,6 +348,16 @@ def _copies(op: Op, values: Values) -> Iterator[Sample]:
     yield Sample("empty", (values(0, 2),))
 
 
+@special("overwrite", "overwrite_unrecorded")
+def _overwrites(op: Op, values: Values) -> Iterator[Sample]:
+    # The history of x is not how the elements depend on it.
+    follows = op.name == "overwrite"
+    for layout, array in layouts(values):
+        sample = (array, values(*array.shape))
+        yield Sample(layout, sample, {}, differentiable=follows)
+    yield Sample("zero-dim", (values(), values()), {}, differentiable=follows)
+
+
 @special("tril", "triu")
 def _triangles(op: Op, values: Values) -> Iterator[Sample]:
     yield from _each_layout(values, {"diagonal": 0}, {"diagonal": 1}, {"diagonal": -2})

@@ -231,6 +231,11 @@ def _same(call: Call) -> Any:
     return call.x
 
 
+def _source(call: Call) -> Any:
+    """What was written: only derivatives tell it from the written tensor."""
+    return call.operand(1)
+
+
 def _cast_of_cast(call: Call) -> Any:
     """`cast(x)` for `cast(cast(x, wide))`, where x's values are exact in the wider dtype."""
     inner = call.inner("cast")
@@ -349,6 +354,8 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "select": (_rearranged_full,),
     "detach": (_same,),
     "clone": (_same,),
+    "overwrite": (_source,),
+    "overwrite_unrecorded": (_source,),
     "cat": (_single_input,),
     "sum": (_single_term,),
     "prod": (_single_element,),

@@ -1,0 +1,254 @@
+"""Tensors: in-place methods and operators, item assignment, attributes stored in tensors.
+
+Methods of the executor (`x`), written as functions; see `capture.executor`. A write computes the
+out-of-place form with graph values, brings it to the tensor's shape and dtype as eager execution
+would, and hands it to `capture.tensor_memory`. What eager execution refuses is a break: the real
+call raises the error.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+from dynajit.capture import breaks, sources, tensor_memory
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.exceptions import NotKnown
+from dynajit.capture.operations_basic import to_native
+from dynajit.capture.operations_tensors import native_call, needs_gradient
+from dynajit.capture.values import Constant, Value
+from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
+from dynajit.core import dtypes
+from dynajit.core.errors import DTypeError, ShapeError
+from dynajit.core.types import ScalarType, TensorType
+from dynajit.eager import Tensor, grad_mode
+from dynajit.eager.inplace import check_writable
+from dynajit.ir import graph
+from dynajit.ops import TABLE, dispatch, subscript
+from dynajit.ops.arguments import fitting
+from dynajit.ops.random import blocks_of
+
+# -- methods and operators -----------------------------------------------------------------------
+
+
+def in_place_method(
+    x: Any, receiver: TensorValue, name: str, args: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """`receiver.name(*args, **keywords)` for a name that ends in an underscore."""
+    plain = name.removesuffix("_")
+    special = _SPECIAL.get(plain)
+    if special is not None:
+        return tensor_in_place(x, receiver, special, args, keywords, is_copy=True)
+    if not hasattr(graph.Value, plain) or not hasattr(Tensor, name):
+        raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}()")
+
+    def pure(tensor: Any, *rest: Any, **named: Any) -> Any:
+        return getattr(tensor, plain)(*rest, **named)
+
+    pure.__qualname__ = f"Tensor.{name}"
+    return tensor_in_place(x, receiver, pure, args, keywords)
+
+
+def tensor_in_place(
+    x: Any,
+    receiver: TensorValue,
+    function: Callable[..., Any],
+    args: list[Value],
+    keywords: dict[str, Value],
+    is_copy: bool = False,
+) -> Value:
+    """Replace what a tensor holds by `function(tensor, ...)`; returns the tensor.
+
+    Args:
+        is_copy: the result is broadcast and cast to the tensor's type, as for `copy_`.
+
+    Raises:
+        GraphBreak: eager execution refuses it, or the write cannot be followed.
+    """
+    _check_writable(x, receiver)
+
+    def update(tensor: Any, *rest: Any, **named: Any) -> Any:
+        result = function(tensor, *rest, **named)
+        kind: TensorType = tensor.node.type
+        return _as_copy(kind, result) if is_copy else _as_update(kind, result)
+
+    update.__qualname__ = getattr(function, "__qualname__", "in place")
+    part = native_result(x, update, [receiver, *args], keywords)
+    tensor_memory.write(x.recorder, receiver, part, hides=is_copy)
+    return receiver
+
+
+def native_result(
+    x: Any, function: Callable[..., Any], args: list[Value], keywords: dict[str, Value]
+) -> graph.Value:
+    """The graph value that a function returns; it becomes no tensor."""
+    found: list[graph.Value] = []
+
+    def keep(*operands: Any, **named: Any) -> None:
+        found.append(function(*operands, **named))
+
+    keep.__qualname__ = getattr(function, "__qualname__", "in place")
+    native_call(x, keep, args, keywords, lift_numbers=True)
+    return found[-1]
+
+
+def _as_update(kind: TensorType, result: Any) -> graph.Value:
+    """The result of an operation in the type of the tensor that it is written to."""
+    if not isinstance(result, graph.Value) or not isinstance(result.node.type, TensorType):
+        raise ShapeError("an in-place operation without a tensor as its result")
+    if result.node.type.shape != kind.shape:
+        raise ShapeError(f"output with shape {kind} doesn't match the broadcast shape")
+    if result.dtype is not kind.dtype:
+        if result.dtype.category > kind.dtype.category:
+            raise DTypeError(f"{result.dtype.name} into {kind.dtype.name}")
+        return TABLE.cast(result, dtype=kind.dtype)
+    return result
+
+
+def _as_copy(kind: TensorType, source: Any) -> graph.Value:
+    """A tensor or number, broadcast and cast to a type."""
+    if isinstance(source, graph.Value) and isinstance(source.node.type, TensorType):
+        if source.dtype is not kind.dtype:
+            source = TABLE.cast(source, dtype=kind.dtype)
+        return _broadcast(source, kind)
+    if isinstance(source, graph.Value):
+        assert isinstance(source.node.type, ScalarType)
+        if source.node.type.category > kind.dtype.category or not kind.dtype.is_floating_point:
+            raise DTypeError("whether the number fits is only known when it is known")
+    elif isinstance(source, (bool, int, float)):
+        source = fitting(source, kind.dtype, "copy_")
+    else:
+        raise DTypeError(f"{type(source).__name__} is no number or tensor")
+    return TABLE.full(source, shape=kind.shape, dtype=kind.dtype, device=kind.device)
+
+
+def _broadcast(source: graph.Value, kind: TensorType) -> graph.Value:
+    shape = tuple(source.shape)
+    extra = len(shape) - kind.rank
+    if extra > 0 and all(isinstance(size, int) and size == 1 for size in shape[:extra]):
+        source = TABLE.reshape(source, shape=shape[extra:])
+    if tuple(source.shape) != kind.shape:
+        source = TABLE.expand(source, shape=kind.shape)
+    return source
+
+
+def _check_writable(x: Any, receiver: TensorValue) -> None:
+    """Refuse what eager execution refuses because of the tensor at entry.
+
+    Raises:
+        GraphBreak: it refuses, or the memory is that of another input.
+    """
+    memory = tensor_memory.memory_of(x.recorder, receiver)
+    contents: MemoryContents = x.heap[memory]
+    existing = x.recorder.existing(contents.base)
+    if existing is None:
+        return
+    before = grad_mode._set_grad_enabled(x.recorder.grad_enabled)
+    try:
+        # Once written with a history, the tensor is no leaf any more.
+        if not contents.has_history and not _is_detached(x, receiver):
+            check_writable(existing, "write")
+    except Exception as error:
+        raise GraphBreak(breaks.TENSOR_FAILURE, str(error)) from None
+    finally:
+        grad_mode._set_grad_enabled(before)
+    if not existing.array.flags.writeable:
+        raise GraphBreak(breaks.TENSOR_FAILURE, "its memory is read-only")
+    for other in x.recorder.lifted_tensors:
+        tensor = x.recorder.existing(other)
+        if tensor is not existing and tensor_memory.may_overlap(tensor, existing):
+            raise GraphBreak(breaks.TENSOR_MUTATION, "two tensors share memory")
+
+
+def _is_detached(x: Any, receiver: TensorValue) -> bool:
+    contents: TensorContents = x.heap[receiver.identity]
+    return any(step.op is TABLE.detach for step in contents.steps)
+
+
+# -- what has no out-of-place method -------------------------------------------------------------
+
+
+def _drawn(tensor: Any, name: str) -> Any:
+    kind = tensor.node.type
+    dtype = kind.dtype if kind.dtype.is_floating_point else _FLOAT
+    row = TABLE[name]
+    seed, offset, shift = dispatch.reserve_random(blocks_of(row, kind.shape, dtype))
+    return row(seed, offset, shape=kind.shape, dtype=dtype, device=kind.device, shift=shift)
+
+
+def _uniform(tensor: Any, from_: float = 0.0, to: float = 1.0) -> Any:
+    return _drawn(tensor, "rand") * (to - from_) + from_
+
+
+def _normal(tensor: Any, mean: float = 0.0, std: float = 1.0) -> Any:
+    if not isinstance(std, (int, float)) or std < 0:
+        raise DTypeError("a deviation that is not known, or negative")
+    return _drawn(tensor, "randn") * std + mean
+
+
+def _bernoulli(tensor: Any, p: Any = 0.5) -> Any:
+    return _drawn(tensor, "rand") < p
+
+
+def _fill(tensor: Any, value: Any) -> Any:
+    if isinstance(value, graph.Value) and value.shape:
+        raise ShapeError("fill_ with a tensor of more than 0 dimensions")
+    return value
+
+
+_FLOAT: Final = dtypes.float32
+
+_SPECIAL: Final[dict[str, Callable[..., Any]]] = {
+    "zero": lambda tensor: 0,
+    "fill": _fill,
+    "copy": lambda tensor, src, non_blocking=False: src,
+    "uniform": _uniform,
+    "normal": _normal,
+    "bernoulli": _bernoulli,
+}
+
+
+# -- item assignment ------------------------------------------------------------------------------
+
+
+def tensor_store(x: Any, receiver: TensorValue, index: Value, item: Value) -> None:
+    """`receiver[index] = item`."""
+    try:
+        key = to_native(x, index, True)
+    except NotKnown as error:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"item assignment at {error}") from None
+    entries = key if isinstance(key, tuple) else (key,)
+    if all(_is_basic(entry) for entry in entries):
+        part = native_call(x, operator.getitem, [receiver, index], {})
+        assert isinstance(part, TensorValue)
+        tensor_in_place(x, part, lambda tensor, source: source, [item], {}, is_copy=True)
+        return
+    _check_writable(x, receiver)
+    part = native_result(x, subscript.set_item, [receiver, index, item], {})
+    tensor_memory.write(x.recorder, receiver, part, hides=False)
+
+
+def _is_basic(entry: Any) -> bool:
+    if entry is None or entry is Ellipsis or isinstance(entry, slice):
+        return True
+    return isinstance(entry, int) and not isinstance(entry, bool)
+
+
+# -- attributes -----------------------------------------------------------------------------------
+
+
+def set_tensor_attribute(x: Any, receiver: TensorValue, name: str, item: Value) -> None:
+    """`receiver.name = item`."""
+    raise GraphBreak(breaks.TENSOR_MUTATION, f"Tensor.{name} = ...")
+
+
+def grad_of(x: Any, value: TensorValue) -> Value:
+    """`value.grad`."""
+    existing = x.recorder.existing(value)
+    if existing is not None:
+        source = sources.Attribute(x.recorder.first_source(value), "grad")
+        found: Value = x.recorder.wrap(existing.grad, source)
+        x.recorder.use(found)
+        return found
+    if needs_gradient(x, value):
+        raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.grad of a result")
+    return Constant(None)

@@ -1,0 +1,296 @@
+"""Which tensors share memory, and what a write to one of them does to the others.
+
+The graph is pure: a write gives the memory's base a new value. A write through a view puts the new
+part into the base's old value, by the inverse of each step; tensors are read by taking their steps
+from the base's value again. Layouts decide, as in eager execution, whether a reshape is a view.
+
+Functions on the recorder of one capture; called by `capture.recording` (read, new tensors),
+`capture.operations_mutation` (writes) and `capture.finish`.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from dynajit.capture import breaks, layouts
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.values_tensors import MemoryContents, Step, TensorContents, TensorValue
+from dynajit.core.dtypes import bool_, int64
+from dynajit.core.types import Shape, TensorType
+from dynajit.ir import graph
+from dynajit.ops import TABLE
+from dynajit.ops.movement import inverse_permutation
+
+# -- reading -------------------------------------------------------------------------------------
+
+
+def read(recorder: Any, value: TensorValue) -> graph.Value:
+    """What a tensor with a graph value holds now."""
+    contents: TensorContents = recorder.heap[value.identity]
+    if not contents.memory:
+        return contents.value
+    memory: MemoryContents = recorder.heap[contents.memory]
+    if contents.version == memory.version:
+        return contents.value
+    found = memory.value
+    for step in contents.steps:
+        found = recorder.builder.view(step, found)
+    recorder.owners[found.node] = value.identity
+    now = replace(contents, value=found, version=memory.version)
+    recorder.heap.write(value.identity, now)
+    return found
+
+
+def new_tensor(recorder: Any, value: graph.Value, cls: type) -> TensorValue:
+    """The tensor that a library function returned: new, or a view of a known one."""
+    node = value.node
+    known = _owner(recorder, node)
+    if known is not None:
+        return recorder.tensor_of(known)
+    chain: list[graph.Node] = []
+    while node.is_view and _owner(recorder, node) is None:
+        if node not in recorder.builder.automatic:
+            chain.append(node)
+        node = node.args[0]
+    if not chain or not isinstance(node.type, TensorType):
+        return _allocate(recorder, TensorContents(value), cls)
+    root = _owner(recorder, node)
+    if root is None:
+        root = _allocate(
+            recorder, TensorContents(graph.Value(recorder.builder, node)), cls
+        ).identity
+    return _view_of(recorder, root, list(reversed(chain)), value, cls)
+
+
+def _view_of(
+    recorder: Any, root: int, chain: list[graph.Node], value: graph.Value, cls: type
+) -> TensorValue:
+    owner = recorder.tensor_of(root)
+    memory = memory_of(recorder, owner)
+    contents: TensorContents = recorder.heap[root]
+    steps = list(contents.steps)
+    strides = strides_of(recorder, owner)
+    shape = contents.value.shape
+    for node in chain:
+        assert node.op is not None and isinstance(node.type, TensorType)
+        aliases = layouts.aliases(node.op, shape, strides, node.type.shape)
+        if aliases is False:
+            return _allocate(recorder, TensorContents(TABLE.clone(value)), cls)
+        if aliases is None:
+            recorder.heap.write(memory, replace(recorder.heap[memory], is_uncertain=True))
+        if strides is not None:
+            strides = layouts.strides_after(
+                node.op, node.attributes, shape, strides, node.type.shape
+            )
+        shape = node.type.shape
+        steps.append(Step(node.op, node.attributes, recorder.grad_enabled))
+    version = recorder.heap[memory].version
+    made = TensorContents(value, memory=memory, steps=tuple(steps), version=version)
+    return _allocate(recorder, made, cls)
+
+
+def data_of(recorder: Any, value: TensorValue, cls: type) -> TensorValue:
+    """`value.data`."""
+    step = Step(TABLE.detach, {}, recorder.grad_enabled, is_data=True)
+    found = recorder.builder.view(step, recorder.graph_value(value))
+    memory = memory_of(recorder, value)
+    steps = (*recorder.heap[value.identity].steps, step)
+    version = recorder.heap[memory].version
+    made = TensorContents(found, memory=memory, steps=steps, version=version)
+    return _allocate(recorder, made, cls)
+
+
+def memory_of(recorder: Any, value: TensorValue) -> int:
+    """Heap id of a tensor's memory, made when first asked for."""
+    held = recorder.graph_value(value)
+    contents: TensorContents = recorder.heap[value.identity]
+    if contents.memory:
+        return contents.memory
+    strides = layouts.strides_of(held.node)
+    memory: int = recorder.heap.allocate(MemoryContents(value, held, held, strides))
+    recorder.heap.write(value.identity, replace(contents, value=held, memory=memory))
+    return memory
+
+
+def strides_of(recorder: Any, value: TensorValue) -> Shape | None:
+    """Strides in elements that the tensor has in eager execution; None if not known."""
+    held = recorder.graph_value(value)
+    contents: TensorContents = recorder.heap[value.identity]
+    if not contents.memory:
+        return layouts.strides_of(held.node)
+    memory: MemoryContents = recorder.heap[contents.memory]
+    strides, shape = memory.strides, memory.value.shape
+    for step in contents.steps:
+        after = step.op.infer(TensorType(shape, held.dtype, held.device), **step.attributes).shape
+        if strides is not None:
+            strides = layouts.strides_after(step.op, step.attributes, shape, strides, after)
+        shape = after
+    return strides
+
+
+def _owner(recorder: Any, node: graph.Node) -> int | None:
+    """Heap id of the tensor that a node was read from; None for other nodes."""
+    identity: int | None = recorder.owners.get(node)
+    return identity if identity is not None and recorder.heap.has(identity) else None
+
+
+def _allocate(recorder: Any, contents: TensorContents, cls: type) -> TensorValue:
+    identity = recorder.heap.allocate(contents)
+    recorder.owners[contents.value.node] = identity
+    return TensorValue(identity, cls)
+
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+def write(recorder: Any, value: TensorValue, part: graph.Value, hides: bool) -> None:
+    """Let a tensor hold `part`, which has its shape and dtype.
+
+    Args:
+        hides: the old value has a gradient, zero, even where `part` has one (`copy_`).
+
+    Raises:
+        GraphBreak: eager execution refuses the write, or it cannot be followed.
+    """
+    identity = memory_of(recorder, value)
+    memory: MemoryContents = recorder.heap[identity]
+    steps = recorder.heap[value.identity].steps
+    builder = recorder.builder
+    if memory.is_uncertain:
+        raise GraphBreak(breaks.TENSOR_MUTATION, "its layout is not known")
+    needs = builder.needs_gradient(memory.value), builder.needs_gradient(part)
+    is_recorded = recorder.grad_enabled
+    if is_recorded and any(needs):
+        is_recorded = _is_recorded(steps, *needs)
+    if is_recorded and any(needs):
+        changed = _put(builder, memory.value, steps, part)
+        if needs[0] and (hides or not needs[1] or steps) and not _keeps_rest(steps):
+            changed = TABLE.overwrite(memory.value, changed)
+        changed = elements = _own(recorder, changed)
+    else:
+        old = builder.without_gradient(memory.elements)
+        elements = changed = _own(recorder, _put(builder, old, steps, part))
+        if needs[0]:
+            changed = builder.with_history_of(memory.value, elements)
+    is_counted = not any(step.is_data for step in steps)
+    recorder.heap.write(
+        identity,
+        replace(
+            memory,
+            value=changed,
+            elements=elements,
+            version=memory.version + 1,
+            bumps=memory.bumps + is_counted,
+            is_recorded=memory.is_recorded or recorder.grad_enabled,
+            has_history=memory.has_history or (is_recorded and any(needs)),
+        ),
+    )
+
+
+def _is_recorded(steps: tuple[Step, ...], old_needs: bool, part_needs: bool) -> bool:
+    """Whether a write with gradients on, through these steps, gives the base a history."""
+    if any(step.op is TABLE.detach for step in steps):
+        if part_needs:
+            raise GraphBreak(breaks.TENSOR_MUTATION, "a detached tensor gets a history of its own")
+        return False
+    if any(not step.is_recorded for step in steps):
+        raise GraphBreak(breaks.TENSOR_FAILURE, "a write through a view made under no_grad")
+    return True
+
+
+def _keeps_rest(steps: tuple[Step, ...]) -> bool:
+    """True if the rest of the base, and so its history, stays."""
+    return any(step.op.name in ("slice", "select", "diagonal") for step in steps)
+
+
+def _own(recorder: Any, value: graph.Value) -> graph.Value:
+    """A value that no tensor holds yet, and that is no view of what another one holds."""
+    if value.node.is_view or value.node in recorder.owners or value.node.op is None:
+        return TABLE.clone(value)
+    return value
+
+
+def _put(
+    builder: Any, base: graph.Value, steps: tuple[Step, ...], part: graph.Value
+) -> graph.Value:
+    """`base` with the part that `steps` lead to replaced."""
+    parents = [base]
+    for step in steps[:-1]:
+        parents.append(step.op(parents[-1], **step.attributes))
+    for step, parent in zip(reversed(steps), reversed(parents), strict=False):
+        inverse = _INVERSES.get(step.op.name)
+        if inverse is None:
+            raise GraphBreak(breaks.TENSOR_MUTATION, f"a write through {step.op.name}")
+        part = inverse(parent, part, **step.attributes)
+    return part
+
+
+def _put_expanded(parent: graph.Value, part: graph.Value, *, shape: Shape) -> graph.Value:
+    if parent.node.type.numel != part.node.type.numel:
+        raise GraphBreak(breaks.TENSOR_FAILURE, "elements of an expanded tensor share memory")
+    return TABLE.reshape(part, shape=tuple(parent.shape))
+
+
+def _put_selected(parent: graph.Value, part: graph.Value, *, dim: int, index: Any) -> graph.Value:
+    sizes = tuple(parent.shape)
+    source = TABLE.reshape(part, shape=(*sizes[:dim], 1, *sizes[dim + 1 :]))
+    start = tuple(index if d == dim else 0 for d in range(len(sizes)))
+    stop = tuple(index + 1 if d == dim else size for d, size in enumerate(sizes))
+    return TABLE.slice_scatter(parent, source, start=start, stop=stop, step=(1,) * len(sizes))
+
+
+def _put_diagonal(
+    parent: graph.Value, part: graph.Value, *, offset: int, dim1: int, dim2: int
+) -> graph.Value:
+    """Spread the part over the rows' dimension, and choose it where column - row is `offset`."""
+    sizes = tuple(parent.shape)
+    rows, columns = sizes[dim1], sizes[dim2]
+    if not part.node.type.numel:
+        return parent
+    batch, length = tuple(part.shape[:-1]), part.shape[-1]
+    first = max(-offset, 0)
+    before, after = (0,) * len(batch) + (first,), (0,) * len(batch) + (rows - first - length,)
+    lane = TABLE.reshape(
+        TABLE.pad(part, before=before, after=after, value=0), shape=(*batch, rows, 1)
+    )
+    square = TABLE.expand(lane, shape=(*batch, rows, columns))
+    others = [d for d in range(len(sizes)) if d not in (dim1, dim2)]
+    spread = TABLE.permute(square, dims=inverse_permutation((*others, dim1, dim2)))
+    row = TABLE.arange(0, 1, size=rows, dtype=int64, device=parent.device)
+    column = TABLE.arange(0, 1, size=columns, dtype=int64, device=parent.device)
+    row = TABLE.reshape(row, shape=tuple(rows if d == dim1 else 1 for d in range(len(sizes))))
+    column = TABLE.reshape(
+        column, shape=tuple(columns if d == dim2 else 1 for d in range(len(sizes)))
+    )
+    chosen = TABLE.eq(TABLE.sub(column, row), offset)
+    assert chosen.dtype is bool_
+    return TABLE.where(chosen, spread, parent)
+
+
+_INVERSES: Final[dict[str, Callable[..., graph.Value]]] = {
+    "detach": lambda parent, part: part,
+    "reshape": lambda parent, part, *, shape: TABLE.reshape(part, shape=tuple(parent.shape)),
+    "permute": lambda parent, part, *, dims: TABLE.permute(part, dims=inverse_permutation(dims)),
+    "expand": _put_expanded,
+    "slice": TABLE.slice_scatter,
+    "select": _put_selected,
+    "diagonal": _put_diagonal,
+}
+
+
+# -- existing tensors ----------------------------------------------------------------------------
+
+
+def written(recorder: Any) -> Iterator[MemoryContents]:
+    """The memories of existing tensors that were written."""
+    for contents in list(recorder.heap.contents()):
+        is_written = isinstance(contents, MemoryContents) and contents.version
+        if is_written and recorder.heap.is_adopted(contents.base.identity):
+            yield contents
+
+
+def may_overlap(a: Any, b: Any) -> bool:
+    """True if the memory that two existing tensors span overlaps."""
+    return bool(np.may_share_memory(a.array, b.array))
