@@ -5,6 +5,8 @@
  * dtypes and shapes are refused; outputs are new arrays that own their memory (large ones through a
  * block that returns to a free list when the array dies); a failed run hands out nothing. The
  * workspace is kept between calls; a second thread that calls meanwhile gets a block of its own.
+ * A program of symbolic sizes has a second function, `measure`: it is given the symbols, which are
+ * read from the arguments, and computes all shapes and the workspace of this call (see c_sizes.py).
  * Created by `dynajit.codegen.pipeline`.
  */
 #define PY_SSIZE_T_CLEAN
@@ -140,6 +142,13 @@ typedef union {
 
 typedef int (*RunFunction)(void **, void **, void **, const void *, char *, const Runtime *, int,
                            int64_t *);
+typedef void (*MeasureFunction)(const int64_t *symbols, int threads, int64_t *table);
+
+/* What `measure` puts first; shapes follow. */
+enum { TABLE_WORKSPACE, TABLE_ELEMENTS, TABLE_SHAPES };
+
+/* Elements from which a call is worth a release of the GIL (PARALLEL_WORK of c_support.py). */
+#define MANY_ELEMENTS ((int64_t)1 << 18)
 
 enum { ARGUMENT_TENSOR, ARGUMENT_BOOL, ARGUMENT_INTEGER, ARGUMENT_FLOATING };
 enum { RESULT_NEW, RESULT_ARGUMENT, RESULT_OBJECT };
@@ -147,9 +156,15 @@ enum { RESULT_NEW, RESULT_ARGUMENT, RESULT_OBJECT };
 typedef struct {
     PyArray_Descr *dtype; /* owned; NULL for numbers */
     npy_intp *shape;      /* owned; shape then strides in bytes */
-    npy_intp count;
     int kind, rank, any_strides;
 } Spec;
+
+/* Where a symbolic size is read: a dimension of an argument, or (-1) the argument's number. */
+typedef struct {
+    Py_ssize_t argument;
+    int dim;
+    int64_t low, high;
+} Symbol;
 
 typedef struct {
     int kind, position;
@@ -161,17 +176,20 @@ typedef struct {
     vectorcallfunc vectorcall;
     PyObject *dictionary;
     RunFunction run;
+    MeasureFunction measure; /* NULL if all sizes are known */
     void *library;
     Spec *arguments, *outputs;
     Result *results;
-    Py_ssize_t argument_count, output_count, result_count, tensor_count, scalar_count;
+    Symbol *symbols;
+    Py_ssize_t argument_count, output_count, result_count, tensor_count, scalar_count, symbol_count;
+    Py_ssize_t table_size;
     PyObject *constants; /* tuple of arrays */
     void **constant_data;
     PyObject *fail; /* callable(code, value, size, lowest) that raises */
     PyObject *name;
     Runtime runtime;
     BlasPool pool;
-    size_t workspace_size;
+    size_t workspace_size; /* with `measure` the largest so far */
     void *workspace; /* NULL while a call uses it, or before the first */
     int threads, releases_gil;
 } ProgramObject;
@@ -209,6 +227,7 @@ static void Program_dealloc(ProgramObject *self) {
     clear_specs(self->arguments, self->argument_count);
     clear_specs(self->outputs, self->output_count);
     PyMem_Free(self->results);
+    PyMem_Free(self->symbols);
     PyMem_Free(self->constant_data);
     if (self->workspace) block_give(self->workspace, self->workspace_size);
     if (self->library) dlclose(self->library);
@@ -221,11 +240,12 @@ static int refuse(ProgramObject *self, Py_ssize_t position, PyObject *given, con
     return -1;
 }
 
-static int refuse_array(ProgramObject *self, Py_ssize_t position, PyArrayObject *array, Spec *spec) {
+static int refuse_array(ProgramObject *self, Py_ssize_t position, PyArrayObject *array, Spec *spec,
+                        const npy_intp *sizes) {
     PyObject *shape = PyTuple_New(spec->rank);
     if (!shape) return -1;
     for (int d = 0; d < spec->rank; d++)
-        PyTuple_SET_ITEM(shape, d, PyLong_FromSsize_t(spec->shape[d]));
+        PyTuple_SET_ITEM(shape, d, PyLong_FromSsize_t(sizes[d]));
     PyObject *given = PyObject_GetAttrString((PyObject *)array, "shape");
     if (given)
         PyErr_Format(PyExc_TypeError,
@@ -239,16 +259,18 @@ static int refuse_array(ProgramObject *self, Py_ssize_t position, PyArrayObject 
 }
 
 /* Strides of dims of size 1 mean nothing. */
-static int has_layout(PyArrayObject *array, const Spec *spec) {
+static int has_layout(PyArrayObject *array, const Spec *spec, const npy_intp *sizes) {
     const npy_intp *strides = PyArray_STRIDES(array), *expected = spec->shape + spec->rank;
+    if (!PyArray_ISALIGNED(array) || PyArray_ISBYTESWAPPED(array)) return 0;
+    if (sizes != spec->shape && spec->any_strides) return PyArray_IS_C_CONTIGUOUS(array);
     for (int d = 0; d < spec->rank; d++)
-        if (strides[d] != expected[d] && spec->shape[d] > 1) return 0;
-    return PyArray_ISALIGNED(array) && !PyArray_ISBYTESWAPPED(array);
+        if (strides[d] != expected[d] && sizes[d] > 1) return 0;
+    return 1;
 }
 
-/* The data of a tensor argument; a copy that had to be made is owned by *held. */
+/* The data of a tensor argument of shape `sizes`; a copy that had to be made is owned by *held. */
 static void *tensor_data(ProgramObject *self, Py_ssize_t position, PyObject *given, Spec *spec,
-                         PyObject **held) {
+                         const npy_intp *sizes, PyObject **held) {
     PyArrayObject *array = (PyArrayObject *)given;
     if (!PyArray_Check(given)) {
         if (!PyArray_CheckScalar(given)) {
@@ -263,11 +285,11 @@ static void *tensor_data(ProgramObject *self, Py_ssize_t position, PyObject *giv
         (PyArray_DESCR(array) != spec->dtype &&
          !PyArray_EquivTypes(PyArray_DESCR(array), spec->dtype)) ||
         (spec->rank &&
-         memcmp(PyArray_DIMS(array), spec->shape, sizeof(npy_intp) * (size_t)spec->rank))) {
-        refuse_array(self, position, array, spec);
+         memcmp(PyArray_DIMS(array), sizes, sizeof(npy_intp) * (size_t)spec->rank))) {
+        refuse_array(self, position, array, spec, sizes);
         return NULL;
     }
-    if (has_layout(array, spec) || spec->count == 0) return PyArray_DATA(array);
+    if (has_layout(array, spec, sizes) || PyArray_SIZE(array) == 0) return PyArray_DATA(array);
     if (!spec->any_strides) {
         PyErr_Format(PyExc_ValueError,
                      "%U: argument %zd does not have the strides that code was generated for.",
@@ -309,26 +331,31 @@ static int scalar_value(ProgramObject *self, Py_ssize_t position, PyObject *give
     return number == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-static PyObject *new_output(Spec *spec) {
-    size_t size = (size_t)spec->count * (size_t)PyDataType_ELSIZE(spec->dtype);
+static PyObject *new_output(Spec *spec, const npy_intp *sizes) {
+    npy_intp size = (npy_intp)PyDataType_ELSIZE(spec->dtype);
+    for (int d = 0; d < spec->rank; d++) {
+        if (sizes[d] < 0)
+            return PyErr_Format(PyExc_ValueError, "a result would have the size %zd", sizes[d]);
+        if (__builtin_mul_overflow(size, sizes[d], &size)) return PyErr_NoMemory();
+    }
     Py_INCREF(spec->dtype);
-    if (size < BLOCK_SMALLEST)
-        return PyArray_NewFromDescr(&PyArray_Type, spec->dtype, spec->rank, spec->shape, NULL, NULL,
-                                    0, NULL);
+    if (size < (npy_intp)BLOCK_SMALLEST)
+        return PyArray_NewFromDescr(&PyArray_Type, spec->dtype, spec->rank, sizes, NULL, NULL, 0,
+                                    NULL);
     BlockObject *block = PyObject_New(BlockObject, &Block_Type);
     if (!block) {
         Py_DECREF(spec->dtype);
         return NULL;
     }
-    block->size = size;
-    block->memory = block_take(size);
+    block->size = (size_t)size;
+    block->memory = block_take(block->size);
     if (!block->memory) {
         Py_DECREF(spec->dtype);
         PyObject_Free(block);
         return PyErr_NoMemory();
     }
-    PyObject *array = PyArray_NewFromDescr(&PyArray_Type, spec->dtype, spec->rank, spec->shape,
-                                           NULL, block->memory, NPY_ARRAY_CARRAY, NULL);
+    PyObject *array = PyArray_NewFromDescr(&PyArray_Type, spec->dtype, spec->rank, sizes, NULL,
+                                           block->memory, NPY_ARRAY_CARRAY, NULL);
     if (!array || PyArray_SetBaseObject((PyArrayObject *)array, (PyObject *)block) < 0) {
         if (!array) Py_DECREF(block);
         Py_XDECREF(array);
@@ -337,20 +364,40 @@ static PyObject *new_output(Spec *spec) {
     return array;
 }
 
-static int execute(ProgramObject *self, void **inputs, void **outputs, Scalar *scalars) {
+/* At least *size bytes of workspace: the kept one if it is free and large enough. *size becomes the
+ * size of what is returned. */
+static void *take_workspace(ProgramObject *self, size_t *size) {
+    void *kept = self->workspace;
+    self->workspace = NULL;
+    if (kept && self->workspace_size >= *size) {
+        *size = self->workspace_size;
+        return kept;
+    }
+    if (kept) block_give(kept, self->workspace_size);
+    void *memory = block_take(*size);
+    if (!memory) PyErr_NoMemory();
+    return memory;
+}
+
+static void keep_workspace(ProgramObject *self, void *memory, size_t size) {
+    if (self->workspace) {
+        block_give(memory, size);
+        return;
+    }
+    self->workspace = memory;
+    self->workspace_size = size;
+}
+
+/* `table` is what `measure` found, or NULL. */
+static int execute(ProgramObject *self, void **inputs, void **outputs, Scalar *scalars,
+                   const int64_t *table) {
     int64_t status[4] = {0, 0, 0, 0};
     void *workspace = NULL;
-    if (self->workspace_size) {
-        workspace = self->workspace;
-        self->workspace = NULL;
-        if (!workspace) workspace = block_take(self->workspace_size);
-        if (!workspace) {
-            PyErr_NoMemory();
-            return -1;
-        }
-    }
+    size_t needed = table ? (size_t)table[TABLE_WORKSPACE] : self->workspace_size;
+    int releases_gil = table ? table[TABLE_ELEMENTS] >= MANY_ELEMENTS : self->releases_gil;
+    if (needed && !(workspace = take_workspace(self, &needed))) return -1;
     silence(&self->pool);
-    if (self->releases_gil) {
+    if (releases_gil) {
         Py_BEGIN_ALLOW_THREADS
         self->run(inputs, outputs, self->constant_data, scalars, workspace, &self->runtime,
                   self->threads, status);
@@ -360,12 +407,7 @@ static int execute(ProgramObject *self, void **inputs, void **outputs, Scalar *s
                   self->threads, status);
     }
     restore(&self->pool);
-    if (workspace) {
-        if (self->workspace)
-            block_give(workspace, self->workspace_size);
-        else
-            self->workspace = workspace;
-    }
+    if (workspace) keep_workspace(self, workspace, needed);
     if (!status[0]) return 0;
     PyObject *ignored = PyObject_CallFunction(self->fail, "LLLL", (long long)status[0],
                                               (long long)status[1], (long long)status[2],
@@ -387,6 +429,33 @@ static PyObject *collect(ProgramObject *self, PyObject *const *args, PyObject **
     return tuple;
 }
 
+/* Read the symbols from the arguments, check their ranges, compute all sizes. */
+static int measure(ProgramObject *self, PyObject *const *args, int64_t *symbols, int64_t *table) {
+    for (Py_ssize_t k = 0; k < self->symbol_count; k++) {
+        const Symbol *symbol = &self->symbols[k];
+        PyObject *given = args[symbol->argument];
+        Spec *spec = &self->arguments[symbol->argument];
+        if (symbol->dim < 0) {
+            Scalar value;
+            if (scalar_value(self, symbol->argument, given, spec->kind, &value) < 0) return -1;
+            symbols[k] = value.i;
+        } else if (!PyArray_Check(given) || PyArray_NDIM((PyArrayObject *)given) != spec->rank) {
+            return refuse(self, symbol->argument, given, "an array of other dimensions");
+        } else {
+            symbols[k] = PyArray_DIM((PyArrayObject *)given, symbol->dim);
+        }
+        if (symbols[k] < symbol->low || symbols[k] > symbol->high) {
+            PyErr_Format(PyExc_ValueError,
+                         "%U: argument %zd has the size %lld.  Expected a size in [%lld, %lld].",
+                         self->name, symbol->argument, (long long)symbols[k],
+                         (long long)symbol->low, (long long)symbol->high);
+            return -1;
+        }
+    }
+    self->measure(symbols, self->threads, table);
+    return 0;
+}
+
 #define SMALL 24
 
 static PyObject *Program_call(PyObject *callable, PyObject *const *args, size_t nargsf,
@@ -397,7 +466,8 @@ static PyObject *Program_call(PyObject *callable, PyObject *const *args, size_t 
         return PyErr_Format(PyExc_TypeError, "%U: %zd arguments given.  Expected %zd, by position.",
                             self->name, given, self->argument_count);
     }
-    size_t needed = (size_t)(self->tensor_count * 2 + self->output_count * 2 + self->scalar_count);
+    size_t needed = (size_t)(self->tensor_count * 2 + self->output_count * 2 + self->scalar_count +
+                             self->symbol_count + self->table_size);
     void *small[SMALL * 3];
     void **memory = small;
     if (needed > SMALL * 3) {
@@ -409,23 +479,31 @@ static PyObject *Program_call(PyObject *callable, PyObject *const *args, size_t 
     PyObject **held = (PyObject **)(outputs + self->output_count);
     PyObject **arrays = held + self->tensor_count;
     Scalar *scalars = (Scalar *)(arrays + self->output_count);
+    int64_t *symbols = (int64_t *)(scalars + self->scalar_count); /* the kernels find them there */
+    int64_t *table = self->measure ? symbols + self->symbol_count : NULL;
+    const npy_intp *sizes = table ? (const npy_intp *)(table + TABLE_SHAPES) : NULL;
     Py_ssize_t tensor = 0, scalar = 0;
     PyObject *results = NULL;
+    if (table && measure(self, args, symbols, table) < 0) goto done;
     for (Py_ssize_t i = 0; i < given; i++) {
         Spec *spec = &self->arguments[i];
         if (spec->kind == ARGUMENT_TENSOR) {
-            inputs[tensor] = tensor_data(self, i, args[i], spec, &held[tensor]);
+            const npy_intp *shape = table ? sizes : spec->shape;
+            inputs[tensor] = tensor_data(self, i, args[i], spec, shape, &held[tensor]);
             if (!inputs[tensor++]) goto done;
+            if (table) sizes += spec->rank;
         } else if (scalar_value(self, i, args[i], spec->kind, &scalars[scalar++]) < 0) {
             goto done;
         }
     }
     for (Py_ssize_t i = 0; i < self->output_count; i++) {
-        arrays[i] = new_output(&self->outputs[i]);
+        Spec *spec = &self->outputs[i];
+        arrays[i] = new_output(spec, table ? sizes : spec->shape);
         if (!arrays[i]) goto done;
         outputs[i] = PyArray_DATA((PyArrayObject *)arrays[i]);
+        if (table) sizes += spec->rank;
     }
-    if (execute(self, inputs, outputs, scalars) == 0) results = collect(self, args, arrays);
+    if (execute(self, inputs, outputs, scalars, table) == 0) results = collect(self, args, arrays);
 done:
     for (Py_ssize_t i = 0; i < self->tensor_count; i++) Py_XDECREF(held[i]);
     for (Py_ssize_t i = 0; i < self->output_count; i++) Py_XDECREF(arrays[i]);
@@ -435,7 +513,7 @@ done:
 
 /* ---- construction ---- */
 
-/* (dtype or kind, shape, byte strides, any_strides) or an integer kind. */
+/* (dtype or kind, shape, byte strides, any_strides) or an integer kind; -1 for symbolic sizes. */
 static int read_spec(PyObject *given, Spec *spec) {
     if (PyLong_Check(given)) {
         spec->kind = (int)PyLong_AsLong(given);
@@ -452,11 +530,9 @@ static int read_spec(PyObject *given, Spec *spec) {
     spec->rank = (int)PyTuple_GET_SIZE(shape);
     spec->shape = PyMem_Malloc(sizeof(npy_intp) * (size_t)(2 * spec->rank + 1));
     if (!spec->shape) return PyErr_NoMemory(), -1;
-    spec->count = 1;
     for (int d = 0; d < spec->rank; d++) {
         spec->shape[d] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, d));
         spec->shape[d + spec->rank] = PyLong_AsSsize_t(PyTuple_GET_ITEM(strides, d));
-        spec->count *= spec->shape[d];
     }
     return PyErr_Occurred() ? -1 : 0;
 }
@@ -494,6 +570,35 @@ static int read_results(ProgramObject *self, PyObject *given) {
     return 0;
 }
 
+/* (argument, dimension or -1, low, high) of each symbol; the arguments are known. */
+static int read_symbols(ProgramObject *self, PyObject *given) {
+    self->symbol_count = PyTuple_GET_SIZE(given);
+    self->symbols = PyMem_Calloc((size_t)self->symbol_count + 1, sizeof(Symbol));
+    if (!self->symbols) return PyErr_NoMemory(), -1;
+    for (Py_ssize_t i = 0; i < self->symbol_count; i++) {
+        Symbol *symbol = &self->symbols[i];
+        long long low, high;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(given, i), "niLL", &symbol->argument, &symbol->dim,
+                              &low, &high))
+            return -1;
+        symbol->low = low;
+        symbol->high = high;
+        int exists = symbol->argument >= 0 && symbol->argument < self->argument_count;
+        const Spec *spec = exists ? &self->arguments[symbol->argument] : NULL;
+        if (!spec || (symbol->dim < 0 ? spec->kind != ARGUMENT_INTEGER
+                                      : spec->kind != ARGUMENT_TENSOR || symbol->dim >= spec->rank)) {
+            PyErr_SetString(PyExc_ValueError, "a symbol names an argument that does not show it");
+            return -1;
+        }
+    }
+    if (!self->symbol_count) return 0;
+    self->table_size = TABLE_SHAPES;
+    for (Py_ssize_t i = 0; i < self->argument_count; i++)
+        self->table_size += self->arguments[i].rank;
+    for (Py_ssize_t i = 0; i < self->output_count; i++) self->table_size += self->outputs[i].rank;
+    return 0;
+}
+
 static int read_constants(ProgramObject *self, PyObject *given) {
     Py_ssize_t count = PyTuple_GET_SIZE(given);
     self->constants = Py_NewRef(given);
@@ -523,6 +628,10 @@ static int open_library(ProgramObject *self, PyObject *path) {
     self->library = dlopen(PyBytes_AS_STRING(bytes), RTLD_NOW | RTLD_LOCAL);
     Py_DECREF(bytes);
     if (self->library) self->run = (RunFunction)dlsym(self->library, "run");
+    if (self->run && self->symbol_count) {
+        self->measure = (MeasureFunction)dlsym(self->library, "measure");
+        if (!self->measure) self->run = NULL;
+    }
     if (self->run) {
         pin_thread_runtimes();
         return 0;
@@ -533,14 +642,15 @@ static int open_library(ProgramObject *self, PyObject *path) {
 
 static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"name", "library", "arguments", "outputs", "results", "constants",
-                            "workspace", "threads", "releases_gil", "blas", "fail", NULL};
-    PyObject *name, *library, *arguments, *outputs, *results, *constants, *fail;
+                            "symbols", "workspace", "threads", "releases_gil", "blas", "fail", NULL};
+    PyObject *name, *library, *arguments, *outputs, *results, *constants, *symbols, *fail;
     Py_ssize_t workspace;
     int threads, releases_gil;
     unsigned long long sgemm, dgemm, get_threads, set_threads;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOO!O!O!O!nip(KKKK)O:Program", names, &name,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOO!O!O!O!O!nip(KKKK)O:Program", names, &name,
                                      &library, &PyTuple_Type, &arguments, &PyTuple_Type, &outputs,
-                                     &PyTuple_Type, &results, &PyTuple_Type, &constants, &workspace,
+                                     &PyTuple_Type, &results, &PyTuple_Type, &constants,
+                                     &PyTuple_Type, &symbols, &workspace,
                                      &threads, &releases_gil, &sgemm, &dgemm, &get_threads,
                                      &set_threads, &fail))
         return NULL;
@@ -560,7 +670,7 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     self->arguments = read_specs(arguments, &self->argument_count);
     if (self->arguments) self->outputs = read_specs(outputs, &self->output_count);
     if (!self->outputs || read_results(self, results) < 0 || read_constants(self, constants) < 0 ||
-        open_library(self, library) < 0) {
+        read_symbols(self, symbols) < 0 || open_library(self, library) < 0) {
         Py_DECREF(self);
         return NULL;
     }

@@ -27,6 +27,7 @@ class Program:
         outputs: tuple[Any, ...],
         results: tuple[tuple[int, int, Any], ...],
         constants: tuple[Any, ...],
+        symbols: tuple[tuple[int, int, int, int], ...],
         workspace: int,
         threads: int,
         releases_gil: bool,

@@ -27,6 +27,7 @@ from dynajit.codegen.loops import (
     Select,
     Slot,
     Word,
+    is_size,
 )
 from dynajit.core import dtypes, symint
 from dynajit.core.dtypes import Category, DType
@@ -105,6 +106,8 @@ class Scope:
         return None
 
     def _defines(self, variable: str) -> bool:
+        if is_size(variable):
+            return True
         scope: Scope | None = self
         while scope is not None:
             if variable in scope.variables:

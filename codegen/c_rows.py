@@ -1,9 +1,8 @@
-"""Row kernels and column kernels in C.
+"""Row kernels in C.
 
 Contract: a row kernel runs its rows in parallel, each row by one thread; reductions within a row
 use `LANES` accumulators side by side, which are combined in a fixed tree, and totals over rows one
-accumulator per chunk of rows, combined in order. A column kernel keeps one accumulator per
-column of a block and goes down the rows. Called by `codegen.c_text`.
+accumulator per chunk of rows, combined in order. Called by `codegen.c_text`.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,32 +10,38 @@ from dataclasses import dataclass
 
 from dynajit.codegen.c_expressions import Names, Scope
 from dynajit.codegen.c_support import (
-    PARALLEL_WORK,
     Function,
+    Work,
     accumulator_names,
     all_expressions,
     block,
+    ceil_div,
     combine_into,
     define,
     loop,
     nest,
     parallel,
+    product_of,
     start_values,
+    target,
     unflattened,
     work_of,
 )
 from dynajit.codegen.loops import (
     Accumulate,
     Accumulated,
-    Axis,
-    ColumnKernel,
+    Buffer,
     Expression,
+    Keep,
     Phase,
     RowKernel,
     Store,
 )
 from dynajit.core import symint
-from dynajit.core.symint import Number
+from dynajit.core.symint import Number, is_at_least
+
+TEAM = symint.symbol("team", 1)
+"""Threads that run a program, in sizes of workspace."""
 
 LANES = 32
 """Accumulators side by side in a long row: two AVX-512 or four AVX2 registers of floats."""
@@ -50,18 +55,15 @@ BLOCK = 4096
 CHUNKS = 64
 """Groups of rows with a total of their own."""
 
-COLUMN_BLOCK = 256
-"""Columns whose accumulators stay in the first-level cache."""
 
-LARGEST_PARTIALS = 1 << 14
-"""Accumulators of a column kernel that may be kept per group of rows, on the stack."""
+def lanes_of(accumulates: Sequence[Accumulate], size: Number) -> int:
+    """Accumulators side by side; one where the order of elements matters or rows are short.
 
-
-def lanes_of(accumulates: Sequence[Accumulate], size: int) -> int:
-    """Accumulators side by side; one where the order of elements matters or rows are short."""
-    if any(len(accumulate.element) > 1 for accumulate in accumulates) or size < 16:
+    Rows of unknown length count as long.
+    """
+    if any(len(accumulate.element) > 1 for accumulate in accumulates) or is_at_least(15, size):
         return 1
-    return LANES if size >= 64 else SHORT_LANES
+    return SHORT_LANES if is_at_least(63, size) else LANES
 
 
 def print_rows(kernel: RowKernel) -> Function:
@@ -71,11 +73,11 @@ def print_rows(kernel: RowKernel) -> Function:
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """The run of the innermost element loop: C expressions, and the count if it is known."""
+    """The run of the innermost element loop: C expressions, and the count if it is fixed."""
 
     start: str
     stop: str
-    count: int | None
+    count: "Number | None"
 
 
 class _Rows:
@@ -85,22 +87,19 @@ class _Rows:
         self.kernel = kernel
         self.names = Names(kernel.indices)
         self.root = Scope(self.names)
-        self.elements = 1
-        for axis in kernel.elements:
-            self.elements *= axis.size
-        self.row_count = 1
-        for axis in kernel.rows:
-            self.row_count *= axis.size
+        self.elements = product_of(kernel.elements)
+        self.row_count = product_of(kernel.rows)
         self.is_blocked = self._is_blocked()
         if self.is_blocked:
-            self.row_count = -(-self.elements // BLOCK)
+            self.row_count = ceil_div(self.elements, BLOCK)
+        self.scratch: list[Buffer] = []
         self.totals = (*kernel.totals, *kernel.element_totals)
 
     def _is_blocked(self) -> bool:
         """One long loop without reductions per row is cut into blocks."""
         reduces = any(phase.accumulates for phase in self.kernel.phases)
         one = len(self.kernel.elements) == 1 and self.row_count == 1
-        return one and not reduces and self.elements > BLOCK
+        return one and not reduces and not is_at_least(BLOCK, self.elements)
 
     # -- the whole
 
@@ -114,14 +113,20 @@ class _Rows:
             self._chunked(row, work)
         else:
             lines = [*self._row_variables(), *row.lines]
-            body = parallel(work, loop("row", "0", str(self.row_count), lines))
+            body = parallel(work, loop("row", "0", symint.c(self.row_count), lines))
             self.root.add(*(body if self.row_count != 1 else ["{", *lines, "}"]))
         final = self.root.child()
         for store in kernel.finals:
-            final.store(_target(final, store), store.buffer.dtype, store.value)
+            final.store(target(final, store), store.buffer.dtype, store.value)
         self.root.add(*final.lines)
         return define(
-            kernel, kernel.name, self.root.lines, expressions, self._stores(), kernel.indices
+            kernel,
+            kernel.name,
+            self.root.lines,
+            expressions,
+            self._stores(),
+            kernel.indices,
+            self.scratch,
         )
 
     def _roots(self) -> list[Expression]:
@@ -139,30 +144,43 @@ class _Rows:
         if self.is_blocked:
             return [
                 f"const int64_t start = row * {BLOCK};",
-                f"const int64_t stop = dj_min_index(start + {BLOCK}, {self.elements});",
+                f"const int64_t stop = dj_min_index(start + {BLOCK}, {symint.c(self.elements)});",
             ]
         return unflattened("row", self.kernel.rows) if self.row_count != 1 else []
 
     # -- totals over rows
 
-    def _chunked(self, row: Scope, work: int) -> None:
+    def _chunks(self) -> tuple[str, str, int]:
+        """(rows per group, groups, groups at most): C expressions where rows are not known."""
+        if isinstance(self.row_count, int):
+            per = max(1, -(-self.row_count // CHUNKS))
+            chunks = max(1, -(-self.row_count // per))
+            return str(per), str(chunks), chunks
+        rows = symint.c(self.row_count)
+        self.root.add(
+            f"const int64_t per = dj_max_index(({rows} + {CHUNKS - 1}) / {CHUNKS}, 1);",
+            f"const int64_t chunks = dj_max_index(({rows} + per - 1) / per, 1);",
+        )
+        return "per", "chunks", CHUNKS
+
+    def _chunked(self, row: Scope, work: Work) -> None:
         """Rows in groups with one accumulator each; the groups combined in order."""
-        per = -(-self.row_count // min(self.row_count, CHUNKS)) if self.row_count else 1
-        chunks = max(1, -(-self.row_count // per))
+        per, chunks, most = self._chunks()
         before = Scope(self.names, self.root)
         after = Scope(self.names, self.root)
         for total in self.totals:
             starts = start_values(before, total)
             for k, name in enumerate(accumulator_names(total, "s")):
                 c = total.element[k].dtype.c
-                self.root.add(f"{c} p_{name}[{chunks}];")
+                self.root.add(f"{c} p_{name}[{most}];")
                 before.add(f"{c} {name} = {starts[k]};")
                 after.add(f"p_{name}[chunk] = {name};")
         rows = loop(
-            "row", f"chunk * {per}", f"dj_min_index((chunk + 1) * {per}, {self.row_count})",
+            "row", f"chunk * {per}",
+            f"dj_min_index((chunk + 1) * {per}, {symint.c(self.row_count)})",
             [*self._row_variables(), *row.lines],
         )  # fmt: skip
-        body = loop("chunk", "0", str(chunks), [*before.lines, *rows, *after.lines])
+        body = loop("chunk", "0", chunks, [*before.lines, *rows, *after.lines])
         self.root.add(*parallel(work, body))
         for total in self.totals:
             names = accumulator_names(total, "s")
@@ -170,7 +188,7 @@ class _Rows:
                 self.root.add(f"{total.element[k].dtype.c} {name} = p_{name}[0];")
             inner = Scope(self.names)
             combine_into(inner, total, names, [f"p_{name}[chunk]" for name in names])
-            self.root.add(*loop("chunk", "1", str(chunks), inner.lines))
+            self.root.add(*loop("chunk", "1", chunks, inner.lines))
             for k, name in enumerate(names):
                 self.root.known[Accumulated(total.name, k, total.element[k].dtype)] = name
 
@@ -181,15 +199,26 @@ class _Rows:
         kept: dict[Expression, str] = {}
         for phase in kernel.phases:
             for keep in phase.keeps:
-                row.add(f"{keep.value.dtype.c} {keep.name}[{self.elements}];")
+                row.add(self._kept(keep))
         for number, phase in enumerate(kernel.phases):
             self._phase(row, phase, kept, kernel.element_totals if number == 0 else ())
             kept.update({keep.value: keep.name for keep in phase.keeps})
         for store in kernel.row_stores:
-            row.store(_target(row, store), store.buffer.dtype, store.value)
+            row.store(target(row, store), store.buffer.dtype, store.value)
         for total in kernel.totals:
             values = [row.emit(part) for part in total.element]
             combine_into(row, total, accumulator_names(total, "s"), values)
+
+    def _kept(self, keep: Keep) -> str:
+        """Memory for a kept value: on the stack, or for rows of any length a part of the workspace
+        for each thread."""
+        c = keep.value.dtype.c
+        if isinstance(self.elements, int):
+            return f"{c} {keep.name}[{self.elements}];"
+        own = ceil_div(self.elements, 64) * 64
+        buffer = Buffer(f"{self.kernel.name}_{keep.name}", keep.value.dtype, own * TEAM)
+        self.scratch.append(buffer)
+        return f"{c} *{keep.name} = {buffer.name} + omp_get_thread_num() * {symint.c(own)};"
 
     def _phase(
         self,
@@ -205,7 +234,7 @@ class _Rows:
             for keep in phase.keeps:
                 scope.add(f"{keep.name}[{position}] = {scope.emit(keep.value)};")
             for store in phase.stores:
-                scope.store(_target(scope, store), store.buffer.dtype, store.value)
+                scope.store(target(scope, store), store.buffer.dtype, store.value)
 
         accumulates = (*phase.accumulates, *totals)
         if not accumulates:
@@ -225,10 +254,10 @@ class _Rows:
 
     def _bounds(self) -> _Bounds:
         if self.is_blocked:
-            known = BLOCK if self.elements % BLOCK == 0 else None
+            known = BLOCK if symint.mod(self.elements, BLOCK) == 0 else None
             return _Bounds("start", "stop", known)
         size = self.kernel.elements[-1].size if self.kernel.elements else 1
-        return _Bounds("0", str(size), size)
+        return _Bounds("0", symint.c(size), size)
 
     def _element_scope(self, row: Scope) -> Scope:
         return row.child([axis.name for axis in self.kernel.elements])
@@ -249,7 +278,8 @@ class _Rows:
         """Append a loop that leaves each accumulator in its `r` variables."""
         bounds = self._bounds()
         size = self.kernel.elements[-1].size if self.kernel.elements else 1
-        lanes = lanes_of(accumulates, min(size, BLOCK) if self.is_blocked else size)
+        block_size = symint.minimum(size, BLOCK) if self.is_blocked else size
+        lanes = lanes_of(accumulates, block_size)
         for accumulate in accumulates:
             starts = start_values(row, accumulate)
             for k, name in enumerate(accumulator_names(accumulate, "r")):
@@ -259,14 +289,14 @@ class _Rows:
         if lanes == 1:
             row.add(*self._one_lane(row, accumulates, bounds, body))
             return
-        long_row = len(self.kernel.elements) == 1 and not self.is_blocked and size > 2 * BLOCK
-        if not long_row:
+        is_long = not self.is_blocked and not is_at_least(2 * BLOCK, size)
+        if len(self.kernel.elements) != 1 or not is_long:
             row.add(*self._many_lanes(row, accumulates, bounds, lanes, body))
             return
-        part = _Bounds("start", "stop", BLOCK if size % BLOCK == 0 else None)
+        part = _Bounds("start", "stop", BLOCK if symint.mod(size, BLOCK) == 0 else None)
         lines = self._many_lanes(row, accumulates, part, lanes, body)
-        head = f"const int64_t stop = dj_min_index(start + {BLOCK}, {size});"
-        row.add(*loop("start", "0", str(size), [head, *lines], step=str(BLOCK)))
+        head = f"const int64_t stop = dj_min_index(start + {BLOCK}, {symint.c(size)});"
+        row.add(*loop("start", "0", symint.c(size), [head, *lines], step=str(BLOCK)))
 
     def _one_lane(
         self,
@@ -326,7 +356,7 @@ class _Rows:
         simd = ["#pragma omp simd", *loop("lane", "0", str(lanes), step)]
         bound = f"{bounds.stop} - {lanes - 1}"
         inner = loop("base", bounds.start, bound, simd, step=str(lanes))
-        if bounds.count is None or bounds.count % lanes:
+        if bounds.count is None or symint.mod(bounds.count, lanes) != 0:
             rest = self._element_scope(row)
             self._element(rest, accumulates, body, "[lane]", "a")
             run = f"({bounds.stop} - {bounds.start})"
@@ -351,152 +381,3 @@ class _Rows:
             )  # fmt: skip
             lines += result.lines
         return ["{", *lines, "}"]
-
-
-def _target(scope: Scope, store: Store) -> str:
-    scope.bind([store.offset])
-    return f"{store.buffer.name}[{symint.c(store.offset)}]"
-
-
-# ---------------------------------------------------------------------------------------------
-# column kernels
-
-
-def print_columns(kernel: ColumnKernel) -> Function:
-    """The C function of a column kernel."""
-    return _Columns(kernel).function()
-
-
-def _product(axes: Sequence[Axis]) -> int:
-    total = 1
-    for axis in axes:
-        total *= axis.size
-    return total
-
-
-class _Columns:
-    """Prints one column kernel. Mutable: scopes fill up."""
-
-    def __init__(self, kernel: ColumnKernel) -> None:
-        self.kernel = kernel
-        self.names = Names(kernel.indices)
-        self.outer = _product(kernel.outer)
-        self.reduced = _product(kernel.reduced)
-        (self.column,) = kernel.columns
-        roots = [store.value for store in kernel.stores]
-        for accumulate in kernel.accumulates:
-            roots.extend((*accumulate.element, *(accumulate.first or ())))
-        self.expressions = all_expressions(roots, kernel.indices)
-        self.work = work_of(self.expressions, self.outer * self.reduced * self.column.size)
-        self.width = min(COLUMN_BLOCK, self.column.size)
-        self.blocks = -(-self.column.size // self.width) if self.width else 0
-        self.chunks = self._chunk_count()
-
-    def _chunk_count(self) -> int:
-        """Groups of rows that get accumulators of their own: where columns alone are too few."""
-        if self.outer * self.blocks >= 8 or self.work < PARALLEL_WORK:
-            return 1
-        results = self.outer * self.column.size * len(self.kernel.accumulates)
-        return max(1, min(16, self.reduced // 64, LARGEST_PARTIALS // max(results, 1)))
-
-    def function(self) -> Function:
-        kernel = self.kernel
-        root = Scope(self.names)
-        tasks = self.outer * self.blocks * self.chunks
-        if self.chunks > 1:
-            for accumulate in kernel.accumulates:
-                for k, name in enumerate(accumulator_names(accumulate, "p")):
-                    size = self.chunks * self.outer * self.column.size
-                    root.add(f"{accumulate.element[k].dtype.c} {name}[{size}];")
-        root.add(*parallel(self.work, loop("task", "0", str(tasks), self._task(root))))
-        if self.chunks > 1:
-            root.add(*self._second_stage(root))
-        return define(
-            kernel, kernel.name, root.lines, self.expressions, kernel.stores, kernel.indices
-        )
-
-    def _task(self, root: Scope) -> list[str]:
-        kernel, column = self.kernel, self.column.name
-        task = root.child([axis.name for axis in kernel.outer])
-        task.add(
-            f"const int64_t chunk = task % {self.chunks}, rest = task / {self.chunks};",
-            f"const int64_t start = rest % {self.blocks} * {self.width};",
-            f"const int64_t stop = dj_min_index(start + {self.width}, {self.column.size});",
-            f"const int64_t outer = rest / {self.blocks};",
-            "(void)outer, (void)chunk;",
-            *unflattened("outer", kernel.outer),
-        )
-        per = -(-self.reduced // self.chunks)
-        for accumulate in kernel.accumulates:
-            for k, name in enumerate(accumulator_names(accumulate, "a")):
-                task.add(f"{accumulate.element[k].dtype.c} {name}[{self.width}];")
-        task.add(*self._columns(self._start(task.child([column]))))
-        down = task.child([axis.name for axis in kernel.reduced])
-        across = down.child([column])
-        for accumulate in kernel.accumulates:
-            values = [across.emit(part) for part in accumulate.element]
-            names = accumulator_names(accumulate, "a")
-            target = [f"{name}[{column} - start]" for name in names]
-            combine_into(across, accumulate, target, values)
-        lines = [
-            *unflattened("position", kernel.reduced),
-            *down.lines,
-            *self._columns(across.lines),
-        ]
-        first, last = f"chunk * {per}", f"dj_min_index((chunk + 1) * {per}, {self.reduced})"
-        task.add(*loop("position", first, last, lines))
-        task.add(*self._columns(self._end(task.child([column]))))
-        return task.lines
-
-    def _columns(self, lines: list[str]) -> list[str]:
-        return ["#pragma omp simd", *loop(self.column.name, "start", "stop", lines)]
-
-    def _start(self, scope: Scope) -> list[str]:
-        for accumulate in self.kernel.accumulates:
-            values = start_values(scope, accumulate)
-            for k, name in enumerate(accumulator_names(accumulate, "a")):
-                scope.add(f"{name}[{self.column.name} - start] = {values[k]};")
-        return scope.lines
-
-    def _end(self, scope: Scope) -> list[str]:
-        here = f"[{self.column.name} - start]"
-        for accumulate in self.kernel.accumulates:
-            for k, name in enumerate(accumulator_names(accumulate, "a")):
-                if self.chunks > 1:
-                    partial = accumulator_names(accumulate, "p")[k]
-                    scope.add(f"{partial}[{self._partial('chunk')}] = {name}{here};")
-                dtype = accumulate.element[k].dtype
-                scope.known[Accumulated(accumulate.name, k, dtype)] = f"{name}{here}"
-        if self.chunks == 1:
-            self._store(scope)
-        return scope.lines
-
-    def _partial(self, chunk: str) -> str:
-        return f"({chunk} * {self.outer} + outer) * {self.column.size} + {self.column.name}"
-
-    def _store(self, scope: Scope) -> None:
-        for store in self.kernel.stores:
-            scope.store(_target(scope, store), store.buffer.dtype, store.value)
-
-    def _second_stage(self, root: Scope) -> list[str]:
-        """Combine the groups' accumulators in order and store the results."""
-        kernel = self.kernel
-        outer = root.child([axis.name for axis in kernel.outer])
-        scope = outer.child([self.column.name])
-        for accumulate in kernel.accumulates:
-            names = accumulator_names(accumulate, "a")
-            partials = accumulator_names(accumulate, "p")
-            for k, name in enumerate(names):
-                dtype = accumulate.element[k].dtype
-                scope.add(f"{dtype.c} {name} = {partials[k]}[{self._partial('0')}];")
-                scope.known[Accumulated(accumulate.name, k, dtype)] = name
-            inner = Scope(self.names)
-            others = [f"{partial}[{self._partial('chunk')}]" for partial in partials]
-            combine_into(inner, accumulate, names, others)
-            scope.add(*loop("chunk", "1", str(self.chunks), inner.lines))
-        self._store(scope)
-        lines = loop(self.column.name, "0", str(self.column.size), scope.lines)
-        return loop(
-            "outer", "0", str(self.outer),
-            [*unflattened("outer", kernel.outer), *outer.lines, *lines],
-        )  # fmt: skip

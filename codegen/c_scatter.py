@@ -17,7 +17,7 @@ def print_scatter(kernel: ScatterKernel) -> Function:
     buffer = kernel.initial.buffer
     is_wide = kernel.accumulator is not buffer.dtype
     target = "wide" if is_wide else buffer.name
-    size = max(buffer.size, 1)
+    size = symint.c(symint.maximum(buffer.size, 1))
     if is_wide:
         root.add(f"{kernel.accumulator.c} *wide = malloc(sizeof(*wide) * {size});")
         root.add("if (!wide) { status[0] = 3; return; }")
@@ -39,6 +39,8 @@ def print_scatter(kernel: ScatterKernel) -> Function:
     root.add(*filled, *written)
     if is_wide:
         text = converted("wide[i]", kernel.accumulator, buffer.dtype)
-        root.add(*loop("i", "0", str(buffer.size), [f"{buffer.name}[i] = {text};"]), "free(wide);")
+        root.add(
+            *loop("i", "0", symint.c(buffer.size), [f"{buffer.name}[i] = {text};"]), "free(wide);"
+        )
     expressions = all_expressions((kernel.initial.value, kernel.write.value), kernel.indices)
     return define(kernel, kernel.name, root.lines, expressions, [kernel.initial], kernel.indices)

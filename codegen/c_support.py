@@ -1,9 +1,10 @@
 """What all C printers share: functions with their parameters, loops, threads, accumulators.
 
 Contract: helpers return lines of C; nothing here knows a kernel kind. Called by `c_rows`,
-`c_scatter` and `c_products`.
+`c_columns`, `c_scatter` and `c_products`.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,10 @@ from dynajit.codegen.loops import (
     cost,
     walk,
 )
+from dynajit.core import symint
 from dynajit.core.dtypes import Category
+from dynajit.core.symint import Number
+from dynajit.core.types import numel
 
 PARALLEL_WORK = 1 << 18
 """Additions below which a kernel stays on one thread: waking a team costs about 10 us, and much
@@ -44,6 +48,7 @@ class Function:
         text: the definition.
         buffers: parameters, in order.
         may_fail: it may leave an error in `status`.
+        sizes: parameters after the buffers: symbols of the graph.
     """
 
     name: str
@@ -51,6 +56,7 @@ class Function:
     text: str
     buffers: tuple[Buffer, ...]
     may_fail: bool
+    sizes: tuple[str, ...] = ()
 
 
 def all_expressions(roots: Iterable[Expression], indices: Sequence[DataIndex]) -> list[Expression]:
@@ -65,8 +71,9 @@ def define(
     expressions: Sequence[Expression],
     stores: Sequence[Store],
     indices: Sequence[DataIndex],
+    scratch: Sequence[Buffer] = (),
 ) -> Function:
-    """The function of a kernel: parameters are the buffers it reads and writes."""
+    """The function of a kernel: parameters are the buffers it reads and writes, and `scratch`."""
     written = tuple(dict.fromkeys(store.buffer for store in stores))
     read = tuple(
         buffer
@@ -75,8 +82,24 @@ def define(
     )
     parameters = [f"const {buffer.dtype.c} *restrict {buffer.name}" for buffer in read]
     parameters += [f"{buffer.dtype.c} *restrict {buffer.name}" for buffer in written]
-    text = function_text(name, parameters, body)
-    return Function(name, kernel, text, (*read, *written), may_fail(expressions, indices))
+    parameters += [f"{buffer.dtype.c} *restrict {buffer.name}" for buffer in scratch]
+    sizes = sizes_used(body)
+    text = function_text(name, [*parameters, *size_parameters(sizes)], body)
+    buffers = (*read, *written, *scratch)
+    return Function(name, kernel, text, buffers, may_fail(expressions, indices), sizes)
+
+
+_SIZE = re.compile(r"\bs\d+\b")
+
+
+def sizes_used(body: Sequence[str]) -> tuple[str, ...]:
+    """The symbols of the graph in lines of C: no other name in them has this form."""
+    return tuple(sorted({name for line in body for name in _SIZE.findall(line)}))
+
+
+def size_parameters(sizes: Sequence[str]) -> list[str]:
+    """The declarations of sizes as parameters."""
+    return [f"int64_t {name}" for name in sizes]
 
 
 def may_fail(expressions: Sequence[Expression], indices: Sequence[DataIndex]) -> bool:
@@ -122,6 +145,22 @@ def loop(
     return block(f"for ({integer} {variable} = {start}; {variable} < {stop}; {advance})", lines)
 
 
+def target(scope: Scope, store: Store) -> str:
+    """The element that a store writes."""
+    scope.bind([store.offset])
+    return f"{store.buffer.name}[{symint.c(store.offset)}]"
+
+
+def ceil_div(a: Number, b: int) -> Number:
+    """`a / b`, rounded up."""
+    return symint.floordiv(a + b - 1, b)
+
+
+def product_of(axes: Sequence[Axis]) -> Number:
+    """Turns of loops inside each other."""
+    return numel(tuple(axis.size for axis in axes))
+
+
 def nest(axes: Sequence[Axis], lines: Sequence[str]) -> list[str]:
     """Loops over axes, the first outermost."""
     result = list(lines)
@@ -129,35 +168,61 @@ def nest(axes: Sequence[Axis], lines: Sequence[str]) -> list[str]:
         if axis.size == 1:
             result = ["{", *result, "}"]
             continue
-        result = loop(axis.name, "0", str(axis.size), result)
+        result = loop(axis.name, "0", symint.c(axis.size), result)
     return result
 
 
-def parallel(work: int, lines: Sequence[str], team: str = "threads") -> list[str]:
-    """A loop run by the team if there is enough work; the decision is made here, once."""
-    if work < PARALLEL_WORK:
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a loop does: whether that is worth a team of threads.
+
+    Args:
+        elements: computed elements.
+        least: elements from which a team is worth waking.
+    """
+
+    elements: Number
+    least: int
+
+    @property
+    def is_large(self) -> bool | None:
+        """Whether a team is worth it; None where the program has to look."""
+        if symint.is_at_least(self.elements, self.least):
+            return True
+        return False if symint.is_at_least(self.least - 1, self.elements) else None
+
+    @property
+    def condition(self) -> str:
+        """The C condition for `is_large`."""
+        return f"{symint.c(self.elements)} >= {self.least}"
+
+
+def parallel(work: Work, lines: Sequence[str], team: str = "threads") -> list[str]:
+    """A loop run by the team if there is enough work: decided here where the sizes are known."""
+    if work.is_large is False:
         return list(lines)
-    return [f"#pragma omp parallel for schedule(static) num_threads({team})", *lines]
+    head = f"#pragma omp parallel for schedule(static) num_threads({team})"
+    return [head if work.is_large else f"{head} if({work.condition})", *lines]
 
 
 def unflattened(variable: str, axes: Sequence[Axis], integer: str = "int64_t") -> list[str]:
     """Definitions of loop variables from the row-major position `variable`."""
     lines = []
-    kept = [axis for axis in axes if axis.size > 1]
+    kept = [axis for axis in axes if not isinstance(axis.size, int) or axis.size > 1]
     rest = variable
     for i, axis in enumerate(reversed(kept)):
         last = i == len(kept) - 1
-        value = rest if last else f"{rest} % {axis.size}"
+        size = symint.c(axis.size)
+        value = rest if last else f"{rest} % {size}"
         lines.append(f"const {integer} {axis.name} = {value};")
-        rest = f"({rest} / {axis.size})"
+        rest = f"({rest} / {size})"
     return lines
 
 
-def work_of(expressions: Sequence[Expression], elements: int) -> int:
-    """Additions that evaluating `expressions` for `elements` elements costs; 0 for few elements."""
-    if elements < PARALLEL_ELEMENTS:
-        return 0
-    return elements * max(1, sum(map(cost, expressions)))
+def work_of(expressions: Sequence[Expression], elements: Number) -> Work:
+    """The work of evaluating `expressions` for `elements` elements."""
+    additions = max(1, sum(map(cost, expressions)))
+    return Work(elements, max(PARALLEL_ELEMENTS, -(-PARALLEL_WORK // additions)))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dynajit.codegen import c_products, c_rows, c_scatter
+from dynajit.codegen import c_columns, c_products, c_rows, c_scatter, c_sizes
 from dynajit.codegen.c_expressions import INDENT
 from dynajit.codegen.c_support import Function
 from dynajit.codegen.loops import (
@@ -23,6 +23,9 @@ from dynajit.codegen.loops import (
     ScatterKernel,
 )
 from dynajit.codegen.memory import Layout
+from dynajit.core import symint
+from dynajit.core.types import ScalarType
+from dynajit.ir.graph import Graph
 
 HEADERS = Path(__file__).parent / "headers"
 
@@ -32,7 +35,7 @@ def print_kernel(kernel: Kernel) -> Function:
     if isinstance(kernel, RowKernel):
         return c_rows.print_rows(kernel)
     if isinstance(kernel, ColumnKernel):
-        return c_rows.print_columns(kernel)
+        return c_columns.print_columns(kernel)
     if isinstance(kernel, ScatterKernel):
         return c_scatter.print_scatter(kernel)
     return c_products.print_matmul(kernel)
@@ -51,16 +54,20 @@ def prelude(has_products: bool) -> str:
     return "\n".join((vector, announced, *((HEADERS / name).read_text() for name in names)))
 
 
-def print_unit(name: str, functions: Sequence[Function], layout: Layout) -> str:
+def print_unit(name: str, functions: Sequence[Function], layout: Layout, graph: Graph) -> str:
     """The translation unit: headers, kernels, driver.
 
     Args:
         name: of the graph, for the first comment.
         functions: in running order.
         layout: where each buffer lives.
+        graph: what is computed, for its symbolic sizes.
     """
     has_products = any(isinstance(f.kernel, MatmulKernel) for f in functions)
     parts = [f"/* {name} */", RUNTIME, prelude(has_products)]
+    symbols = c_sizes.symbols_of(graph)
+    if symbols:
+        parts.append(THREAD_NUMBER)
     first: dict[str, str] = {}
     callee: dict[str, str] = {}
     for function in functions:
@@ -69,7 +76,9 @@ def print_unit(name: str, functions: Sequence[Function], layout: Layout) -> str:
             parts.append(function.text)
         else:
             parts.append(f"/* {function.name} is {callee[function.name]} on other buffers */")
-    parts.append(_driver(functions, callee, layout))
+    if symbols:
+        parts.append(c_sizes.print_measure(symbols, graph, layout))
+    parts.append(_driver(functions, callee, layout, _sizes_of_run(graph, symbols)))
     return "\n\n".join(parts) + "\n"
 
 
@@ -101,17 +110,36 @@ typedef struct {
 } dj_runtime;"""
 
 
-def _driver(functions: Sequence[Function], callee: Mapping[str, str], layout: Layout) -> str:
+THREAD_NUMBER = """\
+#ifdef _OPENMP
+int omp_get_thread_num(void);
+#else
+#define omp_get_thread_num() 0
+#endif"""
+
+
+def _sizes_of_run(graph: Graph, symbols: Sequence[c_sizes.Symbol]) -> list[str]:
+    """Lines that name the symbols, which the runtime stores behind the scalar arguments."""
+    if not symbols:
+        return []
+    scalars = sum(isinstance(node.type, ScalarType) for node in graph.inputs)
+    return c_sizes.define_symbols(symbols, f"scalars[{scalars} + ", ".i")
+
+
+def _driver(
+    functions: Sequence[Function], callee: Mapping[str, str], layout: Layout, sizes: Sequence[str]
+) -> str:
     lines = [
         "int run(void **inputs, void **outputs, void **constants, const void *scalars_,",
         "        char *workspace, const dj_runtime *runtime, int threads, int64_t *status) {",
         "    const dj_scalar *scalars = (const dj_scalar *)scalars_;",
         "    (void)inputs, (void)outputs, (void)constants, (void)scalars;",
         "    (void)workspace, (void)runtime, (void)threads;",
+        *sizes,
     ]
     for function in functions:
         arguments = [_pointer(buffer, layout) for buffer in function.buffers]
-        arguments += ["scalars", "runtime", "threads", "status"]
+        arguments += [*function.sizes, "scalars", "runtime", "threads", "status"]
         lines.append(f"{INDENT}{callee[function.name]}({', '.join(arguments)});")
         if function.may_fail:
             lines.append(f"{INDENT}if (status[0]) goto done;")
@@ -125,5 +153,5 @@ def _pointer(buffer: Buffer, layout: Layout) -> str:
     kind, position = layout.places[buffer]
     c = buffer.dtype.c
     if kind == "workspace":
-        return f"({c} *)(workspace + {position})"
+        return f"({c} *)(workspace + {symint.c(position)})"
     return f"({c} *){kind}[{position}]"

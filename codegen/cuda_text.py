@@ -18,7 +18,9 @@ from dynajit.codegen.c_text import HEADERS
 from dynajit.codegen.cuda_support import CudaKernel, LibraryCall, Step
 from dynajit.codegen.loops import ColumnKernel, Kernel, RowKernel, ScatterKernel
 from dynajit.codegen.memory import Layout
+from dynajit.core.errors import CodegenError
 from dynajit.ir.graph import Graph
+from dynajit.ir.sizes import symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +73,11 @@ def generate(graph: Graph, name: str) -> Unit:
     """The CUDA unit of a graph without composites.
 
     Raises:
-        CodegenError: a row has no native lowering, or a size is not known.
+        CodegenError: a row has no native lowering, or a size is symbolic.
     """
+    if symbols(graph):
+        names = ", ".join(sorted(symbols(graph)))
+        raise CodegenError(f"{name}: CUDA kernels need known sizes; {names} are symbolic.")
     plan = fusion.plan(graph)
     steps = tuple(step for kernel in lowering.lower(plan) for step in print_kernel(kernel))
     layout = memory.arrange(plan, [step.buffers for step in steps])

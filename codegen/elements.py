@@ -15,7 +15,7 @@ from dynajit.core import dtypes, symint
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import InternalError
 from dynajit.core.symint import Number
-from dynajit.core.types import ScalarType, TensorType, ValueType
+from dynajit.core.types import ScalarType, Shape, TensorType
 from dynajit.ir.node import Node, NodeKind, type_of
 from dynajit.ops import random
 from dynajit.ops.families import promoted_dtype
@@ -23,26 +23,14 @@ from dynajit.ops.movement import matching_groups
 from dynajit.ops.table import Kind
 
 Own = Callable[[Node, tuple[Number, ...]], Expression | None]
-IntShape = tuple[int, ...]
 
 
-def dims_of(type: ValueType) -> IntShape:
-    """The shape of a value; all sizes are known here."""
-    sizes = tuple(size for size in type.shape if isinstance(size, int))
-    if len(sizes) != len(type.shape):
-        raise InternalError(f"the sizes of {type} must be known when code is generated")
-    return sizes
+def at_least_one(size: Number) -> Number:
+    """The size; 1 for a known 0, so that it can be divided by."""
+    return max(size, 1) if isinstance(size, int) else size
 
 
-def count(shape: Sequence[int]) -> int:
-    """Number of elements of a shape."""
-    total = 1
-    for size in shape:
-        total *= size
-    return total
-
-
-def linear(index: Sequence[Number], shape: Sequence[int]) -> Number:
+def linear(index: Sequence[Number], shape: Shape) -> Number:
     """Row-major position of `index` in `shape`."""
     position: Number = 0
     for i, size in zip(index, shape, strict=True):
@@ -50,14 +38,14 @@ def linear(index: Sequence[Number], shape: Sequence[int]) -> Number:
     return position
 
 
-def _scaled_sum(position: Number, size: int, i: Number) -> Number:
+def _scaled_sum(position: Number, size: Number, i: Number) -> Number:
     """`position * size + i`, where `(p // size) * size + p % size` becomes p again."""
     if isinstance(i, symint.SymInt) and len(i.terms) == 1:
         monomial, factor = i.terms[0]
         if factor == 1 and len(monomial) == 1 and monomial[0].kind == "mod":
             rest, divisor = monomial[0].operands
             if divisor == size:
-                whole = position - rest // size
+                whole = position - symint.floordiv(rest, size)
                 if _term_count(whole) < _term_count(position):
                     return whole * size + rest
     return position * size + i
@@ -67,7 +55,7 @@ def _term_count(number: Number) -> int:
     return len(number.terms) if isinstance(number, symint.SymInt) else int(number != 0)
 
 
-def regroup(index: Sequence[Number], old: IntShape, new: IntShape) -> tuple[Number, ...]:
+def regroup(index: Sequence[Number], old: Shape, new: Shape) -> tuple[Number, ...]:
     """The index in shape `new` of the element that has `index` in shape `old` (row-major)."""
     if old == new:
         return tuple(index)
@@ -76,9 +64,9 @@ def regroup(index: Sequence[Number], old: IntShape, new: IntShape) -> tuple[Numb
         position = linear(index[old_start:old_stop], old[old_start:old_stop])
         kept = [d for d in range(new_start, new_stop) if new[d] != 1]
         for d in reversed(kept[1:]):
-            size = max(new[d], 1)
-            result[d] = position % size
-            position = position // size
+            size = at_least_one(new[d])
+            result[d] = symint.mod(position, size)
+            position = symint.floordiv(position, size)
         if kept:
             result[kept[0]] = position
     return tuple(result)
@@ -103,7 +91,7 @@ class Storage:
         for node in inputs:
             if isinstance(node.type, TensorType):
                 name = f"in{tensors}"
-                self.buffers[node] = Buffer(name, node.type.dtype, count(dims_of(node.type)))
+                self.buffers[node] = Buffer(name, node.type.dtype, node.type.numel)
                 tensors += 1
             else:
                 self.positions[node] = scalars
@@ -116,7 +104,7 @@ class Storage:
             assert isinstance(node.type, TensorType)
             prefix = "constant" if node.kind is NodeKind.CONSTANT else "b"
             name = f"{prefix}{len(self.buffers)}_{node.name}"
-            size = count(dims_of(node.type))
+            size = node.type.numel
             found = self.buffers[node] = Buffer(name, node.type.dtype, size)
         return found
 
@@ -125,7 +113,7 @@ class Storage:
         assert isinstance(node.type, TensorType)
         strides = node.type.strides if node.kind is NodeKind.PLACEHOLDER else None
         if strides is None or node.type.is_contiguous:
-            return Load(self.buffers[node], linear(index, dims_of(node.type)))
+            return Load(self.buffers[node], linear(index, node.type.shape))
         offset: Number = 0
         for i, stride in zip(index, strides, strict=True):
             offset = offset + i * stride
@@ -155,8 +143,9 @@ def is_inline_reduction(node: Node) -> bool:
     """True for a reduction of one element per result, which is no loop."""
     if node.op is None or node.op.kind is not Kind.REDUCTION:
         return False
-    shape = dims_of(type_of(node.args[0]))  # type: ignore[arg-type]
-    return count([shape[d] for d in node.attributes["dim"]]) == 1
+    given = type_of(node.args[0])
+    assert given is not None
+    return all(given.shape[d] == 1 for d in node.attributes["dim"])
 
 
 class Elements:
@@ -176,6 +165,8 @@ class Elements:
 
     def at(self, value: Any, index: Sequence[Number]) -> Expression:
         """The element of `value` (a node or a literal number) at `index`."""
+        if isinstance(value, symint.SymInt):
+            return Index(value)
         if not isinstance(value, Node):
             return literal(value, _widest(value))
         key = (value, tuple((type(i), i) for i in index))
@@ -223,7 +214,7 @@ def _widest(number: Any) -> DType:
     return scalar_dtype(ScalarType(dtypes.of_number(number).category))
 
 
-def broadcast_index(index: Sequence[Number], shape: IntShape) -> tuple[Number, ...]:
+def broadcast_index(index: Sequence[Number], shape: Shape) -> tuple[Number, ...]:
     """The index into an operand of `shape` that broadcasts to the result's index."""
     extra = len(index) - len(shape)
     return tuple(0 if size == 1 else index[d + extra] for d, size in enumerate(shape))
@@ -241,7 +232,7 @@ def _pointwise(elements: Elements, node: Node, index: tuple[Number, ...]) -> Exp
     for name, argument, type in zip(node.op.inputs, node.args, types, strict=True):
         if type is None:
             raise InternalError(f"{node.name}: None is no operand of {node.op.name}")
-        value = elements.at(argument, broadcast_index(index, dims_of(type)))
+        value = elements.at(argument, broadcast_index(index, type.shape))
         own = dtypes.compute_dtype(value.dtype)
         target = own if name in rule.uncast or compute is None else compute
         operands.append(Scalar(cast(value, target)))
@@ -267,7 +258,7 @@ def _random(elements: Elements, node: Node, index: tuple[Number, ...]) -> Expres
     per_element = rule.words(dtype)
     seed, offset = (cast(elements.at(a, ()), dtypes.int64) for a in node.args)
     block = (Scalar(offset) + node.attributes["shift"]).expression
-    first = linear(index, dims_of(node.type)) * per_element
+    first = linear(index, node.type.shape) * per_element
     words = tuple(Scalar(Word(seed, block, first + k)) for k in range(per_element))
     namespace = SymbolicScalars(index)
     own = random.attributes_of(node.attributes)

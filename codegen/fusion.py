@@ -16,8 +16,7 @@ from typing import Any, TypeAlias
 from dynajit.codegen.elements import (
     Elements,
     Storage,
-    count,
-    dims_of,
+    at_least_one,
     is_small_constant,
     linear,
 )
@@ -28,24 +27,28 @@ from dynajit.codegen.loops import (
     Load,
     Matrix,
     cost,
+    is_size,
+    typical,
     walk,
 )
+from dynajit.codegen.matrices import as_matrix, operand_base
 from dynajit.codegen.regions import (
-    LARGEST_SINGLE_ROW,
     NotFusable,
     Region,
     collapsed,
     is_reduction,
+    is_single_row,
     reduced_type,
     reduces_all,
     reduces_columns,
 )
 from dynajit.core import symint
 from dynajit.core.errors import CodegenError
-from dynajit.core.symint import Number
-from dynajit.core.types import TensorType
-from dynajit.ir.graph import Graph
+from dynajit.core.symint import Number, is_at_least
+from dynajit.core.types import TensorType, numel
+from dynajit.ir.graph import Graph, symbol_places
 from dynajit.ir.node import Node, NodeKind
+from dynajit.ir.sizes import symbols
 from dynajit.ops.table import Kind
 
 LONGEST_CHAIN = 48
@@ -145,13 +148,35 @@ def plan(graph: Graph) -> Plan:
 def why_not_native(graph: Graph) -> str | None:
     """Why a graph has no native code, or None if it has."""
     for node in graph.nodes:
-        if any(not isinstance(size, int) for size in node.type.shape):
-            return f"{node.name}: {node.type} has a symbolic size."
         if isinstance(node.type, TensorType) and node.type.dtype.is_complex:
             return f"{node.name}: complex numbers have no native code."
         if node.op is not None and node.op.kind is Kind.EXTERN and node.op.name != "matmul":
             return f"{node.op.name} has no native lowering."
+        if is_reduction(node) and _may_choose_from_nothing(node):
+            given = reduced_type(node)
+            return f"{node.name}: {given} may be empty; {node.op.name} needs an element."
+    return why_not_sized(graph)
+
+
+def why_not_sized(graph: Graph) -> str | None:
+    """Why a size of a graph could not be computed when the program runs, or None."""
+    places = symbol_places(graph)
+    for name in sorted(symbols(graph)):
+        if name not in places:
+            return f"the symbol {name} is the size of no input."
+        if not is_size(name):
+            return f"the symbol {name} is not named s0, s1, ..."
     return None
+
+
+def _may_choose_from_nothing(node: Node) -> bool:
+    """True for a reduction without identity along a symbolic size that may be 0."""
+    assert node.op is not None
+    given = reduced_type(node)
+    if node.op.rule.identity(node.op.rule.compute(given.dtype)) is not None:
+        return False
+    sizes = [given.shape[d] for d in node.attributes["dim"]]
+    return any(not isinstance(size, int) and not is_at_least(size, 1) for size in sizes)
 
 
 class _Planner:
@@ -179,7 +204,7 @@ class _Planner:
             self.stored.add(node)
             for argument in node.args:
                 assert isinstance(argument, Node)
-                self.stored.add(_operand_base(argument, self.graph))
+                self.stored.add(operand_base(argument, self.graph))
 
     def _mark_long_chains(self) -> None:
         depth: dict[Node, int] = {}
@@ -230,11 +255,11 @@ class _Planner:
         self._enter(node, unit)
 
     def _matrix(self, argument: Any) -> Matrix:
-        shape = dims_of(argument.type)
+        shape = argument.type.shape
         if is_small_constant(argument) or 0 in shape:  # literals everywhere else
             buffer = self.storage.add(argument)
-            return Matrix(buffer, 0, (0,) * (len(shape) - 2), max(shape[-1], 1), 1)
-        matrix = _as_matrix(Elements(self.storage), argument)
+            return Matrix(buffer, 0, (0,) * (len(shape) - 2), at_least_one(shape[-1]), 1)
+        matrix = as_matrix(Elements(self.storage), argument)
         if matrix is None:
             raise CodegenError(f"{self.graph.name}: {argument.name} is not stored as a matrix.")
         return matrix
@@ -249,14 +274,14 @@ class _Planner:
         """True if `node` is another shape of a stored value, whose memory it then shares."""
         if node.op is None or node.op.kind is not Kind.MOVEMENT:
             return False
-        shape = dims_of(node.type)
+        shape = node.type.shape
         index = tuple(Axis(f"i{d}", size).symbol for d, size in enumerate(shape))
         elements = Elements(self.storage)
         value = elements.compute(node, index)
         if not isinstance(value, Load) or value.offset != linear(index, shape):
             return False
         owner = next(n for n, b in self.storage.buffers.items() if b == value.buffer)
-        if owner.kind is not NodeKind.CALL or value.buffer.size != count(shape):
+        if owner.kind is not NodeKind.CALL or value.buffer.size != numel(shape):
             return False
         taken = {self.storage.buffers.get(output) for output in self.outputs}
         if node in self.outputs and (owner in self.outputs or value.buffer in taken):
@@ -316,8 +341,8 @@ class _Planner:
             return False
         if _reaches_indirectly(first, second) or _reaches_indirectly(second, first):
             return False
-        wide = max((first, second), key=lambda r: (count(r.shape), count(r.row_shape)))
-        same_size = count(first.shape) == count(second.shape)
+        wide = second if _is_wider(second, first) else first
+        same_size = numel(first.shape) == numel(second.shape)
         if same_size and bool(first.reduced) != bool(second.reduced):
             wide = first if first.reduced else second
         order = {node: i for i, node in enumerate(self.graph.nodes)}
@@ -355,10 +380,10 @@ class _Planner:
         reads: dict[Node, int] = {}
         costly: set[Node] = set()
         for unit in computing:
-            domain = count(unit.shape) if isinstance(unit, Region) else 0
+            domain = typical(numel(unit.shape)) if isinstance(unit, Region) else 0
             inner = _inner_names(unit) if isinstance(unit, Region) else frozenset()
             for node, expression in unit.elements.inlined.items():
-                size = count(dims_of(node.type))
+                size = typical(numel(node.type.shape))
                 is_repeated = domain >= WORTH_REPEATING * size
                 if size < 2 or node in unit.anchors or (kernels[node] < 2 and not is_repeated):
                     continue
@@ -453,21 +478,30 @@ def _similar(first: Region, second: Region) -> bool:
     return bool(_sizes(first) & _sizes(second))
 
 
-def _sizes(region: Region) -> set[int]:
+def _is_wider(first: Region, second: Region) -> bool:
+    """True if the domain is certainly larger, or has as many elements in more rows."""
+    elements = [numel(region.shape) for region in (first, second)]
+    rows = [numel(region.row_shape) for region in (first, second)]
+    if elements[0] == elements[1]:
+        elements = rows
+    return is_at_least(elements[0] - 1, elements[1])
+
+
+def _sizes(region: Region) -> set[Number]:
     """Numbers of points at which the region has values: elements, and rows."""
-    rows = count(region.row_shape)
-    return {count(region.shape), rows} - {1} if region.reduced else {count(region.shape)}
+    rows = numel(region.row_shape)
+    return {numel(region.shape), rows} - {1} if region.reduced else {numel(region.shape)}
 
 
 def _region_for(storage: Storage, node: Node) -> Region:
     """An empty region whose domain suits `node`."""
     if not is_reduction(node):
-        return Region(storage, dims_of(node.type))
-    shape = dims_of(reduced_type(node))
+        return Region(storage, node.type.shape)
+    shape = reduced_type(node).shape
     reduced = frozenset(node.attributes["dim"])
     if reduces_columns(shape, reduced):
         return Region(storage, shape, reduced, columns=True)
-    if reduces_all(shape, reduced) and count(shape) > LARGEST_SINGLE_ROW:
+    if reduces_all(shape, reduced) and not is_single_row(shape):
         return Region(storage, shape)
     return Region(storage, shape, reduced)
 
@@ -491,7 +525,7 @@ def _inner_names(region: Region) -> frozenset[str]:
 def _work(expression: Expression, size: int) -> tuple[int, int]:
     """(cost in additions, buffers of at least `size` elements read) of one evaluation."""
     parts = walk((expression,))
-    read = {part.buffer for part in parts if isinstance(part, Load) and part.buffer.size >= size}
+    read = {e.buffer for e in parts if isinstance(e, Load) and typical(e.buffer.size) >= size}
     return sum(cost(part) for part in parts if not isinstance(part, Load)), len(read)
 
 
@@ -519,71 +553,3 @@ def _scatter_loads(unit: Scattering) -> set[Buffer]:
         else:
             stack.extend(node.args)
     return found
-
-
-# ---------------------------------------------------------------------------------------------
-# operands of products
-
-
-def _operand_base(argument: Node, graph: Graph) -> Node:
-    """What must be stored so that `argument` is a matrix for BLAS: the deepest value of which it is
-    a strided view, else itself."""
-    chain = [argument]
-    while chain[-1].is_view and isinstance(chain[-1].args[0], Node):
-        chain.append(chain[-1].args[0])
-    rows, columns = dims_of(argument.type)[-2:]
-    for base in reversed(chain[1:]):
-        storage = Storage(graph.inputs)
-        if base.kind is not NodeKind.PLACEHOLDER:
-            storage.add(base)
-        matrix = _as_matrix(Elements(storage), argument)
-        if matrix is not None and is_blas_matrix(matrix, rows, columns):
-            return base
-    return argument
-
-
-def _as_matrix(elements: Elements, argument: Node) -> Matrix | None:
-    """A stored value, or a view of one, as strided matrices; None if it is not."""
-    shape = dims_of(argument.type)
-    axes = [Axis(f"i{d}", size) for d, size in enumerate(shape)]
-    value = elements.at(argument, tuple(axis.symbol for axis in axes))
-    if not isinstance(value, Load):
-        return None
-    affine = _affine(value.offset, axes)
-    if affine is None:
-        return None
-    offset, strides = affine
-    rows, columns = shape[-2:]
-    row, column = strides[-2:]
-    if columns == 1:
-        column = 1
-    elif rows == 1:
-        row = columns if column == 1 else 1
-    return Matrix(value.buffer, offset, tuple(strides[:-2]), row, column)
-
-
-def is_blas_matrix(matrix: Matrix, rows: int, columns: int) -> bool:
-    """True if one stride is 1 and the other one does not make rows overlap."""
-    by_rows = matrix.column_stride == 1 and matrix.row_stride >= columns
-    by_columns = matrix.row_stride == 1 and matrix.column_stride >= rows
-    return by_rows or by_columns
-
-
-def _affine(offset: Number, axes: Sequence[Axis]) -> tuple[int, list[int]] | None:
-    """(constant, stride per axis) of an offset that is linear in the loop variables."""
-    zeros = {axis.name: 0 for axis in axes}
-    start = symint.substitute(offset, zeros)
-    if not isinstance(start, int):
-        return None
-    strides = []
-    total: Number = start
-    for axis in axes:
-        if axis.size <= 1:
-            strides.append(0)
-            continue
-        step = symint.substitute(offset, {**zeros, axis.name: 1})
-        if not isinstance(step, int):
-            return None
-        strides.append(step - start)
-        total = total + axis.symbol * (step - start)
-    return (start, strides) if total == offset else None

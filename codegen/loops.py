@@ -2,8 +2,9 @@
 
 Contract: everything is frozen. Expressions are hash-consed: building the same expression twice
 gives the same object, so `==`, `hash` and sharing are by identity and a kernel is a DAG without
-repeated work. Offsets and sizes are `core.symint` numbers over loop variables (`i0`, `i1`, ...)
-and over data indices (`j0`, ...: integers loaded from memory and checked against a size).
+repeated work. Offsets and sizes are `core.symint` numbers over loop variables (`i0`, `i1`, ...),
+data indices (`j0`, ...: integers loaded from memory and checked against a size) and the symbols of
+the graph (`s0`, ...: sizes that are known when the program runs).
 16-bit floats appear only as the dtype of loads, casts and stores; arithmetic is never done in them.
 `codegen.lowering` builds expressions, `codegen.kernels` kernels; C and CUDA printers read both.
 """
@@ -49,7 +50,7 @@ class Buffer:
 
     name: str
     dtype: DType
-    size: int
+    size: Number
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype.name}[{self.size}]"
@@ -301,6 +302,29 @@ def cost(expression: Expression) -> int:
     return 0 if isinstance(expression, (Literal, Parameter, Accumulated, Slot)) else 1
 
 
+TYPICAL_SIZE: Final = 256
+"""What a symbolic size counts as in decisions that change nothing but speed."""
+
+
+def is_size(name: str) -> bool:
+    """True for the name of a symbol of the graph: known when the program runs."""
+    return name.startswith("s") and name[1:].isdecimal()
+
+
+def size_symbols(number: Number) -> frozenset[str]:
+    """The symbols of the graph in an index expression."""
+    return frozenset(filter(is_size, symint.symbols(number)))
+
+
+def typical(size: Number) -> int:
+    """A size, or for a symbolic one a guess, for decisions that change nothing but speed."""
+    if isinstance(size, int):
+        return size
+    guess = symint.substitute(size, dict.fromkeys(symint.symbols(size), TYPICAL_SIZE))
+    assert isinstance(guess, int)
+    return max(guess, 0)
+
+
 def walk(roots: tuple[Expression, ...]) -> list[Expression]:
     """Every expression below `roots` once, operands before users."""
     seen: set[Expression] = set()
@@ -326,11 +350,13 @@ class Axis:
     """One loop: variable `name` from 0 to `size - 1`."""
 
     name: str
-    size: int
+    size: Number
 
     @property
     def symbol(self) -> Number:
         """The loop variable as an index expression; 0 for a loop of one turn."""
+        if not isinstance(self.size, int):
+            return symint.symbol(self.name, 0, symint.bounds(self.size - 1)[1], self.size)
         return symint.symbol(self.name, 0, self.size - 1) if self.size > 1 else 0
 
     def __str__(self) -> str:
@@ -479,10 +505,10 @@ class Matrix:
     """A strided matrix (or batch of matrices) in a buffer; strides in elements."""
 
     buffer: Buffer
-    offset: int
-    batch_strides: tuple[int, ...]
-    row_stride: int
-    column_stride: int
+    offset: Number
+    batch_strides: tuple[Number, ...]
+    row_stride: Number
+    column_stride: Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -497,10 +523,10 @@ class MatmulKernel:
     """
 
     name: str
-    batch: tuple[int, ...]
-    rows: int
-    inner: int
-    columns: int
+    batch: tuple[Number, ...]
+    rows: Number
+    inner: Number
+    columns: Number
     left: Matrix
     right: Matrix
     result: Matrix

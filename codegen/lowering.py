@@ -8,7 +8,7 @@ values that two passes need are kept in a row buffer. Called by `codegen.pipelin
 
 from dataclasses import replace
 
-from dynajit.codegen.elements import count, dims_of, linear
+from dynajit.codegen.elements import at_least_one, linear
 from dynajit.codegen.fusion import Plan, Product, Scattering
 from dynajit.codegen.loops import (
     Accumulate,
@@ -44,7 +44,7 @@ from dynajit.codegen.symbolic import Scalar, SymbolicScalars, cast, lift
 from dynajit.core import dtypes, symint
 from dynajit.core.errors import InternalError
 from dynajit.core.symint import Number
-from dynajit.core.types import TensorType
+from dynajit.core.types import Shape, TensorType, numel
 from dynajit.ir.node import type_of
 
 LONGEST_KEPT_ROW = 4096
@@ -94,7 +94,7 @@ def _with_merged_axes(region: Region) -> Region:
             last.append(d)
         else:
             groups.append([d])
-    shape = tuple(count([region.shape[d] for d in group]) for group in groups)
+    shape = tuple(numel(tuple(region.shape[d] for d in group)) for group in groups)
     if shape == region.shape:
         return region
     reduced = frozenset(g for g, group in enumerate(groups) if group[0] in region.reduced)
@@ -124,8 +124,10 @@ def _numbers(region: Region) -> set[Number]:
 def _can_merge(region: Region, numbers: set[Number], group: list[int], d: int) -> bool:
     """True if every number depends on the axes of `group` and axis d through one position."""
     axes = [region.axes[g] for g in (*group, d)]
-    sizes = [axis.size for axis in axes]
-    whole = symint.symbol("merged", 0, count(sizes) - 1)
+    sizes = tuple(axis.size for axis in axes)
+    size = numel(sizes)
+    below = None if isinstance(size, int) else size
+    whole = symint.symbol("merged", 0, symint.bounds(size - 1)[1], below)
     together = {axis.name: 0 for axis in axes[:-1]} | {axes[-1].name: whole}
     position = linear([axis.symbol for axis in axes], sizes)
     return all(
@@ -162,7 +164,7 @@ def _rows(name: str, region: Region) -> RowKernel:
         rows, elements = region.axes[:-1], region.axes[-1:]
     inner = frozenset(axis.name for axis in elements)
     phases = _phases(region)
-    if count([axis.size for axis in elements]) <= LONGEST_KEPT_ROW:
+    if _may_keep(numel(tuple(axis.size for axis in elements))):
         phases = _with_keeps(phases, inner)
     return RowKernel(
         name,
@@ -175,6 +177,11 @@ def _rows(name: str, region: Region) -> RowKernel:
         _stores(region, (FINAL, ROW_TOTAL, ELEMENT_TOTAL)),
         region.elements.data_indices.all(),
     )
+
+
+def _may_keep(row: Number) -> bool:
+    """True if values of a row can be kept: on the stack, or where rows have any length apart."""
+    return not isinstance(row, int) or row <= LONGEST_KEPT_ROW
 
 
 def _phases(region: Region) -> list[Phase]:
@@ -310,7 +317,7 @@ def _scatter(name: str, unit: Scattering) -> ScatterKernel:
     assert node.op is not None and isinstance(node.type, TensorType)
     rule = node.op.rule
     types = [type_of(argument) for argument in node.args]
-    shape = dims_of(node.type)
+    shape = node.type.shape
     fill = tuple(Axis(f"i{d}", size) for d, size in enumerate(shape))
     buffer = unit.elements.storage.add(node)
     here = tuple(axis.symbol for axis in fill)
@@ -342,25 +349,25 @@ def _scatter(name: str, unit: Scattering) -> ScatterKernel:
 
 def _product(name: str, unit: Product) -> MatmulKernel:
     node = unit.node
-    shape = dims_of(node.type)
+    shape = node.type.shape
     batch, rows, columns = shape[:-2], shape[-2], shape[-1]
-    left_shape, right_shape = (dims_of(a.type) for a in node.args)  # type: ignore[union-attr]
+    left_shape, right_shape = (a.type.shape for a in node.args)  # type: ignore[union-attr]
     inner = left_shape[-1]
-    result = Matrix(unit.result, 0, _row_major(batch, rows * columns), max(columns, 1), 1)
+    result = Matrix(unit.result, 0, _row_major(batch, rows * columns), at_least_one(columns), 1)
     left = _broadcast(unit.left, left_shape[:-2], batch)
     right = _broadcast(unit.right, right_shape[:-2], batch)
     return _flattened(MatmulKernel(name, batch, rows, inner, columns, left, right, result))
 
 
-def _row_major(sizes: tuple[int, ...], step: int) -> tuple[int, ...]:
+def _row_major(sizes: Shape, step: Number) -> Shape:
     strides = []
     for size in reversed(sizes):
         strides.append(step)
-        step *= max(size, 1)
+        step = step * at_least_one(size)
     return tuple(reversed(strides))
 
 
-def _broadcast(matrix: Matrix, own: tuple[int, ...], batch: tuple[int, ...]) -> Matrix:
+def _broadcast(matrix: Matrix, own: Shape, batch: Shape) -> Matrix:
     """Batch strides for the result's batch dims: 0 where the operand is repeated."""
     strides = tuple(
         0 if size == 1 else stride for size, stride in zip(own, matrix.batch_strides, strict=True)

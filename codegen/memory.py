@@ -1,8 +1,9 @@
 """Where every buffer lives: inputs, outputs, constants, or a place in the workspace.
 
 Contract: two buffers share workspace only if no kernel needs both; places are aligned to
-`ALIGNMENT` bytes. The workspace is one block that the runtime keeps between calls. Called by
-`codegen.pipeline`.
+`ALIGNMENT` bytes. The workspace is one block that the runtime keeps between calls. Buffers whose
+size is known when the program runs follow those of known size; they share a place if their sizes
+are the same expression, or one is certainly large enough. Called by `codegen.pipeline`.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ from typing import Any
 
 from dynajit.codegen.fusion import Plan
 from dynajit.codegen.loops import Buffer
+from dynajit.core import symint
+from dynajit.core.symint import Number
 from dynajit.core.types import TensorType
 from dynajit.ir.node import Node, NodeKind
 
@@ -29,8 +32,8 @@ class Layout:
         constants: arrays of constant nodes, by position.
     """
 
-    places: dict[Buffer, tuple[str, int]]
-    workspace_bytes: int
+    places: dict[Buffer, tuple[str, Number]]
+    workspace_bytes: Number
     outputs: tuple[Node, ...]
     constants: tuple[Any, ...]
 
@@ -42,7 +45,7 @@ def arrange(plan: Plan, used: Sequence[Sequence[Buffer]]) -> Layout:
         plan: what is computed.
         used: buffers of each kernel, in running order.
     """
-    places: dict[Buffer, tuple[str, int]] = {}
+    places: dict[Buffer, tuple[str, Number]] = {}
     buffers = plan.storage.buffers
     tensors = [node for node in plan.graph.inputs if isinstance(node.type, TensorType)]
     for position, node in enumerate(tensors):
@@ -63,8 +66,10 @@ def arrange(plan: Plan, used: Sequence[Sequence[Buffer]]) -> Layout:
     return Layout(places, size, made, tuple(constants))
 
 
-def _workspace(places: dict[Buffer, tuple[str, int]], used: Sequence[Sequence[Buffer]]) -> int:
-    """Give every other buffer the lowest gap that is free during its life; returns the size."""
+def _workspace(
+    places: dict[Buffer, tuple[str, Number]], used: Sequence[Sequence[Buffer]]
+) -> Number:
+    """Give every other buffer a place that is free during its life; returns the size."""
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
     for step, kernel_buffers in enumerate(used):
@@ -72,10 +77,11 @@ def _workspace(places: dict[Buffer, tuple[str, int]], used: Sequence[Sequence[Bu
             if buffer not in places:
                 first.setdefault(buffer, step)
                 last[buffer] = step
+    sized = {buffer: _aligned(buffer) for buffer in first}
     total = 0
     taken: list[tuple[int, int, Buffer]] = []
-    for buffer in sorted(first, key=lambda b: (first[b], -b.size)):
-        size = -(-max(buffer.size * buffer.dtype.itemsize, 1) // ALIGNMENT) * ALIGNMENT
+    known = [(buffer, size) for buffer, size in sized.items() if isinstance(size, int)]
+    for buffer, size in sorted(known, key=lambda pair: (first[pair[0]], -pair[0].size)):
         overlapping = sorted(
             (start, end) for start, end, other in taken
             if first[other] <= last[buffer] and first[buffer] <= last[other]
@@ -88,4 +94,47 @@ def _workspace(places: dict[Buffer, tuple[str, int]], used: Sequence[Sequence[Bu
         taken.append((place, place + size, buffer))
         places[buffer] = ("workspace", place)
         total = max(total, place + size)
-    return total
+    unknown = [buffer for buffer, size in sized.items() if not isinstance(size, int)]
+    return _symbolic_workspace(places, unknown, sized, last, first, total)
+
+
+def _symbolic_workspace(
+    places: dict[Buffer, tuple[str, Number]],
+    buffers: Sequence[Buffer],
+    sized: dict[Buffer, Number],
+    last: dict[Buffer, int],
+    first: dict[Buffer, int],
+    end: Number,
+) -> Number:
+    """Places behind `end` for buffers (in order of first use) of symbolic size; the new end."""
+    slots: list[_Slot] = []
+    for buffer in buffers:
+        size = sized[buffer]
+        free = [slot for slot in slots if slot.busy_until < first[buffer]]
+        chosen = next((slot for slot in free if slot.size == size), None) or next(
+            (slot for slot in free if symint.is_at_least(slot.size, size)), None
+        )
+        if chosen is None:
+            chosen = _Slot(end, size, 0)
+            slots.append(chosen)
+            end = end + size
+        chosen.busy_until = last[buffer]
+        places[buffer] = ("workspace", chosen.start)
+    return end
+
+
+@dataclass(slots=True)
+class _Slot:
+    """Workspace of one symbolic size. Mutable: it is used by one buffer after the other."""
+
+    start: Number
+    size: Number
+    busy_until: int
+
+
+def _aligned(buffer: Buffer) -> Number:
+    """Bytes of a buffer's place."""
+    size = buffer.size
+    if isinstance(size, int):
+        return -(-max(size * buffer.dtype.itemsize, 1) // ALIGNMENT) * ALIGNMENT
+    return symint.floordiv(size * buffer.dtype.itemsize + ALIGNMENT - 1, ALIGNMENT) * ALIGNMENT

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from dynajit.codegen import _runtime, blas, c_text, fusion, lowering, memory, toolchain
+from dynajit.codegen import _runtime, blas, c_sizes, c_text, fusion, lowering, memory, toolchain
 from dynajit.codegen.c_support import PARALLEL_WORK, Function
 from dynajit.codegen.loops import MatmulKernel
 from dynajit.codegen.memory import Layout
@@ -30,6 +30,7 @@ from dynajit.core.errors import (
     DivisionError,
     InternalError,
 )
+from dynajit.core.symint import Number
 from dynajit.core.types import ScalarType, TensorType, contiguous_strides
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind
@@ -160,7 +161,7 @@ def generate(graph: Graph, name: str, stages: _Stages | None = None) -> Generate
     with stages.timed("printing"):
         functions = tuple(c_text.print_kernel(kernel) for kernel in kernels)
         layout = memory.arrange(plan, [function.buffers for function in functions])
-        source = c_text.print_unit(name, functions, layout)
+        source = c_text.print_unit(name, functions, layout, graph)
     return Generated(functions, layout, source, tuple(plan.notes))
 
 
@@ -203,6 +204,7 @@ def _finish_native(
 
 def _load(graph: Graph, name: str, generated: Generated, library: Any) -> _runtime.Program:
     layout = generated.layout
+    symbols = c_sizes.symbols_of(graph)
     has_products = any(isinstance(f.kernel, MatmulKernel) for f in generated.functions)
     return _runtime.Program(
         name=name,
@@ -211,7 +213,8 @@ def _load(graph: Graph, name: str, generated: Generated, library: Any) -> _runti
         outputs=tuple(_tensor_spec(node, False) for node in layout.outputs),
         results=tuple(_result(graph, layout, output) for output in graph.outputs),
         constants=tuple(np.ascontiguousarray(array) for array in layout.constants),
-        workspace=layout.workspace_bytes,
+        symbols=tuple((s.argument, s.dim, s.low, s.high) for s in symbols),
+        workspace=0 if symbols else layout.workspace_bytes,
         threads=toolchain.thread_count(),
         releases_gil=_work(graph) >= PARALLEL_WORK,
         blas=blas.addresses() if has_products else (0, 0, 0, 0),
@@ -234,8 +237,13 @@ def _tensor_spec(node: Node, is_input: bool) -> tuple[Any, ...]:
     if strides is None:
         strides = contiguous_strides(node.type.shape)
     size = node.type.dtype.itemsize
-    in_bytes = tuple(int(stride) * size for stride in strides)  # type: ignore[arg-type]
-    return node.type.dtype.numpy, tuple(node.type.shape), in_bytes, is_contiguous
+    in_bytes = tuple(_known(stride) * size for stride in strides)
+    return node.type.dtype.numpy, tuple(map(_known, node.type.shape)), in_bytes, is_contiguous
+
+
+def _known(size: Number) -> int:
+    """A size; of symbolic ones, which `measure` computes, only that they are."""
+    return size if isinstance(size, int) else -1
 
 
 def _result(graph: Graph, layout: Layout, output: Any) -> tuple[int, int, Any]:
@@ -283,7 +291,7 @@ def _explained(generated: Generated) -> str:
         kind = type(function.kernel).__name__.removesuffix("Kernel").lower()
         lines.append(f"  {function.name}: {kind}")
     lines += [f"  {note}" for note in generated.notes]
-    if generated.layout.workspace_bytes:
+    if generated.layout.workspace_bytes != 0:
         lines.append(f"  workspace: {generated.layout.workspace_bytes} bytes")
     return "\n".join(lines)
 

@@ -12,10 +12,7 @@ from typing import Any
 
 from dynajit.codegen.elements import (
     Elements,
-    IntShape,
     Storage,
-    count,
-    dims_of,
     is_inline_reduction,
     linear,
     nothing,
@@ -34,8 +31,9 @@ from dynajit.codegen.loops import (
     walk,
 )
 from dynajit.codegen.symbolic import Scalar, SymbolicScalars, cast, lift
+from dynajit.core import symint
 from dynajit.core.symint import Number
-from dynajit.core.types import TensorType
+from dynajit.core.types import Shape, TensorType, numel
 from dynajit.ir.node import Node, type_of
 from dynajit.ops.table import Kind
 
@@ -90,9 +88,9 @@ def reduced_type(node: Node) -> TensorType:
     return given
 
 
-def collapsed(shape: IntShape, reduced: frozenset[int]) -> list[tuple[int, bool]]:
+def collapsed(shape: Shape, reduced: frozenset[int]) -> list[tuple[Number, bool]]:
     """(size, reduced?) of runs of neighbouring dims of one sort; dims of size 1 vanish."""
-    runs: list[tuple[int, bool]] = []
+    runs: list[tuple[Number, bool]] = []
     for d, size in enumerate(shape):
         if size == 1:
             continue
@@ -103,12 +101,17 @@ def collapsed(shape: IntShape, reduced: frozenset[int]) -> list[tuple[int, bool]
     return runs
 
 
-def reduces_all(shape: IntShape, reduced: frozenset[int]) -> bool:
+def reduces_all(shape: Shape, reduced: frozenset[int]) -> bool:
     """True if one element is left."""
-    return count([size for d, size in enumerate(shape) if d not in reduced]) == 1
+    return all(size == 1 for d, size in enumerate(shape) if d not in reduced)
 
 
-def reduces_columns(shape: IntShape, reduced: frozenset[int]) -> bool:
+def is_single_row(shape: Shape) -> bool:
+    """True if a reduction of the whole of `shape` may be one row; no for unknown sizes."""
+    return symint.is_at_least(LARGEST_SINGLE_ROW, numel(shape))
+
+
+def reduces_columns(shape: Shape, reduced: frozenset[int]) -> bool:
     """True if the innermost dims are kept, so that lanes should be results, not elements."""
     runs = collapsed(shape, reduced)
     return len(runs) > 1 and not runs[-1][1]
@@ -119,7 +122,7 @@ class Region:
     """A kernel being decided. Mutable: anchors are added. See the module."""
 
     storage: Storage
-    shape: IntShape
+    shape: Shape
     reduced: frozenset[int] = frozenset()
     columns: bool = False
     anchors: dict[Node, Anchor] = field(default_factory=dict)
@@ -137,7 +140,7 @@ class Region:
     # -- the domain
 
     @property
-    def row_shape(self) -> IntShape:
+    def row_shape(self) -> Shape:
         """Sizes of the dims that are not reduced."""
         return tuple(size for d, size in enumerate(self.shape) if d not in self.reduced)
 
@@ -151,7 +154,7 @@ class Region:
         """Loop variables of all dims."""
         return tuple(axis.symbol for axis in self.axes)
 
-    def index_of(self, shape: IntShape, level: str) -> tuple[Number, ...]:
+    def index_of(self, shape: Shape, level: str) -> tuple[Number, ...]:
         """Index, in a value of `shape`, of the element or row at hand."""
         if level == ELEMENT:
             return regroup(self.index, self.shape, shape)
@@ -159,11 +162,11 @@ class Region:
             return regroup(self.row_index, self.row_shape, shape)
         return (0,) * len(shape)
 
-    def _level_of(self, shape: IntShape) -> str:
-        size = count(shape)
-        if size == count(self.shape) and not self.columns:
+    def _level_of(self, shape: Shape) -> str:
+        size = numel(shape)
+        if size == numel(self.shape) and not self.columns:
             return ELEMENT
-        if self.reduced and size == count(self.row_shape):
+        if self.reduced and size == numel(self.row_shape):
             return ROW
         if size == 1 and not self.columns:
             return FINAL
@@ -176,7 +179,7 @@ class Region:
         if anchor is None:
             # Another shape of a value of this region: its memory is not written yet.
             return self.elements.compute(node, index) if self._shares_memory(node) else None
-        shape = dims_of(node.type)
+        shape = node.type.shape
         level = FINAL if anchor.level in (ELEMENT_TOTAL, ROW_TOTAL) else anchor.level
         if linear(index, shape) != linear(self.index_of(shape, level), shape):
             raise NotFusable(f"it reads {node.name} at other elements than its own")
@@ -217,12 +220,12 @@ class Region:
         """This region with rows, if `node` reduces what is so far a pointwise domain."""
         if not is_reduction(node) or self.reduced or self.columns:
             return None
-        shape = dims_of(reduced_type(node))
+        shape = reduced_type(node).shape
         reduced = frozenset(node.attributes["dim"])
         whole = reduces_all(shape, reduced)
-        if count(shape) != count(self.shape) or reduces_columns(shape, reduced):
+        if numel(shape) != numel(self.shape) or reduces_columns(shape, reduced):
             return None
-        if whole and count(shape) > LARGEST_SINGLE_ROW:
+        if whole and not is_single_row(shape):
             return None
         region = Region(self.storage, shape, reduced, needs=set(self.needs))
         for member in self.anchors:
@@ -243,10 +246,10 @@ class Region:
         return anchor
 
     def _stored(self, node: Node) -> Anchor:
-        shape = dims_of(node.type)
+        shape = node.type.shape
         level = self._level_of(shape)
         index = self.index_of(shape, level)
-        empty = count(shape) == 0
+        empty = numel(shape) == 0
         value = nothing(node) if empty else self.elements.compute(node, index)
         return Anchor(node, level, value, offset=linear(index, shape))
 
@@ -259,23 +262,23 @@ class Region:
         )
         result = node.op.rule.finish(SymbolicScalars(), parts)
         value = cast(lift(result, node.type.dtype), node.type.dtype)
-        shape = dims_of(node.type)
+        shape = node.type.shape
         where = self.index_of(shape, level) if level == ROW else (0,) * len(shape)
         return Anchor(node, level, value, accumulate, offset=linear(where, shape))
 
     def _reduction_level(self, node: Node) -> tuple[str, tuple[Number, ...]]:
         """Level of a reduction and the index, in what it reduces, of the element at hand."""
-        shape = dims_of(reduced_type(node))
+        shape = reduced_type(node).shape
         reduced = frozenset(node.attributes["dim"])
-        size = count(shape)
+        size = numel(shape)
         whole = reduces_all(shape, reduced)
         if self.reduced and collapsed(shape, reduced) == collapsed(self.shape, self.reduced):
             return ROW, self.index_of(shape, ELEMENT)
         if self.columns or not whole:
             raise NotFusable(f"it reduces another domain than {list(self.shape)}")
-        if not self.reduced and size == count(self.shape):
+        if not self.reduced and size == numel(self.shape):
             return ELEMENT_TOTAL, self.index_of(shape, ELEMENT)
-        if self.reduced and size == count(self.row_shape):
+        if self.reduced and size == numel(self.row_shape):
             return ROW_TOTAL, self.index_of(shape, ROW)
         raise NotFusable(f"it reduces another domain than {list(self.shape)}")
 
@@ -284,7 +287,7 @@ class Region:
         rule = node.op.rule
         given = reduced_type(node)
         compute = rule.compute(given.dtype)
-        shape, dim = dims_of(given), sorted(node.attributes["dim"])
+        shape, dim = given.shape, sorted(node.attributes["dim"])
         namespace = SymbolicScalars()
 
         def element(at: tuple[Number, ...]) -> tuple[Expression, ...]:

@@ -314,8 +314,9 @@ class DataIndices:
         if found is None:
             found = DataIndex(f"j{len(self._by_meaning)}", value, size, wrap)
             self._by_meaning[key] = found
-        last = size - 1
-        return symint.symbol(found.name, 0, max(last, 0) if isinstance(last, int) else None)
+        if not isinstance(size, int):
+            return symint.symbol(found.name, 0, None, size)
+        return symint.symbol(found.name, 0, max(size - 1, 0))
 
     def all(self) -> tuple[DataIndex, ...]:
         """Every data index made so far, a later one may depend on an earlier one."""

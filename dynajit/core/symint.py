@@ -35,18 +35,26 @@ class Atom:
         name: the symbol's name, else empty.
         operands: the two operands of an operation.
         low, high: inclusive range, None where unbounded.
+        below: an expression that is larger (a symbolic upper bound), or None.
     """
 
-    __slots__ = ("__weakref__", "high", "kind", "low", "name", "operands", "order")
+    __slots__ = ("__weakref__", "below", "high", "kind", "low", "name", "operands", "order")
 
     def __init__(
-        self, kind: str, name: str, operands: tuple[Number, ...], low: Bound, high: Bound
+        self,
+        kind: str,
+        name: str,
+        operands: tuple[Number, ...],
+        low: Bound,
+        high: Bound,
+        below: "SymInt | None" = None,
     ) -> None:
         self.kind = kind
         self.name = name
         self.operands = operands
         self.low = low
         self.high = high
+        self.below = below
         self.order = f"{kind}:{name}:" + ",".join(python(operand) for operand in operands)
 
 
@@ -247,9 +255,15 @@ def _without_divisions(value: Number) -> "Number | None":
     return None
 
 
-def symbol(name: str, low: Bound = 0, high: Bound = None) -> SymInt:
-    """A named unknown with an inclusive range. The same name and range give the same object."""
-    atom = _atom("symbol", name, (), low, high)
+def symbol(name: str, low: Bound = 0, high: Bound = None, below: "SymInt | None" = None) -> SymInt:
+    """A named unknown with an inclusive range. The same name and range give the same object.
+
+    Args:
+        name: printed as it is.
+        low, high: inclusive range, None where unbounded.
+        below: an expression that is always larger, such as the symbolic size of a loop.
+    """
+    atom = _atom("symbol", name, (), low, high, below)
     result = _from_terms({(atom,): 1})
     assert isinstance(result, SymInt)
     return result
@@ -272,8 +286,7 @@ def floordiv(a: Number, b: Number) -> Number:
     if b == 1:
         return a
     if not isinstance(b, int):
-        exact = _divide_exactly(a, b) if _positive(b) else None
-        return _operation("floordiv", a, b, None, None) if exact is None else exact
+        return _floordiv_by_symbol(a, b)
     whole, rest = _split(a, b)
     if rest == 0:
         return whole
@@ -283,10 +296,13 @@ def floordiv(a: Number, b: Number) -> Number:
     inner = _single_atom(rest)
     if b > 0 and inner is not None and inner.kind == "floordiv":
         numerator, divisor = inner.operands
-        if isinstance(divisor, int) and divisor > 0:
+        if _positive(divisor):
             return whole + floordiv(numerator, divisor * b)
+    if b < 0:
+        return whole + _operation("floordiv", rest, b, None, None)
     ends = (None if low is None else low // b, None if high is None else high // b)
-    return whole + _operation("floordiv", rest, b, *(ends if b > 0 else (None, None)))
+    below = _quotient_bound(rest, b) if high is None else None
+    return whole + _operation("floordiv", rest, b, *ends, below)
 
 
 def mod(a: Number, b: Number) -> Number:
@@ -300,7 +316,7 @@ def mod(a: Number, b: Number) -> Number:
     if b == 1:
         return 0
     if not isinstance(b, int):
-        return 0 if a is b else _operation("mod", a, b, 0 if _positive(b) else None, None)
+        return _mod_by_symbol(a, b)
     if b < 0:
         return a - floordiv(a, b) * b
     _, rest = _split(a, b)
@@ -323,7 +339,81 @@ def maximum(a: Number, b: Number) -> Number:
 
 
 def bounds(value: Number) -> tuple[Bound, Bound]:
-    """Inclusive range of `value`; None where unbounded."""
+    """Inclusive range of `value`; None where unbounded, or where nothing is known."""
+    low, high = _intervals(value)
+    if isinstance(value, int) or (low is not None and high is not None):
+        return low, high
+    least, most = extremes(value)
+    if low is None and least is not None:
+        low = _intervals(_from_least(least))[0]
+    if high is None and most is not None:
+        high = _intervals(_from_least(most))[1]
+    return low, high
+
+
+def extremes(value: Number) -> tuple["Number | None", "Number | None"]:
+    """(smallest, largest) value over all atoms that have a symbolic upper bound.
+
+    Both are expressions of the other atoms; None where the direction of an atom is not known.
+    """
+    return _extreme(value, True), _extreme(value, False)
+
+
+def is_at_least(a: Number, b: Number) -> bool:
+    """True if `a >= b` is certain."""
+    low, _ = bounds(a - b)
+    return low is not None and low >= 0
+
+
+def _extreme(value: Number, is_smallest: bool) -> "Number | None":
+    while isinstance(value, SymInt):
+        atom = next((a for m, _ in value.terms for a in m if a.below is not None), None)
+        if atom is None:
+            return value
+        slope: dict[Monomial, int] = {}
+        rest: dict[Monomial, int] = {}
+        for monomial, factor in value.terms:
+            if atom in monomial:
+                others = list(monomial)
+                others.remove(atom)
+                if atom in others:
+                    return None
+                slope[tuple(others)] = factor
+            else:
+                rest[monomial] = factor
+        low, high = bounds(_from_terms(slope))
+        rises = low is not None and low >= 0
+        if not rises and (high is None or high > 0):
+            return None
+        assert atom.below is not None
+        end: Bound | Number = atom.low if rises is is_smallest else atom.below - 1
+        if end is None:
+            return None
+        value = _from_terms(slope) * end + _from_terms(rest)
+    return value
+
+
+def _from_least(value: Number) -> Number:
+    """`value` with `low + x` for each symbol, where x starts at 0: products of sizes compare."""
+    if isinstance(value, int):
+        return value
+    moved: dict[Atom, Number] = {}
+    for monomial, _ in value.terms:
+        for atom in monomial:
+            if atom.kind == "symbol" and atom.low is not None and atom.high is None:
+                start = symbol(f"{atom.name} less {atom.low}", 0)
+                moved[atom] = start + atom.low
+    total: Number = 0
+    for monomial, factor in value.terms:
+        product: Number = factor
+        for atom in monomial:
+            product = product * moved.get(atom, _from_terms({(atom,): 1}))
+        total = total + product
+    return total
+
+
+def _intervals(value: Number) -> tuple[Bound, Bound]:
+    """The range by interval arithmetic, term by term."""
     if isinstance(value, int):
         return value, value
     low: Bound = 0
@@ -389,16 +479,67 @@ def _substitute_atom(atom: Atom, known: Mapping[str, Number]) -> Number:
     return _EVALUATE[atom.kind](left, right)
 
 
-def _atom(kind: str, name: str, operands: tuple[Number, ...], low: Bound, high: Bound) -> Atom:
-    key = (kind, name, operands, low, high)
+def _atom(
+    kind: str,
+    name: str,
+    operands: tuple[Number, ...],
+    low: Bound,
+    high: Bound,
+    below: SymInt | None,
+) -> Atom:
+    key = (kind, name, operands, low, high, below)
     found = _atoms.get(key)
     if found is None:
-        found = _atoms[key] = Atom(kind, name, operands, low, high)
+        found = _atoms[key] = Atom(kind, name, operands, low, high, below)
     return found
 
 
-def _operation(kind: str, a: Number, b: Number, low: Bound, high: Bound) -> Number:
-    return _from_terms({(_atom(kind, "", (a, b), low, high),): 1})
+def _operation(
+    kind: str, a: Number, b: Number, low: Bound, high: Bound, below: "Number | None" = None
+) -> Number:
+    bound = below if isinstance(below, SymInt) else None
+    return _from_terms({(_atom(kind, "", (a, b), low, high, bound),): 1})
+
+
+def _floordiv_by_symbol(a: Number, b: SymInt) -> Number:
+    exact = _divide_exactly(a, b) if _positive(b) else None
+    if exact is not None:
+        return exact
+    if not _positive(b):
+        return _operation("floordiv", a, b, None, None)
+    whole, rest = _divide(a, b)
+    if is_at_least(rest, 0):
+        if is_at_least(b - 1, rest):
+            return whole
+    elif is_at_least(rest + b, 0) and is_at_least(-1, rest):
+        return whole - 1
+    if len(b.terms) > 1:  # the quotient is not worth a longer rest
+        whole, rest = 0, a
+    inner = _single_atom(rest)
+    if inner is not None and inner.kind == "floordiv" and _positive(inner.operands[1]):
+        return whole + floordiv(inner.operands[0], inner.operands[1] * b)
+    low = 0 if is_at_least(rest, 0) else None
+    return whole + _operation("floordiv", rest, b, low, None, _quotient_bound(rest, b))
+
+
+def _mod_by_symbol(a: Number, b: SymInt) -> Number:
+    if a is b:
+        return 0
+    if not _positive(b):
+        return _operation("mod", a, b, None, None)
+    _, rest = _divide(a, b)
+    if is_at_least(rest, 0):
+        if is_at_least(b - 1, rest):
+            return rest
+    elif is_at_least(rest + b, 0) and is_at_least(-1, rest):
+        return rest + b
+    return _operation("mod", rest if len(b.terms) == 1 else a, b, 0, None, b)
+
+
+def _quotient_bound(a: Number, b: Number) -> "Number | None":
+    """What `a // b` stays below, for positive b; None where it is not known."""
+    most = _extreme(a, False)
+    return None if most is None or most is a else floordiv(most, b) + 1
 
 
 def _extremum(
@@ -476,15 +617,35 @@ def _divide_exactly(a: Number, b: SymInt) -> "Number | None":
     ((divisor, by),) = b.terms
     quotient: dict[Monomial, int] = {}
     for monomial, factor in _terms(a):
-        left = list(monomial)
-        for atom in divisor:
-            if atom not in left:
-                return None
-            left.remove(atom)
-        if factor % by:
+        left = _without(monomial, divisor)
+        if left is None or factor % by:
             return None
-        quotient[tuple(left)] = factor // by
+        quotient[left] = factor // by
     return _from_terms(quotient)
+
+
+def _divide(a: Number, b: SymInt) -> tuple[Number, Number]:
+    """`a == whole * b + rest`, where no term of `rest` is a multiple of the first one of b."""
+    leading, by = b.terms[0]
+    whole: Number = 0
+    rest = a
+    for monomial, factor in _terms(a):
+        left = _without(monomial, leading)
+        if left is not None and factor % by == 0:
+            step = _from_terms({left: factor // by})
+            whole = whole + step
+            rest = rest - step * b
+    return whole, rest
+
+
+def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
+    """The atoms of `monomial` that are left after division; None if it is no multiple."""
+    left = list(monomial)
+    for atom in divisor:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
 
 
 def _single_atom(value: Number) -> Atom | None:

@@ -1,0 +1,204 @@
+"""Column kernels in C: reductions whose results lie side by side.
+
+Contract: one accumulator per column of a block, down the rows; where columns alone are too few to
+keep a team busy, rows are cut into groups with accumulators of their own, which are combined in
+order. Called by `codegen.c_text`.
+"""
+
+from dynajit.codegen.c_expressions import INDENT, Names, Scope
+from dynajit.codegen.c_support import (
+    Function,
+    accumulator_names,
+    all_expressions,
+    block,
+    ceil_div,
+    combine_into,
+    define,
+    loop,
+    parallel,
+    product_of,
+    start_values,
+    target,
+    unflattened,
+    work_of,
+)
+from dynajit.codegen.loops import Accumulated, ColumnKernel
+from dynajit.core import symint
+from dynajit.core.symint import Number, is_at_least
+
+COLUMN_BLOCK = 256
+"""Columns whose accumulators stay in the first-level cache."""
+
+LARGEST_PARTIALS = 1 << 14
+"""Accumulators of a column kernel that may be kept per group of rows, on the stack."""
+
+
+def print_columns(kernel: ColumnKernel) -> Function:
+    """The C function of a column kernel."""
+    return _Columns(kernel).function()
+
+
+class _Columns:
+    """Prints one column kernel. Mutable: scopes fill up."""
+
+    def __init__(self, kernel: ColumnKernel) -> None:
+        self.kernel = kernel
+        self.names = Names(kernel.indices)
+        self.outer = product_of(kernel.outer)
+        self.reduced = product_of(kernel.reduced)
+        (self.column,) = kernel.columns
+        roots = [store.value for store in kernel.stores]
+        for accumulate in kernel.accumulates:
+            roots.extend((*accumulate.element, *(accumulate.first or ())))
+        self.expressions = all_expressions(roots, kernel.indices)
+        self.work = work_of(self.expressions, self.outer * self.reduced * self.column.size)
+        self.width = COLUMN_BLOCK
+        if isinstance(self.column.size, int):
+            self.width = min(COLUMN_BLOCK, self.column.size)
+        self.blocks = ceil_div(self.column.size, self.width) if self.width else 0
+        self.chunks = self._chunk_count()
+
+    def _chunk_count(self) -> int | None:
+        """Groups of rows that get accumulators of their own: where columns alone are too few.
+
+        None where the program has to look.
+        """
+        if is_at_least(self.outer * self.blocks, 8) or self.work.is_large is False:
+            return 1
+        results = self.outer * self.column.size * len(self.kernel.accumulates)
+        if not isinstance(results, int) or not isinstance(self.reduced, int):
+            return None
+        return max(1, min(16, self.reduced // 64, LARGEST_PARTIALS // max(results, 1)))
+
+    def _chunk_text(self) -> list[str]:
+        """`chunks` as `_chunk_count` would find it, and the rows of each, `per`."""
+        groups = len(self.kernel.accumulates)
+        results, rows = symint.c(self.outer * self.column.size * groups), symint.c(self.reduced)
+        most = f"{LARGEST_PARTIALS} / dj_max_index({results}, 1)"
+        few = f"{symint.c(self.outer * self.blocks)} < 8"
+        large = "" if self.work.is_large else f" && {self.work.condition}"
+        return [
+            "int64_t chunks = 1;",
+            f"if ({few}{large})",
+            f"{INDENT}chunks = dj_min_index(16, dj_min_index({rows} / 64, {most}));",
+            "chunks = dj_max_index(chunks, 1);",
+            f"const int64_t per = ({rows} + chunks - 1) / chunks;",
+        ]
+
+    def function(self) -> Function:
+        kernel = self.kernel
+        root = Scope(self.names)
+        if self.chunks is None:
+            root.add(*self._chunk_text())
+        chunks = "chunks" if self.chunks is None else str(self.chunks)
+        tasks = self.outer * self.blocks
+        if self.chunks != 1:
+            for accumulate in kernel.accumulates:
+                for k, name in enumerate(accumulator_names(accumulate, "p")):
+                    size: Number = LARGEST_PARTIALS // len(kernel.accumulates)
+                    if self.chunks is not None:
+                        size = self.chunks * self.outer * self.column.size
+                    root.add(f"{accumulate.element[k].dtype.c} {name}[{symint.c(size)}];")
+        count = symint.c(tasks * self.chunks) if self.chunks else f"{symint.c(tasks)} * chunks"
+        root.add(*parallel(self.work, loop("task", "0", count, self._task(root, chunks))))
+        if self.chunks is None:
+            root.add(*block("if (chunks > 1)", self._second_stage(root, chunks)))
+        elif self.chunks > 1:
+            root.add(*self._second_stage(root, chunks))
+        return define(
+            kernel, kernel.name, root.lines, self.expressions, kernel.stores, kernel.indices
+        )
+
+    def _task(self, root: Scope, chunks: str) -> list[str]:
+        kernel, column = self.kernel, self.column.name
+        blocks, rows = symint.c(self.blocks), symint.c(self.reduced)
+        columns = symint.c(self.column.size)
+        task = root.child([axis.name for axis in kernel.outer])
+        task.add(
+            f"const int64_t chunk = task % {chunks}, rest = task / {chunks};",
+            f"const int64_t start = rest % {blocks} * {self.width};",
+            f"const int64_t stop = dj_min_index(start + {self.width}, {columns});",
+            f"const int64_t outer = rest / {blocks};",
+            "(void)outer, (void)chunk;",
+            *unflattened("outer", kernel.outer),
+        )
+        per = "per" if self.chunks is None else symint.c(ceil_div(self.reduced, self.chunks))
+        for accumulate in kernel.accumulates:
+            for k, name in enumerate(accumulator_names(accumulate, "a")):
+                task.add(f"{accumulate.element[k].dtype.c} {name}[{self.width}];")
+        task.add(*self._columns(self._start(task.child([column]))))
+        down = task.child([axis.name for axis in kernel.reduced])
+        across = down.child([column])
+        for accumulate in kernel.accumulates:
+            values = [across.emit(part) for part in accumulate.element]
+            names = accumulator_names(accumulate, "a")
+            target = [f"{name}[{column} - start]" for name in names]
+            combine_into(across, accumulate, target, values)
+        lines = [
+            *unflattened("position", kernel.reduced),
+            *down.lines,
+            *self._columns(across.lines),
+        ]
+        first, last = f"chunk * {per}", f"dj_min_index((chunk + 1) * {per}, {rows})"
+        task.add(*loop("position", first, last, lines))
+        whole, part = (self._columns(self._end(task.child([column]), p)) for p in (False, True))
+        if self.chunks is None:
+            task.add(*block("if (chunks > 1)", part), *block("else", whole))
+        else:
+            task.add(*(whole if self.chunks == 1 else part))
+        return task.lines
+
+    def _columns(self, lines: list[str]) -> list[str]:
+        return ["#pragma omp simd", *loop(self.column.name, "start", "stop", lines)]
+
+    def _start(self, scope: Scope) -> list[str]:
+        for accumulate in self.kernel.accumulates:
+            values = start_values(scope, accumulate)
+            for k, name in enumerate(accumulator_names(accumulate, "a")):
+                scope.add(f"{name}[{self.column.name} - start] = {values[k]};")
+        return scope.lines
+
+    def _end(self, scope: Scope, is_part: bool) -> list[str]:
+        """Put the accumulators of a group aside, or store the results if there is one group."""
+        here = f"[{self.column.name} - start]"
+        for accumulate in self.kernel.accumulates:
+            for k, name in enumerate(accumulator_names(accumulate, "a")):
+                if is_part:
+                    partial = accumulator_names(accumulate, "p")[k]
+                    scope.add(f"{partial}[{self._partial('chunk')}] = {name}{here};")
+                dtype = accumulate.element[k].dtype
+                scope.known[Accumulated(accumulate.name, k, dtype)] = f"{name}{here}"
+        if not is_part:
+            self._store(scope)
+        return scope.lines
+
+    def _partial(self, chunk: str) -> str:
+        outer, columns = symint.c(self.outer), symint.c(self.column.size)
+        return f"({chunk} * {outer} + outer) * {columns} + {self.column.name}"
+
+    def _store(self, scope: Scope) -> None:
+        for store in self.kernel.stores:
+            scope.store(target(scope, store), store.buffer.dtype, store.value)
+
+    def _second_stage(self, root: Scope, chunks: str) -> list[str]:
+        """Combine the groups' accumulators in order and store the results."""
+        kernel = self.kernel
+        outer = root.child([axis.name for axis in kernel.outer])
+        scope = outer.child([self.column.name])
+        for accumulate in kernel.accumulates:
+            names = accumulator_names(accumulate, "a")
+            partials = accumulator_names(accumulate, "p")
+            for k, name in enumerate(names):
+                dtype = accumulate.element[k].dtype
+                scope.add(f"{dtype.c} {name} = {partials[k]}[{self._partial('0')}];")
+                scope.known[Accumulated(accumulate.name, k, dtype)] = name
+            inner = Scope(self.names)
+            others = [f"{partial}[{self._partial('chunk')}]" for partial in partials]
+            combine_into(inner, accumulate, names, others)
+            scope.add(*loop("chunk", "1", chunks, inner.lines))
+        self._store(scope)
+        lines = loop(self.column.name, "0", symint.c(self.column.size), scope.lines)
+        return loop(
+            "outer", "0", symint.c(self.outer),
+            [*unflattened("outer", kernel.outer), *outer.lines, *lines],
+        )  # fmt: skip

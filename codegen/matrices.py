@@ -1,0 +1,79 @@
+"""Operands of matrix products: which values are strided matrices in memory, so that BLAS reads them
+where they lie.
+
+Contract: a value is a matrix if its elements' offsets are linear in its indices. Called by
+`codegen.fusion` and `codegen.c_products`.
+"""
+
+from collections.abc import Sequence
+
+from dynajit.codegen.elements import Elements, Storage
+from dynajit.codegen.loops import Axis, Load, Matrix, size_symbols
+from dynajit.core import symint
+from dynajit.core.symint import Number, is_at_least
+from dynajit.ir.graph import Graph
+from dynajit.ir.node import Node, NodeKind
+
+
+def operand_base(argument: Node, graph: Graph) -> Node:
+    """What must be stored so that `argument` is a matrix for BLAS: the deepest value of which it is
+    a strided view, else itself."""
+    chain = [argument]
+    while chain[-1].is_view and isinstance(chain[-1].args[0], Node):
+        chain.append(chain[-1].args[0])
+    rows, columns = argument.type.shape[-2:]
+    for base in reversed(chain[1:]):
+        storage = Storage(graph.inputs)
+        if base.kind is not NodeKind.PLACEHOLDER:
+            storage.add(base)
+        matrix = as_matrix(Elements(storage), argument)
+        if matrix is not None and is_blas_matrix(matrix, rows, columns):
+            return base
+    return argument
+
+
+def as_matrix(elements: Elements, argument: Node) -> Matrix | None:
+    """A stored value, or a view of one, as strided matrices; None if it is not."""
+    shape = argument.type.shape
+    axes = [Axis(f"i{d}", size) for d, size in enumerate(shape)]
+    value = elements.at(argument, tuple(axis.symbol for axis in axes))
+    if not isinstance(value, Load):
+        return None
+    affine = _affine(value.offset, axes)
+    if affine is None:
+        return None
+    offset, strides = affine
+    rows, columns = shape[-2:]
+    row, column = strides[-2:]
+    if columns == 1:
+        column = 1
+    elif rows == 1:
+        row = columns if column == 1 else 1
+    return Matrix(value.buffer, offset, tuple(strides[:-2]), row, column)
+
+
+def is_blas_matrix(matrix: Matrix, rows: Number, columns: Number) -> bool:
+    """True if one stride is 1 and the other one does not make rows overlap."""
+    by_rows = matrix.column_stride == 1 and is_at_least(matrix.row_stride, columns)
+    by_columns = matrix.row_stride == 1 and is_at_least(matrix.column_stride, rows)
+    return by_rows or by_columns
+
+
+def _affine(offset: Number, axes: Sequence[Axis]) -> tuple[Number, list[Number]] | None:
+    """(constant, stride per axis) of an offset that is linear in the loop variables."""
+    zeros = {axis.name: 0 for axis in axes}
+    start = symint.substitute(offset, zeros)
+    if symint.symbols(start) != size_symbols(start):
+        return None
+    strides: list[Number] = []
+    total = start
+    for axis in axes:
+        if isinstance(axis.size, int) and axis.size <= 1:
+            strides.append(0)
+            continue
+        step = symint.substitute(offset, {**zeros, axis.name: 1})
+        if symint.symbols(step) != size_symbols(step):
+            return None
+        strides.append(step - start)
+        total = total + axis.symbol * (step - start)
+    return (start, strides) if total == offset else None
