@@ -145,14 +145,14 @@ enum Kind {
     KIND_TYPE_IS, KIND_IDENTITY, KIND_EQUALS, KIND_TENSOR, KIND_LENGTH, KIND_TRUE_VALUE,
     KIND_DICT_KEYS, KIND_HAS_NO_ATTRIBUTE, KIND_HAS_NO_KEY, KIND_PREDICATE, KIND_FUNCTION,
     KIND_GRAD_MODE, KIND_NOT_ALIASED, KIND_ALIASED, KIND_NO_SHARED_STORAGE, KIND_INSTANCE_LACKS,
-    KIND_SEPARATE_MEMORY,
+    KIND_SEPARATE_MEMORY, KIND_HANDLING,
     KIND_COUNT
 };
 
 static const char *const kind_names[] = {
     "TYPE_IS", "IDENTITY", "EQUALS", "TENSOR", "LENGTH", "TRUE_VALUE", "DICT_KEYS",
     "HAS_NO_ATTRIBUTE", "HAS_NO_KEY", "PREDICATE", "FUNCTION", "GRAD_MODE", "NOT_ALIASED",
-    "ALIASED", "NO_SHARED_STORAGE", "INSTANCE_LACKS", "SEPARATE_MEMORY",
+    "ALIASED", "NO_SHARED_STORAGE", "INSTANCE_LACKS", "SEPARATE_MEMORY", "HANDLING",
 };
 
 /* The expected metadata of a tensor; sizes and strides follow each other in `numbers`. */
@@ -834,6 +834,11 @@ check_value(Guards *self, Check *check, PyObject *value)
         return PyFunction_Check(value) && ((PyFunctionObject *)value)->func_code == check->expected;
     case KIND_GRAD_MODE:
         return tensor_api->grad_mode()->grad_enabled == check->number;
+    case KIND_HANDLING: {
+        PyObject *handled = PyErr_GetHandledException();
+        Py_XDECREF(handled);
+        return (handled != NULL && handled != Py_None) == check->number;
+    }
     default:
         return 1; /* relations are checked after the walk */
     }
@@ -1927,6 +1932,7 @@ build_check(Guards *self, Check *check, PyObject *spec)
     case KIND_LENGTH:
     case KIND_TRUE_VALUE:
     case KIND_GRAD_MODE:
+    case KIND_HANDLING:
         check->number = PyLong_AsInt(expected);
         return check->number == -1 && PyErr_Occurred() ? -1 : 0;
     case KIND_HAS_NO_ATTRIBUTE:

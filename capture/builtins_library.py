@@ -4,15 +4,20 @@ Handlers of `capture.builtins_table`; see there.
 """
 
 import operator
+import sys
 from typing import Any
 
 from dynajit.capture import breaks, control
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_table import SPECIAL, Handler, special
+from dynajit.capture.exceptions import Raised
 from dynajit.capture.operations_arithmetic import BINARY, COMPARISONS, UNARY
 from dynajit.capture.operations_basic import Steps, as_python, unsupported
 from dynajit.capture.operations_containers import boolean
-from dynajit.capture.values import Value
+from dynajit.capture.operations_exceptions import current, member
+from dynajit.capture.values import NONE, Known, Value
+from dynajit.capture.values_containers import TupleValue
+from dynajit.capture.values_objects import ExceptionValue
 from dynajit.eager import creation, grad_mode
 
 # -- grad mode -----------------------------------------------------------------------------------
@@ -53,6 +58,32 @@ def _is_compiling(x: Any, args: list[Value], keywords: dict[str, Value]) -> Step
 def _tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     return x.creates_tensor(creation.tensor, args, keywords)
     yield
+
+
+# -- exceptions ----------------------------------------------------------------------------------
+
+
+@special(sys.exc_info)
+def _exc_info(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    found = current(x)
+    if not isinstance(found, ExceptionValue):
+        return TupleValue((NONE, NONE, NONE))
+    return TupleValue((Known(found.cls), found, member(x, found, "__traceback__")))
+    yield
+
+
+def _exception(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return current(x)
+    yield
+
+
+if hasattr(sys, "exception"):
+    SPECIAL[sys.exception] = _exception
+
+
+@special(sys.exit)
+def _exit(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    raise Raised((yield from x.call(Known(SystemExit), args, keywords)))
 
 
 # -- effects -------------------------------------------------------------------------------------

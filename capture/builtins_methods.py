@@ -25,6 +25,7 @@ from dynajit.capture.operations_basic import (
     unsupported,
 )
 from dynajit.capture.operations_containers import boolean
+from dynajit.capture.operations_exceptions import exception_method
 from dynajit.capture.values import NONE, Constant, Known, Scalar, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
@@ -36,7 +37,7 @@ from dynajit.capture.values_containers import (
     TupleValue,
 )
 from dynajit.capture.values_functions import GeneratorValue
-from dynajit.capture.values_objects import InstanceDictValue
+from dynajit.capture.values_objects import ExceptionValue, InstanceDictValue
 from dynajit.capture.values_tensors import TensorValue
 
 Handler = Callable[[Any, Any, list[Value], dict[str, Value]], Steps]
@@ -60,6 +61,8 @@ def call_method(
     """`receiver.name(*args, **keywords)` for a built-in receiver."""
     if isinstance(receiver, TensorValue):
         return x.tensor_method(receiver, name, args, keywords)
+    if isinstance(receiver, ExceptionValue):
+        return (yield from exception_method(x, receiver, name, args, keywords))
     if isinstance(receiver, ListValue) and name in LIST:
         return (yield from list_method(x, receiver, name, args, keywords))
     if isinstance(receiver, DictValue) and name in DICT:

@@ -20,7 +20,7 @@ from bytecode.instr import CellVar, FreeVar, InstrLocation
 from dynajit.capture import breaking, reload, sources
 from dynajit.capture.assemble import Copy, Signature, Writer, assemble, prologue
 from dynajit.capture.instructions import decode, parameters
-from dynajit.capture.region import Region, Return
+from dynajit.capture.region import Raise, Region, Return
 from dynajit.capture.resume import Resume
 from dynajit.core.errors import InternalError
 from dynajit.ops.dispatch import reserve_random
@@ -321,6 +321,10 @@ def emit(
     emitter.launch(launch, len(region.graph.outputs))
     for effect in region.effects:
         effect.replay(emitter)
+    if isinstance(region.end, Raise):
+        emitter.load_value(region.end.value)
+        emitter.writer.append("RERAISE", 0, 1, 0)  # context and traceback are complete
+        return emitter.finish()
     if isinstance(region.end, Return):
         emitter.load_value(region.end.value)
         emitter.writer.append("RETURN_VALUE", None, 1, 0)

@@ -1,23 +1,40 @@
 """Python exceptions met while executing symbolically.
 
 `Raised` carries the symbolic exception instance through the operations; the executor's loop looks
-for a handler in the captured code's exception tables. One that leaves the root frame is a break:
-the real instruction raises it.
+for a handler in the captured code's exception tables, and `record_passage` keeps context and
+traceback as the interpreter would. One that leaves the root frame ends the region: it is made
+again and raised there. What exceptions can do is in `capture.operations_exceptions`.
 """
 
 from dataclasses import replace
 from typing import Any
 
 from dynajit.capture.values import Constant, Value, constant
-from dynajit.capture.values_objects import TRACEBACK, ExceptionValue, ObjectContents
+from dynajit.capture.values_objects import (
+    ENTRY_CONTEXT,
+    ExceptionValue,
+    ObjectContents,
+    Passed,
+    TracebackValue,
+)
+
+#: Instructions that go on with an exception: no context, no further entry in the traceback.
+_GOING_ON = ("RERAISE",)
 
 
 class Raised(Exception):
-    """A Python exception of the captured program."""
+    """A Python exception of the captured program.
 
-    def __init__(self, value: ExceptionValue) -> None:
+    Args:
+        value: the exception.
+        is_going_on: it was raised before, and goes on (`raise` without an exception).
+    """
+
+    def __init__(self, value: ExceptionValue, is_going_on: bool = False) -> None:
         super().__init__(value.cls.__name__)
         self.value = value
+        self.is_going_on = is_going_on
+        self.is_recorded = False
 
 
 class NotKnown(Exception):
@@ -25,26 +42,92 @@ class NotKnown(Exception):
 
 
 def new_exception(x: Any, cls: type, args: tuple[Value, ...]) -> ExceptionValue:
-    """An exception instance made by the captured code."""
-    identity = x.heap.allocate(ObjectContents(None, {}, args))
+    """An exception instance made by the captured code; its `__init__` is not run."""
+    identity = x.heap.allocate(ObjectContents(None, {}, args, native_state(cls, args)))
     return ExceptionValue(identity, cls)
 
 
-def mark_raised(x: Any, value: ExceptionValue) -> None:
-    """A handler gets the exception: it has a traceback, and perhaps a context, from here on."""
-    contents: ObjectContents = x.heap[value.identity]
-    if "__traceback__" not in contents.written:
-        written = {**contents.written, "__traceback__": TRACEBACK}
-        x.heap.write(value.identity, replace(contents, written=written))
+def native_state(cls: type, args: tuple[Value, ...]) -> dict[str, Value]:
+    """What `__init__` of the simple built-in exceptions stores next to `args`."""
+    if issubclass(cls, StopIteration):
+        return {"value": args[0] if args else constant(None)}
+    return {}
 
 
-def raise_python(x: Any, cls: type, *args: Any) -> Any:
-    """Raise `cls(*args)` in the captured program."""
+def raise_python(x: Any, cls: type, *args: Any, **state: Any) -> Any:
+    """Raise `cls(*args)` in the captured program.
+
+    Args:
+        state: attributes that the interpreter sets next to `args` (`name` of a NameError).
+    """
     values = tuple(a if isinstance(a, Value) else constant(a) for a in args)
-    raise Raised(new_exception(x, cls, values))
+    made = new_exception(x, cls, values)
+    for name, item in state.items():
+        write_state(x, made, name, item if isinstance(item, Value) else constant(item))
+    raise Raised(made)
 
 
 def stop_iteration_value(raised: Raised, x: Any) -> Value:
     """`exc.value` of a StopIteration."""
-    args = x.heap[raised.value.identity].construct
-    return args[0] if args else Constant(None)
+    value: Value = x.heap[raised.value.identity].state.get("value", Constant(None))
+    return value
+
+
+def write_state(x: Any, value: ExceptionValue, name: str, item: Value | None) -> None:
+    """Store a C-level attribute; None removes it."""
+    contents: ObjectContents = x.heap[value.identity]
+    state = {key: kept for key, kept in contents.state.items() if key != name}
+    if item is not None:
+        state[name] = item
+    x.heap.write(value.identity, replace(contents, state=state))
+
+
+# -- raising -------------------------------------------------------------------------------------
+
+
+def handled(x: Any) -> ExceptionValue | None:
+    """The exception that the captured code is handling now, innermost."""
+    seen = None
+    for frame in reversed(x.frames):
+        if frame.handled == seen:
+            continue
+        seen = frame.handled
+        found: ExceptionValue | None = x.heap[seen]
+        if found is not None:
+            return found
+    return None
+
+
+def record_passage(x: Any, frame: Any, raised: Raised) -> None:
+    """An exception leaves the current instruction of `frame`: context (once) and traceback."""
+    instruction = frame.body.instructions[frame.index - 1]
+    value = raised.value
+    is_first, raised.is_recorded = not raised.is_recorded, True
+    if is_first and (raised.is_going_on or instruction.operation in _GOING_ON):
+        return
+    if is_first:
+        _set_context(x, value, handled(x))
+    before = x.heap[value.identity].state.get("__traceback__")
+    entries = before.entries if isinstance(before, TracebackValue) else ()
+    here = Passed(frame.code, frame.namespace.globals, instruction.location.line)
+    write_state(x, value, "__traceback__", TracebackValue((here, *entries)))
+
+
+def _set_context(x: Any, value: ExceptionValue, context: ExceptionValue | None) -> None:
+    """As the interpreter: a chain that leads back to the exception is cut there."""
+    if context is None:
+        state = x.heap[value.identity].state
+        write_state(x, value, "__context__", state.get("__context__", ENTRY_CONTEXT))
+        return
+    if context.identity == value.identity:
+        return
+    link = context
+    while True:
+        following = x.heap[link.identity].state.get("__context__")
+        if not isinstance(following, ExceptionValue):
+            break
+        if following.identity == value.identity:
+            write_state(x, link, "__context__", None)
+            break
+        link = following
+    write_state(x, value, "__context__", context)

@@ -10,6 +10,7 @@ and bound here as methods. Called by `capture.session`.
 """
 
 import functools
+import sys
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Final
@@ -35,7 +36,7 @@ from dynajit.capture import (
     sources,
 )
 from dynajit.capture.breaks import BreakRecord, GraphBreak, SkipFrame
-from dynajit.capture.exceptions import NotKnown, Raised, mark_raised
+from dynajit.capture.exceptions import NotKnown, Raised, record_passage
 from dynajit.capture.forced import ForcedBreaks
 from dynajit.capture.frames import Frame, SavedFrame
 from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
@@ -45,6 +46,7 @@ from dynajit.capture.recording import Mark, Namespace, Recorder
 from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_functions import CellValue, FunctionValue, GeneratorState
+from dynajit.capture.values_objects import ExceptionValue
 from dynajit.core.errors import InternalError
 
 #: Instructions executed in one capture before it breaks: about a minute of symbolic execution.
@@ -67,6 +69,16 @@ class Returned:
     """The root function returned."""
 
     value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Thrown:
+    """An exception left the root function; `stopped` is the break to make where it cannot be
+    made again.
+    """
+
+    value: ExceptionValue
+    stopped: "Stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +115,8 @@ class Executor:
         self.global_ids: dict[int, tuple[int, dict[str, Any]]] = {}
         self._points: list[Point] = []
         self._result: Value | None = None
+        self._thrown: Thrown | None = None
+        self.is_caller_handling = sys.exc_info()[1] is not None
         self._constants: dict[int, Value] = {}
         body = decode(function.__code__)
         if body.unsupported is not None:
@@ -122,15 +136,18 @@ class Executor:
         ]
         frame = Frame(body, function.__code__, namespace, bound, tuple(cells))
         frame.bind_free_cells()
+        frame.handled = self.heap.allocate(None)
         return frame
 
     # -- the loop ----------------------------------------------------------------------------
 
-    def run(self) -> Returned | Stopped:
-        """Execute until the root returns or a break."""
+    def run(self) -> Returned | Thrown | Stopped:
+        """Execute until the root returns, raises, or a break."""
         self.frames.append(self.root)
         try:
             for _ in range(MAX_INSTRUCTIONS):
+                if self._thrown is not None:
+                    return self._thrown
                 if not self.frames:
                     assert self._result is not None
                     return Returned(self._result)
@@ -177,6 +194,7 @@ class Executor:
     def _push(self, frame: Frame) -> None:
         caller = self.frames[-1]
         frame.is_user = caller.is_user and not _is_library(frame.code.co_filename)
+        frame.handled = frame.handled or caller.handled
         self.frames.append(frame)
 
     def leave(self, value: Value) -> None:
@@ -192,7 +210,9 @@ class Executor:
         frame = self.frames.pop()
         if frame.generator is None:
             raise InternalError("a frame that is not a generator's yields")
-        state = GeneratorState(frame.body, frame.code, frame.namespace, frame.closure, frame.save())
+        state = GeneratorState(
+            frame.body, frame.code, frame.namespace, frame.closure, frame.save(), frame.handled
+        )
         self.heap.write(frame.generator.identity, state)
         self._advance(self.frames[-1], operations_calls.Yielded(value))
 
@@ -201,6 +221,7 @@ class Executor:
         while True:
             frame = self.frames[-1]
             frame.pending = None
+            record_passage(self, frame, raised)
             instruction = frame.body.instructions[frame.index - 1]
             if instruction.handler is not None:
                 target = instruction.handler
@@ -208,13 +229,15 @@ class Executor:
                 if target.push_lasti:
                     frame.push(constant(instruction.offset))
                 frame.push(raised.value)
-                mark_raised(self, raised.value)
                 frame.index = target.target
                 return
             self.frames.pop()
             if not self.frames:
                 self.frames.append(frame)
-                raise GraphBreak(breaks.USER_EXCEPTION, self._exception_text(raised))
+                stop = GraphBreak(breaks.USER_EXCEPTION, self._exception_text(raised))
+                stopped = Stopped(self._record(stop), tuple(reversed(self._points)))
+                self._thrown = Thrown(raised.value, stopped)
+                return
             try:
                 self._throw(self.frames[-1], raised)
                 return

@@ -9,19 +9,19 @@ from typing import Any
 
 from dynajit.capture import effects, sources, tensor_memory
 from dynajit.capture.breaks import BreakRecord, SkipFrame
-from dynajit.capture.executor import Executor, Returned, Stopped
+from dynajit.capture.executor import Executor, Returned, Stopped, Thrown
 from dynajit.capture.guards import Kind, MemoryUse
 from dynajit.capture.instructions import live_locals
 from dynajit.capture.rebuild import NotRebuildable, Rebuilder, reach
 from dynajit.capture.recording import Recorder
-from dynajit.capture.region import Break, End, Region, Return
+from dynajit.capture.region import Break, End, Raise, Region, Return
 from dynajit.capture.values import UNBOUND, Scalar, Value
 from dynajit.capture.values_functions import CellValue, GeneratorState
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.ir.copies import copy_inputs
 
 
-def finish(executor: Executor, outcome: Returned | Stopped) -> Region:
+def finish(executor: Executor, outcome: Returned | Thrown | Stopped) -> Region:
     """The region that ends where the executor stopped.
 
     Raises:
@@ -32,6 +32,11 @@ def finish(executor: Executor, outcome: Returned | Stopped) -> Region:
             return _region(executor, Return(outcome.value), [outcome.value], ())
         except NotRebuildable as reason:
             raise SkipFrame(f"the result cannot be built: {reason}") from None
+    if isinstance(outcome, Thrown):
+        try:
+            return _region(executor, Raise(outcome.value), [outcome.value], ())
+        except NotRebuildable:
+            outcome = outcome.stopped
     problem = "there is no instruction to break at"
     for point in outcome.points:
         executor.go_back(point)
@@ -71,7 +76,7 @@ def _region(
     replayed += _effects(executor, own, everything=isinstance(end, Break))
     needed = roots + [value for effect in replayed for value in effect.values]
     reached = reach(needed, recorder)
-    if isinstance(end, Return):
+    if not isinstance(end, Break):
         replayed += _needed_cells(executor, own, reached)
         needed += [value for effect in replayed for value in effect.values]
         reached = reach(needed, recorder)

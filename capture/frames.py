@@ -33,10 +33,13 @@ class Frame:
         namespace: where globals are read (`capture.recording.Namespace`).
         locals: bound plain locals by name.
         closure: cells of the free variables, in order.
+
+    `handled` is the heap id under which the exception being handled is kept; a generator has its
+    own, other frames share their caller's.
     """
 
-    __slots__ = ("body", "cells", "closure", "code", "generator", "index", "is_user", "line",
-                 "locals", "namespace", "pending", "stack")  # fmt: skip
+    __slots__ = ("body", "cells", "closure", "code", "generator", "handled", "index", "is_user",
+                 "line", "locals", "namespace", "pending", "stack")  # fmt: skip
 
     def __init__(
         self,
@@ -58,6 +61,7 @@ class Frame:
         self.generator: Any = None
         self.is_user = True
         self.line: int | None = None
+        self.handled = 0
 
     def bind_free_cells(self) -> None:
         """Make the closure's cells reachable by name."""

@@ -46,6 +46,7 @@ class Kind(enum.IntEnum):
     NO_SHARED_STORAGE = 14  # expected: other Source: two tensors that share no storage
     INSTANCE_LACKS = 15  # expected: name absent from the instance dict (the class may have it)
     SEPARATE_MEMORY = 16  # expected: tuple of (tensor's source, MemoryUse), see there
+    HANDLING = 17  # expected: bool: whether the caller is handling an exception
 
 
 class MemoryUse(enum.IntFlag):
@@ -325,6 +326,7 @@ _EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.PREDICATE: lambda e: e.text("it"),
     Kind.FUNCTION: lambda e: f"the function {e.name or e.code.co_qualname}",
     Kind.GRAD_MODE: lambda e: "grad mode on" if e else "grad mode off",
+    Kind.HANDLING: lambda e: "an exception handled by the caller" if e else "no exception",
     Kind.NOT_ALIASED: lambda e: f"an object other than {e.expression()}",
     Kind.ALIASED: lambda e: f"the same object as {e.expression()}",
     Kind.NO_SHARED_STORAGE: lambda e: f"memory not shared with {e.expression()}",
@@ -336,6 +338,7 @@ _ACTUAL_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.HAS_NO_ATTRIBUTE: lambda a: "it has one",
     Kind.INSTANCE_LACKS: lambda a: "it has one",
     Kind.HAS_NO_KEY: lambda a: "it has one",
+    Kind.HANDLING: lambda a: "an exception" if a else "no exception",
     Kind.NOT_ALIASED: lambda a: "it is the same object",
     Kind.ALIASED: lambda a: "it is another object",
     Kind.NO_SHARED_STORAGE: lambda a: "it is",
@@ -362,6 +365,7 @@ _EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
     Kind.PREDICATE: lambda s, e: e.text(s),
     Kind.FUNCTION: _function_condition,
     Kind.GRAD_MODE: lambda s, e: f"{s}.is_grad_enabled() is {e}",
+    Kind.HANDLING: lambda s, e: f"(sys.exception() is not None) is {e}",
     Kind.NOT_ALIASED: lambda s, e: f"{s} is not {e.expression()}",
     Kind.ALIASED: lambda s, e: f"{s} is {e.expression()}",
     Kind.NO_SHARED_STORAGE: lambda s, e: f"{s} shares no memory with {e.expression()}",

@@ -10,9 +10,10 @@ from typing import Any
 
 from dynajit.capture import breaks, sources
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.exceptions import NotKnown, Raised, raise_python
+from dynajit.capture.exceptions import NotKnown, Raised, raise_python, write_state
 from dynajit.capture.guards import Kind
 from dynajit.capture.operations_basic import Steps, as_python, describe, from_python
+from dynajit.capture.operations_exceptions import is_native_field, member, traceback_attribute
 from dynajit.capture.values import UNBOUND, Constant, Known, Opaque, Scalar, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
@@ -38,6 +39,7 @@ from dynajit.capture.values_objects import (
     InstanceDictValue,
     ObjectContents,
     ObjectValue,
+    TracebackValue,
 )
 from dynajit.capture.values_tensors import TensorValue
 
@@ -52,10 +54,23 @@ def unsupported_attribute(value: Any, name: str) -> GraphBreak:
 
 def get_attribute(x: Any, value: Value, name: str) -> Steps:
     """`value.name`; raises AttributeError in the captured program."""
+    try:
+        return (yield from _find_attribute(x, value, name))
+    except Raised as raised:
+        error = raised.value
+        if issubclass(error.cls, AttributeError) and not isinstance(value, SuperValue):
+            state = x.heap[error.identity].state
+            if "name" not in state and "obj" not in state:
+                write_state(x, error, "name", constant(name))
+                write_state(x, error, "obj", value)
+        raise
+
+
+def _find_attribute(x: Any, value: Value, name: str) -> Steps:
     if isinstance(value, TensorValue):
         return x.tensor_attribute(value, name)
-    if isinstance(value, ExceptionValue):
-        return _exception_attribute(x, value, name)
+    if isinstance(value, TracebackValue):
+        return traceback_attribute(x, value, name)
     if isinstance(value, ObjectValue):
         return (yield from _object_attribute(x, value, name))
     if isinstance(value, SuperValue):
@@ -298,19 +313,6 @@ def _partial_attribute(x: Any, value: PartialValue, name: str) -> Value:
     raise unsupported_attribute(value, name)
 
 
-def _exception_attribute(x: Any, value: ExceptionValue, name: str) -> Value:
-    contents: ObjectContents = x.heap[value.identity]
-    if name in contents.written:
-        return contents.written[name]
-    if name == "args":
-        return TupleValue(contents.construct)
-    if name == "__class__":
-        return Known(value.cls)
-    if name == "value" and issubclass(value.cls, StopIteration):
-        return contents.construct[0] if contents.construct else constant(None)
-    raise unsupported_attribute(value, name)
-
-
 # -- instances -----------------------------------------------------------------------------------
 
 
@@ -382,6 +384,8 @@ def _data_descriptor(x: Any, value: ObjectValue, name: str, raw: Any) -> Steps:
             raise_python(x, AttributeError, f"property '{name}' has no getter")
         x.recorder.use(known_in_class(x, value, name, raw))
         return (yield from x.call(Known(raw.fget), [value], {}))
+    if isinstance(value, ExceptionValue) and is_native_field(raw):
+        return member(x, value, name)
     if isinstance(raw, types.MemberDescriptorType):
         found = instance_value(x, value, name)
         if found is None:

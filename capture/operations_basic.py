@@ -29,7 +29,7 @@ from dynajit.capture.values_functions import (
     FunctionValue,
     NativeMethod,
 )
-from dynajit.capture.values_objects import ObjectValue
+from dynajit.capture.values_objects import ObjectValue, TracebackValue
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.core.device import Device
 from dynajit.core.dtypes import DType
@@ -221,7 +221,7 @@ def truth(x: Any, value: Value) -> Steps:
     if isinstance(value, (Known, FunctionValue, BoundMethod, NativeMethod, CellValue)):
         x.recorder.use(value)
         return bool(value.object) if isinstance(value, Known) else True
-    if isinstance(value, IteratorValue):
+    if isinstance(value, (IteratorValue, TracebackValue)):
         return True
     raise unsupported("bool", value)
 
@@ -269,12 +269,9 @@ _COMPARE = {
 
 def length(x: Any, value: Value) -> Steps:
     """`len(value)` as a Python int."""
-    if isinstance(value, Constant):
+    if isinstance(value, Constant) and hasattr(value.value, "__len__"):
         x.recorder.use(value)
-        try:
-            return len(value.value)
-        except TypeError as error:
-            raise_python(x, TypeError, str(error))
+        return len(value.value)
     if isinstance(value, TensorValue):
         shape = x.tensor_type(value).shape
         if not shape:
@@ -288,6 +285,8 @@ def length(x: Any, value: Value) -> Steps:
         method = yield from x.get_special(value, "__len__")
         result = yield from x.call(method, [], {})
         return as_python(x, result)
+    if not defines(value.python_type, "__len__"):
+        raise_python(x, TypeError, f"object of type '{x.type_of(value).__name__}' has no len()")
     raise unsupported("len", value)
 
 

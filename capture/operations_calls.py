@@ -13,7 +13,7 @@ from typing import Any, Final
 from dynajit.capture import breaks, control, sources
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.exceptions import NotKnown, new_exception, raise_python
+from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.frames import Frame
 from dynajit.capture.instructions import decode
 from dynajit.capture.operations_basic import (
@@ -23,8 +23,9 @@ from dynajit.capture.operations_basic import (
     describe,
     is_known,
 )
+from dynajit.capture.operations_exceptions import construct_exception
 from dynajit.capture.recording import Namespace, is_modelled_class
-from dynajit.capture.values import Constant, Known, Scalar, Value, constant
+from dynajit.capture.values import UNBOUND, Constant, Known, Value, constant
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_functions import (
     BoundMethod,
@@ -37,6 +38,7 @@ from dynajit.capture.values_functions import (
     PartialValue,
 )
 from dynajit.capture.values_objects import ObjectContents, ObjectValue
+from dynajit.core.errors import InternalError
 from dynajit.eager import Tensor
 from dynajit.ops.table import Op
 
@@ -65,9 +67,8 @@ def call(x: Any, callee: Value, args: Arguments, keywords: Keywords) -> Steps:
         return (yield from _call_instance(x, callee, args, keywords))
     if isinstance(callee, Known):
         return (yield from _call_known(x, callee, args, keywords))
-    if isinstance(callee, (Constant, Scalar)):
-        kind = callee.python_type.__name__
-        raise_python(x, TypeError, f"'{kind}' object is not callable")
+    if not defines(callee.python_type, "__call__"):
+        raise_python(x, TypeError, f"'{x.type_of(callee).__name__}' object is not callable")
     raise GraphBreak(breaks.UNKNOWN_CALL, describe(callee))
 
 
@@ -212,7 +213,8 @@ def run(
     frame = Frame(body, code, namespace, locals, closure)
     frame.bind_free_cells()
     if code.co_flags & inspect.CO_GENERATOR:
-        state = GeneratorState(frame.body, code, namespace, closure, frame.save())
+        slot = x.heap.allocate(None)
+        state = GeneratorState(frame.body, code, namespace, closure, frame.save(), slot)
         identity = x.heap.allocate(state)
         return GeneratorValue(identity, types.GeneratorType)
     if len(x.frames) >= MAX_DEPTH:
@@ -229,6 +231,7 @@ def resume_generator(x: Any, value: GeneratorValue, sent: Value) -> Steps:
     frame = Frame(state.body, state.code, state.namespace, {}, state.closure)
     frame.restore(state.frame)
     frame.generator = value
+    frame.handled = state.handled
     if state.frame.index > 0:
         frame.push(sent)
     x.heap.write(value.identity, None)
@@ -261,37 +264,62 @@ def bind(
     positional = names[:count]
     keyword_only = names[count : count + code.co_kwonlyargcount]
     bound: dict[str, Value] = dict(zip(positional, args, strict=False))
-    extra = list(args[count:])
+    extra = tuple(args[count:])
     rest: dict[str, Value] = {}
     accepted = set(positional[code.co_posonlyargcount :]) | set(keyword_only)
     takes_keywords = bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    fits = bool(code.co_flags & inspect.CO_VARARGS) or not extra
     for name, item in keywords.items():
         if name in accepted:
-            if name in bound:
-                _fail(x, code, f"got multiple values for argument '{name}'")
+            fits = fits and name not in bound
             bound[name] = item
-        elif takes_keywords:
-            rest[name] = item
         else:
-            _fail(x, code, f"got an unexpected keyword argument '{name}'")
+            fits = fits and takes_keywords
+            rest[name] = item
     for name in (*positional, *keyword_only):
         if name not in bound:
-            if name not in defaults:
-                _fail(x, code, f"missing a required argument: '{name}'")
-            bound[name] = defaults[name]()
+            fits = fits and name in defaults
+            bound[name] = defaults[name]() if name in defaults else UNBOUND
+    if not fits:
+        raise_python(x, TypeError, _binding_error(code, defaults, len(args), keywords))
     slot = count + code.co_kwonlyargcount
     if code.co_flags & inspect.CO_VARARGS:
-        bound[names[slot]] = TupleValue(tuple(extra))
+        bound[names[slot]] = TupleValue(extra)
         slot += 1
-    elif extra:
-        _fail(x, code, f"takes {count} positional arguments but {len(args)} were given")
     if takes_keywords:
         bound[names[slot]] = x.new_dict([(constant(n), item) for n, item in rest.items()])
     return bound
 
 
-def _fail(x: Any, code: types.CodeType, what: str) -> None:
-    raise_python(x, TypeError, f"{code.co_qualname}() {what}")
+def _binding_error(
+    code: types.CodeType, defaults: dict[str, Any], count: int, keywords: Keywords
+) -> str:
+    """The text of the running interpreter's error: a function of this signature is called."""
+    kinds = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+    total = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
+    total += bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    empty = (lambda: None).__code__
+    stub = types.FunctionType(
+        empty.replace(
+            co_argcount=code.co_argcount,
+            co_posonlyargcount=code.co_posonlyargcount,
+            co_kwonlyargcount=code.co_kwonlyargcount,
+            co_nlocals=total,
+            co_varnames=code.co_varnames[:total],
+            co_flags=empty.co_flags | code.co_flags & kinds,
+            co_name=code.co_name,
+            co_qualname=code.co_qualname,
+        ),
+        {},
+    )
+    positional = code.co_varnames[: code.co_argcount]
+    stub.__defaults__ = tuple(name for name in positional if name in defaults)
+    stub.__kwdefaults__ = {name: None for name in defaults if name not in positional}
+    try:
+        stub(*[None] * count, **dict.fromkeys(keywords))
+    except TypeError as error:
+        return str(error)
+    raise InternalError(f"bind({code.co_qualname}): the arguments fit after all.")
 
 
 # -- classes -------------------------------------------------------------------------------------
@@ -300,7 +328,7 @@ def _fail(x: Any, code: types.CodeType, what: str) -> None:
 def _call_class(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
     cls: type = callee.object
     if issubclass(cls, BaseException):
-        return _make_exception(x, cls, args, keywords)
+        return (yield from construct_exception(x, callee, args, keywords))
     if cls is functools.partial:
         return PartialValue(args[0], tuple(args[1:]), dict(keywords))
     if isinstance(cls, enum.EnumMeta):
@@ -348,12 +376,6 @@ def allocate(x: Any, cls: type) -> Value:
     if hasattr(cls, "__del__"):
         raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{cls.__qualname__} has a finalizer")
     return ObjectValue(x.heap.allocate(ObjectContents()), cls)
-
-
-def _make_exception(x: Any, cls: type, args: Arguments, keywords: Keywords) -> Value:
-    if keywords or isinstance(getattr(cls, "__init__", None), types.FunctionType):
-        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{cls.__name__} with its own __init__")
-    return new_exception(x, cls, tuple(args))
 
 
 def _make_named_tuple(x: Any, cls: Any, args: Arguments, keywords: Keywords) -> Value:

@@ -67,6 +67,8 @@ def iterate(x: Any, value: Value) -> Steps:
         return (yield from _iterate_object(x, value))
     if isinstance(value, Known) and isinstance(value.object, type):
         return _iterate_class(x, value)
+    if not any(defines(value.python_type, name) for name in ("__iter__", "__getitem__")):
+        raise_python(x, TypeError, f"'{x.type_of(value).__name__}' object is not iterable")
     raise unsupported("iter", value)
 
 

@@ -4,6 +4,7 @@ Methods of the executor (`x`), written as functions; see `capture.executor`.
 """
 
 import types
+from dataclasses import replace
 from typing import Any
 
 from dynajit.capture import sources
@@ -20,6 +21,7 @@ from dynajit.capture.operations_attributes import (
     unsupported_attribute,
 )
 from dynajit.capture.operations_basic import Steps
+from dynajit.capture.operations_exceptions import is_native_field, set_member
 from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_functions import (
     BoundMethod,
@@ -40,9 +42,6 @@ from dynajit.capture.values_tensors import TensorValue
 
 def set_attribute(x: Any, value: Value, name: str, item: Value) -> Steps:
     """`value.name = item`."""
-    if isinstance(value, ExceptionValue):
-        write_field(x, value, name, item)
-        return
     if isinstance(value, ObjectValue):
         x.recorder.use(value)
         custom = lookup(value.cls, "__setattr__")
@@ -72,6 +71,9 @@ def set_plain_attribute(x: Any, value: ObjectValue, name: str, item: Value) -> S
             raise_python(x, AttributeError, f"property '{name}' has no setter")
         yield from x.call(Known(raw.fset), [value, item], {})
         return
+    if isinstance(value, ExceptionValue) and is_native_field(raw):
+        yield from set_member(x, value, name, item)
+        return
     if raw is not MISSING and not isinstance(raw, types.MemberDescriptorType):
         if name in ("__class__", "__dict__"):
             raise unsupported_attribute(value, f"{name} = ...")
@@ -92,7 +94,7 @@ def write_field(x: Any, value: ObjectValue, name: str, item: Value) -> None:
     """Store into the instance itself."""
     contents: ObjectContents = x.heap[value.identity]
     written = {**contents.written, name: item}
-    x.heap.write(value.identity, ObjectContents(contents.existing, written, contents.construct))
+    x.heap.write(value.identity, replace(contents, written=written))
 
 
 def delete_attribute(x: Any, value: Value, name: str) -> Steps:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dynajit.capture.heap import Heap
+from dynajit.capture.operations_exceptions import PARSING, native_class
+from dynajit.capture.rebuild_exceptions import adopt_context, in_order_of_writing, make_traceback
 from dynajit.capture.recording import Recorder
 from dynajit.capture.values import UNBOUND, Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values_containers import (
@@ -44,10 +46,12 @@ from dynajit.capture.values_functions import (
 )
 from dynajit.capture.values_objects import (
     DELETED,
+    ENTRY_CONTEXT,
     ExceptionValue,
     InstanceDictValue,
     ObjectContents,
     ObjectValue,
+    TracebackValue,
 )
 from dynajit.capture.values_tensors import MemoryContents, Step, TensorContents, TensorValue
 from dynajit.eager.grad_mode import enable_grad, no_grad
@@ -104,7 +108,9 @@ def _of_object(value: ObjectValue, heap: Heap) -> list[Value]:
 
 def _of_exception(value: ExceptionValue, heap: Heap) -> list[Value]:
     contents: ObjectContents = heap[value.identity]
-    return [*contents.construct, *contents.written.values()]
+    state = [item for item in contents.state.values() if item is not ENTRY_CONTEXT]
+    written = [item for item in contents.written.values() if item is not DELETED]
+    return [*contents.construct, *written, *state]
 
 
 def _of_function(value: FunctionValue, heap: Heap) -> list[Value]:
@@ -135,6 +141,7 @@ _REFERENCED: Final[dict[type, Callable[[Any, Heap], list[Value]]]] = {
     IteratorValue: _of_iterator,
     ObjectValue: _of_object,
     ExceptionValue: _of_exception,
+    TracebackValue: lambda v, heap: [],
     FunctionValue: _of_function,
     CellValue: _of_cell,
     BoundMethod: lambda v, heap: [v.function, v.self],
@@ -360,11 +367,23 @@ class Rebuilder:
 
     def _exception(self, value: ExceptionValue, emitter: Any) -> None:
         contents: ObjectContents = self.heap[value.identity]
-        self._call(emitter, value.cls, *contents.construct)
+        native = native_class(value.cls)
+        self._call(emitter, native.__new__, value.cls, *contents.construct)
         emitter.memoise(value)
-        for name, item in contents.written.items():
-            self._call(emitter, object.__setattr__, value, name, item)
+        if issubclass(native, PARSING):
+            self._call(emitter, native.__init__, value, *contents.construct)
             emitter.pop()
+        fields = {**contents.written, **in_order_of_writing(contents.state)}
+        for name, item in fields.items():
+            if item is ENTRY_CONTEXT:
+                self._call(emitter, adopt_context, value)
+                emitter.pop()
+            elif item is not DELETED and name not in ("message", "exceptions"):
+                self._call(emitter, object.__setattr__, value, name, item)
+                emitter.pop()
+
+    def _traceback(self, value: TracebackValue, emitter: Any) -> None:
+        self._call(emitter, make_traceback, value.entries)
 
     def _function(self, value: FunctionValue, emitter: Any) -> None:
         contents: FunctionContents = self.heap[value.identity]
@@ -418,6 +437,7 @@ _WRITERS: Final[dict[type, Callable[[Rebuilder, Any, Any], None]]] = {
     IteratorValue: Rebuilder._iterator,
     ObjectValue: Rebuilder._object,
     ExceptionValue: Rebuilder._exception,
+    TracebackValue: Rebuilder._traceback,
     FunctionValue: Rebuilder._function,
     BoundMethod: Rebuilder._bound,
     NativeMethod: Rebuilder._native,

@@ -28,6 +28,13 @@ class Return:
 
 
 @dataclass(frozen=True, slots=True)
+class Raise:
+    """The region runs to where the exception `value` leaves the function."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Break:
     """The region ends just before a canonical instruction of the root function.
 
@@ -49,7 +56,7 @@ class Break:
     record: "BreakRecord"
 
 
-End: TypeAlias = Return | Break
+End: TypeAlias = Return | Raise | Break
 
 
 @dataclass(frozen=True, slots=True, eq=False)

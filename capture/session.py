@@ -25,7 +25,7 @@ from dynajit.capture.finish import finish
 from dynajit.capture.forced import ForcedBreaks
 from dynajit.capture.instructions import decode
 from dynajit.capture.recording import Recorder
-from dynajit.capture.region import Backend, CapturedGraph, Region, Return, Skip
+from dynajit.capture.region import Backend, CapturedGraph, Raise, Region, Return, Skip
 from dynajit.capture.resume import Resume, entry
 from dynajit.core import config
 from dynajit.core.errors import GraphBreakError, ToolchainError
@@ -126,6 +126,8 @@ def capture(
             if fullgraph and isinstance(outcome, Stopped):
                 raise outcome.record.error()
             region = finish(executor, outcome)
+            if fullgraph and region.breaks:
+                raise region.breaks[0].error()
         except SkipFrame as skip:
             if fullgraph:
                 raise GraphBreakError(f"{function.__qualname__}: {skip.reason}") from None
@@ -137,7 +139,7 @@ def capture(
 
 def _why_not_useful(region: Region) -> Skip | None:
     """Skip for a region that computes nothing, to the end of the function."""
-    if isinstance(region.end, Return) and not region.graph.outputs:
+    if isinstance(region.end, (Raise, Return)) and not region.graph.outputs:
         return Skip("it computes nothing with tensors", permanent=False)
     return None
 

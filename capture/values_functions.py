@@ -80,13 +80,16 @@ class GeneratorValue(HeapValue):
 
 @dataclass(frozen=True, slots=True)
 class GeneratorState:
-    """A suspended generator: what a frame is made of, and its saved state."""
+    """A suspended generator: what a frame is made of, its saved state, and the heap id of the
+    exception that it is handling.
+    """
 
     body: Any
     code: CodeType
     namespace: Any
     closure: tuple[CellValue, ...]
     frame: Any
+    handled: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,7 +5,7 @@ asked for, through sources; the contents hold what was read and what was written
 """
 
 from dataclasses import dataclass, field
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any, Final
 
 from dynajit.capture.values import Value
@@ -37,30 +37,55 @@ class ObjectContents:
         written: name -> value or DELETED, in the order of the first write; by convention never
             changed in place.
         construct: for an object that it made: values to pass to `cls.__new__` after the class.
+        state: attributes that live in C fields, by name.
     """
 
     existing: Any = None
     written: dict[str, Value] = field(default_factory=dict)
     construct: tuple[Value, ...] = ()
+    state: dict[str, Value] = field(default_factory=dict)
 
 
 class ExceptionValue(ObjectValue):
-    """An exception instance; `args` is in `construct`, its other attributes in `written`."""
+    """An exception instance; `args` is in `construct`, what else C code keeps in `state`
+    (`__cause__`, `__context__`, `__traceback__`, `value` of StopIteration, ...).
+    """
 
     __slots__ = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A frame that an exception passed through: an entry of its traceback."""
+
+    code: CodeType
+    globals: dict[str, Any]
+    line: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class TracebackValue(Value):
-    """The traceback of an exception that was raised; cannot be rebuilt, so neither can it."""
+    """The traceback of an exception that was raised; outermost frame first, never empty."""
 
-    __slots__ = ()
+    entries: tuple[Passed, ...]
 
     @property
     def python_type(self) -> type:
         return TracebackType
 
 
-TRACEBACK: Final = TracebackValue()
+class EntryContext(Value):
+    """`__context__` of an exception raised while the captured code handled no other: whatever
+    the caller was handling, mostly nothing.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "ENTRY_CONTEXT"
+
+
+ENTRY_CONTEXT: Final = EntryContext()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,67 +2,194 @@
 
 from typing import Any
 
-from dynajit.capture import breaks
-from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.exceptions import Raised, raise_python
+from dynajit.capture.exceptions import Raised, handled, raise_python, write_state
 from dynajit.capture.frames import Frame
-from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
+from dynajit.capture.operations_attributes import lookup
+from dynajit.capture.operations_basic import Steps, as_python, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
-from dynajit.capture.values import Known, Value
-from dynajit.capture.values_objects import TRACEBACK, ExceptionValue
+from dynajit.capture.operations_exceptions import derive, matches, split, uses_no_handled
+from dynajit.capture.values import NONE, TRUE, Constant, Known, Value
+from dynajit.capture.values_containers import ListValue
+from dynajit.capture.values_objects import ExceptionValue, TracebackValue
+from dynajit.capture.versions import IS_311
 
 
 class PreviousException(Value):
-    """The slot that PUSH_EXC_INFO leaves below an exception; cannot be rebuilt."""
+    """The slot that PUSH_EXC_INFO leaves below an exception: what was handled before, or None."""
 
-    __slots__ = ()
+    __slots__ = ("value",)
+
+    def __init__(self, value: ExceptionValue | None) -> None:
+        self.value = value
 
     @property
     def python_type(self) -> type:
         return BaseException
 
 
-PREVIOUS = PreviousException()
-
-
 def raise_varargs(x: Any, frame: Frame, count: int) -> Steps:
     """`raise`, `raise exc`, `raise exc from cause`."""
     if count == 0:
-        raise GraphBreak(breaks.UNSUPPORTED_INSTRUCTION, "raise without an exception")
+        _raise_again(x)
     operands = frame.pop_many(count)
-    value = operands[0]
-    if isinstance(value, Known) and isinstance(value.object, type):
-        value = yield from x.call(value, [], {})
-    if not isinstance(value, ExceptionValue):
-        raise unsupported("raise", value)
+    value = yield from _instance(x, operands[0], "exceptions must derive from BaseException")
+    if count == 2:
+        cause = operands[1]
+        if not (isinstance(cause, Constant) and cause.value is None):
+            text = "exception causes must derive from BaseException"
+            cause = yield from _instance(x, cause, text)
+        write_state(x, value, "__cause__", cause)
+        write_state(x, value, "__suppress_context__", TRUE)
     raise Raised(value)
+
+
+def _raise_again(x: Any) -> None:
+    found = handled(x)
+    if found is None:
+        uses_no_handled(x)
+        raise_python(x, RuntimeError, "No active exception to reraise")
+    raise Raised(found, is_going_on=True)
+
+
+def _instance(x: Any, value: Value, text: str) -> Steps:
+    """The exception that `raise value` raises."""
+    if isinstance(value, Known) and isinstance(value.object, type):
+        x.recorder.use(value)
+        if not issubclass(value.object, BaseException):
+            raise_python(x, TypeError, text)
+        made = yield from x.call(value, [], {})
+        if not isinstance(made, ExceptionValue):
+            shown = f"calling {value.object!r} should have returned an instance of BaseException"
+            raise_python(x, TypeError, f"{shown}, not {made.python_type!r}")
+        return made
+    if issubclass(x.type_of(value), BaseException):
+        if isinstance(value, ExceptionValue):
+            return value
+        raise unsupported("raise", value)
+    raise_python(x, TypeError, text)
 
 
 def push_exc_info(x: Any, frame: Frame, argument: Any) -> None:
     """Entering a handler."""
     value = frame.pop()
-    frame.push(PREVIOUS)
+    frame.push(PreviousException(x.heap[frame.handled]))
     frame.push(value)
+    x.heap.write(frame.handled, value)
 
 
 def pop_except(x: Any, frame: Frame, argument: Any) -> None:
     """Leaving a handler."""
-    frame.pop()
+    x.heap.write(frame.handled, frame.pop().value)
+
+
+_NOT_CLASSES = "catching classes that do not inherit from BaseException is not allowed"
+
+
+def _accepted(x: Any, classes: Value) -> Any:
+    if not is_known(classes):
+        raise unsupported("except", classes)
+    accepted = as_python(x, classes)
+    for cls in accepted if isinstance(accepted, tuple) else (accepted,):
+        if not (isinstance(cls, type) and issubclass(cls, BaseException)):
+            raise_python(x, TypeError, _NOT_CLASSES)
+    return accepted
 
 
 def check_exc_match(x: Any, frame: Frame, argument: Any) -> None:
     """`except Classes`."""
     classes = frame.pop()
-    value = frame.stack[-1]
-    if not is_known(classes):
-        raise unsupported("except", classes)
-    accepted = as_python(x, classes)
-    if not isinstance(accepted, (type, tuple)):
-        raise_python(
-            x, TypeError,
-            "catching classes that do not inherit from BaseException is not allowed",
-        )  # fmt: skip
-    frame.push(boolean(issubclass(value.cls, accepted)))
+    frame.push(boolean(matches(x, frame.stack[-1], _accepted(x, classes))))
+
+
+def check_eg_match(x: Any, frame: Frame, argument: Any) -> Steps:
+    """`except* Classes`: exception or None, classes -> the rest, the matching part."""
+    classes = frame.pop()
+    value = frame.pop()
+    accepted = _accepted(x, classes)
+    for cls in accepted if isinstance(accepted, tuple) else (accepted,):
+        if issubclass(cls, BaseExceptionGroup):
+            text = "catching ExceptionGroup with except* is not allowed. Use except instead."
+            raise_python(x, TypeError, text)
+    if not isinstance(value, ExceptionValue):
+        frame.stack.extend((value, NONE))
+        return
+    if issubclass(value.cls, BaseExceptionGroup):
+        first, second = yield from split(x, value, accepted)
+    elif matches(x, value, accepted):
+        first, second = (yield from _wrapped(x, value)), None
+    else:
+        first, second = None, value
+    frame.push(NONE if second is None else second)
+    frame.push(NONE if first is None else first)
+    if first is not None:
+        x.heap.write(frame.handled, first)
+
+
+def _wrapped(x: Any, value: ExceptionValue) -> Steps:
+    """A plain exception caught by `except*`: in a group of its own."""
+    group = Known(BaseExceptionGroup)
+    made = yield from x.call(group, [Constant(""), x.new_list([value])], {})
+    found = x.heap[value.identity].state.get("__traceback__")
+    if found is not None and not IS_311:
+        write_state(x, made, "__traceback__", found)
+    return made
+
+
+def call_intrinsic_2(x: Any, frame: Frame, name: str) -> Steps:
+    """The end of `except*`: what is left of the group, with what the handlers raised."""
+    original, raised = frame.pop_many(2)
+    if name != "PREP_RERAISE_STAR" or not isinstance(raised, ListValue):
+        raise unsupported(name)
+    items = [item for item in x.list_items(raised) if isinstance(item, ExceptionValue)]
+    if not items:
+        frame.push(NONE)
+        return
+    if not issubclass(original.cls, BaseExceptionGroup):
+        frame.push(items[0])
+        return
+    again = [item for item in items if _is_part(x, item, original)]
+    new = [item for item in items if item not in again]
+    left = None
+    if again:
+        kept = {leaf for item in again for leaf in _leaves(x, item)}
+        left = yield from _projection(x, original, kept)
+    together = [*new, *([left] if left is not None else [])]
+    if len(together) == 1:
+        frame.push(together[0])
+        return
+    group = Known(BaseExceptionGroup)
+    frame.push((yield from x.call(group, [Constant(""), x.new_list(together)], {})))
+
+
+def _traceback(x: Any, value: ExceptionValue) -> Value | None:
+    found: Value | None = x.heap[value.identity].state.get("__traceback__")
+    return found
+
+
+def _is_part(x: Any, item: ExceptionValue, original: ExceptionValue) -> bool:
+    """True for a part of the original group that goes on as it was."""
+    states = [x.heap[value.identity].state for value in (item, original)]
+    names = ("__traceback__", "__context__", "__cause__")
+    return all(states[0].get(name) is states[1].get(name) for name in names)
+
+
+def _leaves(x: Any, value: ExceptionValue) -> list[int]:
+    if not issubclass(value.cls, BaseExceptionGroup):
+        return [value.identity]
+    items = x.heap[value.identity].state["exceptions"].items
+    return [leaf for item in items for leaf in _leaves(x, item)]
+
+
+def _projection(x: Any, group: ExceptionValue, kept: set[int]) -> Steps:
+    """The part of a group that holds the leaves `kept`, nesting as in the original; or None."""
+    if not issubclass(group.cls, BaseExceptionGroup):
+        return group if group.identity in kept else None
+    found = []
+    for item in x.heap[group.identity].state["exceptions"].items:
+        part = yield from _projection(x, item, kept)
+        if part is not None:
+            found.append(part)
+    return (yield from derive(x, group, found)) if found else None
 
 
 def reraise(x: Any, frame: Frame, argument: Any) -> None:
@@ -76,15 +203,15 @@ def reraise(x: Any, frame: Frame, argument: Any) -> None:
 def before_with(x: Any, frame: Frame, argument: Any) -> Steps:
     """Entering a `with` block."""
     manager = frame.pop()
-    for name in ("__enter__", "__exit__"):
-        if not defines(x.type_of(manager), name):
+    cls = x.type_of(manager)
+    for name, missing in (("__enter__", ""), ("__exit__", " (missed __exit__ method)")):
+        if lookup(cls, name) is lookup(cls, "a name that no class has"):
             raise_python(
                 x, TypeError,
-                f"'{manager.python_type.__name__}' object does not support the context manager "
-                "protocol",
+                f"'{cls.__name__}' object does not support the context manager protocol{missing}",
             )  # fmt: skip
-    leave = yield from x.get_special(manager, "__exit__")
     enter = yield from x.get_special(manager, "__enter__")
+    leave = yield from x.get_special(manager, "__exit__")
     frame.push(leave)
     frame.push((yield from x.call(enter, [], {})))
 
@@ -93,7 +220,9 @@ def with_except_start(x: Any, frame: Frame, argument: Any) -> Steps:
     """Calling `__exit__` with the exception on top."""
     value = frame.stack[-1]
     leave = frame.stack[-4]
-    arguments = [Known(value.cls), value, TRACEBACK]
+    found = _traceback(x, value)
+    traceback = found if isinstance(found, TracebackValue) else NONE
+    arguments = [Known(value.cls), value, traceback]
     frame.push((yield from x.call(leave, arguments, {})))
 
 
@@ -102,6 +231,8 @@ HANDLERS = {
     "PUSH_EXC_INFO": push_exc_info,
     "POP_EXCEPT": pop_except,
     "CHECK_EXC_MATCH": check_exc_match,
+    "CHECK_EG_MATCH": check_eg_match,
+    "CALL_INTRINSIC_2": call_intrinsic_2,
     "RERAISE": reraise,
     "BEFORE_WITH": before_with,
     "WITH_EXCEPT_START": with_except_start,

@@ -32,7 +32,5 @@ UNSUPPORTED: Final[dict[str, str]] = {
         ("GET_LEN", "MATCH_MAPPING", "MATCH_SEQUENCE", "MATCH_KEYS", "MATCH_CLASS"), _MATCH
     ),
     "DELETE_GLOBAL": "deleting a global variable is not captured",
-    "CALL_INTRINSIC_2": "type parameters and except* are not captured",
-    "CHECK_EG_MATCH": "except* is not captured",
     "CLEANUP_THROW": "throwing into a generator is not captured",
 }  # fmt: skip

@@ -50,7 +50,10 @@ def store_fast(x: Any, frame: Frame, name: str) -> None:
 def delete_fast(x: Any, frame: Frame, name: str) -> None:
     """`del name`."""
     if frame.locals.pop(name, None) is None:
-        raise_python(x, UnboundLocalError, f"cannot access local variable '{name}'")
+        raise_python(
+            x, UnboundLocalError,
+            f"cannot access local variable '{name}' where it is not associated with a value",
+        )  # fmt: skip
 
 
 def make_cell(x: Any, frame: Frame, name: str) -> None:
@@ -64,14 +67,20 @@ def load_closure(x: Any, frame: Frame, name: str) -> None:
     frame.push(frame.cells[name])
 
 
+def _raise_unbound(x: Any, frame: Frame, name: str) -> None:
+    is_own = name in frame.code.co_cellvars
+    kind, cls = ("local", UnboundLocalError) if is_own else ("free", NameError)
+    text = f"cannot access {kind} variable '{name}' where it is not associated with a value"
+    if kind == "free":
+        text += " in enclosing scope"
+    raise_python(x, cls, text, **({} if is_own else {"name": name}))
+
+
 def load_deref(x: Any, frame: Frame, name: str) -> None:
     """Push the contents of a cell."""
     contents = x.cell_contents(frame.cells[name])
     if contents is UNBOUND:
-        raise_python(
-            x, NameError,
-            f"cannot access free variable '{name}' where it is not associated with a value",
-        )  # fmt: skip
+        _raise_unbound(x, frame, name)
     frame.push(contents)
 
 
@@ -85,7 +94,7 @@ def store_deref(x: Any, frame: Frame, name: str) -> None:
 def delete_deref(x: Any, frame: Frame, name: str) -> None:
     """`del name` of a cell variable."""
     if x.cell_contents(frame.cells[name]) is UNBOUND:
-        raise_python(x, NameError, f"free variable '{name}' is not bound")
+        _raise_unbound(x, frame, name)
     x.heap.write(frame.cells[name].identity, UNBOUND)
 
 
@@ -102,7 +111,7 @@ def load_global(x: Any, frame: Frame, name: str) -> None:
         return
     mapping = namespace.builtins
     if name not in mapping:
-        raise_python(x, NameError, f"name '{name}' is not defined")
+        raise_python(x, NameError, f"name '{name}' is not defined", name=name)
     frame.push(x.recorder.wrap(mapping[name], sources.Builtin(name, namespace.base)))
 
 

@@ -17,6 +17,10 @@ def endless(n):
     return n if n < 0 else endless(n + 1) + 1
 
 
+def raises(value):
+    raise ValueError(value)
+
+
 @control.disable
 def disabled(v):
     return v
@@ -36,7 +40,7 @@ PROGRAMS = {
     "unsupported_code": lambda x: coroutine(),
     "tensor_mutation": lambda x: x.unfold(1, 2, 1).add_(1),
     "tensor_failure": lambda x: x @ x @ x,
-    "user_exception": lambda x: {}["missing"],
+    "user_exception": lambda x: raises(v for v in [x]),
     "global_state": lambda x: eager.default_generator.manual_seed(1),
     "autograd_call": lambda x: x.sum().backward(),
     "hash_of_tensor": lambda x: {MARKER: x + 1},

@@ -1,0 +1,449 @@
+"""Exception objects: construction, attributes kept in C fields, methods, text.
+
+Methods of the executor (`x`), written as functions; see `capture.executor`. A class of exceptions
+is a built-in one (its `native` class) with Python classes on top; what the Python classes define
+runs as ordinary captured code, what the native class does in C is written out here.
+"""
+
+import builtins
+import types
+from typing import Any, Final
+
+from dynajit.capture.builtins_table import SPECIAL
+from dynajit.capture.exceptions import (
+    handled,
+    native_state,
+    new_exception,
+    raise_python,
+    write_state,
+)
+from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
+from dynajit.capture.operations_basic import Steps, as_python, from_python, is_known, unsupported
+from dynajit.capture.values import FALSE, NONE, TRUE, Constant, Known, Value, constant
+from dynajit.capture.values_containers import ListValue, TupleValue
+from dynajit.capture.values_objects import (
+    ENTRY_CONTEXT,
+    ExceptionValue,
+    InstanceDictValue,
+    ObjectContents,
+    TracebackValue,
+)
+
+#: Built-in classes whose `__init__` takes arguments apart, or whose text is their own.
+PARSING: Final = (ImportError, OSError, SyntaxError, UnicodeError)
+_NAMED: Final = {AttributeError: ("name", "obj"), NameError: ("name",)}
+_MISSING = object()
+
+
+def native_class(cls: type) -> type:
+    """The first class among the bases that is not written in Python."""
+    return next(base for base in cls.__mro__ if not base.__flags__ & _HEAP_TYPE)
+
+
+_HEAP_TYPE: Final = 1 << 9
+
+
+def _find(cls: type, name: str) -> Any:
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return _MISSING
+
+
+# -- construction --------------------------------------------------------------------------------
+
+
+def construct_exception(
+    x: Any, callee: Known, args: list[Value], keywords: dict[str, Value]
+) -> Steps:
+    """`cls(*args, **keywords)` for a class of exceptions."""
+    cls = callee.object
+    if type(cls).__call__ is not type.__call__:
+        raise unsupported("class with a metaclass", callee)
+    new = _find(cls, "__new__")
+    if isinstance(new, staticmethod):
+        made = yield from x.call(Known(new.__func__), [callee, *args], keywords)
+        if not (isinstance(made, ExceptionValue) and issubclass(made.cls, cls)):
+            return made
+    else:
+        made = new_native(x, cls, args, keywords)
+    initialise = _find(made.cls, "__init__")
+    if not isinstance(initialise, types.FunctionType):
+        if initialise.__objclass__ not in PARSING or made.cls is not native_class(made.cls):
+            initialise_native(x, made, args, keywords)
+        return made
+    result = yield from x.call(Known(initialise), [made, *args], keywords)
+    if not (isinstance(result, Constant) and result.value is None):
+        kind = result.python_type.__name__
+        raise_python(x, TypeError, f"__init__() should return None, not '{kind}'")
+    return made
+
+
+def new_native(
+    x: Any, cls: type, args: list[Value], keywords: dict[str, Value]
+) -> ExceptionValue:
+    """`BaseException.__new__(cls, *args)`: keeps the arguments."""
+    native = native_class(cls)
+    if issubclass(native, PARSING) and cls is native:
+        return _parsed(x, native, args, keywords)
+    if issubclass(native, BaseExceptionGroup):
+        return _new_group(x, cls, args)
+    return new_exception(x, cls, tuple(args))
+
+
+def _parsed(
+    x: Any, native: type, args: list[Value], keywords: dict[str, Value]
+) -> ExceptionValue:
+    """A built-in exception that takes its arguments apart: made now, and read."""
+    if not all(is_known(value) for value in (*args, *keywords.values())):
+        raise unsupported(native.__name__, *args)
+    try:
+        made = native(
+            *(as_python(x, value) for value in args),
+            **{name: as_python(x, value) for name, value in keywords.items()},
+        )
+    except TypeError as error:
+        raise_python(x, TypeError, *error.args)
+    value = new_exception(x, type(made), tuple(from_python(x, item) for item in made.args))
+    for name in _members(type(made)):
+        item = getattr(made, name, None)
+        if item is not None:
+            write_state(x, value, name, from_python(x, item))
+    return value
+
+
+def _members(cls: type) -> list[str]:
+    """Names of the C fields that built-in subclasses of BaseException add."""
+    return [
+        name
+        for base in cls.__mro__
+        if not base.__flags__ & _HEAP_TYPE and base not in (BaseException, object)
+        for name, member in vars(base).items()
+        if isinstance(member, (types.MemberDescriptorType, types.GetSetDescriptorType))
+        and name != "characters_written"
+    ]
+
+
+def initialise_native(
+    x: Any, value: ExceptionValue, args: list[Value], keywords: dict[str, Value]
+) -> None:
+    """`BaseException.__init__(value, *args, **keywords)`, and what subclasses in C add."""
+    native = native_class(value.cls)
+    named = next((names for cls, names in _NAMED.items() if issubclass(native, cls)), ())
+    if issubclass(native, PARSING):
+        source = _parsed(x, native, args, keywords)
+        contents: ObjectContents = x.heap[source.identity]
+        _set_args(x, value, contents.construct)
+        for name, item in contents.state.items():
+            write_state(x, value, name, item)
+        return
+    for name in keywords:
+        if named and name not in named:
+            raise_python(x, TypeError, f"{_unexpected(native.__name__, name)}")
+        if not named:
+            text = f"{value.cls.__name__}() takes no keyword arguments"
+            raise_python(x, TypeError, text)
+    _set_args(x, value, tuple(args))
+    for name, item in (*native_state(value.cls, tuple(args)).items(), *keywords.items()):
+        write_state(x, value, name, item)
+
+
+def _unexpected(function: str, name: str) -> str:
+    """The text of an argument parser in C for a keyword that it does not take."""
+    try:
+        AttributeError(**{name: None})
+    except TypeError as error:
+        return str(error).replace("AttributeError", function)
+    return f"'{name}' is an invalid keyword argument for {function}()"
+
+
+def _set_args(x: Any, value: ExceptionValue, args: tuple[Value, ...]) -> None:
+    contents: ObjectContents = x.heap[value.identity]
+    changed = ObjectContents(contents.existing, contents.written, args, contents.state)
+    x.heap.write(value.identity, changed)
+
+
+def _new_group(x: Any, cls: type, args: list[Value]) -> ExceptionValue:
+    """`BaseExceptionGroup.__new__(cls, message, exceptions)`."""
+    text = f"BaseExceptionGroup.__new__() takes exactly 2 arguments ({len(args)} given)"
+    if len(args) != 2:
+        raise_python(x, TypeError, text)
+    message, given = args
+    if message.python_type is not str:
+        kind = message.python_type.__name__
+        text = f"BaseExceptionGroup.__new__() argument 1 must be str, not {kind}"
+        raise_python(x, TypeError, text)
+    if not isinstance(given, (ListValue, TupleValue)):
+        raise_python(x, TypeError, "second argument (exceptions) must be a sequence")
+    items = x.list_items(given) if isinstance(given, ListValue) else given.items
+    if not items:
+        text = "second argument (exceptions) must be a non-empty sequence"
+        raise_python(x, ValueError, text)
+    for index, item in enumerate(items):
+        if not isinstance(item, ExceptionValue):
+            text = f"Item {index} of second argument (exceptions) is not an exception"
+            raise_python(x, ValueError, text)
+    plain = all(issubclass(item.cls, Exception) for item in items)
+    if cls is BaseExceptionGroup and plain:
+        cls = ExceptionGroup
+    elif issubclass(cls, Exception) and not plain:
+        kind = "an ExceptionGroup" if cls is ExceptionGroup else f"'{cls.__name__}'"
+        raise_python(x, TypeError, f"Cannot nest BaseExceptions in {kind}")
+    made = new_exception(x, cls, tuple(args))
+    write_state(x, made, "message", message)
+    write_state(x, made, "exceptions", TupleValue(tuple(items)))
+    return made
+
+
+def _new(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return new_native(x, as_python(x, args[0]), args[1:], keywords)
+    yield
+
+
+for _cls in vars(builtins).values():
+    if isinstance(_cls, type) and issubclass(_cls, BaseException):
+        SPECIAL[_cls.__new__] = _new
+
+
+# -- attributes ----------------------------------------------------------------------------------
+
+
+def is_native_field(raw: Any) -> bool:
+    """True for a descriptor of a field that C code keeps."""
+    kinds = (types.MemberDescriptorType, types.GetSetDescriptorType)
+    return isinstance(raw, kinds) and not raw.__objclass__.__flags__ & _HEAP_TYPE
+
+
+def member(x: Any, value: ExceptionValue, name: str) -> Value:
+    """What a C field of an exception holds."""
+    contents: ObjectContents = x.heap[value.identity]
+    if name == "args":
+        return TupleValue(contents.construct)
+    if name == "__dict__":
+        return InstanceDictValue(value.identity, dict, None, value)
+    found = contents.state.get(name)
+    if found is ENTRY_CONTEXT:
+        uses_no_handled(x)
+        return NONE
+    if found is not None:
+        return found
+    if name == "__suppress_context__":
+        return FALSE
+    if name == "code" and issubclass(value.cls, SystemExit):
+        args = contents.construct
+        return NONE if not args else args[0] if len(args) == 1 else TupleValue(args)
+    return NONE
+
+
+def set_member(x: Any, value: ExceptionValue, name: str, item: Value) -> Steps:
+    """`value.name = item` for a C field."""
+    if name == "args":
+        _set_args(x, value, tuple((yield from x.to_items(item))))
+        return
+    if name in ("__cause__", "__context__"):
+        if not (isinstance(item, ExceptionValue) or _is_none(item)):
+            what = name.strip("_")
+            raise_python(
+                x, TypeError, f"exception {what} must be None or derive from BaseException"
+            )
+        if name == "__cause__":
+            write_state(x, value, "__suppress_context__", TRUE)
+    if name == "__traceback__" and not (isinstance(item, TracebackValue) or _is_none(item)):
+        raise_python(x, TypeError, "__traceback__ must be a traceback or None")
+    if name == "__dict__":
+        raise unsupported("__dict__ = ...", value)
+    write_state(x, value, name, item)
+
+
+def _is_none(value: Value) -> bool:
+    return isinstance(value, Constant) and value.value is None
+
+
+def uses_no_handled(x: Any) -> None:
+    """The region depends on the caller not handling an exception.
+
+    Raises:
+        GraphBreak: the caller is handling one now.
+    """
+    if x.is_caller_handling:
+        raise unsupported("the exception that the caller handles")
+    x.recorder.guard(GRAD_MODE_SOURCE, Kind.HANDLING, False, "exception context")
+
+
+def current(x: Any) -> Value:
+    """`sys.exception()`."""
+    found = handled(x)
+    if found is None:
+        uses_no_handled(x)
+        return NONE
+    return found
+
+
+def traceback_attribute(x: Any, value: TracebackValue, name: str) -> Value:
+    """`tb_lineno`, `tb_next` of a traceback."""
+    if name == "tb_lineno":
+        return constant(value.entries[0].line)
+    if name == "tb_next":
+        return TracebackValue(value.entries[1:]) if len(value.entries) > 1 else NONE
+    raise unsupported(name, value)
+
+
+# -- methods -------------------------------------------------------------------------------------
+
+
+def exception_method(
+    x: Any, value: ExceptionValue, name: str, args: list[Value], keywords: dict[str, Value]
+) -> Steps:
+    """A method that an exception inherits from a class written in C."""
+    if name == "__init__":
+        initialise_native(x, value, args, keywords)
+        return NONE
+    if name in ("__str__", "__repr__") and not args:
+        return constant((yield from native_text(x, value, name)))
+    if name == "with_traceback" and len(args) == 1:
+        yield from set_member(x, value, "__traceback__", args[0])
+        return value
+    if name == "add_note" and len(args) == 1:
+        return (yield from _add_note(x, value, args[0]))
+    if name in ("__setattr__", "__delattr__", "__getattribute__"):
+        return (yield from x.call_object_method(name, value, args))
+    if name in ("derive", "split", "subgroup") and len(args) == 1:
+        return (yield from _group_method(x, value, name, args[0]))
+    raise unsupported(name, value, *args)
+
+
+def _add_note(x: Any, value: ExceptionValue, note: Value) -> Steps:
+    if not issubclass(x.type_of(note), str):
+        kind = note.python_type.__name__
+        raise_python(x, TypeError, f"note must be a str, not '{kind}'")
+    if not (yield from x.has_attribute(value, "__notes__")):
+        yield from x.set_attribute(value, "__notes__", x.new_list([]))
+    notes = yield from x.get_attribute(value, "__notes__")
+    if not isinstance(notes, ListValue):
+        raise_python(x, TypeError, "Cannot add note: __notes__ is not a list")
+    x.heap.write(notes.identity, (*x.list_items(notes), note))
+    return NONE
+
+
+# -- groups --------------------------------------------------------------------------------------
+
+
+def matches(x: Any, value: ExceptionValue, classes: Any) -> bool:
+    """`except classes` takes `value`: by the real bases, no `__subclasscheck__`."""
+    accepted = classes if isinstance(classes, tuple) else (classes,)
+    return any(
+        matches(x, value, cls) if isinstance(cls, tuple) else cls in value.cls.__mro__
+        for cls in accepted
+    )
+
+
+def members_of(x: Any, group: ExceptionValue) -> tuple[Value, ...]:
+    """`group.exceptions`."""
+    found: tuple[Value, ...] = x.heap[group.identity].state["exceptions"].items
+    return found
+
+
+def split(x: Any, group: ExceptionValue, classes: Any) -> Steps:
+    """(matching part, rest) of a group, each a value or None; by classes only."""
+    if matches(x, group, classes):
+        return group, None
+    if not issubclass(group.cls, BaseExceptionGroup):
+        return None, group
+    inside: list[Value] = []
+    outside: list[Value] = []
+    for item in members_of(x, group):
+        first, second = yield from split(x, item, classes)  # type: ignore[arg-type]
+        inside += [first] if first is not None else []
+        outside += [second] if second is not None else []
+    left = (yield from derive(x, group, inside)) if inside else None
+    right = (yield from derive(x, group, outside)) if outside else None
+    return left, right
+
+
+def derive(x: Any, group: ExceptionValue, items: list[Value]) -> Steps:
+    """A group like `group` with other members: same message, cause, context, notes, traceback."""
+    method = _find(group.cls, "derive")
+    message = member(x, group, "message")
+    if isinstance(method, types.FunctionType):
+        made = yield from x.call(Known(method), [group, x.new_list(items)], {})
+        if not (isinstance(made, ExceptionValue) and issubclass(made.cls, BaseExceptionGroup)):
+            raise_python(x, TypeError, "derive must return an instance of BaseExceptionGroup")
+    else:
+        made = _new_group(x, BaseExceptionGroup, [message, x.new_list(items)])
+    state = x.heap[group.identity].state
+    for name in ("__traceback__", "__context__", "__cause__"):
+        if name in state:
+            write_state(x, made, name, state[name])
+    write_state(x, made, "__suppress_context__", TRUE)  # PyException_SetCause does that
+    if (yield from x.has_attribute(group, "__notes__")):
+        notes = yield from x.get_attribute(group, "__notes__")
+        if isinstance(notes, ListValue):
+            yield from x.set_attribute(made, "__notes__", x.new_list(x.list_items(notes)))
+    return made
+
+
+def _group_method(x: Any, value: ExceptionValue, name: str, argument: Value) -> Steps:
+    if name == "derive":
+        return _new_group(x, BaseExceptionGroup, [member(x, value, "message"), argument])
+    if not is_known(argument):
+        raise unsupported(name, value, argument)
+    classes = as_python(x, argument)
+    if not isinstance(classes, (type, tuple)):
+        raise unsupported(name, value, argument)
+    first, second = yield from split(x, value, classes)
+    first = NONE if first is None else first
+    if name == "subgroup":
+        return first
+    return TupleValue((first, NONE if second is None else second))
+
+
+# -- text ----------------------------------------------------------------------------------------
+
+
+def exception_text(x: Any, value: ExceptionValue, conversion: str) -> Steps:
+    """`str(value)`, `repr(value)` or `ascii(value)` as a Python str."""
+    name = "__str__" if conversion == "str" else "__repr__"
+    method = _find(value.cls, name)
+    if isinstance(method, types.FunctionType):
+        result = yield from x.call(Known(method), [value], {})
+        if result.python_type is not str:
+            kind = result.python_type.__name__
+            raise_python(x, TypeError, f"{name} returned non-string (type {kind})")
+        text = as_python(x, result)
+    else:
+        text = yield from native_text(x, value, name)
+    return ascii(text)[1:-1] if conversion == "ascii" else text
+
+
+def native_text(x: Any, value: ExceptionValue, name: str) -> Steps:
+    """`BaseException.__str__` or `__repr__`, and those of subclasses written in C."""
+    native = native_class(value.cls)
+    args = x.heap[value.identity].construct
+    if name == "__repr__":
+        shown = []
+        for item in args:
+            shown.append((yield from x.to_text(item, "repr")))
+        return f"{value.cls.__name__}({', '.join(shown)})"
+    if issubclass(native, BaseExceptionGroup):
+        count = len(members_of(x, value))
+        message = as_python(x, member(x, value, "message"))
+        return f"{message} ({count} sub-exception{'s' if count > 1 else ''})"
+    if issubclass(native, PARSING):
+        return _parsed_text(x, value, native)
+    if len(args) == 1:
+        conversion = "repr" if issubclass(native, KeyError) else "str"
+        return (yield from x.to_text(args[0], conversion))
+    return (yield from x.to_text(TupleValue(args), "str")) if args else ""
+
+
+def _parsed_text(x: Any, value: ExceptionValue, native: type) -> str:
+    contents: ObjectContents = x.heap[value.identity]
+    fields = [item for item in contents.state.values() if not isinstance(item, TracebackValue)]
+    if not all(is_known(item) for item in contents.construct):
+        raise unsupported("str", value)
+    made = native.__new__(native, *(as_python(x, item) for item in contents.construct))
+    made.__init__(*(as_python(x, item) for item in contents.construct))
+    for name, item in contents.state.items():
+        if not name.startswith("__") and item in fields and is_known(item):
+            setattr(made, name, as_python(x, item))
+    return str(made)
