@@ -380,6 +380,7 @@ class Executor:
     set_attribute = operations_writing.set_attribute
     set_plain_attribute = operations_writing.set_plain_attribute
     delete_attribute = operations_writing.delete_attribute
+    delete_plain_attribute = operations_writing.delete_plain_attribute
     has_attribute = operations_writing.has_attribute
     get_special = operations_attributes.get_special
     instance_lookup = operations_writing.instance_lookup

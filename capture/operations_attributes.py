@@ -381,7 +381,7 @@ def _is_data_descriptor(raw: Any) -> bool:
 def _data_descriptor(x: Any, value: ObjectValue, name: str, raw: Any) -> Steps:
     if isinstance(raw, property):
         if raw.fget is None:
-            raise_python(x, AttributeError, f"property '{name}' has no getter")
+            raise_python(x, AttributeError, property_text(value.cls, name, "getter"))
         x.recorder.use(known_in_class(x, value, name, raw))
         return (yield from x.call(Known(raw.fget), [value], {}))
     if isinstance(value, ExceptionValue) and is_native_field(raw):
@@ -389,13 +389,19 @@ def _data_descriptor(x: Any, value: ObjectValue, name: str, raw: Any) -> Steps:
     if isinstance(raw, types.MemberDescriptorType):
         found = instance_value(x, value, name)
         if found is None:
-            raise_python(x, AttributeError, name)
+            kind = value.cls.__name__
+            raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
         return found
     if isinstance(raw, types.GetSetDescriptorType):
         if name == "__dict__":
             return InstanceDictValue(value.identity, dict, None, value)
         raise unsupported_attribute(value, name)
     return (yield from _user_descriptor(x, value, name, raw))
+
+
+def property_text(cls: type, name: str, missing: str) -> str:
+    """The text of the error of a property without a getter, setter or deleter."""
+    return f"property '{name}' of '{cls.__qualname__}' object has no {missing}"
 
 
 def _user_descriptor(x: Any, value: Value, name: str, raw: Any) -> Steps:

@@ -430,6 +430,9 @@ def call_object_method(x: Any, name: str, receiver: Value, args: Arguments) -> S
     if name == "__setattr__" and isinstance(receiver, ObjectValue):
         yield from x.set_plain_attribute(receiver, as_python(x, args[0]), args[1])
         return constant(None)
+    if name == "__delattr__" and isinstance(receiver, ObjectValue):
+        yield from x.delete_plain_attribute(receiver, as_python(x, args[0]))
+        return constant(None)
     if name in ("__eq__", "__ne__") and isinstance(receiver, ObjectValue):
         same = x.is_same(receiver, args[0])
         outcome = same if name == "__eq__" else not same

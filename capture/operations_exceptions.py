@@ -79,9 +79,7 @@ def construct_exception(
     return made
 
 
-def new_native(
-    x: Any, cls: type, args: list[Value], keywords: dict[str, Value]
-) -> ExceptionValue:
+def new_native(x: Any, cls: type, args: list[Value], keywords: dict[str, Value]) -> ExceptionValue:
     """`BaseException.__new__(cls, *args)`: keeps the arguments."""
     native = native_class(cls)
     if issubclass(native, PARSING) and cls is native:
@@ -91,9 +89,7 @@ def new_native(
     return new_exception(x, cls, tuple(args))
 
 
-def _parsed(
-    x: Any, native: type, args: list[Value], keywords: dict[str, Value]
-) -> ExceptionValue:
+def _parsed(x: Any, native: type, args: list[Value], keywords: dict[str, Value]) -> ExceptionValue:
     """A built-in exception that takes its arguments apart: made now, and read."""
     if not all(is_known(value) for value in (*args, *keywords.values())):
         raise unsupported(native.__name__, *args)

@@ -18,6 +18,7 @@ from dynajit.capture.operations_attributes import (
     instance_value,
     known_in_class,
     lookup,
+    property_text,
     unsupported_attribute,
 )
 from dynajit.capture.operations_basic import Steps
@@ -36,6 +37,7 @@ from dynajit.capture.values_objects import (
     ObjectValue,
 )
 from dynajit.capture.values_tensors import TensorValue
+from dynajit.capture.versions import IS_313
 
 # -- writing -------------------------------------------------------------------------------------
 
@@ -68,7 +70,7 @@ def set_plain_attribute(x: Any, value: ObjectValue, name: str, item: Value) -> S
     raw = lookup(value.cls, name)
     if isinstance(raw, property):
         if raw.fset is None:
-            raise_python(x, AttributeError, f"property '{name}' has no setter")
+            raise_python(x, AttributeError, property_text(value.cls, name, "setter"))
         yield from x.call(Known(raw.fset), [value, item], {})
         return
     if isinstance(value, ExceptionValue) and is_native_field(raw):
@@ -82,11 +84,12 @@ def set_plain_attribute(x: Any, value: ObjectValue, name: str, item: Value) -> S
             descriptor = x.recorder.wrap(raw, class_place(x, value, name))
             yield from x.call(Known(setter), [descriptor, value, item], {})
             return
+        if isinstance(lookup(type(raw), "__delete__"), types.FunctionType) and setter is MISSING:
+            raise_python(x, AttributeError, "__set__")
         if setter is not MISSING:
             raise unsupported_attribute(value, f"{name} = ...")
-    if raw is MISSING and value.cls.__dictoffset__ == 0:
-        kind = value.cls.__name__
-        raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
+    if value.cls.__dictoffset__ == 0 and not isinstance(raw, types.MemberDescriptorType):
+        raise_python(x, AttributeError, _no_place_text(value.cls, name, raw))
     write_field(x, value, name, item)
 
 
@@ -99,18 +102,51 @@ def write_field(x: Any, value: ObjectValue, name: str, item: Value) -> None:
 
 def delete_attribute(x: Any, value: Value, name: str) -> Steps:
     """`del value.name`."""
-    if not isinstance(value, ObjectValue) or isinstance(
-        lookup(value.cls, "__delattr__"), types.FunctionType
-    ):
+    if not isinstance(value, ObjectValue):
         raise unsupported_attribute(value, f"del {name}")
     x.recorder.use(value)
-    if isinstance(lookup(value.cls, name), property):
+    custom = lookup(value.cls, "__delattr__")
+    if isinstance(custom, types.FunctionType):
+        function = known_in_class(x, value, "__delattr__", custom)
+        yield from x.call(BoundMethod(function, value), [constant(name)], {})
+        return
+    yield from delete_plain_attribute(x, value, name)
+
+
+def delete_plain_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
+    """`object.__delattr__(value, name)`."""
+    raw = lookup(value.cls, name)
+    if isinstance(raw, property):
+        if raw.fdel is None:
+            raise_python(x, AttributeError, property_text(value.cls, name, "deleter"))
+        yield from x.call(Known(raw.fdel), [value], {})
+        return
+    if isinstance(value, ExceptionValue) and is_native_field(raw):
+        raise_python(x, TypeError, f"{name} may not be deleted")
+    deleter = lookup(type(raw), "__delete__")
+    if isinstance(deleter, types.FunctionType):
+        descriptor = x.recorder.wrap(raw, class_place(x, value, name))
+        yield from x.call(Known(deleter), [descriptor, value], {})
+        return
+    if isinstance(lookup(type(raw), "__set__"), types.FunctionType):
+        raise_python(x, AttributeError, "__delete__")
+    if deleter is not MISSING and not isinstance(raw, types.MemberDescriptorType):
         raise unsupported_attribute(value, f"del {name}")
     if instance_value(x, value, name) is None:
-        raise_python(x, AttributeError, name)
+        if isinstance(raw, types.MemberDescriptorType):
+            raise_python(x, AttributeError, name)
+        raise_python(x, AttributeError, _no_place_text(value.cls, name, raw))
     write_field(x, value, name, DELETED)
-    return
-    yield
+
+
+def _no_place_text(cls: type, name: str, raw: Any) -> str:
+    """Why an attribute can be neither stored nor deleted in an instance."""
+    if cls.__dictoffset__ != 0:
+        return f"'{cls.__name__}' object has no attribute '{name}'"
+    if raw is not MISSING:
+        return f"'{cls.__name__}' object attribute '{name}' is read-only"
+    text = f"'{cls.__name__}' object has no attribute '{name}'"
+    return f"{text} and no __dict__ for setting new attributes" if IS_313 else text
 
 
 def has_attribute(x: Any, value: Value, name: str) -> Steps:

@@ -866,9 +866,11 @@ def test_the_traceback_names_the_lines_of_the_user(compiler):
 
     with pytest.raises(Plain) as found:
         compiler.compile(function)(eager.tensor([1.0]))
-    lines = [(entry.name, entry.line) for entry in found.traceback if entry.path == found.path] if (
-        hasattr(found, "path")
-    ) else [(entry.frame.code.name, entry.lineno + 1) for entry in found.traceback[1:]]
+    lines = (
+        [(entry.name, entry.line) for entry in found.traceback if entry.path == found.path]
+        if (hasattr(found, "path"))
+        else [(entry.frame.code.name, entry.lineno + 1) for entry in found.traceback[1:]]
+    )
     first = function.__code__.co_firstlineno
     assert [("function", first + 2), ("raises", raises.__code__.co_firstlineno + 1)] == lines
 
