@@ -408,7 +408,9 @@ def exception_text(x: Any, value: ExceptionValue, conversion: str) -> Steps:
         text = as_python(x, result)
     else:
         text = yield from native_text(x, value, name)
-    return ascii(text)[1:-1] if conversion == "ascii" else text
+    if conversion == "ascii" and not text.isascii():
+        return text.encode("ascii", "backslashreplace").decode("ascii")
+    return text
 
 
 def native_text(x: Any, value: ExceptionValue, name: str) -> Steps:

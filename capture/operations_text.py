@@ -21,6 +21,7 @@ from dynajit.capture.operations_basic import (
 )
 from dynajit.capture.operations_containers import fold
 from dynajit.capture.operations_errors import refuse
+from dynajit.capture.operations_exceptions import exception_text
 from dynajit.capture.operations_sets import set_in_order
 from dynajit.capture.values import Constant, Value, constant
 from dynajit.capture.values_containers import (
@@ -67,8 +68,10 @@ def _escaped(text: str, conversion: str) -> str:
 
 
 def _object_text(x: Any, value: ObjectValue, conversion: str) -> Steps:
+    if isinstance(value, ExceptionValue):
+        return (yield from exception_text(x, value, conversion))
     method = own_method(value, "__str__" if conversion == "str" else "__repr__")
-    if method is None and not isinstance(value, ExceptionValue):
+    if method is None:
         method = own_method(value, "__repr__")
     if method is not None:
         bound = yield from x.get_special(value, method.__name__)
@@ -78,30 +81,7 @@ def _object_text(x: Any, value: ObjectValue, conversion: str) -> Steps:
             kind = result.python_type.__name__
             raise_python(x, TypeError, f"{name} returned non-string (type {kind})")
         return _escaped(as_python(x, result), conversion)
-    if isinstance(value, ExceptionValue):
-        return (yield from _exception_text(x, value, conversion))
     raise unsupported(conversion, value)
-
-
-def _exception_text(x: Any, value: ExceptionValue, conversion: str) -> Steps:
-    args = x.heap[value.identity].construct
-    if conversion == "str":
-        if value.cls.__str__ not in (BaseException.__str__, KeyError.__str__):
-            if not all(is_known(argument) for argument in args):
-                raise unsupported(conversion, value)
-            return str(value.cls(*(as_python(x, argument) for argument in args)))
-        if not args:
-            return ""
-        if len(args) == 1:
-            plain = value.cls.__str__ is BaseException.__str__
-            return (yield from to_text(x, args[0], "str" if plain else "repr"))
-        return (yield from to_text(x, TupleValue(args), "repr"))
-    if value.cls.__repr__ is not BaseException.__repr__:
-        raise unsupported(conversion, value)
-    shown = yield from to_text(x, TupleValue(args), "repr")
-    if len(args) == 1:
-        shown = f"{shown[:-2]})"
-    return _escaped(f"{value.cls.__name__}{shown}", conversion)
 
 
 def _container_text(x: Any, value: Value, above: tuple[int, ...]) -> Steps:
