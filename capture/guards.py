@@ -409,11 +409,11 @@ def compile_guards(guards: Iterable[Guard]) -> "CompiledGuards":
         InternalError: an EQUALS guard expects something that C cannot compare.
     """
     unique = tuple({guard.identity(): guard for guard in guards}.values())
-    roots: dict[tuple[int, Any], _Node] = {}
+    tree = _Tree()
     for index, guard in enumerate(unique):
-        _find(roots, guard.source).checks.append((int(guard.kind), _lower(guard, roots), index))
-    tree = tuple(node.freeze() for node in roots.values())
-    evaluator = _capture.Guards(tree, len(unique))
+        tree.find(guard.source).checks.append((int(guard.kind), _lower(guard, tree), index))
+    roots = tuple(node.freeze() for node in tree.roots.values())
+    evaluator = _capture.Guards(roots, len(unique))
     return CompiledGuards(tuple(_release(guard) for guard in unique), evaluator)
 
 
@@ -503,31 +503,35 @@ class _Node:
         return (self.step, self.argument, self.number, checks, children)
 
 
-def _find(roots: dict[tuple[int, Any], _Node], source: Source) -> _Node:
-    """The node of `source`, made with its ancestors where missing."""
-    level = roots
-    node: _Node | None = None
-    for step, argument in source.path:
-        key = (step, id(argument) if step == Step.CONSTANT else constant_key(argument))
-        if key not in level:
-            level[key] = _Node(_count(roots), step, argument)
-        node = level[key]
-        level = node.children
-    assert node is not None
-    return node
+@dataclass(slots=True)
+class _Tree:
+    """The tree while it is built (mutable); nodes are numbered in the order of their making."""
+
+    roots: dict[tuple[int, Any], _Node] = field(default_factory=dict)
+    size: int = 0
+
+    def find(self, source: Source) -> _Node:
+        """The node of `source`, made with its ancestors where missing."""
+        level = self.roots
+        node: _Node | None = None
+        for step, argument in source.path:
+            key = (step, id(argument) if step == Step.CONSTANT else constant_key(argument))
+            if key not in level:
+                level[key] = _Node(self.size, step, argument)
+                self.size += 1
+            node = level[key]
+            level = node.children
+        assert node is not None
+        return node
 
 
-def _count(level: dict[tuple[int, Any], _Node]) -> int:
-    return sum(1 + _count(node.children) for node in level.values())
-
-
-def _lower(guard: Guard, roots: dict[tuple[int, Any], _Node]) -> Any:
+def _lower(guard: Guard, tree: _Tree) -> Any:
     """The expected value as C wants it."""
     expected = guard.expected
     if guard.kind in RELATIONS:
-        return _find(roots, expected).number
+        return tree.find(expected).number
     if guard.kind is Kind.SEPARATE_MEMORY:
-        return tuple((_find(roots, member).number, int(use)) for member, use in expected)
+        return tuple((tree.find(member).number, int(use)) for member, use in expected)
     if guard.kind is Kind.TENSOR:
         return _lower_tensor(expected)
     if guard.kind is Kind.PREDICATE:

@@ -3,6 +3,7 @@
 Methods of the executor (`x`), written as functions; see `capture.executor`.
 """
 
+import inspect
 import operator
 from collections.abc import Callable
 from typing import Any, Final
@@ -207,8 +208,12 @@ def _in_place_container(x: Any, symbol: str, a: Any, b: Value) -> Steps:
 def _special_binary(x: Any, name: str, in_place: bool, a: Value, b: Value) -> Steps:
     attempts = [(a, f"__i{name}__", b)] if in_place else []
     forward, backward = (a, f"__{name}__", b), (b, f"__r{name}__", a)
-    right_first = a.python_type is not b.python_type and issubclass(b.python_type, a.python_type)
-    attempts += [backward, forward] if right_first else [forward, backward]
+    if a.python_type is b.python_type:
+        attempts.append(forward)
+    elif _is_derived(b, a) and _overloads(b, a, f"__r{name}__"):
+        attempts += [backward, forward]
+    else:
+        attempts += [forward, backward]
     for receiver, special, other in attempts:
         if not isinstance(receiver, ObjectValue) or not defines(receiver.cls, special):
             continue
@@ -217,6 +222,19 @@ def _special_binary(x: Any, name: str, in_place: bool, a: Value, b: Value) -> St
         if not (isinstance(result, Constant) and result.value is NotImplemented):
             return result
     refuse(x, name, getattr(operator, f"i{name}" if in_place else f"__{name}__"), [a, b])
+
+
+def _is_derived(value: Value, other: Value) -> bool:
+    """True if the class of `value` inherits from that of `other`; `register` does not count."""
+    cls, base = value.python_type, other.python_type
+    return cls is not base and base in cls.__mro__
+
+
+def _overloads(value: Value, other: Value, special: str) -> bool:
+    """True if a derived class has another method than its base: then it is tried first."""
+    missing = object()
+    method = inspect.getattr_static(value.python_type, special, missing)
+    return method is not inspect.getattr_static(other.python_type, special, missing)
 
 
 # -- unary ---------------------------------------------------------------------------------------
@@ -300,7 +318,7 @@ def _special_compare(x: Any, symbol: str, forward: str, backward: str, a: Value,
     if isinstance(a, Opaque) or isinstance(b, Opaque):
         raise unsupported(symbol, a, b)
     attempts = [(a, forward, b), (b, backward, a)]
-    if a.python_type is not b.python_type and issubclass(b.python_type, a.python_type):
+    if _is_derived(b, a):
         attempts.reverse()
     for receiver, special, other in attempts:
         method = own_method(receiver, special)

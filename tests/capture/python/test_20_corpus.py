@@ -1,0 +1,120 @@
+"""Small programs behind what CPython's own test files found."""
+
+# ruff: noqa: B015, B024
+# The programs under test are spelled as users spell them.
+
+import abc
+
+import pytest
+from harness import case
+
+CALLS = []
+
+
+class Left(metaclass=abc.ABCMeta):
+    def __eq__(self, other):
+        CALLS.append("Left")
+        return NotImplemented
+
+    __hash__ = None
+
+    def __le__(self, other):
+        CALLS.append("Left <=")
+        return NotImplemented
+
+    def __ge__(self, other):
+        CALLS.append("Left >=")
+        return NotImplemented
+
+
+class Virtual(abc.ABC):
+    def __eq__(self, other):
+        CALLS.append("Virtual")
+        return NotImplemented
+
+    __hash__ = None
+
+    def __ge__(self, other):
+        CALLS.append("Virtual >=")
+        return NotImplemented
+
+
+class Derived(Left):
+    def __eq__(self, other):
+        CALLS.append("Derived")
+        return NotImplemented
+
+    __hash__ = None
+
+
+Left.register(Virtual)
+
+
+def order_of_comparisons(left, right):
+    left == right
+    try:
+        left <= right
+    except TypeError as error:
+        return list(CALLS), str(error)
+
+
+class Number:
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __add__(self, other):
+        CALLS.append("add")
+        return self.answer
+
+    def __radd__(self, other):
+        CALLS.append("radd")
+        return 5
+
+    def __rsub__(self, other):
+        return 6
+
+
+class Inherits(Number):
+    pass
+
+
+class Overloads(Number):
+    def __radd__(self, other):
+        CALLS.append("derived radd")
+        return 7
+
+
+def order_of_additions(left, right):
+    try:
+        result = left + right
+    except TypeError as error:
+        result = str(error)
+    return result, list(CALLS)
+
+
+def subtraction(left, right):
+    try:
+        return left - right
+    except TypeError as error:
+        return str(error)
+
+
+KINDS = [Left, Virtual, Derived]
+NUMBERS = [Number, Inherits, Overloads]
+
+CASES = [
+    *(case(order_of_comparisons, a(), b(), breaks=None) for a in KINDS for b in KINDS),
+    *(
+        case(order_of_additions, a(answer), b(answer), breaks=None)
+        for a in NUMBERS
+        for b in NUMBERS
+        for answer in (1, NotImplemented)
+    ),
+    case(subtraction, Number(1), Number(2), breaks=None),
+    case(subtraction, Number(1), Inherits(2)),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_is_as_in_plain_python(case, assert_captured):
+    case.check(assert_captured)
