@@ -112,6 +112,7 @@ static TensorApi *tensor_api;            /* of dynajit.eager._tensor */
 static PyObject *generic_getattribute;   /* object.__getattribute__ as stored in object */
 static PyObject *module_getattribute;    /* the same of ModuleType */
 static PyObject *name_getattribute;      /* "__getattribute__" */
+static PyObject *capture_error;          /* dynajit.core.errors.CaptureError */
 static PyObject *name_grad;              /* "grad" */
 static PyObject *name_requires_grad;     /* "requires_grad" */
 static Py_ssize_t extra_index;           /* our slot in code objects */
@@ -577,6 +578,40 @@ read_instance_dict(PyObject *object)
     return dict;
 }
 
+/* What a bound method of a built-in class is bound to; NULL for functions of modules. Borrowed. */
+static PyObject *
+builtin_self(PyObject *method)
+{
+    if (!PyCFunction_CheckExact(method)) {
+        return NULL;
+    }
+    PyObject *self = PyCFunction_GET_SELF(method);
+    return self == NULL || PyModule_Check(self) || PyType_Check(self) ? NULL : self;
+}
+
+/* The descriptor, such as list.append, that a bound method of a built-in class comes from.
+ * Borrowed. */
+static PyObject *
+builtin_descriptor(PyObject *method)
+{
+    PyObject *self = builtin_self(method);
+    if (self == NULL) {
+        return NULL;
+    }
+    PyMethodDef *definition = ((PyCFunctionObject *)method)->m_ml;
+    PyObject *name = PyUnicode_FromString(definition->ml_name);
+    if (name == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    PyObject *found = _PyType_Lookup(Py_TYPE(self), name);
+    Py_DECREF(name);
+    if (found == NULL || !Py_IS_TYPE(found, &PyMethodDescr_Type)) {
+        return NULL;
+    }
+    return ((PyMethodDescrObject *)found)->d_method == definition ? found : NULL;
+}
+
 /* One step from `base`; borrowed, or NULL where the place does not exist. */
 static PyObject *
 read_step(Node *node, PyObject *base)
@@ -597,9 +632,9 @@ read_step(Node *node, PyObject *base)
     case STEP_DICT:
         return read_instance_dict(base);
     case STEP_METHOD_FUNCTION:
-        return PyMethod_Check(base) ? PyMethod_GET_FUNCTION(base) : NULL;
+        return PyMethod_Check(base) ? PyMethod_GET_FUNCTION(base) : builtin_descriptor(base);
     case STEP_METHOD_SELF:
-        return PyMethod_Check(base) ? PyMethod_GET_SELF(base) : NULL;
+        return PyMethod_Check(base) ? PyMethod_GET_SELF(base) : builtin_self(base);
     case STEP_CELL:
         return PyCell_Check(base) ? PyCell_GET(base) : NULL;
     }
@@ -2649,6 +2684,23 @@ find_entry(CompiledFunction *self, PyObject *const *slots, PyObject *function)
     return NULL;
 }
 
+/* An error that the compiler raises for users says where in its text: its own frames go. */
+static void
+hide_own_frames(void)
+{
+    if (!PyErr_ExceptionMatches(capture_error)) {
+        return;
+    }
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (PyException_SetTraceback(value, Py_None) < 0) {
+        PyErr_Clear();
+    }
+    Py_CLEAR(traceback);
+    PyErr_Restore(type, value, NULL);
+}
+
 /* Ask on_miss which function to run. New reference; *is_scoped as its entry says. */
 static PyObject *
 miss(CompiledFunction *self, PyObject *const *slots, PyObject *function, int *is_scoped)
@@ -2672,6 +2724,7 @@ miss(CompiledFunction *self, PyObject *const *slots, PyObject *function, int *is
     Py_DECREF(on_miss);
     Py_DECREF(flat);
     if (target == NULL) {
+        hide_own_frames();
         return NULL;
     }
     if (target == Py_None) {
@@ -3512,6 +3565,15 @@ load_dependencies(void)
     Py_DECREF(eager); /* sys.modules keeps it */
     tensor_api = PyCapsule_Import(DYNAJIT_TENSOR_CAPSULE, 0);
     if (tensor_api == NULL) {
+        return -1;
+    }
+    PyObject *errors = PyImport_ImportModule("dynajit.core.errors");
+    if (errors == NULL) {
+        return -1;
+    }
+    capture_error = PyObject_GetAttrString(errors, "CaptureError");
+    Py_DECREF(errors);
+    if (capture_error == NULL) {
         return -1;
     }
     PyObject *config = PyImport_ImportModule("dynajit.core.config");

@@ -46,7 +46,7 @@ def list_method(
 
 @method("append")
 def _append(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    x.heap.write(value.identity, (*x.list_items(value), args[0]))
+    x.grow_list(value, (args[0],))
     return NONE
     yield
 
@@ -61,11 +61,11 @@ def extend_list(x: Any, value: ListValue, iterable: Value) -> Steps:
     """Append everything that `iterable` gives, each item when it is given."""
     if isinstance(iterable, (ListValue, TupleValue)):
         items = yield from x.to_items(iterable)
-        x.heap.write(value.identity, (*x.list_items(value), *items))
+        x.grow_list(value, tuple(items))
         return
     iterator = yield from x.iterate(iterable)
     while (item := (yield from x.advance(iterator))) is not None:
-        x.heap.write(value.identity, (*x.list_items(value), item))
+        x.grow_list(value, (item,))
 
 
 @method("insert")

@@ -139,6 +139,6 @@ def why_not_captured(function: FunctionType) -> str | None:
     package = module.partition(".")[0]
     if package == LIBRARY and not module.startswith("dynajit.nn."):
         return "it belongs to the library"
-    if package in PLAIN:
+    if package in PLAIN or package.startswith("namedtuple_"):
         return f"it belongs to {package}, which computes nothing with tensors"
     return None

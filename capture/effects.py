@@ -12,7 +12,7 @@ from typing import Any
 
 from dynajit.capture import sources
 from dynajit.capture.values import UNBOUND, Value
-from dynajit.capture.values_containers import DictValue, ListValue, SetEntries, SetValue
+from dynajit.capture.values_containers import DictValue, Grown, ListValue, SetEntries, SetValue
 from dynajit.capture.values_functions import CellValue
 from dynajit.capture.values_objects import DELETED, ObjectValue
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
@@ -53,6 +53,27 @@ class ListEffect(Effect):
         emitter.load_value(self.target)
         emitter.load_constant(slice(None))
         emitter.store_item()
+
+
+@dataclass(frozen=True, slots=True)
+class GrowEffect(Effect):
+    """`target.extend(items)`: whatever the list holds by then."""
+
+    target: ListValue
+    items: tuple[Value, ...]
+
+    @property
+    def values(self) -> list[Value]:
+        return [self.target, *self.items]
+
+    def replay(self, emitter: Any) -> None:
+        def items() -> None:
+            for item in self.items:
+                emitter.load_value(item)
+            emitter.build("tuple", len(self.items))
+
+        emitter.call(list.extend, lambda: emitter.load_value(self.target), items)
+        emitter.pop()
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +289,9 @@ def of_memory(recorder: Any, memory: MemoryContents) -> TensorEffect:
 
 def of_object(target: Any, before: Any, after: Any) -> Iterator[Effect]:
     """The effects that make an existing object's contents `before` into `after`."""
-    if isinstance(target, ListValue):
+    if isinstance(after, Grown):
+        yield GrowEffect(target, after.appended)
+    elif isinstance(target, ListValue):
         yield ListEffect(target, after)
     elif isinstance(target, DictValue):
         yield dict_effect(target, before, after)

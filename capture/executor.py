@@ -365,6 +365,7 @@ class Executor:
     new_dict = operations_containers.new_dict
     new_set = operations_sets.new_set
     list_items = operations_containers.list_items
+    grow_list = operations_containers.grow_list
     dict_entries = operations_containers.dict_entries
     set_entries = operations_sets.set_entries
     dict_lookup = operations_containers.dict_lookup

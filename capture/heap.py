@@ -8,7 +8,7 @@ Objects that existed before the captured code have their contents at entry remem
 to replay after the launch are the difference between those and the contents at the end.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 
@@ -45,9 +45,29 @@ class Heap:
         self._entry[identity] = contents
         return identity
 
-    def load_entry(self, identity: int, contents: Any) -> None:
-        """Contents at entry of an adopted object, read only now (it is still unchanged)."""
-        self._contents[identity] = contents
+    def load_entry(
+        self,
+        identity: int,
+        contents: Any,
+        revise: Callable[[Any], Any] = lambda old: old,
+    ) -> None:
+        """Contents at entry of an adopted object, read only now.
+
+        Args:
+            identity: the object; unchanged so far, but for what `revise` accounts for.
+            contents: what it held at entry.
+            revise: present or former contents, written without knowing those at entry -> the same
+                with them.
+        """
+
+        def full(old: Any) -> Any:
+            return contents if old is self._entry[identity] else revise(old)
+
+        self._journal = [
+            (key, full(old) if key == identity and old is not ABSENT else old)
+            for key, old in self._journal
+        ]
+        self._contents[identity] = full(self._contents[identity])
         self._entry[identity] = contents
 
     def __getitem__(self, identity: int) -> Any:

@@ -24,6 +24,7 @@ from dynajit.capture.values import FALSE, TRUE, Constant, Known, Scalar, Value
 from dynajit.capture.values_containers import (
     DictValue,
     DictViewValue,
+    Grown,
     ListValue,
     SetValue,
     SliceValue,
@@ -64,15 +65,26 @@ def list_items(x: Any, value: ListValue) -> tuple[Value, ...]:
     x.recorder.use(value)
     contents = x.heap[value.identity]
     existing = x.recorder.existing(value)
-    if contents is None:
+    if contents is None or isinstance(contents, Grown):
         base = x.recorder.first_source(value)
-        items = [x.recorder.wrap(o, sources.Item(base, i)) for i, o in enumerate(existing)]
-        contents = tuple(items)
-        x.heap.load_entry(value.identity, contents)
+        items = tuple(x.recorder.wrap(o, sources.Item(base, i)) for i, o in enumerate(existing))
+        x.heap.load_entry(value.identity, items, lambda grown: grown.after(items))
+        contents = x.heap[value.identity]
     if existing is not None:
         entry = x.heap.entry(value.identity)
         x.recorder.guard(x.recorder.first_source(value), Kind.LENGTH, len(entry), "list")
     return contents
+
+
+def grow_list(x: Any, value: ListValue, items: tuple[Value, ...]) -> None:
+    """`value.extend(items)`; an existing list that nobody read is not read for it."""
+    contents = x.heap[value.identity]
+    if x.recorder.existing(value) is None or isinstance(contents, tuple):
+        x.heap.write(value.identity, (*x.list_items(value), *items))
+        return
+    x.recorder.use(value)
+    before = () if contents is None else contents.appended
+    x.heap.write(value.identity, Grown((*before, *items)))
 
 
 def dict_entries(x: Any, value: DictValue) -> Entries:

@@ -411,6 +411,11 @@ class Recorder:
         return self._wrap_object(obj, kind, source)
 
     def _wrap_object(self, obj: Any, kind: type, source: Source) -> Value:
+        descriptor = _descriptor_of(obj)
+        if descriptor is not None and not isinstance(source, sources.Constant):
+            function = self.wrap(descriptor, sources.MethodFunction(source))
+            receiver = self.wrap(obj.__self__, sources.MethodSelf(source))
+            return BoundMethod(function, receiver, source)
         if isinstance(obj, (type, types.FunctionType, types.ModuleType, _KNOWN_INSTANCES)):
             if isinstance(source, sources.Constant):
                 return Known(obj)
@@ -611,3 +616,11 @@ def _input_name(source: Source) -> str:
     name = "".join(c if c.isalnum() else "_" for c in text).strip("_")
     name = name.removeprefix("self_") or "input"
     return name if not name[0].isdigit() else f"input_{name}"
+
+
+def _descriptor_of(obj: Any) -> Any:
+    """`list.append` of a bound `some_list.append`; None for everything else."""
+    if type(obj) is not types.BuiltinMethodType:
+        return None
+    found = vars(type(obj.__self__)).get(obj.__name__)
+    return found if type(found) is types.MethodDescriptorType else None

@@ -460,7 +460,7 @@ class TypeOf(Source):
 
 @dataclass(frozen=True, slots=True)
 class MethodFunction(Source):
-    """`__func__` of a bound method."""
+    """`__func__` of a bound method; of one of a built-in class the descriptor."""
 
     base: Source
     step: ClassVar[Step | None] = Step.METHOD_FUNCTION

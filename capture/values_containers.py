@@ -62,6 +62,23 @@ class ListValue(HeapValue):
     __slots__ = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """Contents of an existing list that was only appended to: what it held is not known.
+
+    A list that grows with every call then needs no version per length.
+
+    Args:
+        appended: what was added at its end.
+    """
+
+    appended: tuple[Value, ...]
+
+    def after(self, items: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Everything, once the items at entry are known."""
+        return items + self.appended
+
+
 class DictValue(HeapValue):
     """A dict or OrderedDict; defaultdict keeps its factory in `ObjectContents`."""
 

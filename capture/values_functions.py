@@ -5,7 +5,7 @@ Functions that existed before are `Known`; their defaults and cells are read thr
 
 import functools
 from dataclasses import dataclass, field, replace
-from types import CodeType, MethodType
+from types import BuiltinMethodType, CodeType, MethodDescriptorType, MethodType
 from typing import Any
 
 from dynajit.capture.values import Value
@@ -51,7 +51,8 @@ class BoundMethod(Value):
 
     @property
     def python_type(self) -> type:
-        return MethodType
+        built_in = isinstance(getattr(self.function, "object", None), MethodDescriptorType)
+        return BuiltinMethodType if built_in else MethodType
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -130,7 +130,7 @@ def start_compile(
     if backend == "numpy":
         return functools.partial(NumpyProgram, graph, name)
     if toolchain.find_compiler() is None:
-        warnings.warn(MSG_NO_COMPILER, RuntimeWarning, stacklevel=3)
+        _warn_once(MSG_NO_COMPILER)
         return functools.partial(NumpyProgram, graph, name)
     reason = fusion.why_not_native(graph)
     if reason is not None:
@@ -139,6 +139,16 @@ def start_compile(
         )
         return functools.partial(NumpyProgram, graph, name)
     return _start_native(graph, name)
+
+
+_warned: Final[set[str]] = set()
+
+
+def _warn_once(message: str) -> None:
+    """Warn at the first time in this process, whatever the warning filters say."""
+    if message not in _warned:
+        _warned.add(message)
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
 
 
 @dataclass(frozen=True, slots=True)

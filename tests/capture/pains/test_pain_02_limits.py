@@ -1,0 +1,40 @@
+"""Pain 2: after eight recompiles the compiler silently stops; functions share one budget."""
+
+from typing import Any
+
+import pytest
+
+import dynajit as dj
+
+
+def marked(x: Any, key: str) -> Any:
+    """3 where it is compiled, 2 where it is plain Python."""
+    return x * (3 if dj.is_compiling() else 2) if key else x
+
+
+def test_beyond_the_limit_the_oldest_version_goes_with_one_warning() -> None:
+    compiled = dj.compile(marked, backend="numpy")
+    x = dj.ones(1)
+    with dj.config.override(recompile_limit=4), pytest.warns(RuntimeWarning) as caught:
+        for i in range(12):
+            assert [3.0] == compiled(x, f"key {i}").tolist()
+    assert 1 == len(caught)
+    assert "dropped" in str(caught[0].message)
+    assert 4 == compiled.report().entries
+    assert 11 == len(compiled.report().recompiles)
+
+
+def test_two_functions_of_one_code_object_do_not_share_a_budget() -> None:
+    def make(factor: str) -> Any:
+        def function(x: Any, key: str) -> Any:
+            return marked(x, key + factor)
+
+        return function
+
+    compiled = [dj.compile(make(name), backend="numpy") for name in ("a", "b")]
+    x = dj.ones(1)
+    with dj.config.override(recompile_limit=5):
+        for i in range(4):
+            for function in compiled:
+                assert [3.0] == function(x, f"{i}").tolist()
+    assert [4, 4] == [function.report().entries for function in compiled]

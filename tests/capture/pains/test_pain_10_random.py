@@ -1,0 +1,42 @@
+"""Pain 10: random numbers baked into the graph, or other ones than eager draws."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynajit as dj
+
+
+def test_tensor_draws_are_those_of_eager_and_new_in_every_call() -> None:
+    def function(x: Any) -> Any:
+        return x + dj.rand(4), dj.rand(3), dj.randn(3)
+
+    compiled = dj.compile(function, fullgraph=True)
+    found = []
+    for run in (function, compiled):
+        dj.manual_seed(7)
+        drawn = [[part.tolist() for part in run(dj.zeros(4))] for _ in range(3)]
+        assert drawn[0] != drawn[1] != drawn[2]
+        found.append(drawn)
+    for expected, actual in zip(*found, strict=True):
+        assert expected[:2] == actual[:2]
+        assert expected[2] == pytest.approx(actual[2], rel=1e-6)
+
+
+def test_draws_of_python_and_numpy_run_in_order() -> None:
+    def function(x: Any) -> Any:
+        a = random.random()
+        y = x * 2
+        b = float(np.random.rand())
+        return y + a, b, random.random()
+
+    compiled = dj.compile(function)
+    for run in (function, compiled):
+        random.seed(3)
+        np.random.seed(3)
+        drawn = [[run(dj.ones(1))[0].tolist(), *run(dj.ones(1))[1:]] for _ in range(3)]
+        if run is function:
+            expected = drawn
+    assert expected == drawn
