@@ -132,10 +132,15 @@ def delete_plain_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
         raise_python(x, AttributeError, "__delete__")
     if deleter is not MISSING and not isinstance(raw, types.MemberDescriptorType):
         raise unsupported_attribute(value, f"del {name}")
-    if instance_value(x, value, name) is None:
+    is_written = name in x.heap[value.identity].written
+    found = instance_value(x, value, name)
+    if found is None:
         if isinstance(raw, types.MemberDescriptorType):
             raise_python(x, AttributeError, name)
         raise_python(x, AttributeError, _no_place_text(value.cls, name, raw))
+    source = None if is_written else getattr(found, "source", None)
+    if source is not None:
+        x.recorder.guard(source, Kind.TYPE_IS, found.python_type, "deleted attribute")
     write_field(x, value, name, DELETED)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any, Final
 
-from dynajit.capture import cache
+from dynajit.capture import _capture, cache
 from dynajit.capture.breaks import SkipFrame
 from dynajit.capture.emit import emit
 from dynajit.capture.executor import Executor, Stopped
@@ -96,7 +96,6 @@ def capture(
     *,
     fullgraph: bool = False,
     needs_tensors: bool = False,
-    publish_all: bool = False,
     forced: ForcedBreaks | None = None,
 ) -> Region | Skip:
     """Execute `function` symbolically on one call's arguments; runs no user code.
@@ -107,7 +106,6 @@ def capture(
             `*args` tuple, the `**kwargs` dict; defaults filled in.
         fullgraph: raise instead of ending the region at a break.
         needs_tensors: see Options.
-        publish_all: see Options.
         forced: see Options.
 
     Returns:
@@ -134,14 +132,15 @@ def capture(
             return Skip(skip.reason)
     if needs_tensors and region.breaks and not recorder.met_tensor:
         return Skip("it breaks before it meets a tensor", permanent=False)
-    return region if publish_all else _why_not_useful(region) or region
+    return region
 
 
-def _why_not_useful(region: Region) -> Skip | None:
-    """Skip for a region that computes nothing, to the end of the function."""
-    if isinstance(region.end, (Raise, Return)) and not region.graph.outputs:
-        return Skip("it computes nothing with tensors", permanent=False)
-    return None
+def computes_nothing(region: Region) -> bool:
+    """True for a region that reaches the function's end without any tensor operation.
+
+    The original does the same for every call under the same guards: it is what runs.
+    """
+    return isinstance(region.end, (Raise, Return)) and not region.graph.outputs
 
 
 def compile_entry(
@@ -182,12 +181,13 @@ def _compile(
         arguments,
         fullgraph=options.fullgraph,
         needs_tensors=options.needs_tensors,
-        publish_all=options.publish_all,
         forced=options.forced,
     )
     stages["capture"] = _milliseconds(started)
     if isinstance(region, Skip):
         return Compilation(region, None, None, stages)
+    if computes_nothing(region) and not options.publish_all:
+        return Compilation(region, _plain_version(function), None, stages)
     launch = None
     if region.graph.outputs:
         started = time.perf_counter()
@@ -201,6 +201,13 @@ def _compile(
     made = like(function, code)
     stages["emit"] = _milliseconds(started)
     return Compilation(region, made, launch, stages)
+
+
+def _plain_version(function: FunctionType) -> FunctionType:
+    """The function with a code object of its own, which the hook lets run."""
+    made = like(function, function.__code__.replace())
+    _capture.mark_skip(made.__code__)
+    return made
 
 
 def _milliseconds(started: float) -> float:
