@@ -189,7 +189,7 @@ def _sequences(x: Any, symbol: str, a: Value, b: Value) -> Steps:
 def _in_place_container(x: Any, symbol: str, a: Any, b: Value) -> Steps:
     if isinstance(a, ListValue) and symbol == "+":
         items = yield from x.to_items(b)
-        x.heap.write(a.identity, x.list_items(a) + tuple(items))
+        x.grow_list(a, tuple(items))
         return a
     if isinstance(a, ListValue) and symbol == "*":
         times = yield from to_index(x, b, lambda n: operator.imul([], n), [b])
