@@ -15,7 +15,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from types import CellType, CodeType, FunctionType
+from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any, Final, TypeAlias
 
 from dynajit.capture import _capture
@@ -149,6 +149,10 @@ class FunctionCache:
             lock.busy = True
             try:
                 return self._compile(compiled, function, arguments)
+            except RecursionError:
+                if not is_deep():
+                    raise
+                return None  # no room for the compiler: plain Python meets the limit, or does not
             finally:
                 lock.busy = False
 
@@ -262,6 +266,15 @@ def compiled_function(
     """
     cache = FunctionCache(getattr(function, "__qualname__", repr(function)), compile)
     return _capture.CompiledFunction(function, cache.on_miss, callback)
+
+
+def is_deep() -> bool:
+    """True if the program, not the compiler, has used up the stack."""
+    frame: FrameType | None = sys._getframe()
+    depth = 0
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    return depth > sys.getrecursionlimit() // 2
 
 
 def cache_of(compiled: Any) -> FunctionCache:

@@ -385,18 +385,18 @@ class Recorder:
         return found
 
     def _wrap(self, obj: Any, source: Source) -> Value:
-        kind = type(obj)
+        kind = type(obj)  # never isinstance(obj, ...): that would ask obj.__class__, user code
         if kind in LITERAL_TYPES and isinstance(source, sources.Constant):
             return Constant(obj)
         if kind in (int, float) and not isinstance(source.root, sources.Constant):
             return Scalar(obj, source)
         if kind in LITERAL_TYPES:
             return Constant(obj, source)
-        if isinstance(obj, Tensor):
+        if issubclass(kind, Tensor):
             if not _is_plain_tensor(kind):
                 return Opaque(obj, source)
             return self._adopt(obj, TensorValue, source, TensorContents(None, obj))
-        if kind is tuple or (isinstance(obj, tuple) and _is_plain_tuple(kind)):
+        if kind is tuple or (issubclass(kind, tuple) and _is_plain_tuple(kind)):
             items = [self.wrap(item, sources.Item(source, i)) for i, item in enumerate(obj)]
             return TupleValue(tuple(items), kind, source)
         if kind is list:
@@ -416,7 +416,7 @@ class Recorder:
             function = self.wrap(descriptor, sources.MethodFunction(source))
             receiver = self.wrap(obj.__self__, sources.MethodSelf(source))
             return BoundMethod(function, receiver, source)
-        if isinstance(obj, (type, types.FunctionType, types.ModuleType, _KNOWN_INSTANCES)):
+        if issubclass(kind, (type, types.FunctionType, types.ModuleType, _KNOWN_INSTANCES)):
             if isinstance(source, sources.Constant):
                 return Known(obj)
             return Known(obj, source)

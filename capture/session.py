@@ -41,6 +41,9 @@ MSG_TOOLCHAIN: Final = (
     "dynajit could not compile {name}: {error}  The function runs as plain Python."
 )
 
+MSG_DEEP: Final = "it is called so deep in a recursion that the compiler has no room"
+MSG_MEMORY: Final = "the compiler ran out of memory"
+
 Publish = Callable[[FunctionType, tuple[Any, ...]], cache.Published]
 
 
@@ -159,7 +162,11 @@ def compile_entry(
         return _compile(function, arguments, options, stages)
     except GraphBreakError:
         raise
+    except MemoryError:
+        return Compilation(Skip(MSG_MEMORY, permanent=False), None, None, stages)
     except Exception as error:
+        if isinstance(error, RecursionError) and cache.is_deep():
+            return Compilation(Skip(MSG_DEEP, permanent=False), None, None, stages)
         if config.current().strict:
             raise
         text = MSG_TOOLCHAIN if isinstance(error, ToolchainError) else MSG_INTERNAL

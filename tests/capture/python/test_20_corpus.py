@@ -118,3 +118,60 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_is_as_in_plain_python(case, assert_captured):
     case.check(assert_captured)
+
+
+class Deep:
+    """Objects that change themselves when they are called."""
+
+    def __init__(self, depth):
+        self.depth = depth
+
+    def descend(self):
+        if self.depth == 0:
+            return memoryview(b"abc")[1]
+        self.depth -= 1
+        return self.descend() + 1
+
+
+def recursion_to_the_limit():
+    def descend(depth):
+        memoryview(b"a")  # breaks
+        return descend(depth + 1)
+
+    try:
+        descend(0)
+    except RecursionError as error:
+        return type(error)
+
+
+def test_the_compiler_has_no_room_at_the_recursion_limit(assert_captured):
+    assert_captured(recursion_to_the_limit, graphs=0, breaks=None)
+
+
+@pytest.mark.parametrize("depth", [0, 10, 150])
+def test_recursion_with_a_break_at_its_end(depth, assert_captured):
+    assert_captured(lambda thing: thing.descend(), Deep(depth), graphs=0, breaks=None)
+
+
+class Spy:
+    """Says what class it has, and notes that it was asked."""
+
+    @property
+    def __class__(self):
+        CALLS.append("__class__")
+        raise RuntimeError("asked")
+
+    def __getattribute__(self, name):
+        CALLS.append(name)
+        return object.__getattribute__(self, name)
+
+
+def ignores_its_argument(spy, x):
+    return x + 1, list(CALLS)
+
+
+def test_an_argument_is_not_asked_for_its_class(x, compiler):
+    spy = Spy()
+    compiled = compiler.compile(ignores_its_argument)
+    for _ in range(2):
+        assert [] == compiled(spy, x)[1]
