@@ -12,8 +12,8 @@
  * slot only borrows a pointer to it. Everything runs under the GIL; free-threaded builds are not
  * supported.
  *
- * Called by dynajit.capture.guards, .cache and .session. CPython 3.11, 3.12 and 3.13; what differs
- * between them is in the section "Versions" and nowhere else.
+ * Called by dynajit.capture.guards, .cache and .session. CPython 3.11 to 3.14; what differs between
+ * them is in the section "Versions" and nowhere else.
  */
 #define Py_BUILD_CORE 1
 #include <Python.h>
@@ -22,6 +22,10 @@
 #include <internal/pycore_dict.h>
 #include <internal/pycore_frame.h>
 #include <internal/pycore_object.h>
+#if PY_VERSION_HEX >= 0x030E0000
+#include <internal/pycore_interpframe.h>
+#include <internal/pycore_stackref.h>
+#endif
 #undef Py_BUILD_CORE
 #include <numpy/arrayobject.h>
 #include <pthread.h>
@@ -37,41 +41,152 @@
 
 #if PY_VERSION_HEX < 0x030C0000 /* 3.11 */
 #define FRAME_CODE(frame) ((frame)->f_code)
-#define FRAME_SET_CODE(frame, code) ((frame)->f_code = (code))
 #define FRAME_FUNCTION(frame) ((frame)->f_func)
-#define FRAME_SET_START(frame, code) ((frame)->prev_instr = _PyCode_CODE(code) - 1)
 #define CODE_FRAME_SIZE(code) ((code)->co_nlocalsplus + (code)->co_stacksize + FRAME_SPECIALS_SIZE)
 #define IS_TRACING(ts) ((ts)->cframe->use_tracing != 0)
 #define CODE_GET_EXTRA _PyCode_GetExtra
 #define CODE_SET_EXTRA _PyCode_SetExtra
 #define REQUEST_CODE_EXTRA_INDEX _PyEval_RequestCodeExtraIndex
-#define C_RECURSION_PER_FRAME 0
-#define PyLong_AsInt _PyLong_AsInt
-#elif PY_VERSION_HEX < 0x030E0000 /* 3.12, 3.13 */
-#if PY_VERSION_HEX < 0x030D0000
-#define PyLong_AsInt _PyLong_AsInt
-#define FRAME_CODE(frame) ((frame)->f_code)
-#define FRAME_SET_CODE(frame, code) ((frame)->f_code = (code))
-#define FRAME_SET_START(frame, code) ((frame)->prev_instr = _PyCode_CODE(code) - 1)
 #else
-#define FRAME_CODE(frame) ((PyCodeObject *)(frame)->f_executable)
-#define FRAME_SET_CODE(frame, code) ((frame)->f_executable = (PyObject *)(code))
-#define FRAME_SET_START(frame, code) ((frame)->instr_ptr = _PyCode_CODE(code))
-#endif
+#if PY_VERSION_HEX < 0x030D0000 /* 3.12 */
+#define FRAME_CODE(frame) ((frame)->f_code)
 #define FRAME_FUNCTION(frame) ((PyFunctionObject *)(frame)->f_funcobj)
+#elif PY_VERSION_HEX < 0x030E0000 /* 3.13 */
+#define FRAME_CODE(frame) ((PyCodeObject *)(frame)->f_executable)
+#define FRAME_FUNCTION(frame) ((PyFunctionObject *)(frame)->f_funcobj)
+#elif PY_VERSION_HEX < 0x030F0000 /* 3.14: what a frame refers to is tagged */
+#define FRAME_CODE(frame) ((PyCodeObject *)PyStackRef_AsPyObjectBorrow((frame)->f_executable))
+#define FRAME_FUNCTION(frame) ((PyFunctionObject *)PyStackRef_AsPyObjectBorrow((frame)->f_funcobj))
+#else
+#error "this version of CPython is not supported yet"
+#endif
 #define CODE_FRAME_SIZE(code) ((code)->co_framesize)
 #define IS_TRACING(ts) ((ts)->tracing > 0 || (ts)->c_tracefunc != NULL || (ts)->c_profilefunc != NULL)
 #define CODE_GET_EXTRA PyUnstable_Code_GetExtra
 #define CODE_SET_EXTRA PyUnstable_Code_SetExtra
 #define REQUEST_CODE_EXTRA_INDEX PyUnstable_Eval_RequestCodeExtraIndex
-/* A hooked frame costs two units of the C recursion limit although it uses little C stack; the
- * hook gives them back, while much stack is left, so that the recursion limit stays the one the
- * user knows. */
+#endif
+
+#if PY_VERSION_HEX < 0x030D0000
+#define PyLong_AsInt _PyLong_AsInt
+#endif
+
+/* Up to 3.13 a hooked frame costs two units of the C recursion limit although it uses little C
+ * stack; the hook gives them back, while much stack is left, so that the recursion limit stays the
+ * one the user knows. 3.11 and 3.14 do not count. */
+#if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030E0000
 #define C_RECURSION_PER_FRAME 2
 #else
-/* 3.14 needs: stack references in frames, `stackpointer`, no dict version (guards without
- * snapshot), no c_recursion_remaining. */
-#error "this version of CPython is not supported yet"
+#define C_RECURSION_PER_FRAME 0
+#endif
+
+/* A local of a frame that has not started (borrowed). */
+static inline PyObject *
+frame_local(_PyInterpreterFrame *frame, int i)
+{
+#if PY_VERSION_HEX < 0x030E0000
+    return frame->localsplus[i];
+#else
+    return PyStackRef_AsPyObjectBorrow(frame->localsplus[i]);
+#endif
+}
+
+/* Give a frame that has not started another code object; the data stack is the caller's matter. */
+static inline void
+frame_set_code(_PyInterpreterFrame *frame, PyCodeObject *new)
+{
+    PyCodeObject *old = FRAME_CODE(frame);
+#if PY_VERSION_HEX < 0x030E0000
+    for (int i = old->co_nlocalsplus; i < new->co_nlocalsplus; i++) {
+        frame->localsplus[i] = NULL;
+    }
+    frame->stacktop = new->co_nlocalsplus;
+    Py_INCREF(new);
+#if PY_VERSION_HEX < 0x030D0000
+    frame->f_code = new;
+    frame->prev_instr = _PyCode_CODE(new) - 1;
+#else
+    frame->f_executable = (PyObject *)new;
+    frame->instr_ptr = _PyCode_CODE(new);
+#endif
+    Py_DECREF(old);
+#else
+    _PyStackRef before = frame->f_executable;
+    for (int i = old->co_nlocalsplus; i < new->co_nlocalsplus; i++) {
+        frame->localsplus[i] = PyStackRef_NULL;
+    }
+    frame->stackpointer = frame->localsplus + new->co_nlocalsplus;
+    frame->f_executable = PyStackRef_FromPyObjectNew((PyObject *)new);
+    frame->instr_ptr = _PyCode_CODE(new);
+    PyStackRef_CLOSE(before);
+#endif
+}
+
+#if PY_VERSION_HEX < 0x030E0000
+/* Where a number is that no two states of any dicts share. */
+static inline uint64_t *
+dict_version(PyObject *dict)
+{
+    return &((PyDictObject *)dict)->ma_version_tag;
+}
+
+static inline void
+start_watching(void)
+{
+}
+
+static inline int
+keep_version(PyObject *dict)
+{
+    (void)dict;
+    return 0;
+}
+#else
+/* 3.14 has no version in dicts. A watcher counts instead: every change and the end of a watched
+ * dict give its place a new number. Dicts may share a place, then one's change is another's. */
+#define VERSION_PLACES 4096
+
+static uint64_t dict_versions[VERSION_PLACES];
+static uint64_t dict_changes;
+static int dict_watcher = -1;
+
+static inline uint64_t *
+dict_version(PyObject *dict)
+{
+    uintptr_t address = (uintptr_t)dict >> 4;
+    return &dict_versions[(address ^ address >> 12) % VERSION_PLACES];
+}
+
+static int
+dict_changed(PyDict_WatchEvent event, PyObject *dict, PyObject *key, PyObject *value)
+{
+    *dict_version(dict) = ++dict_changes;
+    return 0;
+}
+
+/* Without a watcher (there are few for all extensions together) guards have no snapshots. */
+static inline void
+start_watching(void)
+{
+    dict_watcher = PyDict_AddWatcher(dict_changed);
+    if (dict_watcher < 0) {
+        PyErr_Clear();
+    }
+}
+
+/* Make `*dict_version(dict)` follow the dict. -1 where that is not possible. */
+static inline int
+keep_version(PyObject *dict)
+{
+    if (dict_watcher < 0) {
+        return -1;
+    }
+    if (PyDict_Watch(dict_watcher, dict) < 0) {
+        PyErr_Clear();
+        return -1;
+    }
+    return 0;
+}
 #endif
 
 /* The values of an instance that has no dict of its own yet, or NULL. */
@@ -96,7 +211,7 @@ inline_values(PyObject *object)
 static inline PyObject **
 managed_dict_address(PyObject *object)
 {
-    return (PyObject **)object - 3; /* the same place in 3.11, 3.12 and 3.13 */
+    return (PyObject **)object - 3; /* the same place in 3.11 to 3.14 */
 }
 
 /* The managed dict of an instance without inline values, or NULL. */
@@ -249,6 +364,7 @@ typedef struct {
     PyObject *base; /* borrowed: alive if the facts before this one hold */
     void *address;
     uint64_t expected;
+    PyObject *dict; /* FACT_VERSION: whose version; borrowed, as `base` */
 } Fact;
 
 /* A tensor that the facts cover while the metadata epoch stays. */
@@ -1161,7 +1277,7 @@ record_fact(Guards *self, int kind, Node *node, PyObject *base, void *address, u
         self->facts = facts;
         self->fact_capacity = capacity;
     }
-    self->facts[self->fact_count++] = (Fact){kind, node, base, address, expected};
+    self->facts[self->fact_count++] = (Fact){kind, node, base, address, expected, NULL};
     return 0;
 }
 
@@ -1174,8 +1290,13 @@ record_word(Guards *self, void *address, const void *expected)
 static int
 record_version(Guards *self, Node *node, PyObject *base, PyObject *dict)
 {
-    uint64_t *address = &((PyDictObject *)dict)->ma_version_tag;
-    return record_fact(self, FACT_VERSION, node, base, address, *address);
+    uint64_t *address = dict_version(dict);
+    if (keep_version(dict) < 0
+        || record_fact(self, FACT_VERSION, node, base, address, *address) < 0) {
+        return -1;
+    }
+    self->facts[self->fact_count - 1].dict = dict;
+    return 0;
 }
 
 static int
@@ -1626,7 +1747,7 @@ fact_holds_slowly(Guards *self, Fact *fact)
     PyObject *value;
     switch (fact->kind) {
     case FACT_VERSION:
-        if (!look_again(self, fact->node, fact->base)) {
+        if (keep_version(fact->dict) < 0 || !look_again(self, fact->node, fact->base)) {
             return 0;
         }
         fact->expected = *(uint64_t *)fact->address;
@@ -2828,7 +2949,12 @@ compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, Py
 
 /* As functools.wraps does: names, documentation, annotations and the function's own attributes. */
 static const char *const copied_names[] = {
-    "__module__", "__name__", "__qualname__", "__doc__", "__annotations__",
+    "__module__", "__name__", "__qualname__", "__doc__",
+#if PY_VERSION_HEX < 0x030E0000
+    "__annotations__",
+#else
+    "__annotate__", /* annotations are evaluated when they are asked for */
+#endif
 };
 
 static int
@@ -3112,7 +3238,27 @@ static PyMemberDef compiled_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+#if PY_VERSION_HEX >= 0x030E0000
+static PyObject *
+compiled_get_annotations(CompiledFunction *self, void *closure)
+{
+    PyObject *own = PyDict_GetItemString(self->dict, "__annotations__");
+    return own != NULL ? Py_NewRef(own) : PyObject_GetAttrString(self->function, "__annotations__");
+}
+
+static int
+compiled_set_annotations(CompiledFunction *self, PyObject *value, void *closure)
+{
+    return value == NULL ? PyDict_DelItemString(self->dict, "__annotations__")
+                         : PyDict_SetItemString(self->dict, "__annotations__", value);
+}
+#endif
+
 static PyGetSetDef compiled_getset[] = {
+#if PY_VERSION_HEX >= 0x030E0000
+    {"__annotations__", (getter)compiled_get_annotations, (setter)compiled_set_annotations,
+     "The original's annotations, or what was assigned.", NULL},
+#endif
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {"entry_count", (getter)compiled_get_entry_count, NULL, "Number of entries.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
@@ -3244,14 +3390,7 @@ swap_and_run(PyThreadState *ts, _PyInterpreterFrame *frame, PyCodeObject *new)
     if ((PyObject **)frame + CODE_FRAME_SIZE(old) == ts->datastack_top) {
         ts->datastack_top = (PyObject **)frame + CODE_FRAME_SIZE(new);
     }
-    for (int i = old->co_nlocalsplus; i < new->co_nlocalsplus; i++) {
-        frame->localsplus[i] = NULL;
-    }
-    frame->stacktop = new->co_nlocalsplus;
-    Py_INCREF(new);
-    FRAME_SET_CODE(frame, new);
-    FRAME_SET_START(frame, new);
-    Py_DECREF(old);
+    frame_set_code(frame, new);
     return run_frame(ts, frame, 0);
 }
 
@@ -3281,7 +3420,7 @@ ask_callback(_PyInterpreterFrame *frame)
         return NULL;
     }
     for (int i = 0; i < count; i++) {
-        PyTuple_SET_ITEM(flat, i, Py_NewRef(frame->localsplus[i]));
+        PyTuple_SET_ITEM(flat, i, Py_NewRef(frame_local(frame, i)));
     }
     PyObject *callback = Py_NewRef(hook.callback);
     PyObject *before = hook_swap(NULL);
@@ -3314,12 +3453,16 @@ choose_function(CompiledFunction *compiled, _PyInterpreterFrame *frame, int *is_
         return NULL;
     }
     compiled->calls++;
-    Entry *entry = find_entry(compiled, frame->localsplus, function);
+    PyObject *slots[compiled->slot_count + 1];
+    for (int i = 0; i < compiled->slot_count; i++) {
+        slots[i] = frame_local(frame, i);
+    }
+    Entry *entry = find_entry(compiled, slots, function);
     if (entry != NULL) {
         *is_scoped = entry->is_scoped;
         return Py_NewRef(entry->function);
     }
-    PyObject *target = miss(compiled, frame->localsplus, function, is_scoped);
+    PyObject *target = miss(compiled, slots, function, is_scoped);
     if (target == function || target == compiled->function
         || (target != NULL && !PyFunction_Check(target))) {
         Py_CLEAR(target);
@@ -3488,6 +3631,53 @@ module_cell_contents(PyObject *module, PyObject *cell)
     return Py_NewRef(PyCell_GET(cell) == NULL ? Py_NotImplemented : PyCell_GET(cell));
 }
 
+#if PY_VERSION_HEX >= 0x030E0000
+/* What LOAD_SPECIAL says when a class lacks a method of the `with` statement. */
+static void
+special_method_error(PyTypeObject *type, PyObject *name)
+{
+    PyObject *path = PyType_GetFullyQualifiedName(type);
+    PyObject *enter = PyUnicode_FromString("__aenter__");
+    PyObject *leave = PyUnicode_FromString("__aexit__");
+    if (path != NULL && enter != NULL && leave != NULL) {
+        int other = _PyType_Lookup(type, enter) != NULL && _PyType_Lookup(type, leave) != NULL;
+        PyErr_Format(PyExc_TypeError,
+                     "'%U' object does not support the context manager protocol (missed %U method)%s",
+                     path, name,
+                     other ? " but it supports the asynchronous context manager protocol. "
+                             "Did you mean to use 'async with'?"
+                           : "");
+    }
+    Py_XDECREF(path);
+    Py_XDECREF(enter);
+    Py_XDECREF(leave);
+}
+
+/* What LOAD_SPECIAL finds, bound. */
+static PyObject *
+module_special_method(PyObject *module, PyObject *args)
+{
+    PyObject *name, *object;
+    if (!PyArg_ParseTuple(args, "UO:special_method", &name, &object)) {
+        return NULL;
+    }
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject *found = _PyType_Lookup(type, name);
+    if (found == NULL) {
+        special_method_error(type, name);
+        return NULL;
+    }
+    descrgetfunc bind = Py_TYPE(found)->tp_descr_get;
+    if (bind == NULL) {
+        return Py_NewRef(found);
+    }
+    Py_INCREF(found);
+    PyObject *bound = bind(found, object, (PyObject *)type);
+    Py_DECREF(found);
+    return bound;
+}
+#endif
+
 static PyObject *
 module_is_held_weakly(PyObject *module, PyObject *object)
 {
@@ -3536,6 +3726,10 @@ static PyMethodDef module_methods[] = {
      "cached_function(code) -> the CompiledFunction that frames of this code use, or None."},
     {"cell_contents", module_cell_contents, METH_O,
      "cell_contents(cell) -> its contents; NotImplemented when empty."},
+#if PY_VERSION_HEX >= 0x030E0000
+    {"special_method", module_special_method, METH_VARARGS,
+     "special_method(name, object) -> the method of the object's class, bound."},
+#endif
     {"is_held_weakly", module_is_held_weakly, METH_O,
      "is_held_weakly(object) -> bool: do guards refer to it weakly?"},
     {"get_grad_mode", module_get_grad_mode, METH_NOARGS, "get_grad_mode() -> bool."},
@@ -3599,6 +3793,7 @@ load_dependencies(void)
         return -1;
     }
     outer_evaluator = _PyEval_EvalFrameDefault;
+    start_watching();
     return 0;
 }
 
