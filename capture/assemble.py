@@ -11,6 +11,7 @@ Used by `capture.emit` and `capture.resume`.
 """
 
 import dis
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import CodeType
@@ -18,9 +19,11 @@ from typing import Any, Final, TypeAlias
 
 from bytecode import Bytecode, Instr, Label, SetLineno
 from bytecode.flags import CompilerFlags
-from bytecode.instr import CellVar, FreeVar, InstrLocation, TryBegin, TryEnd
+from bytecode.instr import BinaryOp, CellVar, FreeVar, InstrLocation, TryBegin, TryEnd
 
-from dynajit.capture.versions import IS_311, IS_313
+from dynajit.capture import _capture
+from dynajit.capture.translation import SPECIAL_METHODS
+from dynajit.capture.versions import IS_311, IS_313, IS_314
 from dynajit.core.errors import InternalError
 
 Item: TypeAlias = Instr | Label | TryBegin | TryEnd | SetLineno
@@ -31,6 +34,7 @@ NULL_IS_BELOW: Final = not IS_313
 _PLAIN: Final = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), CodeType)
 _FUSED: Final = {
     "LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"),
+    "LOAD_FAST_BORROW_LOAD_FAST_BORROW": ("LOAD_FAST", "LOAD_FAST"),
     "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
     "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
 }
@@ -114,6 +118,13 @@ class Writer:
         """Replace the object on top by its attribute."""
         self.append("LOAD_ATTR", name if IS_311 else (False, name), 1, 1)
 
+    def subscript(self) -> None:
+        """container, key -> container[key]."""
+        if IS_314:
+            self.append("BINARY_OP", BinaryOp["SUBSCR"], 2, 1)
+        else:
+            self.append("BINARY_SUBSCR", None, 2, 1)
+
     def load_cell(self, variable: CellVar | FreeVar) -> None:
         """Push a cell itself."""
         self.append("LOAD_FAST" if IS_313 else "LOAD_CLOSURE", variable, 0, 1)
@@ -163,7 +174,7 @@ class Writer:
             return
         self.append("END_FOR")
         if IS_313:
-            self.append("POP_TOP")
+            self.append("POP_ITER" if IS_314 else "POP_TOP")
 
 
 class Copy:
@@ -249,6 +260,8 @@ def _split(instruction: Instr) -> list[Instr]:
             for name, operand in zip(_FUSED[instruction.name], operands, strict=True)
         ]
     copied = instruction.copy()
+    if copied.name == "LOAD_FAST_BORROW":  # what is borrowed must outlive the use: not known here
+        copied.name = "LOAD_FAST"
     if copied.name in ("LOAD_CONST", "RETURN_CONST"):
         copied.arg = boxed(copied.arg)
     return [copied]
@@ -273,12 +286,15 @@ def with_jump_to(instruction: Instr, label: Label) -> Instr:
 def without_method_slot(instructions: Sequence[Instr]) -> list[Instr]:
     """The same, but an attribute loaded for a call is always bound and its other slot NULL.
 
-    Then it is known before the instruction runs which slot is NULL.
+    Then it is known before the instruction runs which slot is NULL. Takes at most two slots more.
     """
     result = []
     for instruction in instructions:
         name = instruction.name
         argument: Any = instruction.arg
+        if name == "LOAD_SPECIAL":
+            result.extend(_bound_special(argument, instruction.location))
+            continue
         is_method = name == "LOAD_METHOD" if IS_311 else (
             name in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and argument[0]
         )  # fmt: skip
@@ -292,6 +308,15 @@ def without_method_slot(instructions: Sequence[Instr]) -> list[Instr]:
         if NULL_IS_BELOW:
             result.append(Instr("SWAP", 2, location=location))
     return result
+
+
+def _bound_special(argument: int, location: InstrLocation | None) -> list[Instr]:
+    """object -> the method of its class, bound, and NULL."""
+    find = functools.partial(_capture.special_method, SPECIAL_METHODS[argument])
+    rows: tuple[tuple[Any, ...], ...] = (
+        ("PUSH_NULL",), ("LOAD_CONST", boxed(find)), ("SWAP", 3), ("CALL", 1), ("PUSH_NULL",),
+    )  # fmt: skip
+    return [Instr(*row, location=location) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class State:
     def _pushed_nulls(self, operation: str, argument: Any, pushed: int) -> list[bool]:
         if operation == "PUSH_NULL":
             return [True]
-        if operation in ("LOAD_METHOD", "LOAD_SUPER_METHOD"):
+        if operation in ("LOAD_METHOD", "LOAD_SUPER_METHOD", "LOAD_SPECIAL"):
             return [NULL_IS_BELOW, not NULL_IS_BELOW]
         if operation == "LOAD_FAST_AND_CLEAR":
             return [argument not in self.bound]
@@ -99,6 +99,7 @@ def write(
     emitter.release()
     real = without_method_slot(copy.between(group[0].offset, last.last_offset))
     places = _places(body, end, group)
+    writer.maximum = max(writer.maximum, len(end.stack) + 2)
     jumped = Label()
     if OPERATIONS[last.operation].on_jump is not None:
         real[-1] = with_jump_to(real[-1], jumped)

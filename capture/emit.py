@@ -172,7 +172,7 @@ class Emitter:
 
     def load_item(self) -> None:
         """container, key -> container[key]."""
-        self.writer.append("BINARY_SUBSCR", None, 2, 1)
+        self.writer.subscript()
 
     def store_attribute(self, name: str) -> None:
         """value, object -> ; object.name = value."""

@@ -44,7 +44,7 @@ from dynajit.capture.instructions import Body, decode
 from dynajit.capture.opcodes import HANDLERS, UNSUPPORTED
 from dynajit.capture.recording import Mark, Namespace, Recorder
 from dynajit.capture.values import Known, Value, constant
-from dynajit.capture.values_containers import TupleValue
+from dynajit.capture.values_containers import SliceValue, TupleValue
 from dynajit.capture.values_functions import CellValue, FunctionValue, GeneratorState
 from dynajit.capture.values_objects import ExceptionValue
 from dynajit.core.errors import InternalError
@@ -428,6 +428,8 @@ _TABLES: Final = (builtins_functions, builtins_library)
 def _constant(literal: Any) -> Value:
     if isinstance(literal, tuple):
         return TupleValue(tuple(_constant(item) for item in literal))
+    if isinstance(literal, slice):  # 3.14 has constants for them
+        return SliceValue(*map(_constant, (literal.start, literal.stop, literal.step)))
     if hasattr(literal, "co_code"):
         return Known(literal)
     return constant(literal)

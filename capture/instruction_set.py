@@ -71,7 +71,7 @@ _ROWS: Final = (
     Operation("LOAD_LOCALS", "", 0, 1),
     Operation("LOAD_FROM_DICT_OR_DEREF", "name", 1, 1),
     Operation("LOAD_FROM_DICT_OR_GLOBALS", "name", 1, 1),
-    Operation("LOAD_ASSERTION_ERROR", "", 0, 1),
+    Operation("LOAD_COMMON_CONSTANT", "the object", 0, 1, note="AssertionError, all, any, ..."),
     Operation("LOAD_BUILD_CLASS", "", 0, 1),
     Operation("SETUP_ANNOTATIONS", "", 0, 0),
     # -------------------------------------------------------------------------- stack shuffling
@@ -100,6 +100,8 @@ _ROWS: Final = (
     Operation("DELETE_ATTR", "name", 1, 0),
     Operation("LOAD_SUPER_ATTR", "name", 3, 1, note="super, class, self"),
     Operation("LOAD_SUPER_METHOD", "name", 3, 2, note="as LOAD_METHOD on super(class, self)"),
+    Operation("LOAD_SPECIAL", "name", 1, 2,
+              note="3.14 only: the method of the class and, where it is bound already, NULL"),
     # --------------------------------------------------------------------------------- building
     Operation("BUILD_TUPLE", "count", lambda a: a, 1),
     Operation("BUILD_LIST", "count", lambda a: a, 1),
@@ -122,6 +124,9 @@ _ROWS: Final = (
     Operation("UNPACK_EX", "(count before, count after)", 1, lambda a: a[0] + 1 + a[1]),
     Operation("CONVERT_VALUE", "'str', 'repr' or 'ascii'", 1, 1),
     Operation("FORMAT_VALUE", "True if a format spec is on top", lambda a: 2 if a else 1, 1),
+    Operation("BUILD_INTERPOLATION", "(conversion or None, True if a format spec is on top)",
+              lambda a: 3 if a[1] else 2, 1, note="3.14 only: value, its text, spec"),
+    Operation("BUILD_TEMPLATE", "", 2, 1, note="3.14 only: strings, interpolations"),
     # ------------------------------------------------------------------------ functions and calls
     Operation("CALL", "(argument count, keyword names)", lambda a: a[0] + 2, 1,
               note="below the arguments two slots a, b: a NULL: call b; b NULL: call a; else a(b)"),
@@ -129,7 +134,7 @@ _ROWS: Final = (
               note="two slots as for CALL, then the argument tuple, then the dict"),
     Operation("MAKE_FUNCTION", "", 1, 1, note="code"),
     Operation("SET_FUNCTION_ATTRIBUTE",
-              "'defaults', 'keyword_defaults', 'annotations' or 'closure'", 2, 1,
+              "'defaults', 'keyword_defaults', 'annotations', 'annotate' or 'closure'", 2, 1,
               note="value, function; leaves the function"),
     Operation("CALL_INTRINSIC_1", "name as in opcode docs", 1, 1),
     Operation("CALL_INTRINSIC_2", "name as in opcode docs", 2, 1),
@@ -159,7 +164,8 @@ _ROWS: Final = (
     Operation("CHECK_EXC_MATCH", "", 2, 2),
     Operation("CHECK_EG_MATCH", "", 2, 2),
     Operation("BEFORE_WITH", "", 1, 2, note="context manager -> exit method, entered value"),
-    Operation("WITH_EXCEPT_START", "", 4, 5),
+    Operation("WITH_EXCEPT_START", "True if the exit method has two slots, as for CALL",
+              lambda a: 5 if a else 4, lambda a: 6 if a else 5, note="two slots: 3.14"),
     # ------------------------------------------------------------------------------------ imports
     Operation("IMPORT_NAME", "name", 2, 1, note="level, from-list"),
     Operation("IMPORT_FROM", "name", 1, 2),
@@ -197,12 +203,16 @@ DROPPED: Final[dict[str, str]] = {
     "PRECALL": "3.11: first half of CALL",
     "KW_NAMES": "3.11, 3.12: keyword names of the CALL that follows",
     "END_FOR": "never executed by FOR_ITER, which jumps behind it",
+    "NOT_TAKEN": "3.14: a place for tracing, behind conditional jumps",
 }
 
 #: Opcodes that `dis` knows but no code object contains, and why.
 IMPOSSIBLE: Final[dict[str, str]] = {
     "JUMP": "pseudo instruction of the compiler",
+    "JUMP_IF_FALSE": "pseudo instruction of the compiler",
+    "JUMP_IF_TRUE": "pseudo instruction of the compiler",
     "JUMP_NO_INTERRUPT": "pseudo instruction of the compiler",
+    "ANNOTATIONS_PLACEHOLDER": "pseudo instruction of the compiler",
     "LOAD_SUPER_METHOD": "pseudo instruction of the compiler",
     "LOAD_ZERO_SUPER_ATTR": "pseudo instruction of the compiler",
     "LOAD_ZERO_SUPER_METHOD": "pseudo instruction of the compiler",

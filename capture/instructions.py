@@ -17,7 +17,7 @@ import bisect
 import dis
 import inspect
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import CodeType
@@ -26,7 +26,7 @@ from typing import Any, Final
 from dynajit.capture import dataflow
 from dynajit.capture.instruction_set import DROPPED, JUMPS, OPERATIONS
 from dynajit.capture.translation import canonical
-from dynajit.capture.versions import IS_311, IS_313
+from dynajit.capture.versions import IS_311, IS_313, IS_314
 from dynajit.core.errors import InternalError
 from dynajit.core.location import Location
 
@@ -198,8 +198,21 @@ def decode(code: CodeType) -> Body:
     if entry is not None and entry[0]() is code:
         return entry[1]
     body = _Decoder(code).body()
-    _DECODED[key] = (weakref.ref(code, lambda _: _DECODED.pop(key, None)), body)
+    _DECODED[key] = (weakref.ref(code, forget(_DECODED, key)), body)
     return body
+
+
+def forget(table: dict[int, Any], key: int) -> Callable[[Any], None]:
+    """The callback of a weak reference that takes its row out of a table kept by id.
+
+    Reads no global name: at the end of the process those are gone before the code objects are.
+    """
+    remove = table.pop
+
+    def gone(_: Any) -> None:
+        remove(key, None)
+
+    return gone
 
 
 def live_locals(body: Body, index: int) -> frozenset[str]:
@@ -282,13 +295,20 @@ class _Decoder:
         if name in ("KW_NAMES", "PRECALL") or (following == "CALL_KW" and name == "LOAD_CONST"):
             self.begin_call(item)
             return
-        if name == "POP_TOP" and self.previous == "END_FOR" and IS_313:
+        if IS_314 and following == "CALL_FUNCTION_EX" and name == "PUSH_NULL":
+            self.call_start = item.offset  # instead of a dict of keywords
+            return
+        if name in ("POP_TOP", "POP_ITER") and self.previous == "END_FOR" and IS_313:
             return
         if name in DROPPED:
             return
         if name in ("CALL", "CALL_KW"):
             names, self.keyword_names = self.keyword_names, ()
             self.append(item, ("CALL", (item.arg, names)), start=self.call_start)
+            self.call_start = None
+            return
+        if self.call_start is not None:
+            self.append(item, ("CALL_FUNCTION_EX", False), start=self.call_start)
             self.call_start = None
             return
         self.append(item, *canonical(item, self.code))

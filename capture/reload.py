@@ -148,7 +148,7 @@ def _fixed_attribute(name: str) -> Load:
 def _subscript(writer: Writer, key: Any) -> None:
     """Index the tuple or plain dict on top."""
     writer.load_constant(key)
-    writer.append("BINARY_SUBSCR", None, 2, 1)
+    writer.subscript()
 
 
 def _positional(function: Any) -> int:

@@ -19,7 +19,7 @@ from bytecode import Instr
 from bytecode.instr import InstrLocation
 
 from dynajit.capture.assemble import Copy, Signature, Writer, assemble, prologue
-from dynajit.capture.instructions import Body, decode, live_locals
+from dynajit.capture.instructions import Body, decode, forget, live_locals
 from dynajit.core.errors import InternalError
 
 
@@ -121,7 +121,7 @@ def resume(body: Body, index: int, bound: frozenset[str], nulls: tuple[bool, ...
     known = _RESUMES.get(id(code))
     if known is None or known[0]() is not code:
         key = id(code)
-        known = (weakref.ref(code, lambda _: _RESUMES.pop(key, None)), {})
+        known = (weakref.ref(code, forget(_RESUMES, key)), {})
         _RESUMES[key] = known
     wanted = bound & live_locals(body, index)
     found = known[1].get((index, wanted, nulls))
@@ -171,7 +171,7 @@ def _remember(made: CodeType, root: CodeType, start: int) -> None:
             offsets[new] = old
             seen.add(old)
     key = id(made)
-    reference = weakref.ref(made, lambda _: _ORIGINS.pop(key, None))
+    reference = weakref.ref(made, forget(_ORIGINS, key))
     _ORIGINS[key] = (reference, _Origin(weakref.ref(root), offsets))
 
 

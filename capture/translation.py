@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from bytecode.instr import BinaryOp, Intrinsic1Op, Intrinsic2Op
 
 from dynajit.capture.instruction_set import JUMPS, OPERATIONS
-from dynajit.capture.versions import IS_311, IS_313
+from dynajit.capture.versions import IS_311, IS_313, IS_314
 from dynajit.core.errors import InternalError
 
 Pairs: TypeAlias = tuple[tuple[str, Any], ...]
@@ -21,8 +21,12 @@ Translate: TypeAlias = Callable[[Any, CodeType], Pairs]
 _COMPARISON_BOOL: Final = 16  # 3.13: this bit of COMPARE_OP asks for an exact bool
 _CONVERSIONS: Final = {1: "str", 2: "repr", 3: "ascii"}
 _FUNCTION_ATTRIBUTES: Final = {
-    1: "defaults", 2: "keyword_defaults", 4: "annotations", 8: "closure",
+    1: "defaults", 2: "keyword_defaults", 4: "annotations", 8: "closure", 16: "annotate",
 }  # fmt: skip
+_COMMON_CONSTANTS: Final = (AssertionError, NotImplementedError, tuple, all, any)
+#: What LOAD_SPECIAL loads, by argument.
+SPECIAL_METHODS: Final = ("__enter__", "__exit__", "__aenter__", "__aexit__")
+_LOADS: Final = frozenset({"LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK"})
 _BINARY_SYMBOLS: Final = {
     "ADD": "+", "AND": "&", "FLOOR_DIVIDE": "//", "LSHIFT": "<<", "MATRIX_MULTIPLY": "@",
     "MULTIPLY": "*", "REMAINDER": "%", "OR": "|", "POWER": "**", "RSHIFT": ">>",
@@ -44,7 +48,7 @@ _SAME_WITH_NUMBER: Final = frozenset(
      "RAISE_VARARGS", "RERAISE", "GET_AWAITABLE"}
 )  # fmt: skip
 _SAME_WITH_VALUE: Final = frozenset(
-    {"LOAD_CONST", "LOAD_FAST", "LOAD_FAST_AND_CLEAR", "STORE_FAST", "DELETE_FAST", "MAKE_CELL",
+    {"LOAD_CONST", "LOAD_FAST_AND_CLEAR", "STORE_FAST", "DELETE_FAST", "MAKE_CELL",
      "LOAD_CLOSURE", "LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "STORE_GLOBAL",
      "DELETE_GLOBAL", "LOAD_NAME", "STORE_NAME", "DELETE_NAME", "LOAD_CLASSDEREF",
      "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS", "STORE_ATTR", "DELETE_ATTR",
@@ -74,8 +78,8 @@ def canonical(item: dis.Instruction, code: CodeType) -> Pairs:
         return ((name, None),)
     if name in _SAME_WITH_NUMBER:
         return ((name, item.arg),)
-    if name == "LOAD_FAST" and IS_313 and _is_cell(item.arg or 0, code):
-        return (("LOAD_CLOSURE", item.argval),)
+    if name in _LOADS:
+        return (_load_local(item.arg or 0, item.argval, code),)
     if name in _SAME_WITH_VALUE:
         return ((name, item.argval),)
     if item.opcode in dis.hasjrel or item.opcode in dis.hasjabs:
@@ -83,10 +87,11 @@ def canonical(item: dis.Instruction, code: CodeType) -> Pairs:
     raise InternalError(f"decode({code.co_qualname}): unknown bytecode operation {name}.")
 
 
-def _is_cell(slot: int, code: CodeType) -> bool:
-    """3.13 loads cells with LOAD_FAST: is this slot a cell's?"""
+def _load_local(slot: int, name: str, code: CodeType) -> tuple[str, str]:
+    """Loading a local; 3.13 and later load cells by the same instruction."""
     names = code.co_varnames
-    return slot >= len(names) or names[slot] in code.co_cellvars
+    is_cell = IS_313 and (slot >= len(names) or names[slot] in code.co_cellvars)
+    return ("LOAD_CLOSURE" if is_cell else "LOAD_FAST", name)
 
 
 def _jump_name(name: str) -> str:
@@ -124,6 +129,11 @@ def _format_value(item: dis.Instruction, _: CodeType) -> Pairs:
     if not with_spec:
         return (("CONVERT_VALUE", conversion), ("FORMAT_VALUE", False))
     return (("SWAP", 2), ("CONVERT_VALUE", conversion), ("SWAP", 2), ("FORMAT_VALUE", True))
+
+
+def _build_interpolation(item: dis.Instruction, _: CodeType) -> Pairs:
+    argument = item.arg or 0
+    return (("BUILD_INTERPOLATION", (_CONVERSIONS.get(argument >> 2), bool(argument & 1))),)
 
 
 def _make_function(item: dis.Instruction, _: CodeType) -> Pairs:
@@ -165,16 +175,35 @@ def _fixed(*rows: tuple[str, Any]) -> Translate:
     return lambda item, code: rows
 
 
+def _load_pair(item: dis.Instruction, code: CodeType) -> Pairs:
+    slots = item.arg or 0
+    first, second = item.argval
+    return (_load_local(slots >> 4, first, code), _load_local(slots & 15, second, code))
+
+
+def _binary_op(item: dis.Instruction, _: CodeType) -> Pairs:
+    argument = item.arg or 0
+    if BinaryOp(argument).name == "SUBSCR":
+        return (("BINARY_SUBSCR", None),)
+    return (("BINARY_OP", _binary_symbol(argument)),)
+
+
 _TRANSLATIONS: Final[dict[str, Translate]] = {
     "LOAD_GLOBAL": _load_global,
     "LOAD_ATTR": _load_attr,
     "LOAD_METHOD": lambda item, code: (("LOAD_METHOD", code.co_names[item.arg]),),
     "LOAD_SUPER_ATTR": _load_super_attr,
-    "LOAD_FAST_CHECK": lambda item, code: (("LOAD_FAST", item.argval),),
-    "LOAD_FAST_LOAD_FAST": _pair("LOAD_FAST", "LOAD_FAST"),
+    "LOAD_SMALL_INT": lambda item, code: (("LOAD_CONST", item.arg or 0),),
+    "LOAD_ASSERTION_ERROR": _fixed(("LOAD_COMMON_CONSTANT", AssertionError)),
+    "LOAD_COMMON_CONSTANT": lambda item, code: (
+        ("LOAD_COMMON_CONSTANT", _COMMON_CONSTANTS[item.arg]),
+    ),
+    "LOAD_SPECIAL": lambda item, code: (("LOAD_SPECIAL", SPECIAL_METHODS[item.arg]),),
+    "LOAD_FAST_LOAD_FAST": _load_pair,
+    "LOAD_FAST_BORROW_LOAD_FAST_BORROW": _load_pair,
     "STORE_FAST_LOAD_FAST": _pair("STORE_FAST", "LOAD_FAST"),
     "STORE_FAST_STORE_FAST": _pair("STORE_FAST", "STORE_FAST"),
-    "BINARY_OP": lambda item, code: (("BINARY_OP", _binary_symbol(item.arg)),),
+    "BINARY_OP": _binary_op,
     "COMPARE_OP": _compare,
     "IS_OP": lambda item, code: (("IS_OP", bool(item.arg)),),
     "CONTAINS_OP": lambda item, code: (("CONTAINS_OP", bool(item.arg)),),
@@ -185,13 +214,16 @@ _TRANSLATIONS: Final[dict[str, Translate]] = {
     "CONVERT_VALUE": lambda item, code: (("CONVERT_VALUE", _CONVERSIONS[item.arg]),),
     "FORMAT_SIMPLE": _fixed(("FORMAT_VALUE", False)),
     "FORMAT_WITH_SPEC": _fixed(("FORMAT_VALUE", True)),
+    "BUILD_INTERPOLATION": _build_interpolation,
     "RETURN_CONST": lambda item, code: (("LOAD_CONST", item.argval), ("RETURN_VALUE", None)),
-    "CALL_FUNCTION_EX": lambda item, code: (("CALL_FUNCTION_EX", bool(item.arg & 1)),),
+    "CALL_FUNCTION_EX": lambda item, code: (("CALL_FUNCTION_EX", IS_314 or bool(item.arg & 1)),),
     "MAKE_FUNCTION": _make_function,
     "SET_FUNCTION_ATTRIBUTE": lambda item, code: (
         ("SET_FUNCTION_ATTRIBUTE", _FUNCTION_ATTRIBUTES[item.arg]),
     ),
     "CALL_INTRINSIC_1": _intrinsic_1,
     "CALL_INTRINSIC_2": _intrinsic_2,
+    "WITH_EXCEPT_START": _fixed(("WITH_EXCEPT_START", IS_314)),
+    "POP_ITER": _fixed(("POP_TOP", None)),
     "PREP_RERAISE_STAR": _fixed(("CALL_INTRINSIC_2", "PREP_RERAISE_STAR")),
 }

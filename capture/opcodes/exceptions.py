@@ -205,7 +205,7 @@ def before_with(x: Any, frame: Frame, argument: Any) -> Steps:
     manager = frame.pop()
     cls = x.type_of(manager)
     for name, missing in (("__enter__", ""), ("__exit__", " (missed __exit__ method)")):
-        if lookup(cls, name) is lookup(cls, "a name that no class has"):
+        if not _has(cls, name):
             raise_python(
                 x, TypeError,
                 f"'{cls.__name__}' object does not support the context manager protocol{missing}",
@@ -216,10 +216,37 @@ def before_with(x: Any, frame: Frame, argument: Any) -> Steps:
     frame.push((yield from x.call(enter, [], {})))
 
 
-def with_except_start(x: Any, frame: Frame, argument: Any) -> Steps:
+def load_special(x: Any, frame: Frame, name: str) -> Steps:
+    """The method `name` of the class, about to be called."""
+    manager = frame.pop()
+    cls = x.type_of(manager)
+    if not _has(cls, name):
+        raise_python(x, TypeError, _missing_method(cls, name))
+    frame.push((yield from x.get_special(manager, name)))
+    frame.push(None)
+
+
+def _has(cls: type, name: str) -> bool:
+    return lookup(cls, name) is not lookup(cls, "a name that no class has")
+
+
+def _missing_method(cls: type, name: str) -> str:
+    """What 3.14 says where a class lacks a method of the `with` statement."""
+    plain = cls.__module__ in ("builtins", "__main__")
+    path = cls.__qualname__ if plain else f"{cls.__module__}.{cls.__qualname__}"
+    text = f"'{path}' object does not support the context manager protocol (missed {name} method)"
+    if _has(cls, "__aenter__") and _has(cls, "__aexit__"):
+        text += (
+            " but it supports the asynchronous context manager protocol. "
+            "Did you mean to use 'async with'?"
+        )
+    return text
+
+
+def with_except_start(x: Any, frame: Frame, has_two_slots: bool) -> Steps:
     """Calling `__exit__` with the exception on top."""
     value = frame.stack[-1]
-    leave = frame.stack[-4]
+    leave = frame.stack[-5 if has_two_slots else -4]
     found = _traceback(x, value)
     traceback = found if isinstance(found, TracebackValue) else NONE
     arguments = [Known(value.cls), value, traceback]
@@ -235,5 +262,6 @@ HANDLERS = {
     "CALL_INTRINSIC_2": call_intrinsic_2,
     "RERAISE": reraise,
     "BEFORE_WITH": before_with,
+    "LOAD_SPECIAL": load_special,
     "WITH_EXCEPT_START": with_except_start,
 }

@@ -7,10 +7,10 @@ from dynajit.capture.frames import Frame
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.values import constant
-from dynajit.capture.values_containers import ListValue, SliceValue, TupleValue
+from dynajit.capture.values_containers import DictValue, ListValue, SliceValue, TupleValue
 from dynajit.capture.values_functions import SuperValue
 from dynajit.capture.values_tensors import TensorValue
-from dynajit.capture.versions import IS_313
+from dynajit.capture.versions import IS_313, IS_314
 
 
 def _unary(symbol: str) -> Any:
@@ -227,7 +227,7 @@ def unpack_sequence(x: Any, frame: Frame, count: int) -> Steps:
         raise unsupported("unpacking", value)
     yield from _check_unpackable(x, value)
     items = yield from _take(x, value, count + 1)
-    _check_count(x, len(items), count)
+    _check_count(x, value, len(items), count)
     frame.stack.extend(reversed(items))
 
 
@@ -251,11 +251,15 @@ def _check_unpackable(x: Any, value: Any) -> Steps:
     yield
 
 
-def _check_count(x: Any, found: int, count: int) -> None:
+def _check_count(x: Any, value: Any, found: int, count: int) -> None:
     if found < count:
         raise_python(x, ValueError, f"not enough values to unpack (expected {count}, got {found})")
     if found > count:
-        raise_python(x, ValueError, f"too many values to unpack (expected {count})")
+        got = ""
+        if IS_314 and x.type_of(value) in (list, tuple, dict):
+            size = len(x.heap[value.identity]) if isinstance(value, DictValue) else found
+            got = f", got {size}"
+        raise_python(x, ValueError, f"too many values to unpack (expected {count}{got})")
 
 
 def unpack_ex(x: Any, frame: Frame, counts: tuple[int, int]) -> Steps:

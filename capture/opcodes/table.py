@@ -31,6 +31,8 @@ UNSUPPORTED: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("GET_LEN", "MATCH_MAPPING", "MATCH_SEQUENCE", "MATCH_KEYS", "MATCH_CLASS"), _MATCH
     ),
+    "BUILD_INTERPOLATION": "template strings are not captured",
+    "BUILD_TEMPLATE": "template strings are not captured",
     "DELETE_GLOBAL": "deleting a global variable is not captured",
     "CLEANUP_THROW": "throwing into a generator is not captured",
 }  # fmt: skip

@@ -1,6 +1,5 @@
 """Constants, locals, cells, globals, stack shuffling."""
 
-import builtins
 from typing import Any
 
 from dynajit.capture import breaks, sources
@@ -120,9 +119,9 @@ def store_global(x: Any, frame: Frame, name: str) -> None:
     x.write_global(frame.namespace, name, frame.pop())
 
 
-def load_assertion_error(x: Any, frame: Frame, argument: Any) -> None:
-    """Push AssertionError."""
-    frame.push(Known(builtins.AssertionError))
+def load_common_constant(x: Any, frame: Frame, argument: Any) -> None:
+    """Push an object of the interpreter, such as AssertionError."""
+    frame.push(Known(argument))
 
 
 def load_build_class(x: Any, frame: Frame, argument: Any) -> None:
@@ -164,7 +163,7 @@ HANDLERS = {
     "DELETE_DEREF": delete_deref,
     "LOAD_GLOBAL": load_global,
     "STORE_GLOBAL": store_global,
-    "LOAD_ASSERTION_ERROR": load_assertion_error,
+    "LOAD_COMMON_CONSTANT": load_common_constant,
     "LOAD_BUILD_CLASS": load_build_class,
     "PUSH_NULL": push_null,
     "POP_TOP": pop_top,

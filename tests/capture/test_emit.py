@@ -345,7 +345,7 @@ def own_cell(start):
 
 
 def test_own_cells_exist_and_are_written_by_effects():
-    code = own_cell.__code__.co_consts[1]
+    code = next(item for item in own_cell.__code__.co_consts if isinstance(item, types.CodeType))
 
     def effect(emitter):
         emitter.load_constant("written")
