@@ -7,6 +7,7 @@ runs as ordinary captured code, what the native class does in C is written out h
 
 import builtins
 import types
+from collections.abc import Callable
 from typing import Any, Final
 
 from dynajit.capture.builtins_table import SPECIAL
@@ -28,6 +29,7 @@ from dynajit.capture.values_objects import (
     ObjectContents,
     TracebackValue,
 )
+from dynajit.core.errors import InternalError
 
 #: Built-in classes whose `__init__` takes arguments apart, or whose text is their own.
 PARSING: Final = (ImportError, OSError, SyntaxError, UnicodeError)
@@ -308,10 +310,21 @@ def exception_method(
     raise unsupported(name, value, *args)
 
 
+def _message(function: Callable[..., Any], *arguments: Any) -> str:
+    """The text of the TypeError that a call raises; Python versions word it differently."""
+    try:
+        function(*arguments)
+    except TypeError as error:
+        return str(error)
+    raise InternalError(f"{function.__name__} did not raise.")
+
+
+_NO_NOTE: Final = _message(BaseException.add_note, BaseException(), object())
+
+
 def _add_note(x: Any, value: ExceptionValue, note: Value) -> Steps:
     if not issubclass(x.type_of(note), str):
-        kind = note.python_type.__name__
-        raise_python(x, TypeError, f"note must be a str, not '{kind}'")
+        raise_python(x, TypeError, _NO_NOTE.replace("object", note.python_type.__name__))
     if not (yield from x.has_attribute(value, "__notes__")):
         yield from x.set_attribute(value, "__notes__", x.new_list([]))
     notes = yield from x.get_attribute(value, "__notes__")
