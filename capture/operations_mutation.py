@@ -135,7 +135,7 @@ def _check_writable(x: Any, receiver: TensorValue) -> None:
     """Refuse what eager execution refuses because of the tensor at entry.
 
     Raises:
-        GraphBreak: it refuses, or the memory is that of another input.
+        GraphBreak: it refuses.
     """
     memory = tensor_memory.memory_of(x.recorder, receiver)
     contents: MemoryContents = x.heap[memory]
@@ -153,10 +153,6 @@ def _check_writable(x: Any, receiver: TensorValue) -> None:
         grad_mode._set_grad_enabled(before)
     if not existing.array.flags.writeable:
         raise GraphBreak(breaks.TENSOR_FAILURE, "its memory is read-only")
-    for other in x.recorder.lifted_tensors:
-        tensor = x.recorder.existing(other)
-        if tensor is not existing and tensor_memory.may_overlap(tensor, existing):
-            raise GraphBreak(breaks.TENSOR_MUTATION, "two tensors share memory")
 
 
 def _is_detached(x: Any, receiver: TensorValue) -> bool:

@@ -476,7 +476,8 @@ class Recorder:
             )
             self._inputs[key] = (value, handle, bool(tensor.requires_grad))
             if isinstance(handle, TensorValue):
-                self._refuse_overlap(tensor)
+                for memory in tensor_memory.written(self):
+                    tensor_memory.refuse_overlap(self, memory.base)
                 self.owners[value.node] = handle.identity
         return self._inputs[key][0]
 
@@ -536,17 +537,6 @@ class Recorder:
     def lifted_tensors(self) -> list[TensorValue]:
         """The existing tensors that are graph inputs."""
         return [entry[1] for entry in self._inputs.values() if isinstance(entry[1], TensorValue)]
-
-    def _refuse_overlap(self, tensor: Any) -> None:
-        """A tensor is read after memory was written that it looks at, too.
-
-        Raises:
-            GraphBreak: it does.
-        """
-        for memory in tensor_memory.written(self):
-            other = self._existing[memory.base.identity]
-            if other is not tensor and tensor_memory.may_overlap(other, tensor):
-                raise breaks.GraphBreak(breaks.TENSOR_MUTATION, "two tensors share memory")
 
     def reserve_random(self, blocks: Any) -> tuple[Any, Any, Any]:
         """Seed and offset inputs, and how many blocks this graph reserved before."""

@@ -158,6 +158,7 @@ def write(recorder: Any, value: TensorValue, part: graph.Value, hides: bool) -> 
     memory: MemoryContents = recorder.heap[identity]
     steps = recorder.heap[value.identity].steps
     builder = recorder.builder
+    refuse_overlap(recorder, memory.base)
     if memory.is_uncertain:
         raise GraphBreak(breaks.TENSOR_MUTATION, "its layout is not known")
     needs = builder.needs_gradient(memory.value), builder.needs_gradient(part)
@@ -175,6 +176,7 @@ def write(recorder: Any, value: TensorValue, part: graph.Value, hides: bool) -> 
         if needs[0]:
             changed = builder.with_history_of(memory.value, elements)
     is_counted = not any(step.is_data for step in steps)
+    is_detached = any(step.op is TABLE.detach for step in steps)
     recorder.heap.write(
         identity,
         replace(
@@ -183,7 +185,7 @@ def write(recorder: Any, value: TensorValue, part: graph.Value, hides: bool) -> 
             elements=elements,
             version=memory.version + 1,
             bumps=memory.bumps + is_counted,
-            is_recorded=memory.is_recorded or recorder.grad_enabled,
+            is_recorded=memory.is_recorded or (recorder.grad_enabled and not is_detached),
             has_history=memory.has_history or (is_recorded and any(needs)),
         ),
     )
@@ -291,6 +293,16 @@ def written(recorder: Any) -> Iterator[MemoryContents]:
             yield contents
 
 
-def may_overlap(a: Any, b: Any) -> bool:
-    """True if the memory that two existing tensors span overlaps."""
-    return bool(np.may_share_memory(a.array, b.array))
+def refuse_overlap(recorder: Any, base: TensorValue) -> None:
+    """An existing tensor is written: it must not overlap with a graph input.
+
+    Raises:
+        GraphBreak: it does.
+    """
+    written = recorder.existing(base)
+    if written is None:
+        return
+    for other in recorder.lifted_tensors:
+        tensor = recorder.existing(other)
+        if tensor is not written and np.may_share_memory(tensor.array, written.array):
+            raise GraphBreak(breaks.TENSOR_MUTATION, "two tensors share memory")

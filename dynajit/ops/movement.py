@@ -6,6 +6,7 @@ NumPy can make one; `read` is the index map that code generation substitutes, so
 arithmetic on indices. Called by the library functions, formulas, capture and code generation.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -140,9 +141,14 @@ def _expand_infer(x: ValueType, *, shape: Shape) -> TensorType:
     return type.with_shape(shape)
 
 
+def _expand_array(xp: Any, x: Any, *, shape: Shape) -> Any:
+    """A view that can be written if no element is repeated."""
+    return x.reshape(shape) if x.size == math.prod(shape) else xp.broadcast_to(x, shape)
+
+
 @movement(
     infer=_expand_infer,
-    array=lambda xp, x, *, shape: xp.broadcast_to(x, shape),
+    array=_expand_array,
     view=True,
     vjp={"x": lambda g: g},
 )
@@ -496,6 +502,13 @@ def _diagonal_infer(x: ValueType, *, offset: int, dim1: int, dim2: int) -> Tenso
     return type.with_shape((*kept, max(length, 0)))
 
 
+def _diagonal_array(xp: Any, x: Any, *, offset: int, dim1: int, dim2: int) -> Any:
+    result = xp.diagonal(x, offset, dim1, dim2)
+    if hasattr(result.flags, "writeable"):  # NumPy protects it, for reasons of its history
+        result.flags.writeable = x.flags.writeable
+    return result
+
+
 def _diagonal_vjp(ops: Any, g: Any, x_type: TensorType, offset: int, dim1: int, dim2: int) -> Any:
     """Spread g over a row dimension, keep the diagonal, and put the dims back in place."""
     rows, columns = x_type.shape[dim1], x_type.shape[dim2]
@@ -513,7 +526,7 @@ def _diagonal_vjp(ops: Any, g: Any, x_type: TensorType, offset: int, dim1: int, 
 
 @movement(
     infer=_diagonal_infer,
-    array=lambda xp, x, *, offset, dim1, dim2: xp.diagonal(x, offset, dim1, dim2),
+    array=_diagonal_array,
     view=True,
     vjp={"x": _diagonal_vjp},
 )
