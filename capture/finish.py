@@ -7,18 +7,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dynajit.capture import effects, sources, tensor_memory
+from dynajit.capture import effects, layouts, sources, tensor_memory
 from dynajit.capture.breaks import BreakRecord, SkipFrame
 from dynajit.capture.executor import Executor, Returned, Stopped, Thrown
 from dynajit.capture.guards import Kind, MemoryUse
 from dynajit.capture.instructions import live_locals
-from dynajit.capture.rebuild import NotRebuildable, Rebuilder, reach
+from dynajit.capture.rebuild import Held, NotRebuildable, Rebuilder, reach
 from dynajit.capture.recording import Recorder
 from dynajit.capture.region import Break, End, Raise, Region, Return
 from dynajit.capture.values import UNBOUND, Scalar, Value
 from dynajit.capture.values_functions import CellValue, GeneratorState
-from dynajit.capture.values_tensors import TensorValue
+from dynajit.capture.values_tensors import Step, TensorValue
 from dynajit.ir.copies import copy_inputs
+from dynajit.ops import TABLE
 
 
 def finish(executor: Executor, outcome: Returned | Thrown | Stopped) -> Region:
@@ -83,7 +84,8 @@ def _region(
     _refuse_open_generators(recorder)
     _guard_aliasing(recorder)
     _guard_memory(recorder)
-    held = _held(recorder, reached)
+    copied = {e.result.identity for e in replayed if isinstance(e, effects.TensorEffect)}
+    held = _held(recorder, reached, copied)
     outputs = _outputs(recorder, held)
     if recorder.builder.nodes:
         executor.uses_grad_mode()
@@ -140,11 +142,14 @@ def _inputs(recorder: Recorder) -> tuple[Value, ...]:
     return tuple(found)
 
 
-def _held(recorder: Recorder, reached: list[Value]) -> dict[int, Any]:
-    """Heap id of a tensor -> graph node that the launch returns for it.
+def _held(recorder: Recorder, reached: list[Value], copied: set[int]) -> dict[int, Held]:
+    """Heap id of a tensor -> what the launch returns for it.
 
     A view of an input, or of memory that another tensor looks at afterwards, is not among them:
     it is made eagerly from its base, so that they share memory as in the original program.
+
+    Args:
+        copied: tensors whose elements are copied elsewhere: their layout does not matter.
     """
     fresh: dict[int, TensorValue] = {}
     looking: dict[int, list[TensorValue]] = {}
@@ -154,19 +159,32 @@ def _held(recorder: Recorder, reached: list[Value]) -> dict[int, Any]:
     for value in fresh.values():
         memory = recorder.heap[value.identity].memory
         looking.setdefault(memory or -value.identity, []).append(value)
-    held: dict[int, Any] = {}
+    held: dict[int, Held] = {}
     for memory, values in looking.items():
         base = values[0] if memory < 0 else recorder.heap[memory].base
         if recorder.heap.is_adopted(base.identity):
             continue
         kept = values[0] if len(values) == 1 else base
-        held[kept.identity] = recorder.graph_value(kept).node
+        held[kept.identity] = _in_layout(recorder, kept, kept.identity in copied)
     return held
 
 
-def _outputs(recorder: Recorder, held: Mapping[int, Any]) -> list[Any]:
+def _in_layout(recorder: Recorder, value: TensorValue, any_layout: bool) -> Held:
+    """A result with its dims in the order in which they lie in memory in eager execution."""
+    found = recorder.graph_value(value)
+    if any_layout:
+        return Held(found.node)
+    strides = tensor_memory.strides_of(recorder, value)
+    order = layouts.storage_order(tuple(found.shape), strides)
+    if order is None:
+        return Held(found.node)
+    step = Step(TABLE.permute, {"dims": order}, is_recorded=True)
+    return Held(recorder.builder.copy_of(recorder.builder.view(step, found)), order)
+
+
+def _outputs(recorder: Recorder, held: Mapping[int, Held]) -> list[Any]:
     """Graph nodes that the launch must return, each once."""
-    found = list(dict.fromkeys(held.values()))
+    found = list(dict.fromkeys(result.node for result in held.values()))
     if recorder.random_blocks and not found:
         return recorder.builder.nodes[-1:]  # the launch must draw, though nothing is kept
     return found

@@ -6,33 +6,117 @@ answered here from the graph, or not at all. Called by `capture.operations_tenso
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from dynajit import eager
 from dynajit.core.types import Shape, Size, TensorType, contiguous_strides
+from dynajit.eager.execute import eager_dispatch
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ops.evaluate import evaluate
 from dynajit.ops.table import Kind, Movement, Op
+
+Known: TypeAlias = Mapping[Node, Shape | None]
 
 #: Rows whose eager results lie row by row whatever the layout of their operands.
 _FRESH: Final = frozenset({"clone", "matmul", "linear", "full", "arange", "embedding"})
 
 
-def strides_of(node: Node) -> Shape | None:
-    """Strides in elements of the tensor that eager execution would make; None if not known."""
+_NOTHING: Final[Known] = MappingProxyType({})
+
+
+def strides_of(node: Node, known: Known = _NOTHING) -> Shape | None:
+    """Strides in elements of the tensor that eager execution would make; None if not known.
+
+    Args:
+        known: the strides of nodes that were asked for before.
+    """
     assert isinstance(node.type, TensorType)
+    if node in known:
+        return known[node]
     if node.kind is NodeKind.PLACEHOLDER:
         return node.type.strides or contiguous_strides(node.type.shape)
     if node.op is None or node.op.name in _FRESH or node.op.kind is Kind.RANDOM:
         return contiguous_strides(node.type.shape)
     if isinstance(node.op.rule, Movement) and node.op.rule.view:
-        return _strides_of_view(node)
-    operands = [arg for arg in node.args if isinstance(arg, Node)]
-    if all(is_contiguous(arg) for arg in operands if isinstance(arg.type, TensorType)):
+        return _strides_of_view(node, known)
+    if node.op.name == "index" and 0 not in node.attributes["dims"]:
+        return None  # the positions of the index tensors decide
+    operands = [a for a in node.args if isinstance(a, Node) and isinstance(a.type, TensorType)]
+    strides = [strides_of(operand, known) for operand in operands]
+    if all(
+        given is not None and is_row_major(operand.type.shape, given)
+        for operand, given in zip(operands, strides, strict=True)
+    ):
         return contiguous_strides(node.type.shape)
-    return None
+    return _strides_by_trial(node, dict(zip(operands, strides, strict=True)))
+
+
+def _strides_by_trial(node: Node, operands: Mapping[Node, Shape | None]) -> Shape | None:
+    """Run the row on small arrays whose strides have the same order as those of the operands.
+
+    NumPy lays results out by that order. Sizes above 1 become 2; a row whose attributes do not
+    allow that is not known.
+    """
+    assert node.op is not None and isinstance(node.type, TensorType)
+    if node.op.kind not in _BY_ORDER or 0 in node.type.shape:
+        return None
+    arguments: list[Any] = list(node.args)
+    for position, argument in enumerate(node.args):
+        if isinstance(argument, Node) and isinstance(argument.type, TensorType):
+            strides = operands[argument]
+            if strides is None or not _are_known((*argument.type.shape, *strides)):
+                return None
+            if any(stride < 0 for stride in strides):
+                return None
+            arguments[position] = eager.from_numpy(_small(argument.type, strides))
+        elif isinstance(argument, Node):
+            arguments[position] = 1
+    try:
+        with eager_dispatch(), eager.no_grad():
+            result = node.op(*arguments, **node.attributes)
+    except Exception:
+        return None
+    small = tuple(result.shape)
+    if any((n == 1) != (m == 1) for n, m in zip(node.type.shape, small, strict=True)):
+        return None
+    return _in_order(node.type.shape, small, tuple(result.stride()))
+
+
+#: Kinds of rows whose results are laid out by the order of their operands' strides alone.
+_BY_ORDER: Final = (Kind.POINTWISE, Kind.REDUCTION, Kind.COMPOSITE, Kind.MOVEMENT)
+
+
+def _in_order(shape: Shape, small: Shape, strides: Shape) -> Shape | None:
+    """Strides without gaps in the order of those of a small array; None if those have gaps."""
+    order = sorted(range(len(shape)), key=lambda d: (strides[d], -d))
+    found: dict[int, Size] = {}
+    step: Size = 1
+    expected: Size = 1
+    for d in order:
+        if small[d] != 1 and strides[d] != expected:
+            return None
+        found[d] = step
+        step, expected = step * shape[d], expected * small[d]
+    return tuple(found[d] for d in range(len(shape)))
+
+
+def _small(type: TensorType, strides: Shape) -> Any:
+    """An array of ones with sizes of at most 2 and strides in the order of the given ones.
+
+    It has gaps where the original has some.
+    """
+    sizes = tuple(min(size, 2) for size in type.shape)
+    dense = _in_order(type.shape, type.shape, strides) == tuple(strides)
+    ranks: dict[Size, int] = {0: 0}
+    for step in sorted({step for step, size in zip(strides, sizes, strict=True) if size > 1}):
+        ranks.setdefault(step, (2 if dense else 3) ** (len(ranks) - 1))
+    steps = tuple(ranks.get(step, 1) * type.dtype.itemsize for step in strides)
+    memory = np.ones(sum(ranks.get(step, 1) for step in strides) + 1, type.dtype.numpy)
+    return as_strided(memory, sizes, steps)
 
 
 def is_row_major(shape: Shape, strides: Shape) -> bool:
@@ -42,6 +126,19 @@ def is_row_major(shape: Shape, strides: Shape) -> bool:
         size == 1 or stride == wanted
         for size, stride, wanted in zip(shape, strides, expected, strict=True)
     )
+
+
+def storage_order(shape: Shape, strides: Shape | None) -> tuple[int, ...] | None:
+    """The dims from the outermost in memory to the innermost, if a kernel has to know.
+
+    None for row-major layouts, for those with gaps, which results do not get, and where strides
+    are not known.
+    """
+    if strides is None or not _are_known((*shape, *strides)) or is_row_major(shape, strides):
+        return None
+    if _in_order(shape, shape, strides) is None:
+        return None
+    return tuple(sorted(range(len(shape)), key=lambda d: (-strides[d], d)))
 
 
 def is_contiguous(node: Node) -> bool | None:
@@ -113,11 +210,11 @@ def reshaped_strides(shape: Shape, strides: Shape, wanted: Shape) -> Shape | Non
     return tuple(reversed(found))
 
 
-def _strides_of_view(node: Node) -> Shape | None:
+def _strides_of_view(node: Node, known: Known) -> Shape | None:
     assert node.op is not None
     (base,) = (arg for arg in node.args if isinstance(arg, Node))
     assert isinstance(base.type, TensorType) and isinstance(node.type, TensorType)
-    strides = strides_of(base)
+    strides = strides_of(base, known)
     if strides is None:
         return None
     return strides_after(node.op, node.attributes, base.type.shape, strides, node.type.shape)

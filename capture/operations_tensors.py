@@ -16,7 +16,7 @@ from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.guards import Kind
 from dynajit.capture.operations_basic import from_python, to_native
 from dynajit.capture.recording import type_of_tensor
-from dynajit.capture.values import Known, Value, constant
+from dynajit.capture.values import Constant, Known, Value, constant
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_functions import NativeMethod
 from dynajit.capture.values_tensors import TensorContents, TensorValue
@@ -124,7 +124,7 @@ def tensor_method(
     if name in _FACT_METHODS and not args and not keywords:
         return _FACT_METHODS[name](x, receiver)
     if name == "contiguous" and not args and not keywords:
-        if _is_stored_contiguous(x, receiver):
+        if _is_contiguous(x, receiver, name, []).value:
             return receiver
         return native_call(x, TABLE.clone, [receiver], {})
     if name in _LAYOUT_METHODS and not keywords:
@@ -141,12 +141,6 @@ def tensor_method(
     raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}()")
 
 
-def _is_stored_contiguous(x: Any, value: TensorValue) -> bool:
-    """True if eager `contiguous()` would return the tensor itself, as far as is known."""
-    strides = _strides(x, value)
-    return strides is not None and layouts.is_row_major(tensor_type(x, value).shape, strides)
-
-
 def _strides(x: Any, value: TensorValue) -> Any:
     """Strides in elements that eager execution would give; None if not known."""
     contents: TensorContents = x.heap[value.identity]
@@ -155,7 +149,7 @@ def _strides(x: Any, value: TensorValue) -> Any:
     return tensor_memory.strides_of(x.recorder, value)
 
 
-def _is_contiguous(x: Any, value: TensorValue, name: str, args: list[Value]) -> Value:
+def _is_contiguous(x: Any, value: TensorValue, name: str, args: list[Value]) -> Constant:
     strides = _known_layout(_strides(x, value))
     return constant(layouts.is_row_major(tensor_type(x, value).shape, strides))
 

@@ -10,6 +10,7 @@ import operator
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from dynajit.capture.heap import Heap
@@ -55,6 +56,9 @@ from dynajit.capture.values_objects import (
 )
 from dynajit.capture.values_tensors import MemoryContents, Step, TensorContents, TensorValue
 from dynajit.eager.grad_mode import enable_grad, no_grad
+from dynajit.eager.inplace import restored
+from dynajit.ir.node import Node
+from dynajit.ops.movement import inverse_permutation
 
 
 class NotRebuildable(Exception):
@@ -190,13 +194,26 @@ def list_iterator(items: list[Any], position: int) -> Any:
     return iterator
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the launch returns for a tensor.
+
+    Args:
+        node: of the graph.
+        order: which dims of the tensor those of the node are; None: the same.
+    """
+
+    node: Node
+    order: tuple[int, ...] | None = None
+
+
 class Rebuilder:
     """Pushes values. Immutable.
 
     Args:
         recorder: the capture's final state.
         outputs: graph node -> its position in the launch's results.
-        held: heap id of a tensor -> the graph node that the launch returns for it.
+        held: heap id of a tensor -> what the launch returns for it.
         own_cells: heap id -> name, for cells of the root frame.
     """
 
@@ -204,7 +221,7 @@ class Rebuilder:
         self,
         recorder: Recorder,
         outputs: Mapping[Any, int],
-        held: Mapping[int, Any],
+        held: Mapping[int, Held],
         own_cells: Mapping[int, str],
     ) -> None:
         self.recorder = recorder
@@ -245,7 +262,12 @@ class Rebuilder:
         if self.heap.is_adopted(value.identity):
             emitter.load_source(value.source)
         elif value.identity in self.held:
-            emitter.load_output(self.outputs[self.held[value.identity]])
+            held = self.held[value.identity]
+            if held.order is None:
+                emitter.load_output(self.outputs[held.node])
+            else:
+                restore = functools.partial(restored, dims=inverse_permutation(held.order))
+                emitter.call(restore, lambda: emitter.load_output(self.outputs[held.node]))
         else:
             memory: MemoryContents = self.heap[contents.memory]
             self._steps(memory.base, contents.steps, emitter)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dynajit.capture import breaks, sources, tensor_memory
+from dynajit.capture import breaks, layouts, sources, tensor_memory
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.guards import FunctionFacts, Guard, Kind, TensorFacts
 from dynajit.capture.heap import Heap
@@ -38,7 +38,7 @@ from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import DeviceError
 from dynajit.core.location import Location
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.types import ScalarType, Shape, TensorType
 from dynajit.eager import Size, Tensor
 from dynajit.eager.execute import missing_device
 from dynajit.ir import graph
@@ -113,6 +113,7 @@ class Builder(graph.Builder):
         super().__init__(name)
         self.recorder: Recorder = weakref.proxy(recorder)  # no cycle: captures die at once
         self._needs_gradient: dict[graph.Node, bool] = {}
+        self._strides: dict[graph.Node, Shape | None] = {}
         #: Nodes that stand for operands read while grad mode is off.
         self.automatic: set[graph.Node] = set()
 
@@ -129,6 +130,35 @@ class Builder(graph.Builder):
     def nodes(self) -> list[graph.Node]:
         """Everything recorded so far but the inputs."""
         return self._nodes
+
+    def lay_out(self, value: graph.Value, strides: Shape | None) -> None:
+        """A value that was written into memory has the layout of that memory."""
+        self._strides[value.node] = strides
+
+    def copy_of(self, value: graph.Value) -> graph.Node:
+        """A row-major copy, whatever the grad mode is now."""
+        result = self.call(TABLE.clone, [value], {})
+        self._needs_gradient[result.node] = self.needs_gradient(value)
+        return result.node
+
+    def strides_of(self, value: graph.Value) -> Shape | None:
+        """See `layouts.strides_of`; what was found is remembered."""
+        found: list[graph.Node] = [value.node]
+        while found:
+            node = found[-1]
+            missing = [
+                argument
+                for argument in node.args
+                if isinstance(argument, graph.Node)
+                and argument not in self._strides
+                and isinstance(argument.type, TensorType)
+            ]
+            if missing:
+                found += missing
+            else:
+                self._strides[node] = layouts.strides_of(node, self._strides)
+                found.pop()
+        return self._strides[value.node]
 
     def refuse(self, value: graph.Value, what: str) -> Any:
         """Contents are asked for: break."""

@@ -108,7 +108,7 @@ def memory_of(recorder: Any, value: TensorValue) -> int:
     contents: TensorContents = recorder.heap[value.identity]
     if contents.memory:
         return contents.memory
-    strides = layouts.strides_of(held.node)
+    strides = recorder.builder.strides_of(held)
     memory: int = recorder.heap.allocate(MemoryContents(value, held, held, strides))
     recorder.heap.write(value.identity, replace(contents, value=held, memory=memory))
     return memory
@@ -119,9 +119,11 @@ def strides_of(recorder: Any, value: TensorValue) -> Shape | None:
     held = recorder.graph_value(value)
     contents: TensorContents = recorder.heap[value.identity]
     if not contents.memory:
-        return layouts.strides_of(held.node)
+        strides: Shape | None = recorder.builder.strides_of(held)
+        return strides
     memory: MemoryContents = recorder.heap[contents.memory]
-    strides, shape = memory.strides, memory.value.shape
+    shape = memory.value.shape
+    strides = memory.strides
     for step in contents.steps:
         after = step.op.infer(TensorType(shape, held.dtype, held.device), **step.attributes).shape
         if strides is not None:
@@ -175,6 +177,7 @@ def write(recorder: Any, value: TensorValue, part: graph.Value, hides: bool) -> 
         elements = changed = _own(recorder, _put(builder, old, steps, part))
         if needs[0]:
             changed = builder.with_history_of(memory.value, elements)
+    builder.lay_out(changed, memory.strides)
     is_counted = not any(step.is_data for step in steps)
     is_detached = any(step.op is TABLE.detach for step in steps)
     recorder.heap.write(

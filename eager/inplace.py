@@ -233,6 +233,22 @@ def write(tensor: Any, result: Any) -> None:
     _tensor.bump_version(tensor)
 
 
+def restored(tensor: Any, dims: tuple[int, ...]) -> Any:
+    """A result of compiled code, which lies row by row, with the dims in their original order.
+
+    Unlike a view, it has no base: nobody else sees `tensor`.
+    """
+    if not tensor.requires_grad:
+        return _tensor.wrap(tensor.array.transpose(dims))
+    before = _tensor._set_grad_enabled(True)
+    try:
+        result = TABLE.permute(tensor, dims=dims)
+    finally:
+        _tensor._set_grad_enabled(before)
+    _tensor.forget_base(result)
+    return result
+
+
 def write_back(tensor: Any, result: Any, bumps: int, has_history: bool) -> None:
     """Let a tensor hold what compiled code computed for it.
 
