@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from dynajit import eager
 from dynajit.core.types import Shape, Size, TensorType, contiguous_strides
+from dynajit.eager import from_numpy, no_grad
 from dynajit.eager.execute import eager_dispatch
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ops.evaluate import evaluate
@@ -72,11 +72,11 @@ def _strides_by_trial(node: Node, operands: Mapping[Node, Shape | None]) -> Shap
                 return None
             if any(stride < 0 for stride in strides):
                 return None
-            arguments[position] = eager.from_numpy(_small(argument.type, strides))
+            arguments[position] = from_numpy(_small(argument.type, strides))
         elif isinstance(argument, Node):
             arguments[position] = 1
     try:
-        with eager_dispatch(), eager.no_grad():
+        with eager_dispatch(), no_grad():
             result = node.op(*arguments, **node.attributes)
     except Exception:
         return None
