@@ -4,7 +4,6 @@ Handlers of `capture.builtins_table`; see there.
 """
 
 import functools
-import itertools
 from collections import OrderedDict
 from typing import Any
 
@@ -194,19 +193,6 @@ def _filter(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     return x.new_iterator(FilterIterator(args[0], inner), filter)
 
 
-@special(functools.reduce)
-def _reduce(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    items = yield from x.to_items(args[1])
-    if len(args) > 2:
-        items = [args[2], *items]
-    if not items:
-        raise_python(x, TypeError, "reduce() of empty iterable with no initial value")
-    total = items[0]
-    for item in items[1:]:
-        total = yield from x.call(args[0], [total, item], {})
-    return total
-
-
 @special(functools.update_wrapper)
 def _update_wrapper(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     """Names and text of the wrapped function; rebuilding calls the real `update_wrapper`."""
@@ -219,11 +205,3 @@ def _update_wrapper(x: Any, args: list[Value], keywords: dict[str, Value]) -> St
         x.set_function_attribute(wrapper, name, found)
     x.set_function_attribute(wrapper, "__wrapped__", wrapped)
     return wrapper
-
-
-@special(itertools.chain)
-def _chain(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    items: list[Value] = []
-    for value in args:
-        items += yield from x.to_items(value)
-    return (yield from x.iterate(TupleValue(tuple(items))))

@@ -12,6 +12,7 @@ from dynajit.capture import breaks, sources
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown, Raised, raise_python, write_state
 from dynajit.capture.guards import Kind
+from dynajit.capture.library import REPLACED
 from dynajit.capture.operations_basic import Steps, as_python, describe, from_python
 from dynajit.capture.operations_exceptions import is_native_field, member, traceback_attribute
 from dynajit.capture.values import UNBOUND, Constant, Known, Opaque, Scalar, Value, constant
@@ -99,6 +100,8 @@ def _find_attribute(x: Any, value: Value, name: str) -> Steps:
 def _builtin_attribute(x: Any, value: Value, name: str) -> Value:
     if name == "__class__":
         return Known(x.type_of(value))
+    if isinstance(value, NativeMethod) and name in ("__self__", "__name__"):
+        return value.receiver if name == "__self__" else constant(value.name)
     if isinstance(value, SliceValue) and name in ("start", "stop", "step"):
         found: Value = getattr(value, name)
         return found
@@ -186,7 +189,10 @@ def _module_attribute(x: Any, value: Known, name: str) -> Value:
 
 
 def _class_attribute(x: Any, value: Known, name: str) -> Steps:
-    cls: type = value.object
+    cls: type = REPLACED.get(value.object, value.object)  # type: ignore[assignment]
+    if cls is not value.object and name in vars(cls) and not name.startswith("__"):
+        return _bind_class_attribute(x, Known(cls), name, vars(cls)[name])
+    cls = value.object
     if isinstance(cls, enum.EnumMeta) and name in cls.__members__:
         return Known(cls.__members__[name])
     if name in ("__name__", "__qualname__", "__module__", "__doc__"):
@@ -346,6 +352,8 @@ def known_in_class(x: Any, value: HeapValue, name: str, raw: Any) -> Known:
 
 def _function_of_class(cls: type, name: str, raw: types.FunctionType) -> Known:
     """A method: guarded once per class, because the classes of instances are guarded."""
+    if raw.__globals__.get("__name__", "").startswith("dynajit.capture.library"):
+        return Known(raw)
     return Known(raw, sources.Attribute(sources.Constant(cls), name))
 
 
@@ -509,7 +517,7 @@ def _super_attribute(x: Any, value: SuperValue, name: str) -> Steps:
 
 def get_special(x: Any, value: Value, name: str) -> Steps:
     """A special method, looked up on the class as Python does."""
-    raw = lookup(value.python_type, name)
+    raw = lookup(value.cls if isinstance(value, HeapValue) else value.python_type, name)
     if raw is MISSING or not isinstance(value, HeapValue):
         raise unsupported_attribute(value, name)
     return (yield from _class_value(x, value, value, name, raw))

@@ -13,6 +13,7 @@ from typing import Any, Final
 from dynajit.capture import breaks, control, sources
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.builtins_replaced import call_replaced, replacement
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.frames import Frame
 from dynajit.capture.instructions import decode
@@ -90,6 +91,9 @@ def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
         x.recorder.use(callee)
     if special is not None:
         return (yield from special(x, args, keywords))
+    form = replacement(target)
+    if form is not None:
+        return (yield from call_replaced(x, target, form, args, keywords))
     if isinstance(target, types.FunctionType):
         if x.is_library_function(target):
             return x.native_call(target, args, keywords)
@@ -159,12 +163,19 @@ def _call_existing_function(x: Any, callee: Known, args: Arguments, keywords: Ke
     if function.__globals__ is x.root.namespace.globals:
         namespace = x.root.namespace
     else:
-        namespace = Namespace(base, function.__globals__, function.__builtins__)
+        namespace = Namespace(
+            base, function.__globals__, function.__builtins__, is_library(function)
+        )
     cells = [
         x.recorder.wrap(cell, sources.ClosureCell(base, i))
         for i, cell in enumerate(function.__closure__ or ())
     ]
     return (yield from run(x, code, namespace, locals, tuple(cells)))
+
+
+def is_library(function: types.FunctionType) -> bool:
+    """True for the Python forms of C functions, whose globals nobody changes."""
+    return function.__globals__.get("__name__", "").startswith("dynajit.capture.library")
 
 
 def function_base(x: Any, callee: Known) -> sources.Source:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dynajit.capture.heap import Heap
+from dynajit.capture.library import REBUILT
 from dynajit.capture.operations_exceptions import PARSING, native_class
 from dynajit.capture.rebuild_exceptions import adopt_context, in_order_of_writing, make_traceback
 from dynajit.capture.recording import Recorder
@@ -107,7 +108,28 @@ def _of_iterator(value: IteratorValue, heap: Heap) -> list[Value]:
 
 def _of_object(value: ObjectValue, heap: Heap) -> list[Value]:
     contents: ObjectContents = heap[value.identity]
+    maker = _maker(value.cls)
+    if maker is not None:
+        return [contents.written[name] for name in _parameters(maker)]
     return [item for item in contents.written.values() if item is not DELETED]
+
+
+def _maker(cls: type) -> Callable[..., Any] | None:
+    """What makes the original that an instance of a class of `capture.library` stands for.
+
+    Raises:
+        NotRebuildable: nothing does.
+    """
+    if not cls.__module__.startswith("dynajit.capture.library"):
+        return None
+    if cls not in REBUILT:
+        raise NotRebuildable(f"a {cls.__name__} in the middle of its work")
+    return REBUILT[cls]
+
+
+def _parameters(maker: Any) -> tuple[str, ...]:
+    code = maker.__code__
+    return tuple(code.co_varnames[: code.co_argcount])
 
 
 def _of_exception(value: ExceptionValue, heap: Heap) -> list[Value]:
@@ -379,9 +401,13 @@ class Rebuilder:
             self._call(emitter, iter, Constant(()))
 
     def _object(self, value: ObjectValue, emitter: Any) -> None:
+        contents: ObjectContents = self.heap[value.identity]
+        maker = _maker(value.cls)
+        if maker is not None:
+            self._call(emitter, maker, *(contents.written[name] for name in _parameters(maker)))
+            return
         emitter.call(object.__new__, lambda: emitter.load_constant(value.cls))
         emitter.memoise(value)
-        contents: ObjectContents = self.heap[value.identity]
         for name, item in contents.written.items():
             if item is not DELETED:
                 self._call(emitter, object.__setattr__, value, name, item)

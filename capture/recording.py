@@ -96,11 +96,21 @@ class Mark:
 
 
 class Namespace:
-    """The globals of one function: its real dict, and the source of each name."""
+    """The globals of one function: its real dict, and the source of each name.
 
-    __slots__ = ("base", "builtins", "globals")
+    With `is_fixed` they never change, and need no guards.
+    """
 
-    def __init__(self, base: Source, globals: dict[str, Any], builtins: Mapping[str, Any]) -> None:
+    __slots__ = ("base", "builtins", "globals", "is_fixed")
+
+    def __init__(
+        self,
+        base: Source,
+        globals: dict[str, Any],
+        builtins: Mapping[str, Any],
+        is_fixed: bool = False,
+    ) -> None:
+        self.is_fixed = is_fixed
         self.base = base
         self.globals = globals
         self.builtins = builtins

@@ -22,10 +22,19 @@ class _Deleted(Value):
 DELETED: Final = _Deleted()
 
 
+#: Class of `capture.library` -> the class written in C that it stands for.
+DISGUISED: Final[dict[type, type]] = {}
+
+
 class ObjectValue(HeapValue):
     """An instance of a user class; contents: ObjectContents."""
 
     __slots__ = ()
+
+    @property
+    def python_type(self) -> type:
+        """The class that the program sees."""
+        return DISGUISED.get(self.cls, self.cls)
 
 
 @dataclass(frozen=True, slots=True)

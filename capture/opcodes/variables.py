@@ -100,6 +100,10 @@ def delete_deref(x: Any, frame: Frame, name: str) -> None:
 def load_global(x: Any, frame: Frame, name: str) -> None:
     """Push a global or a builtin."""
     namespace = frame.namespace
+    if namespace.is_fixed:
+        mapping = namespace.globals if name in namespace.globals else namespace.builtins
+        frame.push(x.recorder.wrap(mapping[name], None))
+        return
     written = x.global_write(namespace.globals, name)
     if written is not None:
         frame.push(written)

@@ -1,0 +1,37 @@
+"""Which Python form stands for which C function or class. Filled by the modules of this package."""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from dynajit.capture.values_objects import DISGUISED
+
+Form = TypeVar("Form", bound=Callable[..., Any])
+
+#: Original -> Python form.
+REPLACED: Final[dict[Any, Callable[..., Any]]] = {}
+
+#: Class of this package -> what makes an original from the attributes that its parameters name.
+#: Instances of other classes of the package cannot be made again.
+REBUILT: Final[dict[type, Callable[..., Any]]] = {}
+
+
+def replaces(original: Any) -> Callable[[Form], Form]:
+    """Enter the Python form of a C function or class."""
+
+    def enter(form: Form) -> Form:
+        REPLACED[original] = form
+        if isinstance(form, type):
+            DISGUISED[form] = original
+        return form
+
+    return enter
+
+
+def rebuilds(form: type) -> Callable[[Form], Form]:
+    """Enter the function that makes an original from an instance's attributes, by their names."""
+
+    def enter(maker: Form) -> Form:
+        REBUILT[form] = maker
+        return maker
+
+    return enter
