@@ -871,11 +871,10 @@ key_matches(const Check *check, Py_ssize_t i, PyObject *key)
     return check->weak_items[i] ? weak_target(expected) == key : constant_equal(key, expected);
 }
 
-/* An OrderedDict keeps its order outside the dict: ask its own iterator. */
+/* An OrderedDict keeps its order outside the dict, a set in its table: ask their own iterators. */
 static int
-ordered_dict_keys_match(PyObject *dict, const Check *check)
+iterated_keys_match(PyObject *iterator, const Check *check)
 {
-    PyObject *iterator = PyODict_Type.tp_iter(dict);
     if (iterator == NULL) {
         PyErr_Clear();
         return 0;
@@ -894,11 +893,15 @@ ordered_dict_keys_match(PyObject *dict, const Check *check)
 static int
 dict_keys_match(PyObject *dict, const Check *check)
 {
+    if (PySet_CheckExact(dict)) {
+        return PySet_GET_SIZE(dict) == PyTuple_GET_SIZE(check->expected)
+               && iterated_keys_match(PySet_Type.tp_iter(dict), check);
+    }
     if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(check->expected)) {
         return 0;
     }
     if (PyODict_Check(dict)) {
-        return ordered_dict_keys_match(dict, check);
+        return iterated_keys_match(PyODict_Type.tp_iter(dict), check);
     }
     Py_ssize_t position = 0, i = 0;
     PyObject *key, *value;

@@ -9,15 +9,15 @@ from typing import Any
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.builtins_dicts import dict_of
 from dynajit.capture.builtins_sets import frozenset_of, set_of
-from dynajit.capture.builtins_table import SPECIAL, Handler, special
+from dynajit.capture.builtins_table import special
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_errors import check_count
 from dynajit.capture.operations_sorting import sort_items
 from dynajit.capture.values import NONE, Value, constant
 from dynajit.capture.values_containers import (
-    DictValue,
     EnumerateIterator,
     FilterIterator,
     ListValue,
@@ -62,37 +62,14 @@ def _frozenset(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     return (yield from frozenset_of(x, args))
 
 
-def _dictionary(cls: type) -> Handler:
-    def make(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-        pairs = (yield from x.to_pairs(args[0])) if args else []
-        pairs = [*pairs, *((constant(name), item) for name, item in keywords.items())]
-        return x.new_dict(pairs, cls)
-
-    return make
+@special(dict)
+def _dict(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return (yield from dict_of(x, dict, args, keywords))
 
 
-SPECIAL[dict] = _dictionary(dict)
-SPECIAL[OrderedDict] = _dictionary(OrderedDict)
-
-
-def to_pairs(x: Any, value: Value) -> Steps:
-    """(key, value) pairs of a mapping or of an iterable of pairs."""
-    if isinstance(value, DictValue):
-        return list(x.dict_entries(value).values())
-    if isinstance(value, ObjectValue) and hasattr(value.cls, "keys"):
-        method = yield from x.get_attribute(value, "keys")
-        keys = yield from x.to_items((yield from x.call(method, [], {})))
-        pairs = []
-        for key in keys:
-            pairs.append((key, (yield from x.subscript(value, key))))
-        return pairs
-    pairs = []
-    for item in (yield from x.to_items(value)):
-        pair = yield from x.to_items(item)
-        if len(pair) != 2:
-            raise_python(x, ValueError, "dictionary update sequence element has a wrong length")
-        pairs.append((pair[0], pair[1]))
-    return pairs
+@special(OrderedDict)
+def _ordered_dict(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return (yield from dict_of(x, OrderedDict, args, keywords))
 
 
 @special(slice)

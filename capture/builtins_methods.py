@@ -6,11 +6,11 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.builtins_containers import to_pairs
+from dynajit.capture.builtins_dicts import DICT, dict_from_keys, dict_method, view_method
 from dynajit.capture.builtins_lists import LIST, list_method, tuple_method
 from dynajit.capture.builtins_sets import SET_METHODS, set_method
 from dynajit.capture.builtins_specials import special_method
@@ -20,13 +20,11 @@ from dynajit.capture.operations_basic import (
     Steps,
     as_python,
     describe,
-    hashable,
     is_known,
     unsupported,
 )
-from dynajit.capture.operations_containers import boolean
 from dynajit.capture.operations_exceptions import exception_method
-from dynajit.capture.values import NONE, Constant, Known, Scalar, Value, constant
+from dynajit.capture.values import NONE, Constant, Known, Scalar, Value
 from dynajit.capture.values_containers import (
     DictValue,
     DictViewValue,
@@ -37,11 +35,10 @@ from dynajit.capture.values_containers import (
     TupleValue,
 )
 from dynajit.capture.values_functions import GeneratorValue
-from dynajit.capture.values_objects import ExceptionValue, InstanceDictValue
+from dynajit.capture.values_objects import ExceptionValue
 from dynajit.capture.values_tensors import TensorValue
 
 Handler = Callable[[Any, Any, list[Value], dict[str, Value]], Steps]
-DICT: Final[dict[str, Handler]] = {}
 
 
 def method(table: dict[str, Handler], *names: str) -> Callable[[Handler], Handler]:
@@ -66,11 +63,11 @@ def call_method(
     if isinstance(receiver, ListValue) and name in LIST:
         return (yield from list_method(x, receiver, name, args, keywords))
     if isinstance(receiver, DictValue) and name in DICT:
-        return (yield from DICT[name](x, receiver, args, keywords))
+        return (yield from dict_method(x, receiver, name, args, keywords))
     if name in SET_METHODS and _is_set(receiver, args):
         return (yield from set_method(x, receiver, name, args, keywords))
     if isinstance(receiver, DictViewValue):
-        return (yield from _view_method(x, receiver, name, args))
+        return (yield from view_method(x, receiver, name, args, keywords))
     if isinstance(receiver, TupleValue):
         if name.startswith("__") and receiver.cls is tuple:
             return (yield from special_method(x, receiver, name, args))
@@ -85,11 +82,17 @@ def call_method(
         and (isinstance(receiver.value, (str, bytes)))
     ):
         return (yield from text_method(x, receiver, name, args, keywords))
+    if name == "fromkeys" and _is_dict_class(receiver) and not keywords:
+        return (yield from dict_from_keys(x, receiver.object, args))
     if isinstance(receiver, (Constant, Scalar, SliceValue, Known)):
         return _fold_method(x, receiver, name, args, keywords)
     if isinstance(receiver, (ListValue, DictValue, SetValue)):
         return (yield from special_method(x, receiver, name, args))
     raise unsupported(name, receiver, *args)
+
+
+def _is_dict_class(receiver: Any) -> bool:
+    return isinstance(receiver, Known) and receiver.object in (dict, OrderedDict)
 
 
 def _is_set(receiver: Value, args: list[Value]) -> bool:
@@ -122,115 +125,6 @@ def _is_pure_method(obj: Any, name: str) -> bool:
     """Methods of classes and other known objects that only look things up."""
     return isinstance(obj, type) and name in ("fromkeys", "mro", "maketrans", "from_bytes",
                                                "fromhex")  # fmt: skip
-
-
-# -- dicts ---------------------------------------------------------------------------------------
-
-
-@method(DICT, "get")
-def _get(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    found = x.dict_lookup(value, args[0])
-    if found is not None:
-        return found
-    return args[1] if len(args) > 1 else NONE
-    yield
-
-
-def _view(kind: str) -> Handler:
-    def make(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-        x.recorder.use(value)
-        return DictViewValue(value, kind)
-        yield
-
-    return make
-
-
-for _kind in ("keys", "values", "items"):
-    DICT[_kind] = _view(_kind)
-
-
-@method(DICT, "setdefault")
-def _setdefault(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    found = x.dict_lookup(value, args[0])
-    if found is None:
-        found = args[1] if len(args) > 1 else NONE
-        x.dict_store(value, args[0], found)
-    return found
-    yield
-
-
-@method(DICT, "pop")
-def _dict_pop(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    found = x.dict_lookup(value, args[0])
-    if found is None:
-        if len(args) > 1:
-            return args[1]
-        raise_python(x, KeyError, args[0])
-    x.dict_delete(value, args[0])
-    return found
-    yield
-
-
-@method(DICT, "popitem")
-def _popitem(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    entries = x.dict_entries(value)
-    if not entries:
-        raise_python(x, KeyError, "popitem(): dictionary is empty")
-    if args or keywords:
-        raise unsupported("popitem", value)
-    key, item = list(entries.values())[-1]
-    x.dict_delete(value, key)
-    return TupleValue((key, item))
-    yield
-
-
-@method(DICT, "update")
-def _update(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    pairs = (yield from to_pairs(x, args[0])) if args else []
-    pairs = [*pairs, *((constant(name), item) for name, item in keywords.items())]
-    for key, item in pairs:
-        x.dict_store(value, key, item)
-    return NONE
-
-
-@method(DICT, "clear")
-def _dict_clear(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    if isinstance(value, InstanceDictValue):
-        raise unsupported("__dict__.clear", value)
-    x.dict_entries(value)
-    x.heap.write(value.identity, {})
-    return NONE
-    yield
-
-
-@method(DICT, "copy")
-def _dict_copy(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    return DictValue(x.heap.allocate(dict(x.dict_entries(value))), value.cls)
-    yield
-
-
-@method(DICT, "move_to_end")
-def _move_to_end(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    if value.cls is not OrderedDict or len(args) > 1 or keywords:
-        raise unsupported("move_to_end", value)
-    entries = dict(x.dict_entries(value))
-    token = hashable(x, args[0])
-    if token not in entries:
-        raise_python(x, KeyError, args[0])
-    entries[token] = entries.pop(token)
-    x.heap.write(value.identity, entries)
-    return NONE
-    yield
-
-
-def _view_method(x: Any, view: DictViewValue, name: str, args: list[Value]) -> Steps:
-    if name == "__len__":
-        return constant((yield from x.length(view)))
-    if name == "__iter__":
-        return (yield from x.iterate(view))
-    if name == "__contains__":
-        return boolean((yield from x.contains(view, args[0])))
-    raise unsupported(f"dict_{view.kind}.{name}", *args)
 
 
 # -- text, iterators, generators -----------------------------------------------------------------

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dynajit.capture.exceptions import raise_python
-from dynajit.capture.operations_basic import Steps, hashable, is_known
+from dynajit.capture.operations_basic import Steps, is_known
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_sets import (
@@ -18,7 +18,7 @@ from dynajit.capture.operations_sets import (
     with_added,
 )
 from dynajit.capture.values import NONE, Value
-from dynajit.capture.values_containers import SetEntries, SetValue
+from dynajit.capture.values_containers import ListValue, SetEntries, SetValue, TupleValue
 
 Handler = Callable[[Any, Any, list[Value], dict[str, Value]], Steps]
 
@@ -61,11 +61,17 @@ def set_method(
 
 def _add(x: Any, value: SetValue, args: list[Value]) -> Steps:
     entries = set_entries(x, value)
-    after = with_added(x, entries, args)
+    token = yield from x.key_token(entries, args[0])
+    after = with_added(x, entries, args, [token])
     if after is not entries:
         x.heap.write(value.identity, after)
     return NONE
-    yield
+
+
+def _replace(x: Any, value: SetValue, members: Any, steps: Any) -> None:
+    before = set_entries(x, value)
+    after = SetEntries(members, before.start, steps, before.is_ordered, before.is_known)
+    x.heap.write(value.identity, after)
 
 
 def _drop(x: Any, value: SetValue, token: Any) -> None:
@@ -73,24 +79,25 @@ def _drop(x: Any, value: SetValue, token: Any) -> None:
     members = dict(entries)
     del members[token]
     steps = (*entries.steps, lambda real: real.discard(token))
-    x.heap.write(value.identity, SetEntries(members, entries.start, steps, entries.is_ordered))
+    x.heap.write(
+        value.identity,
+        SetEntries(members, entries.start, steps, entries.is_ordered, entries.is_known),
+    )
 
 
 def _discard(x: Any, value: SetValue, args: list[Value]) -> Steps:
-    token = hashable(x, args[0])
+    token = yield from x.key_token(set_entries(x, value), args[0])
     if token in set_entries(x, value):
         _drop(x, value, token)
     return NONE
-    yield
 
 
 def _remove(x: Any, value: SetValue, args: list[Value]) -> Steps:
-    token = hashable(x, args[0])
+    token = yield from x.key_token(set_entries(x, value), args[0])
     if token not in set_entries(x, value):
         raise_python(x, KeyError, args[0])
     _drop(x, value, token)
     return NONE
-    yield
 
 
 def _pop(x: Any, value: SetValue, args: list[Value]) -> Steps:
@@ -105,7 +112,9 @@ def _pop(x: Any, value: SetValue, args: list[Value]) -> Steps:
         item = entries[token]
     rest = {key: member for key, member in entries.items() if key is not token}
     steps = (*entries.steps, lambda real: real.pop())
-    x.heap.write(value.identity, SetEntries(rest, entries.start, steps, entries.is_ordered))
+    x.heap.write(
+        value.identity, SetEntries(rest, entries.start, steps, entries.is_ordered, entries.is_known)
+    )
     return item
     yield
 
@@ -113,7 +122,9 @@ def _pop(x: Any, value: SetValue, args: list[Value]) -> Steps:
 def _clear(x: Any, value: SetValue, args: list[Value]) -> Steps:
     entries = set_entries(x, value)
     steps = (*entries.steps, lambda real: real.clear())
-    x.heap.write(value.identity, SetEntries({}, entries.start, steps, entries.is_ordered))
+    x.heap.write(
+        value.identity, SetEntries({}, entries.start, steps, entries.is_ordered, entries.is_known)
+    )
     return NONE
     yield
 
@@ -136,6 +147,11 @@ def set_of(x: Any, args: list[Value]) -> Steps:
     """`set(iterable)`."""
     if not args:
         return x.new_set([])
+    if isinstance(args[0], (ListValue, TupleValue)):
+        made = x.new_set([])
+        for item in (yield from x.to_items(args[0])):
+            yield from _add(x, made, [item])
+        return made
     found = yield from operand_of_iterable(x, args[0])
     return combine(x, set, [found])
 

@@ -135,7 +135,7 @@ class SetEffect(Effect):
 
     def replay(self, emitter: Any) -> None:
         push = functools.partial(emitter.load_value, self.target)
-        if self.entries.is_ordered:
+        if self.entries.is_known:
             emitter.call(self.entries.apply, push)
             emitter.pop()
             return

@@ -18,6 +18,7 @@ from typing import Any, Final
 from dynajit.capture import (
     breaks,
     builtins_containers,
+    builtins_dicts,
     builtins_functions,
     builtins_library,
     builtins_methods,
@@ -28,6 +29,7 @@ from dynajit.capture import (
     operations_calls,
     operations_containers,
     operations_iteration,
+    operations_keys,
     operations_mutation,
     operations_sets,
     operations_tensors,
@@ -361,6 +363,10 @@ class Executor:
     length = operations_basic.length
     is_same = operations_basic.is_same
     type_of = operations_basic.type_of
+    key_token = operations_keys.key_token
+    token_in = operations_keys.token_in
+    store_key = operations_keys.store_key
+    build_dict = operations_keys.build_dict
     new_list = operations_containers.new_list
     new_dict = operations_containers.new_dict
     new_set = operations_sets.new_set
@@ -417,12 +423,13 @@ class Executor:
     creates_tensor = operations_tensors.creates_tensor
     special_call = builtins_table.special_call
     is_pure = builtins_table.is_pure
-    to_pairs = builtins_containers.to_pairs
+    to_pairs = builtins_dicts.to_pairs
+    merge_pairs = builtins_dicts.merge_pairs
     call_method = builtins_methods.call_method
 
 
 #: Loaded for the handlers that they enter into `builtins_table`.
-_TABLES: Final = (builtins_functions, builtins_library)
+_TABLES: Final = (builtins_containers, builtins_functions, builtins_library)
 
 
 def _constant(literal: Any) -> Value:

@@ -35,7 +35,7 @@ class Kind(enum.IntEnum):
     TENSOR = 3  # expected: TensorFacts
     LENGTH = 4  # expected: number of items of a list, tuple, dict, set, str or bytes
     TRUE_VALUE = 5  # expected: bool: whether a container of those kinds is not empty
-    DICT_KEYS = 6  # expected: tuple of the keys, in order
+    DICT_KEYS = 6  # expected: tuple of the keys, or of the members of a set, in order
     HAS_NO_ATTRIBUTE = 7  # expected: name found neither on the instance nor on its class
     HAS_NO_KEY = 8  # expected: key that a dict lacks
     PREDICATE = 9  # expected: Predicate: comparisons of an int or float with constants

@@ -5,6 +5,7 @@ Methods of the executor (`x`), written as functions; see `capture.executor`.
 
 import inspect
 import operator
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -360,6 +361,8 @@ def _compare_sequences(x: Any, symbol: str, a: Any, b: Any) -> Steps:
 def _compare_dicts(x: Any, symbol: str, a: DictValue, b: DictValue) -> Steps:
     left, right = x.dict_entries(a), x.dict_entries(b)
     same = set(left) == set(right)
+    if a.cls is OrderedDict and b.cls is OrderedDict:
+        same = list(left) == list(right)
     if same:
         for token, (_, item) in left.items():
             if same_object(item, right[token][1]):

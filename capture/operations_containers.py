@@ -53,9 +53,9 @@ def new_dict(x: Any, pairs: Any, cls: type = dict) -> DictValue:
     return DictValue(x.heap.allocate(entries), cls)
 
 
-def put(x: Any, entries: Entries, key: Value, item: Value) -> None:
+def put(x: Any, entries: Entries, key: Value, item: Value, token: Any = None) -> None:
     """Store into a copy of a dict's contents; an equal key keeps its first form."""
-    token = hashable(x, key)
+    token = hashable(x, key) if token is None else token
     found = entries.get(token)
     entries[token] = (key if found is None else found[0], item)
 
@@ -115,10 +115,14 @@ def _read_dict(x: Any, value: DictValue, existing: dict[Any, Any]) -> Entries:
     return entries
 
 
-def dict_lookup(x: Any, value: DictValue, key: Value) -> Value | None:
-    """The value under `key`, or None; one key of an existing, unchanged dict is guarded alone."""
+def dict_lookup(x: Any, value: DictValue, key: Value, token: Any = None) -> Value | None:
+    """The value under `key`, or None; one key of an existing, unchanged dict is guarded alone.
+
+    Args:
+        token: `x.token_in(value, key)`, if found before (None is the token of no key but None).
+    """
     x.recorder.use(value)
-    token = hashable(x, key)
+    token = hashable(x, key) if token is None else token
     if isinstance(value, InstanceDictValue):
         return x.instance_lookup(value, token)
     existing = x.recorder.existing(value)
@@ -140,22 +144,22 @@ def dict_contains(x: Any, value: DictValue, key: Value) -> bool:
     return dict_lookup(x, value, key) is not None
 
 
-def dict_store(x: Any, value: DictValue, key: Value, item: Value) -> None:
-    """`value[key] = item`."""
+def dict_store(x: Any, value: DictValue, key: Value, item: Value, token: Any = None) -> None:
+    """`value[key] = item`; `token` as in `dict_lookup`."""
     if isinstance(value, InstanceDictValue):
         x.instance_store(value, hashable(x, key), item)
         return
     entries = dict(dict_entries(x, value))
-    put(x, entries, key, item)
+    put(x, entries, key, item, token)
     x.heap.write(value.identity, entries)
 
 
-def dict_delete(x: Any, value: DictValue, key: Value) -> None:
-    """`del value[key]`."""
+def dict_delete(x: Any, value: DictValue, key: Value, token: Any = None) -> None:
+    """`del value[key]`; `token` as in `dict_lookup`."""
     if isinstance(value, InstanceDictValue):
         raise unsupported("del instance.__dict__[...]", value)
     entries = dict(dict_entries(x, value))
-    if entries.pop(hashable(x, key), None) is None:
+    if entries.pop(hashable(x, key) if token is None else token, None) is None:
         raise_python(x, KeyError, key)
     x.heap.write(value.identity, entries)
 
@@ -251,11 +255,11 @@ def _sequence_item(x: Any, container: Any, index: Value) -> Steps:
 
 
 def _dict_item(x: Any, container: DictValue, key: Value) -> Steps:
-    found = dict_lookup(x, container, key)
+    token = yield from x.token_in(container, key)
+    found = dict_lookup(x, container, key, token)
     if found is not None:
         return found
     raise_python(x, KeyError, key)
-    yield
 
 
 def store_subscript(x: Any, container: Value, index: Value, item: Value) -> Steps:
@@ -264,7 +268,7 @@ def store_subscript(x: Any, container: Value, index: Value, item: Value) -> Step
         yield from _store_in_list(x, container, index, item)
         return
     if isinstance(container, DictValue):
-        dict_store(x, container, index, item)
+        yield from x.store_key(container, index, item)
         return
     if isinstance(container, TensorValue):
         x.tensor_store(container, index, item)
@@ -309,7 +313,8 @@ def delete_subscript(x: Any, container: Value, index: Value) -> Steps:
         x.heap.write(container.identity, tuple(items))
         return
     if isinstance(container, DictValue):
-        dict_delete(x, container, index)
+        token = yield from x.token_in(container, index)
+        dict_delete(x, container, index, token)
         return
     if isinstance(container, ObjectValue) and defines(container.cls, "__delitem__"):
         method = yield from x.get_special(container, "__delitem__")
@@ -323,12 +328,15 @@ def delete_subscript(x: Any, container: Value, index: Value) -> Steps:
 
 def contains(x: Any, container: Value, item: Value) -> Steps:
     """`item in container`, as a Python bool."""
-    if isinstance(container, DictValue):
-        return dict_contains(x, container, item)
-    if isinstance(container, SetValue):
-        return hashable(x, item) in x.set_entries(container)
     if isinstance(container, DictViewValue) and container.kind == "keys":
-        return dict_contains(x, container.dictionary, item)
+        container = container.dictionary
+    if isinstance(container, DictValue):
+        token = yield from x.token_in(container, item)
+        return dict_lookup(x, container, item, token) is not None
+    if isinstance(container, SetValue):
+        wanted = frozen_if_set(x, item)
+        token = yield from x.key_token(x.set_entries(container), wanted)
+        return token in x.set_entries(container)
     if isinstance(container, (TupleValue, ListValue)):
         return (yield from _sequence_contains(x, _items_of(x, container), item))
     if isinstance(container, ObjectValue):
@@ -360,6 +368,13 @@ def _sequence_contains(x: Any, items: tuple[Value, ...], item: Value) -> Steps:
         if (yield from x.truth(equal)):
             return True
     return False
+
+
+def frozen_if_set(x: Any, item: Value) -> Value:
+    """Sets are looked up in sets as frozensets."""
+    if isinstance(item, SetValue):
+        return Constant(frozenset(x.set_entries(item)))
+    return item
 
 
 def same_object(a: Value, b: Value) -> bool:

@@ -25,11 +25,12 @@ from dynajit.capture.values_containers import (
     RangeIterator,
     SequenceIterator,
     SetValue,
+    TableIterator,
     TupleValue,
     ZipIterator,
 )
 from dynajit.capture.values_functions import GeneratorValue
-from dynajit.capture.values_objects import ObjectValue
+from dynajit.capture.values_objects import InstanceDictValue, ObjectValue
 from dynajit.capture.values_tensors import TensorValue
 
 LIMIT_OF_ITEMS = 100_000
@@ -49,15 +50,8 @@ def iterate(x: Any, value: Value) -> Steps:
         if isinstance(value, ListValue):
             x.list_items(value)
         return new_iterator(x, SequenceIterator(value), type(iter([])))
-    if isinstance(value, DictValue):
-        keys = tuple(key for key, _ in x.dict_entries(value).values())
-        return new_iterator(x, SequenceIterator(TupleValue(keys)), type(iter({})))
-    if isinstance(value, DictViewValue):
-        return new_iterator(x, SequenceIterator(TupleValue(view_items(x, value))), type(iter({})))
-    if isinstance(value, SetValue):
-        return new_iterator(
-            x, SequenceIterator(TupleValue(set_in_order(x, value))), type(iter(set()))
-        )
+    if isinstance(value, (DictValue, DictViewValue, SetValue)):
+        return _iterate_table(x, value)
     if isinstance(value, Constant):
         return _iterate_constant(x, value)
     if isinstance(value, TensorValue):
@@ -70,6 +64,46 @@ def iterate(x: Any, value: Value) -> Steps:
     if not any(defines(value.python_type, name) for name in ("__iter__", "__getitem__")):
         raise_python(x, TypeError, f"'{x.type_of(value).__name__}' object is not iterable")
     raise unsupported("iter", value)
+
+
+def _iterate_table(x: Any, value: Any) -> Value:
+    """Over a dict, view or set; changes of an instance's `__dict__` go unnoticed."""
+    if isinstance(value, SetValue):
+        items = set_in_order(x, value)
+        state = TableIterator(value, tuple(x.set_entries(value)), items)
+        return new_iterator(x, state, type(iter(set())))
+    view = value if isinstance(value, DictViewValue) else DictViewValue(value, "keys")
+    items = tuple(view_items(x, view))
+    cls = type(iter(getattr({}, view.kind)()))
+    if isinstance(view.dictionary, InstanceDictValue):
+        return new_iterator(x, SequenceIterator(TupleValue(items)), cls)
+    keys = tuple(x.dict_entries(view.dictionary))
+    return new_iterator(x, TableIterator(value, keys, items), cls)
+
+
+def _advance_table(x: Any, iterator: IteratorValue, state: TableIterator) -> Value | None:
+    table = state.table
+    is_set = isinstance(table, SetValue)
+    dictionary = getattr(table, "dictionary", table)
+    entries = x.set_entries(table) if is_set else x.dict_entries(dictionary)
+    if len(entries) != len(state.keys):
+        if dictionary.cls not in (dict, set):
+            raise unsupported("changing what is iterated over", dictionary)
+        name = "Set" if is_set else "dictionary"
+        raise_python(x, RuntimeError, f"{name} changed size during iteration")
+    if tuple(entries) != state.keys:
+        raise unsupported("changing what is iterated over", dictionary)
+    if state.position >= len(state.items):
+        x.heap.write(iterator.identity, Exhausted())
+        return None
+    item = state.items[state.position]
+    if not is_set:
+        key, stored = entries[state.keys[state.position]]
+        kind = getattr(table, "kind", "keys")
+        item = {"keys": key, "values": stored}.get(kind) or TupleValue((key, stored))
+    following = TableIterator(table, state.keys, state.items, state.position + 1)
+    x.heap.write(iterator.identity, following)
+    return item
 
 
 def _iterate_constant(x: Any, value: Constant) -> Value:
@@ -149,6 +183,8 @@ def _advance_state(x: Any, iterator: IteratorValue, state: Any) -> Steps:
         return _advance_range(x, iterator, state)
     if isinstance(state, SequenceIterator):
         return _advance_sequence(x, iterator, state)
+    if isinstance(state, TableIterator):
+        return _advance_table(x, iterator, state)
     if isinstance(state, EnumerateIterator):
         item = yield from advance(x, state.inner)
         if item is None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from dynajit.capture.guards import Kind
 from dynajit.capture.operations_basic import Steps, hashable, is_known, unsupported
-from dynajit.capture.values import Constant, Value, constant
+from dynajit.capture.values import LITERAL_TYPES, Constant, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
     DictViewValue,
@@ -58,17 +58,19 @@ def new_set(x: Any, items: Any) -> SetValue:
     return SetValue(x.heap.allocate(with_added(x, entries, list(items))), set)
 
 
-def with_added(x: Any, entries: SetEntries, items: list[Value]) -> SetEntries:
-    """A set after `add` of each of `items`, in order."""
+def with_added(
+    x: Any, entries: SetEntries, items: list[Value], tokens: list[Any] | None = None
+) -> SetEntries:
+    """A set after `add` of each of `items`, in order; `tokens` are their keys, if found before."""
     members = dict(entries)
-    is_ordered = entries.is_ordered
+    known = True
     fresh = []
     for item in items:
-        token = hashable(x, item)
+        token = hashable(x, item) if tokens is None else tokens[len(fresh)]
         if token not in members:
             members[token] = item
             fresh.append(token)
-            is_ordered = is_ordered and is_known(item)
+            known = known and is_known(item)
     if not fresh:
         return entries
 
@@ -76,27 +78,38 @@ def with_added(x: Any, entries: SetEntries, items: list[Value]) -> SetEntries:
         for token in fresh:
             real.add(token)
 
-    return SetEntries(members, entries.start, (*entries.steps, add), is_ordered, entries.is_plain)
+    return SetEntries(
+        members, entries.start, (*entries.steps, add),
+        entries.is_ordered and known, entries.is_known and known, entries.is_plain,
+    )  # fmt: skip
 
 
 def set_entries(x: Any, value: SetValue) -> SetEntries:
-    """Members of a set.
+    """Members of a set; those of an existing one are guarded, with their order.
 
     Raises:
-        GraphBreak: an existing set that is not empty.
+        GraphBreak: an existing set with members that are not literals.
     """
     x.recorder.use(value)
     contents = x.heap[value.identity]
+    existing = x.recorder.existing(value)
     if contents is None:
-        existing = x.recorder.existing(value)
-        if existing:
-            raise unsupported("reading an existing set", value)
-        contents = SetEntries({}, None)
+        contents = _read_set(x, value, existing)
         x.heap.load_entry(value.identity, contents)
-    if x.recorder.existing(value) is not None:
-        x.recorder.guard(x.recorder.first_source(value), Kind.LENGTH, 0, "set")
+    if existing is not None:
+        base = x.recorder.first_source(value)
+        x.recorder.guard(base, Kind.DICT_KEYS, tuple(existing), "set")
     found: SetEntries = contents
     return found
+
+
+def _read_set(x: Any, value: SetValue, existing: set[Any]) -> SetEntries:
+    if not all(type(member) in LITERAL_TYPES for member in existing):
+        raise unsupported("reading an existing set of objects", value)
+    members = {member: constant(member) for member in existing}
+    snapshot = existing.copy()
+    keeps_order = list(snapshot.copy()) == list(existing)
+    return SetEntries(members, snapshot.copy, (), keeps_order)
 
 
 def set_in_order(x: Any, value: SetValue) -> tuple[Value, ...]:
@@ -108,7 +121,8 @@ def set_in_order(x: Any, value: SetValue) -> tuple[Value, ...]:
     entries = set_entries(x, value)
     if len(entries) <= 1:
         return tuple(entries.values())
-    if not entries.is_ordered or entries.start is None:
+    is_changed = x.heap.is_adopted(value.identity) and x.heap.is_changed(value.identity)
+    if not entries.is_ordered or is_changed:
         raise unsupported("the order of a set", value)
     return tuple(entries[token] for token in entries.real())
 
@@ -131,8 +145,8 @@ def set_operand(x: Any, value: Any) -> Operand:
     """A set, frozenset or dict view as an operand."""
     if isinstance(value, SetValue):
         entries = set_entries(x, value)
-        known = entries.is_ordered and (entries.start is not None or len(entries) <= 1)
-        return Operand(entries, entries.real, known)
+        is_changed = x.heap.is_adopted(value.identity) and x.heap.is_changed(value.identity)
+        return Operand(entries, entries.real, entries.is_ordered and not is_changed)
     if isinstance(value, Constant):
         x.recorder.use(value)
         literal = value.value
@@ -161,16 +175,14 @@ def operand_of_iterable(x: Any, value: Value) -> Steps:
     return Operand(members, lambda: list(members), known)
 
 
-def merged(
-    result: Any, operands: list[Operand], start: Any, steps: Any, is_ordered: bool
-) -> SetEntries:
-    """Entries for the keys `result`; each key's value comes from an operand that has it."""
+def merged(result: Any, operands: list[Operand]) -> Members:
+    """Members for the keys `result`; each key's value comes from an operand that has it."""
     members: Members = {}
     for token in result:
         forms = [part.members[token] for part in operands if token in part.members]
         exact = [form for form in forms if type(getattr(form, "value", None)) is type(token)]
         members[token] = (exact or forms)[0]
-    return SetEntries(members, start, steps, is_ordered)
+    return members
 
 
 def combine(x: Any, function: Callable[..., Any], operands: list[Operand]) -> Value:
@@ -185,12 +197,16 @@ def combine(x: Any, function: Callable[..., Any], operands: list[Operand]) -> Va
 
     result = start()
     known = all(part.is_ordered for part in operands)
-    entries = merged(result, operands, start, (), known)
+    entries = SetEntries(merged(result, operands), start, (), known, _all_known(operands))
     if isinstance(result, frozenset):
-        if not known:
+        if not entries.is_known:
             raise unsupported("a frozenset of objects that are not known")
         return constant(result)
     return SetValue(x.heap.allocate(entries), set)
+
+
+def _all_known(operands: list[Operand]) -> bool:
+    return all(is_known(item) for part in operands for item in part.members.values())
 
 
 def change(x: Any, target: SetValue, function: Callable[..., Any], operands: list[Operand]) -> None:
@@ -203,6 +219,8 @@ def change(x: Any, target: SetValue, function: Callable[..., Any], operands: lis
 
     result = entries.real()
     step(result)
-    known = entries.is_ordered and all(part.is_ordered for part in operands)
+    is_ordered = entries.is_ordered and all(part.is_ordered for part in operands)
+    known = entries.is_known and _all_known(operands)
+    members = merged(result, [own, *operands])
     steps = (*entries.steps, step)
-    x.heap.write(target.identity, merged(result, [own, *operands], entries.start, steps, known))
+    x.heap.write(target.identity, SetEntries(members, entries.start, steps, is_ordered, known))

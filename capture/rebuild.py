@@ -34,6 +34,7 @@ from dynajit.capture.values_containers import (
     SetEntries,
     SetValue,
     SliceValue,
+    TableIterator,
     TupleValue,
     ZipIterator,
 )
@@ -95,6 +96,11 @@ def _of_iterator(value: IteratorValue, heap: Heap) -> list[Value]:
     state = heap[value.identity]
     if isinstance(state, SequenceIterator):
         return [state.sequence]
+    if isinstance(state, TableIterator):
+        table = getattr(state.table, "dictionary", state.table)
+        if tuple(heap[table.identity] or ()) != state.keys:
+            raise NotRebuildable("an iterator over a dict or set that has changed")
+        return [state.table]
     if isinstance(state, (EnumerateIterator,)):
         return [state.inner]
     if isinstance(state, ZipIterator):
@@ -229,6 +235,14 @@ class Held:
     order: tuple[int, ...] | None = None
 
 
+def table_iterator(table: Any, position: int) -> Any:
+    """An iterator over a dict, view or set that has given `position` items."""
+    iterator = iter(table)
+    for _ in range(position):
+        next(iterator)
+    return iterator
+
+
 class Rebuilder:
     """Pushes values. Immutable.
 
@@ -360,7 +374,7 @@ class Rebuilder:
 
     def _set(self, value: SetValue, emitter: Any) -> None:
         entries: SetEntries = self.heap[value.identity]
-        if entries.is_ordered and not entries.is_plain and entries.start is not None:
+        if entries.is_ordered and not entries.is_plain:
             emitter.call(entries.real)
             return
         for item in entries.values():
@@ -380,7 +394,9 @@ class Rebuilder:
 
     def _iterator(self, value: IteratorValue, emitter: Any) -> None:
         state = self.heap[value.identity]
-        if isinstance(state, RangeIterator):
+        if isinstance(state, TableIterator):
+            self._call(emitter, table_iterator, state.table, state.position)
+        elif isinstance(state, RangeIterator):
             self._call(emitter, iter, Constant(state.rest))
         elif isinstance(state, SequenceIterator) and isinstance(state.sequence, ListValue):
             self._call(emitter, list_iterator, state.sequence, state.position)

@@ -99,31 +99,34 @@ class SetEntries(dict[Any, Value]):
 
     Args:
         members: key -> value.
-        start: None for an existing set: as it was at entry.
+        start: makes the set as it was at first; of an existing set, as it was at entry.
         steps: what was done to it since.
-        is_ordered: False where a member was not known by value, so that the order is not known.
+        is_ordered: the order of a set with this history is the order that the program sees.
+        is_known: every member that it had is known by value.
         is_plain: members were only added, one by one, to an empty set.
     """
 
-    __slots__ = ("is_ordered", "is_plain", "start", "steps")
+    __slots__ = ("is_known", "is_ordered", "is_plain", "start", "steps")
 
     def __init__(
         self,
         members: dict[Any, Value],
-        start: Callable[[], set[Any]] | None = set,
+        start: Callable[[], set[Any]] = set,
         steps: tuple[Callable[[set[Any]], Any], ...] = (),
         is_ordered: bool = True,
+        is_known: bool = True,
         is_plain: bool = False,
     ) -> None:
         super().__init__(members)
         self.start = start
         self.steps = steps
         self.is_ordered = is_ordered
+        self.is_known = is_known
         self.is_plain = is_plain
 
     def real(self) -> set[Any]:
         """A real set of the keys, with the same history."""
-        made: set[Any] = set() if self.start is None else self.start()
+        made = self.start()
         self.apply(made)
         return made
 
@@ -158,6 +161,22 @@ class SequenceIterator:
     """Over a list (live, by handle) or over fixed items (`sequence` is a tuple of values)."""
 
     sequence: Any
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableIterator:
+    """Over a dict, a dict view or a set: notices when it has changed.
+
+    Args:
+        table: a DictValue, DictViewValue or SetValue.
+        keys: its keys when the iteration began.
+        items: what the iteration gives.
+    """
+
+    table: Any
+    keys: tuple[Any, ...]
+    items: tuple[Value, ...]
     position: int = 0
 
 

@@ -130,15 +130,18 @@ def build_list(x: Any, frame: Frame, count: int) -> None:
     frame.push(x.new_list(frame.pop_many(count)))
 
 
-def build_set(x: Any, frame: Frame, count: int) -> None:
+def build_set(x: Any, frame: Frame, count: int) -> Steps:
     """A set display."""
-    frame.push(x.new_set(frame.pop_many(count)))
+    made = x.new_set([])
+    for item in frame.pop_many(count):
+        yield from x.call_method(made, "add", [item], {})
+    frame.push(made)
 
 
-def build_map(x: Any, frame: Frame, count: int) -> None:
+def build_map(x: Any, frame: Frame, count: int) -> Steps:
     """A dict display."""
     items = frame.pop_many(2 * count)
-    frame.push(x.new_dict(list(zip(items[::2], items[1::2], strict=True))))
+    frame.push((yield from x.build_dict(zip(items[::2], items[1::2], strict=True))))
 
 
 def build_const_key_map(x: Any, frame: Frame, count: int) -> None:
@@ -177,10 +180,10 @@ def set_add(x: Any, frame: Frame, depth: int) -> Steps:
     yield from x.call_method(frame.stack[-depth], "add", [item], {})
 
 
-def map_add(x: Any, frame: Frame, depth: int) -> None:
+def map_add(x: Any, frame: Frame, depth: int) -> Steps:
     """Store in a comprehension."""
     key, item = frame.pop_many(2)
-    x.dict_store(frame.stack[-depth], key, item)
+    yield from x.store_key(frame.stack[-depth], key, item)
 
 
 def list_extend(x: Any, frame: Frame, depth: int) -> Steps:

@@ -270,6 +270,8 @@ SIMPLE = [
     (Kind.DICT_KEYS, ("a", 1), {"a": 0, 1: 0}, {1: 0, "a": 0}),
     (Kind.DICT_KEYS, (1,), {1: 0}, {True: 0}),
     (Kind.DICT_KEYS, (), {}, {1: 0}),
+    (Kind.DICT_KEYS, (1, 2), {2, 1}, {1, 2, 3}),
+    (Kind.DICT_KEYS, (1, 2), {2, 1}, {1, 2.0}),
     (Kind.DICT_KEYS, ("a", "b"), OrderedDict(a=1, b=2), OrderedDict(b=2, a=1)),
     (Kind.HAS_NO_KEY, "a", {}, {"a": 1}),
     (Kind.HAS_NO_KEY, "a", {"b": 1}, []),

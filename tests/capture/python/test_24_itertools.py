@@ -139,7 +139,13 @@ def group(x):
     it = itertools.groupby([1, 1, 2])
     k, g = next(it)
     next(it)
-    return x + 1, groups, only_keys, list(g), [(k, len(list(g))) for k, g in itertools.groupby("aab")]
+    return (
+        x + 1,
+        groups,
+        only_keys,
+        list(g),
+        [(k, len(list(g))) for k, g in itertools.groupby("aab")],
+    )
 
 
 def pairs_and_tee(x):

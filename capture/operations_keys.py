@@ -1,0 +1,88 @@
+"""Keys of dicts and members of sets: `__hash__` and `__eq__` of user classes, inlined.
+
+A key is found among the entries as Python finds it: same object, or same hash and equal. Values
+that are known, tensors and objects that hash by identity are keys by `hashable`, without a search.
+Methods of the executor (`x`), written as functions; see `capture.executor`.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dynajit.capture.exceptions import raise_python
+from dynajit.capture.operations_basic import Steps, as_python, hashable
+from dynajit.capture.operations_text import own_method
+from dynajit.capture.values import Value
+from dynajit.capture.values_objects import InstanceDictValue, ObjectValue
+
+
+@dataclass(frozen=True, slots=True)
+class UserKey:
+    """Key of an object with a `__hash__` of its own; equal to itself alone."""
+
+    number: int
+    identity: int
+    value: Value = field(compare=False)
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+def key_token(x: Any, entries: Any, key: Value) -> Steps:
+    """The key under which `key` is, or would be, among `entries`.
+
+    Args:
+        entries: contents of a dict or set by key.
+    """
+    if own_method(key, "__hash__") is None:
+        if isinstance(key, ObjectValue) and key.cls.__hash__ is None:
+            raise_python(x, TypeError, f"unhashable type: '{key.python_type.__name__}'")
+        token = hashable(x, key)
+        if token in entries or not any(isinstance(other, UserKey) for other in entries):
+            return token
+        identity = None
+    else:
+        assert isinstance(key, ObjectValue)
+        method = yield from x.get_special(key, "__hash__")
+        number = hash(as_python(x, (yield from x.call(method, [], {}))))
+        token = UserKey(number, key.identity, key)
+        identity = key.identity
+    for other in entries:
+        if hash(other) != hash(token):
+            continue
+        if other == token:
+            return other
+        stored = other.value if isinstance(other, UserKey) else _stored(entries, other)
+        if identity is None and not isinstance(other, UserKey):
+            continue
+        equal = yield from x.compare("==", stored, key)
+        if (yield from x.truth(equal)):
+            return other
+    return token
+
+
+def _stored(entries: Any, token: Any) -> Value:
+    found = entries[token]
+    key: Value = found[0] if isinstance(found, tuple) else found
+    return key
+
+
+def token_in(x: Any, dictionary: Any, key: Value) -> Steps:
+    """`key_token` in a dict; one that existed and was not read holds no objects as keys."""
+    is_unread = isinstance(dictionary, InstanceDictValue) or x.heap[dictionary.identity] is None
+    if is_unread and own_method(key, "__hash__") is None:
+        return hashable(x, key)
+    return (yield from key_token(x, x.dict_entries(dictionary), key))
+
+
+def store_key(x: Any, dictionary: Any, key: Value, item: Value) -> Steps:
+    """`dictionary[key] = item`."""
+    token = yield from token_in(x, dictionary, key)
+    x.dict_store(dictionary, key, item, token)
+
+
+def build_dict(x: Any, pairs: Any, cls: type = dict) -> Steps:
+    """A new dict of (key, value) pairs."""
+    made = x.new_dict([], cls)
+    for key, item in pairs:
+        yield from store_key(x, made, key, item)
+    return made
