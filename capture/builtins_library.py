@@ -89,9 +89,9 @@ def _exit(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 # -- effects -------------------------------------------------------------------------------------
 
 
-@special(print, input, open)
+@special(input, open)
 def _output(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    raise GraphBreak(breaks.OUTPUT, "print() or file access")
+    raise GraphBreak(breaks.OUTPUT, "input() or file access")
     yield
 
 

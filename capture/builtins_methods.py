@@ -12,6 +12,7 @@ from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_dicts import DICT, dict_from_keys, dict_method, view_method
 from dynajit.capture.builtins_lists import LIST, list_method, tuple_method
+from dynajit.capture.builtins_output import stream_method
 from dynajit.capture.builtins_sets import SET_METHODS, set_method
 from dynajit.capture.builtins_specials import special_method
 from dynajit.capture.builtins_text import TEXT_METHODS, text_method
@@ -24,6 +25,7 @@ from dynajit.capture.operations_basic import (
     unsupported,
 )
 from dynajit.capture.operations_exceptions import exception_method
+from dynajit.capture.operations_output import is_stream
 from dynajit.capture.values import NONE, Constant, Known, Scalar, Value
 from dynajit.capture.values_containers import (
     DictValue,
@@ -82,6 +84,8 @@ def call_method(
         and (isinstance(receiver.value, (str, bytes)))
     ):
         return (yield from text_method(x, receiver, name, args, keywords))
+    if is_stream(receiver) and not keywords:
+        return stream_method(x, receiver, name, args)
     if name == "fromkeys" and _is_dict_class(receiver) and not keywords:
         return (yield from dict_from_keys(x, receiver.object, args))
     if isinstance(receiver, (Constant, Scalar, SliceValue, Known)):

@@ -22,6 +22,7 @@ from dynajit.capture import (
     builtins_functions,
     builtins_library,
     builtins_methods,
+    builtins_output,
     builtins_table,
     operations_arithmetic,
     operations_attributes,
@@ -429,7 +430,7 @@ class Executor:
 
 
 #: Loaded for the handlers that they enter into `builtins_table`.
-_TABLES: Final = (builtins_containers, builtins_functions, builtins_library)
+_TABLES: Final = (builtins_containers, builtins_output, builtins_functions, builtins_library)
 
 
 def _constant(literal: Any) -> Value:

@@ -82,6 +82,7 @@ def _region(
         needed += [value for effect in replayed for value in effect.values]
         reached = reach(needed, recorder)
     _refuse_open_generators(recorder)
+    _refuse_changed_prints(recorder)
     _guard_aliasing(recorder)
     _guard_memory(recorder)
     copied = {e.result.identity for e in replayed if isinstance(e, effects.TensorEffect)}
@@ -190,6 +191,20 @@ def _outputs(recorder: Recorder, held: Mapping[int, Held]) -> list[Any]:
     return found
 
 
+def _refuse_changed_prints(recorder: Recorder) -> None:
+    """An existing tensor is shown after the launch, which must not have written it.
+
+    Raises:
+        NotRebuildable: it has.
+    """
+    written = {memory.base.identity for memory in tensor_memory.written(recorder)}
+    for tensor in recorder.printed:
+        memory = recorder.heap[tensor.identity].memory
+        base = recorder.heap[memory].base.identity if memory else tensor.identity
+        if base in written or tensor.identity in written:
+            raise NotRebuildable("a printed tensor is changed in place afterwards")
+
+
 def _guard_memory(recorder: Recorder) -> None:
     """Written tensors may be written, and overlap with no other one that was used."""
     uses = {}
@@ -213,7 +228,10 @@ def _effects(
     heap = executor.heap
     handles = {handle.identity: handle for handle in executor.recorder.handles()}
     namespaces = dict(executor.global_ids.values())
+    yield from executor.recorder.output
     for identity in heap.changed():
+        if identity in executor.recorder.output_ids:
+            continue
         if identity == executor.recorder.grad_mode_id:
             yield effects.GradModeEffect(bool(heap[identity]))
         elif identity in namespaces:

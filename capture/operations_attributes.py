@@ -15,6 +15,7 @@ from dynajit.capture.guards import Kind
 from dynajit.capture.library import REPLACED
 from dynajit.capture.operations_basic import Steps, as_python, describe, from_python
 from dynajit.capture.operations_exceptions import is_native_field, member, traceback_attribute
+from dynajit.capture.operations_output import is_stream
 from dynajit.capture.values import UNBOUND, Constant, Known, Opaque, Scalar, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
@@ -89,6 +90,9 @@ def _find_attribute(x: Any, value: Value, name: str) -> Steps:
         if contents is UNBOUND:
             raise_python(x, ValueError, "Cell is empty")
         return contents
+    if is_stream(value) and name in ("write", "flush"):
+        x.recorder.use(value)
+        return NativeMethod(value, name)
     if isinstance(value, Opaque):
         raise unsupported_attribute(value, name)
     return _builtin_attribute(x, value, name)

@@ -258,6 +258,8 @@ class Recorder:
         self._by_object: dict[int, HeapValue] = {}
         self._existing: dict[int, Any] = {}
         self._grad_mode = self.heap.adopt(grad_enabled)
+        self._output = self.heap.adopt(())
+        self._printed = self.heap.adopt(())
 
     def at(self, location: Location) -> None:
         """Where the executor is: nodes and guards carry it."""
@@ -291,6 +293,33 @@ class Recorder:
     def grad_mode_id(self) -> int:
         """Heap id under which grad mode is kept."""
         return self._grad_mode
+
+    # -- text that is written --------------------------------------------------------------
+
+    @property
+    def output_ids(self) -> tuple[int, int]:
+        """Heap ids under which the written text, and the tensors in it, are kept."""
+        return (self._output, self._printed)
+
+    @property
+    def output(self) -> tuple[Any, ...]:
+        """Effects that write text, in order."""
+        found: tuple[Any, ...] = self.heap[self._output]
+        return found
+
+    @property
+    def printed(self) -> tuple[TensorValue, ...]:
+        """Existing tensors that are shown after the launch: they must not be written."""
+        found: tuple[TensorValue, ...] = self.heap[self._printed]
+        return found
+
+    def add_output(self, effect: Any) -> None:
+        """A further effect that writes text."""
+        self.heap.write(self._output, (*self.output, effect))
+
+    def add_printed(self, tensor: TensorValue) -> None:
+        """A further existing tensor that is shown."""
+        self.heap.write(self._printed, (*self.printed, tensor))
 
     # -- undo ------------------------------------------------------------------------------
 
