@@ -9,6 +9,7 @@ from dynajit.codegen.c_expressions import INDENT, Names, Scope
 from dynajit.codegen.c_support import (
     Function,
     accumulator_names,
+    after_all,
     all_expressions,
     block,
     ceil_div,
@@ -22,8 +23,9 @@ from dynajit.codegen.c_support import (
     unflattened,
     work_of,
 )
-from dynajit.codegen.loops import Accumulated, ColumnKernel
+from dynajit.codegen.loops import Accumulated, Buffer, ColumnKernel
 from dynajit.core import symint
+from dynajit.core.dtypes import DType
 from dynajit.core.symint import Number, is_at_least
 
 COLUMN_BLOCK = 256
@@ -57,6 +59,7 @@ class _Columns:
             self.width = min(COLUMN_BLOCK, self.column.size)
         self.blocks = ceil_div(self.column.size, self.width) if self.width else 0
         self.chunks = self._chunk_count()
+        self.scratch: list[Buffer] = []
 
     def _chunk_count(self) -> int | None:
         """Groups of rows that get accumulators of their own: where columns alone are too few.
@@ -76,7 +79,7 @@ class _Columns:
         results, rows = symint.c(self.outer * self.column.size * groups), symint.c(self.reduced)
         most = f"{LARGEST_PARTIALS} / dj_max_index({results}, 1)"
         few = f"{symint.c(self.outer * self.blocks)} < 8"
-        large = "" if self.work.is_large else f" && {self.work.condition}"
+        large = f" && {self.work.condition}" if self.work.condition else ""
         return [
             "int64_t chunks = 1;",
             f"if ({few}{large})",
@@ -98,16 +101,35 @@ class _Columns:
                     size: Number = LARGEST_PARTIALS // len(kernel.accumulates)
                     if self.chunks is not None:
                         size = self.chunks * self.outer * self.column.size
-                    root.add(f"{accumulate.element[k].dtype.c} {name}[{symint.c(size)}];")
+                    root.add(self._partials(name, accumulate.element[k].dtype, size))
         count = symint.c(tasks * self.chunks) if self.chunks else f"{symint.c(tasks)} * chunks"
-        root.add(*parallel(self.work, loop("task", "0", count, self._task(root, chunks))))
-        if self.chunks is None:
-            root.add(*block("if (chunks > 1)", self._second_stage(root, chunks)))
-        elif self.chunks > 1:
-            root.add(*self._second_stage(root, chunks))
+        root.add(*parallel(self.work, "task", count, self._task(root, chunks)))
+        if self.chunks != 1:
+            root.add(*self._whole_second_stage(root, chunks))
         return define(
-            kernel, kernel.name, root.lines, self.expressions, kernel.stores, kernel.indices
+            kernel,
+            kernel.name,
+            root.lines,
+            self.expressions,
+            kernel.stores,
+            kernel.indices,
+            self.scratch,
+            self.work.condition,
         )
+
+    def _partials(self, name: str, dtype: DType, size: Number) -> str:
+        """Memory for the groups' accumulators: on the stack, or where a team can see it."""
+        if not self.work.condition:
+            return f"{dtype.c} {name}[{symint.c(size)}];"
+        buffer = Buffer(f"{self.kernel.name}_{name}", dtype, size)
+        self.scratch.append(buffer)
+        return f"{dtype.c} *{name} = {buffer.name};"
+
+    def _whole_second_stage(self, root: Scope, chunks: str) -> list[str]:
+        lines = self._second_stage(root, chunks)
+        if self.work.condition:
+            lines = after_all(lines)
+        return block("if (chunks > 1)", lines) if self.chunks is None else lines
 
     def _task(self, root: Scope, chunks: str) -> list[str]:
         kernel, column = self.kernel, self.column.name

@@ -53,14 +53,16 @@ def print_matmul(kernel: MatmulKernel) -> Function:
     ]
     multiplications = batch * kernel.rows * kernel.inner * kernel.columns
     count = symint.c(batch * int(tiles)) if not head else f"{symint.c(batch)} * tiles"
-    lines = loop("task", "0", count, task)
-    if count != "1":
-        team = "runtime->is_silenced ? threads : 1"
-        lines = parallel(Work(multiplications, 16 * PARALLEL_WORK), lines, team)
+    work = Work(multiplications, 16 * PARALLEL_WORK)
+    if count == "1":
+        lines = loop("task", "0", count, task)
+    else:
+        lines = parallel(work, "task", count, task, "runtime->is_silenced ? threads : 1")
     body = [*head, *lines]
     sizes = sizes_used(body)
-    text = function_text(kernel.name, [*parameters, *size_parameters(sizes)], body)
-    return Function(kernel.name, kernel, text, buffers, False, sizes)
+    team = f"{work.condition} && runtime->is_silenced" if work.condition else ""
+    text = function_text(kernel.name, [*parameters, *size_parameters(sizes)], body, bool(team))
+    return Function(kernel.name, kernel, text, buffers, False, sizes, team)
 
 
 def _tiles(kernel: MatmulKernel, batch: Number) -> tuple[str, str, list[str]]:

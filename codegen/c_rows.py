@@ -6,13 +6,13 @@ accumulator per chunk of rows, combined in order. Called by `codegen.c_text`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dynajit.codegen.c_expressions import Names, Scope
+from dynajit.codegen.c_expressions import INDENT, Names, Scope
 from dynajit.codegen.c_support import (
     Function,
-    Work,
     accumulator_names,
+    after_all,
     all_expressions,
     block,
     ceil_div,
@@ -52,6 +52,9 @@ SHORT_LANES = 8
 BLOCK = 4096
 """Elements after which lane sums are put aside, so that long sums keep their accuracy."""
 
+LONGEST_SHORT_ROW = 63
+"""Rows of unknown length are reduced by a function of their own up to this length."""
+
 CHUNKS = 64
 """Groups of rows with a total of their own."""
 
@@ -68,7 +71,18 @@ def lanes_of(accumulates: Sequence[Accumulate], size: Number) -> int:
 
 def print_rows(kernel: RowKernel) -> Function:
     """The C function of a row kernel."""
-    return _Rows(kernel).function()
+    rows = _Rows(kernel, kernel.name, None)
+    if not rows.may_be_short():
+        return rows.function()
+    short = _Rows(kernel, f"{kernel.name}_short", LONGEST_SHORT_ROW).function()
+    rows.root.add(
+        f"if ({symint.c(rows.elements)} <= {LONGEST_SHORT_ROW}) {{",
+        f"{INDENT}{short.call(short.name, [b.name for b in short.buffers], 'member', 'members')}",
+        f"{INDENT}return;",
+        "}",
+    )
+    whole = rows.function()
+    return replace(whole, text=f"{short.text}\n\n{whole.text}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +95,18 @@ class _Bounds:
 
 
 class _Rows:
-    """Prints one row kernel. Mutable: scopes fill up."""
+    """Prints one row kernel. Mutable: scopes fill up.
 
-    def __init__(self, kernel: RowKernel) -> None:
+    Args:
+        kernel: what is printed.
+        name: of the C function.
+        longest: elements of a row at most, if that is assumed.
+    """
+
+    def __init__(self, kernel: RowKernel, name: str, longest: int | None) -> None:
         self.kernel = kernel
+        self.name = name
+        self.longest = longest
         self.names = Names(kernel.indices)
         self.root = Scope(self.names)
         self.elements = product_of(kernel.elements)
@@ -94,6 +116,17 @@ class _Rows:
             self.row_count = ceil_div(self.elements, BLOCK)
         self.scratch: list[Buffer] = []
         self.totals = (*kernel.totals, *kernel.element_totals)
+        self.expressions = all_expressions(self._roots(), kernel.indices)
+        count = self.elements * (1 if self.is_blocked else self.row_count)
+        self.work = work_of(self.expressions, count)
+        self.is_alone = self.row_count == 1 and not self.totals
+        self.team = "" if self.is_alone else self.work.condition
+
+    def may_be_short(self) -> bool:
+        """True if rows of unknown length are reduced: short ones are better done apart."""
+        reduces = any(phase.accumulates for phase in self.kernel.phases)
+        unknown = len(self.kernel.elements) == 1 and not isinstance(self.elements, int)
+        return unknown and reduces and not is_at_least(self.elements, LONGEST_SHORT_ROW + 1)
 
     def _is_blocked(self) -> bool:
         """One long loop without reductions per row is cut into blocks."""
@@ -105,28 +138,33 @@ class _Rows:
 
     def function(self) -> Function:
         kernel = self.kernel
-        expressions = all_expressions(self._roots(), kernel.indices)
-        work = work_of(expressions, self.elements * (1 if self.is_blocked else self.row_count))
         row = self.root.child([axis.name for axis in kernel.rows])
         self._row(row)
         if self.totals:
-            self._chunked(row, work)
+            self._chunked(row)
         else:
             lines = [*self._row_variables(), *row.lines]
-            body = parallel(work, loop("row", "0", symint.c(self.row_count), lines))
-            self.root.add(*(body if self.row_count != 1 else ["{", *lines, "}"]))
+            body = parallel(self.work, "row", symint.c(self.row_count), lines)
+            self.root.add(*(["{", *lines, "}"] if self.is_alone else body))
+        loops = len(self.root.lines)
+        if self.totals:
+            self._combine_groups()
         final = self.root.child()
         for store in kernel.finals:
             final.store(target(final, store), store.buffer.dtype, store.value)
         self.root.add(*final.lines)
+        lines = self.root.lines
+        if self.team and self.totals:
+            lines = [*lines[:loops], *after_all(lines[loops:])]
         return define(
             kernel,
-            kernel.name,
-            self.root.lines,
-            expressions,
+            self.name,
+            lines,
+            self.expressions,
             self._stores(),
             kernel.indices,
             self.scratch,
+            self.team,
         )
 
     def _roots(self) -> list[Expression]:
@@ -163,8 +201,17 @@ class _Rows:
         )
         return "per", "chunks", CHUNKS
 
-    def _chunked(self, row: Scope, work: Work) -> None:
-        """Rows in groups with one accumulator each; the groups combined in order."""
+    def _partials(self, name: str, accumulated: Expression, most: int) -> str:
+        """Memory for the accumulators of groups: on the stack, or where a team can see it."""
+        c = accumulated.dtype.c
+        if not self.team:
+            return f"{c} p_{name}[{most}];"
+        buffer = Buffer(f"{self.kernel.name}_p_{name}", accumulated.dtype, most)
+        self.scratch.append(buffer)
+        return f"{c} *p_{name} = {buffer.name};"
+
+    def _chunked(self, row: Scope) -> None:
+        """Rows in groups with one accumulator each."""
         per, chunks, most = self._chunks()
         before = Scope(self.names, self.root)
         after = Scope(self.names, self.root)
@@ -172,7 +219,7 @@ class _Rows:
             starts = start_values(before, total)
             for k, name in enumerate(accumulator_names(total, "s")):
                 c = total.element[k].dtype.c
-                self.root.add(f"{c} p_{name}[{most}];")
+                self.root.add(self._partials(name, total.element[k], most))
                 before.add(f"{c} {name} = {starts[k]};")
                 after.add(f"p_{name}[chunk] = {name};")
         rows = loop(
@@ -180,15 +227,19 @@ class _Rows:
             f"dj_min_index((chunk + 1) * {per}, {symint.c(self.row_count)})",
             [*self._row_variables(), *row.lines],
         )  # fmt: skip
-        body = loop("chunk", "0", chunks, [*before.lines, *rows, *after.lines])
-        self.root.add(*parallel(work, body))
+        lines = [*before.lines, *rows, *after.lines]
+        self.root.add(*parallel(self.work, "chunk", chunks, lines))
+        self.chunks = chunks
+
+    def _combine_groups(self) -> None:
+        """The groups combined in order."""
         for total in self.totals:
             names = accumulator_names(total, "s")
             for k, name in enumerate(names):
                 self.root.add(f"{total.element[k].dtype.c} {name} = p_{name}[0];")
             inner = Scope(self.names)
             combine_into(inner, total, names, [f"p_{name}[chunk]" for name in names])
-            self.root.add(*loop("chunk", "1", chunks, inner.lines))
+            self.root.add(*loop("chunk", "1", self.chunks, inner.lines))
             for k, name in enumerate(names):
                 self.root.known[Accumulated(total.name, k, total.element[k].dtype)] = name
 
@@ -215,10 +266,15 @@ class _Rows:
         c = keep.value.dtype.c
         if isinstance(self.elements, int):
             return f"{c} {keep.name}[{self.elements}];"
+        if self.longest is not None:
+            return f"{c} {keep.name}[{self.longest}];"
         own = ceil_div(self.elements, 64) * 64
-        buffer = Buffer(f"{self.kernel.name}_{keep.name}", keep.value.dtype, own * TEAM)
+        is_shared = bool(self.team)
+        threads = TEAM if is_shared or self.work.is_large else 1
+        buffer = Buffer(f"{self.kernel.name}_{keep.name}", keep.value.dtype, own * threads)
         self.scratch.append(buffer)
-        return f"{c} *{keep.name} = {buffer.name} + omp_get_thread_num() * {symint.c(own)};"
+        member = "member" if is_shared else "omp_get_thread_num()" if threads is TEAM else "0"
+        return f"{c} *{keep.name} = {buffer.name} + {member} * {symint.c(own)};"
 
     def _phase(
         self,
@@ -279,6 +335,8 @@ class _Rows:
         bounds = self._bounds()
         size = self.kernel.elements[-1].size if self.kernel.elements else 1
         block_size = symint.minimum(size, BLOCK) if self.is_blocked else size
+        if self.longest is not None:
+            size = block_size = self.longest
         lanes = lanes_of(accumulates, block_size)
         for accumulate in accumulates:
             starts = start_values(row, accumulate)

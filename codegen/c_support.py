@@ -49,6 +49,8 @@ class Function:
         buffers: parameters, in order.
         may_fail: it may leave an error in `status`.
         sizes: parameters after the buffers: symbols of the graph.
+        team: condition under which a team should call the function, each thread as one `member`
+            of `members`; empty if the function takes care of threads itself.
     """
 
     name: str
@@ -57,6 +59,14 @@ class Function:
     buffers: tuple[Buffer, ...]
     may_fail: bool
     sizes: tuple[str, ...] = ()
+    team: str = ""
+
+    def call(self, name: str, buffers: Sequence[str], member: str = "0", members: str = "1") -> str:
+        """The call of the function (or of another one with its parameters)."""
+        arguments = [*buffers, *self.sizes, "scalars", "runtime", "threads", "status"]
+        if self.team:
+            arguments += [member, members]
+        return f"{name}({', '.join(arguments)});"
 
 
 def all_expressions(roots: Iterable[Expression], indices: Sequence[DataIndex]) -> list[Expression]:
@@ -72,6 +82,7 @@ def define(
     stores: Sequence[Store],
     indices: Sequence[DataIndex],
     scratch: Sequence[Buffer] = (),
+    team: str = "",
 ) -> Function:
     """The function of a kernel: parameters are the buffers it reads and writes, and `scratch`."""
     written = tuple(dict.fromkeys(store.buffer for store in stores))
@@ -84,9 +95,9 @@ def define(
     parameters += [f"{buffer.dtype.c} *restrict {buffer.name}" for buffer in written]
     parameters += [f"{buffer.dtype.c} *restrict {buffer.name}" for buffer in scratch]
     sizes = sizes_used(body)
-    text = function_text(name, [*parameters, *size_parameters(sizes)], body)
+    text = function_text(name, [*parameters, *size_parameters(sizes)], body, bool(team))
     buffers = (*read, *written, *scratch)
-    return Function(name, kernel, text, buffers, may_fail(expressions, indices), sizes)
+    return Function(name, kernel, text, buffers, may_fail(expressions, indices), sizes, team)
 
 
 _SIZE = re.compile(r"\bs\d+\b")
@@ -110,11 +121,15 @@ def may_fail(expressions: Sequence[Expression], indices: Sequence[DataIndex]) ->
     )
 
 
-def function_text(name: str, parameters: Sequence[str], body: Sequence[str]) -> str:
+def function_text(
+    name: str, parameters: Sequence[str], body: Sequence[str], is_shared: bool = False
+) -> str:
     """A static C function with the common last parameters."""
     common = [
         "const dj_scalar *scalars", "const dj_runtime *runtime", "int threads", "int64_t *status",
     ]  # fmt: skip
+    if is_shared:
+        common += ["int member", "int members"]
     head = f"static __attribute__((noinline)) void {name}("
     arguments = (",\n" + INDENT * 2).join([*parameters, ", ".join(common)])
     return "\n".join(
@@ -193,16 +208,37 @@ class Work:
 
     @property
     def condition(self) -> str:
-        """The C condition for `is_large`."""
-        return f"{symint.c(self.elements)} >= {self.least}"
+        """The C condition for `is_large` where the program has to look; else empty."""
+        return f"{symint.c(self.elements)} >= {self.least}" if self.is_large is None else ""
 
 
-def parallel(work: Work, lines: Sequence[str], team: str = "threads") -> list[str]:
-    """A loop run by the team if there is enough work: decided here where the sizes are known."""
-    if work.is_large is False:
-        return list(lines)
-    head = f"#pragma omp parallel for schedule(static) num_threads({team})"
-    return [head if work.is_large else f"{head} if({work.condition})", *lines]
+def parallel(
+    work: Work, variable: str, count: str, lines: Sequence[str], team: str = "threads"
+) -> list[str]:
+    """A loop from 0 to `count` run by the team if there is enough work.
+
+    That is decided here where the sizes are known. Elsewhere the function is called by a team or
+    by one thread, whatever its caller decides (see `Function.team`), and does its member's share:
+    a parallel region that turns out to be of one thread would cost more than small kernels do.
+    """
+    if work.is_large is None:
+        shares = [f"{count} * {member} / members" for member in ("member", "(member + 1)")]
+        return [
+            f"const int64_t begin = {shares[0]}, end = {shares[1]};",
+            *loop(variable, "begin", "end", lines),
+        ]
+    whole = loop(variable, "0", count, lines)
+    if not work.is_large:
+        return whole
+    return [f"#pragma omp parallel for schedule(static) num_threads({team})", *whole]
+
+
+def after_all(lines: Sequence[str]) -> list[str]:
+    """Lines that one member runs once all members are done (see `parallel`)."""
+    return [
+        *block("if (members > 1)", ["#pragma omp barrier"]),
+        *block("if (member == 0)", lines),
+    ]
 
 
 def unflattened(variable: str, axes: Sequence[Axis], integer: str = "int64_t") -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dynajit.codegen import c_columns, c_products, c_rows, c_scatter, c_sizes
 from dynajit.codegen.c_expressions import INDENT
-from dynajit.codegen.c_support import Function
+from dynajit.codegen.c_support import Function, block
 from dynajit.codegen.loops import (
     Buffer,
     ColumnKernel,
@@ -83,6 +83,7 @@ def print_unit(name: str, functions: Sequence[Function], layout: Layout, graph: 
 
 
 _DECLARED = re.compile(r"\b(?:float|double|u?int\d+_t|dj_half|dj_bfloat) \*?(\w+)")
+_DEFINED = re.compile(r"\bvoid (\w+)\(")
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 
 
@@ -92,7 +93,7 @@ def without_names(function: Function) -> str:
     Layers of a model repeat; their kernels differ only in names and are compiled once. Only names
     that the kernel declares are replaced, so types, helpers and constants still tell texts apart.
     """
-    own = {function.name, *(buffer.name for buffer in function.buffers)}
+    own = {*_DEFINED.findall(function.text), *(buffer.name for buffer in function.buffers)}
     own.update(_DECLARED.findall(function.text))
     numbers: dict[str, str] = {}
 
@@ -112,9 +113,10 @@ typedef struct {
 
 THREAD_NUMBER = """\
 #ifdef _OPENMP
-int omp_get_thread_num(void);
+int omp_get_thread_num(void), omp_get_num_threads(void);
 #else
 #define omp_get_thread_num() 0
+#define omp_get_num_threads() 1
 #endif"""
 
 
@@ -138,15 +140,24 @@ def _driver(
         *sizes,
     ]
     for function in functions:
-        arguments = [_pointer(buffer, layout) for buffer in function.buffers]
-        arguments += [*function.sizes, "scalars", "runtime", "threads", "status"]
-        lines.append(f"{INDENT}{callee[function.name]}({', '.join(arguments)});")
+        lines += [INDENT + line for line in _call(function, callee[function.name], layout)]
         if function.may_fail:
             lines.append(f"{INDENT}if (status[0]) goto done;")
     if any(function.may_fail for function in functions):
         lines.append("done:")
     lines += ["    return (int)status[0];", "}"]
     return "\n".join(lines)
+
+
+def _call(function: Function, callee: str, layout: Layout) -> list[str]:
+    """The call of a kernel, by a team if that is decided here and worth it."""
+    buffers = [_pointer(buffer, layout) for buffer in function.buffers]
+    alone = function.call(callee, buffers)
+    if not function.team:
+        return [alone]
+    shared = function.call(callee, buffers, "omp_get_thread_num()", "omp_get_num_threads()")
+    team = ["#pragma omp parallel num_threads(threads)", shared]
+    return [*block(f"if ({function.team})", team), *block("else", [alone])]
 
 
 def _pointer(buffer: Buffer, layout: Layout) -> str:

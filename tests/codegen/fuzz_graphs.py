@@ -46,7 +46,7 @@ DISCONTINUOUS = {
     "lt", "ne", "remainder", "round", "sign", "trunc", "logical_and", "logical_or", "logical_xor",
     "logical_not", "any", "all", "isnan", "isinf", "isfinite",
 }  # fmt: skip
-CREATION = {"full", "arange", "cast"}
+CREATION = {"full", "arange", "cast", "integer"}
 POINTWISE = [op for op in ops if op.kind is Kind.POINTWISE and op.name not in CREATION]
 REDUCTIONS = [op for op in ops if op.kind is Kind.REDUCTION]
 FLOATING = (dtypes.float32,) * 6 + (dtypes.float64,)

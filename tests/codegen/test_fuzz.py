@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fuzz_graphs import Made, Maker, evaluate_wide, is_floating, same_bits, why_wrong, widened
+from fuzz_symbolic import SymbolicMaker
 
 from dynajit.codegen.pipeline import compile_graph
 from dynajit.core import config, dtypes
@@ -189,3 +190,23 @@ def test_what_is_empty_reads_nothing(codegen) -> None:
     none = np.empty(0, np.int64)
     codegen.check(scatter, np.empty((0, 3), np.float32), none, np.empty((0, 3), np.float32))
     codegen.check(scatter, x[0], none, np.empty((0, 5), np.float32))
+
+
+@seeds(25)
+@pytest.mark.usefixtures("codegen")
+def test_one_program_serves_every_size_of_a_random_graph(seed: int) -> None:
+    made = SymbolicMaker(seed).make(8 + seed % 17)
+    program = compile_graph(optimize(made.graph))
+
+    for k, sizes in enumerate(made.assignments):
+        inputs = [arrays[k] for arrays in made.inputs]
+        actual = program(*inputs)
+        for entry, right in zip(made.outputs, actual, strict=True):
+            reason = why_wrong(
+                entry.narrow[k], entry.wide[k], right, exact=entry.exact, narrow=False
+            )
+            assert reason is None, f"{sizes}: {entry.value.node.name}: {reason}\n{made.graph}"
+        if program.kernels:
+            program.threads = 3
+            assert all(map(same_bits, actual, program(*inputs))), f"{sizes}: 3 threads"
+            program.threads = 1

@@ -189,7 +189,7 @@ def test_softmax(compiled: Any, shape: Any, dim: int) -> None:
 def test_rows_of_any_length_keep_what_they_computed(compiled: Any) -> None:
     """Short or long: exp is evaluated once per element."""
     case = compiled(lambda x: ops.softmax(x, dim=1), (S0, S1))
-    assert case.program.source.count("omp_get_thread_num() *") == 1
+    assert case.program.source.count(" + member * ") == 1
     check_pairs(case, ((3, 100_000), (2000, 100), (2, 2)))
 
 
