@@ -8,6 +8,7 @@ values that two passes need are kept in a row buffer. Called by `codegen.pipelin
 
 from dataclasses import replace
 
+from dynajit.codegen.axes import with_merged_axes, with_split_axes
 from dynajit.codegen.elements import at_least_one, linear
 from dynajit.codegen.fusion import Plan, Product, Scattering
 from dynajit.codegen.loops import (
@@ -36,7 +37,6 @@ from dynajit.codegen.regions import (
     FINAL,
     ROW,
     ROW_TOTAL,
-    NotFusable,
     Region,
     expand,
 )
@@ -64,7 +64,7 @@ def lower(plan: Plan) -> list[Kernel]:
         elif isinstance(unit, Scattering):
             kernels.append(_scatter(name, unit))
         else:
-            region = _with_merged_axes(unit)
+            region = with_merged_axes(with_split_axes(unit))
             _require_own_values(name, region)
             kernels.append(_columns(name, region) if region.columns else _rows(name, region))
     return kernels
@@ -75,65 +75,6 @@ def _require_own_values(name: str, region: Region) -> None:
     written = {anchor.store for anchor in region.anchors.values()} - {None}
     for buffer in written & region.loads():
         raise InternalError(f"{name} loads {buffer}, which it computes itself")
-
-
-# ---------------------------------------------------------------------------------------------
-# merging axes
-
-
-def _with_merged_axes(region: Region) -> Region:
-    """The same region over fewer axes."""
-    numbers = _numbers(region)
-    groups: list[list[int]] = []
-    for d, axis in enumerate(region.axes):
-        if axis.size == 1:
-            continue
-        last = groups[-1] if groups else None
-        same = last is not None and (last[-1] in region.reduced) == (d in region.reduced)
-        if last is not None and same and _can_merge(region, numbers, last, d):
-            last.append(d)
-        else:
-            groups.append([d])
-    shape = tuple(numel(tuple(region.shape[d] for d in group)) for group in groups)
-    if shape == region.shape:
-        return region
-    reduced = frozenset(g for g, group in enumerate(groups) if group[0] in region.reduced)
-    merged = Region(region.storage, shape, reduced, region.columns, needs=region.needs)
-    try:
-        for node, anchor in region.anchors.items():
-            merged.add(node, forced=True)
-            merged.anchors[node].store = anchor.store
-    except NotFusable:
-        return region  # with fewer axes, equal positions are no longer seen to be equal
-    return merged
-
-
-def _numbers(region: Region) -> set[Number]:
-    found: set[Number] = set()
-    roots: list[Expression] = []
-    for anchor in region.anchors.values():
-        found.add(anchor.offset)
-        roots.append(anchor.value)
-        if anchor.accumulate is not None:
-            roots.extend((*anchor.accumulate.element, *(anchor.accumulate.first or ())))
-    for expression in expand(tuple(roots), region.elements):
-        found.update(expression.numbers)
-    return {number for number in found if not isinstance(number, int)}
-
-
-def _can_merge(region: Region, numbers: set[Number], group: list[int], d: int) -> bool:
-    """True if every number depends on the axes of `group` and axis d through one position."""
-    axes = [region.axes[g] for g in (*group, d)]
-    sizes = tuple(axis.size for axis in axes)
-    size = numel(sizes)
-    below = None if isinstance(size, int) else size
-    whole = symint.symbol("merged", 0, symint.bounds(size - 1)[1], below)
-    together = {axis.name: 0 for axis in axes[:-1]} | {axes[-1].name: whole}
-    position = linear([axis.symbol for axis in axes], sizes)
-    return all(
-        symint.substitute(symint.substitute(number, together), {"merged": position}) == number
-        for number in numbers
-    )
 
 
 # ---------------------------------------------------------------------------------------------

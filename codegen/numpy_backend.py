@@ -20,9 +20,10 @@ class NumpyProgram:
     Args:
         graph: any graph.
         name: for reports.
+        reason: why there is no native code, for reports; empty if none was asked for.
     """
 
-    def __init__(self, graph: Graph, name: str) -> None:
+    def __init__(self, graph: Graph, name: str, reason: str = "") -> None:
         self.graph = graph
         self.name = name
         self.kernels: tuple[Any, ...] = ()
@@ -30,6 +31,8 @@ class NumpyProgram:
         self.stages: dict[str, float] = {}
         self.from_cache = True
         self.explain = "NumPy backend: rows run one after the other, nothing is fused."
+        if reason:
+            self.explain += f"\n  no native code: {reason}"
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         """The outputs, in order; arrays are new, an output that is an input is that input."""

@@ -131,13 +131,13 @@ def start_compile(
         return functools.partial(NumpyProgram, graph, name)
     if toolchain.find_compiler() is None:
         _warn_once(MSG_NO_COMPILER)
-        return functools.partial(NumpyProgram, graph, name)
+        return functools.partial(NumpyProgram, graph, name, "no C compiler is found.")
     reason = fusion.why_not_native(graph)
     if reason is not None:
         warnings.warn(
             f"dynajit: {name} runs on the NumPy backend: {reason}", RuntimeWarning, stacklevel=3
         )
-        return functools.partial(NumpyProgram, graph, name)
+        return functools.partial(NumpyProgram, graph, name, reason)
     return _start_native(graph, name)
 
 
@@ -301,6 +301,9 @@ def _explained(generated: Generated) -> str:
         kind = type(function.kernel).__name__.removesuffix("Kernel").lower()
         lines.append(f"  {function.name}: {kind}")
     lines += [f"  {note}" for note in generated.notes]
+    sizes = sorted({name for function in generated.functions for name in function.sizes})
+    if sizes:
+        lines.append(f"  known when it runs: {', '.join(sizes)}")
     if generated.layout.workspace_bytes != 0:
         lines.append(f"  workspace: {generated.layout.workspace_bytes} bytes")
     return "\n".join(lines)

@@ -9,28 +9,6 @@ typedef void (*dj_sgemm_function)(char *, char *, int *, int *, int *, float *, 
 typedef void (*dj_dgemm_function)(char *, char *, int *, int *, int *, double *, double *, int *,
                                   double *, int *, double *, double *, int *);
 
-#define DJ_GEMM(T, S, GEMM)                                                                         \
-    /* c (n, m) = a (n, k) @ b (k, m). BLAS is column-major: it computes c' = b' a'. */             \
-    static __attribute__((unused)) void dj_gemm_##S(                                                \
-        GEMM gemm, const T *a, int64_t a_row, int64_t a_column, const T *b, int64_t b_row,          \
-        int64_t b_column, T *c, int64_t n, int64_t k, int64_t m) {                                  \
-        if (n == 0 || m == 0) return;                                                               \
-        if (k == 0) {                                                                               \
-            memset(c, 0, sizeof(T) * (size_t)(n * m));                                              \
-            return;                                                                                 \
-        }                                                                                           \
-        int a_rows = a_column == 1 && a_row >= k, b_rows = b_column == 1 && b_row >= m;             \
-        char a_order = a_rows ? 'N' : 'T', b_order = b_rows ? 'N' : 'T';                            \
-        int rows = (int)m, columns = (int)n, inner = (int)k, result = (int)m;                       \
-        int a_step = (int)(a_rows ? a_row : a_column), b_step = (int)(b_rows ? b_row : b_column);   \
-        T one = 1, zero = 0;                                                                        \
-        gemm(&b_order, &a_order, &rows, &columns, &inner, &one, (T *)b, &b_step, (T *)a, &a_step,   \
-             &zero, c, &result);                                                                    \
-    }
-
-DJ_GEMM(float, f32, dj_sgemm_function)
-DJ_GEMM(double, f64, dj_dgemm_function)
-
 /* Row by row: sums in A, in order of k; LOAD and KEEP convert; PLUS and TIMES combine. */
 #define DJ_PRODUCT(T, S, A, LOAD, KEEP, PLUS, TIMES)                                                \
     static __attribute__((unused)) void dj_product_##S(                                             \
@@ -64,3 +42,31 @@ DJ_PRODUCT(float, f32, float, DJ_PLAIN, DJ_PLAIN, +, *)
 DJ_PRODUCT(double, f64, double, DJ_PLAIN, DJ_PLAIN, +, *)
 DJ_PRODUCT(dj_half, f16, float, dj_load_f16, dj_store_f16, +, *)
 DJ_PRODUCT(dj_bfloat, bf16, float, dj_load_bf16, dj_store_bf16, +, *)
+
+#define DJ_GEMM(T, S, GEMM)                                                                         \
+    /* c (n, m) = a (n, k) @ b (k, m). BLAS is column-major: it computes c' = b' a'. */             \
+    static __attribute__((unused)) void dj_gemm_##S(                                                \
+        GEMM gemm, const T *a, int64_t a_row, int64_t a_column, const T *b, int64_t b_row,          \
+        int64_t b_column, T *c, int64_t n, int64_t k, int64_t m) {                                  \
+        if (n == 0 || m == 0) return;                                                               \
+        if (k == 0) {                                                                               \
+            memset(c, 0, sizeof(T) * (size_t)(n * m));                                              \
+            return;                                                                                 \
+        }                                                                                           \
+        int a_rows = a_column == 1 && a_row >= k, b_rows = b_column == 1 && b_row >= m;             \
+        int64_t a_step = a_rows ? a_row : a_column, b_step = b_rows ? b_row : b_column;             \
+        int64_t most = n | k | m | a_step | b_step;                                                 \
+        if (most > INT32_MAX) { /* more than this BLAS can count */                                 \
+            dj_product_##S(a, a_row, a_column, b, b_row, b_column, c, n, k, m);                     \
+            return;                                                                                 \
+        }                                                                                           \
+        char a_order = a_rows ? 'N' : 'T', b_order = b_rows ? 'N' : 'T';                            \
+        int rows = (int)m, columns = (int)n, inner = (int)k, result = (int)m;                       \
+        int a_int = (int)a_step, b_int = (int)b_step;                                               \
+        T one = 1, zero = 0;                                                                        \
+        gemm(&b_order, &a_order, &rows, &columns, &inner, &one, (T *)b, &b_int, (T *)a, &a_int,     \
+             &zero, c, &result);                                                                    \
+    }
+
+DJ_GEMM(float, f32, dj_sgemm_function)
+DJ_GEMM(double, f64, dj_dgemm_function)

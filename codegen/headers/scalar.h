@@ -29,12 +29,15 @@ typedef union {
 
 /* ---- indices ---- */
 
+/* Of a size that is 0 nothing is computed, but what does not depend on it may be in front. */
 DJ_INLINE int64_t dj_floordiv(int64_t a, int64_t b) {
+    if (b == 0) return 0;
     int64_t q = a / b;
     return q - ((a % b != 0) & ((a % b < 0) != (b < 0)));
 }
 
 DJ_INLINE int64_t dj_mod(int64_t a, int64_t b) {
+    if (b == 0) return 0;
     int64_t r = a % b;
     return r + (((r != 0) & ((r < 0) != (b < 0))) ? b : 0);
 }

@@ -350,8 +350,10 @@ class SymbolicMaker:
             made = self.call(ops.arange, [1, 2], size=size, dtype=dtypes.float64)
             self.call(ops.sin, [made])
         else:
-            op = self.pick((ops.softmax, ops.log_softmax))
-            self.call(op, [x], dim=self.up_to(len(x.shape)))
+            op, dim = self.pick((ops.softmax, ops.log_softmax)), self.up_to(len(x.shape))
+            if not symint.is_at_least(x.shape[dim], 1):
+                raise DynajitError("may be empty: the maximum of nothing")
+            self.call(op, [x], dim=dim)
 
 
 def _run(op: Op, operands: list[Any], attributes: Any, how: Any) -> Any:

@@ -460,6 +460,10 @@ def test_what_has_no_native_code_says_why(codegen: Any) -> None:
 
     graph = codegen.graph_of(function, TensorType((S0,), F32))
     assert "may be empty; amax needs an element" in str(fusion.why_not_native(graph))
+    with pytest.warns(RuntimeWarning, match="may be empty"):
+        program = compile_graph(graph)
+    assert "no native code: amax" in program.explain
+    assert program(np.arange(5, dtype=np.float32))[0] == 4
     unknown = codegen.graph_of(lambda x: ops.exp(x), TensorType((S0 + 1,), F32))
     assert fusion.why_not_native(unknown) == "the symbol s0 is the size of no input."
 

@@ -1,0 +1,120 @@
+"""The loops of a region: neighbours are merged, and an axis that is divided everywhere is split.
+
+Contract: the region that comes back computes the same values in the same memory; one that cannot be
+described by other axes comes back as it is. Called by `codegen.lowering`.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from dynajit.codegen.elements import linear
+from dynajit.codegen.loops import Expression
+from dynajit.codegen.regions import NotFusable, Region, expand
+from dynajit.core import symint
+from dynajit.core.symint import Atom, Number, SymInt
+from dynajit.core.types import Shape, numel
+
+MOST_SPLITS = 6
+"""Axes that are added to a region at most."""
+
+
+def with_split_axes(region: Region) -> Region:
+    """The same region with two loops for an axis that is divided by a symbolic size.
+
+    A division for each element by a number that the compiler does not know costs more than the
+    rest of most kernels.
+    """
+    for _ in range(MOST_SPLITS):
+        found = next(_divisors(region), None)
+        if found is None:
+            return region
+        d, divisor = found
+        outer = symint.floordiv(region.shape[d], divisor)
+        shape = (*region.shape[:d], outer, divisor, *region.shape[d + 1 :])
+        reduced = frozenset(k + (k > d) for k in region.reduced)
+        split = _over(region, shape, reduced | ({d + 1} if d in region.reduced else set()))
+        if split is None:
+            return region
+        region = split
+    return region
+
+
+def _divisors(region: Region) -> Iterator[tuple[int, Number]]:
+    """(axis, size) where an index divides an axis by a symbolic size that divides its own."""
+    axes = {axis.name: d for d, axis in enumerate(region.axes)}
+    for atom in _atoms(_numbers(region)):
+        if atom.kind not in ("floordiv", "mod") or isinstance(atom.operands[1], int):
+            continue
+        numerator, divisor = atom.operands
+        d = axes.get(symint.name_of(numerator) or "")
+        if d is not None and symint.mod(region.shape[d], divisor) == 0:
+            yield d, divisor
+
+
+def _atoms(numbers: Iterable[Number]) -> Iterator[Atom]:
+    """Every factor of index expressions, operands included, in an order that does not vary."""
+    for number in sorted(numbers, key=str):
+        if isinstance(number, SymInt):
+            for monomial, _ in number.terms:
+                for atom in monomial:
+                    yield from _atoms(atom.operands)
+                    yield atom
+
+
+def _over(region: Region, shape: Shape, reduced: frozenset[int]) -> Region | None:
+    """The same values over other axes; None if equal positions are no longer seen to be equal."""
+    other = Region(region.storage, shape, reduced, region.columns, needs=region.needs)
+    try:
+        for node, anchor in region.anchors.items():
+            other.add(node, forced=True)
+            other.anchors[node].store = anchor.store
+    except NotFusable:
+        return None
+    return other
+
+
+def with_merged_axes(region: Region) -> Region:
+    """The same region over fewer axes."""
+    numbers = _numbers(region)
+    groups: list[list[int]] = []
+    for d, axis in enumerate(region.axes):
+        if axis.size == 1:
+            continue
+        last = groups[-1] if groups else None
+        same = last is not None and (last[-1] in region.reduced) == (d in region.reduced)
+        if last is not None and same and _can_merge(region, numbers, last, d):
+            last.append(d)
+        else:
+            groups.append([d])
+    shape = tuple(numel(tuple(region.shape[d] for d in group)) for group in groups)
+    if shape == region.shape:
+        return region
+    reduced = frozenset(g for g, group in enumerate(groups) if group[0] in region.reduced)
+    return _over(region, shape, reduced) or region
+
+
+def _numbers(region: Region) -> set[Number]:
+    found: set[Number] = set()
+    roots: list[Expression] = []
+    for anchor in region.anchors.values():
+        found.add(anchor.offset)
+        roots.append(anchor.value)
+        if anchor.accumulate is not None:
+            roots.extend((*anchor.accumulate.element, *(anchor.accumulate.first or ())))
+    for expression in expand(tuple(roots), region.elements):
+        found.update(expression.numbers)
+    return {number for number in found if not isinstance(number, int)}
+
+
+def _can_merge(region: Region, numbers: set[Number], group: list[int], d: int) -> bool:
+    """True if every number depends on the axes of `group` and axis d through one position."""
+    axes = [region.axes[g] for g in (*group, d)]
+    sizes = tuple(axis.size for axis in axes)
+    size = numel(sizes)
+    below = None if isinstance(size, int) else size
+    whole = symint.symbol("merged", 0, symint.bounds(size - 1)[1], below)
+    together = {axis.name: 0 for axis in axes[:-1]} | {axes[-1].name: whole}
+    position = linear([axis.symbol for axis in axes], sizes)
+    return all(
+        symint.substitute(symint.substitute(number, together), {"merged": position}) == number
+        for number in numbers
+    )
