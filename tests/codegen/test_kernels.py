@@ -48,7 +48,7 @@ def pointwise_graph(dtype, operand):
     """All pointwise rows that take `dtype`, as one graph; with the arrays to run it on."""
     builder, arrays, outputs, names = Builder("rows"), [], [], []
     for op in ops:
-        if op.kind is not Kind.POINTWISE or op.name in ("arange", "full", "cast"):
+        if op.kind is not Kind.POINTWISE or op.name in ("arange", "full", "cast", "integer"):
             continue
         own = [operand(op, dtypes.bool_ if n == "condition" else dtype, i)
                for i, n in enumerate(op.inputs)]  # fmt: skip
