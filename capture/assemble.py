@@ -2,10 +2,11 @@
 
 `Writer` appends instructions and follows the stack depth; `Copy` is a verbatim copy of a code
 object whose places are addressed by byte offset; `assemble` makes the code object. Everything is
-written with the `bytecode` package; this file works around three of its habits: constants that
+written with the `bytecode` package; this file works around four of its habits: constants that
 marshal alike are merged (so other objects than plain literals travel in boxes), operands of fused
-instructions with 17 or more locals are mixed up (so fused instructions are split), and the depth of
-exception handlers is recomputed (so the given depths are kept).
+instructions with 17 or more locals are mixed up (so fused instructions are split), the depth of
+exception handlers is recomputed (so the given depths are kept), and the conversion of a field of a
+template string is misread (so another instruction stands in for it).
 
 Used by `capture.emit` and `capture.resume`.
 """
@@ -38,6 +39,21 @@ _FUSED: Final = {
     "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
     "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
 }
+
+
+#: An instruction that the package misreads, and one that takes its place on the way: it is found
+#: only in coroutines, which are never copied.
+_MISREAD: Final = dis.opmap.get("BUILD_INTERPOLATION", -1)
+_STAND_IN: Final = dis.opmap["GET_AWAITABLE"]
+
+
+def _exchanged(code: CodeType, old: int, new: int) -> CodeType:
+    """The code with one opcode in the place of another."""
+    text = bytearray(code.co_code)
+    places = [position for position in range(0, len(text), 2) if text[position] == old]
+    for position in places:
+        text[position] = new
+    return code.replace(co_code=bytes(text)) if places else code
 
 
 class _Box:
@@ -186,7 +202,8 @@ class Copy:
 
     def __init__(self, code: CodeType) -> None:
         self.code = code
-        self.bytecode = Bytecode.from_code(code, conserve_exception_block_stackdepth=True)
+        readable = _exchanged(code, _MISREAD, _STAND_IN)
+        self.bytecode = Bytecode.from_code(readable, conserve_exception_block_stackdepth=True)
         self._labels: dict[int, Label] = {}
         offsets = self.offsets(code)
         instructions = [item for item in self.bytecode if isinstance(item, Instr)]
@@ -370,4 +387,5 @@ def assemble(
     bytecode.flags = CompilerFlags(signature.flags)
     code = bytecode.to_code(stacksize=stacksize, compute_exception_stack_depths=False)
     constants = tuple(value.value if isinstance(value, _Box) else value for value in code.co_consts)
-    return code.replace(co_consts=constants)
+    code = code.replace(co_consts=constants)
+    return code if _MISREAD < 0 else _exchanged(code, _STAND_IN, _MISREAD)

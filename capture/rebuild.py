@@ -147,9 +147,9 @@ def _of_exception(value: ExceptionValue, heap: Heap) -> list[Value]:
 
 def _of_function(value: FunctionValue, heap: Heap) -> list[Value]:
     contents: FunctionContents = heap[value.identity]
-    if contents.annotations is not None:
-        raise NotRebuildable("a new function with annotations")
-    parts = [contents.defaults, contents.keyword_defaults]
+    parts = [
+        contents.defaults, contents.keyword_defaults, contents.annotations, contents.annotate,
+    ]  # fmt: skip
     found: list[Value] = [part for part in parts if part is not None]
     return [*found, *contents.closure, *contents.attributes.values()]
 
@@ -456,6 +456,12 @@ class Rebuilder:
         code, namespace = contents.code, contents.namespace.globals
         self._call(emitter, types.FunctionType, code, namespace, code.co_name, defaults, closure)
         emitter.memoise(value)
+        if contents.annotations is not None:
+            self._call(emitter, _set_annotations, value, contents.annotations)
+            emitter.pop()
+        if contents.annotate is not None:
+            self._call(emitter, setattr, value, "__annotate__", contents.annotate)
+            emitter.pop()
         extra: dict[str, Value] = dict(contents.attributes)
         if contents.keyword_defaults is not None:
             extra["__kwdefaults__"] = contents.keyword_defaults
@@ -485,6 +491,10 @@ class Rebuilder:
 
     def _super(self, value: SuperValue, emitter: Any) -> None:
         self._call(emitter, super, value.cls, value.receiver)
+
+
+def _set_annotations(function: types.FunctionType, pairs: tuple[Any, ...]) -> None:
+    function.__annotations__ = dict(zip(pairs[::2], pairs[1::2], strict=True))
 
 
 _WRITERS: Final[dict[type, Callable[[Rebuilder, Any, Any], None]]] = {

@@ -27,11 +27,12 @@ class FunctionContents:
     defaults: Value | None = None
     keyword_defaults: Value | None = None
     closure: tuple["CellValue", ...] = ()
-    annotations: Value | None = None
+    annotations: Value | None = None  # up to 3.13: a tuple of names and annotations in turn
+    annotate: Value | None = None  # from 3.14: a function that makes the annotations
     attributes: dict[str, Value] = field(default_factory=dict)
 
     def replacing(self, name: str, value: Any) -> "FunctionContents":
-        """A copy with `defaults`, `keyword_defaults`, `annotations` or `closure` set."""
+        """A copy with one of the attributes that SET_FUNCTION_ATTRIBUTE sets."""
         if name == "closure":
             value = tuple(value.items)
         return replace(self, **{name: value})
