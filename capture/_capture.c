@@ -314,6 +314,8 @@ typedef struct {
 #define MEMORY_WRITTEN 1   /* its elements change */
 #define MEMORY_RECORDED 2  /* they change while gradients are recorded */
 #define MEMORY_HISTORY 4   /* it gets a history by that */
+#define MEMORY_LEAF 8      /* no operation made it */
+#define MEMORY_RESULT 16   /* an operation made it */
 
 typedef struct {
     int kind;
@@ -1124,6 +1126,10 @@ check_memory(Guards *self, MemorySpec *memory)
         PyObject *value = self->values[memory->members[i].number];
         int flags = memory->members[i].flags;
         if (!is_tensor(value) || !PyArray_Check(((TensorObject *)value)->array)) {
+            return 0;
+        }
+        int is_leaf = ((TensorObject *)value)->grad_fn == NULL;
+        if (((flags & MEMORY_LEAF) && !is_leaf) || ((flags & MEMORY_RESULT) && is_leaf)) {
             return 0;
         }
         if ((flags & MEMORY_WRITTEN) && !is_writable((TensorObject *)value, flags)) {

@@ -280,6 +280,24 @@ class TensorEffect(Effect):
         emitter.pop()
 
 
+@dataclass(frozen=True, slots=True)
+class AttributeEffect(Effect):
+    """Attributes stored in a tensor that existed before."""
+
+    target: TensorValue
+    stored: tuple[tuple[str, Value], ...]
+
+    @property
+    def values(self) -> list[Value]:
+        return [self.target, *(item for _, item in self.stored)]
+
+    def replay(self, emitter: Any) -> None:
+        for name, item in self.stored:
+            emitter.load_value(item)
+            emitter.load_value(self.target)
+            emitter.store_attribute(name)
+
+
 def of_memory(recorder: Any, memory: MemoryContents) -> TensorEffect:
     """The write that gives an existing tensor what its memory holds at the end."""
     held = memory.value if memory.has_history else memory.elements
@@ -299,6 +317,9 @@ def of_object(target: Any, before: Any, after: Any) -> Iterator[Effect]:
         yield SetEffect(target, after)
     elif isinstance(target, CellValue):
         yield CellEffect(target, after)
+    elif isinstance(target, TensorValue):
+        if after.attributes:
+            yield AttributeEffect(target, tuple(after.attributes.items()))
     elif isinstance(target, ObjectValue):
         stored = tuple(
             (name, item)

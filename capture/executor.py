@@ -26,6 +26,7 @@ from dynajit.capture import (
     builtins_table,
     operations_arithmetic,
     operations_attributes,
+    operations_autograd,
     operations_basic,
     operations_calls,
     operations_containers,
@@ -411,12 +412,16 @@ class Executor:
     tensor_type = operations_tensors.tensor_type
     tensor_attribute = operations_tensors.tensor_attribute
     tensor_method = operations_tensors.tensor_method
-    data_of = operations_tensors.data_of
     in_place_method = operations_mutation.in_place_method
     tensor_in_place = operations_mutation.tensor_in_place
     tensor_store = operations_mutation.tensor_store
-    set_tensor_attribute = operations_mutation.set_tensor_attribute
-    grad_of = operations_mutation.grad_of
+    set_tensor_attribute = operations_autograd.set_tensor_attribute
+    stored_attribute = operations_autograd.stored_attribute
+    grad_of = operations_autograd.grad_of
+    data_of = operations_autograd.data_of
+    is_leaf = operations_autograd.is_leaf
+    grad_fn_of = operations_autograd.grad_fn_of
+    requires_grad_method = operations_autograd.requires_grad_method
     native_call = operations_tensors.native_call
     native_method = operations_tensors.native_method
     is_library_function = operations_tensors.is_library_function

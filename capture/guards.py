@@ -60,6 +60,8 @@ class MemoryUse(enum.IntFlag):
     WRITTEN = 1  # its elements change
     RECORDED = 2  # they change while gradients are recorded: it is no leaf that requires one
     HISTORY = 4  # it gets a history by that: it shares no storage with the others
+    LEAF = 8  # no operation made it
+    RESULT = 16  # an operation made it
 
 
 RELATIONS = (Kind.NOT_ALIASED, Kind.ALIASED, Kind.NO_SHARED_STORAGE)

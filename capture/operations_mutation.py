@@ -1,4 +1,4 @@
-"""Tensors: in-place methods and operators, item assignment, attributes stored in tensors.
+"""Tensors: in-place methods and operators, item assignment.
 
 Methods of the executor (`x`), written as functions; see `capture.executor`. A write computes the
 out-of-place form with graph values, brings it to the tensor's shape and dtype as eager execution
@@ -10,18 +10,18 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final
 
-from dynajit.capture import breaks, sources, tensor_memory
+from dynajit.capture import breaks, tensor_memory
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown
 from dynajit.capture.operations_basic import to_native
-from dynajit.capture.operations_tensors import native_call, needs_gradient
-from dynajit.capture.values import Constant, Value
+from dynajit.capture.operations_tensors import native_call
+from dynajit.capture.values import Value
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.types import ScalarType, TensorType
-from dynajit.eager import Tensor, grad_mode
-from dynajit.eager.inplace import check_writable
+from dynajit.eager import grad_mode
+from dynajit.eager.inplace import NAMES, check_writable
 from dynajit.ir import graph
 from dynajit.ops import TABLE, dispatch, subscript
 from dynajit.ops.arguments import fitting
@@ -38,7 +38,12 @@ def in_place_method(
     special = _SPECIAL.get(plain)
     if special is not None:
         return tensor_in_place(x, receiver, special, args, keywords, is_copy=True)
-    if not hasattr(graph.Value, plain) or not hasattr(Tensor, name):
+    if plain == "fill_diagonal" and len(args) == 1 and not keywords:
+        diagonal = native_call(x, _diagonal, [receiver], {})
+        assert isinstance(diagonal, TensorValue)
+        tensor_in_place(x, diagonal, _fill, args, {}, is_copy=True)
+        return receiver
+    if plain not in NAMES or not hasattr(graph.Value, plain):
         raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}()")
 
     def pure(tensor: Any, *rest: Any, **named: Any) -> Any:
@@ -185,6 +190,12 @@ def _bernoulli(tensor: Any, p: Any = 0.5) -> Any:
     return _drawn(tensor, "rand") < p
 
 
+def _diagonal(tensor: Any) -> Any:
+    if len(tensor.shape) != 2:
+        raise ShapeError("fill_diagonal_ of what is no matrix")
+    return TABLE.diagonal(tensor, offset=0, dim1=0, dim2=1)
+
+
 def _fill(tensor: Any, value: Any) -> Any:
     if isinstance(value, graph.Value) and value.shape:
         raise ShapeError("fill_ with a tensor of more than 0 dimensions")
@@ -227,24 +238,3 @@ def _is_basic(entry: Any) -> bool:
     if entry is None or entry is Ellipsis or isinstance(entry, slice):
         return True
     return isinstance(entry, int) and not isinstance(entry, bool)
-
-
-# -- attributes -----------------------------------------------------------------------------------
-
-
-def set_tensor_attribute(x: Any, receiver: TensorValue, name: str, item: Value) -> None:
-    """`receiver.name = item`."""
-    raise GraphBreak(breaks.TENSOR_MUTATION, f"Tensor.{name} = ...")
-
-
-def grad_of(x: Any, value: TensorValue) -> Value:
-    """`value.grad`."""
-    existing = x.recorder.existing(value)
-    if existing is not None:
-        source = sources.Attribute(x.recorder.first_source(value), "grad")
-        found: Value = x.recorder.wrap(existing.grad, source)
-        x.recorder.use(found)
-        return found
-    if needs_gradient(x, value):
-        raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.grad of a result")
-    return Constant(None)

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from dynajit.capture import breaks, control, layouts, tensor_memory
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.exceptions import NotKnown, raise_python
-from dynajit.capture.guards import Kind
+from dynajit.capture.exceptions import NotKnown
 from dynajit.capture.operations_basic import from_python, to_native
 from dynajit.capture.recording import type_of_tensor
 from dynajit.capture.values import Constant, Known, Value, constant
@@ -58,7 +57,8 @@ def needs_gradient(x: Any, value: TensorValue) -> bool:
 def tensor_attribute(x: Any, value: TensorValue, name: str) -> Value:
     """`value.name`."""
     if name in _READS:
-        return getattr(x, _READS[name])(value)
+        read: Value = getattr(x, _READS[name])(value)
+        return read
     if name in _FACTS:
         fact: Value = _FACTS[name](x, value)
         return fact
@@ -71,21 +71,14 @@ def tensor_attribute(x: Any, value: TensorValue, name: str) -> Value:
         return native_call(x, lambda tensor: getattr(tensor, name), [value], {})
     if callable(member) or callable(getattr(Tensor, name, None)):
         return NativeMethod(value, name)
-    existing = x.heap[value.identity].tensor
-    if existing is not None and name not in vars(existing):
-        x.recorder.guard(x.recorder.first_source(value), Kind.HAS_NO_ATTRIBUTE, name, "attribute")
-    if not hasattr(Tensor, name) and (existing is None or name not in vars(existing)):
-        raise_python(x, AttributeError, f"'Tensor' object has no attribute '{name}'")
-    raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}")
+    found: Value = x.stored_attribute(value, name)
+    return found
 
 
-#: Attributes that are tensors: name -> method of the executor.
-_READS: Final = {"grad": "grad_of", "data": "data_of"}
-
-
-def data_of(x: Any, value: TensorValue) -> Value:
-    """`value.data`."""
-    return tensor_memory.data_of(x.recorder, value, Tensor)
+#: Attributes of autograd: name -> method of the executor.
+_READS: Final = {
+    "grad": "grad_of", "data": "data_of", "is_leaf": "is_leaf", "grad_fn": "grad_fn_of",
+}  # fmt: skip
 
 
 def _shape(x: Any, value: TensorValue) -> Value:
@@ -131,6 +124,9 @@ def tensor_method(
         return _LAYOUT_METHODS[name](x, receiver, name, args)
     if name in _CONTENTS:
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"Tensor.{name}()")
+    if name == "requires_grad_":
+        unchanged: Value = x.requires_grad_method(receiver, args, keywords)
+        return unchanged
     if name in _AUTOGRAD:
         raise GraphBreak(breaks.AUTOGRAD_CALL, f"Tensor.{name}()")
     if name.endswith("_") and not name.endswith("__"):

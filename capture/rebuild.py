@@ -84,7 +84,7 @@ def referenced(value: Value, recorder: Recorder) -> list[Value]:
     if getattr(value, "source", None) is not None and not isinstance(value, CellValue):
         return []
     family = type(value)
-    if family in (Constant, Known, Opaque, TensorValue):
+    if family in (Constant, Known, Opaque):
         return []
     found = _REFERENCED.get(family)
     if found is None:
@@ -176,6 +176,7 @@ _REFERENCED: Final[dict[type, Callable[[Any, Heap], list[Value]]]] = {
     TracebackValue: lambda v, heap: [],
     FunctionValue: _of_function,
     CellValue: _of_cell,
+    TensorValue: lambda v, heap: list(heap[v.identity].attributes.values()),
     BoundMethod: lambda v, heap: [v.function, v.self],
     NativeMethod: lambda v, heap: [v.receiver],
     PartialValue: lambda v, heap: [v.function, *v.args, *v.keywords.values()],
@@ -307,6 +308,12 @@ class Rebuilder:
         else:
             memory: MemoryContents = self.heap[contents.memory]
             self._steps(memory.base, contents.steps, emitter)
+        if contents.attributes and not self.heap.is_adopted(value.identity):
+            emitter.memoise(value)
+            for name, item in contents.attributes.items():
+                emitter.load_value(item)
+                emitter.load_value(value)
+                emitter.store_attribute(name)
 
     def _steps(self, base: TensorValue, steps: tuple[Step, ...], emitter: Any) -> None:
         """A view of an input or of a result of the launch, made eagerly."""

@@ -1,6 +1,5 @@
 """Adam and AdamW."""
 
-import math
 from typing import Any
 
 from dynajit.eager.creation import tensor
@@ -65,7 +64,8 @@ class Adam(Optimizer):
             if group["amsgrad"]:
                 state["max_exp_avg_sq"] = zeros_like(parameter)
         state["step"] += 1
-        step = state["step"].item()
+        # In tensors, so that a compiled step does not ask for the number.
+        step = state["step"].double()
         learning_rate = group["lr"]
         if group["maximize"]:
             gradient = -gradient
@@ -79,9 +79,9 @@ class Adam(Optimizer):
         square.mul_(square_decay).add_(gradient * gradient, alpha=1 - square_decay)
         if group["amsgrad"]:
             square = state["max_exp_avg_sq"].copy_(maximum(state["max_exp_avg_sq"], square))
-        root_correction = math.sqrt(1 - square_decay**step)
+        root_correction = (1 - square_decay**step).sqrt()
         denominator = (square.sqrt() / root_correction).add_(group["eps"])
-        parameter.add_(mean / denominator, alpha=-learning_rate / (1 - mean_decay**step))
+        parameter.sub_(mean / denominator * (learning_rate / (1 - mean_decay**step)))
 
 
 class AdamW(Adam):
