@@ -222,10 +222,13 @@ class GlobalEffect(Effect):
 
     @property
     def values(self) -> list[Value]:
-        return [item for _, item in self.stored]
+        return [item for _, item in self.stored if item is not DELETED]
 
     def replay(self, emitter: Any) -> None:
         for name, item in self.stored:
+            if item is DELETED:
+                self._delete(name, emitter)
+                continue
             emitter.load_value(item)
             if self.namespace is None:
                 emitter.store_global(name)
@@ -233,6 +236,23 @@ class GlobalEffect(Effect):
                 emitter.load_source(sources.Constant(self.namespace))
                 emitter.load_constant(name)
                 emitter.store_item()
+
+
+    def _delete(self, name: str, emitter: Any) -> None:
+        """Without an error: the name may have been made by the captured code."""
+        if self.namespace is None:
+            emitter.load_value(Constant(None))
+            emitter.store_global(name)
+            emitter.delete_global(name)
+            return
+        namespace = sources.Constant(self.namespace)
+        emitter.call(
+            dict.pop,
+            lambda: emitter.load_source(namespace),
+            lambda: emitter.load_constant(name),
+            lambda: emitter.load_constant(None),
+        )
+        emitter.pop()
 
 
 @dataclass(frozen=True, slots=True)

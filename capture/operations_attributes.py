@@ -178,14 +178,14 @@ def _base_of(value: Known) -> sources.Source:
 
 
 def _module_attribute(x: Any, value: Known, name: str) -> Value:
-    found = vars(value.object).get(name, MISSING)
-    if found is MISSING:
-        if hasattr(value.object, name):
+    written = x.module_write(value.object, name)
+    found = vars(value.object).get(name, MISSING) if written is None else written
+    if found is MISSING or found is DELETED:
+        if found is MISSING and hasattr(value.object, name):
             raise unsupported_attribute(value, name)
         module = value.object.__name__
         raise_python(x, AttributeError, f"module '{module}' has no attribute '{name}'")
     base = _base_of(value)
-    written = x.module_write(value.object, name)
     if written is not None:
         return written
     wrapped: Value = x.recorder.wrap(found, sources.Attribute(base, name))

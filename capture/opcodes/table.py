@@ -2,18 +2,18 @@
 
 from typing import Any, Final
 
-from dynajit.capture.opcodes import control, exceptions, operators, variables
+from dynajit.capture.opcodes import control, exceptions, match, operators, variables
 
 HANDLERS: Final[dict[str, Any]] = {
     **variables.HANDLERS,
     **operators.HANDLERS,
     **control.HANDLERS,
     **exceptions.HANDLERS,
+    **match.HANDLERS,
 }
 
 _CLASS_BODY = "class bodies and module code are not captured"
 _ASYNC = "coroutines are not captured"
-_MATCH = "structural pattern matching is not captured yet"
 
 #: Operations that break, and why.
 UNSUPPORTED: Final[dict[str, str]] = {
@@ -28,11 +28,7 @@ UNSUPPORTED: Final[dict[str, str]] = {
          "ASYNC_GEN_WRAP"),
         _ASYNC,
     ),
-    **dict.fromkeys(
-        ("GET_LEN", "MATCH_MAPPING", "MATCH_SEQUENCE", "MATCH_KEYS", "MATCH_CLASS"), _MATCH
-    ),
     "BUILD_INTERPOLATION": "template strings are not captured",
     "BUILD_TEMPLATE": "template strings are not captured",
-    "DELETE_GLOBAL": "deleting a global variable is not captured",
     "CLEANUP_THROW": "throwing into a generator is not captured",
 }  # fmt: skip

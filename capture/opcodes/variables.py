@@ -8,6 +8,7 @@ from dynajit.capture.exceptions import raise_python
 from dynajit.capture.frames import Frame
 from dynajit.capture.values import UNBOUND, Known
 from dynajit.capture.values_functions import CellValue
+from dynajit.capture.values_objects import DELETED
 
 
 def load_const(x: Any, frame: Frame, argument: Any) -> None:
@@ -105,10 +106,10 @@ def load_global(x: Any, frame: Frame, name: str) -> None:
         frame.push(x.recorder.wrap(mapping[name], None))
         return
     written = x.global_write(namespace.globals, name)
-    if written is not None:
+    if written is not None and written is not DELETED:
         frame.push(written)
         return
-    if name in namespace.globals:
+    if name in namespace.globals and written is None:
         source = sources.Global(name, namespace.base)
         frame.push(x.recorder.wrap(namespace.globals[name], source))
         return
@@ -121,6 +122,18 @@ def load_global(x: Any, frame: Frame, name: str) -> None:
 def store_global(x: Any, frame: Frame, name: str) -> None:
     """`global name; name = value`."""
     x.write_global(frame.namespace, name, frame.pop())
+
+
+def delete_global(x: Any, frame: Frame, name: str) -> None:
+    """`global name; del name`."""
+    namespace = frame.namespace
+    written = x.global_write(namespace.globals, name)
+    if written is DELETED or (written is None and name not in namespace.globals):
+        raise_python(x, NameError, f"name '{name}' is not defined", name=name)
+    if written is None:
+        found = namespace.globals[name]
+        x.recorder.guard_exists(sources.Global(name, namespace.base), found)
+    x.write_global(namespace, name, DELETED)
 
 
 def load_common_constant(x: Any, frame: Frame, argument: Any) -> None:
@@ -168,6 +181,7 @@ HANDLERS = {
     "LOAD_GLOBAL": load_global,
     "STORE_GLOBAL": store_global,
     "LOAD_COMMON_CONSTANT": load_common_constant,
+    "DELETE_GLOBAL": delete_global,
     "LOAD_BUILD_CLASS": load_build_class,
     "PUSH_NULL": push_null,
     "POP_TOP": pop_top,

@@ -1,0 +1,132 @@
+"""Structural pattern matching."""
+
+from typing import Any, Final
+
+from dynajit.capture.exceptions import Raised, raise_python
+from dynajit.capture.frames import Frame
+from dynajit.capture.operations_basic import Steps, as_python
+from dynajit.capture.operations_containers import boolean
+from dynajit.capture.values import NONE, Known, Value, constant
+from dynajit.capture.values_containers import DictValue, TupleValue
+
+#: Flags of classes, see the documentation of `object.h`: Py_TPFLAGS_SEQUENCE, _MAPPING and
+#: _Py_TPFLAGS_MATCH_SELF.
+_SEQUENCE: Final = 1 << 5
+_MAPPING: Final = 1 << 6
+_MATCH_SELF: Final = 1 << 22
+
+_ABSENT: Final = Known(object())
+
+
+def get_len(x: Any, frame: Frame, argument: Any) -> Steps:
+    """The length of the subject, which stays."""
+    frame.push(constant((yield from x.length(frame.stack[-1]))))
+
+
+def _has_flag(flag: int) -> Any:
+    def handler(x: Any, frame: Frame, argument: Any) -> None:
+        frame.push(boolean(bool(x.type_of(frame.stack[-1]).__flags__ & flag)))
+
+    return handler
+
+
+def match_keys(x: Any, frame: Frame, argument: Any) -> Steps:
+    """subject, keys -> subject, keys, tuple of values or None."""
+    subject, keys = frame.stack[-2:]
+    frame.push((yield from _values(x, subject, keys.items)))
+
+
+def _values(x: Any, subject: Value, keys: tuple[Value, ...]) -> Steps:
+    seen: set[Any] = set()
+    found = []
+    for key in keys:
+        known = as_python(x, key)
+        if known in seen:
+            raise_python(x, ValueError, f"mapping pattern checks duplicate key ({known!r})")
+        seen.add(known)
+        if isinstance(subject, DictValue) and subject.cls is dict:
+            item = x.dict_lookup(subject, key)
+        else:
+            get = yield from x.get_attribute(subject, "get")
+            item = yield from x.call(get, [key, _ABSENT], {})
+        if item is None or item is _ABSENT:
+            return NONE
+        found.append(item)
+    return TupleValue(tuple(found))
+
+
+def match_class(x: Any, frame: Frame, count: int) -> Steps:
+    """subject, class, keyword names -> tuple of attributes or None."""
+    subject, cls, names = frame.pop_many(3)
+    if not issubclass(x.type_of(cls), type):
+        raise_python(x, TypeError, "called match pattern must be a type")
+    matching = yield from x.call(Known(isinstance), [subject, cls], {})
+    if not as_python(x, matching):
+        frame.push(NONE)
+        return
+    known = as_python(x, cls)
+    found: list[Value] = []
+    wanted: list[str] = []
+    if count:
+        positional = yield from _positional(x, cls, count)
+        if positional is None:
+            found.append(subject)
+        else:
+            wanted += positional
+    wanted += [as_python(x, name) for name in names.items]
+    seen: set[str] = set()
+    for name in wanted:
+        if name in seen:
+            text = f"{known.__name__}() got multiple sub-patterns for attribute {name!r}"
+            raise_python(x, TypeError, text)
+        seen.add(name)
+        item = yield from _attribute(x, subject, name)
+        if item is None:
+            frame.push(NONE)
+            return
+        found.append(item)
+    frame.push(TupleValue(tuple(found)))
+
+
+def _positional(x: Any, cls: Value, count: int) -> Steps:
+    """Names of the attributes of positional patterns; None: the subject itself is meant."""
+    known = as_python(x, cls)
+    declared = yield from _attribute(x, cls, "__match_args__")
+    itself = declared is None and bool(known.__flags__ & _MATCH_SELF)
+    items: tuple[Value, ...] = ()
+    if declared is not None:
+        if not isinstance(declared, TupleValue):
+            kind = x.type_of(declared).__name__
+            text = f"{known.__name__}.__match_args__ must be a tuple (got {kind})"
+            raise_python(x, TypeError, text)
+        items = declared.items
+    allowed = 1 if itself else len(items)
+    if allowed < count:
+        plural = "" if allowed == 1 else "s"
+        text = f"{known.__name__}() accepts {allowed} positional sub-pattern{plural}"
+        raise_python(x, TypeError, f"{text} ({count} given)")
+    if itself:
+        return None
+    for item in items[:count]:
+        if x.type_of(item) is not str:
+            kind = item.python_type.__name__
+            raise_python(x, TypeError, f"__match_args__ elements must be strings (got {kind})")
+    return [as_python(x, item) for item in items[:count]]
+
+
+def _attribute(x: Any, value: Value, name: str) -> Steps:
+    try:
+        return (yield from x.get_attribute(value, name))
+    except Raised as raised:
+        if issubclass(raised.value.cls, AttributeError):
+            return None
+        raise
+
+
+HANDLERS = {
+    "GET_LEN": get_len,
+    "MATCH_MAPPING": _has_flag(_MAPPING),
+    "MATCH_SEQUENCE": _has_flag(_SEQUENCE),
+    "MATCH_KEYS": match_keys,
+    "MATCH_CLASS": match_class,
+}
