@@ -12,7 +12,7 @@ from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_dicts import dict_of
 from dynajit.capture.builtins_sets import frozenset_of, set_of
 from dynajit.capture.builtins_table import special
-from dynajit.capture.exceptions import raise_python
+from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_errors import check_count
 from dynajit.capture.operations_sorting import sort_items
@@ -132,6 +132,14 @@ def _iter(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 @special(next)
 def _next(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    if isinstance(args[0], ObjectValue) and defines(args[0].cls, "__next__"):
+        method = yield from x.get_special(args[0], "__next__")
+        try:
+            return (yield from x.call(method, [], {}))
+        except Raised as raised:
+            if len(args) == 1 or not issubclass(raised.value.cls, StopIteration):
+                raise
+            return args[1]
     item = yield from x.advance(args[0])
     if item is not None:
         return item

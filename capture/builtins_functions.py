@@ -3,13 +3,13 @@
 Handlers of `capture.builtins_table`; see there.
 """
 
-import types
 from typing import Any
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_table import SPECIAL, Handler, special
 from dynajit.capture.exceptions import Raised, raise_python
+from dynajit.capture.operations_attributes import super_value
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.operations_errors import check_count, refuse
@@ -21,7 +21,6 @@ from dynajit.capture.values_functions import (
     FunctionValue,
     NativeMethod,
     PartialValue,
-    SuperValue,
 )
 from dynajit.capture.values_objects import ObjectValue
 from dynajit.capture.values_tensors import TensorValue
@@ -32,38 +31,6 @@ from dynajit.capture.values_tensors import TensorValue
 @special(len)
 def _len(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     return constant((yield from x.length(args[0])))
-
-
-@special(isinstance)
-def _isinstance(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    value, classes = args
-    if not is_known(classes):
-        raise unsupported("isinstance", value, classes)
-    accepted = as_python(x, classes)
-    kind = x.type_of(value)
-    if isinstance(value, Known):
-        return boolean(isinstance(value.object, accepted))
-    if _has_custom_check(accepted):
-        raise unsupported("isinstance with __instancecheck__", value, classes)
-    return boolean(_is_subclass(x, kind, accepted))
-    yield
-
-
-def _has_custom_check(accepted: Any) -> bool:
-    """True if a class decides by Python code of its own (ABCs of the library are fine)."""
-    if isinstance(accepted, tuple):
-        return any(_has_custom_check(cls) for cls in accepted)
-    check = getattr(type(accepted), "__instancecheck__", None)
-    module = getattr(check, "__module__", "") or ""
-    return isinstance(check, types.FunctionType) and module not in ("abc", "typing")
-
-
-def _is_subclass(x: Any, kind: type, accepted: Any) -> bool:
-    try:
-        return issubclass(kind, accepted)
-    except TypeError as error:
-        raise_python(x, TypeError, str(error))
-        raise
 
 
 @special(type)
@@ -165,9 +132,7 @@ def _super(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
         if cell is None or receiver is None:
             raise unsupported("super", *args)
         args = [x.cell_contents(cell), receiver]
-    cls = as_python(x, args[0])
-    x.type_of(args[1])
-    return SuperValue(cls, args[1])
+    return super_value(x, args[0], args[1])
     yield
 
 

@@ -5,13 +5,14 @@ the stack as it was. Every object that existed before keeps its identity.
 """
 
 import functools
+import types
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from dynajit.capture import sources
-from dynajit.capture.values import UNBOUND, Value
+from dynajit.capture.values import UNBOUND, Constant, Value
 from dynajit.capture.values_containers import DictValue, Grown, ListValue, SetEntries, SetValue
 from dynajit.capture.values_functions import CellValue
 from dynajit.capture.values_objects import DELETED, ObjectValue
@@ -164,12 +165,34 @@ class ObjectEffect(Effect):
                 lambda: emitter.load_value(self.target),
                 lambda name=name: emitter.load_constant(name),
             ]
+            store, delete = field_access(self.target.cls, name)
             if item is DELETED:
-                emitter.call(object.__delattr__, *pushers)
+                emitter.call(delete, *pushers)
             else:
                 pushers.append(lambda item=item: emitter.load_value(item))
-                emitter.call(object.__setattr__, *pushers)
+                emitter.call(store, *pushers)
             emitter.pop()
+
+
+def field_access(cls: type, name: str) -> tuple[Any, Any]:
+    """Functions that store and delete an instance's own `name`, past any descriptor."""
+    for base in cls.__mro__:
+        if name not in base.__dict__:
+            continue
+        raw = base.__dict__[name]
+        is_field = isinstance(raw, (types.MemberDescriptorType, types.GetSetDescriptorType))
+        if hasattr(type(raw), "__set__") and not is_field:
+            return _store_field, _delete_field
+        break
+    return object.__setattr__, object.__delattr__
+
+
+def _store_field(target: Any, name: str, item: Any) -> None:
+    object.__getattribute__(target, "__dict__")[name] = item
+
+
+def _delete_field(target: Any, name: str) -> None:
+    del object.__getattribute__(target, "__dict__")[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +259,6 @@ class GlobalEffect(Effect):
                 emitter.load_source(sources.Constant(self.namespace))
                 emitter.load_constant(name)
                 emitter.store_item()
-
 
     def _delete(self, name: str, emitter: Any) -> None:
         """Without an error: the name may have been made by the captured code."""
@@ -325,6 +347,24 @@ def of_memory(recorder: Any, memory: MemoryContents) -> TensorEffect:
     return TensorEffect(memory.base, result, memory.bumps, memory.has_history)
 
 
+def _holds(existing: Any, name: str) -> bool:
+    """True if an instance has an attribute of its own, in its dict or a slot."""
+    try:
+        if name in object.__getattribute__(existing, "__dict__"):
+            return True
+    except AttributeError:
+        pass  # no dict
+    for base in type(existing).__mro__:
+        member = base.__dict__.get(name)
+        if isinstance(member, types.MemberDescriptorType):
+            try:
+                member.__get__(existing, type(existing))
+            except AttributeError:
+                return False
+            return True
+    return False
+
+
 def of_object(target: Any, before: Any, after: Any) -> Iterator[Effect]:
     """The effects that make an existing object's contents `before` into `after`."""
     if isinstance(after, Grown):
@@ -344,6 +384,6 @@ def of_object(target: Any, before: Any, after: Any) -> Iterator[Effect]:
         stored = tuple(
             (name, item)
             for name, item in after.written.items()
-            if item is not DELETED or name in vars(after.existing)
+            if item is not DELETED or _holds(after.existing, name)
         )
         yield ObjectEffect(target, stored)

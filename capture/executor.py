@@ -22,6 +22,7 @@ from dynajit.capture import (
     builtins_functions,
     builtins_library,
     builtins_methods,
+    builtins_objects,
     builtins_output,
     builtins_table,
     operations_arithmetic,
@@ -391,6 +392,7 @@ class Executor:
     delete_attribute = operations_writing.delete_attribute
     delete_plain_attribute = operations_writing.delete_plain_attribute
     has_attribute = operations_writing.has_attribute
+    plain_attribute = operations_attributes.plain_attribute
     get_special = operations_attributes.get_special
     instance_lookup = operations_writing.instance_lookup
     instance_entries = operations_writing.instance_entries
@@ -435,7 +437,13 @@ class Executor:
 
 
 #: Loaded for the handlers that they enter into `builtins_table`.
-_TABLES: Final = (builtins_containers, builtins_output, builtins_functions, builtins_library)
+_TABLES: Final = (
+    builtins_containers,
+    builtins_objects,
+    builtins_output,
+    builtins_functions,
+    builtins_library,
+)
 
 
 def _constant(literal: Any) -> Value:

@@ -38,7 +38,7 @@ from dynajit.capture.values_containers import (
     SetValue,
     TupleValue,
 )
-from dynajit.capture.values_functions import FunctionValue
+from dynajit.capture.values_functions import BoundMethod, FunctionValue
 from dynajit.capture.values_objects import ObjectValue
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.eager import Size
@@ -222,7 +222,26 @@ def _special_binary(x: Any, name: str, in_place: bool, a: Value, b: Value) -> St
         result = yield from x.call(method, [other], {})
         if not (isinstance(result, Constant) and result.value is NotImplemented):
             return result
-    refuse(x, name, getattr(operator, f"i{name}" if in_place else f"__{name}__"), [a, b])
+    function = getattr(operator, f"i{name}" if in_place else f"__{name}__")
+    _refuse_objects(x, name, function, a, b)
+
+
+def _refuse_objects(x: Any, name: str, function: Any, a: Value, b: Value) -> None:
+    """The TypeError where no special method of the operands takes the other one."""
+    containers = (TupleValue, ListValue, SetValue, DictValue, DictViewValue)
+    for value in (a, b):
+        is_text = isinstance(value, Constant) and isinstance(value.value, (str, bytes))
+        if isinstance(value, containers) or (is_text and name == "mul"):
+            refuse(x, name, function, [a, b])  # an index or an iterable may be welcome
+    operands = [
+        Known(type(value.python_type.__name__, (), {})())
+        if isinstance(value, ObjectValue)
+        else value
+        for value in (a, b)
+    ]
+    for value in (a, b):
+        x.type_of(value)
+    refuse(x, name, function, operands)
 
 
 def _is_derived(value: Value, other: Value) -> bool:
@@ -279,6 +298,9 @@ def compare(x: Any, symbol: str, a: Value, b: Value) -> Steps:
         return boolean(function(set(set_operand(x, a).members), set(set_operand(x, b).members)))
     if is_known(a) and is_known(b):
         return fold(x, function, a, b)
+    if symbol in ("==", "!=") and isinstance(a, BoundMethod) and isinstance(b, BoundMethod):
+        same = is_same(x, a.self, b.self) and is_same(x, a.function, b.function)
+        return boolean(same == (symbol == "=="))
     if symbol in ("==", "!=") and _equal_by_identity(a) and _equal_by_identity(b):
         return boolean(is_same(x, a, b) == (symbol == "=="))
     refuse(x, symbol, function, [a, b])

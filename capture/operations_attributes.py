@@ -216,11 +216,10 @@ def _class_attribute(x: Any, value: Known, name: str) -> Steps:
         if name in ("__subclasses__", "mro", "__instancecheck__", "__subclasscheck__"):
             return NativeMethod(value, name)
         raise unsupported_attribute(value, name)
-    return _bind_class_attribute(x, value, name, raw)
-    yield
+    return (yield from _bind_class_attribute(x, value, name, raw))
 
 
-def _bind_class_attribute(x: Any, value: Known, name: str, raw: Any) -> Value:
+def _bind_class_attribute(x: Any, value: Known, name: str, raw: Any) -> Steps:
     cls = value.object
     place = sources.Attribute(_base_of(value), name)
     if isinstance(raw, staticmethod):
@@ -237,7 +236,11 @@ def _bind_class_attribute(x: Any, value: Known, name: str, raw: Any) -> Value:
         return Known(raw)
     if isinstance(raw, types.BuiltinFunctionType):
         return Known(raw)
-    if _has_get(raw):
+    getter = lookup(type(raw), "__get__")
+    if isinstance(getter, types.FunctionType):
+        descriptor = x.recorder.wrap(raw, None)
+        return (yield from x.call(Known(getter), [descriptor, constant(None), value], {}))
+    if getter is not MISSING:
         raise unsupported_attribute(value, name)
     if not _is_heap_type(cls):
         return x.recorder.wrap(raw, None)
@@ -270,6 +273,8 @@ def _plain_attribute(x: Any, value: Known, name: str) -> Value:
         kind = type(obj).__name__
         raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
     found = getattr(obj, name)
+    if isinstance(obj, property) and isinstance(found, types.FunctionType):
+        return Known(found)
     try:
         result: Value = from_python(x, found)
     except NotKnown:
@@ -363,31 +368,39 @@ def _function_of_class(cls: type, name: str, raw: types.FunctionType) -> Known:
 
 def _object_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
     x.recorder.use(value)
-    if name == "__class__":
-        return Known(value.cls)
-    raw = lookup(value.cls, name)
+    custom = lookup(value.cls, "__getattribute__")
     fallback = lookup(value.cls, "__getattr__")
     try:
-        if raw is not MISSING and _is_data_descriptor(raw):
-            return (yield from _data_descriptor(x, value, name, raw))
-        found = instance_value(x, value, name)
-        if found is not None:
-            return found
-        if raw is not MISSING:
-            return (yield from _class_value(x, value, value, name, raw))
+        if isinstance(custom, types.FunctionType):
+            function = known_in_class(x, value, "__getattribute__", custom)
+            return (yield from x.call(BoundMethod(function, value), [constant(name)], {}))
+        return (yield from plain_attribute(x, value, name))
     except Raised as raised:
         if fallback is MISSING or not issubclass(raised.value.cls, AttributeError):
             raise
-    if fallback is MISSING:
-        kind = value.cls.__name__
-        raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
     function = known_in_class(x, value, "__getattr__", fallback)
     return (yield from x.call(BoundMethod(function, value), [constant(name)], {}))
 
 
+def plain_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
+    """`object.__getattribute__(value, name)`."""
+    if name == "__class__":
+        return Known(value.cls)
+    raw = lookup(value.cls, name)
+    if raw is not MISSING and _is_data_descriptor(raw):
+        return (yield from _data_descriptor(x, value, name, raw))
+    found = instance_value(x, value, name)
+    if found is not None:
+        return found
+    if raw is not MISSING:
+        return (yield from _class_value(x, value, value, name, raw))
+    kind = value.cls.__name__
+    raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
+
+
 def _is_data_descriptor(raw: Any) -> bool:
     kind = type(raw)
-    return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
+    return hasattr(kind, "__get__") and (hasattr(kind, "__set__") or hasattr(kind, "__delete__"))
 
 
 def _data_descriptor(x: Any, value: ObjectValue, name: str, raw: Any) -> Steps:
@@ -464,8 +477,7 @@ def instance_value(x: Any, value: ObjectValue, name: str) -> Value | None:
         stored = _slot_value(raw, existing)
         if stored is not MISSING:
             return x.recorder.wrap(stored, sources.Attribute(base, name))
-        x.recorder.guard(base, Kind.HAS_NO_ATTRIBUTE, name, "empty slot")
-        return None
+        raise unsupported_attribute(value, f"{name}, an empty slot")  # no guard sees it filled
     if raw is MISSING:
         x.recorder.guard(base, Kind.HAS_NO_ATTRIBUTE, name, "missing attribute")
     elif has_instance_dict(existing):
@@ -491,6 +503,21 @@ def instance_dict(existing: Any) -> dict[str, Any]:
         return {}
     fields: dict[str, Any] = object.__getattribute__(existing, "__dict__")
     return fields
+
+
+def super_value(x: Any, cls: Value, receiver: Value) -> SuperValue:
+    """`super(cls, receiver)`."""
+    known = as_python(x, cls)
+    kind = x.type_of(receiver)
+    is_class = isinstance(receiver, Known) and isinstance(receiver.object, type)
+    mro = receiver.object.__mro__ if is_class else kind.__mro__  # type: ignore[attr-defined]
+    if known not in mro:
+        x.recorder.use(receiver)
+        try:
+            super(known, receiver.object if is_class else type(kind.__name__, (), {})())  # type: ignore[attr-defined]
+        except TypeError as error:
+            raise_python(x, TypeError, *error.args)
+    return SuperValue(known, receiver)
 
 
 def _super_attribute(x: Any, value: SuperValue, name: str) -> Steps:

@@ -242,8 +242,30 @@ def _object_truth(x: Any, value: ObjectValue) -> Steps:
         if defines(value.cls, name):
             method = yield from x.get_special(value, name)
             result = yield from x.call(method, [], {})
+            if name == "__len__":
+                return checked_length(x, result) > 0
+            if x.type_of(result) is not bool:
+                kind = result.python_type.__name__
+                raise_python(x, TypeError, f"__bool__ should return bool, returned {kind}")
             return (yield from truth(x, result))
     return True
+
+
+def checked_length(x: Any, result: Value) -> int:
+    """What `__len__` returned, as `len` takes it."""
+    if not is_known(result):
+        raise unsupported("len", result)
+    found = as_python(x, result)
+    try:
+        return range(found).__len__() if found >= 0 else _negative_length(x)
+    except TypeError as error:
+        raise_python(x, TypeError, *error.args)
+        raise
+
+
+def _negative_length(x: Any) -> int:
+    raise_python(x, ValueError, "__len__() should return >= 0")
+    raise AssertionError
 
 
 def scalar_predicate(x: Any, value: Scalar, symbol: str, other: int | float) -> bool:
@@ -283,8 +305,7 @@ def length(x: Any, value: Value) -> Steps:
         return len(x.dict_entries(value.dictionary))
     if isinstance(value, ObjectValue) and defines(value.cls, "__len__"):
         method = yield from x.get_special(value, "__len__")
-        result = yield from x.call(method, [], {})
-        return as_python(x, result)
+        return checked_length(x, (yield from x.call(method, [], {})))
     if not defines(value.python_type, "__len__"):
         raise_python(x, TypeError, f"object of type '{x.type_of(value).__name__}' has no len()")
     raise unsupported("len", value)
@@ -376,6 +397,7 @@ def hashable(x: Any, value: Value) -> Any:
         return existing if existing is not None else Stands(value.identity)
     if isinstance(value, FunctionValue):
         return Stands(value.identity)
-    if isinstance(value, (ListValue, DictValue, SetValue)):
+    is_object = isinstance(value, ObjectValue) and value.cls.__hash__ is None
+    if is_object or isinstance(value, (ListValue, DictValue, SetValue)):
         raise_python(x, TypeError, f"unhashable type: '{value.cls.__name__}'")
     raise GraphBreak(breaks.HASH_OF_TENSOR, describe(value))

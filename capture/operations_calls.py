@@ -25,7 +25,7 @@ from dynajit.capture.operations_basic import (
     is_known,
 )
 from dynajit.capture.operations_exceptions import construct_exception
-from dynajit.capture.recording import Namespace, is_modelled_class
+from dynajit.capture.recording import Namespace, is_made_class
 from dynajit.capture.values import UNBOUND, Constant, Known, Value, constant
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_functions import (
@@ -348,12 +348,12 @@ def _call_class(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
         return _make_named_tuple(x, cls, args, keywords)
     if issubclass(cls, Tensor):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"making a {cls.__name__}")
-    if type(cls).__call__ is not type.__call__ or not is_modelled_class(cls):
+    if type(cls).__call__ is not type.__call__ or not is_made_class(cls):
         if x.is_pure(cls):
             return _fold_class(x, cls, args, keywords)
         raise GraphBreak(breaks.UNKNOWN_CALL, f"class {cls.__qualname__}")
-    if getattr(cls, "__abstractmethods__", None):
-        raise GraphBreak(breaks.UNKNOWN_CALL, f"abstract class {cls.__qualname__}")
+    if getattr(cls, "__abstractmethods__", None) and cls.__new__ is object.__new__:
+        _refuse_abstract(x, cls)
     made = yield from _new_instance(x, callee, args, keywords)
     if not (isinstance(made, ObjectValue) and issubclass(made.cls, cls)):
         return made
@@ -370,6 +370,13 @@ def _call_class(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
     return made
 
 
+def _refuse_abstract(x: Any, cls: type) -> None:
+    try:
+        object.__new__(cls)
+    except TypeError as error:
+        raise_python(x, TypeError, *error.args)
+
+
 def _new_instance(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
     cls = callee.object
     new = cls.__new__
@@ -382,8 +389,10 @@ def _new_instance(x: Any, callee: Known, args: Arguments, keywords: Keywords) ->
 
 def allocate(x: Any, cls: type) -> Value:
     """`object.__new__(cls)`."""
-    if not is_modelled_class(cls):
+    if not is_made_class(cls):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}.__new__")
+    if getattr(cls, "__abstractmethods__", None):
+        _refuse_abstract(x, cls)
     if hasattr(cls, "__del__"):
         raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{cls.__qualname__} has a finalizer")
     return ObjectValue(x.heap.allocate(ObjectContents()), cls)
@@ -441,6 +450,8 @@ def call_object_method(x: Any, name: str, receiver: Value, args: Arguments) -> S
     if name == "__setattr__" and isinstance(receiver, ObjectValue):
         yield from x.set_plain_attribute(receiver, as_python(x, args[0]), args[1])
         return constant(None)
+    if name == "__getattribute__" and isinstance(receiver, ObjectValue):
+        return (yield from x.plain_attribute(receiver, as_python(x, args[0])))
     if name == "__delattr__" and isinstance(receiver, ObjectValue):
         yield from x.delete_plain_attribute(receiver, as_python(x, args[0]))
         return constant(None)

@@ -30,7 +30,7 @@ from dynajit.capture.values_containers import (
     SliceValue,
     TupleValue,
 )
-from dynajit.capture.values_objects import InstanceDictValue, ObjectValue
+from dynajit.capture.values_objects import DELETED, InstanceDictValue, ObjectValue
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.eager import Size
 
@@ -157,7 +157,10 @@ def dict_store(x: Any, value: DictValue, key: Value, item: Value, token: Any = N
 def dict_delete(x: Any, value: DictValue, key: Value, token: Any = None) -> None:
     """`del value[key]`; `token` as in `dict_lookup`."""
     if isinstance(value, InstanceDictValue):
-        raise unsupported("del instance.__dict__[...]", value)
+        if x.instance_lookup(value, hashable(x, key)) is None:
+            raise_python(x, KeyError, key)
+        x.instance_store(value, hashable(x, key), DELETED)
+        return
     entries = dict(dict_entries(x, value))
     if entries.pop(hashable(x, key) if token is None else token, None) is None:
         raise_python(x, KeyError, key)
@@ -344,6 +347,9 @@ def contains(x: Any, container: Value, item: Value) -> Steps:
             method = yield from x.get_special(container, "__contains__")
             result = yield from x.call(method, [item], {})
             return (yield from x.truth(result))
+        if not any(defines(container.cls, name) for name in ("__iter__", "__getitem__")):
+            text = f"argument of type '{container.cls.__name__}' is not iterable"
+            raise_python(x, TypeError, text)
         items = yield from x.to_items(container)
         return (yield from _sequence_contains(x, tuple(items), item))
     if isinstance(container, DictViewValue):

@@ -19,6 +19,7 @@ from dynajit.capture.values_containers import (
     Exhausted,
     ExistingIterator,
     FilterIterator,
+    IndexIterator,
     IteratorValue,
     ListValue,
     MapIterator,
@@ -132,7 +133,26 @@ def _iterate_object(x: Any, value: ObjectValue) -> Steps:
     if defines(value.cls, "__iter__"):
         method = yield from x.get_special(value, "__iter__")
         return (yield from x.call(method, [], {}))
-    raise unsupported("iter", value)
+    if defines(value.cls, "__getitem__"):
+        return new_iterator(x, IndexIterator(value), type(iter(_Indexed())))
+    raise_python(x, TypeError, f"'{value.cls.__name__}' object is not iterable")
+
+
+class _Indexed:
+    def __getitem__(self, index: int) -> Any:
+        raise IndexError(index)
+
+
+def _advance_indexed(x: Any, iterator: IteratorValue, state: IndexIterator) -> Steps:
+    try:
+        item = yield from x.subscript(state.sequence, constant(state.position))
+    except Raised as raised:
+        if not issubclass(raised.value.cls, (IndexError, StopIteration)):
+            raise
+        x.heap.write(iterator.identity, Exhausted())
+        return None
+    x.heap.write(iterator.identity, IndexIterator(state.sequence, state.position + 1))
+    return item
 
 
 def view_items(x: Any, view: DictViewValue) -> tuple[Value, ...]:
@@ -179,6 +199,8 @@ def advance(x: Any, iterator: Value) -> Steps:
 def _advance_state(x: Any, iterator: IteratorValue, state: Any) -> Steps:
     if isinstance(state, Exhausted):
         return None
+    if isinstance(state, IndexIterator):
+        return (yield from _advance_indexed(x, iterator, state))
     if isinstance(state, RangeIterator):
         return _advance_range(x, iterator, state)
     if isinstance(state, SequenceIterator):

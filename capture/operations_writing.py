@@ -168,6 +168,13 @@ def has_attribute(x: Any, value: Value, name: str) -> Steps:
 # -- obj.__dict__ --------------------------------------------------------------------------------
 
 
+def field_place(cls: type, base: sources.Source, name: str) -> sources.Source:
+    """Where the dict of an instance holds `name`; its attribute may be another one's."""
+    if lookup(cls, name) is MISSING:
+        return sources.Attribute(base, name)
+    return sources.Key(sources.InstanceDict(base), name)
+
+
 def instance_lookup(x: Any, value: InstanceDictValue, name: Any) -> Value | None:
     """`obj.__dict__.get(name)`."""
     contents: ObjectContents = x.heap[value.identity]
@@ -179,7 +186,7 @@ def instance_lookup(x: Any, value: InstanceDictValue, name: Any) -> Value | None
     fields = instance_dict(contents.existing)
     base = x.recorder.first_source(value)
     if name in fields:
-        place = sources.Attribute(base, name)
+        place = field_place(value.owner.cls, base, name)
         found: Value = x.recorder.wrap(fields[name], place)
         return found
     x.recorder.guard(base, Kind.INSTANCE_LACKS, name, "missing key of __dict__")
@@ -196,7 +203,7 @@ def instance_entries(x: Any, value: InstanceDictValue) -> dict[Any, tuple[Value,
         place = sources.InstanceDict(base)
         x.recorder.guard(place, Kind.DICT_KEYS, tuple(fields), "__dict__")
         for name, item in fields.items():
-            wrapped = x.recorder.wrap(item, sources.Attribute(base, name))
+            wrapped = x.recorder.wrap(item, field_place(value.owner.cls, base, name))
             entries[name] = (constant(name), wrapped)
     for name, written in contents.written.items():
         if written is DELETED:

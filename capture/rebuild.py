@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dynajit.capture.effects import field_access
 from dynajit.capture.heap import Heap
 from dynajit.capture.library import REBUILT
 from dynajit.capture.operations_exceptions import PARSING, native_class
@@ -26,6 +27,7 @@ from dynajit.capture.values_containers import (
     Exhausted,
     ExistingIterator,
     FilterIterator,
+    IndexIterator,
     IteratorValue,
     ListValue,
     MapIterator,
@@ -94,7 +96,7 @@ def referenced(value: Value, recorder: Recorder) -> list[Value]:
 
 def _of_iterator(value: IteratorValue, heap: Heap) -> list[Value]:
     state = heap[value.identity]
-    if isinstance(state, SequenceIterator):
+    if isinstance(state, (SequenceIterator, IndexIterator)):
         return [state.sequence]
     if isinstance(state, TableIterator):
         table = getattr(state.table, "dictionary", state.table)
@@ -410,6 +412,8 @@ class Rebuilder:
         elif isinstance(state, SequenceIterator):
             rest = TupleValue(state.sequence.items[state.position :])
             self._call(emitter, iter, rest)
+        elif isinstance(state, IndexIterator):
+            self._call(emitter, list_iterator, state.sequence, state.position)
         elif isinstance(state, EnumerateIterator):
             self._call(emitter, enumerate, state.inner, state.count)
         elif isinstance(state, ZipIterator):
@@ -433,7 +437,7 @@ class Rebuilder:
         emitter.memoise(value)
         for name, item in contents.written.items():
             if item is not DELETED:
-                self._call(emitter, object.__setattr__, value, name, item)
+                self._call(emitter, field_access(value.cls, name)[0], value, name, item)
                 emitter.pop()
 
     def _exception(self, value: ExceptionValue, emitter: Any) -> None:

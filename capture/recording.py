@@ -643,9 +643,15 @@ def _is_plain_tuple(kind: type) -> bool:
 
 def is_modelled_class(kind: Any) -> bool:
     """True if instances keep their state in an instance dict and slots of Python classes only."""
+    return is_made_class(kind) and kind.__getattribute__ is object.__getattribute__
+
+
+def is_made_class(kind: Any) -> bool:
+    """The same for instances that the captured code makes: reading them may run user code."""
     if issubclass(kind, (BaseException, type)) or not kind.__flags__ & _HEAP_TYPE:
         return False
-    if kind.__getattribute__ is not object.__getattribute__:
+    reader = kind.__getattribute__
+    if reader is not object.__getattribute__ and not isinstance(reader, types.FunctionType):
         return False
     return _has_plain_layout(kind)
 

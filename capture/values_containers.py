@@ -220,6 +220,14 @@ class FilterIterator:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexIterator:
+    """Over an object that has `__getitem__` and no `__iter__`."""
+
+    sequence: Value
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ExistingIterator:
     """An iterator that existed before and was not touched: only its source is known."""
 

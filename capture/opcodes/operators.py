@@ -4,11 +4,11 @@ from typing import Any
 
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.frames import Frame
+from dynajit.capture.operations_attributes import super_value
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.values import constant
 from dynajit.capture.values_containers import DictValue, ListValue, SliceValue, TupleValue
-from dynajit.capture.values_functions import SuperValue
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.capture.versions import IS_313, IS_314
 
@@ -94,9 +94,7 @@ def load_method(x: Any, frame: Frame, name: str) -> Steps:
 
 def _super_attribute(x: Any, frame: Frame, name: str) -> Steps:
     _, cls, receiver = frame.pop_many(3)
-    known = as_python(x, cls)
-    x.type_of(receiver)
-    return (yield from x.get_attribute(SuperValue(known, receiver), name))
+    return (yield from x.get_attribute(super_value(x, cls, receiver), name))
 
 
 def load_super_attr(x: Any, frame: Frame, name: str) -> Steps:

@@ -1,0 +1,86 @@
+"""Built-in functions that ask classes: `isinstance`, `issubclass`, and `divmod`, `round`.
+
+Handlers of `capture.builtins_table`; see there.
+"""
+
+import types
+from typing import Any
+
+from dynajit.capture.builtins_table import special
+from dynajit.capture.exceptions import raise_python
+from dynajit.capture.operations_attributes import lookup
+from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
+from dynajit.capture.operations_containers import boolean
+from dynajit.capture.values import NOT_IMPLEMENTED, Constant, Known, Value
+from dynajit.capture.values_objects import ObjectValue
+
+
+@special(isinstance)
+def _isinstance(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    value, classes = args
+    if not is_known(classes):
+        raise unsupported("isinstance", value, classes)
+    accepted = as_python(x, classes)
+    kind = x.type_of(value)
+    return boolean((yield from _is_one_of(x, value, kind, accepted, "__instancecheck__")))
+
+
+@special(issubclass)
+def _issubclass(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    cls, classes = args
+    if not (is_known(cls) and is_known(classes)):
+        raise unsupported("issubclass", cls, classes)
+    accepted, kind = as_python(x, classes), as_python(x, cls)
+    return boolean((yield from _is_one_of(x, cls, kind, accepted, "__subclasscheck__")))
+
+
+def _is_one_of(x: Any, value: Value, kind: Any, accepted: Any, check: str) -> Steps:
+    """`isinstance` (`kind` is the class of `value`) or `issubclass`, as a Python bool."""
+    if isinstance(accepted, tuple):
+        for cls in accepted:
+            if (yield from _is_one_of(x, value, kind, cls, check)):
+                return True
+        return False
+    by_instance = check == "__instancecheck__"
+    if by_instance and kind is accepted:
+        return True
+    custom = lookup(type(accepted), check)
+    module = getattr(custom, "__module__", "") or ""
+    if isinstance(custom, types.FunctionType) and module not in ("abc", "typing"):
+        result = yield from x.call(Known(custom), [Known(accepted), value], {})
+        return (yield from x.truth(result))
+    try:
+        if by_instance and isinstance(value, Known):
+            return isinstance(value.object, accepted)
+        if by_instance and not isinstance(accepted, type):
+            isinstance(None, accepted)  # raises what is wrong with it
+        return issubclass(kind, accepted)
+    except TypeError as error:
+        raise_python(x, TypeError, *error.args)
+        raise
+
+
+@special(divmod)
+def _divmod(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    if len(args) == 2 and not keywords:
+        left, right = args
+        for receiver, name, other in ((left, "__divmod__", right), (right, "__rdivmod__", left)):
+            if isinstance(receiver, ObjectValue) and defines(receiver.cls, name):
+                method = yield from x.get_special(receiver, name)
+                result = yield from x.call(method, [other], {})
+                if not (isinstance(result, Constant) and result.value is NOT_IMPLEMENTED.value):
+                    return result
+    if keywords or not all(is_known(value) for value in args):
+        raise unsupported("divmod", *args)
+    return x.fold(divmod, *args)
+
+
+@special(round)
+def _round(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    if args and isinstance(args[0], ObjectValue) and defines(args[0].cls, "__round__"):
+        method = yield from x.get_special(args[0], "__round__")
+        return (yield from x.call(method, [*args[1:], *keywords.values()], {}))
+    operands = [*args, *keywords.values()]
+    if not all(is_known(value) for value in operands) or set(keywords) - {"ndigits"}:
+        raise unsupported("round", *args)
+    return x.fold(round, *operands)
