@@ -25,6 +25,7 @@ from dynajit.capture.operations_basic import (
     unsupported,
 )
 from dynajit.capture.operations_exceptions import exception_method
+from dynajit.capture.operations_generators import close, throw
 from dynajit.capture.operations_output import is_stream
 from dynajit.capture.values import NONE, Constant, Known, Scalar, Value
 from dynajit.capture.values_containers import (
@@ -154,6 +155,8 @@ def _generator_method(x: Any, receiver: GeneratorValue, name: str, args: list[Va
         if item is None:
             raise_python(x, StopIteration, *x.generator_result(receiver))
         return item
-    if name == "close" and x.heap[receiver.identity] is None:
-        return NONE
+    if name == "throw" and args:
+        return (yield from throw(x, receiver, args))
+    if name == "close":
+        return (yield from close(x, receiver))
     raise unsupported(f"generator.{name}", *args)

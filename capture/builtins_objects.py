@@ -3,15 +3,18 @@
 Handlers of `capture.builtins_table`; see there.
 """
 
+import dataclasses
+import reprlib
 import types
 from typing import Any
 
-from dynajit.capture.builtins_table import special
+from dynajit.capture.builtins_table import SPECIAL_CODE, special
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.operations_attributes import lookup
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.values import NOT_IMPLEMENTED, Constant, Known, Value
+from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_objects import ObjectValue
 
 
@@ -84,3 +87,33 @@ def _round(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     if not all(is_known(value) for value in operands) or set(keywords) - {"ndigits"}:
         raise unsupported("round", *args)
     return x.fold(round, *operands)
+
+
+@special(tuple.__new__)
+def _tuple_new(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    cls = as_python(x, args[0])
+    items = (yield from x.to_items(args[1])) if len(args) > 1 else ()
+    if keywords or len(args) > 2 or not (cls is tuple or hasattr(cls, "_fields")):
+        raise unsupported("tuple.__new__", *args)
+    return TupleValue(tuple(items), cls)
+
+
+# -- repr of dataclasses ---------------------------------------------------------------------------
+
+
+def _recursive_repr(x: Any, wrapper: types.FunctionType, args: list[Value]) -> Steps:
+    """What `reprlib.recursive_repr` wraps around a `__repr__`: ends at objects being shown."""
+    cells = dict(zip(wrapper.__code__.co_freevars, wrapper.__closure__ or (), strict=True))
+    fill = cells["fillvalue"].cell_contents if "fillvalue" in cells else "..."
+    if args[0].object_id in x.being_shown:
+        return Constant(fill)
+    x.being_shown.append(args[0].object_id)
+    try:
+        return (yield from x.call(Known(cells["user_function"].cell_contents), args, {}))
+    finally:
+        x.being_shown.pop()
+
+
+for _wrap in (reprlib.recursive_repr(), getattr(dataclasses, "_recursive_repr", None)):
+    if _wrap is not None:
+        SPECIAL_CODE[_wrap(lambda self: "").__code__] = _recursive_repr

@@ -19,6 +19,9 @@ from dynajit.capture.values import Value
 Handler = Callable[[Any, list[Value], dict[str, Value]], Any]
 SPECIAL: Final[dict[Any, Handler]] = {}
 
+#: `handler(x, function, args)` for every function with this code.
+SPECIAL_CODE: Final[dict[types.CodeType, Callable[..., Any]]] = {}
+
 
 def special(*targets: Any) -> Callable[[Handler], Handler]:
     """Enter a handler under every object it stands for."""
@@ -45,6 +48,9 @@ PURE: Final = frozenset(
 
 def special_call(x: Any, target: Any) -> Handler | None:
     """The handler of a known callable, or None."""
+    if isinstance(target, types.FunctionType) and target.__code__ in SPECIAL_CODE:
+        by_code = SPECIAL_CODE[target.__code__]
+        return lambda x, args, keywords: by_code(x, target, args)
     try:
         return SPECIAL.get(target)
     except TypeError:

@@ -31,6 +31,7 @@ from dynajit.capture import (
     operations_basic,
     operations_calls,
     operations_containers,
+    operations_generators,
     operations_iteration,
     operations_keys,
     operations_mutation,
@@ -52,6 +53,7 @@ from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_containers import SliceValue, TupleValue
 from dynajit.capture.values_functions import CellValue, FunctionValue, GeneratorState
 from dynajit.capture.values_objects import ExceptionValue
+from dynajit.capture.versions import IS_311
 from dynajit.core.errors import InternalError
 
 #: Instructions executed in one capture before it breaks: about a minute of symbolic execution.
@@ -120,6 +122,7 @@ class Executor:
         self.global_ids: dict[int, tuple[int, dict[str, Any]]] = {}
         self._points: list[Point] = []
         self._result: Value | None = None
+        self.being_shown: list[Any] = []
         self._thrown: Thrown | None = None
         self.is_caller_handling = sys.exc_info()[1] is not None
         self._constants: dict[int, Value] = {}
@@ -201,6 +204,9 @@ class Executor:
         frame.is_user = caller.is_user and not _is_library(frame.code.co_filename)
         frame.handled = frame.handled or caller.handled
         self.frames.append(frame)
+        if frame.thrown is not None:
+            raised, frame.thrown = frame.thrown, None
+            self._unwind(raised)
 
     def leave(self, value: Value) -> None:
         """The top frame returns `value`."""
@@ -237,6 +243,9 @@ class Executor:
                 frame.index = target.target
                 return
             self.frames.pop()
+            if IS_311 and frame.generator is not None:
+                left = operations_generators.stop_iteration_error(self, raised.value)
+                raised = raised if left is raised.value else Raised(left, is_going_on=True)
             if not self.frames:
                 self.frames.append(frame)
                 stop = GraphBreak(breaks.USER_EXCEPTION, self._exception_text(raised))
@@ -411,6 +420,7 @@ class Executor:
     call_object_method = operations_calls.call_object_method
     allocate = operations_calls.allocate
     resume_generator = operations_calls.resume_generator
+    run_generator = operations_calls.run_generator
     tensor_type = operations_tensors.tensor_type
     tensor_attribute = operations_tensors.tensor_attribute
     tensor_method = operations_tensors.tensor_method

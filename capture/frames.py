@@ -39,7 +39,7 @@ class Frame:
     """
 
     __slots__ = ("body", "cells", "closure", "code", "generator", "handled", "index", "is_user",
-                 "line", "locals", "namespace", "pending", "stack")  # fmt: skip
+                 "line", "locals", "namespace", "pending", "stack", "thrown")  # fmt: skip
 
     def __init__(
         self,
@@ -62,6 +62,7 @@ class Frame:
         self.is_user = True
         self.line: int | None = None
         self.handled = 0
+        self.thrown: Any = None
 
     def bind_free_cells(self) -> None:
         """Make the closure's cells reachable by name."""

@@ -95,6 +95,13 @@ def _find_attribute(x: Any, value: Value, name: str) -> Steps:
         return NativeMethod(value, name)
     if isinstance(value, Opaque):
         raise unsupported_attribute(value, name)
+    if isinstance(value, TupleValue):
+        raw = lookup(value.cls, name)
+        if isinstance(raw, property) and isinstance(raw.fget, types.FunctionType):
+            x.recorder.use(value)
+            return (yield from x.call(Known(raw.fget), [value], {}))
+        if isinstance(raw, classmethod):
+            return BoundMethod(Known(raw.__func__), Known(value.cls))
     return _builtin_attribute(x, value, name)
 
 
@@ -116,13 +123,14 @@ def _builtin_attribute(x: Any, value: Value, name: str) -> Value:
     if member is MISSING:
         kind = value.python_type.__name__
         raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
-    if isinstance(value, TupleValue) and name in ("_asdict", "_replace"):
-        return NativeMethod(value, name)
     if isinstance(value, TupleValue) and isinstance(member, types.FunctionType):
         x.recorder.use(value)
         return BoundMethod(Known(member), value)
     if isinstance(value, (Constant, Scalar)) and not callable(member):
         return _folded_attribute(x, value, name)
+    if isinstance(value, TupleValue) and type(member) in (tuple, dict, str, type(None)):
+        x.recorder.use(value)
+        return x.recorder.wrap(member, sources.Attribute(sources.Constant(value.cls), name))
     modelled = (
         Constant, Scalar, TupleValue, ListValue, DictValue, SetValue, IteratorValue,
         GeneratorValue, SliceValue,
@@ -167,8 +175,26 @@ def _enum_attribute(x: Any, value: Known, name: str) -> Steps:
     raw = lookup(type(value.object), name)
     if isinstance(raw, types.FunctionType):
         return BoundMethod(_function_of_class(type(value.object), name, raw), value)
-    if isinstance(raw, property) and raw.fget is not None:
+    if isinstance(raw, property) and isinstance(raw.fget, types.FunctionType):
         return (yield from x.call(Known(raw.fget), [value], {}))
+    if isinstance(raw, classmethod):
+        return BoundMethod(Known(raw.__func__), Known(type(value.object)))
+    if isinstance(raw, staticmethod):
+        return Known(raw.__func__)
+    fields = vars(value.object)
+    if name in fields and not _is_data_descriptor(raw):
+        return x.recorder.wrap(fields[name], sources.Attribute(_base_of(value), name))
+    methods = (types.MethodDescriptorType, types.WrapperDescriptorType)
+    plain = value.object._value_
+    if (
+        isinstance(raw, methods)
+        and isinstance(plain, raw.__objclass__)
+        and raw.__objclass__ in (int, str, float, bytes)
+    ):
+        return NativeMethod(constant(plain), name)
+    if raw is MISSING and lookup(type(value.object), "__getattr__") is MISSING:
+        kind = type(value.object).__name__
+        raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
     raise unsupported_attribute(value, name)
 
 
@@ -208,6 +234,9 @@ def _class_attribute(x: Any, value: Known, name: str) -> Steps:
     raw = lookup(cls, name)
     meta = lookup(type(cls), name)
     if raw is MISSING or (meta is not MISSING and inspect.isdatadescriptor(meta)):
+        fallback = lookup(type(cls), "__getattr__")
+        if raw is MISSING and meta is MISSING and isinstance(fallback, types.FunctionType):
+            return (yield from x.call(Known(fallback), [value, constant(name)], {}))
         if raw is MISSING and meta is MISSING:
             kind = cls.__name__
             raise_python(x, AttributeError, f"type object '{kind}' has no attribute '{name}'")
@@ -221,7 +250,7 @@ def _class_attribute(x: Any, value: Known, name: str) -> Steps:
 
 def _bind_class_attribute(x: Any, value: Known, name: str, raw: Any) -> Steps:
     cls = value.object
-    place = sources.Attribute(_base_of(value), name)
+    place = sources.Attribute(_base_of(value), name) if _is_read_ordinarily(cls) else None
     if isinstance(raw, staticmethod):
         return Known(raw.__func__)
     if isinstance(raw, classmethod):
@@ -359,9 +388,17 @@ def known_in_class(x: Any, value: HeapValue, name: str, raw: Any) -> Known:
     return Known(raw, class_place(x, value, name))
 
 
+def _is_read_ordinarily(cls: type) -> bool:
+    """True if no code of a metaclass runs when an attribute of `cls` is read: guards can."""
+    meta = type(cls)
+    reads = meta.__getattribute__ is type.__getattribute__
+    return reads and lookup(meta, "__getattr__") is MISSING
+
+
 def _function_of_class(cls: type, name: str, raw: types.FunctionType) -> Known:
     """A method: guarded once per class, because the classes of instances are guarded."""
-    if raw.__globals__.get("__name__", "").startswith("dynajit.capture.library"):
+    is_own = raw.__globals__.get("__name__", "").startswith("dynajit.capture.library")
+    if is_own or not _is_read_ordinarily(cls):
         return Known(raw)
     return Known(raw, sources.Attribute(sources.Constant(cls), name))
 

@@ -4,6 +4,7 @@ Methods of the executor (`x`), written as functions; see `capture.executor`. A f
 run user code is a generator: it yields frames to run and is sent their results.
 """
 
+import enum
 from collections import OrderedDict
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -306,6 +307,8 @@ def length(x: Any, value: Value) -> Steps:
     if isinstance(value, ObjectValue) and defines(value.cls, "__len__"):
         method = yield from x.get_special(value, "__len__")
         return checked_length(x, (yield from x.call(method, [], {})))
+    if isinstance(value, Known) and isinstance(value.object, enum.EnumMeta):
+        return len(as_python(x, value))
     if not defines(value.python_type, "__len__"):
         raise_python(x, TypeError, f"object of type '{x.type_of(value).__name__}' has no len()")
     raise unsupported("len", value)

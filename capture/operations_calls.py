@@ -159,7 +159,7 @@ def _call_existing_function(x: Any, callee: Known, args: Arguments, keywords: Ke
         name: functools.partial(x.recorder.wrap, value, source)
         for name, (value, source) in defaults.items()
     }
-    locals = bind(x, code, lazily, args, keywords)
+    locals = bind(x, code, lazily, args, keywords, function.__qualname__)
     if function.__globals__ is x.root.namespace.globals:
         namespace = x.root.namespace
     else:
@@ -200,7 +200,9 @@ def _call_made_function(
     if contents.keyword_defaults is not None:
         for key, item in x.dict_entries(contents.keyword_defaults).values():
             defaults[as_python(x, key)] = _returning(item)
-    locals = bind(x, code, defaults, args, keywords)
+    qualname = contents.attributes.get("__qualname__")
+    name = as_python(x, qualname) if qualname is not None else code.co_qualname
+    locals = bind(x, code, defaults, args, keywords, name)
     return (yield from run(x, code, contents.namespace, locals, contents.closure))
 
 
@@ -246,6 +248,11 @@ def resume_generator(x: Any, value: GeneratorValue, sent: Value) -> Steps:
     if state.frame.index > 0:
         frame.push(sent)
     x.heap.write(value.identity, None)
+    return (yield from run_generator(x, value, frame))
+
+
+def run_generator(x: Any, value: GeneratorValue, frame: Frame) -> Steps:
+    """Run a generator's frame until it yields; the item, or None when it has ended."""
     outcome = yield frame
     if isinstance(outcome, Yielded):
         return outcome.value
@@ -263,12 +270,18 @@ class Yielded:
 
 
 def bind(
-    x: Any, code: types.CodeType, defaults: dict[str, Any], args: Arguments, keywords: Keywords
+    x: Any,
+    code: types.CodeType,
+    defaults: dict[str, Any],
+    args: Arguments,
+    keywords: Keywords,
+    qualname: str,
 ) -> dict[str, Value]:
     """Locals at entry, as a call binds them; TypeError in the captured program where it fails.
 
     Args:
         defaults: parameter name -> function that makes its default value.
+        qualname: the function's name in errors.
     """
     count = code.co_argcount
     names = code.co_varnames
@@ -292,7 +305,7 @@ def bind(
             fits = fits and name in defaults
             bound[name] = defaults[name]() if name in defaults else UNBOUND
     if not fits:
-        raise_python(x, TypeError, _binding_error(code, defaults, len(args), keywords))
+        raise_python(x, TypeError, _binding_error(code, defaults, len(args), keywords, qualname))
     slot = count + code.co_kwonlyargcount
     if code.co_flags & inspect.CO_VARARGS:
         bound[names[slot]] = TupleValue(extra)
@@ -303,7 +316,11 @@ def bind(
 
 
 def _binding_error(
-    code: types.CodeType, defaults: dict[str, Any], count: int, keywords: Keywords
+    code: types.CodeType,
+    defaults: dict[str, Any],
+    count: int,
+    keywords: Keywords,
+    qualname: str,
 ) -> str:
     """The text of the running interpreter's error: a function of this signature is called."""
     kinds = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -319,7 +336,7 @@ def _binding_error(
             co_varnames=code.co_varnames[:total],
             co_flags=empty.co_flags | code.co_flags & kinds,
             co_name=code.co_name,
-            co_qualname=code.co_qualname,
+            co_qualname=qualname,
         ),
         {},
     )
@@ -343,9 +360,9 @@ def _call_class(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
     if cls is functools.partial:
         return PartialValue(args[0], tuple(args[1:]), dict(keywords))
     if isinstance(cls, enum.EnumMeta):
-        return _enum_member(x, cls, args, keywords)
+        return (yield from _enum_member(x, callee, args, keywords))
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return _make_named_tuple(x, cls, args, keywords)
+        return (yield from _make_named_tuple(x, callee, args, keywords))
     if issubclass(cls, Tensor):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"making a {cls.__name__}")
     if type(cls).__call__ is not type.__call__ or not is_made_class(cls):
@@ -398,33 +415,28 @@ def allocate(x: Any, cls: type) -> Value:
     return ObjectValue(x.heap.allocate(ObjectContents()), cls)
 
 
-def _make_named_tuple(x: Any, cls: Any, args: Arguments, keywords: Keywords) -> Value:
+def _make_named_tuple(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+    cls: Any = callee.object
     if not isinstance(cls.__new__, types.FunctionType) or cls.__init__ is not object.__init__:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"class {cls.__qualname__}")
-    items: dict[str, Value] = dict(zip(cls._fields, args, strict=False))
-    defaults = getattr(cls, "_field_defaults", {})
-    for name, item in keywords.items():
-        if name not in cls._fields or name in items:
-            raise_python(x, TypeError, f"{cls.__name__}() got a wrong argument '{name}'")
-        items[name] = item
-    for name in cls._fields:
-        if name not in items:
-            if name not in defaults:
-                raise_python(x, TypeError, f"{cls.__name__}() misses the argument '{name}'")
-            items[name] = x.recorder.wrap(defaults[name], None)
-    if len(args) > len(cls._fields):
-        raise_python(x, TypeError, f"{cls.__name__}() takes {len(cls._fields)} arguments")
-    return TupleValue(tuple(items[name] for name in cls._fields), cls)
+    return (yield from call(x, Known(cls.__new__), [callee, *args], keywords))
 
 
-def _enum_member(x: Any, cls: Any, args: Arguments, keywords: Keywords) -> Value:
-    """`Color(1)`: looked up by value, without running the class's own code."""
-    if len(args) == 1 and not keywords and is_known(args[0]):
-        value = as_python(x, args[0])
-        for member in cls.__members__.values():
-            if value is member or (type(value) is type(member.value) and value == member.value):
-                return Known(member)
-    raise GraphBreak(breaks.UNKNOWN_CALL, f"enum {cls.__qualname__}")
+def _enum_member(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+    """`Color(1)`: looked up by value; what is not found goes through the class's own code."""
+    cls: Any = callee.object
+    if len(args) != 1 or keywords or not is_known(args[0]):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"enum {cls.__qualname__}")
+    value = as_python(x, args[0])
+    for member in cls.__members__.values():
+        if value is member or (type(value) is type(member.value) and value == member.value):
+            return Known(member)
+    if issubclass(cls, enum.Flag):
+        found = cls._value2member_map_.get(value)
+        if found is not None and type(value) is int:
+            return Known(found)
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"enum {cls.__qualname__}")
+    return (yield from call(x, Known(type(cls).__call__), [callee, *args], {}))
 
 
 def _fold_class(x: Any, cls: Any, args: Arguments, keywords: Keywords) -> Value:

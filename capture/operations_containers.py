@@ -3,6 +3,7 @@
 Methods of the executor (`x`), written as functions; see `capture.executor`.
 """
 
+import enum
 import operator
 from typing import Any
 
@@ -186,6 +187,13 @@ def subscript(x: Any, container: Value, index: Value) -> Steps:
     if isinstance(container, Constant) and isinstance(index, (SliceValue, ObjectValue)):
         position = yield from to_index(x, index, lambda i, c=container.value: c[i], [index])
         return fold(x, lambda a: a[position], container)
+    if isinstance(container, Known) and isinstance(container.object, enum.EnumMeta):
+        name = as_python(x, index) if is_known(index) else None
+        if isinstance(name, str) and name in container.object.__members__:
+            x.recorder.use(container)
+            return Known(container.object.__members__[name])
+        method = Known(type(container.object).__getitem__)
+        return (yield from x.call(method, [container, index], {}))
     if is_known(container) and is_known(index):
         return fold(x, lambda a, b: a[b], container, index)
     refuse(x, "subscript", lambda a, b: a[b], [container, index])

@@ -8,6 +8,7 @@ from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.frames import Frame
 from dynajit.capture.operations_basic import Steps, as_python, unsupported
+from dynajit.capture.operations_generators import stop_iteration_error
 from dynajit.capture.values import NONE, Constant, Known, Value
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_functions import FunctionContents, FunctionValue
@@ -164,6 +165,7 @@ def end_send(x: Any, frame: Frame, argument: Any) -> None:
 def call_intrinsic_1(x: Any, frame: Frame, name: str) -> None:
     """Rare one-operand instructions."""
     if "STOPITERATION" in name:
+        frame.push(stop_iteration_error(x, frame.pop()))
         return
     raise GraphBreak(breaks.UNSUPPORTED_INSTRUCTION, name)
 

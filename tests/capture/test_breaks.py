@@ -1,5 +1,7 @@
 """The closed table of graph breaks: one program per row."""
 
+from types import FunctionType
+
 import numpy as np
 import pytest
 
@@ -85,18 +87,21 @@ def test_rows_of_statements():
         "    return x + 1\n"
         "def import_inside(x):\n"
         "    import this_module_is_not_loaded\n"
-        "    return x + 1\n"
-        "def match_inside(x):\n"
-        "    match x.ndim, 1:\n"
-        "        case [a, b]: return x + a\n",
+        "    return x + 1\n",
         namespace,
     )
     x = eager.tensor([1.0])
     found = [
         session.capture(namespace[name], (x,)).breaks[0].reason.name
-        for name in ("class_inside", "import_inside", "match_inside")
+        for name in ("class_inside", "import_inside")
     ]
-    assert ["class_definition", "import", "unsupported_instruction"] == found
+    assert ["class_definition", "import"] == found
+
+
+def test_the_instructions_of_modules_are_not_supported():
+    module = FunctionType(compile("name = 1", __file__, "exec"), {})
+    region = session.capture(module, ())
+    assert "unsupported_instruction" == region.breaks[0].reason.name
 
 
 def test_too_many_instructions_are_a_break(monkeypatch):

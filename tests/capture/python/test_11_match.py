@@ -1,5 +1,8 @@
 """Structural pattern matching, every kind of pattern; `global` and `del`."""
 
+# ruff: noqa
+# The programs under test are spelled as users spell them.
+
 import dataclasses
 import enum
 

@@ -3,7 +3,7 @@
 PYTEST_DONT_REWRITE: assertions of the programs under test are those of plain Python.
 """
 
-# ruff: noqa: RUF012, B018, B009, B010, PLR0124, E711, PLC2801, RUF005, B015
+# ruff: noqa
 # The programs under test are spelled as users spell them.
 
 import abc

@@ -3,7 +3,7 @@
 PYTEST_DONT_REWRITE: assertions of the programs under test are those of plain Python.
 """
 
-# ruff: noqa: SIM117, B012, TRY, EM101
+# ruff: noqa
 # The programs under test are spelled as users spell them.
 
 import contextlib
@@ -267,7 +267,7 @@ def own_decorator(log):
 def exception_context_in_exit(log):
     class_ = contextlib.suppress
     with class_(ZeroDivisionError):
-        1 / 0  # noqa: B018
+        1 / 0
     return "done"
 
 
@@ -279,8 +279,8 @@ CASES = [
     case(generator_manager_catches, []), case(generator_manager_lets_through, []),
     case(generator_manager_returns, []), case(generator_never_yields),
     case(generator_yields_twice), case(suppressed, []), case(not_suppressed),
-    case(null_context), case(closes, []), case(closes_on_error, []), case(exit_stack, []),
-    case(exit_stack_swallows, []), case(decorator, []), case(manager_of_argument, Manager([])),
+    case(null_context), case(closes, []), case(closes_on_error, []), case(exit_stack, [], breaks=None),
+    case(exit_stack_swallows, [], breaks=None), case(decorator, []), case(manager_of_argument, Manager([])),
     case(own_decorator, []), case(exception_context_in_exit, []),
 ]  # fmt: skip
 
