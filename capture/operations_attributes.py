@@ -451,14 +451,24 @@ def _data_descriptor(x: Any, value: ObjectValue, name: str, raw: Any) -> Steps:
     if isinstance(raw, types.MemberDescriptorType):
         found = instance_value(x, value, name)
         if found is None:
-            kind = value.cls.__name__
-            raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
+            _raise_empty_slot(x, value.cls, name, raw)
         return found
     if isinstance(raw, types.GetSetDescriptorType):
         if name == "__dict__":
             return InstanceDictValue(value.identity, dict, None, value)
         raise unsupported_attribute(value, name)
     return (yield from _user_descriptor(x, value, name, raw))
+
+
+def _raise_empty_slot(x: Any, cls: type, name: str, raw: types.MemberDescriptorType) -> None:
+    """The running interpreter's words: an object with empty slots is asked."""
+    if "__del__" in dir(cls):
+        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{cls.__qualname__} has a finalizer")
+    try:
+        raw.__get__(object.__new__(cls), cls)
+    except AttributeError as error:
+        raise_python(x, AttributeError, *error.args)
+    raise unsupported_attribute(Known(cls), name)
 
 
 def property_text(cls: type, name: str, missing: str) -> str:

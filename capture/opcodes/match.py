@@ -8,6 +8,7 @@ from dynajit.capture.operations_basic import Steps, as_python
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.values import NONE, Known, Value, constant
 from dynajit.capture.values_containers import DictValue, TupleValue
+from dynajit.capture.versions import IS_311
 
 #: Flags of classes, see the documentation of `object.h`: Py_TPFLAGS_SEQUENCE, _MAPPING and
 #: _Py_TPFLAGS_MATCH_SELF.
@@ -59,7 +60,8 @@ def match_class(x: Any, frame: Frame, count: int) -> Steps:
     """subject, class, keyword names -> tuple of attributes or None."""
     subject, cls, names = frame.pop_many(3)
     if not issubclass(x.type_of(cls), type):
-        raise_python(x, TypeError, "called match pattern must be a type")
+        kind = "type" if IS_311 else "class"
+        raise_python(x, TypeError, f"called match pattern must be a {kind}")
     matching = yield from x.call(Known(isinstance), [subject, cls], {})
     if not as_python(x, matching):
         frame.push(NONE)
