@@ -26,8 +26,8 @@ Check = tuple[str, bool, str]
 
 def _python() -> Check:
     version = platform.python_version()
-    fine = sys.version_info[:2] in ((3, 11), (3, 12), (3, 13))
-    return "python", fine, version if fine else f"{version}: use 3.11, 3.12 or 3.13"
+    fine = (3, 11) <= sys.version_info[:2] <= (3, 14)
+    return "python", fine, version if fine else f"{version}: use 3.11, 3.12, 3.13 or 3.14"
 
 
 def _numpy() -> Check:
