@@ -13,6 +13,7 @@ Used by `capture.emit` and `capture.resume`.
 
 import dis
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import CodeType
@@ -88,6 +89,7 @@ class Writer:
         self.location = location
         self.depth = 0
         self.maximum = 0
+        self.free_stores = 0
 
     def append(self, name: str, argument: Any = None, popped: int = 0, pushed: int = 0) -> None:
         """One instruction as the `bytecode` package spells it."""
@@ -144,6 +146,18 @@ class Writer:
     def load_cell(self, variable: CellVar | FreeVar) -> None:
         """Push a cell itself."""
         self.append("LOAD_FAST" if IS_313 else "LOAD_CLOSURE", variable, 0, 1)
+
+    def store_cell(self, variable: CellVar | FreeVar) -> None:
+        """Pop a cell (or None) into the place where the code finds a variable's cell.
+
+        For a free variable, in front of all other code, the instruction has no spelling:
+        `assemble` makes it of the one that stores the cell's contents (`free_stores`).
+        """
+        if isinstance(variable, FreeVar):
+            self.free_stores += 1
+            self.append("STORE_DEREF", variable, 1, 0)
+        else:
+            self.append("STORE_FAST", variable if IS_313 else variable.name, 1, 0)
 
     def push_null(self) -> None:
         """Push the empty slot."""
@@ -203,6 +217,7 @@ class Copy:
     def __init__(self, code: CodeType) -> None:
         self.code = code
         readable = _exchanged(code, _MISREAD, _STAND_IN)
+        readable = readable.replace(co_code=_with_cells_readable(readable))
         self.bytecode = Bytecode.from_code(readable, conserve_exception_block_stackdepth=True)
         self._labels: dict[int, Label] = {}
         offsets = self.offsets(code)
@@ -254,6 +269,11 @@ class Copy:
                 result.append(label)
             result.extend(_split(item))
         return result
+
+
+def cell_place(code: CodeType, name: str) -> CellVar | FreeVar:
+    """The operand that stands for a captured variable."""
+    return CellVar(name) if name in code.co_cellvars else FreeVar(name)
 
 
 def prologue(code: CodeType) -> list[Instr]:
@@ -361,6 +381,7 @@ def assemble(
     signature: Signature,
     stacksize: int,
     qualname: str,
+    free_stores: int = 0,
 ) -> CodeType:
     """A code object.
 
@@ -370,6 +391,7 @@ def assemble(
         signature: parameters and flags.
         stacksize: the deepest stack of any instruction.
         qualname: the qualified name.
+        free_stores: the first so many STORE_DEREF put the cell itself in place.
     """
     bytecode = Bytecode(items)
     bytecode.name = original.co_name
@@ -387,5 +409,24 @@ def assemble(
     bytecode.flags = CompilerFlags(signature.flags)
     code = bytecode.to_code(stacksize=stacksize, compute_exception_stack_depths=False)
     constants = tuple(value.value if isinstance(value, _Box) else value for value in code.co_consts)
-    code = code.replace(co_consts=constants)
+    code = code.replace(co_consts=constants, co_code=_with_cells_placed(code, free_stores))
     return code if _MISREAD < 0 else _exchanged(code, _STAND_IN, _MISREAD)
+
+
+def _with_cells_readable(code: CodeType) -> bytes:
+    """The bytecode as the `bytecode` package can read it: undoes `_with_cells_placed`."""
+    changed = bytearray(code.co_code)
+    slots = {*code.co_varnames, *code.co_cellvars}
+    for item in dis.get_instructions(code):
+        if item.opname == "STORE_FAST" and (item.arg or 0) >= len(slots):
+            changed[item.offset] = dis.opmap["STORE_DEREF"]
+    return bytes(changed)
+
+
+def _with_cells_placed(code: CodeType, count: int) -> bytes:
+    """The bytecode; the first `count` STORE_DEREF store the cell itself: operands are alike."""
+    changed = bytearray(code.co_code)
+    stores = (item.offset for item in dis.get_instructions(code) if item.opname == "STORE_DEREF")
+    for offset in itertools.islice(stores, count):
+        changed[offset] = dis.opmap["STORE_FAST"]
+    return bytes(changed)

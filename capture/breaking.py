@@ -1,48 +1,77 @@
-"""The end of a region that breaks: stack and locals, the breaking instruction, what comes after.
+"""The end of code that breaks: real instructions, and what comes after them.
 
-Layout: rebuild the stack and the live locals; the breaking instruction (under the same handler as
-in the original); then for each place where it can go on, either a call of the resume function and
-its return, or a jump into the copy of the original. See `capture.emit`.
+Layout: cells, stack and live locals in place; the breaking instruction for real; then for each
+place where it can go on a call of the resume function for that place, whose result is returned.
+An exception that the original would catch goes on in the same way, at its handler. Where no resume
+function can be made, control goes on in a copy of the original instead, as plain Python.
+
+A caller that waits for a frame in which the region ends has, instead of the breaking instruction,
+the call of what goes on for that frame (`Tail.run_inner`), under the same handlers.
+
+Tracebacks: a call of a resume function drops the entry of the code that calls it, so that each
+function of the program appears once, at the line where it is. Called by `capture.emit` and
+`capture.nesting`.
 """
 
-import functools
-import operator
-from collections.abc import Sequence
-from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from types import CodeType
+from typing import Any, Final, TypeAlias
 
-from bytecode import Label
-from bytecode.instr import InstrLocation
+from bytecode import Instr, Label
+from bytecode.instr import CellVar, InstrLocation, TryBegin, TryEnd
 
 from dynajit.capture import resume
 from dynajit.capture.assemble import (
     NULL_IS_BELOW,
     Copy,
+    Item,
+    Writer,
+    cell_place,
     protected,
     with_jump_to,
     without_method_slot,
 )
+from dynajit.capture.awaiting import Awaited, Use
 from dynajit.capture.instruction_set import OPERATIONS
-from dynajit.capture.instructions import Body, Instruction, live_locals
-from dynajit.capture.region import Break
-from dynajit.core.errors import InternalError
+from dynajit.capture.instructions import Body, Handler, Instruction
+from dynajit.capture.resume import Home, Resume, Spot
 from dynajit.core.location import Location
 
-if TYPE_CHECKING:
-    from dynajit.capture.emit import Emitter, MakeResume
+#: Makes the object to call for a resume code: `make(made, home)(*locals, *cells, *stack)`.
+MakeResume: TypeAlias = Callable[[Resume, Home], Callable[..., Any]]
+
+#: Appends what pushes one value.
+Push: TypeAlias = Callable[[], None]
 
 
 class State:
-    """Which stack slots are NULL and which locals are bound. Mutable.
+    """Which stack slots are NULL, which locals and cells are in place. Mutable.
 
     Args:
-        nulls: for each slot, True for NULL.
-        bound: plain locals with a value.
+        spot: the state to start from.
+        code: the code whose instructions run.
     """
 
-    def __init__(self, nulls: Sequence[bool], bound: frozenset[str]) -> None:
-        self.nulls = list(nulls)
-        self.bound = set(bound)
+    def __init__(self, spot: Spot, code: CodeType) -> None:
+        self.nulls = list(spot.nulls)
+        self.bound = set(spot.bound)
+        self.cells = set(spot.cells)
+        self.code = code
+
+    def at(self, index: int) -> Spot:
+        """The state as that in front of an instruction."""
+        return Spot(index, frozenset(self.bound), frozenset(self.cells), tuple(self.nulls))
+
+    def copy(self) -> "State":
+        """The same, to be changed."""
+        return State(self.at(0), self.code)
+
+    def caught(self, handler: Handler) -> "State":
+        """The state in front of the handler of an exception."""
+        state = self.copy()
+        del state.nulls[handler.depth :]
+        state.nulls += [False] * (handler.push_lasti + 1)
+        return state
 
     def run(self, instruction: Instruction, jump: bool = False) -> None:
         """Follow one canonical instruction."""
@@ -56,16 +85,20 @@ class State:
             return
         popped, pushed = OPERATIONS[operation].effect(argument, jump)
         taken = [self.nulls.pop() for _ in range(popped)]
-        self._follow_locals(operation, argument, taken)
         self.nulls.extend(self._pushed_nulls(operation, argument, pushed))
-        if operation == "LOAD_FAST_AND_CLEAR":
-            self.bound.discard(argument)
+        self._follow_variables(operation, argument, taken)
 
-    def _follow_locals(self, operation: str, argument: Any, taken: list[bool]) -> None:
-        if operation == "STORE_FAST" and not taken[0]:
-            self.bound.add(argument)
-        elif operation in ("STORE_FAST", "DELETE_FAST"):
+    def _follow_variables(self, operation: str, argument: Any, taken: list[bool]) -> None:
+        unbinds = operation in ("LOAD_FAST_AND_CLEAR", "DELETE_FAST")
+        if operation == "MAKE_CELL":
             self.bound.discard(argument)
+            self.cells.add(argument)
+        elif unbinds or (operation == "STORE_FAST" and taken[0]):
+            self.bound.discard(argument)
+            self.cells.discard(argument)
+        elif operation == "STORE_FAST":
+            is_cell = argument in self.code.co_cellvars or argument in self.code.co_freevars
+            (self.cells if is_cell else self.bound).add(argument)
 
     def _pushed_nulls(self, operation: str, argument: Any, pushed: int) -> list[bool]:
         if operation == "PUSH_NULL":
@@ -73,168 +106,323 @@ class State:
         if operation in ("LOAD_METHOD", "LOAD_SUPER_METHOD", "LOAD_SPECIAL"):
             return [NULL_IS_BELOW, not NULL_IS_BELOW]
         if operation == "LOAD_FAST_AND_CLEAR":
-            return [argument not in self.bound]
+            return [argument not in self.bound and argument not in self.cells]
         return [False] * pushed
 
 
-def write(
-    emitter: "Emitter",
-    body: Body,
-    copy: Copy,
-    end: Break,
-    make_resume: "MakeResume | None",
-) -> bool:
-    """Append the end of the region; True if the copy of the original has to follow.
-
-    Raises:
-        InternalError: the break is not at a place where the original can be restarted.
-    """
-    _check(body, end)
-    group = [body[index] for index in range(end.index, body.after(end.index))]
-    last = group[-1]
-    handler = last.handler
-    writer = emitter.writer
-    writer.location = _line(last.location)
-    _rebuild(emitter, body, end)
-    emitter.release()
-    real = without_method_slot(copy.between(group[0].offset, last.last_offset))
-    places = _places(body, end, group)
-    writer.maximum = max(writer.maximum, len(end.stack) + 2)
-    jumped = Label()
-    if OPERATIONS[last.operation].on_jump is not None:
-        real[-1] = with_jump_to(real[-1], jumped)
-    if handler is None:
-        writer.extend(real)
-    else:
-        target = copy.label(body[handler.target].offset)
-        writer.extend(protected(real, target, handler.depth, handler.push_lasti))
-    needs_copy = handler is not None
-    for jump, index, state in places:
-        writer.label(jumped if jump else Label(), len(state.nulls))
-        if jump and last.operation == "FOR_ITER":
-            writer.depth += 2  # what the interpreter has popped already; never executed
-            writer.end_of_loop()
-            writer.depth = len(state.nulls)
-        reason = resume.why_not_resumable(body, index, frozenset(state.bound))
-        if make_resume is None or reason is not None:
-            writer.jump(copy.label(body[index].offset))
-            needs_copy = True
-        else:
-            _call_resume(emitter, body, index, state, make_resume)
-    return needs_copy
-
-
-def _check(body: Body, end: Break) -> None:
-    problem = None
-    if body.is_generator:
-        problem = "generators cannot break"
-    elif body.first_of_offset(end.index) != end.index:
-        problem = "the instruction cannot be restarted"
-    elif body.handling[end.index]:
-        problem = "an exception is being handled"
-    elif body.depths[end.index] != len(end.stack):
-        problem = f"{len(end.stack)} stack slots, expected {body.depths[end.index]}"
-    if problem is not None:
-        raise InternalError(f"emit({body.code.co_qualname}) at {body[end.index]}: {problem}.")
-
-
-def _rebuild(emitter: "Emitter", body: Body, end: Break) -> None:
-    """Stack first, then locals: the stack may need a parameter that is about to change."""
-    writer = emitter.writer
-    for value in end.stack:
-        emitter.load_value(value)
-    live = live_locals(body, end.index)
-    stored = [name for name in body.code.co_varnames if name in live and name in end.locals]
-    for name in stored:
-        emitter.load_value(end.locals[name])
-    for name in reversed(stored):
-        writer.store_local(name)
-    for name in body.parameters:
-        if name in live and name not in end.locals and name not in body.cellvars:
-            writer.delete_local(name)
-
-
-def _places(body: Body, end: Break, group: Sequence[Instruction]) -> list[tuple[bool, int, State]]:
-    """(by jump, instruction, state) for each place where the breaking instruction can go on."""
-    row = OPERATIONS[group[-1].operation]
-    jumps = [False] if row.falls_through else []
-    if row.on_jump is not None:
-        jumps.append(True)
-    result = []
-    for jump in jumps:
-        state = State([value is None for value in end.stack], frozenset(end.locals))
-        for instruction in group:
-            state.run(instruction, jump=jump and instruction is group[-1])
-        index = group[-1].argument if jump else body.after(end.index)
-        result.append((jump, index, state))
-    return result
-
-
-def _call_resume(
-    emitter: "Emitter", body: Body, index: int, state: State, make_resume: "MakeResume"
-) -> None:
-    """Pass the live locals and the stack to the resume function and return its result."""
-    writer = emitter.writer
-    made = resume.resume(body, index, frozenset(state.bound), tuple(state.nulls))
-    slots = [f".slot{slot}" for slot in range(len(state.nulls))]
-    for name in reversed(slots):
-        writer.store_local(name)
-    passed = [name for name, null in zip(slots, state.nulls, strict=True) if not null]
-    _push_resume(emitter, made, make_resume(made))
-    for name in (*made.locals, *passed):
-        writer.load_local(name)
-    _release(emitter, body, (*made.locals, *passed))
-    writer.call(len(made.locals) + len(passed))
-    writer.append("RETURN_VALUE", None, 1, 0)
-
-
-class _ByClosure:
-    """Finds the resume function for the closure of the running frame.
-
-    The same code can run for another closure than the one it was captured with (a function made
-    anew in every call); then the rest is a plain function of that closure.
+class Tail:
+    """Writes what follows when the state of a frame is in place. Mutable; used once.
 
     Args:
-        made: the resume code.
-        known: the resume function for the captured function's closure.
-        function: the captured function.
+        writer: where to append.
+        body: the code whose instructions run.
+        copy: a copy of the same code.
+        home: what the code becomes a function with.
+        make_resume: makes the object that is called to go on; None: go on as plain Python.
     """
 
-    __slots__ = ("closure", "code", "function", "known")
+    def __init__(
+        self,
+        writer: Writer,
+        body: Body,
+        copy: Copy,
+        home: Home,
+        make_resume: MakeResume | None,
+    ) -> None:
+        self.writer = writer
+        self.body = body
+        self.copy = copy
+        self.home = home
+        self.make_resume = make_resume
+        self.needs_copy = False
+        self._landings: list[tuple[Label, int, State]] = []
+        self._forget = Label()
+        self._calls = False
 
-    def __init__(self, made: resume.Resume, known: Any, function: FunctionType) -> None:
-        self.code = made.code
-        self.known = known
-        self.function = function
-        self.closure = function.__closure__ or ()
+    # -- the instruction -------------------------------------------------------------------------
 
-    def __call__(self, *closure: Any) -> Any:
-        """The function to call with locals and stack."""
-        if all(map(operator.is_, closure, self.closure)):
-            return self.known
-        function = self.function
-        return FunctionType(self.code, function.__globals__, function.__name__, None, closure)
+    def run_instruction(self, index: int, state: State) -> None:
+        """The breaking instruction for real, and every place where it can go on."""
+        body = self.body
+        group = [body[at] for at in range(index, body.after(index))]
+        last = group[-1]
+        real = without_method_slot(self.copy.between(group[0].offset, last.last_offset))
+        jumped = Label()
+        if OPERATIONS[last.operation].on_jump is not None:
+            real[-1] = with_jump_to(real[-1], jumped)
+        if last.operation == "PUSH_EXC_INFO":
+            self.writer.copy_top()
+            self.writer.store_local(resume.handled_name(len(state.nulls) - 1))
+        self.writer.maximum = max(self.writer.maximum, len(state.nulls) + 2)
+        self._protect(real, last.handler, state)
+        for jump, at, after in self._places(group, state):
+            self.writer.label(jumped if jump else Label(), len(after.nulls))
+            if jump and last.operation == "FOR_ITER":
+                self._end_of_loop(len(after.nulls))
+            if last.operation == "CHECK_EG_MATCH":
+                self._keep_match(body.handling[index][-1])
+            self.go_on(at, after)
 
+    def _keep_match(self, slot: int) -> None:
+        """`except*` has made the part that matches, if any, the handled exception."""
+        writer, kept = self.writer, resume.handled_name(slot)
+        writer.store_local(".match")
+        writer.callable(lambda: writer.load_constant(handled_part))
+        writer.load_local(".match")
+        writer.load_local(kept)
+        writer.call(2)
+        writer.store_local(kept)
+        writer.load_local(".match")
+        writer.delete_local(".match")
 
-def _push_resume(emitter: "Emitter", made: resume.Resume, known: Any) -> None:
-    """Push the resume function and its empty slot, ready for arguments."""
-    writer = emitter.writer
-    names = made.code.co_freevars
-    if not names:
+    def _places(self, group: Sequence[Instruction], before: State) -> list[tuple[bool, int, State]]:
+        """(by jump, instruction, state) for each place where an instruction can go on."""
+        last = group[-1]
+        row = OPERATIONS[last.operation]
+        jumps = [False] if row.falls_through else []
+        if row.on_jump is not None:
+            jumps.append(True)
+        result = []
+        for jump in jumps:
+            state = before.copy()
+            for instruction in group:
+                state.run(instruction, jump=jump and instruction is last)
+            at = last.argument if jump else self.body.after(group[0].index)
+            result.append((jump, at, state))
+        return result
+
+    def _end_of_loop(self, depth: int) -> None:
+        """What FOR_ITER expects at its target and skips; never executed."""
+        self.writer.depth = depth + 2  # what the interpreter has popped already
+        self.writer.end_of_loop()
+        self.writer.depth = depth
+
+    def _protect(self, items: Sequence[Item], handler: Handler | None, state: State) -> None:
+        """Append instructions under the handler that covers them in the original."""
+        if handler is None:
+            self.writer.extend(items)
+            return
+        caught = state.caught(handler)
+        if self._why_not_resumable(handler.target, caught) is None:
+            target = Label()
+            self._landings.append((target, handler.target, caught))
+        else:
+            target = self.copy.label(self.body[handler.target].offset)
+            self.needs_copy = True
+        self.writer.extend(protected(items, target, handler.depth, handler.push_lasti))
+
+    # -- waiting for a frame -----------------------------------------------------------------------
+
+    def run_inner(
+        self, index: int, awaited: Awaited, state: State, push: Push, values: Sequence[list[Push]]
+    ) -> None:
+        """What an instruction that waits for a frame does, and every place where it can go on.
+
+        Args:
+            index: the waiting instruction; its operands have been popped.
+            awaited: what it does with the result.
+            state: the state now.
+            push: pushes what is called, without arguments, in place of the frame.
+            values: for each of `awaited.then`, what push its values.
+        """
+        body, writer = self.body, self.writer
+        last = body[index]
+        jumped = Label()
+        real = self.copy.between(last.offset, last.last_offset)
+        before, writer.items = writer.items, []
+        kept, writer.location = writer.location, real[-1].location or writer.location
+        if awaited.use is Use.NEXT:
+            self._next(push, with_jump_to(real[-1], jumped))
+        else:
+            self._result(awaited, push, values, real[-1], jumped)
+        written, writer.items = writer.items, before
+        writer.location = kept
+        self._protect(written, last.handler, state)
+        for jump, at, after in self._places_after(index, awaited.use, state):
+            writer.label(jumped if jump else Label(), len(after.nulls))
+            if awaited.use is Use.NEXT:
+                self._drop_one_shot(jump, len(after.nulls))
+            self.go_on(at, after)
+
+    def _result(
+        self,
+        awaited: Awaited,
+        push: Push,
+        values: Sequence[list[Push]],
+        real: Instr,
+        jumped: Label,
+    ) -> None:
+        writer = self.writer
+        writer.callable(push)
+        writer.call(0)
+        for part, pushes in zip(awaited.then, values, strict=True):
+            writer.store_local(".result")
+            function = part.function
+            writer.callable(lambda function=function: writer.load_constant(function))
+            writer.load_local(".result")
+            for push_value in pushes:
+                push_value()
+            writer.call(1 + len(pushes))
+            writer.delete_local(".result")
+        if awaited.use is Use.DROP:
+            writer.pop()
+        elif awaited.use is Use.PUSH_METHOD:
+            writer.push_null()
+            if NULL_IS_BELOW:
+                writer.append("SWAP", 2)
+        elif awaited.use is Use.OPERAND:
+            is_jump = "JUMP" in str(real.name)
+            writer.extend([with_jump_to(real, jumped) if is_jump else real])
+
+    def _next(self, push: Push, for_iter: Instr) -> None:
+        """FOR_ITER over an iterator that gives one item: what the frame returns.
+
+        The interpreter itself then leaves the loop where the frame raises StopIteration.
+        """
+        writer = self.writer
+        writer.callable(lambda: writer.load_constant(iter))
+        push()
+        writer.load_constant(_NEVER)
+        writer.call(2)
+        writer.extend([for_iter])
+        writer.maximum = max(writer.maximum, writer.depth + 1)
+
+    def _drop_one_shot(self, jump: bool, depth: int) -> None:
+        writer = self.writer
+        if jump:
+            self._end_of_loop(depth + 1)
+        else:
+            writer.depth = depth + 1
+            writer.append("SWAP", 2)
+        writer.pop()
+
+    def _places_after(self, index: int, use: Use, before: State) -> list[tuple[bool, int, State]]:
+        instruction = self.body[index]
+        after = self.body.after(index)
+        if use is Use.OPERAND:
+            state = before.copy()
+            state.nulls.append(False)
+            return self._places([instruction], state)
+        state = before.copy()
+        if use is Use.NEXT:
+            left = before.copy()
+            left.nulls.pop()
+            state.nulls.append(False)
+            return [(False, after, state), (True, instruction.argument, left)]
+        if use is Use.PUSH_METHOD:
+            state.nulls += [NULL_IS_BELOW, not NULL_IS_BELOW]
+        elif use is Use.PUSH:
+            state.nulls.append(False)
+        return [(False, after, state)]
+
+    # -- going on ----------------------------------------------------------------------------------
+
+    def _why_not_resumable(self, index: int, state: State) -> str | None:
+        if self.make_resume is None:
+            return "the rest runs as plain Python"
+        return resume.why_not_resumable(self.body, state.at(index))
+
+    def go_on(self, index: int, state: State) -> None:
+        """Leave the code for what follows at an instruction."""
+        if self.body[index].operation == "RETURN_VALUE":
+            self.writer.append("RETURN_VALUE", None, 1, 0)
+        elif self._why_not_resumable(index, state) is None:
+            self._call_resume(state.at(index))
+        else:
+            self.writer.jump(self.copy.label(self.body[index].offset))
+            self.needs_copy = True
+
+    def _call_resume(self, spot: Spot) -> None:
+        """Pass locals, cells and stack to the resume function and return its result."""
+        writer = self.writer
+        made = resume.resume(self.body, spot)
+        handling = self.body.handling[spot.index]
+        for slot in reversed(range(len(spot.nulls))):
+            if slot in handling:
+                writer.append("POP_EXCEPT", None, 1, 0)
+            else:
+                writer.store_local(f".slot{slot}")
+        passed = [
+            resume.handled_name(slot) if slot in handling else f".slot{slot}" for slot in made.slots
+        ]
+        begin = TryBegin(self._forget, False, 0)
+        writer.extend([begin])
+        assert self.make_resume is not None
+        known = self.make_resume(made, self.home)
         writer.callable(lambda: writer.load_constant(known))
-        return
-    choose = _ByClosure(made, known, emitter.function)
-    cells = [functools.partial(emitter.load_cell, name) for name in names]
-    writer.callable(lambda: emitter.call(choose, *cells))
+        for name in made.locals:
+            writer.load_local(name)
+        for name in made.cells:
+            writer.load_cell(cell_place(self.body.code, name))
+        for name in passed:
+            writer.load_local(name)
+        self._release((*made.locals, *passed))
+        writer.call(len(made.locals) + len(made.cells) + len(passed))
+        writer.extend([TryEnd(begin)])
+        writer.append("RETURN_VALUE", None, 1, 0)
+        self._calls = True
+
+    def _release(self, names: Sequence[str]) -> None:
+        """Let go of what was passed on: the rest of the function decides how long it lives."""
+        parameters = [name for name in self.body.parameters if name not in self.body.cellvars]
+        for name in dict.fromkeys((*names, *parameters)):
+            self.writer.load_constant(None)
+            self.writer.store_local(name)
+        for name in self.body.code.co_cellvars:
+            self.writer.load_constant(None)
+            self.writer.store_cell(CellVar(name))
+
+    def close(self) -> list[Item]:
+        """Append what is left to write; the copy of the original that has to follow, if any."""
+        for label, index, state in self._landings:
+            self.writer.label(label, len(state.nulls))
+            self.go_on(index, state)
+        if self._calls:
+            self._forget_entry()
+        return self.copy.items() if self.needs_copy else []
+
+    def _forget_entry(self) -> None:
+        """An exception of a resume function: it passes, without an entry for this code."""
+        writer = self.writer
+        writer.label(self._forget, 1)
+        writer.store_local(".raised")
+        writer.callable(lambda: writer.load_constant(without_first_entry))
+        writer.load_local(".raised")
+        writer.call(1)
+        writer.delete_local(".raised")
+        writer.append("RERAISE", 0, 1, 0)
 
 
-def _release(emitter: "Emitter", body: Body, names: Sequence[str]) -> None:
-    """Let go of what was passed on: the rest of the function decides how long it lives."""
-    parameters = [name for name in body.parameters if name not in body.cellvars]
-    for name in dict.fromkeys((*names, *parameters)):
-        emitter.writer.load_constant(None)
-        emitter.writer.store_local(name)
+class _Never:
+    """Equal to nothing: the end of an iteration that has no end of its own."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+    __hash__ = None  # type: ignore[assignment]
 
 
-def _line(location: Location) -> InstrLocation:
+_NEVER: Final = _Never()
+
+#: Reads and writes an exception's traceback without asking its class.
+_TRACEBACK: Final[Any] = BaseException.__dict__["__traceback__"]
+
+
+def without_first_entry(error: BaseException) -> BaseException:
+    """The exception, without the outermost entry of its traceback."""
+    first = _TRACEBACK.__get__(error)
+    if first is not None:
+        _TRACEBACK.__set__(error, first.tb_next)
+    return error
+
+
+def handled_part(match: BaseException | None, handled: BaseException) -> BaseException:
+    """What is being handled after `except*` looked for a match."""
+    return handled if match is None else match
+
+
+def line_of(location: Location) -> InstrLocation:
+    """A line, as instructions carry it."""
     return InstrLocation(location.line, None, None, None)

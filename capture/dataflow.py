@@ -72,7 +72,8 @@ def handling(body: "Body") -> tuple[tuple[int, ...], ...]:
             after = before[:-1]
         pending.extend((successor, after) for successor in body.successors(index))
         if (handler := instruction.handler) is not None:
-            pending.append((handler.target, tuple(s for s in before if s < handler.depth)))
+            # covered from PUSH_EXC_INFO on, which itself cannot raise
+            pending.append((handler.target, tuple(s for s in after if s < handler.depth)))
     return tuple(() if entry is None else entry for entry in slots)
 
 

@@ -217,26 +217,6 @@ class CellEffect(Effect):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnCellEffect(Effect):
-    """Contents of a cell variable of the root function itself."""
-
-    name: str
-    contents: Value
-    is_parameter: bool
-
-    @property
-    def values(self) -> list[Value]:
-        return [] if self.contents is UNBOUND else [self.contents]
-
-    def replay(self, emitter: Any) -> None:
-        if self.contents is not UNBOUND:
-            emitter.load_value(self.contents)
-            emitter.store_cell(self.name)
-        elif self.is_parameter:
-            emitter.delete_cell(self.name)
-
-
-@dataclass(frozen=True, slots=True)
 class GlobalEffect(Effect):
     """Global variables stored; `namespace` is None for the root function's globals."""
 

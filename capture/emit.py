@@ -3,30 +3,25 @@
 The code does, in this order: load every source that is needed later (their values at entry),
 load the graph's inputs, launch, replay the effects, then end. A region that returns is complete.
 A region that breaks rebuilds the stack and the live locals, runs the breaking instruction for
-real, and passes what is live to a resume function, one per place where the instruction can go on.
-Where the breaking instruction is covered by an exception handler, a full copy of the original
-follows, and the handler is the one in the copy; the copy then goes on as plain Python. The same
-copy is where control goes on if no resume function can be made.
+real, and passes what is live to a resume function, one per place where the instruction can go on
+(`capture.nesting`, `capture.breaking`).
 
 `Emitter` is what values and effects use to write themselves; `emit` is called by the session.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-from bytecode.instr import CellVar, FreeVar, InstrLocation
+from bytecode.instr import InstrLocation
 
-from dynajit.capture import breaking, reload, sources
-from dynajit.capture.assemble import Copy, Signature, Writer, assemble, prologue
-from dynajit.capture.instructions import decode, parameters
+from dynajit.capture import nesting, reload, sources
+from dynajit.capture.assemble import Item, Signature, Writer, assemble, prologue
+from dynajit.capture.breaking import MakeResume
+from dynajit.capture.instructions import parameters
 from dynajit.capture.region import Raise, Region, Return
-from dynajit.capture.resume import Resume
 from dynajit.core.errors import InternalError
 from dynajit.ops.dispatch import reserve_random
-
-#: Makes the object to call from a resume code: `make_resume(resume)(*locals, *stack)`.
-MakeResume: TypeAlias = Callable[[Resume], Callable[..., Any]]
 
 _BUILDS: Final = {
     "list": ("BUILD_LIST", 1),
@@ -108,10 +103,6 @@ class Emitter:
         self.writer.copy_top()
         self.writer.store_local(name)
         self._values[value.object_id] = name
-
-    def load_cell(self, name: str) -> None:
-        """Push the cell of a variable of the function, its own or an enclosing function's."""
-        self.writer.load_cell(self._cell(name))
 
     def load_temporary(self, name: str) -> None:
         """Push a temporary made by `new_temporary`."""
@@ -198,14 +189,6 @@ class Emitter:
         """Delete a global variable of the function."""
         self.writer.append("DELETE_GLOBAL", name)
 
-    def store_cell(self, name: str) -> None:
-        """value -> ; contents of the cell of a variable, own or of an enclosing function."""
-        self.writer.append("STORE_DEREF", self._cell(name), 1, 0)
-
-    def delete_cell(self, name: str) -> None:
-        """Unbind a variable that lives in a cell."""
-        self.writer.append("DELETE_DEREF", self._cell(name))
-
     def store_local(self, name: str) -> None:
         """value -> ; a plain local of the function; not before the last source was loaded."""
         self.writer.store_local(name)
@@ -218,12 +201,11 @@ class Emitter:
         """Push the top again."""
         self.writer.copy_top()
 
-    # -- sources ---------------------------------------------------------------------------------
+    def swap(self) -> None:
+        """Swap the two slots on top."""
+        self.writer.append("SWAP", 2)
 
-    def _cell(self, name: str) -> CellVar | FreeVar:
-        if name in self.function.__code__.co_cellvars:
-            return CellVar(name)
-        return FreeVar(name)
+    # -- sources ---------------------------------------------------------------------------------
 
     def _push_source(self, source: sources.Source, writer: Writer) -> None:
         """Load directly what cannot change; everything else is read once, at entry."""
@@ -283,18 +265,21 @@ class Emitter:
         for name in self._temporaries:
             self.writer.delete_local(name)
 
-    def finish(self, copy: Copy | None = None) -> CodeType:
-        """The code object; `copy` of the original's instructions is appended."""
+    def is_memoised(self, value: Any) -> bool:
+        """True if the object that `value` stands for exists by now."""
+        return value.object_id in self._values
+
+    def finish(self, copy: Sequence[Item] = ()) -> CodeType:
+        """The code object; `copy`, of the original's instructions, is appended."""
         code = self.function.__code__
-        items = [*prologue(code), *self._entry.items, *self.writer.items]
-        if copy is not None:
-            items.extend(copy.items())
+        items = [*prologue(code), *self._entry.items, *self.writer.items, *copy]
         stacksize = max(self._entry.maximum, self.writer.maximum, code.co_stacksize)
         signature = Signature(
             code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount,
             parameters(code), code.co_flags,
         )  # fmt: skip
-        return assemble(items, code, signature, stacksize, code.co_qualname)
+        free_stores = self.writer.free_stores
+        return assemble(items, code, signature, stacksize, code.co_qualname, free_stores)
 
 
 def emit(
@@ -329,9 +314,7 @@ def emit(
         emitter.load_value(region.end.value)
         emitter.writer.append("RETURN_VALUE", None, 1, 0)
         return emitter.finish()
-    copy = Copy(function.__code__)
-    needs_copy = breaking.write(emitter, decode(function.__code__), copy, region.end, make_resume)
-    return emitter.finish(copy if needs_copy else None)
+    return emitter.finish(nesting.write(emitter, function, region.end, make_resume))
 
 
 def _random_blocks(region: Region) -> int:

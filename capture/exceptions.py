@@ -9,6 +9,8 @@ again and raised there. What exceptions can do is in `capture.operations_excepti
 from dataclasses import replace
 from typing import Any
 
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.values import Constant, Value, constant
 from dynajit.capture.values_objects import (
     ENTRY_CONTEXT,
@@ -86,15 +88,22 @@ def write_state(x: Any, value: ExceptionValue, name: str, item: Value | None) ->
 
 
 def handled(x: Any) -> ExceptionValue | None:
-    """The exception that the captured code is handling now, innermost."""
+    """The exception that the captured code is handling now, innermost.
+
+    Raises:
+        GraphBreak: it existed before the captured code.
+    """
     seen = None
     for frame in reversed(x.frames):
         if frame.handled == seen:
             continue
         seen = frame.handled
-        found: ExceptionValue | None = x.heap[seen]
-        if found is not None:
+        found: Value | None = x.heap[seen]
+        if isinstance(found, ExceptionValue):
             return found
+        if found is not None:
+            detail = "an exception raised by real code is being handled"
+            raise GraphBreak(breaks.UNSUPPORTED_OPERATION, detail)
     return None
 
 

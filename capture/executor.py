@@ -1,9 +1,10 @@
 """The symbolic executor: runs canonical instructions on values instead of objects.
 
 Mutable; one per capture. Frames are on an explicit stack; an inlined call is a frame that a
-handler's generator yields. Before each instruction of the root frame the state is marked, so that
-a graph break, wherever it happens, goes back to the start of the root's instruction: the region
-ends there. Where the state at that point cannot be rebuilt, an earlier instruction is tried.
+handler's generator yields. Before each instruction the state is marked, so that a graph break
+goes back to the start of the instruction: the region ends there, inside the calls that were
+inlined. Where the state cannot be rebuilt, or a caller cannot go on by itself, an earlier
+instruction is tried.
 
 What Python objects can do is in the `operations_*` modules, written as functions of the executor
 and bound here as methods. Called by `capture.session`.
@@ -11,6 +12,7 @@ and bound here as methods. Called by `capture.session`.
 
 import functools
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Final
@@ -41,6 +43,7 @@ from dynajit.capture import (
     operations_writing,
     sources,
 )
+from dynajit.capture.awaiting import Awaited, awaited_by
 from dynajit.capture.breaks import BreakRecord, GraphBreak, SkipFrame
 from dynajit.capture.exceptions import NotKnown, Raised, record_passage
 from dynajit.capture.forced import ForcedBreaks
@@ -49,6 +52,7 @@ from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
 from dynajit.capture.instructions import Body, decode
 from dynajit.capture.opcodes import HANDLERS, UNSUPPORTED
 from dynajit.capture.recording import Mark, Namespace, Recorder
+from dynajit.capture.resume import start_of
 from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_containers import SliceValue, TupleValue
 from dynajit.capture.values_functions import CellValue, FunctionValue, GeneratorState
@@ -65,10 +69,25 @@ _LIBRARY: Final = ("dynajit/nn/", "dynajit/ops/", "eager/", "capture/library/")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A place in the root frame where a region can end."""
+    """A place where a region can end: in front of an instruction of the frame at `depth`."""
 
+    depth: int
     frame: SavedFrame
     mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """The frames at some moment, and what each of them but the last waits for."""
+
+    frames: tuple[Frame, ...]
+    awaited: tuple[Awaited | None, ...]
+
+    @property
+    def points(self) -> Iterator[Point]:
+        """Where the region can end, latest first."""
+        for frame in reversed(self.frames):
+            yield from reversed(frame.points)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +109,10 @@ class Thrown:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """A graph break; `points` are the places where the region can end, latest first."""
+    """A graph break, and the frames that were active."""
 
     record: BreakRecord
-    points: tuple[Point, ...]
+    trail: Trail
 
 
 class Executor:
@@ -120,7 +139,6 @@ class Executor:
         self.frames: list[Frame] = []
         self.generator_results: dict[int, Value] = {}
         self.global_ids: dict[int, tuple[int, dict[str, Any]]] = {}
-        self._points: list[Point] = []
         self._result: Value | None = None
         self.being_shown: list[Any] = []
         self._thrown: Thrown | None = None
@@ -130,6 +148,7 @@ class Executor:
         if body.unsupported is not None:
             raise SkipFrame(body.unsupported)
         self.root = self._root_frame(function, arguments, body)
+        self.root.start = start_of(function.__code__)
 
     def _root_frame(self, function: FunctionType, arguments: tuple[Any, ...], body: Body) -> Frame:
         base = sources.Function(function.__qualname__)
@@ -162,16 +181,21 @@ class Executor:
                 self._step()
             raise GraphBreak(breaks.LIMIT, f"{MAX_INSTRUCTIONS} instructions")
         except GraphBreak as stop:
-            return Stopped(self._record(stop), tuple(reversed(self._points)))
+            return Stopped(self._record(stop), self._trail())
         except NotKnown as reason:
             stop = GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{reason} is not known by value")
-            return Stopped(self._record(stop), tuple(reversed(self._points)))
+            return Stopped(self._record(stop), self._trail())
+
+    def _trail(self) -> Trail:
+        waiting = self.frames[:-1]
+        return Trail(tuple(self.frames), tuple(awaited_by(frame) for frame in waiting))
 
     def _step(self) -> None:
         frame = self.frames[-1]
         instruction = frame.body.instructions[frame.index]
-        if frame is self.root and frame.body.first_of_offset(frame.index) == frame.index:
-            self._points.append(Point(frame.save(), self.recorder.mark()))
+        if frame.can_end:
+            point = Point(len(self.frames) - 1, frame.save(), self.recorder.mark())
+            frame.points.append(point)
         frame.index += 1
         if frame.is_user:
             self.recorder.at(instruction.location)
@@ -229,6 +253,7 @@ class Executor:
 
     def _unwind(self, raised: Raised) -> None:
         """Find the handler of an exception of the captured program."""
+        trail = self._trail()
         while True:
             frame = self.frames[-1]
             frame.pending = None
@@ -249,8 +274,7 @@ class Executor:
             if not self.frames:
                 self.frames.append(frame)
                 stop = GraphBreak(breaks.USER_EXCEPTION, self._exception_text(raised))
-                stopped = Stopped(self._record(stop), tuple(reversed(self._points)))
-                self._thrown = Thrown(raised.value, stopped)
+                self._thrown = Thrown(raised.value, Stopped(self._record(stop), trail))
                 return
             try:
                 self._throw(self.frames[-1], raised)
@@ -279,16 +303,11 @@ class Executor:
         innermost = places[-1] if places else self.root.location()
         return BreakRecord(stop.reason, stop.detail, innermost, tuple(places[:-1]))
 
-    def go_back(self, point: Point) -> None:
-        """Restore the state before a root instruction."""
+    def go_back(self, trail: Trail, point: Point) -> None:
+        """Restore the state in front of an instruction of one of the active frames."""
         self.recorder.restore(point.mark)
-        self.root.restore(point.frame)
-        self.frames = [self.root]
-
-    def own_cells(self) -> dict[str, CellValue]:
-        """The root frame's own cells by name."""
-        names = self.root.code.co_cellvars
-        return {name: self.root.cells[name] for name in names if name in self.root.cells}
+        self.frames = list(trail.frames[: point.depth + 1])
+        self.frames[-1].restore(point.frame)
 
     # -- cells, globals, constants -----------------------------------------------------------
 

@@ -3,23 +3,30 @@
 Called by `capture.session` when the executor has stopped.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from dynajit.capture import effects, layouts, sources, tensor_memory
+from dynajit.capture.awaiting import Awaited, Use
 from dynajit.capture.breaks import BreakRecord, SkipFrame
 from dynajit.capture.executor import Executor, Returned, Stopped, Thrown
+from dynajit.capture.frames import Frame
 from dynajit.capture.guards import Kind, MemoryUse
-from dynajit.capture.instructions import live_locals
+from dynajit.capture.instructions import Body, live_locals
 from dynajit.capture.rebuild import Held, NotRebuildable, Rebuilder, reach
 from dynajit.capture.recording import Recorder
-from dynajit.capture.region import Break, End, Raise, Region, Return
-from dynajit.capture.values import UNBOUND, Scalar, Value
+from dynajit.capture.region import Break, End, InnerFrame, Raise, Region, Return
+from dynajit.capture.resume import Home
+from dynajit.capture.values import Constant, Scalar, Value
 from dynajit.capture.values_functions import CellValue, GeneratorState
+from dynajit.capture.values_objects import HandledException
 from dynajit.capture.values_tensors import Step, TensorValue
 from dynajit.ir.copies import copy_inputs
 from dynajit.ops import TABLE
+
+#: Python code that stands for C code while capturing; real code calls the original.
+_LIBRARY = "dynajit.capture.library"
 
 
 def finish(executor: Executor, outcome: Returned | Thrown | Stopped) -> Region:
@@ -39,48 +46,107 @@ def finish(executor: Executor, outcome: Returned | Thrown | Stopped) -> Region:
         except NotRebuildable:
             outcome = outcome.stopped
     problem = "there is no instruction to break at"
-    for point in outcome.points:
-        executor.go_back(point)
+    for point in outcome.trail.points:
+        executor.go_back(outcome.trail, point)
         try:
-            return _broken(executor, outcome.record)
+            return _broken(executor, outcome.record, outcome.trail.awaited)
         except NotRebuildable as reason:
             problem = str(reason)
     raise SkipFrame(f"no point to break at: {problem}")
 
 
-def _broken(executor: Executor, record: BreakRecord) -> Region:
-    frame = executor.root
-    index = frame.index
-    handling = frame.body.handling[index]
-    if handling:
-        raise NotRebuildable("an exception is being handled")
-    live = live_locals(frame.body, index)
-    own = executor.own_cells()
+def _broken(executor: Executor, record: BreakRecord, awaited: Sequence[Awaited | None]) -> Region:
+    """The region that ends in front of the innermost frame's instruction.
+
+    Raises:
+        NotRebuildable: what is alive there cannot be rebuilt, or a caller cannot go on by itself.
+    """
+    waits = [*awaited[: len(executor.frames) - 1], None]
+    ends = [
+        _inner(frame, waiting, is_last=frame is executor.frames[-1])
+        for frame, waiting in zip(executor.frames, waits, strict=True)
+    ]
+    root = ends[0]
+    end = Break(
+        root.index, root.stack, root.locals, root.cells, record, root.awaits, tuple(ends[1:])
+    )
+    roots = [value for frame in ends for value in _alive(frame)]
+    return _region(executor, end, roots, (record,))
+
+
+def _alive(frame: InnerFrame) -> Iterator[Value]:
+    """The values that exist in a frame."""
+    for value in frame.stack:
+        if value is not None:
+            yield value.exception if isinstance(value, HandledException) else value
+    yield from frame.locals.values()
+    yield from frame.cells.values()
+    for part in frame.awaits.then if frame.awaits is not None else ():
+        yield from part.values
+
+
+def _inner(frame: Frame, awaits: Awaited | None, is_last: bool) -> InnerFrame:
+    """A frame at the end of a region."""
+    body = frame.body
+    if body.is_generator:
+        raise NotRebuildable("a generator is running")
+    if str(frame.namespace.globals.get("__name__")).startswith(_LIBRARY):
+        raise NotRebuildable("code that stands for a library function is running")
+    if not is_last and awaits is None:
+        raise NotRebuildable("a caller waits for more than the result of a call")
+    index = frame.index if is_last else frame.index - 1
+    if not is_last:
+        _check_depth(body, index, awaits, len(frame.stack))
+    live = live_locals(body, index)
     plain = {
         name: value
         for name, value in frame.locals.items()
         if name in live and not isinstance(value, CellValue)
     }
-    end = Break(index, tuple(frame.stack), plain, own, record)
-    roots = [value for value in frame.stack if value is not None] + list(plain.values())
-    return _region(executor, end, roots, (record,))
+    stack = _stack(frame, index)
+    home = Home(frame.namespace.globals, frame.code.co_name)
+    return InnerFrame(frame.code, home, index, stack, plain, dict(frame.cells), awaits)
+
+
+def _stack(frame: Frame, index: int) -> tuple[Any, ...]:
+    """The stack, with the exception being handled in each slot that holds the one before it."""
+    handling = frame.body.handling[index]
+    stack = list(frame.stack)
+    for slot, value in enumerate(stack):
+        if isinstance(value, HandledException) == (slot in handling):
+            continue
+        if frame.body[index].operation != "RERAISE" or slot in handling:
+            raise NotRebuildable("an exception is being handled")
+        stack[slot] = Constant(None)  # left by `COPY, POP_EXCEPT`; nothing reads it any more
+    return tuple(stack)
+
+
+def _check_depth(body: Body, index: int, awaits: Awaited | None, depth: int) -> None:
+    """The waiting instruction has taken its operands and nothing else.
+
+    Raises:
+        NotRebuildable: it has not.
+    """
+    pushed = {Use.PUSH: 1, Use.PUSH_METHOD: 2, Use.NEXT: 1}
+    assert awaits is not None
+    if awaits.use is Use.OPERAND:
+        fits = body.depths[index] == depth + 1
+    else:
+        fits = body.depths[body.after(index)] == depth + pushed.get(awaits.use, 0)
+    if not fits:
+        raise NotRebuildable("a caller is in the middle of an instruction")
 
 
 def _region(
     executor: Executor, end: End, roots: list[Value], breaks: tuple[BreakRecord, ...]
 ) -> Region:
     recorder = executor.recorder
-    own = executor.own_cells()
     replayed: list[effects.Effect] = [
         effects.of_memory(recorder, memory) for memory in tensor_memory.written(recorder)
     ]
-    replayed += _effects(executor, own, everything=isinstance(end, Break))
+    replayed += _effects(executor)
     needed = roots + [value for effect in replayed for value in effect.values]
     reached = reach(needed, recorder)
-    if not isinstance(end, Break):
-        replayed += _needed_cells(executor, own, reached)
-        needed += [value for effect in replayed for value in effect.values]
-        reached = reach(needed, recorder)
     _refuse_open_generators(recorder)
     _refuse_changed_prints(recorder)
     _guard_aliasing(recorder)
@@ -98,7 +164,6 @@ def _region(
         recorder,
         {node: position for position, node in enumerate(outputs)},
         held,
-        {cell.identity: name for name, cell in own.items()},
     )
     return Region(
         name=executor.root_function.__qualname__,
@@ -222,9 +287,7 @@ def _guard_memory(recorder: Recorder) -> None:
     recorder.guard(tensors[0].source, Kind.SEPARATE_MEMORY, expected, "written tensors")
 
 
-def _effects(
-    executor: Executor, own: dict[str, CellValue], everything: bool
-) -> Iterator[effects.Effect]:
+def _effects(executor: Executor) -> Iterator[effects.Effect]:
     heap = executor.heap
     handles = {handle.identity: handle for handle in executor.recorder.handles()}
     namespaces = dict(executor.global_ids.values())
@@ -238,10 +301,6 @@ def _effects(
             yield _global_effect(executor, namespaces[identity], heap[identity])
         else:
             yield from effects.of_object(handles[identity], heap.entry(identity), heap[identity])
-    if everything:
-        parameters = executor.root.body.parameters
-        for name, cell in own.items():
-            yield effects.OwnCellEffect(name, heap[cell.identity], name in parameters)
 
 
 def _global_effect(
@@ -249,20 +308,6 @@ def _global_effect(
 ) -> effects.GlobalEffect:
     is_own = namespace is executor.root_function.__globals__
     return effects.GlobalEffect(None if is_own else namespace, tuple(stored.items()))
-
-
-def _needed_cells(
-    executor: Executor, own: dict[str, CellValue], reached: list[Value]
-) -> list[effects.Effect]:
-    """Contents of the root's own cells that a returned function refers to."""
-    used = {value.object_id for value in reached if isinstance(value, CellValue)}
-    return [
-        effects.OwnCellEffect(
-            name, executor.heap[cell.identity], name in executor.root.body.parameters
-        )
-        for name, cell in own.items()
-        if cell.identity in used and executor.heap[cell.identity] is not UNBOUND
-    ]
 
 
 def _refuse_open_generators(recorder: Recorder) -> None:

@@ -1,7 +1,7 @@
 """Frames of the symbolic execution: one per inlined call, on an explicit stack.
 
-Mutable: locals, stack and position change as instructions run. Only the root frame is ever saved
-(`save`), because a break always lands there.
+Mutable: locals, stack and position change as instructions run. A frame remembers the states in
+front of its instructions (`points`), because a break goes back to one of them.
 """
 
 from collections.abc import Generator
@@ -35,11 +35,12 @@ class Frame:
         closure: cells of the free variables, in order.
 
     `handled` is the heap id under which the exception being handled is kept; a generator has its
-    own, other frames share their caller's.
+    own, other frames share their caller's. `start` is where the prologue of a resume code ends.
     """
 
     __slots__ = ("body", "cells", "closure", "code", "generator", "handled", "index", "is_user",
-                 "line", "locals", "namespace", "pending", "stack", "thrown")  # fmt: skip
+                 "line", "locals", "namespace", "pending", "points", "stack", "start",
+                 "thrown")  # fmt: skip
 
     def __init__(
         self,
@@ -63,10 +64,20 @@ class Frame:
         self.line: int | None = None
         self.handled = 0
         self.thrown: Any = None
+        self.points: list[Any] = []
+        self.start = 0
 
     def bind_free_cells(self) -> None:
         """Make the closure's cells reachable by name."""
         self.cells.update(zip(self.code.co_freevars, self.closure, strict=True))
+
+    @property
+    def can_end(self) -> bool:
+        """True if a region can end in front of the next instruction: real code can go on there."""
+        instructions = self.body.instructions
+        offset = instructions[self.index].offset
+        is_first = self.index == 0 or instructions[self.index - 1].offset != offset
+        return is_first and offset >= self.start
 
     def push(self, value: Any) -> None:
         """Push one slot."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynajit.capture import breaks
+from dynajit.capture.awaiting import checked_bool, length_is_true, then
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.guards import Kind, Predicate
@@ -242,7 +243,8 @@ def _object_truth(x: Any, value: ObjectValue) -> Steps:
     for name in ("__bool__", "__len__"):
         if defines(value.cls, name):
             method = yield from x.get_special(value, name)
-            result = yield from x.call(method, [], {})
+            check = checked_bool if name == "__bool__" else length_is_true
+            result = yield from then(x.call(method, [], {}), check)
             if name == "__len__":
                 return checked_length(x, result) > 0
             if x.type_of(result) is not bool:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from dynajit.capture import breaks, control, sources
 from dynajit.capture._capture import CompiledFunction
+from dynajit.capture.awaiting import checked_none, entrance, then
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_replaced import call_replaced, replacement
 from dynajit.capture.exceptions import NotKnown, raise_python
@@ -210,6 +211,7 @@ def _returning(value: Value) -> Any:
     return lambda: value
 
 
+@entrance
 def run(
     x: Any,
     code: types.CodeType,
@@ -377,7 +379,8 @@ def _call_class(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
     initialise = made.cls.__init__  # type: ignore[misc]
     if isinstance(initialise, types.FunctionType):
         place = sources.Attribute(sources.Constant(made.cls), "__init__")
-        result = yield from call(x, Known(initialise, place), [made, *args], keywords)
+        steps = call(x, Known(initialise, place), [made, *args], keywords)
+        result = yield from then(steps, checked_none, made)
         if not (isinstance(result, Constant) and result.value is None):
             raise_python(x, TypeError, "__init__() should return None")
     elif initialise is not object.__init__:

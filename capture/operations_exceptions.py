@@ -337,11 +337,11 @@ def _add_note(x: Any, value: ExceptionValue, note: Value) -> Steps:
 # -- groups --------------------------------------------------------------------------------------
 
 
-def matches(x: Any, value: ExceptionValue, classes: Any) -> bool:
+def matches(x: Any, value: Value, classes: Any) -> bool:
     """`except classes` takes `value`: by the real bases, no `__subclasscheck__`."""
     accepted = classes if isinstance(classes, tuple) else (classes,)
     return any(
-        matches(x, value, cls) if isinstance(cls, tuple) else cls in value.cls.__mro__
+        matches(x, value, cls) if isinstance(cls, tuple) else cls in value.python_type.__mro__
         for cls in accepted
     )
 

@@ -7,6 +7,7 @@ import types
 from typing import Any
 
 from dynajit.capture import breaks
+from dynajit.capture.awaiting import next_item, then
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.operations_basic import Steps, defines, describe, unsupported
@@ -188,7 +189,7 @@ def advance(x: Any, iterator: Value) -> Steps:
     if isinstance(iterator, ObjectValue):
         method = yield from x.get_special(iterator, "__next__")
         try:
-            return (yield from x.call(method, [], {}))
+            return (yield from then(x.call(method, [], {}), next_item))
         except Raised as raised:
             if issubclass(raised.value.cls, StopIteration):
                 return None

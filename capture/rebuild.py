@@ -118,7 +118,10 @@ def _of_object(value: ObjectValue, heap: Heap) -> list[Value]:
     contents: ObjectContents = heap[value.identity]
     maker = _maker(value.cls)
     if maker is not None:
-        return [contents.written[name] for name in _parameters(maker)]
+        names = _parameters(maker)
+        if not set(names) <= set(contents.written):
+            raise NotRebuildable(f"a {value.cls.__name__} that is being made")
+        return [contents.written[name] for name in names]
     return [item for item in contents.written.values() if item is not DELETED]
 
 
@@ -201,7 +204,7 @@ def reach(roots: list[Value], recorder: Recorder) -> list[Value]:
         if leaving:
             active.discard(key)
             continue
-        if key in active and not isinstance(value, ObjectValue):
+        if key in active and not isinstance(value, (ObjectValue, CellValue)):
             raise NotRebuildable("a container holds itself")
         if key in found:
             continue
@@ -253,7 +256,6 @@ class Rebuilder:
         recorder: the capture's final state.
         outputs: graph node -> its position in the launch's results.
         held: heap id of a tensor -> what the launch returns for it.
-        own_cells: heap id -> name, for cells of the root frame.
     """
 
     def __init__(
@@ -261,13 +263,11 @@ class Rebuilder:
         recorder: Recorder,
         outputs: Mapping[Any, int],
         held: Mapping[int, Held],
-        own_cells: Mapping[int, str],
     ) -> None:
         self.recorder = recorder
         self.heap = recorder.heap
         self.outputs = outputs
         self.held = held
-        self.own_cells = own_cells
 
     def rebuild(self, value: Value, emitter: Any) -> None:
         """Push `value`; see `capture.region`."""
@@ -331,13 +331,17 @@ class Rebuilder:
         emitter.call(view, functools.partial(self._steps, base, steps[:-1], emitter))
 
     def _cell(self, value: CellValue, emitter: Any) -> None:
-        if value.identity in self.own_cells:
-            emitter.load_cell(self.own_cells[value.identity])
-        elif value.source is not None:
+        if value.source is not None:
             emitter.load_source(value.source)
-        else:
-            contents = self.heap[value.identity]
-            self._call(emitter, types.CellType, *([] if contents is UNBOUND else [contents]))
+            return
+        contents = self.heap[value.identity]
+        self._call(emitter, types.CellType)
+        emitter.memoise(value)  # what it holds may refer to it: a function that calls itself
+        if contents is not UNBOUND:
+            emitter.copy_top()
+            self.pusher(contents, emitter)()
+            emitter.swap()
+            emitter.store_attribute("cell_contents")
 
     def _literal(self, value: Any, emitter: Any) -> None:
         emitter.load_constant(value.value if isinstance(value, Constant) else value.object)
@@ -462,6 +466,12 @@ class Rebuilder:
 
     def _function(self, value: FunctionValue, emitter: Any) -> None:
         contents: FunctionContents = self.heap[value.identity]
+        for cell in contents.closure:
+            emitter.load_value(cell)
+            emitter.pop()
+        if emitter.is_memoised(value):  # one of the cells holds it
+            emitter.load_value(value)
+            return
         closure = TupleValue(contents.closure) if contents.closure else Constant(None)
         defaults = contents.defaults if contents.defaults is not None else Constant(None)
         code, namespace = contents.code, contents.namespace.globals

@@ -12,12 +12,15 @@ as it was.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dynajit.ir.graph import Graph
 
 if TYPE_CHECKING:
+    from dynajit.capture.awaiting import Awaited
     from dynajit.capture.breaks import BreakRecord
+    from dynajit.capture.resume import Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +38,40 @@ class Raise:
 
 
 @dataclass(frozen=True, slots=True)
+class InnerFrame:
+    """An inlined call inside which the region ends.
+
+    Args:
+        code: the callee's code.
+        home: its globals and name.
+        index, stack, locals, cells, awaits: as for `Break`.
+    """
+
+    code: CodeType
+    home: "Home"
+    index: int
+    stack: tuple[Any, ...]
+    locals: Mapping[str, Any]
+    cells: Mapping[str, Any]
+    awaits: "Awaited | None"
+
+
+@dataclass(frozen=True, slots=True)
 class Break:
-    """The region ends just before a canonical instruction of the root function.
+    """The region ends just before a canonical instruction, of the root function or a callee's.
 
     Args:
         index: canonical index of the instruction that must run for real; the first one at its
-            bytecode offset.
+            bytecode offset. With `awaits` the instruction that waits for an inlined call.
         stack: values on the stack at that point, bottom first. `None` stands for the NULL that
-            the calling convention pushes.
+            the calling convention pushes. Of a waiting instruction the operands are gone.
         locals: bound plain locals, by name.
-        cells: the root frame's own cell variables: name -> the cell value. The cell's contents
-            are written by the effects, so nothing but the cell itself needs to exist.
+        cells: captured variables: name -> the cell value.
         record: why.
+        awaits: what the instruction does with the result of the first of `inner`; None where
+            the region ends in the root frame itself.
+        inner: the inlined calls inside which the region ends, outermost first; the last one
+            has no `awaits`.
     """
 
     index: int
@@ -54,6 +79,8 @@ class Break:
     locals: Mapping[str, Any]
     cells: Mapping[str, Any]
     record: "BreakRecord"
+    awaits: "Awaited | None" = None
+    inner: tuple[InnerFrame, ...] = ()
 
 
 End: TypeAlias = Return | Raise | Break

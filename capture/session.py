@@ -18,6 +18,7 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 from dynajit.capture import _capture, cache
+from dynajit.capture.breaking import MakeResume
 from dynajit.capture.breaks import SkipFrame
 from dynajit.capture.emit import emit
 from dynajit.capture.executor import Executor, Stopped
@@ -26,7 +27,7 @@ from dynajit.capture.forced import ForcedBreaks
 from dynajit.capture.instructions import decode
 from dynajit.capture.recording import Recorder
 from dynajit.capture.region import Backend, CapturedGraph, Raise, Region, Return, Skip
-from dynajit.capture.resume import Resume, entry
+from dynajit.capture.resume import Home, Resume, entry
 from dynajit.core import config
 from dynajit.core.errors import GraphBreakError, ToolchainError
 from dynajit.eager.grad_mode import enable_grad, is_grad_enabled
@@ -204,7 +205,7 @@ def _compile(
         stages["backend"] = _milliseconds(started)
     started = time.perf_counter()
     called = enable_grad()(launch) if region.has_history else launch
-    code = emit(function, region, called, _make_resume(function, options))
+    code = emit(function, region, called, _make_resume(options))
     made = like(function, code)
     stages["emit"] = _milliseconds(started)
     return Compilation(region, made, launch, stages)
@@ -221,15 +222,13 @@ def _milliseconds(started: float) -> float:
     return (time.perf_counter() - started) * 1e3
 
 
-def _make_resume(
-    function: FunctionType, options: Options
-) -> Callable[[Resume], Callable[..., Any]] | None:
+def _make_resume(options: Options) -> MakeResume | None:
     make = options.resume
     if make is None:
         return None
 
-    def resume(rest: Resume) -> Callable[..., Any]:
-        return entry(rest, function, make)
+    def resume(rest: Resume, home: Home) -> Callable[..., Any]:
+        return entry(rest.code, home, make)
 
     return resume
 

@@ -98,6 +98,21 @@ ENTRY_CONTEXT: Final = EntryContext()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class HandledException(Value):
+    """The stack slot below an exception that is being handled; holds the one handled before.
+
+    It cannot be rebuilt by itself: real code that handles `exception` again has it.
+    """
+
+    exception: Value
+    previous: Value | None = None
+
+    @property
+    def python_type(self) -> type:
+        return BaseException
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class InstanceDictValue(DictValue):
     """`owner.__dict__` of a modelled instance; shares its contents, not its identity."""
 

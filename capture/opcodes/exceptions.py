@@ -1,5 +1,6 @@
 """Exceptions and `with` statements."""
 
+from dataclasses import replace
 from typing import Any
 
 from dynajit.capture.exceptions import Raised, handled, raise_python, write_state
@@ -8,23 +9,10 @@ from dynajit.capture.operations_attributes import lookup
 from dynajit.capture.operations_basic import Steps, as_python, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.operations_exceptions import derive, matches, split, uses_no_handled
-from dynajit.capture.values import NONE, TRUE, Constant, Known, Value
+from dynajit.capture.values import NONE, TRUE, Constant, Known, Opaque, Value
 from dynajit.capture.values_containers import ListValue
-from dynajit.capture.values_objects import ExceptionValue, TracebackValue
+from dynajit.capture.values_objects import ExceptionValue, HandledException, TracebackValue
 from dynajit.capture.versions import IS_311
-
-
-class PreviousException(Value):
-    """The slot that PUSH_EXC_INFO leaves below an exception: what was handled before, or None."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: ExceptionValue | None) -> None:
-        self.value = value
-
-    @property
-    def python_type(self) -> type:
-        return BaseException
 
 
 def raise_varargs(x: Any, frame: Frame, count: int) -> Steps:
@@ -72,14 +60,17 @@ def _instance(x: Any, value: Value, text: str) -> Steps:
 def push_exc_info(x: Any, frame: Frame, argument: Any) -> None:
     """Entering a handler."""
     value = frame.pop()
-    frame.push(PreviousException(x.heap[frame.handled]))
+    frame.push(HandledException(value, x.heap[frame.handled]))
     frame.push(value)
     x.heap.write(frame.handled, value)
 
 
 def pop_except(x: Any, frame: Frame, argument: Any) -> None:
     """Leaving a handler."""
-    x.heap.write(frame.handled, frame.pop().value)
+    slot = frame.pop()
+    if not isinstance(slot, HandledException):
+        raise unsupported("leaving a handler", slot)
+    x.heap.write(frame.handled, slot.previous)
 
 
 _NOT_CLASSES = "catching classes that do not inherit from BaseException is not allowed"
@@ -98,6 +89,7 @@ def _accepted(x: Any, classes: Value) -> Any:
 def check_exc_match(x: Any, frame: Frame, argument: Any) -> None:
     """`except Classes`."""
     classes = frame.pop()
+    x.recorder.use(frame.stack[-1])
     frame.push(boolean(matches(x, frame.stack[-1], _accepted(x, classes))))
 
 
@@ -110,6 +102,8 @@ def check_eg_match(x: Any, frame: Frame, argument: Any) -> Steps:
         if issubclass(cls, BaseExceptionGroup):
             text = "catching ExceptionGroup with except* is not allowed. Use except instead."
             raise_python(x, TypeError, text)
+    if isinstance(value, Opaque):
+        raise unsupported("except*", value)
     if not isinstance(value, ExceptionValue):
         frame.stack.extend((value, NONE))
         return
@@ -123,6 +117,8 @@ def check_eg_match(x: Any, frame: Frame, argument: Any) -> Steps:
     frame.push(NONE if first is None else first)
     if first is not None:
         x.heap.write(frame.handled, first)
+        slot = max(n for n, v in enumerate(frame.stack) if isinstance(v, HandledException))
+        frame.stack[slot] = replace(frame.stack[slot], exception=first)
 
 
 def _wrapped(x: Any, value: ExceptionValue) -> Steps:
@@ -140,6 +136,9 @@ def call_intrinsic_2(x: Any, frame: Frame, name: str) -> Steps:
     original, raised = frame.pop_many(2)
     if name != "PREP_RERAISE_STAR" or not isinstance(raised, ListValue):
         raise unsupported(name)
+    for value in (original, *x.list_items(raised)):
+        if isinstance(value, Opaque):
+            raise unsupported(name, value)
     items = [item for item in x.list_items(raised) if isinstance(item, ExceptionValue)]
     if not items:
         frame.push(NONE)
@@ -247,6 +246,8 @@ def with_except_start(x: Any, frame: Frame, has_two_slots: bool) -> Steps:
     """Calling `__exit__` with the exception on top."""
     value = frame.stack[-1]
     leave = frame.stack[-5 if has_two_slots else -4]
+    if not isinstance(value, ExceptionValue):
+        raise unsupported("__exit__", value)
     found = _traceback(x, value)
     traceback = found if isinstance(found, TracebackValue) else NONE
     arguments = [Known(value.cls), value, traceback]

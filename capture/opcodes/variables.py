@@ -38,7 +38,8 @@ def load_fast_and_clear(x: Any, frame: Frame, name: str) -> None:
 def store_fast(x: Any, frame: Frame, name: str) -> None:
     """Pop into a local; NULL unbinds."""
     value = frame.pop()
-    if isinstance(value, CellValue) and name in frame.code.co_cellvars:
+    captured = name in frame.code.co_cellvars or name in frame.code.co_freevars
+    if isinstance(value, CellValue) and captured:
         frame.cells[name] = value
     elif value is None:
         frame.locals.pop(name, None)
@@ -87,7 +88,6 @@ def load_deref(x: Any, frame: Frame, name: str) -> None:
 def store_deref(x: Any, frame: Frame, name: str) -> None:
     """Pop into a cell."""
     value = frame.pop()
-    x.cell_contents(frame.cells[name])
     x.heap.write(frame.cells[name].identity, value)
 
 

@@ -1,5 +1,6 @@
 """The code of a captured region does what its parts say, in order."""
 
+import sys
 import types
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,8 @@ from dynajit.capture import sources
 from dynajit.capture.emit import emit
 from dynajit.capture.instructions import decode
 from dynajit.capture.region import Break, Region, Return
-from dynajit.capture.resume import resume, why_not_resumable
+from dynajit.capture.resume import Spot, resume
+from dynajit.capture.values_objects import HandledException
 from dynajit.core.errors import InternalError
 
 FACTOR = 10
@@ -71,8 +73,8 @@ def plain_resume(function):
     """Rests run as plain functions; each call is noted."""
     calls = []
 
-    def make(made):
-        rest = FunctionType(made.code, function.__globals__, "rest", None, function.__closure__)
+    def make(made, home):
+        rest = home.function(made.code)
 
         def run(*arguments):
             calls.append((made, arguments))
@@ -344,12 +346,8 @@ def own_cell(start):
     return inner
 
 
-def test_own_cells_exist_and_are_written_by_effects():
+def test_a_captured_parameter_is_read_at_entry():
     code = next(item for item in own_cell.__code__.co_consts if isinstance(item, types.CodeType))
-
-    def effect(emitter):
-        emitter.load_constant("written")
-        emitter.store_cell("start")
 
     def push(emitter):
         emitter.call(
@@ -358,11 +356,11 @@ def test_own_cells_exist_and_are_written_by_effects():
             lambda: emitter.load_constant({}),
             lambda: emitter.load_constant("inner"),
             lambda: emitter.load_constant(None),
-            lambda: (emitter.load_cell("start"), emitter.build("tuple", 1)),
+            lambda: emitter.load_constant((types.CellType("written"),)),
         )
 
     end = Return(Held(lambda e: (push(e), e.load_source(ROOT_START), e.build("tuple", 2))))
-    inner, at_entry = compiled(own_cell, end, effects=[effect])("given")
+    inner, at_entry = compiled(own_cell, end)("given")
     assert inner() == "written"
     assert at_entry == "given"
 
@@ -456,7 +454,7 @@ def test_a_call_inside_an_expression_keeps_the_slots_below():
     end = Break(call, stack, {"x": local(nested_call, "x")}, {}, None)
     assert compiled(nested_call, end, make_resume=make)(2) == -9
     (made, arguments) = make.calls[0]
-    assert sum(made.nulls) == 1
+    assert len(made.slots) == 3 == body.depths[call + 1] - 1
     assert arguments == (max, 2, -9)
 
 
@@ -482,7 +480,8 @@ def test_a_break_inside_try_is_handled_where_the_original_handles_it():
     assert made(2, log) == 1.5
     assert log == ["finally"] and len(make.calls) == 1
     assert made(0, log) == 1
-    assert log == ["finally", "division by zero", "finally"] and len(make.calls) == 1
+    assert log == ["finally", "division by zero", "finally"] and len(make.calls) == 2
+    assert isinstance(make.calls[1][1][-1], ZeroDivisionError)
 
 
 def handled(x):
@@ -495,12 +494,25 @@ def handled(x):
     return x
 
 
-def test_a_break_inside_except_is_refused():
+def test_a_break_inside_except_takes_the_exception_along():
     call = index_of(handled, "CALL", 1)
     body = decode(handled.__code__)
-    assert why_not_resumable(body, call, frozenset("x")) == "an exception is being handled"
-    with pytest.raises(InternalError, match="an exception is being handled"):
-        compiled(handled, Break(call, (constant(None),) * body.depths[call], {}, {}, None))
+    (slot,) = body.handling[call]
+    error = ValueError("first")
+    callee = (None, constant(len)) if body[call - 2].operation == "LOAD_GLOBAL" else (
+        constant(len), None,
+    )  # fmt: skip
+    for text, expected in (("abc", 3), ("ab", "first")):
+        make = plain_resume(handled)
+        stack = (HandledException(constant(error)), *callee, constant(text))
+        made = compiled(handled, Break(call, stack, {}, {}, None), make_resume=make)
+        assert slot == 0
+        try:
+            assert made("unused") == expected
+        except ValueError as raised:
+            assert (raised, str(raised)) == (error, expected)
+        assert make.calls[0][1] == (error, len(text))
+        assert sys.exc_info() == (None, None, None)
 
 
 def test_a_deleted_parameter_stays_deleted():
@@ -550,7 +562,7 @@ def test_an_attribute_loaded_for_a_call_can_break():
         make = plain_resume(method_call)
         end = Break(load, (held(sources.Local("box", 0)),), {}, {}, None)
         assert compiled(method_call, end, make_resume=make)(box) == method_call(box)
-        assert sum(make.calls[0][0].nulls) == 1
+        assert make.calls[0][0].slots in ((0,), (1,))
 
 
 def make_adder(amount):
@@ -573,7 +585,7 @@ def test_the_rest_uses_the_closure_of_the_running_function():
         for function in (first, second)
     ]
     assert [function(5) for function in made] == [6, 105]
-    assert len(make.calls) == 1
+    assert len(make.calls) == 2
 
 
 def test_a_break_must_be_where_the_original_can_be_restarted():
@@ -591,16 +603,16 @@ def test_a_break_must_be_where_the_original_can_be_restarted():
 def test_a_resume_needs_the_stack_that_is_there():
     body = decode(loop.__code__)
     with pytest.raises(InternalError, match="stack slots"):
-        resume(body, index_of(loop, "FOR_ITER"), frozenset({"total"}), ())
+        resume(body, Spot(index_of(loop, "FOR_ITER"), frozenset({"total"}), frozenset(), ()))
 
 
 def test_resumes_of_a_resume_are_those_of_the_original():
     body = decode(loop.__code__)
     step = index_of(loop, "FOR_ITER")
-    first = resume(body, step, frozenset({"total", "xs"}), (False,))
+    first = resume(body, Spot(step, frozenset({"total", "xs"}), frozenset(), (False,)))
     inner = decode(first.code)
     again = next(item.index for item in inner if item.operation == "FOR_ITER")
-    assert resume(inner, again, frozenset({"total"}), (False,)) is first
+    assert resume(inner, Spot(again, frozenset({"total"}), frozenset(), (False,))) is first
     assert first.locals == ("total",)
     assert first.original == "loop"
 
