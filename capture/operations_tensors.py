@@ -37,20 +37,20 @@ _AUTOGRAD: Final = frozenset(
 
 def tensor_type(x: Any, value: TensorValue) -> TensorType:
     """Type of a tensor; that of an existing one is guarded."""
+    x.recorder.use(value)
     contents: TensorContents = x.heap[value.identity]
     if contents.value is not None:
         found: TensorType = contents.value.node.type
         return found
-    x.recorder.use(value)
     return type_of_tensor(contents.tensor)
 
 
 def needs_gradient(x: Any, value: TensorValue) -> bool:
     """`value.requires_grad`."""
+    x.recorder.use(value)
     contents: TensorContents = x.heap[value.identity]
     if contents.value is not None:
         return bool(x.recorder.builder.needs_gradient(x.recorder.graph_value(value)))
-    x.recorder.use(value)
     return bool(contents.tensor.requires_grad)
 
 

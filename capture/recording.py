@@ -582,10 +582,10 @@ class Recorder:
 
     def graph_value(self, value: TensorValue) -> graph.Value:
         """What a tensor holds now, as an operand."""
+        self.use(value)
         contents: TensorContents = self.heap[value.identity]
         if contents.value is not None:
             return tensor_memory.read(self, value)
-        self.use(value)
         first = self._first_handle(value) or value
         return self.lift_tensor(contents.tensor, first.source)
 
