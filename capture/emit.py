@@ -83,7 +83,8 @@ class Emitter:
             self.writer.push_null()
             return
         identity = value.object_id
-        if identity is None:
+        if identity is None or getattr(value, "source", None) is not None:
+            # Each from its own place: that two places hold one object may not be guarded.
             self.region.rebuild(value, self)
             return
         if identity in self._values:

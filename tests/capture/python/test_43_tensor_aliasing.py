@@ -100,6 +100,19 @@ def test_arguments_around_one_array_of_numpy(compiler):
     assert found[0] == found[1] == found[2]
 
 
+def test_arguments_that_were_one_object_are_given_back_each(compiler):
+    def program(x, y, z):
+        z.add_(1)
+        return [x, y, (x, y)], {"x": x, "y": y}
+
+    compiled = compiler.compile(program)
+    one, other = base(), base()
+    for x, y in ((one, one), (one, other), (other, other)):
+        found, table = compiled(x, y, base())
+        assert found[0] is table["x"] is found[2][0] is x
+        assert found[1] is table["y"] is found[2][1] is y
+
+
 def test_neighbours_need_no_break(compiler):
     compiled = compiler.compile(write_first)
     whole = base()
