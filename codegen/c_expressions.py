@@ -314,7 +314,8 @@ def converted(text: str, source: DType, target: DType) -> str:
         return f"dj_store_{_ACCESS[target.name]}({wide})"
     if target is dtypes.bool_:
         return f"(({text}) != 0)"
-    if source.is_floating_point and target.category is Category.INTEGER and target.itemsize < 4:
-        between = "int64_t" if target is dtypes.uint8 else "int32_t"
-        return f"(({target.c})({between})({text}))"
+    if source.is_floating_point and target.category is Category.INTEGER:
+        whole = "int64_t" if target in (dtypes.uint8, dtypes.int64) else "int32_t"
+        text = f"dj_{whole}_of_f{8 * source.itemsize}({text})"
+        return text if target.c == whole else f"(({target.c}){text})"
     return f"(({target.c})({text}))"

@@ -5,7 +5,7 @@ use `LANES` accumulators side by side, which are combined in a fixed tree, and t
 accumulator per chunk of rows, combined in order. Called by `codegen.c_text`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dynajit.codegen.c_expressions import INDENT, Names, Scope
@@ -51,6 +51,9 @@ SHORT_LANES = 8
 
 BLOCK = 4096
 """Elements after which lane sums are put aside, so that long sums keep their accuracy."""
+
+RUNS = 64
+"""Runs of the innermost of several loops after which sums are put aside, for the same reason."""
 
 LONGEST_SHORT_ROW = 63
 """Rows of unknown length are reduced by a function of their own up to this length."""
@@ -364,14 +367,55 @@ class _Rows:
         body: Callable[[Scope], None],
     ) -> list[str]:
         scope = self._element_scope(row)
-        self._element(scope, accumulates, body, "", "r")
+        self._element(scope, accumulates, body, "", dict.fromkeys(accumulates, "r"))
         if not self.kernel.elements:
             return ["{", *scope.text(), "}"]
+        if self._rounds(accumulates):
+            return self._in_runs(row, accumulates, bounds, body)
         last = self.kernel.elements[-1]
         if last.size == 1:
             return nest(self.kernel.elements[:-1], ["{", *scope.text(), "}"])
         inner = loop(last.name, bounds.start, bounds.stop, scope.lines)
         return nest(self.kernel.elements[:-1], inner)
+
+    def _rounds(self, accumulates: Sequence[Accumulate]) -> bool:
+        """True for long sums over several loops, whose order decides how accurate they are."""
+        runs = product_of(self.kernel.elements[:-1])
+        return not is_at_least(RUNS, runs) and any(map(_is_sum, accumulates))
+
+    def _in_runs(
+        self,
+        row: Scope,
+        accumulates: Sequence[Accumulate],
+        bounds: _Bounds,
+        body: Callable[[Scope], None],
+    ) -> list[str]:
+        """One lane, with sums of their own for the innermost loop and for `RUNS` turns of it."""
+        sums = [accumulate for accumulate in accumulates if _is_sum(accumulate)]
+        prefixes = {accumulate: "q" if accumulate in sums else "r" for accumulate in accumulates}
+        scope = self._element_scope(row)
+        self._element(scope, accumulates, body, "", prefixes)
+        last = self.kernel.elements[-1]
+        inner = loop(last.name, bounds.start, bounds.stop, scope.lines)
+        if last.size == 1:
+            inner = ["{", *scope.text(), "}"]
+        turn = Scope(self.names)
+        aside = Scope(self.names)
+        lines: list[str] = ["int64_t run = 0;"]
+        for accumulate in sums:
+            starts = start_values(Scope(self.names), accumulate)
+            names = {prefix: accumulator_names(accumulate, prefix) for prefix in "mqr"}
+            for k, value in enumerate(starts):
+                c = accumulate.element[k].dtype.c
+                lines.append(f"{c} {names['m'][k]} = {value};")
+                inner.insert(0, f"{c} {names['q'][k]} = {value};")
+            combine_into(turn, accumulate, names["m"], names["q"])
+            combine_into(aside, accumulate, names["r"], names["m"])
+            aside.add(*(f"{name} = {value};" for name, value in
+                        zip(names["m"], starts, strict=True)))  # fmt: skip
+        flush = block(f"if (++run % {RUNS} == 0)", aside.lines)
+        whole = nest(self.kernel.elements[:-1], [*inner, *turn.lines, *flush])
+        return ["{", *lines, *whole, *aside.lines, "}"]
 
     def _element(
         self,
@@ -379,9 +423,10 @@ class _Rows:
         accumulates: Sequence[Accumulate],
         body: Callable[[Scope], None],
         suffix: str,
-        prefix: str,
+        prefixes: Mapping[Accumulate, str],
     ) -> None:
         for accumulate in accumulates:
+            prefix = prefixes[accumulate]
             # While it runs, the accumulator must not be taken for its result.
             values = [scope.emit(part) for part in accumulate.element]
             target = [f"{name}{suffix}" for name in accumulator_names(accumulate, prefix)]
@@ -398,6 +443,7 @@ class _Rows:
     ) -> list[str]:
         """Lines of a block that combines its elements, by lanes, into the `r` variables."""
         last = self.kernel.elements[-1]
+        lane_names = dict.fromkeys(accumulates, "a")
         lines: list[str] = []
         fill: list[str] = []
         for accumulate in accumulates:
@@ -407,22 +453,32 @@ class _Rows:
             for k, name in enumerate(accumulator_names(accumulate, "a")):
                 lines.append(f"{accumulate.element[k].dtype.c} {name}[{lanes}];")
                 fill.append(f"{name}[lane] = {starts[k]};")
-        lines += loop("lane", "0", str(lanes), fill)
+        fills = loop("lane", "0", str(lanes), fill)
+        lines += fills
         scope = self._element_scope(row)
-        self._element(scope, accumulates, body, "[lane]", "a")
+        self._element(scope, accumulates, body, "[lane]", lane_names)
         step = [f"const int64_t {last.name} = base + lane;", *scope.lines]
         simd = ["#pragma omp simd", *loop("lane", "0", str(lanes), step)]
         bound = f"{bounds.stop} - {lanes - 1}"
         inner = loop("base", bounds.start, bound, simd, step=str(lanes))
         if bounds.count is None or symint.mod(bounds.count, lanes) != 0:
             rest = self._element_scope(row)
-            self._element(rest, accumulates, body, "[lane]", "a")
+            self._element(rest, accumulates, body, "[lane]", lane_names)
             run = f"({bounds.stop} - {bounds.start})"
             head = f"const int64_t base = {bounds.stop} - {run} % {lanes};"
             step = [f"const int64_t {last.name} = base + lane;", *rest.lines]
             tail = loop("lane", "0", f"{bounds.stop} - base", step)
             inner += ["{", head, *tail, "}"]
-        lines += nest(self.kernel.elements[:-1], inner)
+        folds = self._folded(accumulates, lanes)
+        if self._rounds(accumulates):
+            aside = block(f"if (++run % {RUNS} == 0)", [*folds, *fills])
+            lines.append("int64_t run = 0;")
+            inner = [*inner, *aside]
+        return ["{", *lines, *nest(self.kernel.elements[:-1], inner), *folds, "}"]
+
+    def _folded(self, accumulates: Sequence[Accumulate], lanes: int) -> list[str]:
+        """Lines that combine the lanes into the `r` variables."""
+        lines: list[str] = []
         for accumulate in accumulates:
             names = accumulator_names(accumulate, "a")
             fold = Scope(self.names)
@@ -438,4 +494,10 @@ class _Rows:
                 [f"{name}[0]" for name in names],
             )  # fmt: skip
             lines += result.lines
-        return ["{", *lines, "}"]
+        return lines
+
+
+def _is_sum(accumulate: Accumulate) -> bool:
+    """True if the order of the elements changes how the result is rounded."""
+    is_floating = accumulate.element[0].dtype.is_floating_point
+    return accumulate.identity is not None and is_floating

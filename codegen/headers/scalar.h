@@ -65,6 +65,17 @@ DJ_INLINE int64_t dj_data_index(int64_t value, int64_t size, int wrap, int64_t *
     return dj_report(status, DJ_STATUS_BOUNDS, value, size, wrap ? -size : 0);
 }
 
+/* ---- floating point to integer ---- */
+
+/* What does not fit, and NaN, is the least integer, as the instructions of x86 have it. */
+#define DJ_WHOLE(T, S, I, LEAST, LIMIT)                                                             \
+    DJ_INLINE I dj_##I##_of_##S(T x) { return (x >= -(LIMIT)) & (x < (LIMIT)) ? (I)x : (LEAST); }
+
+DJ_WHOLE(float, f32, int32_t, -2147483647 - 1, 2147483648.0f)
+DJ_WHOLE(double, f64, int32_t, -2147483647 - 1, 2147483648.0)
+DJ_WHOLE(float, f32, int64_t, -INT64_C(9223372036854775807) - 1, 9223372036854775808.0f)
+DJ_WHOLE(double, f64, int64_t, -INT64_C(9223372036854775807) - 1, 9223372036854775808.0)
+
 /* ---- 16-bit floats ---- */
 
 DJ_INLINE float dj_f32_of_bits(uint32_t bits) {

@@ -402,3 +402,35 @@ def test_the_number_of_threads_does_not_change_bits(codegen) -> None:
     for others in results[1:]:
         for first, other in zip(results[0], others, strict=True):
             np.testing.assert_array_equal(first, other)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("source", [np.float32, np.float64])
+def test_floats_that_are_no_integers_of_the_dtype(codegen, source) -> None:
+    """Infinities, NaN and numbers out of range are cast as NumPy does on x86, known or loaded."""
+    edges = [3e9, -3e9, np.inf, -np.inf, np.nan, 300.7, -300.7, 7e4, 1e19, -1e19, 2.0**31, 2.0**63]
+    x = np.array(edges * 5, source)
+    known = [np.inf, np.nan, -np.inf]
+    wide = (dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)
+
+    def function(x):
+        loaded = [ops.cast(x, dtype=d) for d in (*wide, dtypes.uint8)]
+        whole = [ops.full(v, shape=(3,), dtype=x.dtype) for v in known]
+        return loaded + [ops.cast(ops.add(v, 0.0), dtype=d) for v in whole for d in wide]
+
+    program = compile_graph(codegen.graph_of(function, codegen.type_of(x), optimized=False))
+    for dtype, got in zip((*wide, dtypes.uint8), program(x)[:5], strict=True):
+        np.testing.assert_array_equal(x.astype(dtype.numpy), got)
+    for k, got in enumerate(program(x)[5:]):
+        expected = np.full(3, known[k // 4], source).astype(wide[k % 4].numpy)
+        np.testing.assert_array_equal(expected, got)
+
+
+@pytest.mark.parametrize("inner", [3, 8, 15, 16, 33])
+def test_sums_over_loops_that_do_not_merge_are_accurate(codegen, inner) -> None:
+    """As accurate as a pairwise sum, however short the innermost loop is."""
+    base = rng.uniform(0.5, 1.5, (2, 40_000 // inner, inner + 3)).astype(np.float32)
+    x = base[:, :, :inner]
+    program = compile_graph(codegen.graph_of(lambda x: ops.sum(x, dim=(1, 2)), codegen.type_of(x)))
+    expected = x.astype(np.float64).sum((1, 2))
+    assert np.abs(program(x)[0] / expected - 1).max() < 2e-6
