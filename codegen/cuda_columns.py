@@ -66,9 +66,9 @@ class _Columns:
         self.kernel = kernel
         (self.column,) = kernel.columns
         self.outer, self.reduced = product(kernel.outer), product(kernel.reduced)
-        self.across = min(WARP, power_of_two(self.column.size))
+        self.across = min(WARP, power_of_two(self.column.known))
         self.down = THREADS // self.across
-        self.blocks = -(-self.column.size // self.across)
+        self.blocks = -(-self.column.known // self.across)
         self.sections = sections or self._section_count()
         # With sections the stores belong to the second stage.
         stores = kernel.stores if self.sections == 1 else ()
@@ -88,7 +88,7 @@ class _Columns:
         }
 
     def _results(self) -> int:
-        return self.outer * self.column.size
+        return self.outer * self.column.known
 
     def _section_count(self) -> int:
         wanted = -(-WANTED_BLOCKS // max(self.outer * self.blocks, 1))
@@ -120,7 +120,7 @@ class _Columns:
         self._combine_runs(task)
         last = task.child()
         self._finish(last)
-        task.add(f"if (down == 0 && start + across < {self.column.size}) {{", *last.text(), "}")
+        task.add(f"if (down == 0 && start + across < {self.column.known}) {{", *last.text(), "}")
         body = [
             f"const int across = threadIdx.x % {self.across}, down = threadIdx.x / {self.across};",
             f"const {integer} part = blockIdx.x % {self.sections};",
@@ -128,7 +128,7 @@ class _Columns:
             f"const {integer} start = block * {self.across};",
             f"const {integer} outer = blockIdx.x / {self.sections * self.blocks};",
             # Threads beyond the last column repeat it: all must reach the barriers.
-            f"const {integer} {column} = dj_min_index(start + across, {self.column.size - 1});",
+            f"const {integer} {column} = dj_min_index(start + across, {self.column.known - 1});",
             *unflattened("outer", kernel.outer, integer),
             *root.lines,
             *task.lines,
@@ -205,7 +205,7 @@ class _Columns:
             for store in self.kernel.stores:
                 last.store(target_of(last, store), store.buffer.dtype, store.value)
             return
-        place = f"(part * {self.outer} + outer) * {self.column.size} + {self.column.name}"
+        place = f"(part * {self.outer} + outer) * {self.column.known} + {self.column.name}"
         for accumulate in self.kernel.accumulates:
             own = accumulator_names(accumulate, "r")
             for partial, name in zip(self.partials[accumulate.name], own, strict=True):

@@ -141,7 +141,7 @@ class _Pointwise:
         *outer_axes, last = self.axes
         outer = root.child([axis.name for axis in outer_axes])
         inner = outer.child([last.name])
-        base = {last.name: symint.symbol(BASE, 0, last.size - 1)}
+        base = {last.name: symint.symbol(BASE, 0, last.known - 1)}
         before, after = [], []
         for number, load in enumerate(packs.loads):
             place = symint.c(symint.substitute(load.offset, base))

@@ -163,7 +163,7 @@ def _can_spread(axis: Axis, offset: Number) -> bool:
     """
     if axis.size < 2 or isinstance(offset, int):
         return False
-    ((loop_symbol, _),) = symint.symbol(axis.name, 0, axis.size - 1).terms
+    ((loop_symbol, _),) = symint.symbol(axis.name, 0, axis.known - 1).terms
     stride = dict(offset.terms).get(loop_symbol, 0)
     rest = offset - stride * axis.symbol
     if stride <= 0 or axis.name in symint.symbols(rest):

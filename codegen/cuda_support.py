@@ -109,7 +109,7 @@ def product(axes: Sequence[Axis]) -> int:
     """Number of turns of nested loops."""
     total = 1
     for axis in axes:
-        total *= axis.size
+        total *= axis.known
     return total
 
 

@@ -30,7 +30,7 @@ def at_least_one(size: Number) -> Number:
     return max(size, 1) if isinstance(size, int) else size
 
 
-def linear(index: Sequence[Number], shape: Shape) -> Number:
+def linear(index: Sequence[Number], shape: Sequence[Number]) -> Number:
     """Row-major position of `index` in `shape`."""
     position: Number = 0
     for i, size in zip(index, shape, strict=True):

@@ -152,9 +152,8 @@ def why_not_native(graph: Graph) -> str | None:
             return f"{node.name}: complex numbers have no native code."
         if node.op is not None and node.op.kind is Kind.EXTERN and node.op.name != "matmul":
             return f"{node.op.name} has no native lowering."
-        if is_reduction(node) and _may_choose_from_nothing(node):
-            given = reduced_type(node)
-            return f"{node.name}: {given} may be empty; {node.op.name} needs an element."
+        if _may_choose_from_nothing(node):
+            return f"{node.name}: {reduced_type(node)} may be empty; it needs an element."
     return why_not_sized(graph)
 
 
@@ -171,7 +170,8 @@ def why_not_sized(graph: Graph) -> str | None:
 
 def _may_choose_from_nothing(node: Node) -> bool:
     """True for a reduction without identity along a symbolic size that may be 0."""
-    assert node.op is not None
+    if node.op is None or not is_reduction(node):
+        return False
     given = reduced_type(node)
     if node.op.rule.identity(node.op.rule.compute(given.dtype)) is not None:
         return False

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 
 from dynajit.core import dtypes, symint
 from dynajit.core.dtypes import DType
+from dynajit.core.errors import InternalError
 from dynajit.core.symint import Number
 
 _interned: Final["WeakValueDictionary[tuple[Any, ...], Any]"] = WeakValueDictionary()
@@ -358,6 +359,17 @@ class Axis:
         if not isinstance(self.size, int):
             return symint.symbol(self.name, 0, symint.bounds(self.size - 1)[1], self.size)
         return symint.symbol(self.name, 0, self.size - 1) if self.size > 1 else 0
+
+    @property
+    def known(self) -> int:
+        """The size, where symbolic ones are refused (CUDA).
+
+        Raises:
+            InternalError: it is symbolic.
+        """
+        if not isinstance(self.size, int):
+            raise InternalError(f"the size of the loop {self} must be known")
+        return self.size
 
     def __str__(self) -> str:
         return f"{self.name} < {self.size}"

@@ -224,7 +224,7 @@ def _load(graph: Graph, name: str, generated: Generated, library: Any) -> _runti
         results=tuple(_result(graph, layout, output) for output in graph.outputs),
         constants=tuple(np.ascontiguousarray(array) for array in layout.constants),
         symbols=tuple((s.argument, s.dim, s.low, s.high) for s in symbols),
-        workspace=0 if symbols else layout.workspace_bytes,
+        workspace=max(_known(layout.workspace_bytes), 0),
         threads=toolchain.thread_count(),
         releases_gil=_work(graph) >= PARALLEL_WORK,
         blas=blas.addresses() if has_products else (0, 0, 0, 0),
@@ -252,7 +252,7 @@ def _tensor_spec(node: Node, is_input: bool) -> tuple[Any, ...]:
 
 
 def _known(size: Number) -> int:
-    """A size; of symbolic ones, which `measure` computes, only that they are."""
+    """A size; -1 for symbolic ones, which `measure` computes when the program runs."""
     return size if isinstance(size, int) else -1
 
 

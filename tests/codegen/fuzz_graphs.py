@@ -755,7 +755,7 @@ SPACING = {2: 2.0**-8, 4: 2.0**-24, 8: 2.0**-53}
 
 
 def why_wrong(
-    expected: Any, wide: Any, actual: Any, *, exact: bool, narrow: bool, factor: float = 8.0
+    expected: Any, wide: Any, actual: Any, *, exact: bool, narrow: bool, factor: float = 2.0
 ) -> str | None:
     """None if `actual` is as good as the interpreter's result.
 

@@ -342,7 +342,7 @@ class SymbolicMaker:
         x = self.entry(lambda e: e.dtype.is_floating_point and len(e.shape) > 0)
         kind = self.up_to(5)
         if kind == 0:
-            self.call(ops.layer_norm, [x, None, None], normalized_shape=x.shape[-1:], eps=1e-2)
+            self.call(ops.layer_norm, [x, None, None], normalized_shape=x.shape[-1:], eps=1.0)
         elif kind == 1:
             self.call(ops.rand, [5, self.up_to(9)], shape=x.shape, dtype=x.dtype)
         elif kind == 2:

@@ -159,3 +159,51 @@ def test_the_product_of_sizes_is_linear_algebra():
     sizes = [symbol(f"d{i}", 1) for i in range(3)]
     assert math.prod(sizes) is sizes[2] * sizes[0] * sizes[1]
     assert math.prod(sizes) // sizes[1] is sizes[0] * sizes[2]
+
+
+ROWS, COLUMNS = symbol("r", 2), symbol("c", 2)
+I, J = symbol("i", 0, None, ROWS), symbol("j", 0, None, COLUMNS)
+K = symbol("k", 0, 3)
+
+
+def test_indices_below_a_symbolic_size_take_positions_apart():
+    position = I * COLUMNS + J
+
+    assert (position // COLUMNS, position % COLUMNS) == (I, J)
+    assert ((position * 4 + K) // 4 // COLUMNS, (position * 4 + K) % 4) == (I, K)
+    assert (position // (ROWS * COLUMNS), position % (ROWS * COLUMNS)) == (0, position)
+    assert (I * (ROWS + COLUMNS) + J) // (ROWS + COLUMNS) == I
+    assert (position // 4) // COLUMNS is position // (4 * COLUMNS)
+
+
+def test_ranges_of_what_is_below_a_symbolic_size():
+    assert symint.bounds(ROWS - I) == (1, None)
+    assert symint.bounds(ROWS * COLUMNS - COLUMNS * I - J) == (1, None)
+    assert symint.bounds(ROWS * COLUMNS - ROWS)[0] == 2
+    assert symint.extremes(COLUMNS * I + J) == (0, ROWS * COLUMNS - 1)
+    assert symint.is_at_least(ROWS, (I * COLUMNS + J) // COLUMNS + 1)
+    assert not symint.is_at_least(I, 1)
+
+
+DIVISORS = st.sampled_from([2, 3, COLUMNS, ROWS, COLUMNS * 2, ROWS * COLUMNS, ROWS + COLUMNS])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(DIVISORS, st.booleans()), min_size=1, max_size=3),
+       st.integers(2, 9), st.integers(2, 9), st.data())  # fmt: skip
+def test_divisions_by_symbolic_sizes_have_the_value_that_python_gives(steps, rows, columns, data):
+    known = {"r": rows, "c": columns, "k": data.draw(st.integers(0, 3))}
+    known["i"] = data.draw(st.integers(0, rows - 1))
+    known["j"] = data.draw(st.integers(0, columns - 1))
+    value = (I * COLUMNS + J) * 4 + K
+    expected = (known["i"] * columns + known["j"]) * 4 + known["k"]
+    for divisor, is_remainder in steps:
+        by = symint.substitute(divisor, known)
+        value = symint.mod(value, divisor) if is_remainder else symint.floordiv(value, divisor)
+        expected = expected % by if is_remainder else expected // by
+        assert symint.substitute(value, known) == expected
+        low, high = symint.bounds(value)
+        assert (low is None or low <= expected) and (high is None or expected <= high)
+        for least, most in [symint.extremes(value)]:
+            assert least is None or symint.substitute(least, known) <= expected
+            assert most is None or symint.substitute(most, known) >= expected
