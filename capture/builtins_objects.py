@@ -3,11 +3,14 @@
 Handlers of `capture.builtins_table`; see there.
 """
 
+import builtins
 import dataclasses
 import reprlib
 import types
 from typing import Any
 
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_table import SPECIAL_CODE, special
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.operations_attributes import lookup
@@ -61,6 +64,12 @@ def _is_one_of(x: Any, value: Value, kind: Any, accepted: Any, check: str) -> St
     except TypeError as error:
         raise_python(x, TypeError, *error.args)
         raise
+
+
+@special(builtins.__build_class__)
+def _build_class(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    raise GraphBreak(breaks.CLASS_DEFINITION)
+    yield
 
 
 @special(divmod)

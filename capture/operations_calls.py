@@ -13,7 +13,7 @@ from typing import Any, Final
 from dynajit.capture import breaks, control, sources
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.awaiting import checked_none, entrance, then
-from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.builtins_replaced import call_replaced, replacement
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.frames import Frame
@@ -414,7 +414,8 @@ def allocate(x: Any, cls: type) -> Value:
     if getattr(cls, "__abstractmethods__", None):
         _refuse_abstract(x, cls)
     if hasattr(cls, "__del__"):
-        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{cls.__qualname__} has a finalizer")
+        # after a break, calls would hold the object longer than plain Python does
+        raise SkipFrame(f"{cls.__qualname__} has a finalizer, which must run in its place")
     return ObjectValue(x.heap.allocate(ObjectContents()), cls)
 
 
