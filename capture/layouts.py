@@ -109,7 +109,7 @@ def _small(type: TensorType, strides: Shape) -> Any:
 
     It has gaps where the original has some.
     """
-    sizes = tuple(min(size, 2) for size in type.shape)
+    sizes: Any = tuple(min(size, 2) for size in type.shape)
     dense = _in_order(type.shape, type.shape, strides) == tuple(strides)
     ranks: dict[Size, int] = {0: 0}
     for step in sorted({step for step, size in zip(strides, sizes, strict=True) if size > 1}):

@@ -24,6 +24,7 @@ from dynajit.capture.guards import (
     FunctionFacts,
     Guard,
     Kind,
+    MemoryUse,
     Predicate,
     TensorFacts,
     compile_guards,
@@ -990,3 +991,24 @@ def test_thousands_of_guards_are_compiled_in_linear_time():
     compiled = evaluator(*((Item(SELF, i), Kind.EQUALS, i) for i in range(8000)))
     assert time.perf_counter() - started < 4
     assert holds(compiled, (list(range(8000)),))
+
+
+def test_written_tensors_are_apart_writable_and_of_the_expected_kind():
+    """Ranges that overlap, read-only memory, shared storage and leaves fail the guard."""
+
+    def check(one, two, use):
+        members = ((SELF, use), (Local("other", 1), MemoryUse.READ))
+        return holds(evaluator((SELF, Kind.SEPARATE_MEMORY, members)), (one, two))
+
+    whole = eager.tensor(np.arange(8, dtype=np.float32))
+    leaf = eager.tensor(np.ones(2, np.float32)).requires_grad_()
+    assert check(whole[:4], whole[4:], MemoryUse.WRITTEN)
+    assert not check(whole[:4], whole[3:], MemoryUse.WRITTEN)
+    assert check(whole[:4], whole[3:], MemoryUse.READ)
+    assert not check(whole[:4], whole[4:], MemoryUse.WRITTEN | MemoryUse.HISTORY)
+    assert check(leaf, whole, MemoryUse.WRITTEN | MemoryUse.LEAF)
+    assert not check(leaf, whole, MemoryUse.WRITTEN | MemoryUse.RECORDED)
+    assert check(leaf * 2, whole, MemoryUse.WRITTEN | MemoryUse.RECORDED | MemoryUse.RESULT)
+    frozen = np.ones(2, np.float32)
+    frozen.flags.writeable = False
+    assert not check(eager.from_numpy(frozen), whole, MemoryUse.WRITTEN)

@@ -354,3 +354,20 @@ def test_windows_that_overlap_cannot_be_written() -> None:
     a.unfold(0, 2, 2).mul_(2)
 
     assert [0.0, 2.0, 4.0, 6.0, 8.0, 10.0] == a.tolist()
+
+
+def test_diagonals_and_expansions_without_repetition_are_written() -> None:
+    x = tensor([[1.0, 2.0], [3.0, 4.0]])
+    x.diagonal().fill_(0)
+    x.expand(1, 2, 2)[0, 0].add_(1)
+
+    assert [[1.0, 3.0], [3.0, 0.0]] == x.tolist()
+    with pytest.raises(ShapeError, match="more than one element"):
+        x.expand(2, 2, 2).add_(1)
+
+
+def test_fill_diagonal() -> None:
+    x = tensor([[1.0, 2.0], [3.0, 4.0]])
+    x.fill_diagonal_(9)
+
+    assert [[9.0, 2.0], [3.0, 9.0]] == x.tolist()

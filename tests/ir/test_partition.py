@@ -179,3 +179,15 @@ def test_a_mask_is_saved_rather_than_drawn_again(record) -> None:
 
     assert "bool" in {str(node.type.dtype.name) for node in parts.saved if node.op is not None}
     assert Kind.RANDOM not in {node.op.kind for node in parts.backward.calls}
+
+
+def test_of_an_input_that_is_overwritten_a_copy_is_saved(record) -> None:
+    """The gradient of y needs x as it was; nothing saved is x itself."""
+    graph = record(lambda x, y: ops.mul(ops.exp(x), ops.mul(x, y)), x=(3,), y=(3,))
+    joint = differentiate(graph, (True, True))
+    parts = partition(joint, written=(0,))
+    verify(parts.forward)
+    verify(parts.backward)
+    assert 0 not in parts.saved_inputs
+    assert parts.saved_bytes >= 12
+    assert 0 in partition(joint).saved_inputs
