@@ -77,6 +77,27 @@ def handling(body: "Body") -> tuple[tuple[int, ...], ...]:
     return tuple(() if entry is None else entry for entry in slots)
 
 
+#: Operations that only move values: nothing in them can break.
+_MOVES: Final = frozenset(
+    {"LOAD_CONST", "LOAD_FAST", "STORE_FAST", "LOAD_CLOSURE", "PUSH_NULL", "POP_TOP", "COPY",
+     "SWAP", "JUMP", "MAKE_CELL"}
+)  # fmt: skip
+
+
+def stops(body: "Body") -> tuple[bool, ...]:
+    """Where a region may end: see `Body.stops`."""
+    targets = {item.argument for item in body if OPERATIONS[item.operation].on_jump is not None}
+    targets.update(item.handler.target for item in body if item.handler is not None)
+    result = []
+    for index, item in enumerate(body):
+        previous = body[index - 1] if index else None
+        is_first = previous is None or previous.offset != item.offset
+        begins = previous is None or previous.location.line != item.location.line
+        useful = begins or index in targets or item.operation not in _MOVES
+        result.append(is_first and useful)
+    return tuple(result)
+
+
 _READS: Final = frozenset({"LOAD_FAST", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "MAKE_CELL"})
 _WRITES: Final = frozenset({"STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
 #: Names that give a function access to its own locals without an instruction for each.

@@ -73,11 +73,10 @@ class Frame:
 
     @property
     def can_end(self) -> bool:
-        """True if a region can end in front of the next instruction: real code can go on there."""
-        instructions = self.body.instructions
-        offset = instructions[self.index].offset
-        is_first = self.index == 0 or instructions[self.index - 1].offset != offset
-        return is_first and offset >= self.start
+        """True if a region may end in front of the next instruction."""
+        if not self.body.stops[self.index]:
+            return False
+        return not self.start or self.body.instructions[self.index].offset >= self.start
 
     def push(self, value: Any) -> None:
         """Push one slot."""

@@ -169,6 +169,15 @@ class Body:
         return dataflow.handling(self)
 
     @cached_property
+    def stops(self) -> tuple[bool, ...]:
+        """True for the instructions in front of which a region may end.
+
+        Real code can go on there, and there is a reason to: a new statement begins, control
+        comes from elsewhere, or the instruction itself may be the breaking one.
+        """
+        return dataflow.stops(self)
+
+    @cached_property
     def live(self) -> tuple[frozenset[str], ...]:
         """Plain locals whose value before each instruction may still be read."""
         return dataflow.liveness(self)

@@ -4,7 +4,7 @@ Each function is compared with plain Python in result and effects (`assert_captu
 number of graphs says that what comes before and after the break, in every frame, is compiled.
 """
 
-# ruff: noqa: B904, B023
+# ruff: noqa: B023, UP008
 # The programs under test are spelled as users spell them.
 
 import sys
@@ -301,7 +301,7 @@ class Base:
 class Derived(Base):
     def value(self, x):
         y = super().value(x) * 3
-        return y + super(Derived, self).value(x)
+        return y + super().value(x)
 
 
 def super_calls(x):
