@@ -40,8 +40,8 @@ def write(
     writer = emitter.writer
     writer.location = line_of(body[end.index].location)
     spot = _spot(end, code, code.co_freevars)
+    values = _keep_inner(emitter, end, make_resume)  # before any parameter changes
     _rebuild(emitter, body, end)
-    values = _keep_inner(emitter, end, make_resume)
     emitter.release()
     tail = Tail(writer, body, Copy(code), Home.of(function), make_resume)
     state = State(spot, code)
