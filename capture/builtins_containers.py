@@ -13,10 +13,12 @@ from dynajit.capture.builtins_dicts import dict_of
 from dynajit.capture.builtins_sets import frozenset_of, set_of
 from dynajit.capture.builtins_table import special
 from dynajit.capture.exceptions import Raised, raise_python
-from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
-from dynajit.capture.operations_errors import check_count
+from dynajit.capture.library.iteration import CallableIterator, ReversedIterator
+from dynajit.capture.operations_basic import Steps, defines, is_known, unsupported
+from dynajit.capture.operations_containers import to_index
+from dynajit.capture.operations_errors import check_count, refuse
 from dynajit.capture.operations_sorting import sort_items
-from dynajit.capture.values import NONE, Value, constant
+from dynajit.capture.values import NONE, Constant, Known, Value, constant
 from dynajit.capture.values_containers import (
     EnumerateIterator,
     FilterIterator,
@@ -110,10 +112,20 @@ def is_sortable_in_any_order(x: Any, value: Value, keywords: dict[str, Value]) -
 
 @special(reversed)
 def _reversed(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(x, reversed, args, keywords, 1, 1)
     value = args[0]
-    if isinstance(value, ObjectValue) and defines(value.cls, "__reversed__"):
-        method = yield from x.get_special(value, "__reversed__")
-        return (yield from x.call(method, [], {}))
+    if isinstance(value, ObjectValue):
+        if defines(value.cls, "__reversed__"):
+            method = yield from x.get_special(value, "__reversed__")
+            return (yield from x.call(method, [], {}))
+        if defines(value.cls, "__len__") and defines(value.cls, "__getitem__"):
+            return (yield from x.call(Known(ReversedIterator), [value], {}))
+    if not hasattr(x.type_of(value), "__reversed__") and not isinstance(
+        value, (TupleValue, Constant, TensorValue)
+    ):
+        refuse(x, "reversed", reversed, args)
+    if isinstance(value, Constant) and not isinstance(value.value, (str, bytes, range)):
+        refuse(x, "reversed", reversed, args)
     if isinstance(value, ListValue):
         x.recorder.use(value)
     items = yield from x.to_items(value)
@@ -125,13 +137,15 @@ def _reversed(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 @special(iter)
 def _iter(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    if len(args) != 1:
-        raise unsupported("iter", *args)
+    check_count(x, iter, args, keywords, 1, 2)
+    if len(args) == 2:
+        return (yield from x.call(Known(CallableIterator), args, {}))
     return (yield from x.iterate(args[0]))
 
 
 @special(next)
 def _next(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(x, next, args, keywords, 1, 2)
     if isinstance(args[0], ObjectValue) and defines(args[0].cls, "__next__"):
         method = yield from x.get_special(args[0], "__next__")
         try:
@@ -145,27 +159,38 @@ def _next(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
         return item
     if len(args) > 1:
         return args[1]
-    raise_python(x, StopIteration)
+    raise_python(x, StopIteration, *x.generator_result(args[0]))
 
 
 @special(enumerate)
 def _enumerate(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    inner = yield from x.iterate(args[0])
+    check_count(x, enumerate, args, keywords, 1, 2, ("iterable", "start"))
+    if "iterable" in keywords:
+        raise unsupported("enumerate", *args)
     start = args[1] if len(args) > 1 else keywords.get("start", constant(0))
-    return x.new_iterator(EnumerateIterator(inner, as_python(x, start)), enumerate)
+    count = yield from to_index(x, start, lambda n: enumerate([], n), [start])
+    inner = yield from x.iterate(args[0])
+    return x.new_iterator(EnumerateIterator(inner, count), enumerate)
 
 
 @special(zip)
 def _zip(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(x, zip, args, keywords, 0, None, ("strict",))
+    strict = yield from x.truth(keywords.get("strict", constant(False)))
     inner = []
-    for value in args:
+    for number, value in enumerate(args, start=1):
+        if not hasattr(x.type_of(value), "__iter__") and not defines(
+            x.type_of(value), "__getitem__"
+        ):
+            before: list[Any] = [()] * (number - 1)
+            refuse(x, "zip", lambda bad, before=before: zip(*before, bad, strict=False), [value])
         inner.append((yield from x.iterate(value)))
-    strict = bool(as_python(x, keywords["strict"])) if "strict" in keywords else False
     return x.new_iterator(ZipIterator(tuple(inner), strict), zip)
 
 
 @special(map)
 def _map(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(x, map, args, keywords, 2, None)
     inner = []
     for value in args[1:]:
         inner.append((yield from x.iterate(value)))
@@ -174,6 +199,7 @@ def _map(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 @special(filter)
 def _filter(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(x, filter, args, keywords, 2, 2)
     inner = yield from x.iterate(args[1])
     return x.new_iterator(FilterIterator(args[0], inner), filter)
 

@@ -24,8 +24,13 @@ from dynajit.capture.operations_basic import (
     is_known,
     unsupported,
 )
+from dynajit.capture.operations_errors import check_count
 from dynajit.capture.operations_exceptions import exception_method
-from dynajit.capture.operations_generators import close, throw
+from dynajit.capture.operations_generators import (
+    close_generator,
+    throw_into,
+    thrown_exception,
+)
 from dynajit.capture.operations_output import is_stream
 from dynajit.capture.values import NONE, Constant, Known, Scalar, Value
 from dynajit.capture.values_containers import (
@@ -76,6 +81,9 @@ def call_method(
             return (yield from special_method(x, receiver, name, args))
         return (yield from tuple_method(x, receiver, name, args, keywords))
     if isinstance(receiver, GeneratorValue):
+        if name in ("send", "__next__", "close"):
+            count = int(name == "send")
+            check_count(x, getattr((None for _ in ()), name), args, keywords, count, count)
         return (yield from _generator_method(x, receiver, name, args))
     if isinstance(receiver, IteratorValue):
         return (yield from _iterator_method(x, receiver, name))
@@ -155,8 +163,12 @@ def _generator_method(x: Any, receiver: GeneratorValue, name: str, args: list[Va
         if item is None:
             raise_python(x, StopIteration, *x.generator_result(receiver))
         return item
+    if name == "close" and not args:
+        return (yield from close_generator(x, receiver))
     if name == "throw" and args:
-        return (yield from throw(x, receiver, args))
-    if name == "close":
-        return (yield from close(x, receiver))
+        raised = yield from thrown_exception(x, args)
+        item = yield from throw_into(x, receiver, raised)
+        if item is None:
+            raise_python(x, StopIteration, *x.generator_result(receiver))
+        return item
     raise unsupported(f"generator.{name}", *args)

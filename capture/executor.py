@@ -249,7 +249,7 @@ class Executor:
             frame.body, frame.code, frame.namespace, frame.closure, frame.save(), frame.handled
         )
         self.heap.write(frame.generator.identity, state)
-        self._advance(self.frames[-1], operations_calls.Yielded(value))
+        self._advance(self.frames[-1], operations_generators.Yielded(value))
 
     def _unwind(self, raised: Raised) -> None:
         """Find the handler of an exception of the captured program."""
@@ -374,7 +374,7 @@ class Executor:
 
     def generator_result(self, receiver: Any) -> list[Value]:
         """What a finished generator returned, as arguments of StopIteration."""
-        result = self.generator_results.get(getattr(receiver, "identity", -1))
+        result = self.generator_results.pop(getattr(receiver, "identity", -1), None)
         if result is None or (getattr(result, "value", result) is None):
             return []
         return [result]
@@ -438,8 +438,7 @@ class Executor:
     call = operations_calls.call
     call_object_method = operations_calls.call_object_method
     allocate = operations_calls.allocate
-    resume_generator = operations_calls.resume_generator
-    run_generator = operations_calls.run_generator
+    resume_generator = operations_generators.resume_generator
     tensor_type = operations_tensors.tensor_type
     tensor_attribute = operations_tensors.tensor_attribute
     tensor_method = operations_tensors.tensor_method

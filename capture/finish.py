@@ -14,12 +14,13 @@ from dynajit.capture.executor import Executor, Returned, Stopped, Thrown
 from dynajit.capture.frames import Frame
 from dynajit.capture.guards import Kind, MemoryUse
 from dynajit.capture.instructions import Body, live_locals
+from dynajit.capture.operations_generators import is_guarded
 from dynajit.capture.rebuild import Held, NotRebuildable, Rebuilder, reach
 from dynajit.capture.recording import Recorder
 from dynajit.capture.region import Break, End, InnerFrame, Raise, Region, Return
 from dynajit.capture.resume import Home
 from dynajit.capture.values import Constant, Scalar, Value
-from dynajit.capture.values_functions import CellValue, GeneratorState
+from dynajit.capture.values_functions import CellValue
 from dynajit.capture.values_objects import HandledException
 from dynajit.capture.values_tensors import Step, TensorValue
 from dynajit.ir.copies import copy_inputs
@@ -317,14 +318,8 @@ def _refuse_open_generators(recorder: Recorder) -> None:
         NotRebuildable: there is one.
     """
     for state in recorder.heap.contents():
-        if not isinstance(state, GeneratorState) or state.frame.index == 0:
-            continue
-        handler = state.body.instructions[state.frame.index - 1].handler
-        while handler is not None:
-            landing = state.body.instructions[handler.target]
-            if landing.operation != "CALL_INTRINSIC_1":
-                raise NotRebuildable("a generator is suspended inside try or with")
-            handler = landing.handler
+        if is_guarded(state):
+            raise NotRebuildable("a generator is suspended inside try or with")
 
 
 def _guard_aliasing(recorder: Recorder) -> None:

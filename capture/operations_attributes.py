@@ -30,6 +30,7 @@ from dynajit.capture.values_functions import (
     BoundMethod,
     CellValue,
     FunctionValue,
+    GeneratorState,
     GeneratorValue,
     NativeMethod,
     PartialValue,
@@ -111,6 +112,11 @@ def _find_attribute(x: Any, value: Value, name: str) -> Steps:
 def _builtin_attribute(x: Any, value: Value, name: str) -> Value:
     if name == "__class__":
         return Known(x.type_of(value))
+    if isinstance(value, GeneratorValue) and name in ("__name__", "__qualname__"):
+        state = x.heap[value.identity]
+        if not isinstance(state, GeneratorState):
+            raise unsupported_attribute(value, name)
+        return constant(getattr(state.code, f"co_{name.strip('_')}"))
     if isinstance(value, NativeMethod) and name in ("__self__", "__name__"):
         return value.receiver if name == "__self__" else constant(value.name)
     if isinstance(value, SliceValue) and name in ("start", "stop", "step"):

@@ -238,39 +238,6 @@ def run(
     return result
 
 
-def resume_generator(x: Any, value: GeneratorValue, sent: Value) -> Steps:
-    """Run a generator to its next `yield`; returns the item, or None when it has ended."""
-    state = x.heap[value.identity]
-    if state is None:
-        return None
-    frame = Frame(state.body, state.code, state.namespace, {}, state.closure)
-    frame.restore(state.frame)
-    frame.generator = value
-    frame.handled = state.handled
-    if state.frame.index > 0:
-        frame.push(sent)
-    x.heap.write(value.identity, None)
-    return (yield from run_generator(x, value, frame))
-
-
-def run_generator(x: Any, value: GeneratorValue, frame: Frame) -> Steps:
-    """Run a generator's frame until it yields; the item, or None when it has ended."""
-    outcome = yield frame
-    if isinstance(outcome, Yielded):
-        return outcome.value
-    x.generator_results[value.identity] = outcome
-    return None
-
-
-class Yielded:
-    """What a generator's frame sends back at `yield`."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Value) -> None:
-        self.value = value
-
-
 def bind(
     x: Any,
     code: types.CodeType,

@@ -26,11 +26,13 @@ from dynajit.capture.values_containers import (
     DictValue,
     DictViewValue,
     Grown,
+    IteratorValue,
     ListValue,
     SetValue,
     SliceValue,
     TupleValue,
 )
+from dynajit.capture.values_functions import GeneratorValue
 from dynajit.capture.values_objects import DELETED, InstanceDictValue, ObjectValue
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.eager import Size
@@ -363,6 +365,11 @@ def contains(x: Any, container: Value, item: Value) -> Steps:
     if isinstance(container, DictViewValue):
         items = yield from x.to_items(container)
         return (yield from _sequence_contains(x, tuple(items), item))
+    if isinstance(container, (IteratorValue, GeneratorValue)):
+        while (given := (yield from x.advance(container))) is not None:
+            if (yield from _sequence_contains(x, (given,), item)):
+                return True
+        return False
     if is_known(container) and is_known(item):
         return as_python(x, fold(x, lambda a, b: b in a, container, item))
     if _is_iterable(x, container):

@@ -1,78 +1,84 @@
-"""`generator.throw` and `generator.close`, and StopIteration that leaves a generator.
+"""Generators made by the captured code: resume, send, throw, close, and what dies unfinished.
 
-Methods of the executor (`x`), written as functions; see `capture.executor`.
+Methods of the executor (`x`), written as functions; see `capture.executor`. The contents of a
+generator are its `GeneratorState` while it is suspended, RUNNING, or None when it has ended.
 """
 
-from typing import Any
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Final
 
 from dynajit.capture.exceptions import Raised, new_exception, raise_python, write_state
 from dynajit.capture.frames import Frame
 from dynajit.capture.operations_basic import Steps, unsupported
-from dynajit.capture.values import NONE, TRUE, Constant, Known, Value
-from dynajit.capture.values_functions import GeneratorValue
+from dynajit.capture.values import NONE, Constant, Known, Value, constant
+from dynajit.capture.values_functions import GeneratorState, GeneratorValue
 from dynajit.capture.values_objects import ExceptionValue, TracebackValue
 
 
-def throw(x: Any, generator: GeneratorValue, args: list[Value]) -> Steps:
-    """`generator.throw(exception)`, also with the three arguments of old."""
-    error = args[0]
-    if len(args) > 1 and isinstance(args[1], ExceptionValue):
-        error = args[1]
-    elif isinstance(error, Known) and isinstance(error.object, type):
-        given = args[1:2] if len(args) > 1 and not _is_none(args[1]) else []
-        error = yield from x.call(error, given, {})
-    if not isinstance(error, ExceptionValue):
-        raise unsupported("generator.throw", *args)
-    if len(args) > 2 and isinstance(args[2], TracebackValue):
-        write_state(x, error, "__traceback__", args[2])
-    outcome = yield from thrown_into(x, generator, error)
-    if outcome is None:
-        raise_python(x, StopIteration, *x.generator_result(generator))
-    return outcome
+class _Running:
+    """Contents of a generator whose frame is being executed."""
+
+
+RUNNING: Final = _Running()
+
+
+class Yielded:
+    """What a generator's frame sends back at `yield`."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+
+def resume_generator(x: Any, value: GeneratorValue, sent: Value) -> Steps:
+    """Run a generator to its next `yield`; returns the item, or None when it has ended."""
+    state = _suspended(x, value)
+    if state is None:
+        return None
+    is_started = state.frame.index > 0
+    if not is_started and not _is_none(sent):
+        message = "can't send non-None value to a just-started generator"
+        raise_python(x, TypeError, message)
+    frame = _frame_of(value, state)
+    if is_started:
+        frame.push(sent)
+    return (yield from _run(x, value, frame))
 
 
 def _is_none(value: Value) -> bool:
     return isinstance(value, Constant) and value.value is None
 
 
-def thrown_into(x: Any, generator: GeneratorValue, error: ExceptionValue) -> Steps:
-    """Raise `error` where the generator is suspended; its next item, or None where it ended."""
-    state = x.heap[generator.identity]
-    if state is None:
-        raise Raised(error, is_going_on=True)
-    if state.frame.index == 0:
-        x.heap.write(generator.identity, None)
-        raise Raised(error)
-    instructions = state.body.instructions
-    if any(
-        instruction.operation == "SEND"
-        for instruction in instructions[max(state.frame.index - 2, 0) : state.frame.index + 2]
-    ):
-        raise unsupported("throwing into a generator that delegates", generator)
+def _suspended(x: Any, value: GeneratorValue) -> GeneratorState | None:
+    state = x.heap[value.identity]
+    if state is RUNNING:
+        raise_python(x, ValueError, "generator already executing")
+    found: GeneratorState | None = state
+    return found
+
+
+def _frame_of(value: GeneratorValue, state: GeneratorState) -> Frame:
     frame = Frame(state.body, state.code, state.namespace, {}, state.closure)
     frame.restore(state.frame)
-    frame.generator = generator
+    frame.generator = value
     frame.handled = state.handled
-    frame.thrown = Raised(error)
-    x.heap.write(generator.identity, None)
-    return (yield from x.run_generator(generator, frame))
+    return frame
 
 
-def close(x: Any, generator: GeneratorValue) -> Steps:
-    """`generator.close()`."""
-    state = x.heap[generator.identity]
-    if state is None or state.frame.index == 0:
-        x.heap.write(generator.identity, None)
-        return NONE
+def _run(x: Any, value: GeneratorValue, frame: Frame) -> Steps:
+    x.heap.write(value.identity, RUNNING)
     try:
-        outcome = yield from thrown_into(x, generator, new_exception(x, GeneratorExit, ()))
-    except Raised as raised:
-        if not issubclass(raised.value.cls, (GeneratorExit, StopIteration)):
-            raise
-        return NONE
-    if outcome is not None:
-        raise_python(x, RuntimeError, "generator ignored GeneratorExit")
-    raise unsupported("the value that a closed generator returns", generator)
+        outcome = yield frame
+    except Raised:
+        x.heap.write(value.identity, None)
+        raise
+    if isinstance(outcome, Yielded):
+        return outcome.value
+    x.heap.write(value.identity, None)
+    x.generator_results[value.identity] = outcome
+    return None
 
 
 def stop_iteration_error(x: Any, value: ExceptionValue) -> ExceptionValue:
@@ -82,8 +88,146 @@ def stop_iteration_error(x: Any, value: ExceptionValue) -> ExceptionValue:
     """
     if not issubclass(value.cls, StopIteration):
         return value
-    made = new_exception(x, RuntimeError, (Constant("generator raised StopIteration"),))
+    made = new_exception(x, RuntimeError, (constant("generator raised StopIteration"),))
     write_state(x, made, "__cause__", value)
-    write_state(x, made, "__suppress_context__", TRUE)
+    write_state(x, made, "__suppress_context__", constant(True))
     write_state(x, made, "__context__", value)
     return made
+
+
+# -- throw and close -------------------------------------------------------------------------------
+
+
+def throw_into(x: Any, value: GeneratorValue, raised: Raised) -> Steps:
+    """Raise at the `yield` where a generator waits; returns as `resume_generator`."""
+    state = _suspended(x, value)
+    if state is None:
+        raise raised
+    if state.frame.index == 0:
+        x.heap.write(value.identity, None)
+        raise raised
+    receiver = _delegate(state)
+    if receiver is not None:
+        return (yield from _throw_into_delegate(x, value, state, receiver, raised))
+    frame = _frame_of(value, state)
+    frame.thrown = raised
+    return (yield from _run(x, value, frame))
+
+
+def _delegate(state: GeneratorState) -> Any:
+    """The iterator of the `yield from` in which a generator is suspended, or None."""
+    instructions = state.body.instructions
+    following = instructions[state.frame.index]
+    if following.operation != "JUMP" or instructions[following.argument].operation != "SEND":
+        return None
+    return state.frame.stack[-1]
+
+
+def _throw_into_delegate(
+    x: Any, value: GeneratorValue, state: GeneratorState, receiver: Any, raised: Raised
+) -> Steps:
+    frame = _frame_of(value, state)
+    if isinstance(receiver, GeneratorValue):
+        x.heap.write(value.identity, RUNNING)
+        try:
+            if issubclass(raised.value.cls, GeneratorExit):
+                yield from close_generator(x, receiver)
+                frame.thrown = raised
+            else:
+                item = yield from throw_into(x, receiver, raised)
+                if item is not None:
+                    x.heap.write(value.identity, state)
+                    return item
+                result = x.generator_result(receiver)
+                frame.push(result[0] if result else NONE)
+                send = state.body.instructions[state.frame.index].argument
+                frame.index = state.body.instructions[send].argument
+        except Raised as another:
+            frame.thrown = another
+    elif hasattr(receiver.python_type, "throw"):
+        raise unsupported("throw", receiver)
+    else:
+        frame.thrown = raised
+    return (yield from _run(x, value, frame))
+
+
+def close_generator(x: Any, value: GeneratorValue) -> Steps:
+    """`generator.close()`: what it returned (3.13 and later), or None."""
+    if _suspended(x, value) is None:
+        return NONE
+    raised = Raised(new_exception(x, GeneratorExit, ()))
+    try:
+        item = yield from throw_into(x, value, raised)
+    except Raised as another:
+        if issubclass(another.value.cls, (GeneratorExit, StopIteration)):
+            return NONE
+        raise
+    if item is not None:
+        raise_python(x, RuntimeError, "generator ignored GeneratorExit")
+    result = x.generator_result(value)
+    return result[0] if result else NONE
+
+
+def thrown_exception(x: Any, args: list[Value]) -> Steps:
+    """The exception that `throw(...)` names."""
+    value = args[0]
+    if isinstance(value, Known) and isinstance(value.object, type):
+        rest = [item for item in args[1:2] if not _is_none(item)]
+        if rest and isinstance(rest[0], ExceptionValue):
+            value = rest[0]
+        else:
+            value = yield from x.call(value, rest, {})
+    if not isinstance(value, ExceptionValue):
+        raise unsupported("throw", value)
+    if len(args) > 2 and isinstance(args[2], TracebackValue):
+        write_state(x, value, "__traceback__", args[2])
+    return Raised(value)
+
+
+# -- dying -----------------------------------------------------------------------------------------
+
+
+def is_guarded(state: Any) -> bool:
+    """True for a generator that is suspended inside `try` or `with`."""
+    if not isinstance(state, GeneratorState) or state.frame.index == 0:
+        return False
+    handler = state.body.instructions[state.frame.index - 1].handler
+    while handler is not None:
+        landing = state.body.instructions[handler.target]
+        if landing.operation not in ("CALL_INTRINSIC_1", "CLEANUP_THROW"):
+            return True
+        handler = landing.handler
+    return False
+
+
+def drop(x: Any, value: Any) -> Steps:
+    """The stack lets go of `value`: a generator that nobody else holds is closed."""
+    if not isinstance(value, GeneratorValue) or not is_guarded(x.heap[value.identity]):
+        return
+    if not _is_held(x, value.identity):
+        yield from close_generator(x, value)
+
+
+def _is_held(x: Any, identity: int) -> bool:
+    roots = [(f.stack, f.locals, f.cells) for f in x.frames]
+    seen: set[int] = set()
+    work: list[Any] = [*roots, *x.heap.contents()]
+    while work:
+        found = work.pop()
+        if id(found) in seen or isinstance(found, type):
+            continue
+        seen.add(id(found))
+        if isinstance(found, Value) and found.object_id == identity:
+            return True
+        if isinstance(found, Mapping):
+            work.extend(found.values())
+        elif isinstance(found, (list, tuple)):
+            work.extend(found)
+        elif dataclasses.is_dataclass(found):
+            names = [field.name for field in dataclasses.fields(found)]
+            work.extend(getattr(found, name) for name in names if name not in _PLAIN)
+    return False
+
+
+#: Fields that hold no values.
+_PLAIN: Final = ("body", "code", "namespace", "object", "existing", "source", "tensor")

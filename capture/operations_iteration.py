@@ -11,6 +11,7 @@ from dynajit.capture.awaiting import next_item, then
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.operations_basic import Steps, defines, describe, unsupported
+from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_sets import set_in_order
 from dynajit.capture.values import Constant, Known, Value, constant
 from dynajit.capture.values_containers import (
@@ -66,6 +67,20 @@ def iterate(x: Any, value: Value) -> Steps:
     if not any(defines(value.python_type, name) for name in ("__iter__", "__getitem__")):
         raise_python(x, TypeError, f"'{x.type_of(value).__name__}' object is not iterable")
     raise unsupported("iter", value)
+
+
+def _iterate_object(x: Any, value: ObjectValue) -> Steps:
+    x.recorder.use(value)
+    if defines(value.cls, "__iter__"):
+        method = yield from x.get_special(value, "__iter__")
+        made = yield from x.call(method, [], {})
+        if not hasattr(x.type_of(made), "__next__"):
+            kind = made.python_type.__name__
+            raise_python(x, TypeError, f"iter() returned non-iterator of type '{kind}'")
+        return made
+    if defines(value.cls, "__getitem__"):
+        return new_iterator(x, IndexIterator(value), type(iter(_Indexed())))
+    refuse(x, "iter", iter, [value])
 
 
 def _iterate_table(x: Any, value: Any) -> Value:
@@ -129,16 +144,6 @@ def _iterate_class(x: Any, value: Known) -> Value:
     return new_iterator(x, SequenceIterator(TupleValue(items)), type(iter([])))
 
 
-def _iterate_object(x: Any, value: ObjectValue) -> Steps:
-    x.recorder.use(value)
-    if defines(value.cls, "__iter__"):
-        method = yield from x.get_special(value, "__iter__")
-        return (yield from x.call(method, [], {}))
-    if defines(value.cls, "__getitem__"):
-        return new_iterator(x, IndexIterator(value), type(iter(_Indexed())))
-    raise_python(x, TypeError, f"'{value.cls.__name__}' object is not iterable")
-
-
 class _Indexed:
     def __getitem__(self, index: int) -> Any:
         raise IndexError(index)
@@ -186,7 +191,7 @@ def advance(x: Any, iterator: Value) -> Steps:
     if isinstance(iterator, IteratorValue):
         state = x.heap[iterator.identity]
         return (yield from _advance_state(x, iterator, state))
-    if isinstance(iterator, ObjectValue):
+    if isinstance(iterator, ObjectValue) and defines(iterator.cls, "__next__"):
         method = yield from x.get_special(iterator, "__next__")
         try:
             return (yield from then(x.call(method, [], {}), next_item))
@@ -194,7 +199,9 @@ def advance(x: Any, iterator: Value) -> Steps:
             if issubclass(raised.value.cls, StopIteration):
                 return None
             raise
-    raise unsupported("next", iterator)
+    if hasattr(x.type_of(iterator), "__next__"):
+        raise unsupported("next", iterator)
+    refuse(x, "next", next, [iterator])
 
 
 def _advance_state(x: Any, iterator: IteratorValue, state: Any) -> Steps:
@@ -266,10 +273,12 @@ def _advance_zip(x: Any, state: ZipIterator) -> Steps:
 
 def _check_strict(x: Any, state: ZipIterator, position: int) -> Steps:
     if position:
-        raise_python(x, ValueError, f"zip() argument {position + 1} is shorter than argument 1")
+        others = "argument 1" if position == 1 else f"arguments 1-{position}"
+        raise_python(x, ValueError, f"zip() argument {position + 1} is shorter than {others}")
     for number, inner in enumerate(state.inner[1:], start=2):
         if (yield from advance(x, inner)) is not None:
-            raise_python(x, ValueError, f"zip() argument {number} is longer than argument 1")
+            others = "argument 1" if number == 2 else f"arguments 1-{number - 1}"
+            raise_python(x, ValueError, f"zip() argument {number} is longer than {others}")
 
 
 def _advance_filter(x: Any, state: FilterIterator) -> Steps:

@@ -11,6 +11,7 @@ import operator
 import sys
 
 from dynajit.capture.library.table import rebuilds, replaces
+from dynajit.capture.values_objects import DISGUISED
 
 
 class Unset:
@@ -294,6 +295,51 @@ class _Group(Iterator):
         parent.item = Unset
         return item
 
+
+class CallableIterator(Iterator):
+    """What `iter(function, sentinel)` gives."""
+
+    def __init__(self, function, sentinel):
+        self.function = function
+        self.sentinel = sentinel
+
+    def __next__(self):
+        if self.function is None:
+            raise StopIteration
+        try:
+            item = self.function()
+        except StopIteration:
+            self.function = None
+            raise StopIteration from None
+        if equal(self.sentinel, item):
+            self.function = None
+            raise StopIteration
+        return item
+
+
+DISGUISED[CallableIterator] = type(iter(int, 1))
+
+
+class ReversedIterator(Iterator):
+    """Over an object with `__getitem__` and `__len__`, from its end."""
+
+    def __init__(self, sequence):
+        self.sequence = sequence
+        self.position = len(sequence) - 1
+
+    def __next__(self):
+        if self.position < 0:
+            raise StopIteration
+        try:
+            item = self.sequence[self.position]
+        except (IndexError, StopIteration):
+            self.position = -1
+            raise StopIteration from None
+        self.position -= 1
+        return item
+
+
+DISGUISED[ReversedIterator] = reversed
 
 _STOP = "Stop argument for islice() must be None or an integer: 0 <= x <= sys.maxsize."
 _INDICES = "Indices for islice() must be None or an integer: 0 <= x <= sys.maxsize."
@@ -642,6 +688,13 @@ def _dropwhile(predicate, iterator, has_started):
 @rebuilds(filterfalse)
 def _filterfalse(predicate, iterator):
     return itertools.filterfalse(predicate, iterator)
+
+
+@rebuilds(CallableIterator)
+def _callable_iterator(function, sentinel):
+    if function is None:
+        return iter(lambda: sentinel, sentinel)
+    return iter(function, sentinel)
 
 
 @rebuilds(islice)

@@ -5,13 +5,13 @@ from typing import Any
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.exceptions import raise_python
+from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.frames import Frame
 from dynajit.capture.operations_basic import Steps, as_python, unsupported
 from dynajit.capture.operations_generators import stop_iteration_error
 from dynajit.capture.values import NONE, Constant, Known, Value
 from dynajit.capture.values_containers import TupleValue
-from dynajit.capture.values_functions import FunctionContents, FunctionValue
+from dynajit.capture.values_functions import FunctionContents, FunctionValue, GeneratorValue
 
 
 def jump(x: Any, frame: Frame, target: int) -> None:
@@ -144,15 +144,28 @@ def send(x: Any, frame: Frame, target: int) -> Steps:
     """One step of `yield from`."""
     sent = frame.pop()
     receiver = frame.stack[-1]
-    if not (isinstance(sent, Constant) and sent.value is None):
-        raise unsupported("send", receiver)
-    item = yield from x.advance(receiver)
+    if isinstance(receiver, GeneratorValue):
+        item = yield from x.resume_generator(receiver, sent)
+    elif isinstance(sent, Constant) and sent.value is None:
+        item = yield from x.advance(receiver)
+    else:
+        method = yield from x.get_attribute(receiver, "send")
+        raise unsupported("send", method)
     if item is not None:
         frame.push(item)
         return
     result = x.generator_result(receiver)
     frame.push(result[0] if result else NONE)
     frame.index = target
+
+
+def cleanup_throw(x: Any, frame: Frame, argument: Any) -> None:
+    """An exception at `yield from`: StopIteration is the iterator's result."""
+    _, _, error = frame.pop_many(3)
+    if not issubclass(error.cls, StopIteration):
+        raise Raised(error, is_going_on=True)
+    frame.push(NONE)
+    frame.push(x.heap[error.identity].state.get("value", NONE))
 
 
 def end_send(x: Any, frame: Frame, argument: Any) -> None:
@@ -220,6 +233,7 @@ HANDLERS = {
     "GET_YIELD_FROM_ITER": get_yield_from_iter,
     "SEND": send,
     "END_SEND": end_send,
+    "CLEANUP_THROW": cleanup_throw,
     "CALL_INTRINSIC_1": call_intrinsic_1,
     "IMPORT_NAME": import_name,
     "IMPORT_FROM": import_from,

@@ -30,5 +30,4 @@ UNSUPPORTED: Final[dict[str, str]] = {
     ),
     "BUILD_INTERPOLATION": "template strings are not captured",
     "BUILD_TEMPLATE": "template strings are not captured",
-    "CLEANUP_THROW": "throwing into a generator is not captured",
 }  # fmt: skip

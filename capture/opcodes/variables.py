@@ -6,8 +6,10 @@ from typing import Any
 from dynajit.capture import sources
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.frames import Frame
+from dynajit.capture.operations_basic import Steps
+from dynajit.capture.operations_generators import drop
 from dynajit.capture.values import UNBOUND, Known
-from dynajit.capture.values_functions import CellValue
+from dynajit.capture.values_functions import CellValue, GeneratorValue
 from dynajit.capture.values_objects import DELETED
 
 
@@ -151,9 +153,10 @@ def push_null(x: Any, frame: Frame, argument: Any) -> None:
     frame.push(None)
 
 
-def pop_top(x: Any, frame: Frame, argument: Any) -> None:
-    """Drop the top."""
-    frame.pop()
+def pop_top(x: Any, frame: Frame, argument: Any) -> Steps | None:
+    """Drop the top; a generator that nobody else holds is closed."""
+    value = frame.pop()
+    return drop(x, value) if isinstance(value, GeneratorValue) else None
 
 
 def copy(x: Any, frame: Frame, depth: int) -> None:
