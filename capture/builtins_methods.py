@@ -11,6 +11,12 @@ from typing import Any
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_dicts import DICT, dict_from_keys, dict_method, view_method
+from dynajit.capture.builtins_folded import (
+    bound_method,
+    call_folded,
+    deep_python,
+    is_deeply_known,
+)
 from dynajit.capture.builtins_lists import LIST, list_method, tuple_method
 from dynajit.capture.builtins_output import stream_method
 from dynajit.capture.builtins_sets import SET_METHODS, set_method
@@ -93,6 +99,9 @@ def call_method(
         and (isinstance(receiver.value, (str, bytes)))
     ):
         return (yield from text_method(x, receiver, name, args, keywords))
+    folded = bound_method(receiver, name)
+    if folded is not None and all(is_deeply_known(x, v) for v in (*args, *keywords.values())):
+        return call_folded(x, folded, args, keywords)
     if is_stream(receiver) and not keywords:
         return stream_method(x, receiver, name, args)
     if name == "fromkeys" and _is_dict_class(receiver) and not keywords:
@@ -122,8 +131,8 @@ def _fold_method(
     if isinstance(receiver, Known) and not _is_pure_method(receiver.object, name):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{describe(receiver)}.{name}")
     try:
-        values = [as_python(x, value) for value in (receiver, *args)]
-        named = {key: as_python(x, value) for key, value in keywords.items()}
+        values = [_read_only(x, value) for value in (receiver, *args)]
+        named = {key: _read_only(x, value) for key, value in keywords.items()}
     except NotKnown as error:
         raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{name} with {error}") from None
 
@@ -132,6 +141,10 @@ def _fold_method(
 
     result: Value = x.fold(apply, receiver)
     return result
+
+
+def _read_only(x: Any, value: Value) -> Any:
+    return deep_python(x, value) if is_deeply_known(x, value) else as_python(x, value)
 
 
 def _is_pure_method(obj: Any, name: str) -> bool:

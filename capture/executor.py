@@ -20,6 +20,7 @@ from typing import Any, Final
 from dynajit.capture import (
     breaks,
     builtins_containers,
+    builtins_copies,
     builtins_dicts,
     builtins_functions,
     builtins_library,
@@ -62,6 +63,9 @@ from dynajit.core.errors import InternalError
 
 #: Instructions executed in one capture before it breaks: about a minute of symbolic execution.
 MAX_INSTRUCTIONS: Final = 2_000_000
+
+#: `start` of a frame in which no region ends.
+NEVER: Final = sys.maxsize
 
 #: Frames of the library's own code point at the user's line that called them.
 _LIBRARY: Final = ("dynajit/nn/", "dynajit/ops/", "eager/", "capture/library/")
@@ -227,6 +231,8 @@ class Executor:
         caller = self.frames[-1]
         frame.is_user = caller.is_user and not _is_library(frame.code.co_filename)
         frame.handled = frame.handled or caller.handled
+        if frame.namespace.is_fixed or caller.start == NEVER:
+            frame.start = NEVER  # the Python form of a C function never runs for real
         self.frames.append(frame)
         if frame.thrown is not None:
             raised, frame.thrown = frame.thrown, None
@@ -468,6 +474,7 @@ class Executor:
 _TABLES: Final = (
     builtins_containers,
     builtins_objects,
+    builtins_copies,
     builtins_output,
     builtins_functions,
     builtins_library,

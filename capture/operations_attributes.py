@@ -4,6 +4,7 @@ Methods of the executor (`x`), written as functions; see `capture.executor`.
 """
 
 import enum
+import functools
 import inspect
 import types
 from typing import Any
@@ -360,6 +361,10 @@ def _partial_attribute(x: Any, value: PartialValue, name: str) -> Value:
         return value.function
     if name == "args":
         return TupleValue(value.args)
+    if name == "keywords":
+        pairs = [(constant(key), item) for key, item in value.keywords.items()]
+        made: Value = x.new_dict(pairs)
+        return made
     raise unsupported_attribute(value, name)
 
 
@@ -483,6 +488,11 @@ def property_text(cls: type, name: str, missing: str) -> str:
 
 
 def _user_descriptor(x: Any, value: Value, name: str, raw: Any) -> Steps:
+    if type(raw) is functools.cached_property and isinstance(value, ObjectValue):
+        x.recorder.use(known_in_class(x, value, name, raw))
+        result = yield from x.call(Known(raw.func), [value], {})
+        yield from x.set_plain_attribute(value, raw.attrname, result)
+        return result
     getter = lookup(type(raw), "__get__")
     if not isinstance(getter, types.FunctionType):
         raise unsupported_attribute(value, name)

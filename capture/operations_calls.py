@@ -14,6 +14,7 @@ from dynajit.capture import breaks, control, sources
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.awaiting import checked_none, entrance, then
 from dynajit.capture.breaks import GraphBreak, SkipFrame
+from dynajit.capture.builtins_folded import call_folded, is_folded
 from dynajit.capture.builtins_replaced import call_replaced, replacement
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.frames import Frame
@@ -90,6 +91,8 @@ def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
         x.recorder.use_function(callee)
     else:
         x.recorder.use(callee)
+    if is_folded(x, target, args, keywords):
+        return call_folded(x, target, args, keywords)
     if special is not None:
         return (yield from special(x, args, keywords))
     form = replacement(target)

@@ -496,7 +496,11 @@ class Rebuilder:
 
     def _bound(self, value: BoundMethod, emitter: Any) -> None:
         function = value.function
-        if isinstance(function, Known) and isinstance(function.object, _SLOT_TYPES):
+        space = getattr(getattr(function, "object", None), "__globals__", {})
+        if str(space.get("__name__")).startswith("dynajit.capture.library"):
+            # the method of the original that the object is made as
+            self._call(emitter, getattr, value.self, function.object.__name__)  # type: ignore[attr-defined]
+        elif isinstance(function, Known) and isinstance(function.object, _SLOT_TYPES):
             # not by name: `super().__init__` is not the `__init__` of the object's class
             self._call(emitter, function.object.__get__, value.self)
         else:

@@ -3,9 +3,13 @@
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
 import functools
+import math
+import operator
+from types import BuiltinFunctionType
 
 from dynajit.capture.library.iteration import Unset
-from dynajit.capture.library.table import replaces
+from dynajit.capture.library.pure import load
+from dynajit.capture.library.table import rebuilds, replaces
 
 
 @replaces(functools.reduce)
@@ -60,3 +64,101 @@ def cmp_to_key(mycmp):
         return _Key(mycmp, obj)
 
     return key
+
+
+# -- operator --------------------------------------------------------------------------------------
+
+
+@replaces(operator.itemgetter)
+class itemgetter:
+    """`obj[item]`, or a tuple of such."""
+
+    def __init__(self, item, /, *items):
+        self.items = (item, *items)
+
+    def __call__(self, obj, /):
+        if len(self.items) == 1:
+            return obj[self.items[0]]
+        return tuple([obj[item] for item in self.items])
+
+
+@rebuilds(itemgetter)
+def _itemgetter(items):
+    return operator.itemgetter(*items)
+
+
+@replaces(operator.attrgetter)
+class attrgetter:
+    """`obj.name`, or a tuple of such; names may have dots."""
+
+    def __init__(self, attr, /, *attrs):
+        self.attrs = (attr, *attrs)
+        for name in self.attrs:
+            if not isinstance(name, str):
+                raise TypeError("attribute name must be a string")
+
+    def _resolve(self, obj, name):
+        for part in name.split("."):
+            obj = getattr(obj, part)
+        return obj
+
+    def __call__(self, obj, /):
+        if len(self.attrs) == 1:
+            return self._resolve(obj, self.attrs[0])
+        return tuple([self._resolve(obj, name) for name in self.attrs])
+
+
+@rebuilds(attrgetter)
+def _attrgetter(attrs):
+    return operator.attrgetter(*attrs)
+
+
+@replaces(operator.methodcaller)
+class methodcaller:
+    """`obj.name(*args, **keywords)`."""
+
+    def __init__(self, name, /, *args, **kwargs):
+        if not isinstance(name, str):
+            raise TypeError("method name must be a string")
+        self.name, self.args, self.kwargs = name, args, kwargs
+
+    def __call__(self, obj, /):
+        return getattr(obj, self.name)(*self.args, **self.kwargs)
+
+
+@rebuilds(methodcaller)
+def _methodcaller(name, args, kwargs):
+    return operator.methodcaller(name, *args, **kwargs)
+
+
+_operators = load("operator", "_operator")
+for _name, _function in vars(operator).items():
+    if isinstance(_function, BuiltinFunctionType) and hasattr(_operators, _name):
+        replaces(_function)(getattr(_operators, _name))
+
+
+@replaces(math.prod)
+def prod(iterable, /, *, start=1):
+    """Product of the items."""
+    for item in iterable:
+        start = start * item
+    return start
+
+
+@replaces(operator.countOf)
+def count_of(a, b, /):
+    """How many items of `a` equal `b`."""
+    total = 0
+    for item in a:
+        if item in (b,):
+            total += 1
+    return total
+
+
+@replaces(operator.indexOf)
+def index_of(a, b, /):
+    """Position of the first item of `a` that equals `b`."""
+    for position, item in enumerate(a):
+        if item in (b,):
+            return position
+    raise ValueError("sequence.index(x): x not in sequence")

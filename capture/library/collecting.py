@@ -1,0 +1,258 @@
+"""`collections.deque` and `collections.defaultdict` in Python, on a list and on a dict."""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,var-annotated,has-type"
+
+import collections
+import operator
+
+from dynajit.capture.library.table import rebuilds, replaces
+
+
+@replaces(collections.deque)
+class deque:
+    """A list whose ends are open; with `maxlen`, the other end gives way."""
+
+    __hash__ = None
+
+    def __init__(self, iterable=(), maxlen=None):
+        if maxlen is not None:
+            if not isinstance(maxlen, int):
+                raise TypeError("an integer is required")
+            if maxlen < 0:
+                raise ValueError("maxlen must be non-negative")
+        self.items = []
+        self.maxlen = maxlen
+        self.extend(iterable)
+
+    def append(self, item, /):
+        self.items.append(item)
+        if self.maxlen is not None and len(self.items) > self.maxlen:
+            del self.items[0]
+
+    def appendleft(self, item, /):
+        self.items.insert(0, item)
+        if self.maxlen is not None and len(self.items) > self.maxlen:
+            del self.items[-1]
+
+    def extend(self, iterable, /):
+        for item in list(iterable) if iterable is self else iterable:
+            self.append(item)
+
+    def extendleft(self, iterable, /):
+        for item in list(iterable) if iterable is self else iterable:
+            self.appendleft(item)
+
+    def pop(self):
+        if not self.items:
+            raise IndexError("pop from an empty deque")
+        return self.items.pop()
+
+    def popleft(self):
+        if not self.items:
+            raise IndexError("pop from an empty deque")
+        return self.items.pop(0)
+
+    def rotate(self, n=1, /):
+        count = len(self.items)
+        if count:
+            split = -operator.index(n) % count
+            self.items[:] = self.items[split:] + self.items[:split]
+
+    def reverse(self):
+        self.items.reverse()
+
+    def clear(self):
+        self.items.clear()
+
+    def copy(self):
+        return type(self)(self.items, self.maxlen)
+
+    __copy__ = copy
+
+    def count(self, value, /):
+        return self.items.count(value)
+
+    def index(self, value, start=0, stop=None, /):
+        end = len(self.items) if stop is None else stop
+        if value not in self.items[start:end]:
+            raise ValueError(f"{value!r} is not in deque")
+        return self.items.index(value, start, end)
+
+    def insert(self, index, value, /):
+        if self.maxlen is not None and len(self.items) >= self.maxlen:
+            raise IndexError("deque already at its maximum size")
+        self.items.insert(index, value)
+
+    def remove(self, value, /):
+        if value not in self.items:
+            raise ValueError(f"{value!r} is not in deque")
+        self.items.remove(value)
+
+    def _position(self, index):
+        if not hasattr(index, "__index__"):
+            kind = type(index).__name__
+            raise TypeError(f"sequence index must be integer, not '{kind}'")
+        position = operator.index(index)
+        if not -len(self.items) <= position < len(self.items):
+            raise IndexError("deque index out of range")
+        return position
+
+    def __getitem__(self, index):
+        return self.items[self._position(index)]
+
+    def __setitem__(self, index, value):
+        self.items[self._position(index)] = value
+
+    def __delitem__(self, index):
+        del self.items[self._position(index)]
+
+    def __len__(self):
+        return len(self.items)
+
+    def __contains__(self, value):
+        return value in self.items
+
+    def __iter__(self):
+        count = len(self.items)
+        for position in range(count):
+            if len(self.items) != count:
+                raise RuntimeError("deque mutated during iteration")
+            yield self.items[position]
+
+    def __reversed__(self):
+        count = len(self.items)
+        for position in range(count - 1, -1, -1):
+            if len(self.items) != count:
+                raise RuntimeError("deque mutated during iteration")
+            yield self.items[position]
+
+    def __eq__(self, other):
+        if not isinstance(other, collections.deque):
+            return NotImplemented
+        return list(self) == list(other)
+
+    def __lt__(self, other):
+        if not isinstance(other, collections.deque):
+            return NotImplemented
+        return list(self) < list(other)
+
+    def __add__(self, other):
+        if not isinstance(other, collections.deque):
+            kind = type(other).__name__
+            raise TypeError(f'can only concatenate deque (not "{kind}") to deque')
+        made = self.copy()
+        made.extend(other)
+        return made
+
+    def __iadd__(self, other):
+        self.extend(other)
+        return self
+
+    def __mul__(self, times):
+        return type(self)(self.items * times, self.maxlen)
+
+    def __repr__(self):
+        if self.maxlen is None:
+            return f"deque({self.items!r})"
+        return f"deque({self.items!r}, maxlen={self.maxlen})"
+
+
+@rebuilds(deque)
+def _deque(items, maxlen):
+    return collections.deque(items, maxlen)
+
+
+@replaces(collections.defaultdict)
+class defaultdict:
+    """A dict that makes what it lacks."""
+
+    __hash__ = None
+
+    def __init__(self, default_factory=None, /, *args, **kwargs):
+        if default_factory is not None and not callable(default_factory):
+            raise TypeError("first argument must be callable or None")
+        self.default_factory = default_factory
+        self.table = dict(*args, **kwargs)
+
+    def __missing__(self, key, /):
+        if self.default_factory is None:
+            raise KeyError(key)
+        self.table[key] = value = self.default_factory()
+        return value
+
+    def __getitem__(self, key):
+        if key in self.table:
+            return self.table[key]
+        return self.__missing__(key)
+
+    def __setitem__(self, key, value):
+        self.table[key] = value
+
+    def __delitem__(self, key):
+        del self.table[key]
+
+    def __contains__(self, key):
+        return key in self.table
+
+    def __len__(self):
+        return len(self.table)
+
+    def __iter__(self):
+        return iter(self.table)
+
+    def __reversed__(self):
+        return reversed(self.table)
+
+    def __eq__(self, other):
+        if not isinstance(other, dict):
+            return NotImplemented
+        return self.table == dict(other)
+
+    def __ior__(self, other):
+        self.table |= other
+        return self
+
+    def __or__(self, other):
+        if not isinstance(other, dict):
+            return NotImplemented
+        return type(self)(self.default_factory, self.table | dict(other))
+
+    def keys(self):
+        return self.table.keys()
+
+    def values(self):
+        return self.table.values()
+
+    def items(self):
+        return self.table.items()
+
+    def get(self, key, default=None, /):
+        return self.table.get(key, default)
+
+    def setdefault(self, key, default=None, /):
+        return self.table.setdefault(key, default)
+
+    def pop(self, key, /, *default):
+        return self.table.pop(key, *default)
+
+    def popitem(self):
+        return self.table.popitem()
+
+    def update(self, *args, **kwargs):
+        self.table.update(*args, **kwargs)
+
+    def clear(self):
+        self.table.clear()
+
+    def copy(self):
+        return type(self)(self.default_factory, self.table)
+
+    __copy__ = copy
+
+    def __repr__(self):
+        return f"defaultdict({self.default_factory!r}, {self.table!r})"
+
+
+@rebuilds(defaultdict)
+def _defaultdict(default_factory, table):
+    return collections.defaultdict(default_factory, table)
