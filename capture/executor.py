@@ -233,6 +233,8 @@ class Executor:
         frame.handled = frame.handled or caller.handled
         if frame.namespace.is_fixed or caller.start == NEVER:
             frame.start = NEVER  # the Python form of a C function never runs for real
+        elif frame.generator is not None and operations_generators.has_guards(frame.body):
+            frame.start = NEVER  # a frame that goes on by itself is not closed
         self.frames.append(frame)
         if frame.thrown is not None:
             raised, frame.thrown = frame.thrown, None

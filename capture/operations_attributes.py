@@ -228,7 +228,7 @@ def _module_attribute(x: Any, value: Known, name: str) -> Value:
 def _class_attribute(x: Any, value: Known, name: str) -> Steps:
     cls: type = REPLACED.get(value.object, value.object)  # type: ignore[assignment]
     if cls is not value.object and name in vars(cls) and not name.startswith("__"):
-        return _bind_class_attribute(x, Known(cls), name, vars(cls)[name])
+        return (yield from _bind_class_attribute(x, Known(cls), name, vars(cls)[name]))
     cls = value.object
     if isinstance(cls, enum.EnumMeta) and name in cls.__members__:
         return Known(cls.__members__[name])

@@ -200,6 +200,15 @@ def is_guarded(state: Any) -> bool:
     return False
 
 
+def has_guards(body: Any) -> bool:
+    """True if a generator's body has `try` or `with`: it is closed when it dies unfinished."""
+    landings = {item.handler.target for item in body.instructions if item.handler is not None}
+    return any(
+        body.instructions[target].operation not in ("CALL_INTRINSIC_1", "CLEANUP_THROW")
+        for target in landings
+    )
+
+
 def drop(x: Any, value: Any) -> Steps:
     """The stack lets go of `value`: a generator that nobody else holds is closed."""
     if not isinstance(value, GeneratorValue) or not is_guarded(x.heap[value.identity]):

@@ -284,7 +284,7 @@ def infinite_with_break(x):
     return total
 
 
-def left_in_try(x):
+def left_in_try(value):
     log = []
 
     def worker():
@@ -297,10 +297,10 @@ def left_in_try(x):
     for v in worker():
         break
     log.append("after")
-    return x + v, log
+    return value + v, log
 
 
-def returned_in_loop(x):
+def returned_in_loop(value):
     log = []
 
     def worker():
@@ -316,7 +316,7 @@ def returned_in_loop(x):
 
     v = first()
     log.append("after")
-    return x + v, log
+    return value + v, log
 
 
 def to_builtins(x):
@@ -437,3 +437,12 @@ def test_returned_generator_runs_afterwards(compiler, x):
     for _ in range(2):
         _, rest = compiled(x)
         assert [2, 4, 6] == list(rest)
+
+
+@pytest.mark.parametrize("function", [left_in_try, returned_in_loop])
+def test_generator_that_is_left_is_closed_at_once(compiler, x, function):
+    """Its `finally` runs where the loop lets go of it."""
+    compiled = compiler.compile(function)
+    for _ in range(2):
+        assert ["closed", "after"] == compiled(x)[1]
+    assert [] == compiler.breaks
