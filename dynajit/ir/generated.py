@@ -24,7 +24,7 @@ def generated_function(graph: Graph, constant: Callable[[Any], Any]) -> Function
     """The printed graph as a function of its inputs, in order; returns a tuple of outputs.
 
     Args:
-        graph: any graph whose sizes are plain integers; composites are called as one row.
+        graph: any graph; composites are called as one row. Symbolic sizes are read from the inputs.
         constant: makes an operand of a constant's array.
 
     Raises:

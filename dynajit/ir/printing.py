@@ -19,6 +19,7 @@ from dynajit.core.device import Device
 from dynajit.core.dtypes import DType
 from dynajit.core.location import Location
 from dynajit.ir.node import Argument, Node, NodeKind, literal_key
+from dynajit.ir.sizes import symbol_places
 
 # Constants up to this many elements are written out; a longer line is not read by anyone.
 PRINTED_ELEMENTS: Final = 16
@@ -41,6 +42,10 @@ class Printable(Protocol):
         """Nodes in order."""
 
     @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The placeholders, in order."""
+
+    @property
     def outputs(self) -> tuple[Argument, ...]:
         """Results."""
 
@@ -53,7 +58,7 @@ def print_graph(graph: Printable) -> str:
     name = re.sub(r"\W", "_", graph.name)
     lines = [*_imports(graph), f"def {name}("]
     lines += [f"    {node.name},{_comment(node)}" for node in inputs]
-    lines += ["):", *(f"    {line}" for line in body)]
+    lines += ["):", *(f"    {line}" for line in (*_sizes(graph, inputs), *body))]
     lines.append(f"    return ({results.rstrip() if len(graph.outputs) == 1 else results[:-2]})")
     return "\n".join(lines)
 
@@ -111,6 +116,13 @@ def print_literal(value: Any) -> str:
         items = ", ".join(print_literal(item) for item in value)
         return f"({items},)" if len(value) == 1 else f"({items})"
     return repr(value)
+
+
+def _sizes(graph: Printable, inputs: list[Node]) -> Iterator[str]:
+    """The lines that name the symbolic sizes."""
+    for name, (position, dim) in symbol_places(graph).items():
+        if dim is not None:
+            yield f"{name} = {inputs[position].name}.shape[{dim}]"
 
 
 def _statement(node: Node) -> str:

@@ -14,6 +14,7 @@ from dynajit.core.dtypes import Category
 from dynajit.core.symint import SymInt, symbol
 from dynajit.core.types import ScalarType, TensorType
 from dynajit.ir import autodiff, interpret, partition, pipeline, sizes
+from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Builder, Graph, symbol_places
 from dynajit.ir.outputs import split_views
 from dynajit.ir.verify import broken_rules, verify
@@ -200,3 +201,16 @@ def test_a_symbol_that_no_input_shows_is_a_broken_rule() -> None:
     rules = list(broken_rules(builder.finish([x + 1])))
 
     assert [("s0", "no input shows this symbol")] == rules
+
+
+def test_a_printed_graph_reads_its_sizes_from_its_inputs() -> None:
+    builder = Builder("flat")
+    x = builder.placeholder("x", TensorType((S0, 4), dtypes.float32))
+    graph = builder.finish([x.reshape(-1) * 2])
+
+    function = generated_function(graph, lambda array: array)
+
+    assert "s0 = x.shape[0]" in str(graph)
+    assert "shape=((s0*4),)" in str(graph)
+    (result,) = function(dj.ones(3, 4))
+    assert (12,) == tuple(result.shape)
