@@ -261,7 +261,7 @@ enum Kind {
     KIND_TYPE_IS, KIND_IDENTITY, KIND_EQUALS, KIND_TENSOR, KIND_LENGTH, KIND_TRUE_VALUE,
     KIND_DICT_KEYS, KIND_HAS_NO_ATTRIBUTE, KIND_HAS_NO_KEY, KIND_PREDICATE, KIND_FUNCTION,
     KIND_GRAD_MODE, KIND_NOT_ALIASED, KIND_ALIASED, KIND_NO_SHARED_STORAGE, KIND_INSTANCE_LACKS,
-    KIND_SEPARATE_MEMORY, KIND_HANDLING,
+    KIND_SEPARATE_MEMORY, KIND_HANDLING, KIND_RELATION,
     KIND_COUNT
 };
 
@@ -269,16 +269,24 @@ static const char *const kind_names[] = {
     "TYPE_IS", "IDENTITY", "EQUALS", "TENSOR", "LENGTH", "TRUE_VALUE", "DICT_KEYS",
     "HAS_NO_ATTRIBUTE", "HAS_NO_KEY", "PREDICATE", "FUNCTION", "GRAD_MODE", "NOT_ALIASED",
     "ALIASED", "NO_SHARED_STORAGE", "INSTANCE_LACKS", "SEPARATE_MEMORY", "HANDLING",
+    "RELATION",
 };
 
-/* The expected metadata of a tensor; sizes and strides follow each other in `numbers`. */
+enum Layout { LAYOUT_ANY, LAYOUT_STRIDES, LAYOUT_CONTIGUOUS };
+
+typedef struct {
+    npy_intp low, high; /* inclusive */
+    npy_intp stride;    /* in bytes; ANY_NUMBER: does not matter */
+} DimSpec;
+
+/* The expected metadata of a tensor. */
 typedef struct {
     PyTypeObject *type;      /* owned */
     PyArray_Descr *dtype;    /* owned */
     char requires_grad;      /* 0, 1 or 2: does not matter */
-    char check_strides;
+    char layout;             /* enum Layout */
     int rank;
-    npy_intp numbers[];      /* sizes, then byte strides; NPY_MIN_INTP: does not matter */
+    DimSpec dims[];
 } TensorSpec;
 
 #define ANY_NUMBER NPY_MIN_INTP
@@ -317,6 +325,29 @@ typedef struct {
 #define MEMORY_LEAF 8      /* no operation made it */
 #define MEMORY_RESULT 16   /* an operation made it */
 
+/* Same numbers as capture.relations.Operation. */
+enum Operation {
+    OPERATION_CONSTANT, OPERATION_TERM, OPERATION_ADD, OPERATION_MULTIPLY, OPERATION_FLOORDIV,
+    OPERATION_MOD, OPERATION_MIN, OPERATION_MAX, OPERATION_COUNT
+};
+
+#define RELATION_STACK 32
+
+/* `left comparison right` between integers, as a postfix program that leaves both on a stack. */
+typedef struct {
+    int comparison; /* Py_EQ ... */
+    int term_count;
+    int length;
+    struct Term {
+        int node; /* number of the node whose value is the tensor or the Python int */
+        int dim;  /* dimension of the tensor, or -1 for an int */
+    } *terms;
+    struct Instruction {
+        int operation;
+        int64_t operand; /* the constant, or the index of the term */
+    } program[];
+} RelationSpec;
+
 typedef struct {
     int kind;
     int guard;          /* number of the guard */
@@ -328,6 +359,7 @@ typedef struct {
     TensorSpec *tensor;
     PredicateSpec *predicate;
     MemorySpec *memory;
+    RelationSpec *relation;
 } Check;
 
 typedef struct Node {
@@ -386,6 +418,7 @@ typedef struct {
     /* the last failure, when asked for */
     int failed_guard;
     PyObject *failed_value; /* borrowed; NULL: the place does not exist */
+    const RelationSpec *failed_relation;
     PyObject *stale;        /* borrowed: a view that must be refreshed before it can be read */
     /* snapshot */
     Fact *facts;
@@ -797,7 +830,7 @@ dtype_matches(PyArray_Descr *actual, PyArray_Descr *expected)
 
 /* The stride of a dimension of size 1 and all strides of an empty array are free. */
 static int
-strides_match(PyArrayObject *array, const npy_intp *strides, int rank)
+strides_match(PyArrayObject *array, const DimSpec *dims, int rank)
 {
     const npy_intp *sizes = PyArray_DIMS(array);
     const npy_intp *actual = PyArray_STRIDES(array);
@@ -806,7 +839,8 @@ strides_match(PyArrayObject *array, const npy_intp *strides, int rank)
         if (sizes[i] == 0) {
             return 1;
         }
-        if (strides[i] != actual[i] && sizes[i] != 1 && strides[i] != ANY_NUMBER) {
+        npy_intp stride = dims[i].stride;
+        if (stride != actual[i] && sizes[i] != 1 && stride != ANY_NUMBER) {
             differ = 1;
         }
     }
@@ -827,11 +861,14 @@ check_tensor(Guards *self, const TensorSpec *spec, PyObject *object)
     }
     const npy_intp *sizes = PyArray_DIMS(array);
     for (int i = 0; i < spec->rank; i++) {
-        if (spec->numbers[i] != sizes[i] && spec->numbers[i] != ANY_NUMBER) {
+        if (sizes[i] < spec->dims[i].low || sizes[i] > spec->dims[i].high) {
             return 0;
         }
     }
-    if (spec->check_strides && !strides_match(array, spec->numbers + spec->rank, spec->rank)) {
+    if (spec->layout == LAYOUT_STRIDES && !strides_match(array, spec->dims, spec->rank)) {
+        return 0;
+    }
+    if (spec->layout == LAYOUT_CONTIGUOUS && !PyArray_IS_C_CONTIGUOUS(array)) {
         return 0;
     }
     if (spec->requires_grad == 2) {
@@ -1169,9 +1206,110 @@ check_memory(Guards *self, MemorySpec *memory)
 }
 
 static int
-check_relation(const Check *check, PyObject *value, PyObject *other)
+read_term(const Guards *self, struct Term term, int64_t *number)
+{
+    PyObject *value = self->values[term.node];
+    if (value == NULL) {
+        return 0;
+    }
+    if (term.dim >= 0) {
+        if (!is_tensor(value)) {
+            return 0;
+        }
+        PyArrayObject *array = (PyArrayObject *)((TensorObject *)value)->array;
+        if (!PyArray_Check((PyObject *)array) || term.dim >= PyArray_NDIM(array)) {
+            return 0;
+        }
+        *number = PyArray_DIM(array, term.dim);
+        return 1;
+    }
+    int overflow;
+    if (!PyLong_CheckExact(value)) {
+        return 0;
+    }
+    *number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    return !overflow;
+}
+
+/* One binary operation; 0 where the result is no int64_t. Rounds towards minus infinity. */
+static int
+combine(int operation, int64_t a, int64_t b, int64_t *result)
+{
+    int64_t rest;
+    switch (operation) {
+    case OPERATION_ADD:
+        return !__builtin_add_overflow(a, b, result);
+    case OPERATION_MULTIPLY:
+        return !__builtin_mul_overflow(a, b, result);
+    case OPERATION_FLOORDIV:
+    case OPERATION_MOD:
+        if (b == 0 || (b == -1 && a == INT64_MIN)) {
+            return 0;
+        }
+        rest = a % b;
+        rest += rest != 0 && (rest < 0) != (b < 0) ? b : 0;
+        *result = operation == OPERATION_MOD ? rest : a / b - (a % b != 0 && (a < 0) != (b < 0));
+        return 1;
+    case OPERATION_MIN:
+        *result = a < b ? a : b;
+        return 1;
+    default:
+        *result = a > b ? a : b;
+        return 1;
+    }
+}
+
+static int
+compare_numbers(int comparison, int64_t a, int64_t b)
+{
+    switch (comparison) {
+    case Py_EQ:
+        return a == b;
+    case Py_NE:
+        return a != b;
+    case Py_LT:
+        return a < b;
+    case Py_LE:
+        return a <= b;
+    case Py_GT:
+        return a > b;
+    default:
+        return a >= b;
+    }
+}
+
+/* Fails where a term is missing and where a number overflows: a miss is slow, never wrong. */
+static int
+size_relation_holds(const Guards *self, const RelationSpec *spec)
+{
+    int64_t stack[RELATION_STACK];
+    int depth = 0;
+    for (int i = 0; i < spec->length; i++) {
+        struct Instruction step = spec->program[i];
+        if (step.operation == OPERATION_CONSTANT) {
+            stack[depth++] = step.operand;
+        }
+        else if (step.operation == OPERATION_TERM) {
+            if (!read_term(self, spec->terms[step.operand], &stack[depth++])) {
+                return 0;
+            }
+        }
+        else {
+            depth--;
+            if (!combine(step.operation, stack[depth - 1], stack[depth], &stack[depth - 1])) {
+                return 0;
+            }
+        }
+    }
+    return compare_numbers(spec->comparison, stack[0], stack[1]);
+}
+
+static int
+check_relation(const Guards *self, const Check *check, PyObject *value, PyObject *other)
 {
     switch (check->kind) {
+    case KIND_RELATION:
+        return size_relation_holds(self, check->relation);
     case KIND_NOT_ALIASED:
         return value != other;
     case KIND_ALIASED:
@@ -1180,6 +1318,13 @@ check_relation(const Check *check, PyObject *value, PyObject *other)
         return is_tensor(value) && is_tensor(other)
                && ((TensorObject *)value)->storage != ((TensorObject *)other)->storage;
     }
+}
+
+static int
+is_relation(int kind)
+{
+    return kind == KIND_NOT_ALIASED || kind == KIND_ALIASED || kind == KIND_NO_SHARED_STORAGE
+           || kind == KIND_RELATION;
 }
 
 static int
@@ -1196,12 +1341,13 @@ walk_relations(Guards *self, Node *node)
             }
             continue;
         }
-        if (check->kind < KIND_NOT_ALIASED || check->kind > KIND_NO_SHARED_STORAGE) {
+        if (!is_relation(check->kind)) {
             continue;
         }
-        if (!check_relation(check, value, self->values[check->number])) {
+        if (!check_relation(self, check, value, self->values[check->number])) {
             self->failed_guard = check->guard;
             self->failed_value = value;
+            self->failed_relation = check->relation;
             return 0;
         }
     }
@@ -1376,7 +1522,7 @@ record_pinned_leaf(Guards *self, Node *node, PyObject *value)
         }
         else if (kind != KIND_IDENTITY && kind != KIND_EQUALS && kind != KIND_PREDICATE
                  && kind != KIND_NOT_ALIASED && kind != KIND_ALIASED
-                 && kind != KIND_SEPARATE_MEMORY) {
+                 && kind != KIND_SEPARATE_MEMORY && kind != KIND_RELATION) {
             return 0;
         }
     }
@@ -1618,7 +1764,8 @@ record_own_checks(Guards *self, Node *node, PyObject *object, int has_version)
             must_run |= !has_version;
         }
         else if (check->kind != KIND_TYPE_IS && check->kind != KIND_NOT_ALIASED
-                 && check->kind != KIND_ALIASED && check->kind != KIND_SEPARATE_MEMORY) {
+                 && check->kind != KIND_ALIASED && check->kind != KIND_SEPARATE_MEMORY
+                 && check->kind != KIND_RELATION) {
             must_run = 1;
         }
     }
@@ -1890,13 +2037,30 @@ guards_check(Guards *self, PyObject *const *slots, Py_ssize_t slot_count, PyObje
 
 /* ----------------------------------------------------------------------- Guards: building ---- */
 
-static npy_intp
-number_or_any(PyObject *number)
+/* A size (exactly), None (any) or (low, high or None); a stride or None. */
+static int
+build_dim_spec(DimSpec *dim, PyObject *size, PyObject *stride)
 {
-    return number == Py_None ? ANY_NUMBER : (npy_intp)PyLong_AsSsize_t(number);
+    dim->low = 0;
+    dim->high = NPY_MAX_INTP;
+    dim->stride = stride == Py_None ? ANY_NUMBER : PyLong_AsSsize_t(stride);
+    if (PyTuple_Check(size)) {
+        PyObject *high;
+        if (!PyArg_ParseTuple(size, "nO", &dim->low, &high)) {
+            return -1;
+        }
+        if (high != Py_None) {
+            dim->high = PyLong_AsSsize_t(high);
+        }
+    }
+    else if (size != Py_None) {
+        dim->low = dim->high = PyLong_AsSsize_t(size);
+    }
+    return PyErr_Occurred() ? -1 : 0;
 }
 
-/* (class, NumPy dtype, device, sizes, byte strides or None, requires_grad or None) */
+/* (class, NumPy dtype, device, sizes, byte strides or None or True: row-major, requires_grad or
+ * None) */
 static TensorSpec *
 build_tensor_spec(PyObject *expected)
 {
@@ -1912,11 +2076,12 @@ build_tensor_spec(PyObject *expected)
         return NULL;
     }
     Py_ssize_t rank = PyTuple_GET_SIZE(sizes);
-    if (strides != Py_None && (!PyTuple_Check(strides) || PyTuple_GET_SIZE(strides) != rank)) {
+    int has_strides = strides != Py_None && strides != Py_True;
+    if (has_strides && (!PyTuple_Check(strides) || PyTuple_GET_SIZE(strides) != rank)) {
         PyErr_SetString(PyExc_ValueError, "TENSOR guard: sizes and strides differ in length");
         return NULL;
     }
-    TensorSpec *spec = PyMem_Calloc(1, sizeof(TensorSpec) + 2 * rank * sizeof(npy_intp));
+    TensorSpec *spec = PyMem_Calloc(1, sizeof(TensorSpec) + rank * sizeof(DimSpec));
     if (spec == NULL) {
         PyErr_NoMemory();
         return NULL;
@@ -1924,12 +2089,16 @@ build_tensor_spec(PyObject *expected)
     spec->type = (PyTypeObject *)Py_NewRef(type);
     spec->dtype = (PyArray_Descr *)Py_NewRef(dtype);
     spec->requires_grad = requires_grad == Py_None ? 2 : requires_grad == Py_True;
-    spec->check_strides = strides != Py_None;
+    spec->layout = has_strides ? LAYOUT_STRIDES
+                   : strides == Py_True ? LAYOUT_CONTIGUOUS : LAYOUT_ANY;
     spec->rank = (int)rank;
     for (Py_ssize_t i = 0; i < rank; i++) {
-        spec->numbers[i] = number_or_any(PyTuple_GET_ITEM(sizes, i));
-        if (spec->check_strides) {
-            spec->numbers[rank + i] = number_or_any(PyTuple_GET_ITEM(strides, i));
+        PyObject *stride = has_strides ? PyTuple_GET_ITEM(strides, i) : Py_None;
+        if (build_dim_spec(&spec->dims[i], PyTuple_GET_ITEM(sizes, i), stride) < 0) {
+            Py_DECREF(type);
+            Py_DECREF(dtype);
+            PyMem_Free(spec);
+            return NULL;
         }
     }
     return spec;
@@ -1982,6 +2151,82 @@ build_predicate_spec(PyObject *expected)
         if (!PyErr_Occurred()) {
             PyErr_SetString(PyExc_ValueError,
                             "PREDICATE guard: expected int, float or bool and such constants");
+        }
+        return NULL;
+    }
+    return spec;
+}
+
+/* True if the program stays within the stack and leaves two numbers. */
+static int
+is_program_valid(const RelationSpec *spec)
+{
+    int depth = 0;
+    for (int i = 0; i < spec->length; i++) {
+        struct Instruction step = spec->program[i];
+        if (step.operation < 0 || step.operation >= OPERATION_COUNT) {
+            return 0;
+        }
+        if (step.operation == OPERATION_TERM
+            && (step.operand < 0 || step.operand >= spec->term_count)) {
+            return 0;
+        }
+        depth += step.operation <= OPERATION_TERM ? 1 : -1;
+        if (depth < 1 || depth > RELATION_STACK) {
+            return 0;
+        }
+    }
+    return depth == 2;
+}
+
+static void
+free_relation_spec(RelationSpec *spec)
+{
+    if (spec != NULL) {
+        PyMem_Free(spec->terms);
+        PyMem_Free(spec);
+    }
+}
+
+/* (comparison, ((node, dim), ...), ((operation, operand), ...)) */
+static RelationSpec *
+build_relation_spec(Guards *self, PyObject *expected)
+{
+    int comparison;
+    PyObject *terms, *program;
+    if (!PyArg_ParseTuple(expected, "iO!O!", &comparison, &PyTuple_Type, &terms, &PyTuple_Type,
+                          &program)) {
+        return NULL;
+    }
+    Py_ssize_t term_count = PyTuple_GET_SIZE(terms), length = PyTuple_GET_SIZE(program);
+    RelationSpec *spec =
+        PyMem_Calloc(1, sizeof(RelationSpec) + length * sizeof(struct Instruction));
+    struct Term *places = PyMem_Calloc(term_count ? term_count : 1, sizeof(struct Term));
+    if (spec == NULL || places == NULL) {
+        PyMem_Free(spec);
+        PyMem_Free(places);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    spec->terms = places;
+    int valid = comparison >= 0 && comparison < 6;
+    spec->comparison = valid ? comparison_operations[comparison] : Py_EQ;
+    for (Py_ssize_t i = 0; valid && i < term_count; i++) {
+        valid = PyArg_ParseTuple(PyTuple_GET_ITEM(terms, i), "ii", &places[i].node, &places[i].dim)
+                && places[i].node >= 0 && places[i].node < self->node_count;
+        spec->term_count++;
+    }
+    for (Py_ssize_t i = 0; valid && i < length; i++) {
+        long long operand;
+        valid = PyArg_ParseTuple(PyTuple_GET_ITEM(program, i), "iL", &spec->program[i].operation,
+                                 &operand);
+        spec->program[i].operand = operand;
+        spec->length++;
+    }
+    if (!valid || !is_program_valid(spec)) {
+        free_relation_spec(spec);
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_ValueError, "RELATION guard: not a program over its terms");
         }
         return NULL;
     }
@@ -2089,6 +2334,10 @@ build_check(Guards *self, Check *check, PyObject *spec)
         self->has_relations = 1;
         check->memory = build_memory_spec(expected);
         return check->memory == NULL ? -1 : 0;
+    case KIND_RELATION:
+        self->has_relations = 1;
+        check->relation = build_relation_spec(self, expected);
+        return check->relation == NULL ? -1 : 0;
     case KIND_NOT_ALIASED:
     case KIND_ALIASED:
     case KIND_NO_SHARED_STORAGE:
@@ -2211,6 +2460,8 @@ free_check(Check *check)
         free_memory_spec(check->memory);
         check->memory = NULL;
     }
+    free_relation_spec(check->relation);
+    check->relation = NULL;
 }
 
 static void
@@ -2342,6 +2593,24 @@ guards_check_method(Guards *self, PyObject *const *args, Py_ssize_t count)
                                         PyTuple_GET_SIZE(args[0]), args[1]));
 }
 
+/* The numbers of a relation's terms; None for one that is missing or no int64_t. */
+static PyObject *
+term_numbers(const Guards *self, const RelationSpec *spec)
+{
+    PyObject *numbers = PyTuple_New(spec->term_count);
+    for (int i = 0; numbers != NULL && i < spec->term_count; i++) {
+        int64_t number;
+        PyObject *item = read_term(self, spec->terms[i], &number) ? PyLong_FromLongLong(number)
+                                                                  : Py_NewRef(Py_None);
+        if (item == NULL) {
+            Py_CLEAR(numbers);
+            break;
+        }
+        PyTuple_SET_ITEM(numbers, i, item);
+    }
+    return numbers;
+}
+
 static PyObject *
 guards_first_failure(Guards *self, PyObject *const *args, Py_ssize_t count)
 {
@@ -2349,8 +2618,12 @@ guards_first_failure(Guards *self, PyObject *const *args, Py_ssize_t count)
         return NULL;
     }
     self->values_changed = 1;
+    self->failed_relation = NULL;
     if (check_tree(self, &PyTuple_GET_ITEM(args[0], 0), PyTuple_GET_SIZE(args[0]), args[1])) {
         Py_RETURN_NONE;
+    }
+    if (self->failed_relation != NULL) {
+        return Py_BuildValue("iN", self->failed_guard, term_numbers(self, self->failed_relation));
     }
     PyObject *value = self->failed_value == NULL ? Py_NotImplemented : self->failed_value;
     return Py_BuildValue("iO", self->failed_guard, value);

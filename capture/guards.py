@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from dynajit.capture import _capture
+from dynajit.capture.relations import Relation
 from dynajit.capture.sources import Key, Source, State, Step
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
@@ -47,6 +48,7 @@ class Kind(enum.IntEnum):
     INSTANCE_LACKS = 15  # expected: name absent from the instance dict (the class may have it)
     SEPARATE_MEMORY = 16  # expected: tuple of (tensor's source, MemoryUse), see there
     HANDLING = 17  # expected: bool: whether the caller is handling an exception
+    RELATION = 18  # expected: Relation between sizes; the source is that of its first term
 
 
 class MemoryUse(enum.IntFlag):
@@ -71,6 +73,21 @@ PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 
 
 @dataclass(frozen=True, slots=True)
+class SizeRange:
+    """The sizes that a symbolic dimension accepts: from `low` to `high` (None: no limit)."""
+
+    low: int
+    high: int | None = None
+
+    def accepts(self, size: int) -> bool:
+        """True if `size` is in the range."""
+        return self.low <= size and (self.high is None or size <= self.high)
+
+    def __str__(self) -> str:
+        return f"{self.low}.." if self.high is None else f"{self.low}..{self.high}"
+
+
+@dataclass(frozen=True, slots=True)
 class TensorFacts:
     """What a compiled region relies on in a tensor.
 
@@ -78,18 +95,20 @@ class TensorFacts:
         python_class: the exact class.
         dtype: element type.
         device: "cpu" (arrays of NumPy).
-        shape: sizes; None where any size is accepted.
+        shape: sizes; None where any size is accepted, SizeRange where some are.
         strides: in elements, None where any stride is accepted; None for the whole tuple too.
             The stride of a dimension of size 1, and all strides of an empty tensor, are free.
         requires_grad: None where it does not matter.
+        row_major: the elements lie row by row, whatever the sizes are; `strides` is None.
     """
 
     python_class: type
     dtype: DType
     device: str
-    shape: tuple[int | None, ...]
+    shape: tuple[int | SizeRange | None, ...]
     strides: tuple[int | None, ...] | None
     requires_grad: bool | None
+    row_major: bool = False
 
     @classmethod
     def of(cls, tensor: Any) -> "TensorFacts":
@@ -119,6 +138,7 @@ class TensorFacts:
         sizes = ", ".join("*" if size is None else str(size) for size in self.shape)
         grad = "" if self.requires_grad is None else f", requires_grad={self.requires_grad}"
         strides = "" if self.strides is None else f", strides={_tuple_text(self.strides)}"
+        strides = ", row-major" if self.row_major else strides
         where = "" if self.device == "cpu" else f"@{self.device}"
         return f"{self.python_class.__name__} {self.dtype.name}[{sizes}]{where}{strides}{grad}"
 
@@ -132,14 +152,18 @@ class TensorFacts:
             old, new = getattr(self, name), getattr(now, name)
             if old is not None and not _matches(old, new):
                 parts.append(f"{name} was {_value_text(old)}, now {_value_text(new)}")
+        if self.row_major and not actual.array.flags.c_contiguous:
+            parts.append("the elements lay row by row, now they do not")
         return "; ".join(parts) or f"was {self}, now {now}"
 
     @property
     def contiguous(self) -> bool:
         """True if every stride is known and row-major."""
         step = 1
-        for size, stride in zip(reversed(self.shape), reversed(self.strides or ()), strict=True):
-            if size is None or (size != 1 and stride != step):
+        if self.strides is None:
+            return self.row_major
+        for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if not isinstance(size, int) or (size != 1 and stride != step):
                 return False
             step *= max(size, 1)
         return True
@@ -148,7 +172,11 @@ class TensorFacts:
 def _matches(old: Any, new: Any) -> bool:
     if not isinstance(old, tuple):
         return bool(old == new)
-    return len(old) == len(new) and all(a is None or a == b for a, b in zip(old, new, strict=True))
+    return len(old) == len(new) and all(map(_fits, old, new))
+
+
+def _fits(old: Any, new: int) -> bool:
+    return old is None or (old.accepts(new) if isinstance(old, SizeRange) else old == new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +245,8 @@ class Guard:
             actual: the value now, or `MISSING` where the place no longer exists.
         """
         name = self.source.expression()
+        if self.kind is Kind.RELATION and actual is not MISSING:
+            return f"expected {self.expression()}, now {self.new_text(actual)}"
         if actual is MISSING:
             return f"{name} does not exist any more (expected {self.expression()})"
         if self.kind is Kind.TENSOR:
@@ -233,6 +263,8 @@ class Guard:
             return "missing"
         if self.kind is Kind.TENSOR and hasattr(actual, "array"):
             return str(TensorFacts.of(actual))
+        if self.kind is Kind.RELATION:
+            return str(self.expected.values_text(actual))
         return _ACTUAL_TEXT.get(self.kind, _describe)(actual)
 
     def __str__(self) -> str:
@@ -326,6 +358,7 @@ _EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.INSTANCE_LACKS: lambda e: f"no instance attribute {e!r}",
     Kind.HAS_NO_KEY: lambda e: f"no key {e!r}",
     Kind.PREDICATE: lambda e: e.text("it"),
+    Kind.RELATION: Relation.text,
     Kind.FUNCTION: lambda e: f"the function {e.name or e.code.co_qualname}",
     Kind.GRAD_MODE: lambda e: "grad mode on" if e else "grad mode off",
     Kind.HANDLING: lambda e: "an exception handled by the caller" if e else "no exception",
@@ -365,6 +398,7 @@ _EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
     Kind.INSTANCE_LACKS: lambda s, e: f"{e!r} not in {s}.__dict__",
     Kind.HAS_NO_KEY: lambda s, e: f"{e!r} not in {s}",
     Kind.PREDICATE: lambda s, e: e.text(s),
+    Kind.RELATION: lambda s, e: e.text(),
     Kind.FUNCTION: _function_condition,
     Kind.GRAD_MODE: lambda s, e: f"{s}.is_grad_enabled() is {e}",
     Kind.HANDLING: lambda s, e: f"(sys.exception() is not None) is {e}",
@@ -430,6 +464,8 @@ def _release(guard: Guard) -> Guard:
         expected = _release_source(expected)
     elif guard.kind is Kind.SEPARATE_MEMORY:
         expected = tuple((_release_source(member), use) for member, use in expected)
+    elif guard.kind is Kind.RELATION:
+        expected = expected.mapped(_release_source)
     return replace(guard, source=_release_source(guard.source), expected=expected)
 
 
@@ -534,6 +570,8 @@ def _lower(guard: Guard, tree: _Tree) -> Any:
         return tree.find(expected).number
     if guard.kind is Kind.SEPARATE_MEMORY:
         return tuple((tree.find(member).number, int(use)) for member, use in expected)
+    if guard.kind is Kind.RELATION:
+        return _lower_relation(expected, tree)
     if guard.kind is Kind.TENSOR:
         return _lower_tensor(expected)
     if guard.kind is Kind.PREDICATE:
@@ -546,17 +584,27 @@ def _lower(guard: Guard, tree: _Tree) -> Any:
     return expected
 
 
+def _lower_relation(relation: Relation, tree: "_Tree") -> tuple[Any, ...]:
+    """(comparison, (node, dim or -1) per term, program)."""
+    terms = tuple(
+        (tree.find(term.source).number, -1 if term.dim is None else term.dim)
+        for term in relation.terms
+    )
+    program = tuple((int(operation), operand) for operation, operand in relation.program())
+    return (COMPARISONS.index(relation.comparison), terms, program)
+
+
 def _lower_tensor(facts: TensorFacts) -> tuple[Any, ...]:
-    """(class, NumPy dtype, device, sizes or None, byte strides or None, requires_grad)."""
+    """(class, NumPy dtype, device, sizes, byte strides or None or True, requires_grad)."""
     size = facts.dtype.itemsize
-    strides: tuple[int | None, ...] | None = None
+    strides: Any = facts.row_major or None
     if facts.strides is not None:
         strides = tuple(None if s is None else s * size for s in facts.strides)
     return (
         facts.python_class,
         facts.dtype.numpy,
         facts.device,
-        facts.shape,
+        tuple((s.low, s.high) if isinstance(s, SizeRange) else s for s in facts.shape),
         strides,
         facts.requires_grad,
     )
