@@ -30,7 +30,7 @@ from dynajit.capture.values_tensors import TensorValue
 
 @special(len)
 def _len(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    return constant((yield from x.length(args[0])))
+    return x.size_value((yield from x.length(args[0])))
 
 
 @special(type)

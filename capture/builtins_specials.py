@@ -10,7 +10,7 @@ from dynajit.capture.operations_basic import Steps, unsupported
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.operations_errors import refuse, stand_in
 from dynajit.capture.operations_sets import is_operand
-from dynajit.capture.values import NONE, NOT_IMPLEMENTED, Value, constant
+from dynajit.capture.values import NONE, NOT_IMPLEMENTED, Value
 from dynajit.capture.values_containers import DictValue, ListValue, TupleValue
 
 _COMPARED: Final = {forward: symbol for symbol, (_, forward, _) in COMPARISONS.items()}
@@ -39,7 +39,7 @@ def special_method(x: Any, receiver: Value, name: str, args: list[Value]) -> Ste
 
 def _plain_by_name(x: Any, receiver: Value, name: str, args: list[Value]) -> Steps:
     if name == "__len__":
-        return constant((yield from x.length(receiver)))
+        return x.size_value((yield from x.length(receiver)))
     if name == "__getitem__":
         return (yield from x.subscript(receiver, args[0]))
     if name == "__setitem__":

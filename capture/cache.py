@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 
 from dynajit.capture import _capture
 from dynajit.capture.guards import CompiledGuards, Failure, Guard, compile_guards
+from dynajit.capture.size_memory import SizeMemory
 from dynajit.core import config
 from dynajit.core.errors import InternalError, RecompileError
 
@@ -90,14 +91,18 @@ class Recompile:
     Args:
         number: of the entry that was made, or None where nothing was published.
         failures: per existing entry, most recently used first, the first guard that failed.
+        sizes: the sizes that are symbols from now on, such as "x.shape[0]: 3 -> 4; now dynamic".
     """
 
     number: int | None
     failures: tuple[Failure, ...]
+    sizes: tuple[str, ...] = ()
 
     @property
     def reason(self) -> str:
         """Why the most recently used entry did not fit."""
+        if self.sizes:
+            return "; ".join(self.sizes)
         return self.failures[0].explanation if self.failures else "its entries were dropped"
 
 
@@ -108,6 +113,7 @@ class FunctionCache:
     Args:
         name: qualified name for messages.
         compile: (function, flat arguments) -> Published.
+        sizes: what `compile` knows about sizes, or None.
         recompiles: every compile that existing entries could have spared.
         skips: reasons of calls that ran as plain Python.
         compile_count: compiles so far, also those that published nothing.
@@ -116,6 +122,7 @@ class FunctionCache:
 
     name: str
     compile: Compile
+    sizes: SizeMemory | None = None
     recompiles: list[Recompile] = field(default_factory=list)
     skips: list[str] = field(default_factory=list)
     compile_count: int = 0
@@ -176,6 +183,8 @@ class FunctionCache:
             compiled.disabled = False
             self.recompiles.clear()
             self.skips.clear()
+            if self.sizes is not None:
+                self.sizes.forget()
 
     def _find(
         self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]
@@ -205,7 +214,8 @@ class FunctionCache:
         entry = Entry(self._next_number, guards, replacement, published.is_scoped, published.facts)
         self._next_number += 1
         if entry.number:
-            self._note_recompile(Recompile(entry.number, failures))
+            news = () if self.sizes is None else tuple(self.sizes.news)
+            self._note_recompile(Recompile(entry.number, failures, news))
         self._evict(compiled)
         compiled.add_entry(guards.evaluator, entry.function, entry, entry.is_scoped)
         return entry.function
@@ -252,7 +262,10 @@ class FunctionCache:
 
 
 def compiled_function(
-    function: FunctionType, compile: Compile, callback: Any = None
+    function: FunctionType,
+    compile: Compile,
+    callback: Any = None,
+    sizes: SizeMemory | None = None,
 ) -> "_capture.CompiledFunction":
     """A compiled function with an empty cache.
 
@@ -260,11 +273,12 @@ def compiled_function(
         function: a plain Python function.
         compile: makes a region for one call; its exceptions reach the caller.
         callback: `Callees` for frames below regions with breaks, or None.
+        sizes: what `compile` knows about sizes: forgotten with the entries.
 
     Raises:
         TypeError: `function` is not a Python function.
     """
-    cache = FunctionCache(getattr(function, "__qualname__", repr(function)), compile)
+    cache = FunctionCache(getattr(function, "__qualname__", repr(function)), compile, sizes)
     return _capture.CompiledFunction(function, cache.on_miss, callback)
 
 

@@ -239,7 +239,7 @@ class Emitter:
             entry = self._entry
             seed, offset = self.new_temporary(), self.new_temporary()
             entry.callable(lambda: entry.load_constant(reserve_random))
-            entry.load_constant(_random_blocks(self.region))
+            self._push_random_blocks(entry)
             entry.call(1)
             entry.append("UNPACK_SEQUENCE", 3, 1, 3)
             entry.store_local(seed)
@@ -247,6 +247,16 @@ class Emitter:
             entry.pop()
             self._random = (seed, offset)
         return self._random[0 if isinstance(source, sources.RandomSeed) else 1]
+
+    def _push_random_blocks(self, entry: Writer) -> None:
+        offset = _random_offset(self.region)
+        if isinstance(offset.blocks, int):
+            entry.load_constant(offset.blocks)
+            return
+        entry.callable(lambda: entry.load_constant(offset.blocks))
+        for source in offset.sizes:
+            self._push_source(source, entry)
+        entry.call(len(offset.sizes))
 
     # -- the region ------------------------------------------------------------------------------
 
@@ -318,10 +328,10 @@ def emit(
     return emitter.finish(nesting.write(emitter, function, region.end, make_resume))
 
 
-def _random_blocks(region: Region) -> int:
-    """How many random blocks the region reserves: said by the sources of its inputs."""
+def _random_offset(region: Region) -> sources.RandomOffset:
+    """The input that says how many random blocks the region reserves."""
     for value in region.inputs:
         source = getattr(value, "source", None)
         if isinstance(source, sources.RandomOffset):
-            return source.blocks
+            return source
     raise InternalError(f"emit({region.name}): a random seed without a number of blocks.")

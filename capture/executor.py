@@ -60,6 +60,7 @@ from dynajit.capture.values_functions import CellValue, FunctionValue, Generator
 from dynajit.capture.values_objects import ExceptionValue
 from dynajit.capture.versions import IS_311
 from dynajit.core.errors import InternalError
+from dynajit.core.symint import Number
 
 #: Instructions executed in one capture before it breaks: about a minute of symbolic execution.
 MAX_INSTRUCTIONS: Final = 2_000_000
@@ -394,7 +395,11 @@ class Executor:
 
     def sequence_length(self, value: Any) -> Value:
         """`len(tensor)` as a value."""
-        return constant(self.tensor_type(value).shape[0])
+        return self.size_value(self.tensor_type(value).shape[0])
+
+    def size_value(self, size: Number) -> Value:
+        """A size as the program sees it: a literal, or a run-time int."""
+        return self.recorder.sizes.value_of(size)
 
     # -- operations, bound as methods ----------------------------------------------------------
 

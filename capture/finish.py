@@ -19,10 +19,12 @@ from dynajit.capture.rebuild import Held, NotRebuildable, Rebuilder, reach
 from dynajit.capture.recording import Recorder
 from dynajit.capture.region import Break, End, InnerFrame, Raise, Region, Return
 from dynajit.capture.resume import Home
+from dynajit.capture.sizes import function_of
 from dynajit.capture.values import Constant, Scalar, Value
 from dynajit.capture.values_functions import CellValue
 from dynajit.capture.values_objects import HandledException
 from dynajit.capture.values_tensors import Step, TensorValue
+from dynajit.core import symint
 from dynajit.ir.copies import copy_inputs
 from dynajit.ops import TABLE
 
@@ -157,6 +159,7 @@ def _region(
     outputs = _outputs(recorder, held)
     if recorder.builder.nodes:
         executor.uses_grad_mode()
+    recorder.show_sizes(outputs)
     written = _written_inputs(recorder)
     graph = recorder.builder.finish(outputs)
     if any(recorder.inputs_require_grad):
@@ -204,9 +207,19 @@ def _inputs(recorder: Recorder) -> tuple[Value, ...]:
     found = []
     for value in recorder.inputs:
         if isinstance(value, Scalar) and isinstance(value.source, sources.RandomOffset):
-            value = replace(value, source=sources.RandomOffset(recorder.random_blocks))
+            value = replace(value, source=_random_offset(recorder))
         found.append(value)
     return tuple(found)
+
+
+def _random_offset(recorder: Recorder) -> sources.RandomOffset:
+    """The source that reserves as many random blocks as the region uses."""
+    blocks = recorder.random_blocks
+    if isinstance(blocks, int):
+        return sources.RandomOffset(blocks)
+    names = tuple(sorted(symint.symbols(blocks)))
+    places = tuple(recorder.sizes.scalar(name).source for name in names)
+    return sources.RandomOffset(function_of(blocks, names), places)
 
 
 def _held(recorder: Recorder, reached: list[Value], copied: set[int]) -> dict[int, Held]:

@@ -584,7 +584,7 @@ def _lower(guard: Guard, tree: _Tree) -> Any:
     return expected
 
 
-def _lower_relation(relation: Relation, tree: "_Tree") -> tuple[Any, ...]:
+def _lower_relation(relation: Relation, tree: _Tree) -> tuple[Any, ...]:
     """(comparison, (node, dim or -1) per term, program)."""
     terms = tuple(
         (tree.find(term.source).number, -1 if term.dim is None else term.dim)

@@ -29,6 +29,7 @@ from dynajit.capture.operations_sets import (
     operand_of_iterable,
     set_operand,
 )
+from dynajit.capture.operations_sizes import is_size, size_arithmetic, size_comparison
 from dynajit.capture.operations_text import own_method, percent
 from dynajit.capture.values import FALSE, TRUE, Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values_containers import (
@@ -144,6 +145,9 @@ def _fold_known(x: Any, function: Callable[..., Any], a: Value, b: Value) -> Val
 
 def _numbers(x: Any, symbol: str, function: Any, a: Value, b: Value) -> Value:
     if isinstance(a, Scalar) or isinstance(b, Scalar):
+        size = size_arithmetic(x, symbol, a, b)
+        if size is not None:
+            return size
         result = _run_time_number(x, symbol, function, a, b)
         if result is not None:
             return result
@@ -286,6 +290,10 @@ def compare(x: Any, symbol: str, a: Value, b: Value) -> Steps:
         return _compare_tensors(x, symbol, function, a, b)
     if isinstance(a, ObjectValue) or isinstance(b, ObjectValue):
         return (yield from _special_compare(x, symbol, forward, backward, a, b))
+    if is_size(a) or is_size(b) or (isinstance(a, Scalar) and isinstance(b, Scalar)):
+        outcome = size_comparison(x, symbol, a, b)
+        if outcome is not None:
+            return boolean(outcome)
     if isinstance(a, Scalar) and isinstance(b, Constant) and _is_real(b.value):
         return boolean(scalar_predicate(x, a, symbol, _used(x, b)))
     if isinstance(b, Scalar) and isinstance(a, Constant) and _is_real(a.value):

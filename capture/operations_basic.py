@@ -15,6 +15,7 @@ from dynajit.capture.awaiting import checked_bool, length_is_true, then
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.guards import Kind, Predicate
+from dynajit.capture.relations import COMPARISONS
 from dynajit.capture.values import LITERAL_TYPES, Constant, Known, Opaque, Scalar, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
@@ -35,6 +36,7 @@ from dynajit.capture.values_objects import ObjectValue, TracebackValue
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.core.device import Device
 from dynajit.core.dtypes import DType
+from dynajit.core.symint import SymInt
 from dynajit.eager import Tensor
 from dynajit.ir import graph
 
@@ -127,6 +129,9 @@ def to_native(x: Any, value: Value, specialise: bool) -> Any:
         return x.recorder.graph_value(value)
     if isinstance(value, Scalar) and not specialise:
         return x.recorder.lift_scalar(value)
+    if isinstance(value, Scalar):
+        size = x.recorder.sizes.shape_int(value)
+        return x.recorder.specialise(value) if size is None else size
     if isinstance(value, TupleValue):
         x.recorder.use(value)
         items = [to_native(x, item, specialise) for item in value.items]
@@ -156,6 +161,9 @@ def from_python(x: Any, result: Any, operands: tuple[Value, ...] = ()) -> Value:
         return _tensor_result(x, result, operands)
     if type(result) in LITERAL_TYPES:
         return constant(result)
+    if isinstance(result, SymInt):
+        size: Value = x.size_value(result)
+        return size
     if isinstance(result, tuple):
         items = tuple(from_python(x, item, operands) for item in result)
         return TupleValue(items, type(result))
@@ -273,7 +281,13 @@ def _negative_length(x: Any) -> int:
 
 def scalar_predicate(x: Any, value: Scalar, symbol: str, other: int | float) -> bool:
     """The outcome of comparing a run-time number with a constant; the outcome is guarded."""
-    outcome = _COMPARE[symbol](value.value, other)
+    outcome = COMPARISONS[symbol](value.value, other)
+    size = x.recorder.sizes.expression_of(value) if type(other) is int else None
+    if value.symbolic is not None and size is None:
+        x.recorder.specialise(value)
+        return bool(outcome)
+    if size is not None and (value.symbolic is not None or value.expression is not None):
+        return bool(x.recorder.sizes.decide(symbol, size, other))
     if value.expression is not None:
         x.recorder.specialise(value)
         return bool(outcome)
@@ -282,18 +296,8 @@ def scalar_predicate(x: Any, value: Scalar, symbol: str, other: int | float) -> 
     return bool(outcome)
 
 
-_COMPARE = {
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}
-
-
 def length(x: Any, value: Value) -> Steps:
-    """`len(value)` as a Python int."""
+    """`len(value)` as an int, which is symbolic for a tensor whose size varies."""
     if isinstance(value, Constant) and hasattr(value.value, "__len__"):
         x.recorder.use(value)
         return len(value.value)
@@ -308,7 +312,10 @@ def length(x: Any, value: Value) -> Steps:
         return len(x.dict_entries(value.dictionary))
     if isinstance(value, ObjectValue) and defines(value.cls, "__len__"):
         method = yield from x.get_special(value, "__len__")
-        return checked_length(x, (yield from x.call(method, [], {})))
+        result = yield from x.call(method, [], {})
+        if isinstance(result, Scalar) and result.symbolic is not None:
+            return result.symbolic
+        return checked_length(x, result)
     if isinstance(value, Known) and isinstance(value.object, enum.EnumMeta):
         return len(as_python(x, value))
     if not defines(value.python_type, "__len__"):

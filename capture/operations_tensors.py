@@ -14,12 +14,11 @@ from dynajit.capture import breaks, control, layouts, tensor_memory
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown
 from dynajit.capture.operations_basic import from_python, to_native
-from dynajit.capture.recording import type_of_tensor
 from dynajit.capture.values import Constant, Known, Value, constant
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_functions import NativeMethod
 from dynajit.capture.values_tensors import TensorContents, TensorValue
-from dynajit.core.types import TensorType
+from dynajit.core.types import TensorType, contiguous_strides
 from dynajit.eager import Size, Tensor
 from dynajit.ir import graph
 from dynajit.ops import TABLE
@@ -42,7 +41,8 @@ def tensor_type(x: Any, value: TensorValue) -> TensorType:
     if contents.value is not None:
         found: TensorType = contents.value.node.type
         return found
-    return type_of_tensor(contents.tensor)
+    known: TensorType = x.recorder.tensor_type(value)
+    return known
 
 
 def needs_gradient(x: Any, value: TensorValue) -> bool:
@@ -82,8 +82,13 @@ _READS: Final = {
 
 
 def _shape(x: Any, value: TensorValue) -> Value:
-    sizes = tuple(constant(size) for size in tensor_type(x, value).shape)
-    return TupleValue(sizes, Size)
+    sizes = x.recorder.sizes
+    return TupleValue(tuple(sizes.value_of(n) for n in tensor_type(x, value).shape), Size)
+
+
+def _element_count(x: Any, value: TensorValue) -> Value:
+    count: Value = x.recorder.sizes.value_of(tensor_type(x, value).numel)
+    return count
 
 
 _FACTS: Final[dict[str, Callable[[Any, TensorValue], Value]]] = {
@@ -100,8 +105,8 @@ _FACTS: Final[dict[str, Callable[[Any, TensorValue], Value]]] = {
 _FACT_METHODS: Final[dict[str, Callable[[Any, TensorValue], Value]]] = {
     "dim": lambda x, value: constant(tensor_type(x, value).rank),
     "ndimension": lambda x, value: constant(tensor_type(x, value).rank),
-    "numel": lambda x, value: constant(tensor_type(x, value).numel),
-    "nelement": lambda x, value: constant(tensor_type(x, value).numel),
+    "numel": _element_count,
+    "nelement": _element_count,
     "element_size": lambda x, value: constant(tensor_type(x, value).dtype.itemsize),
     "is_floating_point": lambda x, value: constant(tensor_type(x, value).dtype.is_floating_point),
     "is_complex": lambda x, value: constant(tensor_type(x, value).dtype.is_complex),
@@ -141,7 +146,8 @@ def _strides(x: Any, value: TensorValue) -> Any:
     """Strides in elements that eager execution would give; None if not known."""
     contents: TensorContents = x.heap[value.identity]
     if contents.value is None:
-        return tensor_type(x, value).strides
+        known = tensor_type(x, value)
+        return known.strides or contiguous_strides(known.shape)
     return tensor_memory.strides_of(x.recorder, value)
 
 
@@ -151,8 +157,8 @@ def _is_contiguous(x: Any, value: TensorValue, name: str, args: list[Value]) -> 
 
 
 def _stride(x: Any, value: TensorValue, name: str, args: list[Value]) -> Value:
-    strides = _known_layout(_strides(x, value))
-    found = TupleValue(tuple(constant(stride) for stride in strides))
+    sizes, strides = x.recorder.sizes, _known_layout(_strides(x, value))
+    found = TupleValue(tuple(sizes.value_of(stride) for stride in strides))
     return x.fold(operator.getitem, found, *args) if args else found
 
 

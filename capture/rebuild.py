@@ -19,6 +19,7 @@ from dynajit.capture.library import REBUILT
 from dynajit.capture.operations_exceptions import PARSING, native_class
 from dynajit.capture.rebuild_exceptions import adopt_context, in_order_of_writing, make_traceback
 from dynajit.capture.recording import Recorder
+from dynajit.capture.sizes import function_of
 from dynajit.capture.values import UNBOUND, Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values_containers import (
     DictValue,
@@ -59,9 +60,12 @@ from dynajit.capture.values_objects import (
     TracebackValue,
 )
 from dynajit.capture.values_tensors import MemoryContents, Step, TensorContents, TensorValue
+from dynajit.core import symint
 from dynajit.eager.grad_mode import enable_grad, no_grad
 from dynajit.eager.inplace import restored
 from dynajit.ir.node import Node
+from dynajit.ir.sizes import attributes as known_attributes
+from dynajit.ir.sizes import expressions
 from dynajit.ops.movement import inverse_permutation
 
 
@@ -249,6 +253,14 @@ def table_iterator(table: Any, position: int) -> Any:
     return iterator
 
 
+def view_of_sizes(
+    op: Any, attributes: Mapping[str, Any], names: tuple[str, ...], base: Any, *numbers: int
+) -> Any:
+    """A view whose attributes depend on sizes that are known now."""
+    known = dict(zip(names, numbers, strict=True))
+    return op(base, **known_attributes(attributes, known))
+
+
 class Rebuilder:
     """Pushes values. Immutable.
 
@@ -324,11 +336,16 @@ class Rebuilder:
             return
         step = steps[-1]
         view: Any = functools.partial(step.op, **step.attributes)
+        used = expressions(tuple(step.attributes.values()))
+        names = tuple(sorted({name for size in used for name in symint.symbols(size)}))
+        if names:
+            view = functools.partial(view_of_sizes, step.op, step.attributes, names)
         if step.is_data:
             view = operator.attrgetter("data")
         elif self.recorder.grad_mode_at_entry_and_end != (step.is_recorded, step.is_recorded):
             view = (enable_grad if step.is_recorded else no_grad)()(view)
-        emitter.call(view, functools.partial(self._steps, base, steps[:-1], emitter))
+        told = [self.pusher(self.recorder.sizes.scalar(name), emitter) for name in names]
+        emitter.call(view, functools.partial(self._steps, base, steps[:-1], emitter), *told)
 
     def _cell(self, value: CellValue, emitter: Any) -> None:
         if value.source is not None:
@@ -349,6 +366,10 @@ class Rebuilder:
     def _scalar(self, value: Scalar, emitter: Any) -> None:
         assert value.expression is not None
         symbol, operands = value.expression
+        if symbol == "size":
+            names = tuple(sorted(symint.symbols(value.symbolic)))
+            self._call(emitter, function_of(value.symbolic, names), *operands)
+            return
         self._call(emitter, _ARITHMETIC[symbol], *operands)
 
     def _tuple(self, value: TupleValue, emitter: Any) -> None:

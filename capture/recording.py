@@ -11,14 +11,16 @@ import functools
 import types
 import weakref
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dynajit.capture import breaks, layouts, sources, tensor_memory
 from dynajit.capture._capture import CompiledFunction
-from dynajit.capture.guards import FunctionFacts, Guard, Kind, TensorFacts
+from dynajit.capture.guards import FunctionFacts, Guard, Kind
 from dynajit.capture.heap import Heap
+from dynajit.capture.size_memory import SizeMemory
+from dynajit.capture.sizes import Sizes
 from dynajit.capture.sources import Source
 from dynajit.capture.values import LITERAL_TYPES, Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values_containers import (
@@ -34,14 +36,18 @@ from dynajit.capture.values_containers import (
 from dynajit.capture.values_functions import BoundMethod, CellValue
 from dynajit.capture.values_objects import ObjectContents, ObjectValue
 from dynajit.capture.values_tensors import Step, TensorContents, TensorValue
+from dynajit.core import symint
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import DeviceError
 from dynajit.core.location import Location
+from dynajit.core.symint import Number, SymInt
 from dynajit.core.types import ScalarType, Shape, TensorType
 from dynajit.eager import Size, Tensor
 from dynajit.eager.execute import missing_device
 from dynajit.ir import graph
+from dynajit.ir.node import Node
+from dynajit.ir.sizes import symbol_places, symbols
 from dynajit.ops import TABLE
 from dynajit.ops.table import Kind as OpKind
 from dynajit.ops.table import Op
@@ -91,7 +97,7 @@ class Mark:
     nodes: tuple[int, int]
     guards: int
     inputs: int
-    random_blocks: int
+    random_blocks: Number
     lines: int
 
 
@@ -128,13 +134,28 @@ class Builder(graph.Builder):
         self.automatic: set[graph.Node] = set()
 
     def lift(self, operand: Any) -> Any:
-        """Eager tensors become graph inputs."""
+        """Eager tensors and sizes become graph inputs."""
         if isinstance(operand, Tensor):
             constant = self.recorder.wrap(operand, sources.Constant(operand))
             if isinstance(constant, TensorValue):
                 return self.recorder.graph_value(constant)
             return self.recorder.lift_tensor(operand, sources.Constant(operand))
+        if isinstance(operand, SymInt):
+            size = self.recorder.sizes.value_of(operand)
+            assert isinstance(size, Scalar)
+            return self.recorder.lift_scalar(size)
         return super().lift(operand)
+
+    def is_name_free(self, name: str) -> bool:
+        """True if no node has this name yet; then it is kept for a symbol."""
+        if name in self._names:
+            return False
+        self._names[name] = 0
+        return True
+
+    def size_input(self, symbol: str) -> graph.Value:
+        """The INTEGER input that has the name of a symbol."""
+        return self.adopt(Node(graph.NodeKind.PLACEHOLDER, symbol, ScalarType(Category.INTEGER)))
 
     @property
     def nodes(self) -> list[graph.Node]:
@@ -194,6 +215,14 @@ class Builder(graph.Builder):
         self._needs_gradient[result.node] = self._result_needs_gradient(op, operands, result)
         return result
 
+    def call(self, *args: Any, **keywords: Any) -> graph.Value:
+        """Append a call; sizes of its result that are symbolic are at least 1."""
+        result = super().call(*args, **keywords)
+        for size in result.shape:
+            if isinstance(size, SymInt):
+                self.recorder.sizes.check_result(size)
+        return result
+
     def needs_gradient(self, value: graph.Value) -> bool:
         """What `requires_grad` of the value is."""
         return self.node_needs_gradient(value.node)
@@ -242,13 +271,16 @@ class Recorder:
     Args:
         name: name of the graph.
         grad_enabled: grad mode at entry.
+        sizes: which sizes of existing tensors are symbols; None: none are.
     """
 
-    def __init__(self, name: str, grad_enabled: bool) -> None:
+    def __init__(self, name: str, grad_enabled: bool, sizes: Sizes | None = None) -> None:
         self.heap = Heap()
         self.builder = Builder(name, self)
         self.location: Location | None = None
-        self.random_blocks = 0
+        self.random_blocks: Number = 0
+        self.sizes = Sizes(SizeMemory(mode=False)) if sizes is None else sizes
+        self.sizes.serve(self)
         #: Node -> heap id of the tensor that it was read from, or that it was returned as.
         self.owners: dict[graph.Node, int] = {}
         self._lines: dict[tuple[str, int], None] = {}
@@ -265,6 +297,7 @@ class Recorder:
         """Where the executor is: nodes and guards carry it."""
         self.location = location
         self.builder.location = location
+        self.sizes.location = location
         self._lines[location.file, location.line] = None
 
     @property
@@ -363,14 +396,17 @@ class Recorder:
             raise breaks.GraphBreak(
                 breaks.UNSUPPORTED_OPERATION, f"{source.expression()} cannot be guarded"
             )
-        guard = Guard(source, kind, expected, self.location, reason)
+        self.add_guard(Guard(source, kind, expected, self.location, reason))
+
+    def add_guard(self, guard: Guard) -> None:
+        """Record a fact once."""
         self._guards.setdefault(guard.identity(), guard)
 
     def use(self, value: Value) -> None:
         """An operation relies on what `value` is: guard the fact that its family stands for."""
         source = value.source if hasattr(value, "source") else None
-        if source is None:
-            return
+        if source is None or isinstance(source, sources.SizeOf):
+            return  # a size is read from a tensor whose facts are guarded
         if isinstance(value, HeapValue):
             self._use_object(value, source)
         elif isinstance(value, Constant):
@@ -412,9 +448,21 @@ class Recorder:
             self._use_object(first, first.source)
             self.guard(source, Kind.ALIASED, first.source)
         elif isinstance(value, TensorValue):
-            self.guard(source, Kind.TENSOR, TensorFacts.of(self._existing[value.identity]))
+            self._use_tensor(self._existing[value.identity], source)
         else:
             self.guard(source, Kind.TYPE_IS, value.cls)
+
+    def _use_tensor(self, tensor: Any, source: Source) -> None:
+        for kind, expected, guard in self.sizes.guards_of(tensor, source):
+            if guard is None:
+                self.guard(source, kind, expected)
+            else:
+                self.add_guard(guard)
+
+    def tensor_type(self, value: TensorValue) -> TensorType:
+        """The graph type of an existing tensor; its facts are guarded."""
+        self.use(value)
+        return self.sizes.type_of(self._existing[value.identity], self.first_source(value))
 
     def _first_handle(self, value: HeapValue) -> HeapValue | None:
         existing = self._existing.get(value.identity)
@@ -529,6 +577,12 @@ class Recorder:
         """Placeholder -> the value that loads it."""
         return {entry[0].node: entry[1] for entry in self._inputs.values()}
 
+    def show_sizes(self, outputs: Sequence[Any]) -> None:
+        """Add an input for each symbol that no tensor input of the graph shows."""
+        found = self.builder.finish(outputs)
+        for name in sorted(symbols(found) - symbol_places(found).keys()):
+            self.lift_scalar(self.sizes.scalar(name))
+
     @property
     def inputs_require_grad(self) -> tuple[bool, ...]:
         """Per graph input, whether gradients flow to it."""
@@ -541,7 +595,7 @@ class Recorder:
             handle = self.wrap(tensor, source)
             self.use(handle)
             value = self.builder.input(
-                _input_name(source), type_of_tensor(tensor), bool(tensor.requires_grad)
+                _input_name(source), self.tensor_type(handle), bool(tensor.requires_grad)
             )
             self._inputs[key] = (value, handle, bool(tensor.requires_grad))
             if isinstance(handle, TensorValue):
@@ -551,13 +605,21 @@ class Recorder:
         return self._inputs[key][0]
 
     def lift_scalar(self, scalar: Scalar) -> graph.Value:
-        """The graph input of a run-time number."""
+        """The graph input of a run-time number; that of a symbol has the symbol's name."""
         key = ("scalar", scalar.source if scalar.source is not None else id(scalar))
+        symbol = None if scalar.symbolic is None else symint.name_of(scalar.symbolic)
+        if symbol is not None:
+            key = ("size", symbol)
+        elif scalar.symbolic is not None:
+            key = ("size", scalar.symbolic)
         if key not in self._inputs:
             self.use_scalar_type(scalar)
             category = Category.FLOATING if scalar.python_type is float else Category.INTEGER
-            name = "number" if scalar.source is None else _input_name(scalar.source)
-            value = self.builder.input(name, ScalarType(category), False)
+            if symbol is not None:
+                value = self.builder.size_input(symbol)
+            else:
+                name = "number" if scalar.source is None else _input_name(scalar.source)
+                value = self.builder.input(name, ScalarType(category), False)
             self._inputs[key] = (value, scalar, False)
         return self._inputs[key][0]
 
@@ -572,7 +634,10 @@ class Recorder:
 
     def specialise(self, scalar: Scalar) -> int | float:
         """Guard that a run-time number has today's value; returns it."""
+        if scalar.symbolic is not None:
+            return self.sizes.number(scalar.symbolic)
         if scalar.expression is None:
+            self.sizes.saw_int(scalar)
             self.guard(scalar.source, Kind.EQUALS, scalar.value)
         else:
             for operand in scalar.expression[1]:
@@ -615,7 +680,7 @@ class Recorder:
                 value = self.builder.input(name, kind, False)
                 self._inputs[name] = (value, Scalar(0, source), False)
         shift = self.random_blocks
-        self.random_blocks += int(blocks)
+        self.random_blocks = self.random_blocks + blocks
         return self._inputs["seed"][0], self._inputs["offset"][0], shift
 
 
@@ -668,11 +733,6 @@ def _has_plain_layout(kind: type) -> bool:
 
 
 _HEAP_TYPE = 1 << 9
-
-
-def type_of_tensor(tensor: Any) -> TensorType:
-    """The graph type of an eager tensor, with its strides."""
-    return TensorType(tuple(tensor.shape), tensor.dtype, tensor.device, tuple(tensor.stride()))
 
 
 def _input_name(source: Source) -> str:

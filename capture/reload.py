@@ -113,6 +113,12 @@ def _item(source: sources.Item, writer: Writer, push: PushBase, function: Any) -
     _call(writer, read_item, lambda: push(base), lambda: writer.load_constant(source.index))
 
 
+def _size(source: sources.SizeOf, writer: Writer, push: PushBase, function: Any) -> None:
+    push(source.base)
+    writer.load_attribute("shape")
+    _subscript(writer, source.dim)
+
+
 def _key(source: sources.Key, writer: Writer, push: PushBase, function: Any) -> None:
     base = source.base
     _call(writer, dict.__getitem__, lambda: push(base), lambda: writer.load_constant(source.key))
@@ -171,6 +177,7 @@ _LOADS: Final[dict[type, Load]] = {
     sources.InstanceDict: _fixed_attribute("__dict__"),
     sources.Item: _item,
     sources.Key: _key,
+    sources.SizeOf: _size,
     sources.TypeOf: _type,
     sources.MethodFunction: _fixed_attribute("__func__"),
     sources.MethodSelf: _fixed_attribute("__self__"),

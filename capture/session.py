@@ -28,8 +28,16 @@ from dynajit.capture.instructions import decode
 from dynajit.capture.recording import Recorder
 from dynajit.capture.region import Backend, CapturedGraph, Raise, Region, Return, Skip
 from dynajit.capture.resume import Home, Resume, entry
+from dynajit.capture.size_memory import SizeMemory
+from dynajit.capture.sizes import Sizes, SizesChanged
 from dynajit.core import config
-from dynajit.core.errors import GraphBreakError, ToolchainError
+from dynajit.core.errors import (
+    DynamicSizeError,
+    GraphBreakError,
+    InternalError,
+    ToolchainError,
+)
+from dynajit.core.symint import deciding
 from dynajit.eager.grad_mode import enable_grad, is_grad_enabled
 from dynajit.ops import dispatch
 
@@ -44,6 +52,9 @@ MSG_TOOLCHAIN: Final = (
 
 MSG_DEEP: Final = "it is called so deep in a recursion that the compiler has no room"
 MSG_MEMORY: Final = "the compiler ran out of memory"
+
+#: How often a capture starts again because more became known about sizes.
+MAX_ATTEMPTS: Final = 64
 
 Publish = Callable[[FunctionType, tuple[Any, ...]], cache.Published]
 
@@ -101,6 +112,7 @@ def capture(
     fullgraph: bool = False,
     needs_tensors: bool = False,
     forced: ForcedBreaks | None = None,
+    memory: SizeMemory | None = None,
 ) -> Region | Skip:
     """Execute `function` symbolically on one call's arguments; runs no user code.
 
@@ -111,17 +123,49 @@ def capture(
         fullgraph: raise instead of ending the region at a break.
         needs_tensors: see Options.
         forced: see Options.
+        memory: what earlier captures of the function learnt about sizes; None: nothing.
 
     Returns:
         The region; Skip where nothing can or need be compiled.
 
     Raises:
         GraphBreakError: `fullgraph` and a break; the message shows the user's line.
+        DynamicSizeError: the code forces a number on a size that is marked dynamic.
     """
     if decode(function.__code__).is_generator:
         return Skip("generators and coroutines run as plain Python")
-    recorder = Recorder(function.__qualname__, is_grad_enabled())
-    with dispatch.recording(recorder.builder.handle, recorder.reserve_random):
+    known = SizeMemory() if memory is None else memory
+    known.start()
+    for _ in range(MAX_ATTEMPTS):
+        sizes = Sizes(known)
+        recorder = Recorder(function.__qualname__, is_grad_enabled(), sizes)
+        try:
+            region = _execute(function, arguments, recorder, fullgraph, forced)
+        except SizesChanged:
+            continue
+        sizes.finish()
+        if isinstance(region, Skip):
+            return region
+        if needs_tensors and region.breaks and not recorder.met_tensor:
+            return Skip("it breaks before it meets a tensor", permanent=False)
+        return region
+    raise InternalError(f"{function.__qualname__}: the sizes do not settle")
+
+
+def _execute(
+    function: FunctionType,
+    arguments: tuple[Any, ...],
+    recorder: Recorder,
+    fullgraph: bool,
+    forced: ForcedBreaks | None,
+) -> Region | Skip:
+    """One attempt at a capture.
+
+    Raises:
+        SizesChanged: it must start again.
+    """
+    recording = dispatch.recording(recorder.builder.handle, recorder.reserve_random)
+    with recording, deciding(recorder.sizes):
         try:
             executor = Executor(function, arguments, recorder, forced)
             outcome = executor.run()
@@ -130,13 +174,11 @@ def capture(
             region = finish(executor, outcome)
             if fullgraph and region.breaks:
                 raise region.breaks[0].error()
+            return region
         except SkipFrame as skip:
             if fullgraph:
                 raise GraphBreakError(f"{function.__qualname__}: {skip.reason}") from None
             return Skip(skip.reason)
-    if needs_tensors and region.breaks and not recorder.met_tensor:
-        return Skip("it breaks before it meets a tensor", permanent=False)
-    return region
 
 
 def computes_nothing(region: Region) -> bool:
@@ -148,7 +190,10 @@ def computes_nothing(region: Region) -> bool:
 
 
 def compile_entry(
-    function: FunctionType, arguments: tuple[Any, ...], options: Options
+    function: FunctionType,
+    arguments: tuple[Any, ...],
+    options: Options,
+    memory: SizeMemory | None = None,
 ) -> Compilation:
     """Capture one call, compile its graph, and make the new function.
 
@@ -160,8 +205,8 @@ def compile_entry(
     """
     stages: dict[str, float] = {}
     try:
-        return _compile(function, arguments, options, stages)
-    except GraphBreakError:
+        return _compile(function, arguments, options, stages, memory)
+    except (GraphBreakError, DynamicSizeError):
         raise
     except MemoryError:
         return Compilation(Skip(MSG_MEMORY, permanent=False), None, None, stages)
@@ -182,6 +227,7 @@ def _compile(
     arguments: tuple[Any, ...],
     options: Options,
     stages: dict[str, float],
+    memory: SizeMemory | None,
 ) -> Compilation:
     started = time.perf_counter()
     region = capture(
@@ -190,6 +236,7 @@ def _compile(
         fullgraph=options.fullgraph,
         needs_tensors=options.needs_tensors,
         forced=options.forced,
+        memory=memory,
     )
     stages["capture"] = _milliseconds(started)
     if isinstance(region, Skip):
@@ -260,9 +307,11 @@ def bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 def publisher(options: Options) -> Publish:
     """The `compile` argument of `capture.cache.compiled_function` for these options."""
+    memories: dict[CodeType, SizeMemory] = {}
 
     def publish(function: FunctionType, arguments: tuple[Any, ...]) -> cache.Published:
-        compilation = compile_entry(function, arguments, options)
+        memory = memories.setdefault(function.__code__, SizeMemory())
+        compilation = compile_entry(function, arguments, options, memory)
         region = compilation.region
         if isinstance(region, Skip):
             return cache.Published(permanent=region.permanent, reason=region.reason)

@@ -12,7 +12,7 @@ Made by the executor, read by `capture.guards`, `capture.emit` and the reports.
 """
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, ClassVar, TypeAlias
@@ -187,10 +187,13 @@ class RandomOffset(Source):
     """The generator's first block number, reserved at launch. Never guarded.
 
     Args:
-        blocks: how many blocks the region reserves in total; filled in by the session.
+        blocks: how many blocks the region reserves in total (filled in at the end), or a
+            function of the values of `sizes` that says it.
+        sizes: see `blocks`.
     """
 
-    blocks: int = 0
+    blocks: int | Callable[..., int] = 0
+    sizes: tuple[Source, ...] = ()
 
     def expression(self) -> str:
         """How reports call it."""
@@ -407,6 +410,18 @@ class Item(Source):
     def expression(self) -> str:
         """`base[index]`."""
         return f"{self.base.expression()}[{self.index}]"
+
+
+@dataclass(frozen=True, slots=True)
+class SizeOf(Source):
+    """The size of dimension `dim` of the tensor `base`. Guarded by relations only."""
+
+    base: Source
+    dim: int
+
+    def expression(self) -> str:
+        """`x.shape[0]`."""
+        return f"{self.base.expression()}.shape[{self.dim}]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

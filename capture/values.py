@@ -100,11 +100,13 @@ class Scalar(Value):
         value: what it is in the call that is being captured.
         source: where it comes from; None for the result of arithmetic.
         expression: for a result: (symbol, operands); it is computed before the launch.
+        symbolic: the integer expression (`core.symint`) of a size, or of an int used as one.
     """
 
     value: int | float
     source: Any = None
     expression: tuple[str, tuple["Scalar | Constant", ...]] | None = None
+    symbolic: Any = None
 
     @property
     def size(self) -> int:

@@ -14,6 +14,8 @@ from dynajit.compile import (
     graph_break,
     is_compiling,
     list_backends,
+    mark_dynamic,
+    mark_static,
     reset,
     set_stance,
 )
@@ -470,6 +472,8 @@ __all__ = [
     "long",
     "lt",
     "manual_seed",
+    "mark_dynamic",
+    "mark_static",
     "masked_fill",
     "masked_select",
     "matmul",

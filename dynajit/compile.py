@@ -24,6 +24,7 @@ from dynajit.capture.control import (
     set_stance,
 )
 from dynajit.capture.region import Backend, Region, Skip
+from dynajit.capture.size_memory import SizeMemory, mark_dynamic, mark_static
 from dynajit.core import config
 from dynajit.core.errors import ArgumentError
 from dynajit.nn.module import Module
@@ -42,6 +43,8 @@ __all__ = [
     "graph_break",
     "is_compiling",
     "list_backends",
+    "mark_dynamic",
+    "mark_static",
     "reset",
     "set_stance",
 ]
@@ -63,32 +66,36 @@ class Compiler:
     Args:
         backend: see `make_backend`.
         fullgraph: a graph break is an error.
+        dynamic: see `compile`.
         listener: called with the function's name and every compilation, or None.
         family: everything compiled for this call, for reports.
     """
 
     backend: Backend
     fullgraph: bool = False
+    dynamic: bool | None = None
     listener: Listener | None = None
     family: history.Family = field(default_factory=history.Family)
 
-    def publish(self, function: FunctionType, arguments: tuple[Any, ...]) -> cache.Published:
+    def publish(
+        self,
+        needs_tensors: bool,
+        sizes: SizeMemory,
+        function: FunctionType,
+        arguments: tuple[Any, ...],
+    ) -> cache.Published:
         """Compile one call; see `capture.cache.Compile`.
+
+        Args:
+            needs_tensors: without a tensor it runs as it is.
+            sizes: what is known about sizes.
+            function, arguments: the call.
 
         Raises:
             GraphBreakError: fullgraph=True and a break.
         """
-        return self._publish(function, arguments, needs_tensors=False)
-
-    def publish_callee(self, function: FunctionType, arguments: tuple[Any, ...]) -> cache.Published:
-        """The same for a frame met below a region: without a tensor it runs as it is."""
-        return self._publish(function, arguments, needs_tensors=True)
-
-    def _publish(
-        self, function: FunctionType, arguments: tuple[Any, ...], needs_tensors: bool
-    ) -> cache.Published:
         options = session.Options(self.backend, self.fullgraph, self.entry, needs_tensors)
-        compilation = session.compile_entry(function, arguments, options)
+        compilation = session.compile_entry(function, arguments, options, sizes)
         self._tell(compilation, function, arguments)
         region = compilation.region
         if isinstance(region, Skip):
@@ -103,10 +110,12 @@ class Compiler:
 
     def entry(self, function: FunctionType) -> Any:
         """A compiled function for `function`."""
-        return self._entry(function, self.publish)
+        return self._entry(function, needs_tensors=False)
 
-    def _entry(self, function: FunctionType, publish: cache.Compile) -> Any:
-        made = cache.compiled_function(function, publish, cache.Callees(self.callee))
+    def _entry(self, function: FunctionType, needs_tensors: bool) -> Any:
+        sizes = SizeMemory(self.dynamic)
+        publish = functools.partial(self.publish, needs_tensors, sizes)
+        made = cache.compiled_function(function, publish, cache.Callees(self.callee), sizes)
         _compiled.add(made)
         self.family.add(made)
         _families.add(self.family)
@@ -116,7 +125,7 @@ class Compiler:
         """A compiled function for a frame below a region, or None if it runs as it is."""
         if control.why_not_captured(function) is not None:
             return None
-        return self._entry(function, self.publish_callee)
+        return self._entry(function, needs_tensors=True)
 
     def _tell(
         self,
@@ -154,7 +163,9 @@ def compile(
     Args:
         model: what to compile; None returns a decorator.
         fullgraph: a graph break is an error that shows the line and what to change.
-        dynamic: only None or False: every new shape is compiled on its own.
+        dynamic: True: the sizes of arguments are symbols from the first call on, so that one
+            version serves all sizes from 2 on. None: a size becomes a symbol when it changes.
+            False: every new shape is compiled on its own. See also `mark_dynamic`.
         backend: "native" (generated C), "numpy", "eager", or a callable
             `backend(graph, example_types) -> callable`.
         mode: accepted for compatibility: None or "default".
@@ -172,20 +183,22 @@ def compile(
     _check_options(dynamic, mode, options)
     if model is None:
         return functools.partial(
-            compile, fullgraph=fullgraph, backend=backend, disable=disable, name=name
+            compile,
+            fullgraph=fullgraph,
+            dynamic=dynamic,
+            backend=backend,
+            disable=disable,
+            name=name,
         )
     if disable:
         return model
-    compiler = Compiler(make_backend(backend), fullgraph)
+    compiler = Compiler(make_backend(backend), fullgraph, dynamic)
     return _compile_any(model, compiler, name)
 
 
-def _check_options(dynamic: bool | None, mode: str | None, options: dict[str, Any] | None) -> None:
-    if dynamic:
-        raise ArgumentError(
-            "compile(dynamic=True): symbolic sizes are not available.  Leave dynamic at None: "
-            "each new shape is compiled once."
-        )
+def _check_options(dynamic: Any, mode: str | None, options: dict[str, Any] | None) -> None:
+    if dynamic not in (None, True, False):
+        raise ArgumentError(f"compile(dynamic={dynamic!r}): expected None, True or False.")
     if mode not in (None, "default"):
         raise ArgumentError(f"compile(mode={mode!r}): expected None or 'default'.")
     if options:
@@ -252,8 +265,9 @@ def _module_call(module: Module, compiler: Compiler) -> Any:
 
 def _compile_module_in_place(module: Module, **options: Any) -> Any:
     fullgraph, backend = options.pop("fullgraph", False), options.pop("backend", "native")
-    _check_options(options.pop("dynamic", None), options.pop("mode", None), options or None)
-    call = _module_call(module, Compiler(make_backend(backend), fullgraph))
+    dynamic = options.pop("dynamic", None)
+    _check_options(dynamic, options.pop("mode", None), options or None)
+    call = _module_call(module, Compiler(make_backend(backend), fullgraph, dynamic))
     _install_call(module, call)
     return call
 

@@ -18,7 +18,8 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     |-- FileFormatError (RuntimeError)  a saved file is damaged or of another kind
     |-- CaptureError    (RuntimeError)  compile was asked for something it cannot do
     |   |-- GraphBreakError             fullgraph=True met a graph break
-    |   `-- RecompileError              the stance forbids to compile a new version
+    |   |-- RecompileError              the stance forbids to compile a new version
+    |   `-- DynamicSizeError            mark_dynamic on a size that the code fixes
     |-- CodegenError    (RuntimeError)  no kernel could be made
     |   |-- ToolchainError              the C or CUDA compiler is missing or failed
     |   `-- CacheError                  the kernel cache cannot be used
@@ -76,6 +77,10 @@ class GraphBreakError(CaptureError):
 
 class RecompileError(CaptureError):
     """A compiled function met a call that no version fits, under `fail_on_recompile`."""
+
+
+class DynamicSizeError(CaptureError):
+    """A size was marked dynamic, and the code forces one number on it; the message says where."""
 
 
 class CodegenError(DynajitError, RuntimeError):

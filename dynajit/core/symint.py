@@ -178,6 +178,14 @@ def agree(a: Number, b: Number) -> bool:
     return _state.decider is None or _state.decider.unify(a, b)
 
 
+def equals(a: Number, b: Number) -> bool:
+    """Whether two sizes, which need not be equal, are; where nobody decides: are known to be."""
+    known = known_comparison("==", a, b)
+    if known is None:
+        return _state.decider is not None and _state.decider.decide("==", a, b)
+    return known
+
+
 def shapes_agree(a: Sequence[Number], b: Sequence[Number]) -> bool:
     """Whether two shapes that must be equal are; see `agree`."""
     return len(a) == len(b) and all(agree(m, n) for m, n in zip(a, b, strict=True))
@@ -336,6 +344,20 @@ def minimum(a: Number, b: Number) -> Number:
 def maximum(a: Number, b: Number) -> Number:
     """The larger of two."""
     return _extremum("max", a, b, max)
+
+
+def smaller(a: Number, b: Number) -> Number:
+    """The smaller of two sizes: one of them where somebody decides, else an expression."""
+    if _state.decider is None:
+        return minimum(a, b)
+    return a if _decided("<=", a, b) else b
+
+
+def larger(a: Number, b: Number) -> Number:
+    """The larger of two sizes; see `smaller`."""
+    if _state.decider is None:
+        return maximum(a, b)
+    return b if _decided("<=", a, b) else a
 
 
 def bounds(value: Number) -> tuple[Bound, Bound]:

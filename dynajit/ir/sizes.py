@@ -61,10 +61,10 @@ def symbols(graph: Nodes) -> frozenset[str]:
 def node_sizes(node: Node) -> Iterator[SymInt]:
     """Every expression in the type and the attributes of a node."""
     if isinstance(node.type, TensorType):
-        yield from _expressions(node.type.shape)
-        yield from _expressions(node.type.strides)
+        yield from expressions(node.type.shape)
+        yield from expressions(node.type.strides)
     for value in node.attributes.values():
-        yield from _expressions(value)
+        yield from expressions(value)
 
 
 def bind(places: Mapping[str, Place], inputs: Sequence[Any]) -> dict[str, int]:
@@ -91,9 +91,10 @@ def attributes(named: Mapping[str, Any], numbers: Mapping[str, int]) -> dict[str
     return {name: known(value, numbers) for name, value in named.items()}
 
 
-def _expressions(value: Any) -> Iterator[SymInt]:
+def expressions(value: Any) -> Iterator[SymInt]:
+    """Every expression in an attribute or a shape."""
     if isinstance(value, SymInt):
         yield value
     elif isinstance(value, tuple):
         for entry in value:
-            yield from _expressions(entry)
+            yield from expressions(entry)

@@ -10,7 +10,7 @@ from typing import Any
 
 from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, BoundsError, ShapeError
-from dynajit.core.symint import agree
+from dynajit.core.symint import SymInt, agree, equals, fits_within
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments
 from dynajit.ops.arguments import dim_of, is_tensor, size, sizes, spread
@@ -90,12 +90,8 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     else:
         given = dim if isinstance(dim, (tuple, list)) else (dim,)
         chosen = {dim_of(input, d, "squeeze") for d in given}
-    kept = tuple(n for d, n in enumerate(shape) if d not in chosen or not _is_one(n))
+    kept = tuple(n for d, n in enumerate(shape) if d not in chosen or not equals(n, 1))
     return _reshaped(input, kept)
-
-
-def _is_one(n: Any) -> bool:
-    return isinstance(n, int) and n == 1
 
 
 def unsqueeze(input: Any, dim: int) -> Any:
@@ -319,6 +315,8 @@ def position(index: Any, n: Any, dim: int) -> Any:
         BoundsError: it is out of range.
     """
     number = size(index, "select")
+    if isinstance(number, SymInt) or isinstance(n, SymInt):
+        return _symbolic_position(number, n, dim)
     if isinstance(number, int):
         if isinstance(n, int) and not -n <= number < n:
             raise BoundsError(
@@ -327,6 +325,14 @@ def position(index: Any, n: Any, dim: int) -> Any:
             )
         return number + n if number < 0 else number
     return number
+
+
+def _symbolic_position(number: Any, n: Any, dim: int) -> Any:
+    """`position` where a number is symbolic; what the ranges do not tell is decided."""
+    at = number + n if number < 0 else number
+    if not (fits_within(0, at) and fits_within(at, n - 1)):
+        raise BoundsError(f"index {number} is out of bounds for dimension {dim} with size {n}.")
+    return at
 
 
 # ---------------------------------------------------------------------------------------------

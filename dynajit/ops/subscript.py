@@ -259,7 +259,7 @@ def clamp_slice(key: slice, n: Size) -> tuple[Any, Any, int]:
         raise ArgumentError(f"slice step must be positive, got {step}.  Use flip to reverse.")
     first = 0 if key.start is None else _bound(size_argument(key.start, "slice"), n)
     last = n if key.stop is None else _bound(size_argument(key.stop, "slice"), n)
-    return first, symint.maximum(first, last), step
+    return first, symint.larger(first, last), step
 
 
 def _is_plain(bound: Any) -> bool:
@@ -267,9 +267,9 @@ def _is_plain(bound: Any) -> bool:
 
 
 def _bound(value: Size, n: Size) -> Size:
-    if isinstance(value, int) and value < 0:
-        return symint.maximum(value + n, 0)
-    return symint.minimum(value, n)
+    if value < 0:
+        return symint.larger(value + n, 0)
+    return symint.smaller(value, n)
 
 
 # ---------------------------------------------------------------------------------------------

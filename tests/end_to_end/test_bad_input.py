@@ -455,7 +455,7 @@ def test_options_that_are_not_known() -> None:
         {"backend": 3},
         {"mode": "max-autotune"},
         {"options": {"a": 1}},
-        {"dynamic": True},
+        {"dynamic": "yes"},
     ):
         with pytest.raises(dj.errors.ArgumentError, match="compile"):
             dj.compile(function, **options)
@@ -501,7 +501,7 @@ def test_a_backend_that_fails() -> None:
 
 def test_many_versions_warn_once() -> None:
     """Beyond the limit the oldest version goes; results stay right."""
-    compiled = dj.compile(lambda x: x * 2, backend="numpy")
+    compiled = dj.compile(lambda x: x * 2, backend="numpy", dynamic=False)
     with dj.config.override(recompile_limit=3), pytest.warns(RuntimeWarning, match="dropped"):
         for n in range(1, 8):
             assert n * 2.0 == compiled(dj.ones(n)).sum().item()

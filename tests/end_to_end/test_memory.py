@@ -232,7 +232,7 @@ def test_threads_share_one_compiled_function(backend: str) -> None:
         y = (x * 3).tanh()
         return (y * x.shape[0]).sum(), y
 
-    compiled = dj.compile(function, backend=backend)
+    compiled = dj.compile(function, backend=backend, dynamic=False)
     inputs = [dj.linspace(0.1, 0.9, n * 5).reshape(n, 5) for n in (2, 3, 4)]
     expected = [function(x) for x in inputs]
     problems: list[Any] = []

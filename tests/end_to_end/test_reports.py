@@ -185,7 +185,7 @@ def test_report_has_breaks() -> None:
 
 def test_guards_are_python_texts() -> None:
     """One list per version; most of them can be read aloud."""
-    compiled = dj.compile(helper, backend="numpy")
+    compiled = dj.compile(helper, backend="numpy", dynamic=False)
     compiled(dj.ones(2))
     compiled(dj.ones(3))
     newest, oldest = compiled.guards()
