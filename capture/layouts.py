@@ -5,7 +5,7 @@ Python can ask about layouts (`stride()`, `is_contiguous()`, whether `view` is p
 answered here from the graph, or not at all. Called by `capture.operations_tensors`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -16,6 +16,7 @@ from dynajit.core.types import Shape, Size, TensorType, contiguous_strides
 from dynajit.eager import from_numpy, no_grad
 from dynajit.eager.execute import eager_dispatch
 from dynajit.ir.node import Node, NodeKind
+from dynajit.ir.sizes import expressions
 from dynajit.ops.evaluate import evaluate
 from dynajit.ops.table import Kind, Movement, Op
 
@@ -64,11 +65,13 @@ def _strides_by_trial(node: Node, operands: Mapping[Node, Shape | None]) -> Shap
     assert node.op is not None and isinstance(node.type, TensorType)
     if node.op.kind not in _BY_ORDER or 0 in node.type.shape:
         return None
+    if not _are_large(node.type.shape) or any(expressions(tuple(node.attributes.values()))):
+        return None
     arguments: list[Any] = list(node.args)
     for position, argument in enumerate(node.args):
         if isinstance(argument, Node) and isinstance(argument.type, TensorType):
             strides = operands[argument]
-            if strides is None or not _are_known((*argument.type.shape, *strides)):
+            if strides is None or not _are_large(argument.type.shape):
                 return None
             if any(stride < 0 for stride in strides):
                 return None
@@ -109,7 +112,7 @@ def _small(type: TensorType, strides: Shape) -> Any:
 
     It has gaps where the original has some.
     """
-    sizes: Any = tuple(min(size, 2) for size in type.shape)
+    sizes: Any = tuple(min(size, 2) if isinstance(size, int) else 2 for size in type.shape)
     dense = _in_order(type.shape, type.shape, strides) == tuple(strides)
     ranks: dict[Size, int] = {0: 0}
     for step in sorted({step for step, size in zip(strides, sizes, strict=True) if size > 1}):
@@ -134,7 +137,7 @@ def storage_order(shape: Shape, strides: Shape | None) -> tuple[int, ...] | None
     None for row-major layouts, for those with gaps, which results do not get, and where strides
     are not known.
     """
-    if strides is None or not _are_known((*shape, *strides)) or is_row_major(shape, strides):
+    if strides is None or not _are_large(shape) or is_row_major(shape, strides):
         return None
     if _in_order(shape, shape, strides) is None:
         return None
@@ -161,7 +164,7 @@ def aliases(op: Op, shape: Shape, strides: Shape | None, wanted: Shape) -> bool 
     """Whether a view row gives a view of a tensor of these strides; None if not known."""
     if op.name != "reshape" or shape == wanted:
         return True
-    if strides is None or not _are_known((*shape, *strides, *wanted)):
+    if strides is None or not (_are_large(shape) and _are_large(wanted)):
         return None
     return reshaped_strides(shape, strides, wanted) is not None
 
@@ -170,16 +173,52 @@ def strides_after(
     op: Op, attributes: Mapping[str, Any], shape: Shape, strides: Shape, wanted: Shape
 ) -> Shape | None:
     """Strides of the result, of shape `wanted`, of a view row on a tensor of these strides."""
-    if not _are_known((*shape, *strides, *wanted)):
+    if not (_are_large(shape) and _are_large(wanted)):
         return None
     if op.name == "reshape":
         found = reshaped_strides(shape, strides, wanted)
         return contiguous_strides(wanted) if found is None else found
+    if not _are_known((*shape, *strides, *wanted)):
+        rule = _SYMBOLIC.get(op.name)
+        return None if rule is None else rule(shape, strides, wanted, attributes)
     # An array of one byte per element that is never read.
     sizes: Any = shape
     steps: Any = strides
     image = as_strided(np.empty(1, np.int8), sizes, steps, writeable=False)
     return tuple(evaluate(op, [image], dict(attributes)).strides)
+
+
+def _expanded(shape: Shape, strides: Shape, wanted: Shape, attributes: Any) -> Shape:
+    extra = len(wanted) - len(shape)
+    kept = (
+        0 if size == 1 and new != 1 else stride
+        for size, stride, new in zip(shape, strides, wanted[extra:], strict=True)
+    )
+    return (*(0 for _ in range(extra)), *kept)
+
+
+def _sliced(shape: Shape, strides: Shape, wanted: Shape, attributes: Any) -> Shape:
+    return tuple(stride * by for stride, by in zip(strides, attributes["step"], strict=True))
+
+
+#: Strides of views of symbolic sizes: `rule(shape, strides, wanted, attributes)`, by row.
+_SYMBOLIC: Final[Mapping[str, Callable[[Shape, Shape, Shape, Any], Shape]]] = {
+    "detach": lambda shape, strides, wanted, attributes: strides,
+    "permute": lambda shape, strides, wanted, attributes: tuple(
+        strides[d] for d in attributes["dims"]
+    ),
+    "expand": _expanded,
+    "slice": _sliced,
+    "select": lambda shape, strides, wanted, attributes: (
+        *strides[: attributes["dim"]],
+        *strides[attributes["dim"] + 1 :],
+    ),
+}
+
+
+def _are_large(sizes: Shape) -> bool:
+    """True if no symbolic size can be 0 or 1: such sizes have any stride."""
+    return all(isinstance(size, int) or size >= 2 for size in sizes)
 
 
 def _are_known(sizes: Shape) -> bool:
@@ -202,6 +241,8 @@ def reshaped_strides(shape: Shape, strides: Shape, wanted: Shape) -> Shape | Non
     count, step = blocks.pop() if blocks else (1, 1)
     for size in reversed(wanted):
         if count == 1 and size != 1:
+            if not blocks:  # sizes of which it is not known that they make up as many elements
+                return None
             count, step = blocks.pop()
         if count % size:
             return None

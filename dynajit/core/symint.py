@@ -234,11 +234,26 @@ def _is_natural(value: Number) -> bool:
     low, _ = bounds(value)
     if low is not None:
         return low >= 0
+    value = _without_common_factor(value)
     relaxed = _without_divisions(value)
-    if relaxed is None:
-        return False
-    low, _ = bounds(relaxed)
+    low, _ = bounds(value if relaxed is None else relaxed)
     return low is not None and low >= 0
+
+
+def _without_common_factor(value: Number) -> Number:
+    """`value` divided by every atom that all its terms share and that is not negative."""
+    if isinstance(value, int):
+        return value
+    for atom in value.terms[0][0]:
+        shared = all(atom in monomial for monomial, _ in value.terms)
+        if shared and atom.low is not None and atom.low >= 0:
+            rest: dict[Monomial, int] = {}
+            for monomial, factor in value.terms:
+                left = list(monomial)
+                left.remove(atom)
+                rest[tuple(left)] = factor
+            return _without_common_factor(_from_terms(rest))
+    return value
 
 
 def _without_divisions(value: Number) -> "Number | None":
