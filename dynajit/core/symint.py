@@ -226,7 +226,7 @@ def _decided(symbol: str, a: Number, b: Number) -> bool:
 
 
 def _is_positive(value: Number) -> bool:
-    return _is_natural(value - 1)
+    return _is_natural(_without_common_factor(value, 1) - 1)
 
 
 def _is_natural(value: Number) -> bool:
@@ -234,25 +234,25 @@ def _is_natural(value: Number) -> bool:
     low, _ = bounds(value)
     if low is not None:
         return low >= 0
-    value = _without_common_factor(value)
+    value = _without_common_factor(value, 0)
     relaxed = _without_divisions(value)
     low, _ = bounds(value if relaxed is None else relaxed)
     return low is not None and low >= 0
 
 
-def _without_common_factor(value: Number) -> Number:
-    """`value` divided by every atom that all its terms share and that is not negative."""
+def _without_common_factor(value: Number, low: int) -> Number:
+    """`value` divided by every atom that all its terms share and that is at least `low`."""
     if isinstance(value, int):
         return value
     for atom in value.terms[0][0]:
         shared = all(atom in monomial for monomial, _ in value.terms)
-        if shared and atom.low is not None and atom.low >= 0:
+        if shared and atom.low is not None and atom.low >= low:
             rest: dict[Monomial, int] = {}
             for monomial, factor in value.terms:
                 left = list(monomial)
                 left.remove(atom)
                 rest[tuple(left)] = factor
-            return _without_common_factor(_from_terms(rest))
+            return _without_common_factor(_from_terms(rest), low)
     return value
 
 
