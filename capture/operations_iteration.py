@@ -176,9 +176,10 @@ def tensor_rows(x: Any, value: TensorValue) -> list[Value]:
     shape = x.tensor_type(value).shape
     if not shape:
         raise_python(x, TypeError, "iteration over a 0-d tensor")
-    if not isinstance(shape[0], int) or shape[0] > 1000:
+    count = int(shape[0])  # a size that varies is specialised: every row is traced
+    if count > 1000:
         raise GraphBreak(breaks.LIMIT, "iterating over the rows of a large tensor")
-    return [x.native_method(value, "__getitem__", [constant(i)], {}) for i in range(shape[0])]
+    return [x.native_method(value, "__getitem__", [constant(i)], {}) for i in range(count)]
 
 
 # -- next ----------------------------------------------------------------------------------------

@@ -33,12 +33,14 @@ def size_arithmetic(x: Any, symbol: str, a: Value, b: Value) -> Value | None:
         return None
     sizes = x.recorder.sizes
     left, right = sizes.expression_of(a), sizes.expression_of(b)
+    if symbol == "**" and _is_float(b) and left is not None and sizes.decide("<", 0, left):
+        return _float_power(x, a, b)
     if left is None or right is None:
         return None
     if symbol in ("//", "%", "/") and sizes.decide("==", right, 0):
         return None
     if symbol == "**":
-        return _power(x, left, b)
+        return _power(x, left, a, b)
     for operand in (a, b):
         _use(x, operand)
     if symbol == "/":
@@ -51,9 +53,22 @@ def size_arithmetic(x: Any, symbol: str, a: Value, b: Value) -> Value | None:
     return found
 
 
-def _power(x: Any, base: Number, exponent: Value) -> Value | None:
+def _is_float(value: Value) -> bool:
+    """True for a float literal so small that no power of a size overflows."""
+    return isinstance(value, Constant) and type(value.value) is float and abs(value.value) <= 4
+
+
+def _float_power(x: Any, a: Any, b: Any) -> Value:
+    """A power of a positive size: a run-time float."""
+    _use(x, a)
+    x.recorder.use(b)
+    return Scalar(a.value**b.value, None, ("**", (a, b)))
+
+
+def _power(x: Any, base: Number, a: Value, exponent: Value) -> Value | None:
     if not isinstance(exponent, Constant) or exponent.value not in range(_LARGEST_POWER + 1):
         return None
+    _use(x, a)
     x.recorder.use(exponent)
     result: Number = 1
     for _ in range(exponent.value):

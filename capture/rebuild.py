@@ -75,6 +75,7 @@ class NotRebuildable(Exception):
 
 _ARITHMETIC: Final = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+    "**": operator.pow,
 }  # fmt: skip
 
 

@@ -340,8 +340,6 @@ class Sizes:
             self.memory.apart.update(places)
         else:
             self.memory.fixed[places[0]] = (self.location, why)
-            if self._marks.get(places[0]) is not None:
-                self._refuse(places[0], self._symbols[name][2])
         raise SizesChanged
 
     def _rely(self, comparison: str, a: Number, b: Number, reason: str) -> None:
