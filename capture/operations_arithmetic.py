@@ -160,8 +160,8 @@ def _run_time_number(x: Any, symbol: str, function: Any, a: Any, b: Any) -> Valu
         if type(operand.value) not in (int, float):
             return None
     safe = symbol in ("+", "-", "*")
-    safe = safe or (symbol == "/" and isinstance(b, Constant) and b.value != 0
-                    and type(a.value) is float)  # fmt: skip
+    if symbol == "/" and isinstance(b, Constant) and b.value != 0:
+        safe = type(a.value) is float or x.recorder.sizes.fits_float(a)
     cost = sum(operand.size for operand in (a, b) if isinstance(operand, Scalar))
     if not safe or cost > MAX_SCALAR_OPERATIONS:
         return None

@@ -271,6 +271,17 @@ class Sizes:
         self._places[place] = str(symbol)
         return symbol, None
 
+    def fits_float(self, value: Any) -> bool:
+        """True for an int that becomes a float without overflow; guarded."""
+        if not isinstance(value, Scalar) or value.expression is not None or value.source is None:
+            return False
+        if value.python_type is not int or abs(value.value) > LARGEST:
+            return False
+        small = Predicate(int, ((">=", -LARGEST), ("<=", LARGEST)))
+        reason = "an int that is divided"
+        self._recorder.add_guard(Guard(value.source, Kind.PREDICATE, small, self.location, reason))
+        return True
+
     def saw_int(self, scalar: Scalar) -> None:
         """An int is specialised: remember its value, so that the next compile may know better."""
         if scalar.source is not None and scalar.python_type is int:
@@ -280,9 +291,11 @@ class Sizes:
 
     def decide(self, symbol: str, a: Number, b: Number) -> bool:
         """Whether `a symbol b` holds in this call; guarded."""
-        known = symint.known_comparison(symbol, a, b) if symbol in ("==", "<", "<=") else None
+        if symbol in (">", ">="):
+            symbol, a, b = _MIRRORED[symbol], b, a
+        known = symint.known_comparison("==" if symbol == "!=" else symbol, a, b)
         if known is not None:
-            return known
+            return known != (symbol == "!=")
         outcome = COMPARISONS[symbol](self.hint(a), self.hint(b))
         self._rely(symbol if outcome else _OPPOSITE[symbol], a, b, "comparison of sizes")
         return outcome
@@ -357,6 +370,7 @@ class Sizes:
 
 
 _OPPOSITE: Final = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_MIRRORED: Final = {">": "<", ">=": "<="}
 _ALGEBRA: Final[dict[str, Callable[..., Any]]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,

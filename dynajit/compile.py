@@ -332,6 +332,7 @@ def _recompiles(records: Iterable[cache.Recompile]) -> Iterable[history.Recompil
                 old=failure.old,
                 new=failure.new,
                 location="" if place is None else str(place),
+                sizes=record.sizes,
             )
 
 

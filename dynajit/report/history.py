@@ -27,15 +27,19 @@ class Recompile:
         old: what the newest version was compiled for.
         new: what the call brought.
         location: the user's line that needed the fact, or an empty text.
+        sizes: what the new version generalised, such as "x.shape[0]: 32 -> 48; now dynamic".
     """
 
     guard: str
     old: str
     new: str
     location: str
+    sizes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         where = f"  (needed at {self.location})" if self.location else ""
+        if self.sizes:
+            return "; ".join(self.sizes) + where
         return f"{self.guard} failed: compiled for {self.old}, called with {self.new}{where}"
 
 
