@@ -35,6 +35,7 @@ from dynajit.capture.awaiting import Awaited, Use
 from dynajit.capture.instruction_set import OPERATIONS
 from dynajit.capture.instructions import Body, Handler, Instruction
 from dynajit.capture.resume import Home, Resume, Spot
+from dynajit.capture.versions import POSITION_IS_NULL
 from dynajit.core.location import Location
 
 #: Makes the object to call for a resume code: `make(made, home)(*locals, *cells, *stack)`.
@@ -70,7 +71,7 @@ class State:
         """The state in front of the handler of an exception."""
         state = self.copy()
         del state.nulls[handler.depth :]
-        state.nulls += [False] * (handler.push_lasti + 1)
+        state.nulls += [POSITION_IS_NULL] * handler.push_lasti + [False]
         return state
 
     def run(self, instruction: Instruction, jump: bool = False) -> None:
@@ -78,6 +79,9 @@ class State:
         operation, argument = instruction.operation, instruction.argument
         if operation == "COPY":
             self.nulls.append(self.nulls[-argument])
+            return
+        if operation == "WITH_EXCEPT_START":  # looks at what is below, some of it NULL in 3.14
+            self.nulls.append(False)
             return
         if operation == "SWAP":
             nulls = self.nulls
@@ -342,6 +346,9 @@ class Tail:
                 writer.append("POP_EXCEPT", None, 1, 0)
             else:
                 writer.store_local(f".slot{slot}")
+                if POSITION_IS_NULL and spot.nulls[slot]:  # perhaps a position: keep no such local
+                    writer.load_constant(None)
+                    writer.store_local(f".slot{slot}")
         passed = [
             resume.handled_name(slot) if slot in handling else f".slot{slot}" for slot in made.slots
         ]

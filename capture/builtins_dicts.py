@@ -12,6 +12,7 @@ from dynajit.capture.operations_sets import operand_of_iterable, set_operand
 from dynajit.capture.values import NONE, TRUE, Value, constant
 from dynajit.capture.values_containers import DictValue, DictViewValue, TupleValue
 from dynajit.capture.values_objects import InstanceDictValue, ObjectValue
+from dynajit.capture.versions import IS_314
 
 Handler = Callable[[Any, Any, list[Value], dict[str, Value]], Steps]
 DICT: Final[dict[str, Handler]] = {}
@@ -194,7 +195,7 @@ def _pair(x: Any, item: Value, position: int) -> Steps:
     kind = x.type_of(item)
     if not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
         message = f"cannot convert dictionary update sequence element #{position} to a sequence"
-        raise_python(x, TypeError, message)
+        raise_python(x, TypeError, "object is not iterable" if IS_314 else message)
     pair = yield from x.to_items(item)
     if len(pair) != 2:
         found = f"element #{position} has length {len(pair)}; 2 is required"

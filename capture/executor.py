@@ -58,7 +58,7 @@ from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_containers import SliceValue, TupleValue
 from dynajit.capture.values_functions import CellValue, FunctionValue, GeneratorState
 from dynajit.capture.values_objects import ExceptionValue
-from dynajit.capture.versions import IS_311
+from dynajit.capture.versions import IS_311, POSITION_IS_NULL
 from dynajit.core.errors import InternalError
 from dynajit.core.symint import Number
 
@@ -272,7 +272,7 @@ class Executor:
                 target = instruction.handler
                 del frame.stack[target.depth :]
                 if target.push_lasti:
-                    frame.push(constant(instruction.offset))
+                    frame.push(None if POSITION_IS_NULL else constant(instruction.offset))
                 frame.push(raised.value)
                 frame.index = target.target
                 return

@@ -13,7 +13,7 @@ from typing import Any
 from dynajit.capture import breaks
 from dynajit.capture.awaiting import checked_bool, length_is_true, then
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.exceptions import NotKnown, raise_python
+from dynajit.capture.exceptions import NotKnown, Raised, raise_python
 from dynajit.capture.guards import Kind, Predicate
 from dynajit.capture.relations import COMPARISONS
 from dynajit.capture.values import LITERAL_TYPES, Constant, Known, Opaque, Scalar, Value, constant
@@ -34,6 +34,7 @@ from dynajit.capture.values_functions import (
 )
 from dynajit.capture.values_objects import ObjectValue, TracebackValue
 from dynajit.capture.values_tensors import TensorValue
+from dynajit.capture.versions import IS_314
 from dynajit.core.device import Device
 from dynajit.core.dtypes import DType
 from dynajit.core.symint import SymInt
@@ -413,3 +414,24 @@ def hashable(x: Any, value: Value) -> Any:
     if is_object or isinstance(value, (ListValue, DictValue, SetValue)):
         raise_python(x, TypeError, f"unhashable type: '{value.cls.__name__}'")
     raise GraphBreak(breaks.HASH_OF_TENSOR, describe(value))
+
+
+def hashable_as(x: Any, value: Value, role: str) -> Any:
+    """`hashable`; from 3.14 on the error says what the object was to be, "dict key" for example."""
+    if not IS_314:
+        return hashable(x, value)
+    try:
+        return hashable(x, value)
+    except Raised as raised:
+        if raised.value.cls is not TypeError:
+            raise
+        text = as_python(x, x.heap[raised.value.identity].construct[0])
+    message = f"cannot use '{full_name(x.type_of(value))}' as a {role} ({text})"
+    return raise_python(x, TypeError, message)
+
+
+def full_name(cls: type) -> str:
+    """The name of a class as messages of 3.14 give it."""
+    if cls.__module__ in ("builtins", "__main__"):
+        return cls.__qualname__
+    return f"{cls.__module__}.{cls.__qualname__}"

@@ -5,13 +5,14 @@ that are known, tensors and objects that hash by identity are keys by `hashable`
 Methods of the executor (`x`), written as functions; see `capture.executor`.
 """
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
-from dynajit.capture.exceptions import raise_python
-from dynajit.capture.operations_basic import Steps, as_python, hashable
+from dynajit.capture.operations_basic import Steps, as_python, hashable, hashable_as
 from dynajit.capture.operations_text import own_method
 from dynajit.capture.values import Value
+from dynajit.capture.values_containers import SetEntries
 from dynajit.capture.values_objects import InstanceDictValue, ObjectValue
 
 
@@ -34,9 +35,8 @@ def key_token(x: Any, entries: Any, key: Value) -> Steps:
         entries: contents of a dict or set by key.
     """
     if own_method(key, "__hash__") is None:
-        if isinstance(key, ObjectValue) and key.cls.__hash__ is None:
-            raise_python(x, TypeError, f"unhashable type: '{key.python_type.__name__}'")
-        token = hashable(x, key)
+        role = "set element" if isinstance(entries, SetEntries) else "dict key"
+        token = hashable_as(x, key, role)
         if token in entries or not any(isinstance(other, UserKey) for other in entries):
             return token
         identity = None
@@ -70,12 +70,14 @@ def token_in(x: Any, dictionary: Any, key: Value) -> Steps:
     """`key_token` in a dict; one that existed and was not read holds no objects as keys."""
     is_unread = isinstance(dictionary, InstanceDictValue) or x.heap[dictionary.identity] is None
     if is_unread and own_method(key, "__hash__") is None:
-        return hashable(x, key)
+        return hashable_as(x, key, "dict key")
     return (yield from key_token(x, x.dict_entries(dictionary), key))
 
 
 def store_key(x: Any, dictionary: Any, key: Value, item: Value) -> Steps:
     """`dictionary[key] = item`."""
+    if x.type_of(dictionary) is OrderedDict:
+        hashable(x, key)  # its own error, not the dict's
     token = yield from token_in(x, dictionary, key)
     x.dict_store(dictionary, key, item, token)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dynajit.capture.guards import Kind
-from dynajit.capture.operations_basic import Steps, hashable, is_known, unsupported
+from dynajit.capture.operations_basic import Steps, hashable, hashable_as, is_known, unsupported
 from dynajit.capture.values import LITERAL_TYPES, Constant, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
@@ -66,7 +66,7 @@ def with_added(
     known = True
     fresh = []
     for item in items:
-        token = hashable(x, item) if tokens is None else tokens[len(fresh)]
+        token = hashable_as(x, item, "set element") if tokens is None else tokens[len(fresh)]
         if token not in members:
             members[token] = item
             fresh.append(token)

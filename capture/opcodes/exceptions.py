@@ -6,7 +6,7 @@ from typing import Any
 from dynajit.capture.exceptions import Raised, handled, raise_python, write_state
 from dynajit.capture.frames import Frame
 from dynajit.capture.operations_attributes import lookup
-from dynajit.capture.operations_basic import Steps, as_python, is_known, unsupported
+from dynajit.capture.operations_basic import Steps, as_python, full_name, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.operations_exceptions import derive, matches, split, uses_no_handled
 from dynajit.capture.values import NONE, TRUE, Constant, Known, Opaque, Value
@@ -229,11 +229,10 @@ def _has(cls: type, name: str) -> bool:
     return lookup(cls, name) is not lookup(cls, "a name that no class has")
 
 
-def _missing_method(cls: type, name: str) -> str:
+def _missing_method(cls: type, method: str) -> str:
     """What 3.14 says where a class lacks a method of the `with` statement."""
-    plain = cls.__module__ in ("builtins", "__main__")
-    path = cls.__qualname__ if plain else f"{cls.__module__}.{cls.__qualname__}"
-    text = f"'{path}' object does not support the context manager protocol (missed {name} method)"
+    name = full_name(cls)
+    text = f"'{name}' object does not support the context manager protocol (missed {method} method)"
     if _has(cls, "__aenter__") and _has(cls, "__aexit__"):
         text += (
             " but it supports the asynchronous context manager protocol. "
