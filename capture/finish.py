@@ -21,7 +21,7 @@ from dynajit.capture.region import Break, End, InnerFrame, Raise, Region, Return
 from dynajit.capture.resume import Home
 from dynajit.capture.sizes import function_of
 from dynajit.capture.values import Constant, Scalar, Value
-from dynajit.capture.values_functions import CellValue
+from dynajit.capture.values_functions import CellValue, GeneratorValue
 from dynajit.capture.values_objects import HandledException
 from dynajit.capture.values_tensors import Step, TensorValue
 from dynajit.core import symint
@@ -150,7 +150,7 @@ def _region(
     replayed += _effects(executor)
     needed = roots + [value for effect in replayed for value in effect.values]
     reached = reach(needed, recorder)
-    _refuse_open_generators(recorder)
+    _refuse_open_generators(recorder, reached)
     _refuse_changed_prints(recorder)
     _guard_aliasing(recorder)
     _guard_memory(recorder)
@@ -324,14 +324,15 @@ def _global_effect(
     return effects.GlobalEffect(None if is_own else namespace, tuple(stored.items()))
 
 
-def _refuse_open_generators(recorder: Recorder) -> None:
-    """A generator left inside `try` or `with` would run its `finally` when it dies.
+def _refuse_open_generators(recorder: Recorder, reached: list[Value]) -> None:
+    """A generator left inside `try` or `with` runs its `finally` when it dies: make it real.
 
     Raises:
         NotRebuildable: there is one.
     """
-    for state in recorder.heap.contents():
-        if is_guarded(state):
+    made = {value.identity for value in reached if isinstance(value, GeneratorValue)}
+    for identity, state in recorder.heap.objects():
+        if is_guarded(state) and identity not in made:
             raise NotRebuildable("a generator is suspended inside try or with")
 
 

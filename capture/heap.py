@@ -103,6 +103,10 @@ class Heap:
         """The contents of every object."""
         return iter(self._contents.values())
 
+    def objects(self) -> Iterator[tuple[int, Any]]:
+        """Id and contents of every object."""
+        return iter(self._contents.items())
+
     def is_changed(self, identity: int) -> bool:
         """True if an adopted object's contents differ from those at entry."""
         return self._contents[identity] is not self._entry[identity]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dynajit.capture import suspended
 from dynajit.capture.effects import field_access
 from dynajit.capture.heap import Heap
 from dynajit.capture.library import REBUILT
@@ -46,6 +47,7 @@ from dynajit.capture.values_functions import (
     CellValue,
     FunctionContents,
     FunctionValue,
+    GeneratorValue,
     NativeMethod,
     PartialValue,
     SuperValue,
@@ -164,6 +166,16 @@ def _of_function(value: FunctionValue, heap: Heap) -> list[Value]:
     return [*found, *contents.closure, *contents.attributes.values()]
 
 
+def _of_generator(value: GeneratorValue, heap: Heap) -> list[Value]:
+    state = heap[value.identity]
+    if state is None:
+        return []
+    reason = suspended.why_not_made(state)
+    if reason is not None:
+        raise NotRebuildable(reason)
+    return [*suspended.values(state), *suspended.closure(state)]
+
+
 def _of_cell(value: CellValue, heap: Heap) -> list[Value]:
     if heap.is_adopted(value.identity):
         return []
@@ -186,6 +198,7 @@ _REFERENCED: Final[dict[type, Callable[[Any, Heap], list[Value]]]] = {
     TracebackValue: lambda v, heap: [],
     FunctionValue: _of_function,
     CellValue: _of_cell,
+    GeneratorValue: _of_generator,
     TensorValue: lambda v, heap: list(heap[v.identity].attributes.values()),
     BoundMethod: lambda v, heap: [v.function, v.self],
     NativeMethod: lambda v, heap: [v.receiver],
@@ -516,6 +529,27 @@ class Rebuilder:
             self._call(emitter, setattr, value, name, item)
             emitter.pop()
 
+    def _generator(self, value: GeneratorValue, emitter: Any) -> None:
+        state = self.heap[value.identity]
+        if state is None:
+            emitter.call(suspended.finished)
+            return
+        pushers = [self.pusher(item, emitter) for item in suspended.values(state)]
+        if state.frame.index:
+            emitter.call(suspended.function(state), *pushers)
+            emitter.memoise(value)
+            self._call(emitter, next, value)  # up to the `yield` at which it is suspended
+            emitter.pop()
+            return
+        cells = TupleValue(suspended.closure(state)) if state.closure else Constant(None)
+        code, namespace = suspended.code(state), state.namespace.globals
+
+        def push() -> None:
+            name = state.code.co_name
+            self._call(emitter, types.FunctionType, code, namespace, name, Constant(None), cells)
+
+        emitter.call_value(push, *pushers)
+
     def _bound(self, value: BoundMethod, emitter: Any) -> None:
         function = value.function
         space = getattr(getattr(function, "object", None), "__globals__", {})
@@ -560,6 +594,7 @@ _WRITERS: Final[dict[type, Callable[[Rebuilder, Any, Any], None]]] = {
     ExceptionValue: Rebuilder._exception,
     TracebackValue: Rebuilder._traceback,
     FunctionValue: Rebuilder._function,
+    GeneratorValue: Rebuilder._generator,
     BoundMethod: Rebuilder._bound,
     NativeMethod: Rebuilder._native,
     PartialValue: Rebuilder._partial,

@@ -59,7 +59,7 @@ def nested_loops(x):
 def loop_over_dict_and_zip(x):
     table = {"a": x, "b": x + 1}
     out = {}
-    for (key, value), number in zip(table.items(), [1, 2]):
+    for (key, value), number in zip(table.items(), [1, 2], strict=False):
         out[key] = value * opaque(number)
     return out
 
@@ -351,8 +351,9 @@ def test_exceptions_across_breaks_leak_nothing(x, compiler):
         try:
             memoryview(5)
         except TypeError:
-            w = v * 2
+            held = v * 2
             memoryview(b"abc")
+            del held
             raise
 
     compiled = compiler.compile(function)
