@@ -29,6 +29,11 @@ MSG_LIMIT: Final = (
     "now on.  The last recompile: {reason}.  Pass the changing number as a tensor, keep shapes "
     "fixed, or raise config.recompile_limit."
 )
+MSG_GIVEN_UP: Final = (
+    "{name} was compiled {count} times, and calls come that no version fits: they run as plain "
+    "Python from now on; versions that fit are still used.  The last reason: {reason}.  Pass what "
+    "changes as a tensor, or call dynajit.reset()."
+)
 MSG_UNSTABLE: Final = (
     "{name} runs as plain Python: right after it was compiled its guard did not hold ({reason}).  "
     "Please report this."
@@ -129,6 +134,7 @@ class FunctionCache:
     evicted_count: int = 0
     _next_number: int = 0
     _warned: bool = False
+    _said_given_up: bool = False
 
     def on_miss(
         self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]
@@ -153,6 +159,8 @@ class FunctionCache:
             found = self._find(compiled, function, arguments)
             if found is not None:
                 return found  # another thread was faster
+            if self._gives_up():
+                return None
             lock.busy = True
             try:
                 return self._compile(compiled, function, arguments)
@@ -183,6 +191,8 @@ class FunctionCache:
             compiled.disabled = False
             self.recompiles.clear()
             self.skips.clear()
+            self.evicted_count = 0
+            self._said_given_up = False
             if self.sizes is not None:
                 self.sizes.forget()
 
@@ -227,6 +237,17 @@ class FunctionCache:
             entry.guards.explain_failure(arguments, function) for entry in self.entries(compiled)
         )
         return tuple(failure for failure in found if failure is not None)
+
+    def _gives_up(self) -> bool:
+        """True if as many versions were dropped as are kept: new ones would be dropped, too."""
+        if self.evicted_count < config.current().recompile_limit:
+            return False
+        if not self._said_given_up:
+            self._said_given_up = True
+            reason = self.recompiles[-1].reason if self.recompiles else "unknown"
+            message = MSG_GIVEN_UP.format(name=self.name, count=self.compile_count, reason=reason)
+            warnings.warn(message, RuntimeWarning, stacklevel=4)
+        return True
 
     def _skip(self, compiled: Any, published: Published) -> None:
         self.skips.append(published.reason)

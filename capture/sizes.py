@@ -187,7 +187,7 @@ class Sizes:
     def hint(self, value: Number) -> int:
         """What an expression is in the present call."""
         known = {name: size for name, (_, _, size) in self._symbols.items()}
-        found = symint.substitute(value, known)  # type: ignore[arg-type]
+        found = symint.substitute(value, known)
         assert isinstance(found, int)
         return found
 
@@ -225,7 +225,8 @@ class Sizes:
         parts = [self.expression_of(operand) for operand in operands]
         if operation not in _ALGEBRA or None in parts:
             return None
-        return _ALGEBRA[operation](*parts)
+        combined: Number = _ALGEBRA[operation](*parts)
+        return combined
 
     def _int_symbol(self, scalar: Scalar) -> "Number | None":
         """A symbol for an int, for use in relations only."""
@@ -239,8 +240,11 @@ class Sizes:
 
     def shape_int(self, scalar: Scalar) -> SymInt | None:
         """A symbol for an int of the program that is used as a size; None: it is specialised."""
-        if scalar.symbolic is not None:
-            return scalar.symbolic
+        known: SymInt | None = scalar.symbolic
+        if known is not None:
+            return known
+        if scalar.expression is not None:
+            return self._shape_expression(*scalar.expression)
         if scalar.python_type is not int or scalar.source is None:
             return None
         if not scalar.source.is_guardable or not SMALLEST <= scalar.value < LARGEST:
@@ -265,6 +269,20 @@ class Sizes:
             Guard(scalar.source, Kind.PREDICATE, enough, self.location, "an int used as a size")
         )
         return found
+
+    def _shape_expression(self, operation: str, operands: tuple[Any, ...]) -> SymInt | None:
+        """`shape_int` of the result of arithmetic on ints."""
+        parts: list[Number] = []
+        for operand in operands:
+            literal = isinstance(operand, Constant) and type(operand.value) is int
+            part = operand.value if literal else None
+            if isinstance(operand, Scalar):
+                part = self.shape_int(operand)
+            if part is None:
+                return None
+            parts.append(part)
+        found = _ALGEBRA[operation](*parts) if operation in _ALGEBRA else None
+        return found if isinstance(found, SymInt) else None
 
     def _int_size(self, place: Place, term: Term, value: int) -> tuple[SymInt, None]:
         symbol = self._new_symbol(term, value, SizeRange(SMALLEST))
@@ -296,7 +314,7 @@ class Sizes:
         known = symint.known_comparison("==" if symbol == "!=" else symbol, a, b)
         if known is not None:
             return known != (symbol == "!=")
-        outcome = COMPARISONS[symbol](self.hint(a), self.hint(b))
+        outcome = bool(COMPARISONS[symbol](self.hint(a), self.hint(b)))
         self._rely(symbol if outcome else _OPPOSITE[symbol], a, b, "comparison of sizes")
         return outcome
 

@@ -337,3 +337,64 @@ def test_random_programs_serve_random_sizes(seed: int) -> None:
             np.testing.assert_allclose(actual.numpy(), expected.numpy(), rtol=1e-3, atol=1e-4)
 
     assert compiled.report().entries <= 2  # a second one if the first call had n == m
+
+
+def test_sizes_live_on_after_a_break() -> None:
+    def program(x: Any) -> Any:
+        n = x.shape[0]
+        y, z = x * n, x[: n // 2]
+        dj.graph_break()
+        return y.view(n * x.shape[1]).sum() / n, z * n, n
+
+    compiled = dj.compile(program, backend="numpy")
+    for n in (8, 5, 9, 31):
+        x = dj.linspace(0, 1, n * 4).reshape(n, 4)
+        assert_same(program(x), compiled(x))
+
+    assert 2 == compiled.report().entries
+
+
+def test_double_backward_serves_every_size() -> None:
+    def program(x: Any) -> Any:
+        return (x.tanh() * x.shape[0]).mean() + x.reshape(-1).softmax(0)[0]
+
+    compiled = dj.compile(program, backend="numpy", fullgraph=True)
+    for n in (4, 6, 9):
+        found = []
+        for called in (program, compiled):
+            x = dj.linspace(0, 1, n * 3).reshape(n, 3).detach().requires_grad_()
+            (first,) = dj.autograd.grad(called(x), x, create_graph=True)
+            (second,) = dj.autograd.grad((first * first).sum(), x)
+            found.append(second.numpy())
+        np.testing.assert_allclose(*found, atol=1e-6)
+
+    assert 2 == compiled.report().entries
+
+
+def test_a_recompile_says_which_size_is_dynamic_now() -> None:
+    compiled = dj.compile(lambda x: x + 1, backend="numpy")
+    compiled(dj.ones(32))
+    compiled(dj.ones(48))
+
+    (recompile,) = compiled.report().recompiles
+    assert ("x.shape[0]: 32 -> 48; now dynamic",) == recompile.sizes
+    assert str(recompile).startswith("x.shape[0]: 32 -> 48; now dynamic")
+
+
+def test_a_number_that_never_settles_ends_in_plain_python_with_a_warning() -> None:
+    table = list(range(100))
+    state = {"i": 0}
+
+    def program(x: Any) -> Any:
+        state["i"] += 1
+        return x * table[state["i"]]
+
+    compiled = dj.compile(program, backend="numpy")
+    with dj.config.override(recompile_limit=4), pytest.warns(RuntimeWarning) as caught:
+        for i in range(1, 30):
+            assert i == compiled(dj.ones(1)).item()
+
+    texts = [str(warning.message) for warning in caught]
+    assert 1 == sum("is dropped" in text for text in texts)
+    assert 1 == sum("they run as plain Python" in text for text in texts)
+    assert 8 == len(compiled.report().recompiles) + 1
