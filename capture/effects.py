@@ -5,6 +5,7 @@ the stack as it was. Every object that existed before keeps its identity.
 """
 
 import functools
+import operator
 import types
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -345,12 +346,24 @@ def _holds(existing: Any, name: str) -> bool:
     return False
 
 
+def _list_effect(target: ListValue, before: Any, after: Any) -> Effect:
+    """Where the items at entry are still the first ones, whatever they are, the rest is added.
+
+    Those items may have been read only behind the place where the region ends: then nothing
+    guards how many they are.
+    """
+    kept = len(before)
+    if len(after) >= kept and all(map(operator.is_, before, after)):
+        return GrowEffect(target, after[kept:])
+    return ListEffect(target, after)
+
+
 def of_object(target: Any, before: Any, after: Any) -> Iterator[Effect]:
     """The effects that make an existing object's contents `before` into `after`."""
     if isinstance(after, Grown):
         yield GrowEffect(target, after.appended)
     elif isinstance(target, ListValue):
-        yield ListEffect(target, after)
+        yield _list_effect(target, before, after)
     elif isinstance(target, DictValue):
         yield dict_effect(target, before, after)
     elif isinstance(target, SetValue):

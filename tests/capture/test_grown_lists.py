@@ -129,3 +129,22 @@ def test_a_bound_method_of_a_list_is_called_for_the_list_it_is_bound_to(compile)
     compiled(eager.tensor([1.0]), first.extend if False else first.remove)
     assert [1] == first
     assert 2 == len(made)
+
+
+def test_reading_behind_a_break_does_not_fix_the_length_in_front_of_it(compile):
+    def function(x, items):
+        items.append("grown")
+        y = x * x.sum()
+        items.reverse()  # read here, and undone: the break below goes back in front of it
+        del items[0], y.missing
+        return y
+
+    def run(function):
+        items = []
+        for _ in range(3):
+            with pytest.raises(AttributeError):
+                function(eager.tensor([1.0]), items)
+        return items
+
+    compiled, _ = compile(function)
+    assert run(function) == run(compiled)
