@@ -3168,8 +3168,9 @@ report_miss(CompiledFunction *self)
     PyErr_Restore(type, value, traceback);
 }
 
+/* One call. *missed: no entry fitted. The result may be a TailCall. */
 static PyObject *
-run_flat(CompiledFunction *self, PyObject *const *slots)
+run_flat(CompiledFunction *self, PyObject *const *slots, int *missed)
 {
     Entry *entry = find_entry(self, slots, self->function);
     if (entry != NULL) {
@@ -3179,6 +3180,7 @@ run_flat(CompiledFunction *self, PyObject *const *slots)
         return result;
     }
     int is_scoped = 0;
+    *missed = 1;
     PyObject *target = miss(self, slots, self->function, &is_scoped);
     if (target == NULL) {
         return NULL;
@@ -3195,14 +3197,14 @@ run_flat(CompiledFunction *self, PyObject *const *slots)
         result = call_in_scope(self, target, slots, is_scoped);
     }
     Py_DECREF(target);
-    report_miss(self);
     return result;
 }
 
+/* A compiled call up to its first tail call. */
 static PyObject *
-compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *names)
+call_compiled(CompiledFunction *self, PyObject *const *args, size_t nargsf, PyObject *names,
+              int *missed)
 {
-    CompiledFunction *self = (CompiledFunction *)callable;
     if (self->disabled || is_eager()) {
         return call_original(self, args, nargsf, names);
     }
@@ -3215,7 +3217,7 @@ compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, Py
     self->calls++;
     Py_ssize_t count = PyVectorcall_NARGS(nargsf);
     if (names == NULL && self->is_positional && count == self->argument_count) {
-        return run_flat(self, args);
+        return run_flat(self, args, missed);
     }
     Binding binding;
     if (!bind(self, args, count, names, &binding)) {
@@ -3224,8 +3226,105 @@ compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, Py
         self->calls--;
         return call_original(self, args, nargsf, names); /* raises what CPython raises */
     }
-    PyObject *result = run_flat(self, binding.slots);
+    PyObject *result = run_flat(self, binding.slots, missed);
     release_binding(&binding);
+    return result;
+}
+
+/* The rest of a function after a break, to be called when the frame in front of it is gone: a loop
+ * that breaks in every turn needs no deeper stack, and nothing of that frame stays alive. */
+typedef struct {
+    PyObject_VAR_HEAD
+    PyObject *callable;
+    PyObject *callback; /* in force where the call was asked for; NULL: none */
+    PyObject *args[1];
+} TailCall;
+
+static void
+tail_dealloc(TailCall *self)
+{
+    for (Py_ssize_t i = 0; i < Py_SIZE(self); i++) {
+        Py_XDECREF(self->args[i]);
+    }
+    Py_XDECREF(self->callback);
+    Py_DECREF(self->callable);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyTypeObject TailCallType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "dynajit.capture._capture.TailCall",
+    .tp_doc = "A call that the caller of the running code makes; never seen by users.",
+    .tp_basicsize = offsetof(TailCall, args),
+    .tp_itemsize = sizeof(PyObject *),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = (destructor)tail_dealloc,
+};
+
+static PyObject *
+module_tail_call(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (count < 1) {
+        PyErr_SetString(PyExc_TypeError, "tail_call: what to call is missing");
+        return NULL;
+    }
+    TailCall *made = PyObject_NewVar(TailCall, &TailCallType, count - 1);
+    if (made == NULL) {
+        return NULL;
+    }
+    made->callable = Py_NewRef(args[0]);
+    made->callback = Py_XNewRef(hook.callback);
+    for (Py_ssize_t i = 1; i < count; i++) {
+        made->args[i - 1] = Py_NewRef(args[i]);
+    }
+    return (PyObject *)made;
+}
+
+/* Make the tail calls that a result asks for, one after the other. Steals `result`. */
+static PyObject *
+finish_tail_calls(PyObject *result)
+{
+    while (result != NULL && Py_IS_TYPE(result, &TailCallType)) {
+        TailCall *call = (TailCall *)result;
+        PyObject *before = hook_swap(call->callback);
+        if (Py_IS_TYPE(call->callable, &CompiledFunctionType)) {
+            int missed = 0;
+            result = call_compiled((CompiledFunction *)call->callable, call->args, Py_SIZE(call),
+                                   NULL, &missed);
+        }
+        else {
+            result = PyObject_Vectorcall(call->callable, call->args, Py_SIZE(call), NULL);
+        }
+        hook_restore(before);
+        Py_DECREF(call);
+    }
+    return result;
+}
+
+static PyObject *
+module_call_inner(PyObject *module, PyObject *callable)
+{
+    return finish_tail_calls(PyObject_CallNoArgs(callable));
+}
+
+static PyObject *
+module_finish_tail_calls(PyObject *module, PyObject *result)
+{
+    return finish_tail_calls(Py_NewRef(result));
+}
+
+static PyObject *
+compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *names)
+{
+    CompiledFunction *self = (CompiledFunction *)callable;
+    int missed = 0;
+    PyObject *result = call_compiled(self, args, nargsf, names, &missed);
+    if (result != NULL && Py_IS_TYPE(result, &TailCallType)) {
+        result = finish_tail_calls(result);
+    }
+    if (missed) {
+        report_miss(self);
+    }
     return result;
 }
 
@@ -3766,7 +3865,7 @@ run_chosen(PyThreadState *ts, _PyInterpreterFrame *frame, CompiledFunction *comp
     PyObject *result = swap_and_run(ts, frame, code);
     hook_restore(before);
     Py_DECREF(code);
-    return result;
+    return finish_tail_calls(result);
 }
 
 static PyObject *
@@ -3996,6 +4095,12 @@ module_set_default_is_eager(PyObject *module, PyObject *eager)
 }
 
 static PyMethodDef module_methods[] = {
+    {"tail_call", (PyCFunction)(void (*)(void))module_tail_call, METH_FASTCALL,
+     "tail_call(function, *args): what compiled code returns to have the rest called."},
+    {"call_inner", module_call_inner, METH_O,
+     "call_inner(function): function() and the tail calls that it asks for."},
+    {"finish_tail_calls", module_finish_tail_calls, METH_O,
+     "finish_tail_calls(result): the result after the tail calls that it asks for."},
     {"hook_enter", module_hook_enter, METH_O,
      "hook_enter(callback): from now on, in this thread, a frame of new code asks\n"
      "callback(function, flat arguments) -> CompiledFunction or None. None: nobody is asked."},
@@ -4108,7 +4213,7 @@ PyInit__capture(void)
     if (self == NULL) {
         return NULL;
     }
-    if (PyModule_AddType(self, &GuardsType) < 0 || PyModule_AddType(self, &CompiledFunctionType) < 0
+    if (PyType_Ready(&TailCallType) < 0 || PyModule_AddType(self, &GuardsType) < 0 || PyModule_AddType(self, &CompiledFunctionType) < 0
         || add_names(self, "STEPS", step_names, STEP_COUNT) < 0
         || add_names(self, "KINDS", kind_names, KIND_COUNT) < 0) {
         Py_DECREF(self);

@@ -8,19 +8,21 @@ function can be made, control goes on in a copy of the original instead, as plai
 A caller that waits for a frame in which the region ends has, instead of the breaking instruction,
 the call of what goes on for that frame (`Tail.run_inner`), under the same handlers.
 
-Tracebacks: a call of a resume function drops the entry of the code that calls it, so that each
-function of the program appears once, at the line where it is. Called by `capture.emit` and
+The rest of a function is a tail call (`_capture.tail_call`): the frame in front of it is gone when
+it runs, so each function of the program appears once in a traceback, a loop that breaks in every
+turn needs no deeper stack, and what the rest deletes dies. Called by `capture.emit` and
 `capture.nesting`.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any, Final, TypeAlias
 
 from bytecode import Instr, Label
-from bytecode.instr import CellVar, InstrLocation, TryBegin, TryEnd
+from bytecode.instr import InstrLocation
 
-from dynajit.capture import resume
+from dynajit.capture import _capture, resume
 from dynajit.capture.assemble import (
     NULL_IS_BELOW,
     Copy,
@@ -140,8 +142,6 @@ class Tail:
         self.make_resume = make_resume
         self.needs_copy = False
         self._landings: list[tuple[Label, int, State]] = []
-        self._forget = Label()
-        self._calls = False
 
     # -- the instruction -------------------------------------------------------------------------
 
@@ -257,8 +257,9 @@ class Tail:
         jumped: Label,
     ) -> None:
         writer = self.writer
-        writer.callable(push)
-        writer.call(0)
+        writer.callable(lambda: writer.load_constant(_capture.call_inner))
+        push()
+        writer.call(1)
         for part, pushes in zip(awaited.then, values, strict=True):
             writer.store_local(".result")
             function = part.function
@@ -285,7 +286,10 @@ class Tail:
         """
         writer = self.writer
         writer.callable(lambda: writer.load_constant(iter))
+        writer.callable(lambda: writer.load_constant(functools.partial))
+        writer.load_constant(_capture.call_inner)
         push()
+        writer.call(2)
         writer.load_constant(_NEVER)
         writer.call(2)
         writer.extend([for_iter])
@@ -337,7 +341,7 @@ class Tail:
             self.needs_copy = True
 
     def _call_resume(self, spot: Spot) -> None:
-        """Pass locals, cells and stack to the resume function and return its result."""
+        """Have the caller of this code call the resume function: this frame is gone by then."""
         writer = self.writer
         made = resume.resume(self.body, spot)
         handling = self.body.handling[spot.index]
@@ -352,52 +356,25 @@ class Tail:
         passed = [
             resume.handled_name(slot) if slot in handling else f".slot{slot}" for slot in made.slots
         ]
-        begin = TryBegin(self._forget, False, 0)
-        writer.extend([begin])
         assert self.make_resume is not None
         known = self.make_resume(made, self.home)
-        writer.callable(lambda: writer.load_constant(known))
+        writer.callable(lambda: writer.load_constant(_capture.tail_call))
+        writer.load_constant(known)
         for name in made.locals:
             writer.load_local(name)
         for name in made.cells:
             writer.load_cell(cell_place(self.body.code, name))
         for name in passed:
             writer.load_local(name)
-        self._release((*made.locals, *passed))
-        writer.call(len(made.locals) + len(made.cells) + len(passed))
-        writer.extend([TryEnd(begin)])
+        writer.call(1 + len(made.locals) + len(made.cells) + len(passed))
         writer.append("RETURN_VALUE", None, 1, 0)
-        self._calls = True
-
-    def _release(self, names: Sequence[str]) -> None:
-        """Let go of what was passed on: the rest of the function decides how long it lives."""
-        parameters = [name for name in self.body.parameters if name not in self.body.cellvars]
-        for name in dict.fromkeys((*names, *parameters)):
-            self.writer.load_constant(None)
-            self.writer.store_local(name)
-        for name in self.body.code.co_cellvars:
-            self.writer.load_constant(None)
-            self.writer.store_cell(CellVar(name))
 
     def close(self) -> list[Item]:
         """Append what is left to write; the copy of the original that has to follow, if any."""
         for label, index, state in self._landings:
             self.writer.label(label, len(state.nulls))
             self.go_on(index, state)
-        if self._calls:
-            self._forget_entry()
         return self.copy.items() if self.needs_copy else []
-
-    def _forget_entry(self) -> None:
-        """An exception of a resume function: it passes, without an entry for this code."""
-        writer = self.writer
-        writer.label(self._forget, 1)
-        writer.store_local(".raised")
-        writer.callable(lambda: writer.load_constant(without_first_entry))
-        writer.load_local(".raised")
-        writer.call(1)
-        writer.delete_local(".raised")
-        writer.append("RERAISE", 0, 1, 0)
 
 
 class _Never:
@@ -412,17 +389,6 @@ class _Never:
 
 
 _NEVER: Final = _Never()
-
-#: Reads and writes an exception's traceback without asking its class.
-_TRACEBACK: Final[Any] = BaseException.__dict__["__traceback__"]
-
-
-def without_first_entry(error: BaseException) -> BaseException:
-    """The exception, without the outermost entry of its traceback."""
-    first = _TRACEBACK.__get__(error)
-    if first is not None:
-        _TRACEBACK.__set__(error, first.tb_next)
-    return error
 
 
 def handled_part(match: BaseException | None, handled: BaseException) -> BaseException:

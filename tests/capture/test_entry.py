@@ -6,6 +6,7 @@ import inspect
 import pickle
 import sys
 import threading
+import traceback
 import weakref
 
 import pytest
@@ -349,3 +350,52 @@ def test_recursion_reaches_the_usual_limit():
     assert 0 == wrapper(300)
     with pytest.raises(RecursionError):
         wrapper(10**6)
+
+
+def test_tail_calls_are_made_one_after_the_other_at_one_depth():
+    depths = []
+
+    def step(n):
+        depths.append(len(traceback.extract_stack()))
+        return n if n == 0 else _capture.tail_call(again, n - 1)
+
+    def original(n):
+        raise AssertionError("the replacement runs")
+
+    again = _capture.CompiledFunction(original, lambda *_: None)
+    again.add_entry(compile_guards([]).evaluator, step)
+    assert 0 == again(5000)
+    assert 1 == len(set(depths))
+
+
+def test_the_frame_in_front_of_a_tail_call_is_gone():
+    class Local:
+        """Takes a weak reference."""
+
+    def rest(reference):
+        return reference() is None
+
+    def front():
+        local = Local()
+        return _capture.tail_call(rest, weakref.ref(local))
+
+    def original():
+        raise AssertionError("the replacement runs")
+
+    compiled = _capture.CompiledFunction(original, lambda *_: None)
+    compiled.add_entry(compile_guards([]).evaluator, front)
+    assert compiled()
+
+
+def test_an_error_in_a_tail_call_reaches_the_caller_and_leaves_nothing_behind():
+    def rest(value):
+        raise ValueError(value)
+
+    value = object()
+    references = sys.getrefcount(value)
+    with pytest.raises(ValueError, match="object"):
+        _capture.finish_tail_calls(_capture.tail_call(rest, value))
+    gc.collect()
+    assert references == sys.getrefcount(value)
+    with pytest.raises(TypeError, match="what to call is missing"):
+        _capture.tail_call()

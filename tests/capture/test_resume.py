@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dynajit.capture import sources
+from dynajit.capture import _capture, sources
 from dynajit.capture.emit import emit
 from dynajit.capture.instructions import decode
 from dynajit.capture.region import Break, Region
@@ -105,7 +105,7 @@ class Stepper:
         compiled = self.compiled(self.function, start, (), plain, cells)
         compiled.__defaults__ = self.function.__defaults__
         compiled.__kwdefaults__ = self.function.__kwdefaults__
-        return compiled(*arguments, **keywords)
+        return _capture.finish_tail_calls(compiled(*arguments, **keywords))
 
 
 class Context:
