@@ -8,7 +8,7 @@ GraphRecord for the reports.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,6 +21,7 @@ from dynajit.eager.creation import from_numpy
 from dynajit.ir import autodiff, interpret, outputs, partition, pipeline, sizes
 from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Graph
+from dynajit.ir.node import Node, NodeKind
 
 NAMES = ("native", "numpy", "eager")
 
@@ -239,7 +240,24 @@ def _training(
         requires_grad=requires_grad,
         sizes=_sizes_for_backward(parts),
         replay=lambda *tensors: tuple(interpret.replay(graph, tensors, constant=from_numpy)),
+        is_separable=_is_separable(graph, joint.differentiable_outputs),
     )
+
+
+def _is_separable(graph: Graph, positions: Sequence[int]) -> bool:
+    """True if no operation leads to two of the outputs at these positions."""
+    met: set[Node] = set()
+    for position in positions:
+        pending, own = [graph.outputs[position]], set()
+        while pending:
+            node = pending.pop()
+            if isinstance(node, Node) and node.kind is NodeKind.CALL and node not in own:
+                own.add(node)
+                pending.extend(node.args)
+        if own & met:
+            return False
+        met |= own
+    return True
 
 
 def _sizes_for_backward(parts: partition.Partition) -> Callable[..., tuple[int, ...]] | None:

@@ -46,6 +46,8 @@ class Training:
         inference: like `forward` without saved values, for calls that record nothing; None uses
             `forward`.
         sizes: from the graph's inputs, the sizes that no argument of `backward` shows.
+        is_separable: no two differentiable outputs depend on one operation: eager can go backward
+            from one after the other, so what is saved stays until it was done from all.
     """
 
     forward: Program
@@ -58,6 +60,7 @@ class Training:
     replay: Callable[..., Sequence[Any]]
     inference: Program | None = None
     sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None
+    is_separable: bool = False
 
 
 class CompiledCall:
@@ -85,6 +88,7 @@ class CompiledCall:
         replay: Callable[..., Sequence[Any]],
         inference: Program | None = None,
         sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None,
+        is_separable: bool = False,
     ) -> Callable[..., tuple[Any, ...]]:
         """A call that is one node of the tape where an input requires a gradient.
 
@@ -101,6 +105,7 @@ class CompiledCall:
             replay,
             inference,
             sizes,
+            is_separable,
         )
         trained = tuple(i for i, flag in enumerate(requires_grad) if flag)
         lean = forward if inference is None else inference
@@ -140,7 +145,7 @@ class _SavedArray:
 class CompiledNode(Node):
     """One training call on the tape. Mutable: see Node."""
 
-    __slots__ = ("facts", "inputs", "out_metas", "output_count", "saved", "sizes")
+    __slots__ = ("coming", "done", "facts", "inputs", "out_metas", "output_count", "saved", "sizes")
 
     def __init__(self, facts: Training, inputs: tuple[Any, ...]) -> None:
         edges, indices = edges_of(inputs)
@@ -156,6 +161,8 @@ class CompiledNode(Node):
         self.sizes = () if facts.sizes is None else facts.sizes(inputs)
         self.saved: list[Any] = []
         self.out_metas: list[Any] = []
+        self.coming: set[int] = set()  # outputs that the present backward comes from
+        self.done: set[int] = set()  # outputs that backward came from without keeping
 
     def save(self, values: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Keep the saved values, and what is known of the outputs."""
@@ -172,8 +179,10 @@ class CompiledNode(Node):
         self.out_metas = [meta_of(outputs[i]) for i in facts.differentiable_outputs]
 
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
-        if self.inputs is None:
+        came = {i for i, gradient in enumerate(gradients) if gradient is not None}
+        if self.inputs is None or came & self.done:
             raise AutogradError(MSG_SECOND_BACKWARD)
+        self.coming = came
         if is_grad_enabled():
             return self.replayed(gradients, wanted)
         received = [
@@ -225,6 +234,9 @@ class CompiledNode(Node):
         return [next(found) if flag else None for flag in wanted]
 
     def release(self) -> None:
+        self.done |= self.coming
+        if self.facts.is_separable and len(self.done) < self.output_count:
+            return
         self.inputs = None
         self.saved = []
 

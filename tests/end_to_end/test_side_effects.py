@@ -543,7 +543,7 @@ def test_effects_around_breaks(check: Any, x: Any, function: Any, more: Any, sig
     check(function, x * sign, *([Box()] if more is None else more))
 
 
-@pytest.mark.parametrize("function", [print_in_loop, branch_on_data, with_class_and_break])
+@pytest.mark.parametrize("function", [item_in_loop, branch_on_data, with_class_and_break])
 def test_something_is_captured_around_breaks(x: Any, function: Any) -> None:
     """The functions above are not skipped as a whole."""
     argument = Box() if function is branch_on_data else []

@@ -714,3 +714,30 @@ def test_compile_inside_compile() -> None:
 
     np.testing.assert_allclose(out.tolist(), (x.exp() * 2 + (x + 1).exp() * 2).tolist(), rtol=1e-6)
     np.testing.assert_allclose(x.grad.tolist(), out.tolist(), rtol=1e-6)
+
+
+def test_independent_results_of_one_graph_go_backward_one_after_the_other() -> None:
+    """As in eager execution; results that share an operation do so only once."""
+
+    def independent(x: Any) -> Any:
+        return x.exp().sum(), (x * x).sum()
+
+    def shared(x: Any) -> Any:
+        y = x.exp()
+        return y.sum(), (y * 2).sum()
+
+    for function, works in ((independent, True), (shared, False)):
+        gradients = []
+        for run in (function, dj.compile(function, fullgraph=True)):
+            x = dj.tensor([0.5, -1.0], requires_grad=True)
+            first, second = run(x)
+            first.backward()
+            if works:
+                second.backward()
+            else:
+                with pytest.raises(dj.errors.AutogradError, match="second time"):
+                    second.backward()
+            with pytest.raises(dj.errors.AutogradError, match="second time"):
+                first.backward()
+            gradients.append(x.grad.tolist())
+        assert gradients[0] == pytest.approx(gradients[1])
