@@ -1,9 +1,9 @@
 """One of CPython's test files in this process, as plain Python or under capture.
 
-    python child.py test_scope --mode plain|tests|callees --report FILE [--only ID ...]
+    python corpus_child.py test_scope --mode plain|tests|callees --report FILE [--only ID ...]
 
-Writes one JSON line when a test begins and one when it ends, so that the parent (`run.py`) knows
-which test a crash belongs to. Modes: `plain` changes nothing; `tests` compiles each test method,
+Writes one JSON line when a test begins and one when it ends, so that `corpus_runner.py` knows which
+test a crash belongs to. Modes: `plain` changes nothing; `tests` compiles each test method,
 its setUp and tearDown; `callees` also compiles every function of the test file (and of doctests)
 that they call, through the scoped frame hook.
 """
@@ -21,9 +21,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from capturing import Capturing
+from corpus_capturing import Capturing
 
-#: Seconds for one test, by the clock of the process; plain Python needs less than one for most.
+#: Processor seconds for one test: a few times the compiler's budget.
 TEST_TIMEOUT_S: Final = 20
 
 #: Bytes of address space: a test that asks for more gets a MemoryError, as it expects.
@@ -71,7 +71,7 @@ def tests_of(suite: Any) -> list[Any]:
     return [suite]
 
 
-def on_alarm(number: int, frame: FrameType | None) -> None:
+def on_timer(number: int, frame: FrameType | None) -> None:
     raise TestTimeout
 
 
@@ -79,7 +79,7 @@ def run_one(test: Any, capturing: Capturing | None) -> dict[str, Any]:
     """Run one test; what happened, as the parent reads it."""
     result = Result()
     started = time.perf_counter()
-    signal.alarm(TEST_TIMEOUT_S)
+    signal.setitimer(signal.ITIMER_PROF, TEST_TIMEOUT_S)
     try:
         if capturing is None:
             test.run(result)
@@ -92,7 +92,7 @@ def run_one(test: Any, capturing: Capturing | None) -> dict[str, Any]:
     except TestTimeout:
         result.problems.append(f"more than {TEST_TIMEOUT_S} s")
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     found: dict[str, Any] = {
         "test": test.id(),
         "status": "failed" if result.problems else "skipped" if result.is_skipped else "passed",
@@ -139,7 +139,7 @@ def main() -> None:
     options = parser.parse_args()
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    signal.signal(signal.SIGALRM, on_alarm)
+    signal.signal(signal.SIGPROF, on_timer)
     left_out = set(options.leave_out.read_text().split("\n")) if options.leave_out else set()
     module = importlib.import_module(f"test.{options.file}")
     capturing = None if options.mode == "plain" else Capturing(options.mode == "callees")

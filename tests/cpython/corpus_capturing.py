@@ -8,6 +8,7 @@ swallows exceptions cannot hide it.
 
 import collections
 import os
+import time
 import traceback
 from types import FunctionType, MethodType
 from typing import Any, Final
@@ -21,7 +22,10 @@ from dynajit.core import config
 from dynajit.ir.interpret import replay
 
 #: Symbolic instructions in one capture: a loop of a test is not unrolled for minutes.
-MAX_INSTRUCTIONS: Final = 20_000
+MAX_INSTRUCTIONS: Final = 10_000
+
+#: Processor seconds for one test, after which what is left of it runs as plain Python.
+BUDGET_S: Final = 2.0
 
 
 class Capturing:
@@ -37,6 +41,7 @@ class Capturing:
         self.callees = cache.Callees(self.callee)
         self.callback = self.callees if callees else None
         self.options = session.Options(self.backend, resume=self.compile, publish_all=True)
+        self.started = 0.0
         self.regions = 0
         self.breaks: collections.Counter[str] = collections.Counter()
         self.skips: collections.Counter[str] = collections.Counter()
@@ -66,6 +71,9 @@ class Capturing:
 
     def publish(self, function: FunctionType, arguments: tuple[Any, ...]) -> cache.Published:
         """Compile one call and count."""
+        if time.process_time() - self.started > BUDGET_S:
+            self.skips["the time for one test is used up"] += 1
+            return cache.Published(permanent=True, reason="the time for one test is used up")
         try:
             made = session.compile_entry(function, arguments, self.options)
         except Exception:
@@ -84,6 +92,7 @@ class Capturing:
 
     def start(self, test: Any) -> None:
         """Compile the methods of one test."""
+        self.started = time.process_time()
         self.regions = 0
         self.breaks.clear()
         self.skips.clear()
