@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dynajit.capture.exceptions import NotKnown
+from dynajit.capture.operations_attributes import lookup
 from dynajit.capture.operations_basic import (
     Steps,
     defines,
@@ -30,7 +31,7 @@ from dynajit.capture.operations_sets import (
     set_operand,
 )
 from dynajit.capture.operations_sizes import is_size, size_arithmetic, size_comparison
-from dynajit.capture.operations_text import own_method, percent
+from dynajit.capture.operations_text import percent
 from dynajit.capture.values import FALSE, TRUE, Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values_containers import (
     DictValue,
@@ -352,19 +353,31 @@ def _special_compare(x: Any, symbol: str, forward: str, backward: str, a: Value,
     if _is_derived(b, a):
         attempts.reverse()
     for receiver, special, other in attempts:
-        method = own_method(receiver, special)
-        if method is None and special == "__ne__" and own_method(receiver, "__eq__") is not None:
-            equal = yield from _special_compare(x, "==", "__eq__", "__eq__", receiver, other)
-            return boolean(not (yield from x.truth(equal)))
-        if method is None:
+        if not isinstance(receiver, ObjectValue) or not _compares(receiver.cls, special):
             continue
-        bound = yield from x.get_special(receiver, special)
+        is_inverted = special == "__ne__" and not _compares(receiver.cls, special, inherited=False)
+        bound = yield from x.get_special(receiver, "__eq__" if is_inverted else special)
         result = yield from x.call(bound, [other], {})
-        if not (isinstance(result, Constant) and result.value is NotImplemented):
-            return result
+        if isinstance(result, Constant) and result.value is NotImplemented:
+            continue
+        return boolean(not (yield from x.truth(result))) if is_inverted else result
     if symbol in ("==", "!="):
         return boolean(is_same(x, a, b) == (symbol == "=="))
     refuse(x, symbol, COMPARISONS[symbol][0], [a, b])
+
+
+def _compares(cls: type, special: str, inherited: bool = True) -> bool:
+    """True if a class has a comparison of its own.
+
+    Args:
+        special: the method.
+        inherited: `!=` counts as well where only `==` is defined: object.__ne__ inverts it.
+    """
+    if not defines(cls, special):
+        return False
+    if lookup(cls, special) is not vars(object)[special]:
+        return True
+    return inherited and special == "__ne__" and _compares(cls, "__eq__")
 
 
 def _compare_sequences(x: Any, symbol: str, a: Any, b: Any) -> Steps:

@@ -76,8 +76,18 @@ def unsupported(what: str, *values: Any) -> GraphBreak:
 
 
 def defines(cls: type, name: str) -> bool:
-    """True if instances of `cls` have a special method; the metaclass does not count."""
-    return any(vars(base).get(name) is not None for base in cls.__mro__)
+    """True if instances of `cls` have a special method; the metaclass does not count.
+
+    Raises:
+        GraphBreak: the class says `name = None`, which refuses the operation in ways of its own.
+    """
+    for base in cls.__mro__:
+        if name in vars(base):
+            found = vars(base)[name]
+            if found is None and name != "__hash__":
+                raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{name} = None")
+            return found is not None
+    return False
 
 
 # -- to Python and back --------------------------------------------------------------------------

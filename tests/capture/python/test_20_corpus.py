@@ -99,10 +99,97 @@ def subtraction(left, right):
         return str(error)
 
 
+class Equal:
+    def __eq__(self, other):
+        CALLS.append("Equal")
+        return True
+
+    __hash__ = None
+
+
+class Blocked(Equal):
+    __ne__ = None
+
+
+class Refuses:
+    __eq__ = None
+    __hash__ = None
+    __radd__ = None
+    __iter__ = None
+    __contains__ = None
+
+
+class Undecided:
+    def __eq__(self, other):
+        CALLS.append("Undecided")
+        return NotImplemented
+
+    __hash__ = None
+
+
+class Different:
+    def __ne__(self, other):
+        CALLS.append("Different")
+        return "different"
+
+
+class Named:
+    __eq__ = "text".__eq__
+    __hash__ = None
+
+
+def equality(left, right):
+    found = []
+    for symbol in ("==", "!="):
+        try:
+            found.append(left == right if symbol == "==" else left != right)
+        except TypeError as error:
+            found.append(str(error))
+    return found, list(CALLS)
+
+
+def refusals(thing):
+    found = []
+    for operation in (lambda: 1 + thing, lambda: list(thing), lambda: 1 in thing):
+        try:
+            found.append(operation())
+        except TypeError as error:
+            found.append(str(error))
+    return found
+
+
+EQUALITIES = [Equal, Blocked, Refuses, Undecided, Different, Named, object]
+
 KINDS = [Left, Virtual, Derived]
 NUMBERS = [Number, Inherits, Overloads]
 
+
+def cells_in_variables():
+    def external():
+        value = 42
+
+        def inner():
+            return value
+
+        (cell,) = inner.__closure__
+        return cell
+
+    found = external()
+
+    def outer(argument):
+        def inner():
+            return argument
+
+        return inner
+
+    inner = outer(found)
+    memoryview(b"a")  # breaks
+    (cell,) = inner.__closure__
+    return inner() is found, found is not cell, found.cell_contents
+
+
 CASES = [
+    case(cells_in_variables, breaks=None),
     *(case(order_of_comparisons, a(), b(), breaks=None) for a in KINDS for b in KINDS),
     *(
         case(order_of_additions, a(answer), b(answer), breaks=None)
@@ -111,6 +198,8 @@ CASES = [
         for answer in (1, NotImplemented)
     ),
     case(subtraction, Number(1), Number(2), breaks=None),
+    *(case(equality, a(), b(), breaks=None) for a in EQUALITIES for b in EQUALITIES),
+    case(refusals, Refuses(), breaks=None),
     case(subtraction, Number(1), Inherits(2)),
 ]
 
