@@ -104,7 +104,7 @@ def _inner(frame: Frame, awaits: Awaited | None, is_last: bool) -> InnerFrame:
     plain = {
         name: value
         for name, value in frame.locals.items()
-        if name in live and not (isinstance(value, CellValue) and name in own)
+        if name in live and not (isinstance(value, CellValue) and name in frame.cells)
     }
     stack = _stack(frame, index)
     home = Home(frame.namespace.globals, frame.code.co_name)
