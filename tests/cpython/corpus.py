@@ -34,9 +34,8 @@ FILES: Final = (
 
 #: What continuous integration runs on every version: a few seconds each, every family of syntax.
 FAST: Final = (
-    "test_scope", "test_grammar", "test_augassign", "test_compare", "test_keywordonlyarg",
-    "test_decorators", "test_dictcomps", "test_genexps", "test_with", "test_raise",
-    "test_exception_variations", "test_property", "test_dictviews", "test_slice",
+    "test_scope", "test_augassign", "test_compare", "test_keywordonlyarg", "test_decorators",
+    "test_dictcomps", "test_exception_variations", "test_property",
 )  # fmt: skip
 
 #: Tests whose outcome is chance: they depend on time, on addresses or on the machine.
