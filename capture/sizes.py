@@ -261,7 +261,8 @@ class Sizes:
             return None
         name = self._places.get(place)
         if name is None:
-            found, _ = self._int_size(place, Term("", scalar.source, None), value)
+            found = self._new_symbol(Term("", scalar.source, None), value, SizeRange(SMALLEST))
+            self._places[place] = str(found)
         else:
             found = self._symbols[name][0]
         enough = Predicate(int, ((">=", SMALLEST),))
@@ -283,11 +284,6 @@ class Sizes:
             parts.append(part)
         found = _ALGEBRA[operation](*parts) if operation in _ALGEBRA else None
         return found if isinstance(found, SymInt) else None
-
-    def _int_size(self, place: Place, term: Term, value: int) -> tuple[SymInt, None]:
-        symbol = self._new_symbol(term, value, SizeRange(SMALLEST))
-        self._places[place] = str(symbol)
-        return symbol, None
 
     def fits_float(self, value: Any) -> bool:
         """True for an int that becomes a float without overflow; guarded."""
@@ -399,11 +395,10 @@ _ALGEBRA: Final[dict[str, Callable[..., Any]]] = {
 def _simplified(comparison: str, a: Number, b: Number) -> tuple[str, Number, Number]:
     """`k * (a // k) == a` as `a % k == 0`; others as they are."""
     if comparison in ("==", "!="):
-        for whole, rest in ((a - b, b - a), (b - a, a - b)):
-            found = _remainder(whole)
+        for difference in (a - b, b - a):
+            found = _remainder(difference)
             if found is not None:
                 return comparison, found, 0
-            del rest
     return comparison, a, b
 
 
@@ -416,7 +411,7 @@ def _remainder(difference: Number) -> "Number | None":
         if atom is None or atom.kind != "floordiv":
             continue
         numerator, divisor = atom.operands
-        if factor == -divisor if isinstance(divisor, int) else False:
+        if isinstance(divisor, int) and factor == -divisor:
             quotient = symint.floordiv(numerator, divisor)
             if difference == numerator - quotient * divisor:
                 return symint.mod(numerator, divisor)
