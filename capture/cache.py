@@ -34,6 +34,8 @@ MSG_GIVEN_UP: Final = (
     "Python from now on; versions that fit are still used.  The last reason: {reason}.  Pass what "
     "changes as a tensor, or call dynajit.reset()."
 )
+#: Versions dropped, per version kept, before a function that never settles is left alone.
+PATIENCE: Final = 8
 MSG_UNSTABLE: Final = (
     "{name} runs as plain Python: right after it was compiled its guard did not hold ({reason}).  "
     "Please report this."
@@ -239,8 +241,8 @@ class FunctionCache:
         return tuple(failure for failure in found if failure is not None)
 
     def _gives_up(self) -> bool:
-        """True if as many versions were dropped as are kept: new ones would be dropped, too."""
-        if self.evicted_count < config.current().recompile_limit:
+        """True if so many versions were dropped that new ones would be dropped, too."""
+        if self.evicted_count < PATIENCE * config.current().recompile_limit:
             return False
         if not self._said_given_up:
             self._said_given_up = True

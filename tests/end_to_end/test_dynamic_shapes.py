@@ -390,11 +390,11 @@ def test_a_number_that_never_settles_ends_in_plain_python_with_a_warning() -> No
         return x * table[state["i"]]
 
     compiled = dj.compile(program, backend="numpy")
-    with dj.config.override(recompile_limit=4), pytest.warns(RuntimeWarning) as caught:
+    with dj.config.override(recompile_limit=2), pytest.warns(RuntimeWarning) as caught:
         for i in range(1, 30):
             assert i == compiled(dj.ones(1)).item()
 
     texts = [str(warning.message) for warning in caught]
     assert 1 == sum("is dropped" in text for text in texts)
     assert 1 == sum("they run as plain Python" in text for text in texts)
-    assert 8 == len(compiled.report().recompiles) + 1
+    assert 2 + 8 * 2 == len(compiled.report().recompiles) + 1
