@@ -41,12 +41,8 @@ def compile_count(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
 
 PENDING = {
-    "test_a_branch_on_a_counter_guards_the_branch_not_the_number",
     "test_a_break_in_a_callee_goes_on_in_the_callee",
     "test_a_chain_of_three_hundred_calls_is_one_graph",
-    "test_thirty_batch_sizes_need_two_compiles",
-    "test_training_on_thirty_batch_sizes_needs_two_compiles",
-    "test_mark_dynamic_of_a_size_that_is_specialised_is_an_error_with_the_line",
     "test_a_write_through_a_view_of_an_argument_is_seen_by_all",
     "test_two_arguments_that_share_memory",
     "test_buffers_of_a_module_change_as_in_eager",
