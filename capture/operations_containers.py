@@ -35,6 +35,7 @@ from dynajit.capture.values_containers import (
 from dynajit.capture.values_functions import GeneratorValue
 from dynajit.capture.values_objects import DELETED, InstanceDictValue, ObjectValue
 from dynajit.capture.values_tensors import TensorValue
+from dynajit.capture.versions import IS_314
 from dynajit.eager import Size
 
 Entries = dict[Any, tuple[Value, Value]]
@@ -358,7 +359,8 @@ def contains(x: Any, container: Value, item: Value) -> Steps:
             result = yield from x.call(method, [item], {})
             return (yield from x.truth(result))
         if not any(defines(container.cls, name) for name in ("__iter__", "__getitem__")):
-            text = f"argument of type '{container.cls.__name__}' is not iterable"
+            wanted = "a container or iterable" if IS_314 else "iterable"
+            text = f"argument of type '{container.cls.__name__}' is not {wanted}"
             raise_python(x, TypeError, text)
         items = yield from x.to_items(container)
         return (yield from _sequence_contains(x, tuple(items), item))

@@ -6,6 +6,9 @@ import collections
 import operator
 
 from dynajit.capture.library.table import rebuilds, replaces
+from dynajit.capture.versions import IS_314
+
+_MISSING = "deque.{1}(x): x not in deque" if IS_314 else "{0!r} is not in deque"
 
 
 @replaces(collections.deque)
@@ -75,7 +78,7 @@ class deque:
     def index(self, value, start=0, stop=None, /):
         end = len(self.items) if stop is None else stop
         if value not in self.items[start:end]:
-            raise ValueError(f"{value!r} is not in deque")
+            raise ValueError(_MISSING.format(value, "index"))
         return self.items.index(value, start, end)
 
     def insert(self, index, value, /):
@@ -85,7 +88,7 @@ class deque:
 
     def remove(self, value, /):
         if value not in self.items:
-            raise ValueError(f"{value!r} is not in deque")
+            raise ValueError(_MISSING.format(value, "remove"))
         self.items.remove(value)
 
     def _position(self, index):
