@@ -230,7 +230,7 @@ class Executor:
 
     def _push(self, frame: Frame) -> None:
         caller = self.frames[-1]
-        frame.is_user = caller.is_user and not _is_library(frame.code.co_filename)
+        frame.is_user = not _is_library(frame.code.co_filename)
         frame.handled = frame.handled or caller.handled
         if frame.namespace.is_fixed or caller.start == NEVER:
             frame.start = NEVER  # the Python form of a C function never runs for real

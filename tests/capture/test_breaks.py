@@ -19,6 +19,12 @@ def endless(n):
     return n if n < 0 else endless(n + 1) + 1
 
 
+def holds_itself(x):
+    items = [x]
+    items.append(items)
+    return items
+
+
 def raises(value):
     raise ValueError(value)
 
@@ -42,7 +48,7 @@ PROGRAMS = {
     "unsupported_code": lambda x: coroutine(),
     "tensor_mutation": lambda x: x.unfold(1, 2, 1).add_(1),
     "tensor_failure": lambda x: x @ x @ x,
-    "user_exception": lambda x: raises(v for v in [x]),
+    "user_exception": lambda x: raises(holds_itself(x)),
     "global_state": lambda x: eager.default_generator.manual_seed(1),
     "autograd_call": lambda x: x.sum().backward(),
     "hash_of_tensor": lambda x: {MARKER: x + 1},

@@ -145,8 +145,9 @@ def test_the_new_function_looks_like_the_old_one(x):
 
 def test_fullgraph_names_a_result_that_cannot_be_built(x):
     def function(x):
-        y = x + 1
-        return (v for v in [y])
+        items = [x + 1]
+        items.append(items)
+        return items
 
     with pytest.raises(GraphBreakError):
         session.capture(function, (x,), fullgraph=True)

@@ -446,3 +446,9 @@ def test_the_handled_exception_of_the_caller_is_kept(x, compiler):
         except KeyError:
             assert KeyError is compiled(x)[0]
         assert compiled(x)[0] is None
+
+
+def test_a_break_below_a_module_is_reported_at_the_users_line(x, compiler):
+    net = Net()
+    compiler.compile(lambda v: net(v))(x)
+    assert 'memoryview(b"abc")' == compiler.breaks[0].location.text
