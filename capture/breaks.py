@@ -78,11 +78,17 @@ class GraphBreak(Exception):
 
 
 class SkipFrame(Exception):
-    """Raised when the whole frame must run as plain Python."""
+    """Raised when the whole frame must run as plain Python.
 
-    def __init__(self, reason: str) -> None:
+    Args:
+        reason: one sentence for reports.
+        permanent: no other call could do better.
+    """
+
+    def __init__(self, reason: str, permanent: bool = True) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.permanent = permanent
 
 
 class Table:

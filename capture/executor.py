@@ -141,6 +141,7 @@ class Executor:
         self.forced = forced
         self.recorder = recorder
         self.heap = recorder.heap
+        self.max_depth = min(operations_calls.MAX_DEPTH, _room())
         self.frames: list[Frame] = []
         self.generator_results: dict[int, Value] = {}
         self.global_ids: dict[int, tuple[int, dict[str, Any]]] = {}
@@ -502,3 +503,13 @@ def _constant(literal: Any) -> Value:
 def _is_library(filename: str) -> bool:
     path = filename.replace("\\", "/")
     return any(part in path for part in _LIBRARY)
+
+
+def _room() -> int:
+    """How many calls plain Python could still nest here, without the compiler's own frames."""
+    frame = sys._getframe()
+    depth = 0
+    while frame is not None:
+        depth += "dynajit" not in frame.f_globals.get("__name__", "")
+        frame = frame.f_back  # type: ignore[assignment]
+    return sys.getrecursionlimit() - depth

@@ -5,7 +5,7 @@ Called by `capture.session` when the executor has stopped.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture import effects, layouts, sources, tensor_memory
 from dynajit.capture.awaiting import Awaited, Use
@@ -30,6 +30,10 @@ from dynajit.ops import TABLE
 
 #: Python code that stands for C code while capturing; real code calls the original.
 _LIBRARY = "dynajit.capture.library"
+
+
+#: Frames that go on by themselves after a break: the code for each is written inside the next.
+MAX_CHAIN: Final = 100
 
 
 def finish(executor: Executor, outcome: Returned | Thrown | Stopped) -> Region:
@@ -63,7 +67,11 @@ def _broken(executor: Executor, record: BreakRecord, awaited: Sequence[Awaited |
 
     Raises:
         NotRebuildable: what is alive there cannot be rebuilt, or a caller cannot go on by itself.
+        SkipFrame: more frames would have to go on by themselves than can be written down.
     """
+    if len(executor.frames) > MAX_CHAIN:
+        reason = f"a break lies {len(executor.frames)} calls deep: {record.detail}"
+        raise SkipFrame(reason, permanent=False)
     waits = [*awaited[: len(executor.frames) - 1], None]
     ends = [
         _inner(frame, waiting, is_last=frame is executor.frames[-1])

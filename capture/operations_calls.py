@@ -45,7 +45,8 @@ from dynajit.core.errors import InternalError
 from dynajit.eager import Tensor
 from dynajit.ops.table import Op
 
-MAX_DEPTH: Final = 150
+#: Inlined calls inside each other; fewer where the recursion limit leaves less room.
+MAX_DEPTH: Final = 500
 Arguments = list[Value]
 Keywords = dict[str, Value]
 
@@ -235,7 +236,7 @@ def run(
         state = GeneratorState(frame.body, code, namespace, closure, frame.save(), slot)
         identity = x.heap.allocate(state)
         return GeneratorValue(identity, types.GeneratorType)
-    if len(x.frames) >= MAX_DEPTH:
+    if len(x.frames) >= x.max_depth:
         raise GraphBreak(breaks.RECURSION, f"{code.co_qualname} at depth {len(x.frames)}")
     result = yield frame
     return result

@@ -178,7 +178,7 @@ def _execute(
         except SkipFrame as skip:
             if fullgraph:
                 raise GraphBreakError(f"{function.__qualname__}: {skip.reason}") from None
-            return Skip(skip.reason)
+            return Skip(skip.reason, skip.permanent)
 
 
 def computes_nothing(region: Region) -> bool:

@@ -16,12 +16,25 @@ def test_beyond_the_limit_the_oldest_version_goes_with_one_warning() -> None:
     compiled = dj.compile(marked, backend="numpy")
     x = dj.ones(1)
     with dj.config.override(recompile_limit=4), pytest.warns(RuntimeWarning) as caught:
-        for i in range(12):
+        for i in range(7):
             assert [3.0] == compiled(x, f"key {i}").tolist()
     assert 1 == len(caught)
     assert "dropped" in str(caught[0].message)
     assert 4 == compiled.report().entries
-    assert 11 == len(compiled.report().recompiles)
+    assert 6 == len(compiled.report().recompiles)
+
+
+def test_a_function_that_never_settles_says_so_and_keeps_using_what_fits() -> None:
+    compiled = dj.compile(marked, backend="numpy")
+    x = dj.ones(1)
+    with dj.config.override(recompile_limit=2), pytest.warns(RuntimeWarning) as caught:
+        found = [compiled(x, f"key {i}").tolist() for i in range(20)]
+        assert [3.0] == compiled(x, "key 3").tolist()
+    assert [[3.0]] * 4 + [[2.0]] * 16 == found
+    assert ["dropped", "plain Python"] == [
+        next(word for word in ("plain Python", "dropped") if word in str(warning.message))
+        for warning in caught
+    ]
 
 
 def test_two_functions_of_one_code_object_do_not_share_a_budget() -> None:
