@@ -241,6 +241,7 @@ def _training(
         sizes=_sizes_for_backward(parts),
         replay=lambda *tensors: tuple(interpret.replay(graph, tensors, constant=from_numpy)),
         is_separable=_is_separable(graph, joint.differentiable_outputs),
+        reached=joint.reached,
     )
 
 

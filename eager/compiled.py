@@ -48,6 +48,8 @@ class Training:
         sizes: from the graph's inputs, the sizes that no argument of `backward` shows.
         is_separable: no two differentiable outputs depend on one operation: eager can go backward
             from one after the other, so what is saved stays until it was done from all.
+        reached: per differentiable output the positions of the inputs that get a gradient from it;
+            empty: of all.
     """
 
     forward: Program
@@ -61,6 +63,7 @@ class Training:
     inference: Program | None = None
     sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None
     is_separable: bool = False
+    reached: tuple[frozenset[int], ...] = ()
 
 
 class CompiledCall:
@@ -89,6 +92,7 @@ class CompiledCall:
         inference: Program | None = None,
         sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None,
         is_separable: bool = False,
+        reached: Sequence[frozenset[int]] = (),
     ) -> Callable[..., tuple[Any, ...]]:
         """A call that is one node of the tape where an input requires a gradient.
 
@@ -106,6 +110,7 @@ class CompiledCall:
             inference,
             sizes,
             is_separable,
+            tuple(reached),
         )
         trained = tuple(i for i, flag in enumerate(requires_grad) if flag)
         lean = forward if inference is None else inference
@@ -195,6 +200,9 @@ class CompiledNode(Node):
         for flag in self.facts.requires_grad:
             gradient = next(found) if flag else None
             results.append(None if gradient is None else _tensor.wrap(gradient))
+        if len(came) < self.output_count and self.facts.reached:  # None stays None, as in eager
+            reached = frozenset().union(*(self.facts.reached[i] for i in came))
+            return [found if i in reached else None for i, found in enumerate(results)]
         return results
 
     def unpacked(self, saved: Any) -> Any:

@@ -43,6 +43,7 @@ class Joint:
         output_count: number of forward outputs.
         requires_grad: of each forward input.
         differentiable_outputs: positions of the forward outputs that have a gradient.
+        reached: for each of them the positions of the inputs that get a gradient from it.
     """
 
     graph: Graph
@@ -50,6 +51,7 @@ class Joint:
     output_count: int
     requires_grad: tuple[bool, ...]
     differentiable_outputs: tuple[int, ...]
+    reached: tuple[frozenset[int], ...] = ()
 
     @property
     def output_gradients(self) -> tuple[Node, ...]:
@@ -98,7 +100,10 @@ def differentiate(graph: Graph, requires_grad: Sequence[bool]) -> Joint:
         gradients.get(node) for node, flag in zip(graph.inputs, requires_grad, strict=True) if flag
     ]
     joint = builder.finish([*graph.outputs, *results])
-    return Joint(joint, len(inputs), len(graph.outputs), tuple(requires_grad), differentiable)
+    reached = _reached_inputs(graph, active, differentiable)
+    return Joint(
+        joint, len(inputs), len(graph.outputs), tuple(requires_grad), differentiable, reached
+    )
 
 
 def differentiable_composites() -> frozenset[str]:
@@ -118,6 +123,27 @@ def active_nodes(graph: Graph, sources: set[Node]) -> set[Argument]:
         ):
             active.add(node)
     return active
+
+
+def _reached_inputs(
+    graph: Graph, active: set[Argument], positions: Sequence[int]
+) -> tuple[frozenset[int], ...]:
+    """For each output the inputs with a differentiable path to it; one walk over the nodes."""
+    masks: dict[Argument, int] = {
+        node: 1 << position for position, node in enumerate(graph.inputs) if node in active
+    }
+    for node in graph.nodes:
+        if node in active and node not in masks:
+            mask = 0
+            for name, argument in _named_arguments(node):
+                if argument in masks and formula_parameters(_op(node), name) is not None:
+                    mask |= masks[argument]
+            masks[node] = mask
+    inputs = range(len(graph.inputs))
+    return tuple(
+        frozenset(i for i in inputs if masks[graph.outputs[position]] >> i & 1)
+        for position in positions
+    )
 
 
 def accumulate_gradients(

@@ -11,88 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-HEADER = """\
-import collections
-import contextlib
-import functools
-import itertools
-import math
-import operator
-
-import dynajit as dj
-
-COUNTER = 0
-LOG = []
-TABLE = {"k": 1}
-
-
-class Box:
-    kind = "box"
-
-    def __init__(self, value=0):
-        self.value = value
-        self.items = []
-
-    @property
-    def doubled(self):
-        return self.value * 2
-
-    @doubled.setter
-    def doubled(self, new):
-        self.value = new / 2
-
-    def bump(self, by=1):
-        self.value = self.value + by
-        self.items.append(by)
-        return self
-
-    def __len__(self):
-        return len(self.items)
-
-    def __getitem__(self, index):
-        return self.items[index]
-
-    def __add__(self, other):
-        return Box(self.value + other)
-
-    def __eq__(self, other):
-        return isinstance(other, Box) and self.value == other.value
-
-    __hash__ = None
-
-
-class Child(Box):
-    kind = "child"
-
-    def bump(self, by=2, *, twice=False):
-        super().bump(by)
-        if twice:
-            super().bump(by)
-        return self
-
-
-@contextlib.contextmanager
-def logged(name):
-    LOG.append(("enter", name))
-    try:
-        yield name
-    finally:
-        LOG.append(("exit", name))
-
-
-def countdown(n):
-    while n > 0:
-        yield n
-        n -= 1
-    return "done"
-
-
-@dj.disable
-def outside(value):
-    LOG.append("outside")
-    return value
-
-"""
+from templates import HEADER, LANGUAGE, PROTOCOLS, TENSORS
 
 
 @dataclass
@@ -163,7 +82,7 @@ class Writer:
             lambda: f"({t()} - {p()}.mean())",
             lambda: f"dj.where({p()} > 0, {t()}, {p()})",
             lambda: f"dj.stack([{p()}, {p()}]).sum(dim=0)",
-            lambda: f"{p()}.reshape(3, 1).expand(3, 2)[:, {self.random.randint(0, 1)}]",
+            lambda: f"{p()}.reshape(-1, 1).expand(-1, 2)[:, {self.random.randint(0, 1)}]",
             lambda: f"dj.cat([{p()}[1:], {p()}[:1]])",
             lambda: f"({t()}).clamp(-50, 50)",
         ][choice - 2]()
@@ -212,7 +131,8 @@ class Writer:
         simple: list[Callable[[Scope, str], None]] = [
             self.assign_tensor, self.assign_tensor, self.assign_number, self.assign_container,
             self.mutate, self.mutate, self.write_tensor, self.call_helper, self.break_graph,
-            self.objects, self.text, self.unpack, self.comprehension,
+            self.objects, self.text, self.unpack, self.comprehension, self.language,
+            self.language, self.protocols, self.tensor_statement,
         ]  # fmt: skip
         compound: list[Callable[[Scope, str], None]] = [
             self.branch, self.loop, self.while_loop, self.try_block, self.with_block,
@@ -294,7 +214,7 @@ class Writer:
             [
                 "$v.add_($T)", "$v.mul_(0.5)", "$v[0] = $n", "$v[1:] = ($T)[:2]", "$v += $T",
                 "$v[1:].mul_(2)", "$v.copy_($T)", "$v[$v > 1] = 0.0", "$v.clamp_(-9, 9)",
-                "@tensor = $v.view(3)\n@tensor.add_(1)", "@tensor = $v.detach()\n$v.mul_(2)",
+                "@tensor = $v.view(-1)\n@tensor.add_(1)", "@tensor = $v.detach()\n$v.mul_(2)",
             ],
         )  # fmt: skip
 
@@ -371,6 +291,15 @@ class Writer:
                 "@int = next((q for q in range(5) if q > $i), -1)",
             ],
         )  # fmt: skip
+
+    def language(self, scope: Scope, indent: str) -> None:
+        self.choose(scope, indent, LANGUAGE)
+
+    def protocols(self, scope: Scope, indent: str) -> None:
+        self.choose(scope, indent, PROTOCOLS)
+
+    def tensor_statement(self, scope: Scope, indent: str) -> None:
+        self.choose(scope, indent, TENSORS)
 
     def branch(self, scope: Scope, indent: str) -> None:
         self.emit(indent, f"if {self.condition(scope, data=True)}:")

@@ -21,7 +21,7 @@ BATCH = 50
 TIMEOUT_S = 300
 
 
-def work(first: int, count: int, backend: str, sender) -> None:
+def work(first: int, count: int, backend: str, forced: bool, sender) -> None:
     """Compare programs; send (seed, difference or None) for each."""
     from differential import compare  # after the fork, in the child only
 
@@ -32,7 +32,7 @@ def work(first: int, count: int, backend: str, sender) -> None:
         for seed in range(first, first + count):
             sender.send((seed, "started"))
             try:
-                found = compare(seed, backend)
+                found = compare(seed, backend, forced)
             except Exception:
                 found = f"program {seed}: {traceback.format_exc(limit=-3)}"
             sender.send((seed, found))
@@ -41,11 +41,11 @@ def work(first: int, count: int, backend: str, sender) -> None:
     sender.send(None)
 
 
-def run_batch(first: int, count: int, backend: str) -> list[str]:
+def run_batch(first: int, count: int, backend: str, forced: bool) -> list[str]:
     """Findings of one batch, a crash or a hang included."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.get_context("spawn").Process(
-        target=work, args=(first, count, backend, sender)
+        target=work, args=(first, count, backend, forced, sender)
     )
     child.start()
     sender.close()
@@ -69,7 +69,7 @@ def run_batch(first: int, count: int, backend: str) -> list[str]:
             findings.append(found)
     child.join()
     rest = first + count - current - 1
-    return findings + (run_batch(current + 1, rest, backend) if rest > 0 else [])
+    return findings + (run_batch(current + 1, rest, backend, forced) if rest > 0 else [])
 
 
 def main() -> int:
@@ -78,6 +78,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--backend", default="numpy")
+    parser.add_argument("--forced", action="store_true", help="break at every statement")
     parser.add_argument("--show", type=int)
     options = parser.parse_args()
     if options.show is not None:
@@ -89,7 +90,8 @@ def main() -> int:
     found = 0
     end = options.first + options.count
     for first in range(options.first, end, BATCH):
-        for finding in run_batch(first, min(BATCH, end - first), options.backend):
+        count = min(BATCH, end - first)
+        for finding in run_batch(first, count, options.backend, options.forced):
             found += 1
             print(finding, flush=True)
     print(f"{options.count} programs, {found} findings")

@@ -1,0 +1,38 @@
+"""Random programs behave compiled as they do plainly; `DYNAJIT_FUZZ_PROGRAMS` sets how many."""
+
+import os
+
+import pytest
+from differential import compare
+
+import dynajit as dj
+
+#: Programs compared by default; of these every FORCED-th is also broken at every statement.
+COUNT = int(os.environ.get("DYNAJIT_FUZZ_PROGRAMS", "60"))
+FORCED = 6
+#: Programs of one test.
+BATCH = 10
+
+
+@pytest.fixture(autouse=True)
+def _strict():
+    """Internal errors are raised, and no state stays behind."""
+    with dj.config.override(strict=True):
+        yield
+    dj.reset()
+
+
+def compared(seeds, forced=False):
+    """What differs, for each program."""
+    return [found for seed in seeds if (found := compare(seed, forced=forced)) is not None]
+
+
+@pytest.mark.parametrize("first", range(0, COUNT, BATCH))
+def test_random_programs_are_as_in_plain_python(first):
+    assert compared(range(first, min(first + BATCH, COUNT))) == []
+
+
+@pytest.mark.parametrize("first", range(0, COUNT, BATCH * FORCED))
+def test_random_programs_broken_at_every_statement_are_as_in_plain_python(first):
+    end = min(first + BATCH * FORCED, COUNT)
+    assert compared(range(first, end, FORCED), forced=True) == []
