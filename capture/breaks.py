@@ -130,8 +130,8 @@ DATA_DEPENDENT_VALUE: Final = TABLE.add(
 )
 OUTPUT: Final = TABLE.add(
     "output",
-    "text is written, which has to happen at this very point",
-    "Move print, logging and file access out of the compiled function.",
+    "input or output has to happen at this very point",
+    "Move input() and files out of the function; print a tensor with a history as x.detach().",
     fundamental=True,
 )
 UNKNOWN_CALL: Final = TABLE.add(
@@ -147,7 +147,7 @@ UNSUPPORTED_OPERATION: Final = TABLE.add(
 UNSUPPORTED_ATTRIBUTE: Final = TABLE.add(
     "unsupported_attribute",
     "an attribute cannot be read or written symbolically",
-    "Read it into a local variable before the compiled function.",
+    "Read or write it outside the compiled function, and pass the value as an argument.",
 )
 UNSUPPORTED_INSTRUCTION: Final = TABLE.add(
     "unsupported_instruction",
@@ -157,17 +157,17 @@ UNSUPPORTED_INSTRUCTION: Final = TABLE.add(
 UNSUPPORTED_CODE: Final = TABLE.add(
     "unsupported_code",
     "a function of this kind cannot be inlined",
-    "Generators, coroutines and classes made on the fly stay outside the compiled function.",
+    "Call it outside the compiled function; coroutines (async def) run as plain Python.",
 )
 TENSOR_METHOD: Final = TABLE.add(
     "tensor_method",
-    "a tensor attribute or method has no graph form",
+    "an attribute or method of a tensor has no graph form",
     "Use an operation of dynajit.ops, or call it outside the compiled function.",
 )
 TENSOR_MUTATION: Final = TABLE.add(
     "tensor_mutation",
     "a tensor is changed in place that other tensors may share memory with",
-    "Write y = x + 1 instead of x += 1.",
+    "Write y = x + 1 instead of x += 1, or work on x.clone().",
 )
 TENSOR_FAILURE: Final = TABLE.add(
     "tensor_failure",
@@ -176,8 +176,8 @@ TENSOR_FAILURE: Final = TABLE.add(
 )
 USER_EXCEPTION: Final = TABLE.add(
     "user_exception",
-    "an exception leaves the captured code",
-    "Nothing to do if it is meant; otherwise fix its cause.",
+    "an exception leaves the captured code that only plain Python can make",
+    "Nothing to do if it is meant; otherwise fix its cause, or raise it with simpler arguments.",
     fundamental=True,
 )
 GLOBAL_STATE: Final = TABLE.add(
@@ -190,15 +190,15 @@ AUTOGRAD_CALL: Final = TABLE.add(
     "gradients are computed or registered inside the compiled function",
     "Call backward() and set hooks outside; compile the forward and the loss.",
 )
-HASH_OF_TENSOR: Final = TABLE.add(
-    "hash_of_tensor",
-    "a tensor or an unknown object is used as a key",
+UNKNOWN_HASH: Final = TABLE.add(
+    "unknown_hash",
+    "an object whose hash only plain Python knows is used as a key",
     "Use an int, a string or another constant as the key.",
 )
 LIMIT: Final = TABLE.add(
     "limit",
-    "the captured code is too long",
-    "Compile a smaller function: call it from the loop instead of compiling the loop.",
+    "the captured code is too long, every round of its loops counted",
+    "Compile the body of the loop as a function, or use one operation on the whole tensor.",
 )
 RECURSION: Final = TABLE.add(
     "recursion",

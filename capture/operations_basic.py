@@ -423,7 +423,7 @@ def hashable(x: Any, value: Value) -> Any:
     is_object = isinstance(value, ObjectValue) and value.cls.__hash__ is None
     if is_object or isinstance(value, (ListValue, DictValue, SetValue)):
         raise_python(x, TypeError, f"unhashable type: '{value.cls.__name__}'")
-    raise GraphBreak(breaks.HASH_OF_TENSOR, describe(value))
+    raise GraphBreak(breaks.UNKNOWN_HASH, describe(value))
 
 
 def hashable_as(x: Any, value: Value, role: str) -> Any:

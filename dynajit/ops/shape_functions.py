@@ -284,7 +284,7 @@ def narrow(input: Any, dim: int, start: Any, length: Any) -> Any:
     if isinstance(first, int) and first < 0:
         first = first + n
     known = all(isinstance(v, int) for v in (first, count, n))
-    if known and not (first >= 0 and count >= 0 and first + count <= n):  # type: ignore[operator]
+    if known and not (first >= 0 and count >= 0 and first + count <= n):
         raise BoundsError(
             f"narrow: start ({start}) + length ({length}) exceeds dimension size ({n})."
         )
@@ -317,14 +317,12 @@ def position(index: Any, n: Any, dim: int) -> Any:
     number = size(index, "select")
     if isinstance(number, SymInt) or isinstance(n, SymInt):
         return _symbolic_position(number, n, dim)
-    if isinstance(number, int):
-        if isinstance(n, int) and not -n <= number < n:
-            raise BoundsError(
-                f"index {number} is out of bounds for dimension {dim} with size {n}.  Expected "
-                f"a value in [{-n}, {n - 1}]."
-            )
-        return number + n if number < 0 else number
-    return number
+    if isinstance(n, int) and not -n <= number < n:
+        raise BoundsError(
+            f"index {number} is out of bounds for dimension {dim} with size {n}.  Expected "
+            f"a value in [{-n}, {n - 1}]."
+        )
+    return number + n if number < 0 else number
 
 
 def _symbolic_position(number: Any, n: Any, dim: int) -> Any:

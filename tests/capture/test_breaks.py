@@ -1,4 +1,4 @@
-"""The closed table of graph breaks: one program per row."""
+"""The closed table of graph breaks: a program for every row, and no row without one."""
 
 from types import FunctionType
 
@@ -10,7 +10,6 @@ from dynajit.capture import breaks, control, executor, session
 from dynajit.capture.breaks import BreakRecord
 from dynajit.core.errors import GraphBreakError
 from dynajit.core.location import Location
-from dynajit.ops import functions as F
 
 MARKER = object()
 
@@ -25,10 +24,6 @@ def holds_itself(x):
     return items
 
 
-def raises(value):
-    raise ValueError(value)
-
-
 @control.disable
 def disabled(v):
     return v
@@ -38,6 +33,30 @@ async def coroutine():
     return 1
 
 
+def class_inside(x):
+    class Inside:
+        pass
+
+    return x + 1
+
+
+def import_inside(x):
+    import this_module_is_not_loaded
+
+    return x + 1, this_module_is_not_loaded
+
+
+def raises_what_cannot_be_rebuilt(x):
+    table = {1: x}
+    keys = iter(table)
+    table[2] = x
+    raise KeyError(keys)
+
+
+#: The code of a module: its instructions are those of no function.
+module = FunctionType(compile("name = 1", __file__, "exec"), {})
+
+
 PROGRAMS = {
     "data_dependent_branch": lambda x: x + 1 if x.sum() > 0 else x,
     "data_dependent_value": lambda x: x.sum().item(),
@@ -45,14 +64,19 @@ PROGRAMS = {
     "unknown_call": lambda x: memoryview(b"a"),
     "unsupported_operation": lambda x: id(x + 1),
     "unsupported_attribute": lambda x: (lambda: 1).__globals__,
+    "unsupported_instruction": lambda x: module(),
     "unsupported_code": lambda x: coroutine(),
+    "tensor_method": lambda x: x.data_ptr(),
     "tensor_mutation": lambda x: x.unfold(1, 2, 1).add_(1),
     "tensor_failure": lambda x: x @ x @ x,
-    "user_exception": lambda x: raises(holds_itself(x)),
+    "user_exception": raises_what_cannot_be_rebuilt,
     "global_state": lambda x: eager.default_generator.manual_seed(1),
     "autograd_call": lambda x: x.sum().backward(),
-    "hash_of_tensor": lambda x: {MARKER: x + 1},
+    "unknown_hash": lambda x: {MARKER: x + 1},
+    "limit": lambda x: list(x.reshape(6, 1).expand(6, 1001).t()),
     "recursion": lambda x: endless(0) + x,
+    "class_definition": class_inside,
+    "import": import_inside,
     "requested": lambda x: disabled(x + 1),
 }
 
@@ -62,6 +86,10 @@ def capture(name):
     with pytest.raises(GraphBreakError) as error:
         session.capture(PROGRAMS[name], (x,), fullgraph=True)
     return str(error.value)
+
+
+def test_every_row_has_a_program():
+    assert [row.name for row in breaks.TABLE] == list(PROGRAMS)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -83,31 +111,6 @@ def test_graph_break_is_a_request():
 
     region = session.capture(function, (x,))
     assert "requested" == region.breaks[0].reason.name
-
-
-def test_rows_of_statements():
-    namespace = {"F": F}
-    exec(  # statements that no lambda can hold
-        "def class_inside(x):\n"
-        "    class A: pass\n"
-        "    return x + 1\n"
-        "def import_inside(x):\n"
-        "    import this_module_is_not_loaded\n"
-        "    return x + 1\n",
-        namespace,
-    )
-    x = eager.tensor([1.0])
-    found = [
-        session.capture(namespace[name], (x,)).breaks[0].reason.name
-        for name in ("class_inside", "import_inside")
-    ]
-    assert ["class_definition", "import"] == found
-
-
-def test_the_instructions_of_modules_are_not_supported():
-    module = FunctionType(compile("name = 1", __file__, "exec"), {})
-    region = session.capture(module, ())
-    assert "unsupported_instruction" == region.breaks[0].reason.name
 
 
 def test_too_many_instructions_are_a_break(monkeypatch):

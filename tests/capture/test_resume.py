@@ -3,7 +3,6 @@
 The strongest check of `emit`, `breaking` and `resume` together: a function runs one instruction
 at a time, each as the break of a region that captured nothing, continued in a resume function.
 """
-# ruff: noqa: B023, B904, B905, C416, RUF021, SIM905, UP008  (shapes of bytecode are the subject)
 
 import sys
 import traceback

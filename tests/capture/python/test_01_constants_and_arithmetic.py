@@ -1,6 +1,5 @@
 """Constants, locals, arithmetic on tensors and numbers."""
 
-# ruff: noqa: SIM222, UP031
 # The programs under test are spelled as users spell them.
 
 import math

@@ -1,6 +1,5 @@
 """Loops, branches, comprehensions, unpacking, exceptions that are caught."""
 
-# ruff: noqa: B905
 # The programs under test are spelled as users spell them.
 
 import pytest

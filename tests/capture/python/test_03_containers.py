@@ -1,6 +1,5 @@
 """Lists, tuples, dicts, sets, slices, strings; arguments that are containers."""
 
-# ruff: noqa: RUF005, RUF059, C406, C409, UP031
 # The programs under test are spelled as users spell them.
 
 from collections import OrderedDict, namedtuple

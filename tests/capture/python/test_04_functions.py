@@ -89,7 +89,7 @@ def nonlocal_variable(x, y):
 def late_binding(x, y):
     functions = []
     for i in range(3):
-        functions.append(lambda v: v * i)  # noqa: B023
+        functions.append(lambda v: v * i)
     return [f(x) for f in functions]
 
 
@@ -282,7 +282,7 @@ def test_a_new_lambda_of_the_same_code_is_the_same_program(x, compiler):
     compiled = compiler.compile(lambda x, function: function(x) + 1)
     for amount in (1.0, 2.0, 3.0):
         expected = x * amount + 1
-        assert (compiled(x, lambda v: v * amount).numpy() == expected.numpy()).all()  # noqa: B023
+        assert (compiled(x, lambda v: v * amount).numpy() == expected.numpy()).all()
     assert 1 == len(compiler.graphs)
 
 
@@ -343,7 +343,7 @@ def test_a_generator_based_context_manager_breaks_or_works(x, compiler):
 
 def test_functions_made_in_a_comprehension_give_pythons_result(x, compiler):
     def function(x):
-        return [f(x) for f in [lambda v: v * i for i in range(3)]]  # noqa: B023
+        return [f(x) for f in [lambda v: v * i for i in range(3)]]
 
     results = compiler.compile(function)(x)
     assert all((result.numpy() == (x * 2).numpy()).all() for result in results)

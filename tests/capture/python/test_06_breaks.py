@@ -1,6 +1,5 @@
 """Functions that break: the result and every effect are those of plain Python."""
 
-# ruff: noqa: B008
 # The programs under test are spelled as users spell them.
 
 import pytest

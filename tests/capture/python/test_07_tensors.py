@@ -1,6 +1,5 @@
 """Tensors as values: views, in-place writes, gradients, random numbers, constants."""
 
-# ruff: noqa: RUF005
 # The programs under test are spelled as users spell them.
 
 import numpy as np

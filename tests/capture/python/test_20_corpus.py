@@ -1,6 +1,5 @@
 """Small programs behind what CPython's own test files found."""
 
-# ruff: noqa: B015, B024
 # The programs under test are spelled as users spell them.
 
 import abc

@@ -4,7 +4,6 @@ Each function is compared with plain Python in result and effects (`assert_captu
 number of graphs says that what comes before and after the break, in every frame, is compiled.
 """
 
-# ruff: noqa: B023
 # The programs under test are spelled as users spell them.
 
 import sys

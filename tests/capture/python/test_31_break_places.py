@@ -4,7 +4,6 @@ Every function is compared with plain Python; counts of compilations say that a 
 compiled once however often it breaks, and that nothing is kept alive by a break.
 """
 
-# ruff: noqa: B023
 # The programs under test are spelled as users spell them.
 
 import gc
