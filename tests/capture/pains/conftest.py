@@ -38,5 +38,3 @@ def compile_count(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
     monkeypatch.setattr(cache.FunctionCache, "_compile", counted)
     return lambda: len(names)
-
-
