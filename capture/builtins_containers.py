@@ -126,6 +126,8 @@ def _reversed(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
         refuse(x, "reversed", reversed, args)
     if isinstance(value, Constant) and not isinstance(value.value, (str, bytes, range)):
         refuse(x, "reversed", reversed, args)
+    if isinstance(value, Constant) and isinstance(value.value, range):
+        return (yield from x.iterate(x.fold(lambda numbers: numbers[::-1], value)))
     if isinstance(value, ListValue):
         x.recorder.use(value)
     items = yield from x.to_items(value)

@@ -14,7 +14,7 @@ from dynajit.capture.operations_basic import Steps, as_python, defines, is_known
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.operations_errors import check_count, refuse
 from dynajit.capture.operations_text import format_template, own_method
-from dynajit.capture.values import NONE, Constant, Known, Scalar, Value, constant
+from dynajit.capture.values import NONE, UNBOUND, Constant, Known, Scalar, Value, constant
 from dynajit.capture.values_containers import DictValue, ListValue, SetValue, TupleValue
 from dynajit.capture.values_functions import (
     BoundMethod,
@@ -35,6 +35,8 @@ def _len(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 @special(type)
 def _type(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    if len(args) == 2 and not keywords:
+        refuse(x, "type", type, args)
     if len(args) != 1:
         raise GraphBreak(breaks.CLASS_DEFINITION, "type(name, bases, dict)")
     return Known(x.type_of(args[0]))
@@ -82,9 +84,14 @@ def _callable(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 @special(vars)
 def _vars(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    if len(args) == 1:
+    if not args:
+        raise GraphBreak(breaks.UNKNOWN_CALL, "vars()")
+    try:
         return (yield from x.get_attribute(args[0], "__dict__"))
-    raise GraphBreak(breaks.UNKNOWN_CALL, "vars()")
+    except Raised as raised:
+        if not issubclass(raised.value.cls, AttributeError):
+            raise
+    raise_python(x, TypeError, "vars() argument must have __dict__ attribute")
 
 
 @special(id)
@@ -125,10 +132,14 @@ def _super(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     if not args:
         frame = x.frames[-1]
         cell = frame.cells.get("__class__")
-        first = frame.code.co_varnames[0] if frame.code.co_argcount else None
-        receiver = frame.locals.get(first) if first is not None else None
+        if not frame.code.co_argcount:
+            raise_python(x, RuntimeError, "super(): no arguments")
+        first = frame.code.co_varnames[0]
+        receiver = frame.locals.get(first)
         if receiver is None and first in frame.cells:
             receiver = x.cell_contents(frame.cells[first])
+        if receiver is UNBOUND:
+            raise_python(x, RuntimeError, "super(): arg[0] deleted")
         if cell is None or receiver is None:
             raise unsupported("super", *args)
         args = [x.cell_contents(cell), receiver]

@@ -20,6 +20,8 @@ from dynajit.capture.assemble import Item, Signature, Writer, assemble, prologue
 from dynajit.capture.breaking import MakeResume
 from dynajit.capture.instructions import parameters
 from dynajit.capture.region import Raise, Region, Return
+from dynajit.capture.values_containers import SliceValue, TupleValue
+from dynajit.capture.values_functions import BoundMethod, NativeMethod, PartialValue
 from dynajit.core.errors import InternalError
 from dynajit.ops.dispatch import reserve_random
 
@@ -31,6 +33,14 @@ _BUILDS: Final = {
     "slice": ("BUILD_SLICE", 1),
     "string": ("BUILD_STRING", 1),
 }
+
+#: Immutable objects that the captured code made: the program can ask for their identity.
+_MADE_ONCE: Final = (TupleValue, SliceValue, BoundMethod, NativeMethod, PartialValue)
+
+
+def _key(value: Any) -> Any:
+    """What stands for the object of a handle: its heap id, or the handle."""
+    return value.object_id if value.object_id is not None else ("value", id(value))
 
 
 class Emitter:
@@ -52,7 +62,8 @@ class Emitter:
         self.writer = Writer(location)
         self._entry = Writer(location)
         self._sources: dict[sources.Source, str] = {}
-        self._values: dict[int, str] = {}
+        self._values: dict[Any, str] = {}
+        self._memoised: list[Any] = []  # keeps the ids of handles from being used again
         self._outputs: list[str] = []
         self._random: tuple[str, str] | None = None
         self._temporaries: list[str] = []
@@ -82,16 +93,16 @@ class Emitter:
         if value is None:
             self.writer.push_null()
             return
-        identity = value.object_id
-        if identity is None or getattr(value, "source", None) is not None:
+        has_identity = value.object_id is not None or isinstance(value, _MADE_ONCE)
+        if not has_identity or getattr(value, "source", None) is not None:
             # Each from its own place: that two places hold one object may not be guarded.
             self.region.rebuild(value, self)
             return
-        if identity in self._values:
-            self.writer.load_local(self._values[identity])
+        if self.is_memoised(value):
+            self.writer.load_local(self._values[_key(value)])
             return
         self.region.rebuild(value, self)
-        if identity not in self._values:
+        if not self.is_memoised(value):
             self.memoise(value)
 
     def memoise(self, value: Any) -> None:
@@ -103,7 +114,8 @@ class Emitter:
         name = self.new_temporary()
         self.writer.copy_top()
         self.writer.store_local(name)
-        self._values[value.object_id] = name
+        self._values[_key(value)] = name
+        self._memoised.append(value)
 
     def load_temporary(self, name: str) -> None:
         """Push a temporary made by `new_temporary`."""
@@ -278,7 +290,7 @@ class Emitter:
 
     def is_memoised(self, value: Any) -> bool:
         """True if the object that `value` stands for exists by now."""
-        return value.object_id in self._values
+        return _key(value) in self._values
 
     def finish(self, copy: Sequence[Item] = ()) -> CodeType:
         """The code object; `copy`, of the original's instructions, is appended."""

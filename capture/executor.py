@@ -54,9 +54,9 @@ from dynajit.capture.instructions import Body, decode
 from dynajit.capture.opcodes import HANDLERS, UNSUPPORTED
 from dynajit.capture.recording import Mark, Namespace, Recorder
 from dynajit.capture.resume import start_of
-from dynajit.capture.values import Known, Value, constant
+from dynajit.capture.values import NONE, Known, Value, constant
 from dynajit.capture.values_containers import SliceValue, TupleValue
-from dynajit.capture.values_functions import CellValue, FunctionValue, GeneratorState
+from dynajit.capture.values_functions import CellValue, GeneratorState
 from dynajit.capture.values_objects import ExceptionValue
 from dynajit.capture.versions import IS_311, POSITION_IS_NULL
 from dynajit.core.errors import InternalError
@@ -240,6 +240,7 @@ class Executor:
         self.frames.append(frame)
         if frame.thrown is not None:
             raised, frame.thrown = frame.thrown, None
+            frame.push(NONE)  # in the place of what `send` would have given
             self._unwind(raised)
 
     def leave(self, value: Value) -> None:
@@ -389,11 +390,6 @@ class Executor:
             return []
         return [result]
 
-    def set_function_attribute(self, value: FunctionValue, name: str, item: Value) -> None:
-        """`function.name = item` on a function made by the captured code."""
-        contents = self.heap[value.identity]
-        self.heap.write(value.identity, contents.with_attribute(name, item))
-
     def sequence_length(self, value: Any) -> Value:
         """`len(tensor)` as a value."""
         return self.size_value(self.tensor_type(value).shape[0])
@@ -430,6 +426,7 @@ class Executor:
     fold = operations_containers.fold
     get_attribute = operations_attributes.get_attribute
     set_attribute = operations_writing.set_attribute
+    set_function_attribute = operations_writing.set_function_attribute
     set_plain_attribute = operations_writing.set_plain_attribute
     delete_attribute = operations_writing.delete_attribute
     delete_plain_attribute = operations_writing.delete_plain_attribute

@@ -178,6 +178,9 @@ def _sequences(x: Any, symbol: str, a: Value, b: Value) -> Steps:
     if symbol == "+" and isinstance(a, TupleValue) and isinstance(b, TupleValue):
         x.recorder.use(a)
         x.recorder.use(b)
+        for operand, other in ((a, b), (b, a)):
+            if not operand.items and other.cls is tuple:
+                return other  # Python makes no copy
         return TupleValue(a.items + b.items, Size if a.cls is Size else tuple)
     if symbol == "+" and isinstance(a, ListValue) and isinstance(b, ListValue):
         return x.new_list(x.list_items(a) + x.list_items(b))
@@ -187,6 +190,8 @@ def _sequences(x: Any, symbol: str, a: Value, b: Value) -> Steps:
             return None
         times = yield from to_index(x, count, lambda n: [] * n, [count])
         items = yield from x.to_items(sequence)
+        if times == 1 and isinstance(sequence, TupleValue) and sequence.cls is tuple:
+            return sequence  # Python makes no copy
         repeated = tuple(items) * times
         return x.new_list(repeated) if isinstance(sequence, ListValue) else TupleValue(repeated)
     return None

@@ -151,6 +151,8 @@ def _builtin_attribute(x: Any, value: Value, name: str) -> Value:
 def _folded_attribute(x: Any, value: Value, name: str) -> Value:
     try:
         result: Value = from_python(x, getattr(as_python(x, value), name))
+    except AttributeError as error:
+        raise_python(x, AttributeError, *error.args)
     except NotKnown:
         raise unsupported_attribute(value, name) from None
     return result
@@ -311,6 +313,10 @@ def _plain_attribute(x: Any, value: Known, name: str) -> Value:
     found = getattr(obj, name)
     if isinstance(obj, property) and isinstance(found, types.FunctionType):
         return Known(found)
+    if isinstance(obj, (classmethod, staticmethod)) and name in ("__func__", "__wrapped__"):
+        place = value.source if value.source is not None else _base_of(value)
+        inner: Value = x.recorder.wrap(found, sources.Attribute(place, name))
+        return inner
     try:
         result: Value = from_python(x, found)
     except NotKnown:
@@ -432,9 +438,11 @@ def _object_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
 
 def plain_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
     """`object.__getattribute__(value, name)`."""
-    if name == "__class__":
-        return Known(value.cls)
     raw = lookup(value.cls, name)
+    if name == "__class__" and not isinstance(raw, property):
+        if raw is not vars(object)["__class__"]:
+            raise unsupported_attribute(value, name)
+        return Known(value.cls)
     if raw is not MISSING and _is_data_descriptor(raw):
         return (yield from _data_descriptor(x, value, name, raw))
     found = instance_value(x, value, name)

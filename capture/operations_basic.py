@@ -377,6 +377,13 @@ def is_same(x: Any, a: Value, b: Value) -> bool:
     ):
         if a.python_type is not b.python_type:
             return False
+        if isinstance(a, TupleValue) and isinstance(b, TupleValue):
+            x.recorder.use(a)
+            x.recorder.use(b)
+            if a.cls is tuple and not a.items and not b.items:
+                return True  # there is one empty tuple
+            if len(a.items) != len(b.items):
+                return False
         raise unsupported("is", a, b)
     return False
 

@@ -14,6 +14,7 @@ from dynajit.capture import breaks, control, sources
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.awaiting import checked_none, entrance, then
 from dynajit.capture.breaks import GraphBreak, SkipFrame
+from dynajit.capture.builtins_arguments import check_arguments
 from dynajit.capture.builtins_folded import call_folded, is_folded
 from dynajit.capture.builtins_replaced import call_replaced, replacement
 from dynajit.capture.exceptions import NotKnown, raise_python
@@ -95,6 +96,7 @@ def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
     if is_folded(x, target, args, keywords):
         return call_folded(x, target, args, keywords)
     if special is not None:
+        check_arguments(x, target, args, keywords)
         return (yield from special(x, args, keywords))
     form = replacement(target)
     if form is not None:

@@ -265,6 +265,8 @@ def _sequence_item(x: Any, container: Any, index: Value) -> Steps:
         return found
     if isinstance(container, ListValue):
         return new_list(x, found)
+    if container.cls is tuple and position.step in (None, 1) and len(found) == len(items):
+        return container  # Python makes no copy
     return TupleValue(found, Size if container.cls is Size else tuple)
 
 

@@ -5,7 +5,7 @@ Methods of the executor (`x`), written as functions; see `capture.executor`.
 
 import types
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture import sources
 from dynajit.capture.exceptions import Raised, raise_python
@@ -23,7 +23,7 @@ from dynajit.capture.operations_attributes import (
 )
 from dynajit.capture.operations_basic import Steps
 from dynajit.capture.operations_exceptions import is_native_field, set_member
-from dynajit.capture.values import Known, Value, constant
+from dynajit.capture.values import Constant, Known, Value, constant
 from dynajit.capture.values_functions import (
     BoundMethod,
     CellValue,
@@ -61,6 +61,33 @@ def set_attribute(x: Any, value: Value, name: str, item: Value) -> Steps:
         return
     if isinstance(value, TensorValue):
         x.set_tensor_attribute(value, name, item)
+        return
+    raise unsupported_attribute(value, f"{name} = ...")
+
+
+#: Attributes of functions that the type checks: the values that are written without a check.
+_FUNCTION_FIELDS: Final = {
+    "__defaults__": "defaults", "__kwdefaults__": "keyword_defaults",
+}  # fmt: skip
+
+
+def set_function_attribute(x: Any, value: FunctionValue, name: str, item: Value) -> None:
+    """`function.name = item` on a function made by the captured code."""
+    contents = x.heap[value.identity]
+    if name in _FUNCTION_FIELDS:
+        if isinstance(item, Constant) and item.value is None:
+            written = None
+        elif x.type_of(item) is (tuple if name == "__defaults__" else dict):
+            written = item
+        else:
+            raise unsupported_attribute(value, f"{name} = ...")
+        x.heap.write(value.identity, replace(contents, **{_FUNCTION_FIELDS[name]: written}))
+        return
+    is_text = name in ("__name__", "__qualname__") and x.type_of(item) is str
+    is_free = not isinstance(lookup(types.FunctionType, name), types.GetSetDescriptorType)
+    is_plain = is_free and name not in ("__class__", "__closure__", "__globals__", "__builtins__")
+    if name == "__doc__" or is_text or is_plain:
+        x.heap.write(value.identity, contents.with_attribute(name, item))
         return
     raise unsupported_attribute(value, f"{name} = ...")
 
