@@ -2,6 +2,7 @@
 
 import copy
 import types
+from collections import defaultdict
 from typing import Any
 
 from dynajit.capture.builtins_table import special
@@ -80,6 +81,8 @@ def _deep(x: Any, value: Value, memo: dict[int, Value]) -> Steps:
             x.heap.write(made.identity, (*x.heap[made.identity], copied))
         return made
     if isinstance(value, DictValue) and not isinstance(value, InstanceDictValue):
+        if value.cls is defaultdict:
+            raise unsupported("copy.deepcopy", value)
         made = memo[value.identity] = x.new_dict([], value.cls)
         for key, item in x.dict_entries(value).values():
             left = yield from _deep(x, key, memo)

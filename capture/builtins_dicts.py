@@ -1,6 +1,6 @@
 """Methods of dicts and dict views. Handlers of `capture.builtins_methods`; see there."""
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -134,6 +134,8 @@ def _clear(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Valu
 
 @method("copy")
 def _copy(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    if value.cls is defaultdict:
+        raise unsupported("copy", value)
     return DictValue(x.heap.allocate(dict(x.dict_entries(value))), value.cls)
     yield
 

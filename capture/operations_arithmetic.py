@@ -5,7 +5,7 @@ Methods of the executor (`x`), written as functions; see `capture.executor`.
 
 import inspect
 import operator
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -102,6 +102,8 @@ def binary(x: Any, symbol: str, a: Value, b: Value) -> Steps:
         if found is not None:
             return found
     if isinstance(a, DictValue) and isinstance(b, DictValue) and plain == "|":
+        if defaultdict in (a.cls, b.cls):
+            raise unsupported("|", a, b)
         merged = dict(x.dict_entries(a))
         for key, item in x.dict_entries(b).values():
             put(x, merged, key, item)

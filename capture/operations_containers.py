@@ -5,6 +5,7 @@ Methods of the executor (`x`), written as functions; see `capture.executor`.
 
 import enum
 import operator
+from collections import defaultdict
 from typing import Any
 
 from dynajit.capture import breaks, sources
@@ -275,7 +276,21 @@ def _dict_item(x: Any, container: DictValue, key: Value) -> Steps:
     found = dict_lookup(x, container, key, token)
     if found is not None:
         return found
+    if container.cls is defaultdict:
+        return (yield from _default_item(x, container, key, token))
     raise_python(x, KeyError, key)
+
+
+def _default_item(x: Any, container: DictValue, key: Value, token: Any) -> Steps:
+    """What an existing defaultdict makes for a key that it lacks."""
+    place = sources.Attribute(x.recorder.first_source(container), "default_factory")
+    factory = x.recorder.wrap(x.recorder.existing(container).default_factory, place)
+    x.recorder.use(factory)
+    if isinstance(factory, Constant) and factory.value is None:
+        raise_python(x, KeyError, key)
+    made = yield from x.call(factory, [], {})
+    x.dict_store(container, key, made, token)
+    return made
 
 
 def store_subscript(x: Any, container: Value, index: Value, item: Value) -> Steps:

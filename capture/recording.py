@@ -10,7 +10,7 @@ import enum
 import functools
 import types
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -518,7 +518,7 @@ class Recorder:
             return TupleValue(tuple(items), kind, source)
         if kind is list:
             return self._adopt(obj, ListValue, source, None)
-        if kind in (dict, OrderedDict):
+        if kind in (dict, OrderedDict, defaultdict):
             return self._adopt(obj, DictValue, source, None)
         if kind is set:
             return self._adopt(obj, SetValue, source, None)

@@ -80,7 +80,7 @@ class Grown:
 
 
 class DictValue(HeapValue):
-    """A dict or OrderedDict; defaultdict keeps its factory in `ObjectContents`."""
+    """A dict or OrderedDict, or a defaultdict that existed before (a new one is an object)."""
 
     __slots__ = ()
 

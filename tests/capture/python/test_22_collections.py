@@ -3,6 +3,7 @@
 # ruff: noqa
 
 import collections
+import copy
 from collections import ChainMap, Counter, UserDict, UserList, defaultdict, deque, namedtuple
 
 import pytest
@@ -204,3 +205,47 @@ def test_function_is_captured_without_a_break(assert_captured, x, function):
 def test_subclasses_of_dict_and_list_break(assert_captured, x, function):
     """Counter and user classes that extend dict or list run for real."""
     assert_captured(function, x, graphs=None, breaks=None)
+
+
+def counts_up(table, key):
+    table[key] += 1
+    return table[key], key in table, len(table), list(table)
+
+
+def looks_up(table, key):
+    try:
+        return table[key]
+    except KeyError as error:
+        return repr(error)
+
+
+def kept_by_object(table, key, x):
+    table[key]["sum"] = table[key].get("sum", 0) + x
+    return x * 2
+
+
+@pytest.mark.parametrize("table", [defaultdict(int), defaultdict(int, a=3, b=4)], ids=len)
+def test_an_existing_defaultdict_makes_what_it_lacks(assert_captured, table):
+    assert_captured(counts_up, table, "a", graphs=None)
+
+
+def test_an_existing_defaultdict_without_a_factory_raises(assert_captured):
+    assert_captured(looks_up, defaultdict(None, a=1), "b", graphs=None)
+
+
+def test_a_copy_of_an_existing_defaultdict_keeps_its_factory(assert_captured):
+    def copies(table):
+        return table.copy(), table | {"b": 2}, copy.copy(table), copy.deepcopy(table), repr(table)
+
+    assert_captured(copies, defaultdict(list, a=[1]), graphs=None, breaks=None)
+
+
+def test_tensors_are_keys_by_identity(compiler, x):
+    keys = [x + 0, x + 0, x + 0]
+    table, compiled = defaultdict(dict), compiler.compile(kept_by_object)
+    for key in (0, 1, 0, 2, 1, 0):
+        compiled(table, keys[key], x)
+    assert [id(key) for key in table] == [id(key) for key in keys]
+    sums = [entry["sum"] for entry in table.values()]
+    assert [same.tolist() for same in sums] == [(x * n).tolist() for n in (3, 2, 1)]
+    assert [] == compiler.breaks
