@@ -53,6 +53,11 @@ class BreakRecord:
         """What to change."""
         return self.reason.hint
 
+    @property
+    def follows(self) -> bool:
+        """True if it is only there because of another break: reports count it apart."""
+        return self.reason is LOOP_GOES_ON
+
     def __str__(self) -> str:
         detail = f": {self.detail}" if self.detail else ""
         lines = [f"{self.reason.explanation}{detail}", f"  at {self.location}"]
@@ -143,6 +148,12 @@ UNSUPPORTED_OPERATION: Final = TABLE.add(
     "unsupported_operation",
     "an operation on these Python objects is not modelled",
     "Rewrite the line with ordinary containers and numbers, or move it out.",
+)
+LOOP_GOES_ON: Final = TABLE.add(
+    "loop_goes_on",
+    "a loop that was broken goes on with its real iterator",
+    "Nothing is wrong here: remove the other break of this loop, and the loop is captured whole.",
+    fundamental=True,
 )
 UNSUPPORTED_ATTRIBUTE: Final = TABLE.add(
     "unsupported_attribute",

@@ -6,7 +6,7 @@ Methods of the executor (`x`), written as functions; see `capture.executor`.
 import types
 from typing import Any
 
-from dynajit.capture import breaks
+from dynajit.capture import breaks, sources
 from dynajit.capture.awaiting import next_item, then
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import Raised, raise_python
@@ -235,8 +235,16 @@ def _advance_state(x: Any, iterator: IteratorValue, state: Any) -> Steps:
     if isinstance(state, FilterIterator):
         return (yield from _advance_filter(x, state))
     if isinstance(state, ExistingIterator):
+        if _is_from_a_broken_loop(iterator):
+            raise GraphBreak(breaks.LOOP_GOES_ON, describe(iterator))
         raise unsupported("next of an existing iterator", iterator)
     raise unsupported("next", iterator)
+
+
+def _is_from_a_broken_loop(iterator: IteratorValue) -> bool:
+    """True for an iterator on the stack that a break left to the rest of the function."""
+    root = getattr(iterator.source, "root", None)
+    return isinstance(root, sources.Local) and root.name.startswith(".stack")
 
 
 def _advance_range(x: Any, iterator: IteratorValue, state: RangeIterator) -> Value | None:

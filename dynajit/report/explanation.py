@@ -44,6 +44,7 @@ class Explanation:
         name: the function.
         graphs: captured graphs, in the order in which they were compiled.
         breaks: graph breaks.
+        continued: loops that go on after one of the breaks with their real iterator; not counted.
         guards: the facts checked before a compiled version runs, as Python text.
         kernels: generated kernels: objects with `name` and `source`.
         stages: milliseconds per compile stage, summed over the graphs.
@@ -59,6 +60,7 @@ class Explanation:
     stages: dict[str, float]
     records: tuple[GraphRecord, ...]
     skips: tuple[str, ...]
+    continued: tuple[Break, ...] = ()
 
     @property
     def graph_count(self) -> int:
@@ -95,6 +97,7 @@ class Explanation:
         ]
         lines += _section("graphs", (str(graph) for graph in self.graphs))
         lines += _section("breaks", (b.text for b in self.breaks))
+        lines += _section("loops that go on after a break", (b.text for b in self.continued))
         lines += _section("run as plain Python", self.skips)
         lines += _section("guards", self.guards)
         lines += _section("passes and autodiff", (record.summary() for record in self.records))
@@ -108,6 +111,7 @@ def explanation_of(name: str, compilations: Iterable[tuple[str, Compilation]]) -
     """Gather the compilations that one call caused, each with its function's name."""
     graphs: list[Graph] = []
     breaks: list[Break] = []
+    continued: list[Break] = []
     guards: dict[str, None] = {}
     records: list[GraphRecord] = []
     skips: list[str] = []
@@ -118,7 +122,8 @@ def explanation_of(name: str, compilations: Iterable[tuple[str, Compilation]]) -
         if not isinstance(region, Region):
             skips.append(f"{function}: {region.reason}")
             continue
-        breaks += [break_of(record) for record in region.breaks]
+        for record in region.breaks:
+            (continued if record.follows else breaks).append(break_of(record))
         guards.update(dict.fromkeys(str(guard.expression()) for guard in region.guards))
         record = getattr(compilation.launch, "record", None)
         if region.graph.calls:
@@ -129,7 +134,7 @@ def explanation_of(name: str, compilations: Iterable[tuple[str, Compilation]]) -
     kernels = tuple(kernel for record in records for kernel in record.kernels)
     return Explanation(
         name, tuple(graphs), tuple(breaks), tuple(guards), kernels, stages, tuple(records),
-        tuple(skips),
+        tuple(skips), tuple(continued),
     )  # fmt: skip
 
 

@@ -53,7 +53,8 @@ class Report:
         hits: calls that ran a version compiled earlier.
         entries: versions alive.
         recompiles: why each version after the first was compiled, of rests and callees, too.
-        breaks: texts of the graph breaks met, each once.
+        breaks: texts of the graph breaks met, each once; not the ends of regions that only follow
+            from them.
         graphs: graphs compiled.
         skips: "name: reason" of functions that run as plain Python.
         lines: user lines met.
@@ -146,7 +147,8 @@ class Family:
             self.graphs += bool(region.graph.calls)
             self.captured |= region.lines
             for record in region.breaks:
-                self.breaks[str(record)] = None
+                if not record.follows:
+                    self.breaks[str(record)] = None
                 self.plain.add((record.location.file, record.location.line))
         elif region.permanent:
             self.skips[f"{name}: {region.reason}"] = None
@@ -180,8 +182,9 @@ class Statistics:
     def count(self, region: Any) -> None:
         """Add one compiled region."""
         self.graphs += bool(region.graph.calls)
-        self.breaks += len(region.breaks)
-        self.reasons += [str(record) for record in region.breaks]
+        found = [record for record in region.breaks if not record.follows]
+        self.breaks += len(found)
+        self.reasons += [str(record) for record in found]
 
     def as_dict(self) -> dict[str, Any]:
         """`{"graphs": n, "breaks": n, "reasons": [...]}`."""

@@ -296,3 +296,33 @@ def test_a_requested_break() -> None:
 
     assert (2, 1) == (found.graph_count, found.break_count)
     assert "the program asks" in found.breaks[0].reason
+
+
+def _read_in_a_loop(x: Any, items: Any) -> Any:
+    for item in items:
+        x = x + item
+        x.sum().item()
+    return x
+
+
+def test_a_loop_that_goes_on_after_its_break_is_not_one_more_break() -> None:
+    """The rest of a broken loop stops at its real iterator: told apart, not counted."""
+    dj.reset()
+    compiled = dj.compile(_read_in_a_loop)
+    for _ in range(2):
+        assert [7.0] == compiled(dj.ones(1), [1.0, 2.0, 3.0]).tolist()
+    assert 1 == len(compiled.report().breaks)
+    assert "item()" in compiled.report().breaks[0]
+    dj.reset()
+    found = dj.explain(dj.compile(_read_in_a_loop))(dj.ones(1), [1.0, 2.0, 3.0])
+    assert {"data_dependent_value"} == {entry.name for entry in found.breaks}
+    assert ["loop_goes_on"] == [entry.name for entry in found.continued]
+    assert found.continued[0].fundamental
+    assert "remove the other break" in str(found)
+
+
+def test_an_iterator_that_is_passed_is_a_break() -> None:
+    dj.reset()
+    found = dj.explain(lambda iterator: next(iterator))(iter([1]))
+    assert ["unsupported_operation"] == [entry.name for entry in found.breaks]
+    assert () == found.continued
