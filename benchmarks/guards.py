@@ -12,14 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.capture import _capture
+import dynajit as dj
+from dynajit import nn
+from dynajit.capture import _capture, cache
 from dynajit.capture.guards import Guard, Kind, TensorFacts, compile_guards
 from dynajit.capture.sources import Attribute, ClassAttribute, Function, Global, Key, Local, Source
+from dynajit.core.optional import load
 from dynajit.eager import Tensor
 
 ROUNDS = 15
-TARGET_TWO_TENSORS_NS = 200
-TARGET_MODULE_NS = 2000
+TARGET_TWO_TENSORS_NS = 150
+TARGET_MODULE_NS = 400
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,28 @@ def module_variant(name: str, calls: int, before: str = "pass") -> Variant:
     return Variant(name, scope["run"], scope["plain"], calls)
 
 
+def real_module_variant(calls: int) -> Variant:
+    """What compiling a network of 50 linear layers guards, in front of a function that does nothing."""
+    network = nn.Sequential(*(nn.Linear(3, 3) for _ in range(50)))
+    compiled = dj.compile(network, backend="numpy")
+    x = dj.ones(2, 3)
+    compiled(x)
+    found = compiled._compiled_call.__func__
+    (entry,) = cache.cache_of(found).entries(found)
+
+    def replacement(self: Any, *args: Any, **kwargs: Any) -> None:
+        """Does nothing."""
+
+    function = _capture.CompiledFunction(found.__wrapped__, lambda *_: None)
+    function.add_entry(entry.guards.evaluator, replacement)
+    scope = {"function": function, "replacement": replacement, "module": compiled, "x": x}
+    call = eval("lambda: function(module, x)", scope)
+    plain = eval("lambda: replacement(module, x)", scope)
+    call()
+    assert function.hits
+    return Variant("nn.Sequential of 50 Linear, 100 parameters", call, plain, calls)
+
+
 def global_variant(calls: int) -> Variant:
     """A function that reads two globals and one tensor, while another global keeps changing."""
     scope: dict[str, Any] = {"x": tensor(2, 2), "scale": 2.0, "helper": len, "step": 0}
@@ -123,10 +148,24 @@ def variants() -> list[Variant]:
         tensor_variant(100, 2000),
         global_variant(10000),
         module_variant("module of 100 parameters, unchanged", 4000),
+        real_module_variant(4000),
         module_variant("... a counter of the root changes", 2000, "root.step += 1"),
         module_variant("... a parameter is replaced every call", 500,
                        "root._modules['7']._parameters['bias'] = tensor(3)"),
     ]  # fmt: skip
+
+
+def torch_variants() -> list[Variant]:
+    """The same for torch.compile: its compiled call against its eager one, graphs run op by op."""
+    torch = load("torch", "the comparison with PyTorch")
+    x, y = torch.ones(2, 3), torch.ones(2, 3)
+    network = torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(50)))
+    add = torch.compile(torch.add, backend="eager")
+    module = torch.compile(network, backend="eager")
+    return [
+        Variant("torch.compile: x + y", lambda: add(x, y), lambda: torch.add(x, y), 5000),
+        Variant("torch.compile: 50 Linear", lambda: module(x), lambda: network(x), 300),
+    ]
 
 
 def nanoseconds(call: Callable[[], Any], calls: int) -> float:
@@ -148,8 +187,13 @@ def measure(chosen: list[Variant]) -> dict[str, dict[str, float]]:
 
 
 def main(compare: Sequence[str] = ()) -> None:
-    """Measure and print a table; there is nothing comparable in other libraries."""
-    results = measure(variants())
+    """Measure and print a table.
+
+    Args:
+        compare: "torch" adds what torch.compile's guards and dispatch cost.
+    """
+    chosen = variants() + (torch_variants() if "torch" in compare else [])
+    results = measure(chosen)
     print(f"{'ns per call':42}{'plain':>10}{'compiled':>10}{'added':>10}")
     for name, row in results.items():
         print(f"{name:42}{row['plain']:10.0f}{row['compiled']:10.0f}{row['added']:10.0f}")

@@ -390,6 +390,7 @@ enum FactKind {
     FACT_LEAF,    /* the checks of `node` hold for the object at *address */
     FACT_STEP,    /* the step of `node` from `base` exists, and all checks below hold */
     FACT_CHECKS,  /* the checks of `node` itself hold for `base` */
+    FACT_KINDS
 };
 
 typedef struct {
@@ -1497,15 +1498,26 @@ is_about_contents(int kind)
            || kind == KIND_HAS_NO_KEY;
 }
 
+/* Only instances of classes made at run time can be given another class. */
+static int
+has_fixed_class(PyObject *object)
+{
+    return !(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !PyModule_Check(object);
+}
+
 /* A leaf whose identity an unchanged dict (or class) proves. 1: facts recorded that make its
  * checks hold; 0: its checks must run each time; -1: no snapshot. */
 static int
 record_pinned_leaf(Guards *self, Node *node, PyObject *value)
 {
-    int needs_version = 0, needs_type = 0, is_covered_tensor = 0;
+    int needs_version = 0, needs_size = 0, needs_type = 0, is_covered_tensor = 0;
     for (int i = 0; i < node->check_count; i++) {
         int kind = node->checks[i].kind;
-        if (is_about_contents(kind) && PyDict_CheckExact(value)) {
+        if ((kind == KIND_LENGTH || kind == KIND_TRUE_VALUE) && PyDict_Check(value)
+            && has_fixed_class(value)) {
+            needs_size = 1;
+        }
+        else if (is_about_contents(kind) && PyDict_CheckExact(value)) {
             needs_version = 1;
         }
         else if (kind == KIND_TYPE_IS) {
@@ -1526,8 +1538,15 @@ record_pinned_leaf(Guards *self, Node *node, PyObject *value)
             return 0;
         }
     }
-    if (needs_type && record_word(self, &value->ob_type, Py_TYPE(value)) < 0) {
+    if (needs_type && !has_fixed_class(value)
+        && record_word(self, &value->ob_type, Py_TYPE(value)) < 0) {
         return -1;
+    }
+    if (needs_size) {
+        PyDictObject *dict = (PyDictObject *)value;
+        if (record_word(self, &dict->ma_used, (void *)dict->ma_used) < 0) {
+            return -1;
+        }
     }
     if (needs_version && record_version(self, node, value, value) < 0) {
         return -1;
@@ -1538,7 +1557,7 @@ record_pinned_leaf(Guards *self, Node *node, PyObject *value)
     return 1;
 }
 
-static int record_object(Guards *self, Node *node, PyObject *object);
+static int record_object(Guards *self, Node *node, PyObject *object, int is_pinned);
 
 static int
 is_leaf(const Node *node)
@@ -1552,7 +1571,7 @@ record_pinned_child(Guards *self, Node *child, PyObject *base, PyObject *value)
 {
     child->seen = value;
     if (!is_leaf(child)) {
-        return record_object(self, child, value);
+        return record_object(self, child, value, 1);
     }
     int covered = record_pinned_leaf(self, child, value);
     if (covered == 0) {
@@ -1582,7 +1601,7 @@ record_stored_child(Guards *self, Node *child, PyObject **address, PyObject *val
 {
     child->seen = value;
     if (!is_leaf(child)) {
-        return record_word(self, address, value) < 0 ? -1 : record_object(self, child, value);
+        return record_word(self, address, value) < 0 ? -1 : record_object(self, child, value, 0);
     }
     if (is_owned_constant(child, value)) {
         return record_word(self, address, value);
@@ -1742,9 +1761,10 @@ uses_of(const Node *node)
     return uses;
 }
 
-/* The own checks of an inner node at a known address whose class is a fact already. */
+/* The own checks of an inner node at a known address whose class is a fact already.
+ * has_version: of the object, a dict; has_fields: of its own dict, where it keeps its attributes. */
 static int
-record_own_checks(Guards *self, Node *node, PyObject *object, int has_version)
+record_own_checks(Guards *self, Node *node, PyObject *object, int has_version, int has_fields)
 {
     int must_run = 0;
     for (int i = 0; i < node->check_count; i++) {
@@ -1763,6 +1783,9 @@ record_own_checks(Guards *self, Node *node, PyObject *object, int has_version)
         else if (is_about_contents(check->kind) && PyDict_CheckExact(object)) {
             must_run |= !has_version;
         }
+        else if (check->kind == KIND_INSTANCE_LACKS || check->kind == KIND_HAS_NO_ATTRIBUTE) {
+            must_run |= !has_fields;
+        }
         else if (check->kind != KIND_TYPE_IS && check->kind != KIND_NOT_ALIASED
                  && check->kind != KIND_ALIASED && check->kind != KIND_SEPARATE_MEMORY
                  && check->kind != KIND_RELATION) {
@@ -1772,13 +1795,15 @@ record_own_checks(Guards *self, Node *node, PyObject *object, int has_version)
     return must_run ? record_fact(self, FACT_CHECKS, node, object, NULL, 0) : 0;
 }
 
-/* An inner node at a known address: its class, what it holds, and everything below. */
+/* An inner node at a known address: its class, what it holds, and everything below.
+ * is_pinned: earlier facts say that it is this very object, not only one at its address. */
 static int
-record_object(Guards *self, Node *node, PyObject *object)
+record_object(Guards *self, Node *node, PyObject *object, int is_pinned)
 {
     Uses uses = uses_of(node);
     Storage storage = {NULL, NULL, NULL};
-    if (record_word(self, &object->ob_type, Py_TYPE(object)) < 0) {
+    if (!(is_pinned && has_fixed_class(object))
+        && record_word(self, &object->ob_type, Py_TYPE(object)) < 0) {
         return -1;
     }
     if (uses.attributes && !PyType_Check(object)) {
@@ -1805,7 +1830,7 @@ record_object(Guards *self, Node *node, PyObject *object)
             return -1;
         }
     }
-    if (record_own_checks(self, node, object, uses.keys) < 0) {
+    if (record_own_checks(self, node, object, uses.keys, storage.dict != NULL) < 0) {
         return -1;
     }
     for (int i = 0; i < node->child_count; i++) {
@@ -1830,7 +1855,7 @@ record_snapshot(Guards *self, PyObject *const *slots, PyObject *function)
             continue;
         }
         root->seen = read_root(root, slots, function);
-        if (record_object(self, root, root->seen) < 0) {
+        if (record_object(self, root, root->seen, 0) < 0) {
             self->fact_count = 0;
             self->pause = 1000; /* something here cannot be described: rarely worth trying again */
             return;
@@ -2630,6 +2655,25 @@ guards_first_failure(Guards *self, PyObject *const *args, Py_ssize_t count)
 }
 
 static PyObject *
+guards_fact_kinds(Guards *self, void *closure)
+{
+    int counts[FACT_KINDS] = {0};
+    for (int i = 0; self->snapshot_valid && i < self->fact_count; i++) {
+        counts[self->facts[i].kind]++;
+    }
+    PyObject *result = PyTuple_New(FACT_KINDS);
+    for (int kind = 0; result != NULL && kind < FACT_KINDS; kind++) {
+        PyObject *count = PyLong_FromLong(counts[kind]);
+        if (count == NULL) {
+            Py_CLEAR(result);
+            break;
+        }
+        PyTuple_SET_ITEM(result, kind, count);
+    }
+    return result;
+}
+
+static PyObject *
 guards_fact_count(Guards *self, void *closure)
 {
     return PyLong_FromLong(self->snapshot_valid ? self->fact_count : 0);
@@ -2645,6 +2689,8 @@ static PyMethodDef guards_methods[] = {
 };
 
 static PyGetSetDef guards_getset[] = {
+    {"fact_kinds", (getter)guards_fact_kinds, NULL,
+     "Facts in the snapshot by kind: words, versions, tags, bytes, leaves, steps, checks.", NULL},
     {"fact_count", (getter)guards_fact_count, NULL, "Facts in the snapshot; 0 without one.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

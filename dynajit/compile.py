@@ -241,7 +241,7 @@ def _why_not(model: Any) -> str:
 def _compile_module(module: Module, compiler: Compiler) -> Module:
     """A shallow copy of `module` whose call is compiled; the original stays as it is."""
     copied = module.__class__.__new__(module.__class__)
-    copied.__dict__.update(module.__dict__)
+    object.__setattr__(copied, "__dict__", dict(module.__dict__))
     _install_call(copied, _module_call(copied, compiler))
     return copied
 

@@ -6,6 +6,7 @@ A call runs pre-hooks, `forward`, hooks, in that order. State dicts are in `nn.s
 plumbing in `nn.hooks`. Capture inlines `__call__` and `__getattr__` as ordinary Python.
 """
 
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -50,6 +51,9 @@ class Module:
         set_plainly(self, "_forward_hooks_with_kwargs", {})
         set_plainly(self, "_forward_pre_hooks_with_kwargs", {})
         set_plainly(self, "_compiled_call", None)
+        if sys.version_info >= (3, 13):
+            # Attributes of an instance without a dict of its own cannot be guarded as a whole.
+            set_plainly(self, "__dict__", dict(self.__dict__))
 
     forward: Callable[..., Any] = _forward_is_missing
 
