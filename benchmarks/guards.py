@@ -99,7 +99,7 @@ def module_variant(name: str, calls: int, before: str = "pass") -> Variant:
 
 
 def real_module_variant(calls: int) -> Variant:
-    """What compiling a network of 50 linear layers guards, in front of a function that does nothing."""
+    """What a compiled network of 50 linear layers guards, in front of a function that does nothing."""
     network = nn.Sequential(*(nn.Linear(3, 3) for _ in range(50)))
     compiled = dj.compile(network, backend="numpy")
     x = dj.ones(2, 3)
@@ -157,7 +157,7 @@ def variants() -> list[Variant]:
 
 def torch_variants() -> list[Variant]:
     """The same for torch.compile: its compiled call against its eager one, graphs run op by op."""
-    torch = load("torch", "the comparison with PyTorch")
+    torch = load("torch", needed_for="--compare torch", install="torch")
     x, y = torch.ones(2, 3), torch.ones(2, 3)
     network = torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(50)))
     add = torch.compile(torch.add, backend="eager")
