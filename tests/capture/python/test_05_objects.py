@@ -1,6 +1,5 @@
 """User classes: attributes, methods, properties, descriptors, inheritance, special methods."""
 
-# ruff: noqa: RUF012
 # The programs under test are spelled as users spell them.
 
 import abc

@@ -1,6 +1,5 @@
 """Structural pattern matching, every kind of pattern; `global` and `del`."""
 
-# ruff: noqa
 # The programs under test are spelled as users spell them.
 
 import dataclasses
@@ -34,7 +33,7 @@ class NoArgs:
 
 
 class WrongArgs:
-    __match_args__ = ["x"]  # noqa: RUF012
+    __match_args__ = ["x"]
 
 
 class NumberArgs:

@@ -3,7 +3,6 @@
 PYTEST_DONT_REWRITE: assertions of the programs under test are those of plain Python.
 """
 
-# ruff: noqa
 # The programs under test are spelled as users spell them.
 
 import abc
@@ -171,11 +170,11 @@ class B(A):
 
 class C(A):
     def __init__(self):
-        super(C, self).__init__()  # noqa: UP008
+        super(C, self).__init__()
         self.calls.append("C")
 
     def who(self):
-        return [*super(C, self).who(), "C"]  # noqa: UP008
+        return [*super(C, self).who(), "C"]
 
 
 class D(B, C):

@@ -3,7 +3,6 @@
 PYTEST_DONT_REWRITE: assertions of the programs under test are those of plain Python.
 """
 
-# ruff: noqa
 # The programs under test are spelled as users spell them.
 
 import pytest

@@ -3,7 +3,6 @@
 PYTEST_DONT_REWRITE: assertions of the programs under test are those of plain Python.
 """
 
-# ruff: noqa
 # The programs under test are spelled as users spell them.
 
 import dataclasses
@@ -138,7 +137,7 @@ class Bits(enum.IntFlag):
 MADE = [Bits.A | Bits.B, Access(0), ~Access.READ, Access.READ ^ Access.READ]
 
 
-class Text(str, enum.Enum):  # noqa: UP042
+class Text(str, enum.Enum):
     ONE = "one"
     TWO = "two"
 
@@ -281,7 +280,7 @@ def pairs():
 
 def pair_methods():
     p = Pair(1, 2)
-    return p._replace(left=5), p._asdict(), Pair._make([3, 4]), p.index(2), p + (3,)  # noqa: RUF005
+    return p._replace(left=5), p._asdict(), Pair._make([3, 4]), p.index(2), p + (3,)
 
 
 def pair_refuses():

@@ -1,6 +1,5 @@
 """Lists and tuples: every method, slices with steps, comparison, unpacking, exact errors."""
 
-# ruff: noqa
 # The programs under test are spelled as users spell them.
 
 import pytest

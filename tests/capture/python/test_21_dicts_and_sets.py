@@ -1,7 +1,5 @@
 """Dicts, sets and their views: methods, order, keys of every kind, exact errors."""
 
-# ruff: noqa
-
 from collections import OrderedDict
 from dataclasses import dataclass
 

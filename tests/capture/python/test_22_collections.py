@@ -1,8 +1,5 @@
 """collections: deque, defaultdict, Counter, ChainMap, namedtuple, UserDict."""
 
-# ruff: noqa
-
-import collections
 import copy
 from collections import ChainMap, Counter, UserDict, UserList, defaultdict, deque, namedtuple
 

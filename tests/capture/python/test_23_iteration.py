@@ -1,7 +1,5 @@
 """Iteration and generators: protocols, laziness, send, throw, close, what is left behind."""
 
-# ruff: noqa
-
 import pytest
 
 

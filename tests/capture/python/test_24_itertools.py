@@ -1,7 +1,5 @@
 """itertools, functools.reduce, heapq and bisect: lazy, in order, as the originals do it."""
 
-# ruff: noqa
-
 import bisect
 import functools
 import heapq

@@ -1,7 +1,5 @@
 """Text that is written: print, streams, logging, warnings; without a break, in order."""
 
-# ruff: noqa
-
 import logging
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """Numbers, text, math, operator, and other functions of the standard library on known values."""
 
-# ruff: noqa
-
 import copy
 import functools
 import json

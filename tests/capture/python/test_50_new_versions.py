@@ -3,7 +3,6 @@
 Programs that older versions cannot parse are text.
 """
 
-# ruff: noqa
 # The programs under test are spelled as users spell them.
 
 import sys
