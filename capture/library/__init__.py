@@ -6,7 +6,7 @@ traced. An instance of a class of this package stands for one of the original: `
 original, and where it must exist afterwards, an original is made.
 """
 
-from dynajit.capture.library import collecting, functional, heaps, iteration
+from dynajit.capture.library import collecting, combinatorics, functional, heaps, iteration
 from dynajit.capture.library.table import REBUILT, REPLACED
 
-__all__ = ["REBUILT", "REPLACED", "collecting", "functional", "heaps", "iteration"]
+__all__ = ["REBUILT", "REPLACED", "collecting", "combinatorics", "functional", "heaps", "iteration"]

@@ -1,5 +1,7 @@
 """`itertools` in Python: lazy, and as tolerant of exceptions as the originals.
 
+Combinations, permutations and products are in `combinatorics`.
+
 Every class keeps its state in attributes and goes on after an exception of what it calls.
 """
 
@@ -81,73 +83,6 @@ class chain(Iterator):
                 return next(self.active)
             except StopIteration:
                 self.active = None
-
-
-class _OfSteps(Iterator):
-    """An iterator over index tuples of a fixed pool: no foreign code runs."""
-
-    def __next__(self):
-        item = next(self.steps)
-        self.taken += 1
-        return item
-
-
-def _combinations(pool, r):
-    count = len(pool)
-    if r > count:
-        return
-    indices = list(range(r))
-    yield tuple([pool[i] for i in indices])
-    while True:
-        position = r - 1
-        while position >= 0 and indices[position] == position + count - r:
-            position -= 1
-        if position < 0:
-            return
-        indices[position] += 1
-        for later in range(position + 1, r):
-            indices[later] = indices[later - 1] + 1
-        yield tuple([pool[i] for i in indices])
-
-
-@replaces(itertools.combinations)
-class combinations(_OfSteps):
-    """Subsets of `r` items, in order."""
-
-    def __init__(self, iterable, r):
-        pool = tuple(iterable)
-        if operator.index(r) < 0:
-            raise ValueError("r must be non-negative")
-        self.pool, self.r, self.taken = pool, r, 0
-        self.steps = _combinations(pool, self.r)
-
-
-def _combinations_with_replacement(pool, r):
-    count = len(pool)
-    if not count and r:
-        return
-    indices = [0] * r
-    yield tuple([pool[i] for i in indices])
-    while True:
-        position = r - 1
-        while position >= 0 and indices[position] == count - 1:
-            position -= 1
-        if position < 0:
-            return
-        indices[position:] = [indices[position] + 1] * (r - position)
-        yield tuple([pool[i] for i in indices])
-
-
-@replaces(itertools.combinations_with_replacement)
-class combinations_with_replacement(_OfSteps):
-    """Subsets of `r` items, repeats allowed, in order."""
-
-    def __init__(self, iterable, r):
-        pool = tuple(iterable)
-        if operator.index(r) < 0:
-            raise ValueError("r must be non-negative")
-        self.pool, self.r, self.taken = pool, r, 0
-        self.steps = _combinations_with_replacement(pool, self.r)
 
 
 @replaces(itertools.compress)
@@ -420,70 +355,6 @@ class pairwise(Iterator):
             raise StopIteration from None
 
 
-def _permutations(pool, r):
-    count = len(pool)
-    if r > count:
-        return
-    indices = list(range(count))
-    cycles = list(range(count, count - r, -1))
-    yield tuple([pool[i] for i in indices[:r]])
-    while True:
-        position = r - 1
-        while position >= 0:
-            cycles[position] -= 1
-            if cycles[position]:
-                other = count - cycles[position]
-                indices[position], indices[other] = indices[other], indices[position]
-                yield tuple([pool[i] for i in indices[:r]])
-                break
-            indices[position:] = indices[position + 1 :] + indices[position : position + 1]
-            cycles[position] = count - position
-            position -= 1
-        if position < 0:
-            return
-
-
-@replaces(itertools.permutations)
-class permutations(_OfSteps):
-    """Orderings of `r` items."""
-
-    def __init__(self, iterable, r=None):
-        pool = tuple(iterable)
-        if r is not None and not isinstance(r, int):
-            raise TypeError("Expected int as r")
-        if r is not None and r < 0:
-            raise ValueError("r must be non-negative")
-        self.pool, self.r, self.taken = pool, len(pool) if r is None else r, 0
-        self.steps = _permutations(pool, self.r)
-
-
-def _product(pools):
-    if not all(pools):
-        return
-    indices = [0] * len(pools)
-    while True:
-        yield tuple([pool[i] for pool, i in zip(pools, indices, strict=True)])
-        position = len(pools) - 1
-        while position >= 0 and indices[position] == len(pools[position]) - 1:
-            indices[position] = 0
-            position -= 1
-        if position < 0:
-            return
-        indices[position] += 1
-
-
-@replaces(itertools.product)
-class product(_OfSteps):
-    """Tuples with one item of each pool."""
-
-    def __init__(self, *iterables, repeat=1):
-        times = operator.index(repeat)
-        if times < 0:
-            raise ValueError("repeat argument cannot be negative")
-        self.pools, self.taken = [tuple(pool) for pool in iterables] * times, 0
-        self.steps = _product(self.pools)
-
-
 @replaces(itertools.repeat)
 class repeat(Iterator):
     """One object, over and over or so many times."""
@@ -624,7 +495,8 @@ if sys.version_info >= (3, 12):
 # -- originals from the state ----------------------------------------------------------------------
 
 
-def _behind(iterator, taken):
+def behind(iterator, taken):
+    """`iterator` after so many items."""
     for _ in range(taken):
         next(iterator)
     return iterator
@@ -634,33 +506,13 @@ def _behind(iterator, taken):
 def _accumulate(iterator, function, initial, total):
     if total is Unset:
         return itertools.accumulate(iterator, function, initial=initial)
-    return _behind(itertools.accumulate(iterator, function, initial=total), 1)
+    return behind(itertools.accumulate(iterator, function, initial=total), 1)
 
 
 @rebuilds(chain)
 def _chain(sources, active):
     rest = itertools.chain.from_iterable(() if sources is None else sources)
     return rest if active is None else itertools.chain(active, rest)
-
-
-@rebuilds(combinations)
-def _made_combinations(pool, r, taken):
-    return _behind(itertools.combinations(pool, r), taken)
-
-
-@rebuilds(combinations_with_replacement)
-def _made_combinations_with_replacement(pool, r, taken):
-    return _behind(itertools.combinations_with_replacement(pool, r), taken)
-
-
-@rebuilds(permutations)
-def _made_permutations(pool, r, taken):
-    return _behind(itertools.permutations(pool, r), taken)
-
-
-@rebuilds(product)
-def _made_product(pools, taken):
-    return _behind(itertools.product(*pools), taken)
 
 
 @rebuilds(compress)
@@ -677,7 +529,7 @@ def _count(value, step):
 def _cycle(iterator, saved, position):
     if iterator is None:
         return itertools.cycle(saved[position:] + saved[:position])
-    return _behind(itertools.cycle(itertools.chain(saved, iterator)), len(saved))
+    return behind(itertools.cycle(itertools.chain(saved, iterator)), len(saved))
 
 
 @rebuilds(dropwhile)
