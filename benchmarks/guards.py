@@ -99,7 +99,7 @@ def module_variant(name: str, calls: int, before: str = "pass") -> Variant:
 
 
 def real_module_variant(calls: int) -> Variant:
-    """What a compiled network of 50 linear layers guards, in front of a function that does nothing."""
+    """What a compiled network of 50 layers guards, in front of a function that does nothing."""
     network = nn.Sequential(*(nn.Linear(3, 3) for _ in range(50)))
     compiled = dj.compile(network, backend="numpy")
     x = dj.ones(2, 3)

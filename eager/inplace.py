@@ -153,7 +153,10 @@ def check_writable(tensor: Any, name: str) -> None:
     if has_overlap(array):
         raise ShapeError(MSG_OVERLAP.format(name=name))
     if not array.flags.writeable:
-        raise ShapeError(MSG_READ_ONLY.format(name=name))
+        base = tensor._base
+        if base is None or not base.array.flags.writeable:
+            raise ShapeError(MSG_READ_ONLY.format(name=name))
+        array.flags.writeable = True  # part of an expanded view, in which no elements overlap
 
 
 def has_overlap(array: Any) -> bool:

@@ -371,3 +371,13 @@ def test_fill_diagonal() -> None:
     x.fill_diagonal_(9)
 
     assert [[9.0, 2.0], [3.0, 9.0]] == x.tolist()
+
+
+def test_a_part_of_an_expanded_view_without_overlaps_is_written():
+    base = tensor([1.0, 2.0, 3.0])
+    column = base.reshape(3, 1).expand(3, 2)[:, 0]
+    column.mul_(2)
+    column[0] = 7
+    assert [7.0, 4.0, 6.0] == base.tolist()
+    with pytest.raises(ShapeError, match="overlap"):
+        base.reshape(3, 1).expand(3, 2).mul_(2)
