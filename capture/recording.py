@@ -7,7 +7,6 @@ Called by the executor and the operations; never by users.
 """
 
 import enum
-import functools
 import types
 import weakref
 from collections import OrderedDict, defaultdict
@@ -17,6 +16,7 @@ from typing import Any
 
 from dynajit.capture import breaks, layouts, sources, tensor_memory
 from dynajit.capture._capture import CompiledFunction
+from dynajit.capture.by_class import remembered
 from dynajit.capture.guards import FunctionFacts, Guard, Kind
 from dynajit.capture.heap import Heap
 from dynajit.capture.size_memory import SizeMemory
@@ -689,7 +689,7 @@ _SLICE = ("start", "stop", "step")
 _SINGLETONS = (type(None), type(Ellipsis), type(NotImplemented))
 
 
-@functools.cache
+@remembered
 def _is_plain_tensor(kind: type) -> bool:
     """True for Tensor and subclasses that change nothing but how they are made and shown."""
     allowed = {"__new__", "__init__", "__repr__", "__deepcopy__", "__reduce__", "__doc__",
@@ -721,7 +721,7 @@ def is_made_class(kind: Any) -> bool:
     return _has_plain_layout(kind)
 
 
-@functools.cache
+@remembered
 def _has_plain_layout(kind: type) -> bool:
     """True if an instance is no bigger than its header, slots, dict and weak references need."""
     words = 2

@@ -266,7 +266,7 @@ PROTOCOLS = [
     "@list = sorted([3, $I, 2], key=lambda v: -v)", "@list = [any(v > $i for v in range(3)), all($m), min(3, $I)]",
     "@list = [(k, v) for k, v in enumerate(reversed([1, $T, 2]))]", "@list = list(zip($m, range(9), strict=False))",
     "@list = list(filter(None, [0, $I, 1]))", "@dict = dict(zip('ab', [$T, $I]))", "@list = [k for k in $d]",
-    "@list = list($d.items())\n@int = len($d)", "@dict = $d | {'u': $I}", "$d |= {'o': $I}",
+    "@list = list($d.items())\n@int = len($d)", "@dict = $d | {'u': $I}", "@dict = $d\n@dict |= {'o': $I}",
     "@list = list(itertools.accumulate([1, $i, 3]))", "@list = list(itertools.product([1, $i], 'ab'))",
     "@list = [list(g) for _, g in itertools.groupby([1, 1, $i])]", "@float = functools.reduce(lambda a, b: a * b, [1, 2, $n])",
     "@tensor = operator.itemgetter(1)([1, $T])", "@any = operator.attrgetter('value')($b)", "@list = vars($b) and sorted(vars($b))",

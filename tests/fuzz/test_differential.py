@@ -1,5 +1,7 @@
 """Random programs behave compiled as they do plainly; `DYNAJIT_FUZZ_PROGRAMS` sets how many."""
 
+import collections
+import gc
 import os
 
 import pytest
@@ -36,3 +38,25 @@ def test_random_programs_are_as_in_plain_python(first):
 def test_random_programs_broken_at_every_statement_are_as_in_plain_python(first):
     end = min(first + BATCH * FORCED, COUNT)
     assert compared(range(first, end, FORCED), forced=True) == []
+
+
+def live_objects():
+    """How many objects of each of the library's types are alive."""
+    gc.collect()
+    return collections.Counter(
+        type(held).__qualname__
+        for held in gc.get_objects()
+        if str(type(held).__module__).startswith("dynajit")
+    )
+
+
+def test_programs_that_are_run_again_leave_nothing_behind():
+    def run_all():
+        for seed in range(100, 112):
+            compare(seed)
+            dj.reset()
+        return live_objects()
+
+    before = run_all()
+    grown = run_all() - before
+    assert not grown

@@ -1,5 +1,9 @@
 """What random programs found, reduced to the few lines that were wrong."""
 
+import gc
+import types
+import weakref
+
 import numpy as np
 import pytest
 
@@ -45,3 +49,15 @@ def test_a_written_argument_that_no_result_depends_on_gets_no_gradient(gradients
     assert expected[0] is None
     assert found[0] is None
     np.testing.assert_allclose(expected[1], found[1])
+
+
+def test_a_class_whose_object_was_an_argument_dies_with_its_module():
+    module = types.ModuleType("short_lived")
+    text = "class Box:\n    pass\n\ndef f(x, box):\n    return x * 2, box\n"
+    exec(text, vars(module))
+    compiled = dj.compile(module.f, backend="numpy")
+    compiled(dj.ones(3), module.Box())
+    left = weakref.ref(module.Box)
+    del module, compiled
+    gc.collect()
+    assert left() is None
