@@ -167,7 +167,7 @@ def difference(a: Any, b: Any, path: str, met: dict[int, int]) -> str | None:
     """
     if type(a).__name__ != type(b).__name__:
         return f"{path}: {type(a).__name__} expected, found {type(b).__name__}: {b!r}"
-    if not isinstance(a, (int, float, str, tuple, type(None), type)):
+    if not isinstance(a, (int, float, str, tuple, frozenset, type(None), type)):
         if id(a) in met:
             return None if met[id(a)] == id(b) else f"{path}: another alias"
         if id(b) in met.values():
