@@ -5,13 +5,15 @@ generator are its `GeneratorState` while it is suspended, RUNNING, or None when 
 """
 
 import dataclasses
+import types
 from collections.abc import Mapping
 from typing import Any, Final
 
 from dynajit.capture.exceptions import Raised, new_exception, raise_python, write_state
 from dynajit.capture.frames import Frame
+from dynajit.capture.instructions import decode
 from dynajit.capture.operations_basic import Steps, unsupported
-from dynajit.capture.values import NONE, Constant, Known, Value, constant
+from dynajit.capture.values import NONE, Constant, Known, Opaque, Value, constant
 from dynajit.capture.values_functions import GeneratorState, GeneratorValue
 from dynajit.capture.values_objects import ExceptionValue, TracebackValue
 
@@ -209,8 +211,21 @@ def has_guards(body: Any) -> bool:
     )
 
 
+def _waits_in_try(value: Any) -> bool:
+    """True for a real generator that was started and may have something to do when it dies."""
+    if type(value) is not types.GeneratorType or not value.gi_suspended:
+        return False
+    return value.gi_frame.f_lasti > 0 and has_guards(decode(value.gi_code))
+
+
 def drop(x: Any, value: Any) -> Steps:
-    """The stack lets go of `value`: a generator that nobody else holds is closed."""
+    """The stack or a local lets go of `value`: a generator that nobody else holds is closed.
+
+    Raises:
+        GraphBreak: a real generator, which is closed for real.
+    """
+    if isinstance(value, Opaque) and _waits_in_try(value.object):
+        raise unsupported("letting go of a generator", value)
     if not isinstance(value, GeneratorValue) or not is_guarded(x.heap[value.identity]):
         return
     if not _is_held(x, value.identity):

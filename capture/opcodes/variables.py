@@ -8,7 +8,7 @@ from dynajit.capture.exceptions import raise_python
 from dynajit.capture.frames import Frame
 from dynajit.capture.operations_basic import Steps
 from dynajit.capture.operations_generators import drop
-from dynajit.capture.values import UNBOUND, Known
+from dynajit.capture.values import UNBOUND, Known, Opaque, Value
 from dynajit.capture.values_functions import CellValue, GeneratorValue
 from dynajit.capture.values_objects import DELETED
 
@@ -37,9 +37,10 @@ def load_fast_and_clear(x: Any, frame: Frame, name: str) -> None:
     frame.push(frame.locals.pop(name, None))
 
 
-def store_fast(x: Any, frame: Frame, name: str) -> None:
+def store_fast(x: Any, frame: Frame, name: str) -> Steps | None:
     """Pop into a local; NULL unbinds."""
     value = frame.pop()
+    before = frame.locals.get(name)
     captured = name in frame.code.co_cellvars or name in frame.code.co_freevars
     if isinstance(value, CellValue) and captured:
         frame.cells[name] = value
@@ -48,15 +49,18 @@ def store_fast(x: Any, frame: Frame, name: str) -> None:
         frame.cells.pop(name, None)
     else:
         frame.locals[name] = value
+    return None if before is value else _let_go(x, before)
 
 
-def delete_fast(x: Any, frame: Frame, name: str) -> None:
+def delete_fast(x: Any, frame: Frame, name: str) -> Steps | None:
     """`del name`."""
-    if frame.locals.pop(name, None) is None:
+    value = frame.locals.pop(name, None)
+    if value is None:
         raise_python(
             x, UnboundLocalError,
             f"cannot access local variable '{name}' where it is not associated with a value",
         )  # fmt: skip
+    return _let_go(x, value)
 
 
 def make_cell(x: Any, frame: Frame, name: str) -> None:
@@ -155,8 +159,11 @@ def push_null(x: Any, frame: Frame, argument: Any) -> None:
 
 def pop_top(x: Any, frame: Frame, argument: Any) -> Steps | None:
     """Drop the top; a generator that nobody else holds is closed."""
-    value = frame.pop()
-    return drop(x, value) if isinstance(value, GeneratorValue) else None
+    return _let_go(x, frame.pop())
+
+
+def _let_go(x: Any, value: Value | None) -> Steps | None:
+    return drop(x, value) if isinstance(value, (GeneratorValue, Opaque)) else None
 
 
 def copy(x: Any, frame: Frame, depth: int) -> None:

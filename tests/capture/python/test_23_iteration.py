@@ -444,3 +444,43 @@ def test_generator_that_is_left_is_closed_at_once(compiler, x, function):
     for _ in range(2):
         assert ["closed", "after"] == compiled(x)[1]
     assert [] == compiler.breaks
+
+
+def deleted_in_try(value):
+    log = []
+
+    def worker():
+        try:
+            yield 1
+        finally:
+            log.append("closed")
+
+    g = worker()
+    next(g)
+    del g
+    log.append("after")
+    return value, log
+
+
+def overwritten_in_try(value):
+    log = []
+
+    def worker():
+        try:
+            yield 1
+        finally:
+            log.append("closed")
+
+    g = worker()
+    next(g)
+    g = 2
+    log.append("after")
+    return value + g, log
+
+
+@pytest.mark.parametrize("function", [deleted_in_try, overwritten_in_try])
+def test_generator_that_a_local_lets_go_of_is_closed_at_once(compiler, x, function):
+    compiled = compiler.compile(function)
+    for _ in range(2):
+        assert ["closed", "after"] == compiled(x)[1]
+    assert [] == compiler.breaks
