@@ -13,7 +13,7 @@ from dynajit.capture.exceptions import raise_python
 from dynajit.capture.operations_basic import as_python, defines, is_known, unsupported
 from dynajit.capture.values import Opaque, Value
 from dynajit.capture.values_containers import DictValue, ListValue, SetValue, TupleValue
-from dynajit.capture.values_functions import BoundMethod, FunctionValue, NativeMethod
+from dynajit.capture.values_functions import BoundMethod, CellValue, FunctionValue, NativeMethod
 from dynajit.capture.values_tensors import TensorValue
 
 #: What a C function may ask of an argument; operators are asked before.
@@ -38,7 +38,9 @@ def stand_in(x: Any, value: Value) -> Any:
         return types.MethodType(lambda self: None, object())
     if isinstance(value, NativeMethod):
         return [].append
-    if isinstance(value, (Opaque, TensorValue)) or any(defines(kind, n) for n in _PROTOCOLS):
+    if isinstance(value, (Opaque, TensorValue, CellValue)) or any(
+        defines(kind, n) for n in _PROTOCOLS
+    ):
         raise unsupported("types", value)
     return type(kind.__name__, (), {"__module__": kind.__module__})()
 

@@ -117,6 +117,16 @@ def class_attribute_that_is_no_class():
     return Pretends().__class__, HasItAsAttribute().__class__
 
 
+def cells_are_compared():
+    low, high = 2, 3
+
+    def f():
+        return low, high
+
+    first, second = f.__closure__
+    return first < second, first == second
+
+
 def reversed_range():
     it = reversed(range(5))
     first = next(it)
@@ -201,6 +211,7 @@ VALUES = [
     case(function_gets_a_dict, breaks=None),
     case(function_of_a_class_method, breaks=None),
     case(class_attribute_that_is_no_class, breaks=None),
+    case(cells_are_compared, breaks=None),
     case(reversed_range),
     case(super_in_a_function_without_arguments, breaks=None),
 ]
