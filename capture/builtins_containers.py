@@ -4,6 +4,7 @@ Handlers of `capture.builtins_table`; see there.
 """
 
 import functools
+import types
 from collections import OrderedDict
 from typing import Any
 
@@ -14,7 +15,7 @@ from dynajit.capture.builtins_sets import frozenset_of, set_of
 from dynajit.capture.builtins_table import special
 from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.library.iteration import CallableIterator, ReversedIterator
-from dynajit.capture.operations_basic import Steps, defines, is_known, unsupported
+from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_containers import to_index
 from dynajit.capture.operations_errors import check_count, refuse
 from dynajit.capture.operations_sorting import sort_items
@@ -211,10 +212,37 @@ def _update_wrapper(x: Any, args: list[Value], keywords: dict[str, Value]) -> St
     """Names and text of the wrapped function; rebuilding calls the real `update_wrapper`."""
     wrapper = args[0]
     wrapped = args[1] if len(args) > 1 else keywords["wrapped"]
-    if not isinstance(wrapper, FunctionValue):
+    if not isinstance(wrapper, FunctionValue) or not _is_ordinary_wrapping(x, args[2:], keywords):
         raise unsupported("functools.update_wrapper", wrapper, wrapped)
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         found = yield from x.get_attribute(wrapped, name)
         x.set_function_attribute(wrapper, name, found)
+    for name in _own_attributes(x, wrapped):
+        found = yield from x.get_attribute(wrapped, name)
+        x.set_function_attribute(wrapper, name, found)
     x.set_function_attribute(wrapper, "__wrapped__", wrapped)
     return wrapper
+
+
+def _is_ordinary_wrapping(x: Any, args: list[Value], keywords: dict[str, Value]) -> bool:
+    """True if the attributes that `update_wrapper` copies are those that it copies by default."""
+    given = dict(zip(("assigned", "updated"), args, strict=False))
+    given.update({name: item for name, item in keywords.items() if name in ("assigned", "updated")})
+    ordinary = {
+        "assigned": functools.WRAPPER_ASSIGNMENTS,
+        "updated": functools.WRAPPER_UPDATES,
+    }
+    return all(
+        is_known(item) and as_python(x, item) == ordinary[name] for name, item in given.items()
+    )
+
+
+def _own_attributes(x: Any, function: Value) -> list[str]:
+    """Names in `function.__dict__`."""
+    if isinstance(function, FunctionValue):
+        names = x.heap[function.identity].attributes
+        fields = functools.WRAPPER_ASSIGNMENTS
+        return [name for name in names if name not in fields and name != "__kwdefaults__"]
+    if isinstance(function, Known) and isinstance(function.object, types.FunctionType):
+        return list(function.object.__dict__)
+    return []

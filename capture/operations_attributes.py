@@ -99,11 +99,11 @@ def _find_attribute(x: Any, value: Value, name: str) -> Steps:
         raise unsupported_attribute(value, name)
     if isinstance(value, TupleValue):
         raw = lookup(value.cls, name)
-        if isinstance(raw, property) and isinstance(raw.fget, types.FunctionType):
+        if is_plain_property(raw) and isinstance(raw.fget, types.FunctionType):
             x.recorder.use(value)
             return (yield from x.call(Known(raw.fget), [value], {}))
         if isinstance(raw, classmethod):
-            return BoundMethod(Known(raw.__func__), Known(value.cls))
+            return _bound_to_class(raw, Known(value.cls), name)
     return _builtin_attribute(x, value, name)
 
 
@@ -184,10 +184,10 @@ def _enum_attribute(x: Any, value: Known, name: str) -> Steps:
     raw = lookup(type(value.object), name)
     if isinstance(raw, types.FunctionType):
         return BoundMethod(_function_of_class(type(value.object), name, raw), value)
-    if isinstance(raw, property) and isinstance(raw.fget, types.FunctionType):
+    if is_plain_property(raw) and isinstance(raw.fget, types.FunctionType):
         return (yield from x.call(Known(raw.fget), [value], {}))
     if isinstance(raw, classmethod):
-        return BoundMethod(Known(raw.__func__), Known(type(value.object)))
+        return _bound_to_class(raw, Known(type(value.object)), name)
     if isinstance(raw, staticmethod):
         return Known(raw.__func__)
     fields = vars(value.object)
@@ -263,7 +263,7 @@ def _bind_class_attribute(x: Any, value: Known, name: str, raw: Any) -> Steps:
     if isinstance(raw, staticmethod):
         return Known(raw.__func__)
     if isinstance(raw, classmethod):
-        return BoundMethod(Known(raw.__func__), value)
+        return _bound_to_class(raw, value, name)
     if isinstance(raw, types.FunctionType):
         return _function_of_class(cls, name, raw)
     if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType, property)):
@@ -284,6 +284,13 @@ def _bind_class_attribute(x: Any, value: Known, name: str, raw: Any) -> Steps:
         return x.recorder.wrap(raw, None)
     wrapped: Value = x.recorder.wrap(raw, place)
     return wrapped
+
+
+def _bound_to_class(raw: Any, cls: Known, name: str) -> BoundMethod:
+    """A class method; one that wraps something else than a function may bind in its own way."""
+    if not isinstance(raw.__func__, types.FunctionType):
+        raise unsupported_attribute(cls, name)
+    return BoundMethod(Known(raw.__func__), cls)
 
 
 def _existing_function_attribute(x: Any, value: Known, name: str) -> Value:
@@ -307,16 +314,22 @@ def _existing_function_attribute(x: Any, value: Known, name: str) -> Value:
 def _plain_attribute(x: Any, value: Known, name: str) -> Value:
     """An attribute of an identity-guarded object that cannot change (dtype, enum member, ...)."""
     obj = value.object
+    wrapper = isinstance(obj, (property, classmethod, staticmethod))
+    if wrapper and name == "__isabstractmethod__":  # asks the functions, which are the user's
+        raise unsupported_attribute(value, name)
     if not hasattr(obj, name):
         kind = type(obj).__name__
         raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
     found = getattr(obj, name)
-    if isinstance(obj, property) and isinstance(found, types.FunctionType):
-        return Known(found)
     if isinstance(obj, (classmethod, staticmethod)) and name in ("__func__", "__wrapped__"):
         place = value.source if value.source is not None else _base_of(value)
         inner: Value = x.recorder.wrap(found, sources.Attribute(place, name))
         return inner
+    if wrapper and isinstance(found, types.FunctionType):
+        return Known(found)
+    if type(found) in (dict, list, set):
+        shared: Value = x.recorder.wrap(found, sources.Attribute(_base_of(value), name))
+        return shared
     try:
         result: Value = from_python(x, found)
     except NotKnown:
@@ -460,10 +473,10 @@ def _is_data_descriptor(raw: Any) -> bool:
 
 
 def _data_descriptor(x: Any, value: ObjectValue, name: str, raw: Any) -> Steps:
-    if isinstance(raw, property):
-        if raw.fget is None:
-            raise_python(x, AttributeError, property_text(value.cls, name, "getter"))
+    if is_plain_property(raw):
         x.recorder.use(known_in_class(x, value, name, raw))
+        if raw.fget is None:
+            raise_python(x, AttributeError, property_text(value.cls, raw, "getter"))
         return (yield from x.call(Known(raw.fget), [value], {}))
     if isinstance(value, ExceptionValue) and is_native_field(raw):
         return member(x, value, name)
@@ -490,9 +503,32 @@ def _raise_empty_slot(x: Any, cls: type, name: str, raw: types.MemberDescriptorT
     raise unsupported_attribute(Known(cls), name)
 
 
-def property_text(cls: type, name: str, missing: str) -> str:
-    """The text of the error of a property without a getter, setter or deleter."""
-    return f"property '{name}' of '{cls.__qualname__}' object has no {missing}"
+def is_plain_property(raw: Any) -> bool:
+    """True for a property that reads, writes and deletes as `property` does."""
+    kind = type(raw)
+    return isinstance(raw, property) and all(
+        getattr(kind, step) is getattr(property, step)
+        for step in ("__get__", "__set__", "__delete__")
+    )
+
+
+def property_text(cls: type, raw: property, missing: str) -> str:
+    """The text of the error of a property without a getter, setter or deleter.
+
+    A property knows the name under which its class statement bound it, if one did; only its own
+    errors tell it.
+    """
+    nobody = object()
+    try:
+        if missing == "getter":
+            property.__get__(raw, nobody)
+        elif missing == "setter":
+            property.__set__(raw, nobody, None)
+        else:
+            property.__delete__(raw, nobody)
+    except AttributeError as error:
+        return str(error).replace("'object' object", f"'{cls.__qualname__}' object")
+    raise AssertionError(f"the property has a {missing}")
 
 
 def _user_descriptor(x: Any, value: Value, name: str, raw: Any) -> Steps:
@@ -518,7 +554,7 @@ def _class_value(x: Any, value: HeapValue, receiver: Value, name: str, raw: Any)
         return Known(raw.__func__)
     if isinstance(raw, classmethod):
         x.recorder.use(known_in_class(x, value, name, raw))
-        return BoundMethod(Known(raw.__func__), Known(value.cls))
+        return _bound_to_class(raw, Known(value.cls), name)
     if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
         return BoundMethod(Known(raw), receiver)
     if _has_get(raw):
@@ -602,14 +638,14 @@ def _super_attribute(x: Any, value: SuperValue, name: str) -> Steps:
         if isinstance(raw, types.FunctionType):
             return BoundMethod(_function_of_class(base, name, raw), receiver)
         if isinstance(raw, classmethod):
-            return BoundMethod(Known(raw.__func__), Known(cls))
+            return _bound_to_class(raw, Known(cls), name)
         if isinstance(raw, staticmethod):
             return Known(raw.__func__)
         if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
             return BoundMethod(Known(raw), receiver)
         if isinstance(raw, types.BuiltinFunctionType) and name == "__new__":
             return Known(raw)
-        if isinstance(raw, property) and raw.fget is not None:
+        if is_plain_property(raw) and raw.fget is not None:
             return (yield from x.call(Known(raw.fget), [receiver], {}))
         if _has_get(raw):
             raise unsupported_attribute(value, name)

@@ -5,7 +5,9 @@ Methods of the executor (`x`), written as functions; see `capture.executor`.
 
 import enum
 import operator
+import types
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 from dynajit.capture import breaks, sources
@@ -134,6 +136,8 @@ def dict_lookup(x: Any, value: DictValue, key: Value, token: Any = None) -> Valu
     if x.heap[value.identity] is not None or existing is None or not is_known(key):
         found = dict_entries(x, value).get(token)
         return None if found is None else found[1]
+    if runs_user_code(existing):
+        raise GraphBreak(breaks.HASH_OF_TENSOR, "a dict with keys that define __eq__")
     base = x.recorder.first_source(value)
     if token not in existing:
         x.recorder.guard(base, Kind.HAS_NO_KEY, token, "missing key")
@@ -142,6 +146,18 @@ def dict_lookup(x: Any, value: DictValue, key: Value, token: Any = None) -> Valu
     found = x.recorder.wrap(existing[token], place)
     x.recorder.guard_exists(place, existing[token])
     return found
+
+
+def runs_user_code(keys: Iterable[Any]) -> bool:
+    """True if looking a key up among `keys` may run methods of user classes."""
+    for kind in set(map(type, keys)):
+        if isinstance(kind.__eq__, types.FunctionType):
+            return True
+        if issubclass(kind, (tuple, frozenset)):
+            nested = [key for key in keys if isinstance(key, (tuple, frozenset))]
+            if any(runs_user_code(key) for key in nested):
+                return True
+    return False
 
 
 def dict_contains(x: Any, value: DictValue, key: Value) -> bool:

@@ -16,6 +16,7 @@ from dynajit.capture.operations_attributes import (
     get_attribute,
     instance_dict,
     instance_value,
+    is_plain_property,
     known_in_class,
     lookup,
     property_text,
@@ -54,6 +55,8 @@ def set_attribute(x: Any, value: Value, name: str, item: Value) -> Steps:
         yield from set_plain_attribute(x, value, name, item)
         return
     if isinstance(value, FunctionValue):
+        if name == "__wrapped__":  # stands for everything that `functools.update_wrapper` does
+            raise unsupported_attribute(value, f"{name} = ...")
         x.set_function_attribute(value, name, item)
         return
     if isinstance(value, CellValue) and name == "cell_contents":
@@ -95,9 +98,9 @@ def set_function_attribute(x: Any, value: FunctionValue, name: str, item: Value)
 def set_plain_attribute(x: Any, value: ObjectValue, name: str, item: Value) -> Steps:
     """`object.__setattr__(value, name, item)`."""
     raw = lookup(value.cls, name)
-    if isinstance(raw, property):
+    if is_plain_property(raw):
         if raw.fset is None:
-            raise_python(x, AttributeError, property_text(value.cls, name, "setter"))
+            raise_python(x, AttributeError, property_text(value.cls, raw, "setter"))
         yield from x.call(Known(raw.fset), [value, item], {})
         return
     if isinstance(value, ExceptionValue) and is_native_field(raw):
@@ -143,9 +146,9 @@ def delete_attribute(x: Any, value: Value, name: str) -> Steps:
 def delete_plain_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
     """`object.__delattr__(value, name)`."""
     raw = lookup(value.cls, name)
-    if isinstance(raw, property):
+    if is_plain_property(raw):
         if raw.fdel is None:
-            raise_python(x, AttributeError, property_text(value.cls, name, "deleter"))
+            raise_python(x, AttributeError, property_text(value.cls, raw, "deleter"))
         yield from x.call(Known(raw.fdel), [value], {})
         return
     if isinstance(value, ExceptionValue) and is_native_field(raw):

@@ -419,3 +419,27 @@ def swap_while_iterated(x):
 def test_swapping_keys_of_what_is_iterated_over(assert_captured, x):
     """What Python does then depends on the table's layout: a break."""
     assert_captured(swap_while_iterated, x, graphs=None, breaks=None)
+
+
+class CollidingKey:
+    """Has the hash of 7, and empties what it is compared in."""
+
+    def __hash__(self):
+        return 7
+
+    def __eq__(self, other):
+        COLLIDING.append(other)
+        return False
+
+
+COLLIDING = []
+TABLE_OF_COLLIDING = {CollidingKey(): 1}
+
+
+def look_up_among_colliding(x):
+    del COLLIDING[:]
+    return x + (7 in TABLE_OF_COLLIDING), TABLE_OF_COLLIDING.get(7), list(COLLIDING)
+
+
+def test_comparisons_of_existing_keys_are_run_by_the_program_alone(assert_captured, x):
+    assert_captured(look_up_among_colliding, x, graphs=None, breaks=None)
