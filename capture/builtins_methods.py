@@ -149,8 +149,10 @@ def _read_only(x: Any, value: Value) -> Any:
 
 def _is_pure_method(obj: Any, name: str) -> bool:
     """Methods of classes and other known objects that only look things up."""
-    return isinstance(obj, type) and name in ("fromkeys", "mro", "maketrans", "from_bytes",
-                                               "fromhex")  # fmt: skip
+    if name == "mro":
+        return isinstance(obj, type)
+    makers = {"maketrans": (str, bytes), "from_bytes": (int,), "fromhex": (bytes, float)}
+    return any(obj is cls for cls in makers.get(name, ()))  # others make an object of a user class
 
 
 # -- text, iterators, generators -----------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.operations_basic import Steps, is_known
-from dynajit.capture.operations_containers import boolean
+from dynajit.capture.operations_containers import boolean, frozen_if_set
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_sets import (
     change,
@@ -86,14 +86,14 @@ def _drop(x: Any, value: SetValue, token: Any) -> None:
 
 
 def _discard(x: Any, value: SetValue, args: list[Value]) -> Steps:
-    token = yield from x.key_token(set_entries(x, value), args[0])
+    token = yield from x.key_token(set_entries(x, value), frozen_if_set(x, args[0]))
     if token in set_entries(x, value):
         _drop(x, value, token)
     return NONE
 
 
 def _remove(x: Any, value: SetValue, args: list[Value]) -> Steps:
-    token = yield from x.key_token(set_entries(x, value), args[0])
+    token = yield from x.key_token(set_entries(x, value), frozen_if_set(x, args[0]))
     if token not in set_entries(x, value):
         raise_python(x, KeyError, args[0])
     _drop(x, value, token)

@@ -39,6 +39,7 @@ from dynajit.capture.values_containers import (
     ListValue,
     SetValue,
     TupleValue,
+    UserKey,
 )
 from dynajit.capture.values_functions import BoundMethod, FunctionValue
 from dynajit.capture.values_objects import ObjectValue
@@ -410,14 +411,20 @@ def _compare_sequences(x: Any, symbol: str, a: Any, b: Any) -> Steps:
 
 def _compare_dicts(x: Any, symbol: str, a: DictValue, b: DictValue) -> Steps:
     left, right = x.dict_entries(a), x.dict_entries(b)
-    same = set(left) == set(right)
+    same = len(left) == len(right)
     if a.cls is OrderedDict and b.cls is OrderedDict:
+        if any(isinstance(token, UserKey) for token in (*left, *right)):
+            raise unsupported(symbol, a, b)
         same = list(left) == list(right)
     if same:
-        for token, (_, item) in left.items():
-            if same_object(item, right[token][1]):
+        for token, (key, item) in left.items():
+            found = token if token in right else (yield from x.key_token(right, key))
+            if found not in right:
+                same = False
+                break
+            if same_object(item, right[found][1]):
                 continue
-            equal = yield from compare(x, "==", item, right[token][1])
+            equal = yield from compare(x, "==", item, right[found][1])
             if not (yield from x.truth(equal)):
                 same = False
                 break

@@ -6,26 +6,13 @@ Methods of the executor (`x`), written as functions; see `capture.executor`.
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from typing import Any
 
 from dynajit.capture.operations_basic import Steps, as_python, hashable, hashable_as
 from dynajit.capture.operations_text import own_method
 from dynajit.capture.values import Value
-from dynajit.capture.values_containers import SetEntries
+from dynajit.capture.values_containers import SetEntries, UserKey
 from dynajit.capture.values_objects import InstanceDictValue, ObjectValue
-
-
-@dataclass(frozen=True, slots=True)
-class UserKey:
-    """Key of an object with a `__hash__` of its own; equal to itself alone."""
-
-    number: int
-    identity: int
-    value: Value = field(compare=False)
-
-    def __hash__(self) -> int:
-        return self.number
 
 
 def key_token(x: Any, entries: Any, key: Value) -> Steps:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dynajit.capture.exceptions import Raised
 from dynajit.capture.guards import Kind
 from dynajit.capture.operations_basic import Steps, hashable, hashable_as, is_known, unsupported
 from dynajit.capture.values import LITERAL_TYPES, Constant, Value, constant
@@ -21,6 +22,7 @@ from dynajit.capture.values_containers import (
     SetEntries,
     SetValue,
     TupleValue,
+    UserKey,
 )
 
 Members = dict[Any, Value]
@@ -142,7 +144,22 @@ def _is_frozenset(value: Value) -> bool:
 
 
 def set_operand(x: Any, value: Any) -> Operand:
-    """A set, frozenset or dict view as an operand."""
+    """A set, frozenset or dict view as an operand.
+
+    Raises:
+        GraphBreak: members are compared by methods of their own.
+    """
+    found = _operand(x, value)
+    _refuse_user_keys(found.members, value)
+    return found
+
+
+def _refuse_user_keys(members: Members, value: Value) -> None:
+    if any(isinstance(token, UserKey) for token in members):
+        raise unsupported("an operation on a set of objects with an __eq__ of their own", value)
+
+
+def _operand(x: Any, value: Any) -> Operand:
     if isinstance(value, SetValue):
         entries = set_entries(x, value)
         is_changed = x.heap.is_adopted(value.identity) and x.heap.is_changed(value.identity)
@@ -156,7 +173,10 @@ def set_operand(x: Any, value: Any) -> Operand:
         keys = {token: key for token, (key, _) in entries.items()}
         known = all(is_known(key) for key in keys.values())
         return Operand(keys, lambda: dict.fromkeys(keys).keys(), known)
-    pairs = {hashable(x, TupleValue(pair)): TupleValue(pair) for pair in entries.values()}
+    try:
+        pairs = {hashable(x, TupleValue(pair)): TupleValue(pair) for pair in entries.values()}
+    except Raised:  # a comparison looks keys up instead of hashing the items
+        raise unsupported("an operation on items that cannot be hashed", value) from None
     known = all(is_known(pair) for pair in pairs.values())
     return Operand(pairs, lambda: dict(iter(pairs)).items(), known)
 

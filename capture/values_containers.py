@@ -6,7 +6,7 @@ one of the state records below. `None` contents mean: an existing container that
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dynajit.capture.values import Value
@@ -89,6 +89,18 @@ class SetValue(HeapValue):
     """A set."""
 
     __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UserKey:
+    """Key of an object with a `__hash__` of its own; equal to itself alone."""
+
+    number: int
+    identity: int
+    value: Value = field(compare=False)
+
+    def __hash__(self) -> int:
+        return self.number
 
 
 class SetEntries(dict[Any, Value]):

@@ -443,3 +443,74 @@ def look_up_among_colliding(x):
 
 def test_comparisons_of_existing_keys_are_run_by_the_program_alone(assert_captured, x):
     assert_captured(look_up_among_colliding, x, graphs=None, breaks=None)
+
+
+def remove_a_set_from_a_set(x):
+    members = {frozenset([1]), frozenset([2]), 3}
+    members.remove({1})
+    members.discard({2})
+    members.discard({4})
+    key = {5}
+    try:
+        members.remove(key)
+    except KeyError as error:
+        return x + len(members), error.args[0] is key
+
+
+@dataclass(frozen=True)
+class EqualKey:
+    number: int
+
+
+def dicts_with_equal_keys(x):
+    return (
+        x + 1,
+        {EqualKey(1): 1} == {EqualKey(1): 1},
+        {EqualKey(1): 1} == {EqualKey(2): 1},
+        {EqualKey(1): 1} != {EqualKey(1): 2},
+    )
+
+
+def test_sets_are_found_as_frozensets(assert_captured, x):
+    assert_captured(remove_a_set_from_a_set, x)
+
+
+def test_keys_of_compared_dicts_are_equal_not_identical(assert_captured, x):
+    assert_captured(dicts_with_equal_keys, x)
+
+
+class OwnDict(dict):
+    pass
+
+
+def dict_subclass_from_keys(x):
+    made = OwnDict.fromkeys("ab", 1)
+    made["c"] = 2
+    return x + 1, made == {"a": 1, "b": 1, "c": 2}, type(made) is OwnDict
+
+
+def test_class_method_that_makes_an_object_is_run_in_every_call(assert_captured, x):
+    assert_captured(dict_subclass_from_keys, x, graphs=None, breaks=None)
+
+
+def sets_with_equal_keys(x):
+    one = {EqualKey(1)}
+    return (
+        x + 1,
+        one == {EqualKey(1)},
+        one <= {EqualKey(1), EqualKey(2)},
+        len(one | {EqualKey(1)}),
+        len(one & {EqualKey(1)}),
+        len(one - {EqualKey(1)}),
+        one.isdisjoint({EqualKey(1)}),
+        {EqualKey(1): 1}.keys() == {EqualKey(1): 2}.keys(),
+    )
+
+
+def views_with_unhashable_items(x):
+    return x + 1, {1: [2]}.items() == {1: [2]}.items(), {1: [2]}.items() == {1: [3]}.items()
+
+
+@pytest.mark.parametrize("function", [sets_with_equal_keys, views_with_unhashable_items])
+def test_members_that_compare_in_their_own_way(assert_captured, x, function):
+    assert_captured(function, x, graphs=None, breaks=None)
