@@ -137,7 +137,7 @@ def dict_lookup(x: Any, value: DictValue, key: Value, token: Any = None) -> Valu
         found = dict_entries(x, value).get(token)
         return None if found is None else found[1]
     if runs_user_code(existing):
-        raise GraphBreak(breaks.HASH_OF_TENSOR, "a dict with keys that define __eq__")
+        raise GraphBreak(breaks.UNKNOWN_HASH, "a dict with keys that define __eq__")
     base = x.recorder.first_source(value)
     if token not in existing:
         x.recorder.guard(base, Kind.HAS_NO_KEY, token, "missing key")

@@ -140,6 +140,8 @@ def run_file(name: str, modes: list[str], only: list[str]) -> dict[str, list[Ver
             for test, record in plain.items()
             if record["status"] == "passed" and test not in LEFT_OUT
         ]
+        if any(record["status"] == "crashed" for record in plain.values()) and not passed:
+            raise RuntimeError(f"{name} does not start: {plain}")
         found = {}
         for mode in modes:
             records = run_child(name, mode, Path(folder), only)

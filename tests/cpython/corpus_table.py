@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from corpus import FILES
+
 TEXT: Final = """# CPython's own tests under capture
 
 Written by `python tests/cpython/run.py --update` on each version; not by hand.
@@ -14,7 +16,8 @@ Python passes it. *Passed* means the same as plain Python, with as many graph br
 *no break* means that the whole test method, with everything that it calls, was captured as one
 region. In the mode *methods* the test method, `setUp` and `tearDown` are compiled and what they
 call is inlined or, at a break, runs as it is; in the mode *callees* every function of the test file
-that runs below a break is compiled as well.
+that runs below a break is compiled as well. Files without a measurement are named below each table
+and are in no total.
 """
 
 MODES: Final = {"tests": "methods", "callees": "callees"}
@@ -26,7 +29,7 @@ def write_table(results: Path, page: Path) -> None:
     versions = dict(sorted(versions.items(), key=lambda item: [int(n) for n in item[0].split(".")]))
     parts = [TEXT, "## Totals\n", *_totals(versions)]
     for version, files in versions.items():
-        parts += [f"\n## Python {version}\n", *_files(files)]
+        parts += [f"\n## Python {version}\n", *_files(files), *_unmeasured(files)]
     page.write_text("\n".join(parts) + "\n")
 
 
@@ -65,6 +68,13 @@ def _files(files: dict[str, Any]) -> list[str]:
         passed = first["tests"] - len(first["failed"])
         lines.append(f"| {name} | {first['tests']} | {passed} | {first['captured']} |{counts}")
     return lines
+
+
+def _unmeasured(files: dict[str, Any]) -> list[str]:
+    missing = [name for name in FILES if name not in files]
+    if not missing:
+        return []
+    return [f"\nNot measured on this version, or not part of it: {', '.join(missing)}."]
 
 
 def _share(part: int, whole: int) -> str:
