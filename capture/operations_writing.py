@@ -89,7 +89,7 @@ def set_function_attribute(x: Any, value: FunctionValue, name: str, item: Value)
     is_text = name in ("__name__", "__qualname__") and x.type_of(item) is str
     is_free = not isinstance(lookup(types.FunctionType, name), types.GetSetDescriptorType)
     is_plain = is_free and name not in ("__class__", "__closure__", "__globals__", "__builtins__")
-    if name == "__doc__" or is_text or is_plain:
+    if name in ("__doc__", "__module__") or is_text or is_plain:
         x.heap.write(value.identity, contents.with_attribute(name, item))
         return
     raise unsupported_attribute(value, f"{name} = ...")
