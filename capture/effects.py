@@ -58,15 +58,8 @@ class ListEffect(Effect):
 
 
 @dataclass(frozen=True, slots=True)
-class GrowEffect(Effect):
+class GrowEffect(ListEffect):
     """`target.extend(items)`: whatever the list holds by then."""
-
-    target: ListValue
-    items: tuple[Value, ...]
-
-    @property
-    def values(self) -> list[Value]:
-        return [self.target, *self.items]
 
     def replay(self, emitter: Any) -> None:
         def items() -> None:

@@ -49,7 +49,7 @@ class Heap:
         self,
         identity: int,
         contents: Any,
-        revise: Callable[[Any], Any] = lambda old: old,
+        revise: Callable[[Any], Any] | None = None,
     ) -> None:
         """Contents at entry of an adopted object, read only now.
 
@@ -57,8 +57,12 @@ class Heap:
             identity: the object; unchanged so far, but for what `revise` accounts for.
             contents: what it held at entry.
             revise: present or former contents, written without knowing those at entry -> the same
-                with them.
+                with them; None: nothing was written.
         """
+        if revise is None:
+            self._contents[identity] = contents
+            self._entry[identity] = contents
+            return
 
         def full(old: Any) -> Any:
             return contents if old is self._entry[identity] else revise(old)

@@ -75,7 +75,8 @@ def list_items(x: Any, value: ListValue) -> tuple[Value, ...]:
     if contents is None or isinstance(contents, Grown):
         base = x.recorder.first_source(value)
         items = tuple(x.recorder.wrap(o, sources.Item(base, i)) for i, o in enumerate(existing))
-        x.heap.load_entry(value.identity, items, lambda grown: grown.after(items))
+        revise = None if contents is None else lambda grown: grown.after(items)
+        x.heap.load_entry(value.identity, items, revise)
         contents = x.heap[value.identity]
     if existing is not None:
         entry = x.heap.entry(value.identity)
