@@ -15,7 +15,9 @@ import numpy as np
 import dynajit as dj
 from dynajit import nn
 from dynajit.capture import _capture, cache
-from dynajit.capture.guards import Guard, Kind, TensorFacts, compile_guards
+from dynajit.capture.guard_facts import TensorFacts
+from dynajit.capture.guard_tree import compile_guards
+from dynajit.capture.guards import Guard, Kind
 from dynajit.capture.sources import Attribute, ClassAttribute, Function, Global, Key, Local, Source
 from dynajit.core.optional import load
 from dynajit.eager import Tensor

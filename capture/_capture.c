@@ -318,7 +318,7 @@ typedef struct {
     } members[];
 } MemorySpec;
 
-/* Same numbers as capture.guards.MemoryUse. */
+/* Same numbers as capture.guard_facts.MemoryUse. */
 #define MEMORY_WRITTEN 1   /* its elements change */
 #define MEMORY_RECORDED 2  /* they change while gradients are recorded */
 #define MEMORY_HISTORY 4   /* it gets a history by that */

@@ -19,7 +19,8 @@ from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any, Final, TypeAlias
 
 from dynajit.capture import _capture
-from dynajit.capture.guards import CompiledGuards, Failure, Guard, compile_guards
+from dynajit.capture.guard_tree import CompiledGuards, Failure, compile_guards
+from dynajit.capture.guards import Guard
 from dynajit.capture.size_memory import SizeMemory
 from dynajit.core import config
 from dynajit.core.errors import InternalError, RecompileError

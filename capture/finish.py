@@ -12,7 +12,8 @@ from dynajit.capture.awaiting import Awaited, Use
 from dynajit.capture.breaks import BreakRecord, SkipFrame
 from dynajit.capture.executor import Executor, Returned, Stopped, Thrown
 from dynajit.capture.frames import Frame
-from dynajit.capture.guards import Kind, MemoryUse
+from dynajit.capture.guard_facts import MemoryUse
+from dynajit.capture.guards import Kind
 from dynajit.capture.instructions import Body, live_locals
 from dynajit.capture.operations_generators import is_guarded
 from dynajit.capture.rebuild import Held, NotRebuildable, Rebuilder, reach

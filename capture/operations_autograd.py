@@ -10,7 +10,8 @@ from typing import Any
 from dynajit.capture import breaks, sources, tensor_memory
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import raise_python
-from dynajit.capture.guards import Kind, MemoryUse
+from dynajit.capture.guard_facts import MemoryUse
+from dynajit.capture.guards import Kind
 from dynajit.capture.operations_tensors import needs_gradient, tensor_type
 from dynajit.capture.values import NONE, Constant, Value, constant
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue

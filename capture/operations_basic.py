@@ -14,7 +14,8 @@ from dynajit.capture import breaks
 from dynajit.capture.awaiting import checked_bool, length_is_true, then
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown, Raised, raise_python
-from dynajit.capture.guards import Kind, Predicate
+from dynajit.capture.guard_facts import Predicate
+from dynajit.capture.guards import Kind
 from dynajit.capture.relations import COMPARISONS
 from dynajit.capture.values import LITERAL_TYPES, Constant, Known, Opaque, Scalar, Value, constant
 from dynajit.capture.values_containers import (

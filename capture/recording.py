@@ -17,7 +17,8 @@ from typing import Any
 from dynajit.capture import breaks, layouts, sources, tensor_memory
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.by_class import remembered
-from dynajit.capture.guards import FunctionFacts, Guard, Kind
+from dynajit.capture.guard_facts import FunctionFacts
+from dynajit.capture.guards import Guard, Kind
 from dynajit.capture.heap import Heap
 from dynajit.capture.size_memory import SizeMemory
 from dynajit.capture.sizes import Sizes

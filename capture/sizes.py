@@ -16,7 +16,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from dynajit.capture import sources
-from dynajit.capture.guards import Guard, Kind, Predicate, SizeRange, TensorFacts
+from dynajit.capture.guard_facts import Predicate, SizeRange, TensorFacts
+from dynajit.capture.guards import Guard, Kind
 from dynajit.capture.relations import COMPARISONS, Relation, Term
 from dynajit.capture.size_memory import Mark, Place, SizeMemory, marks_of
 from dynajit.capture.sources import Source

@@ -12,7 +12,8 @@ import weakref
 import pytest
 
 from dynajit.capture import _capture
-from dynajit.capture.guards import Guard, Kind, compile_guards
+from dynajit.capture.guard_tree import compile_guards
+from dynajit.capture.guards import Guard, Kind
 from dynajit.capture.sources import Local
 
 

@@ -19,16 +19,9 @@ import pytest
 
 from dynajit import eager
 from dynajit.capture import _capture
-from dynajit.capture.guards import (
-    GRAD_MODE_SOURCE,
-    FunctionFacts,
-    Guard,
-    Kind,
-    MemoryUse,
-    Predicate,
-    TensorFacts,
-    compile_guards,
-)
+from dynajit.capture.guard_facts import FunctionFacts, MemoryUse, Predicate, TensorFacts
+from dynajit.capture.guard_tree import compile_guards
+from dynajit.capture.guards import GRAD_MODE_SOURCE, Guard, Kind
 from dynajit.capture.sources import (
     Attribute,
     Builtin,

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from dynajit.capture import _capture
-from dynajit.capture.guards import Guard, Kind, TensorFacts, compile_guards
+from dynajit.capture.guard_facts import TensorFacts
+from dynajit.capture.guard_tree import compile_guards
+from dynajit.capture.guards import Guard, Kind
 from dynajit.capture.sources import Attribute, Key, Local
 from dynajit.eager import _tensor
 

@@ -7,7 +7,9 @@ import pytest
 
 import dynajit as dj
 from dynajit.capture import _capture
-from dynajit.capture.guards import Guard, Kind, SizeRange, TensorFacts, compile_guards
+from dynajit.capture.guard_facts import SizeRange, TensorFacts
+from dynajit.capture.guard_tree import compile_guards
+from dynajit.capture.guards import Guard, Kind
 from dynajit.capture.relations import COMPARISONS, Relation, Term, text_of
 from dynajit.capture.sources import Local
 from dynajit.core import dtypes, symint

@@ -1,0 +1,198 @@
+"""The guards of one region as a tree for the C evaluator.
+
+`compile_guards` merges the paths of all guards into a tree with shared prefixes, which
+`_capture.Guards` evaluates without running user code, and lets go of the user's objects.
+
+Called by `capture.cache`; the failures that it explains are shown in reports.
+"""
+
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dynajit.capture import _capture
+from dynajit.capture.guard_facts import COMPARISONS, Remembered, SizeRange, TensorFacts, describe
+from dynajit.capture.guards import (
+    MISSING,
+    RELATIONS,
+    Guard,
+    Kind,
+    constant_key,
+    is_equality_constant,
+)
+from dynajit.capture.relations import Relation
+from dynajit.capture.sources import Key, Source, Step
+from dynajit.core.errors import InternalError
+
+
+def compile_guards(guards: Iterable[Guard]) -> "CompiledGuards":
+    """The guards of one region, without duplicates, as a C evaluator.
+
+    Raises:
+        InternalError: an EQUALS guard expects something that C cannot compare.
+    """
+    unique = tuple({guard.identity(): guard for guard in guards}.values())
+    tree = _Tree()
+    for index, guard in enumerate(unique):
+        tree.find(guard.source).checks.append((int(guard.kind), _lower(guard, tree), index))
+    roots = tuple(node.freeze() for node in tree.roots.values())
+    evaluator = _capture.Guards(roots, len(unique))
+    return CompiledGuards(tuple(_release(guard) for guard in unique), evaluator)
+
+
+def _release(guard: Guard) -> Guard:
+    """The same guard without strong references to the user's instances."""
+    expected = guard.expected
+    if guard.kind is Kind.IDENTITY:
+        expected = _remember(expected)
+    elif guard.kind is Kind.DICT_KEYS:
+        expected = tuple(_remember(key) for key in expected)
+    elif guard.kind in RELATIONS:
+        expected = _release_source(expected)
+    elif guard.kind is Kind.SEPARATE_MEMORY:
+        expected = tuple((_release_source(member), use) for member, use in expected)
+    elif guard.kind is Kind.RELATION:
+        expected = expected.mapped(_release_source)
+    return replace(guard, source=_release_source(guard.source), expected=expected)
+
+
+def _remember(value: Any) -> Any:
+    if not _capture.is_held_weakly(value):
+        return value
+    return Remembered(describe(value), weakref.ref(value))
+
+
+def _release_source(source: Source) -> Source:
+    if source.parent is None:
+        return source
+    released: dict[str, Any] = {"base": _release_source(source.parent)}
+    if isinstance(source, Key):
+        released["key"] = _remember(source.key)
+    return replace(source, **released)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledGuards:
+    """Guards and their C evaluator.
+
+    Args:
+        guards: in the order of their numbers.
+        evaluator: `_capture.Guards`: `check(args, function)`, `first_failure(args, function)`.
+    """
+
+    guards: tuple[Guard, ...]
+    evaluator: Any
+
+    def explain_failure(self, args: tuple[Any, ...], function: Any) -> "Failure | None":
+        """The first guard that fails for these flat arguments, or None if all hold."""
+        found = self.evaluator.first_failure(args, function)
+        if found is None:
+            return None
+        index, actual = found
+        guard = self.guards[index]
+        now = MISSING if actual is NotImplemented else actual
+        return Failure(guard, guard.old_text(), guard.new_text(now), guard.explain(now))
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A guard that did not hold.
+
+    Args:
+        guard: the guard (its `expression()` is the condition).
+        old: what it expected, in words.
+        new: what it met, in words.
+        explanation: the sentence that says so.
+    """
+
+    guard: Guard
+    old: str
+    new: str
+    explanation: str
+
+
+@dataclass(slots=True)
+class _Node:
+    """A node of the tree while it is built (mutable)."""
+
+    number: int
+    step: int
+    argument: Any
+    checks: list[tuple[int, Any, int]] = field(default_factory=list)
+    children: dict[tuple[int, Any], "_Node"] = field(default_factory=dict)
+
+    def freeze(self) -> tuple[Any, ...]:
+        """(step, argument, number, checks, children) for C; cheap checks first."""
+        checks = tuple(sorted(self.checks, key=lambda check: check[0]))
+        children = tuple(child.freeze() for child in self.children.values())
+        return (self.step, self.argument, self.number, checks, children)
+
+
+@dataclass(slots=True)
+class _Tree:
+    """The tree while it is built (mutable); nodes are numbered in the order of their making."""
+
+    roots: dict[tuple[int, Any], _Node] = field(default_factory=dict)
+    size: int = 0
+
+    def find(self, source: Source) -> _Node:
+        """The node of `source`, made with its ancestors where missing."""
+        level = self.roots
+        node: _Node | None = None
+        for step, argument in source.path:
+            key = (step, id(argument) if step == Step.CONSTANT else constant_key(argument))
+            if key not in level:
+                level[key] = _Node(self.size, step, argument)
+                self.size += 1
+            node = level[key]
+            level = node.children
+        assert node is not None
+        return node
+
+
+def _lower(guard: Guard, tree: _Tree) -> Any:
+    """The expected value as C wants it."""
+    expected = guard.expected
+    if guard.kind in RELATIONS:
+        return tree.find(expected).number
+    if guard.kind is Kind.SEPARATE_MEMORY:
+        return tuple((tree.find(member).number, int(use)) for member, use in expected)
+    if guard.kind is Kind.RELATION:
+        return _lower_relation(expected, tree)
+    if guard.kind is Kind.TENSOR:
+        return _lower_tensor(expected)
+    if guard.kind is Kind.PREDICATE:
+        numbers = tuple((COMPARISONS.index(op), constant) for op, constant in expected.comparisons)
+        return (expected.number_class, numbers, expected.negated)
+    if guard.kind is Kind.FUNCTION:
+        return expected.code
+    if guard.kind is Kind.EQUALS and not is_equality_constant(expected):
+        raise InternalError(f"EQUALS guard on {guard.source}: {expected!r} is not a constant")
+    return expected
+
+
+def _lower_relation(relation: Relation, tree: _Tree) -> tuple[Any, ...]:
+    """(comparison, (node, dim or -1) per term, program)."""
+    terms = tuple(
+        (tree.find(term.source).number, -1 if term.dim is None else term.dim)
+        for term in relation.terms
+    )
+    program = tuple((int(operation), operand) for operation, operand in relation.program())
+    return (COMPARISONS.index(relation.comparison), terms, program)
+
+
+def _lower_tensor(facts: TensorFacts) -> tuple[Any, ...]:
+    """(class, NumPy dtype, device, sizes, byte strides or None or True, requires_grad)."""
+    size = facts.dtype.itemsize
+    strides: Any = facts.row_major or None
+    if facts.strides is not None:
+        strides = tuple(None if s is None else s * size for s in facts.strides)
+    return (
+        facts.python_class,
+        facts.dtype.numpy,
+        facts.device,
+        tuple((s.low, s.high) if isinstance(s, SizeRange) else s for s in facts.shape),
+        strides,
+        facts.requires_grad,
+    )
