@@ -9,10 +9,10 @@ from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_table import SPECIAL, Handler, special
 from dynajit.capture.exceptions import Raised, raise_python
-from dynajit.capture.operations_attributes import super_value
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.operations_errors import check_count, refuse
+from dynajit.capture.operations_instances import super_value
 from dynajit.capture.operations_text import format_template, own_method
 from dynajit.capture.values import NONE, UNBOUND, Constant, Known, Scalar, Value, constant
 from dynajit.capture.values_containers import DictValue, ListValue, SetValue, TupleValue

@@ -13,9 +13,9 @@ from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_table import SPECIAL_CODE, special
 from dynajit.capture.exceptions import raise_python
-from dynajit.capture.operations_attributes import lookup
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
+from dynajit.capture.operations_instances import lookup
 from dynajit.capture.values import NOT_IMPLEMENTED, Constant, Known, Value
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_objects import ObjectValue

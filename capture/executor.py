@@ -35,6 +35,7 @@ from dynajit.capture import (
     operations_calls,
     operations_containers,
     operations_generators,
+    operations_instances,
     operations_iteration,
     operations_keys,
     operations_mutation,
@@ -431,8 +432,8 @@ class Executor:
     delete_attribute = operations_writing.delete_attribute
     delete_plain_attribute = operations_writing.delete_plain_attribute
     has_attribute = operations_writing.has_attribute
-    plain_attribute = operations_attributes.plain_attribute
-    get_special = operations_attributes.get_special
+    plain_attribute = operations_instances.plain_attribute
+    get_special = operations_instances.get_special
     instance_lookup = operations_writing.instance_lookup
     instance_entries = operations_writing.instance_entries
     instance_store = operations_writing.instance_store

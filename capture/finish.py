@@ -16,8 +16,9 @@ from dynajit.capture.guard_facts import MemoryUse
 from dynajit.capture.guards import Kind
 from dynajit.capture.instructions import Body, live_locals
 from dynajit.capture.operations_generators import is_guarded
-from dynajit.capture.rebuild import Held, NotRebuildable, Rebuilder, reach
+from dynajit.capture.rebuild import Held, Rebuilder
 from dynajit.capture.recording import Recorder
+from dynajit.capture.references import NotRebuildable, reach
 from dynajit.capture.region import Break, End, InnerFrame, Raise, Region, Return
 from dynajit.capture.resume import Home
 from dynajit.capture.sizes import function_of

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dynajit.capture.exceptions import NotKnown
-from dynajit.capture.operations_attributes import lookup
 from dynajit.capture.operations_basic import (
     Steps,
     defines,
@@ -21,6 +20,7 @@ from dynajit.capture.operations_basic import (
 )
 from dynajit.capture.operations_containers import boolean, fold, put, same_object, to_index
 from dynajit.capture.operations_errors import refuse
+from dynajit.capture.operations_instances import lookup
 from dynajit.capture.operations_sets import (
     IN_PLACE,
     OPERATIONS,

@@ -1,26 +1,36 @@
-"""Attribute access by Python's rules: descriptors, instance dicts, slots, `__getattr__`, super().
+"""Attribute access by Python's rules, chosen by the kind of value: built-ins, classes, functions.
 
-Methods of the executor (`x`), written as functions; see `capture.executor`.
+Instances of user classes and `super()` are in `capture.operations_instances`. Methods of the
+executor (`x`), written as functions; see `capture.executor`.
 """
 
 import enum
-import functools
 import inspect
 import types
 from typing import Any
 
-from dynajit.capture import breaks, sources
-from dynajit.capture.breaks import GraphBreak
+from dynajit.capture import sources
 from dynajit.capture.exceptions import NotKnown, Raised, raise_python, write_state
-from dynajit.capture.guards import Kind
 from dynajit.capture.library import REPLACED
-from dynajit.capture.operations_basic import Steps, as_python, describe, from_python
-from dynajit.capture.operations_exceptions import is_native_field, member, traceback_attribute
+from dynajit.capture.operations_basic import Steps, as_python, from_python
+from dynajit.capture.operations_exceptions import traceback_attribute
+from dynajit.capture.operations_instances import (
+    MISSING,
+    bound_to_class,
+    function_of_class,
+    is_data_descriptor,
+    is_heap_type,
+    is_plain_property,
+    is_read_ordinarily,
+    lookup,
+    object_attribute,
+    super_attribute,
+    unsupported_attribute,
+)
 from dynajit.capture.operations_output import is_stream
 from dynajit.capture.values import UNBOUND, Constant, Known, Opaque, Scalar, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
-    HeapValue,
     IteratorValue,
     ListValue,
     SetValue,
@@ -37,23 +47,10 @@ from dynajit.capture.values_functions import (
     PartialValue,
     SuperValue,
 )
-from dynajit.capture.values_objects import (
-    DELETED,
-    ExceptionValue,
-    InstanceDictValue,
-    ObjectContents,
-    ObjectValue,
-    TracebackValue,
-)
+from dynajit.capture.values_objects import DELETED, ObjectValue, TracebackValue
 from dynajit.capture.values_tensors import TensorValue
 
-MISSING = object()
 _FUNCTION_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__")
-
-
-def unsupported_attribute(value: Any, name: str) -> GraphBreak:
-    """The break for an attribute that is not modelled."""
-    return GraphBreak(breaks.UNSUPPORTED_ATTRIBUTE, f"{describe(value)}.{name}")
 
 
 def get_attribute(x: Any, value: Value, name: str) -> Steps:
@@ -76,9 +73,9 @@ def _find_attribute(x: Any, value: Value, name: str) -> Steps:
     if isinstance(value, TracebackValue):
         return traceback_attribute(x, value, name)
     if isinstance(value, ObjectValue):
-        return (yield from _object_attribute(x, value, name))
+        return (yield from object_attribute(x, value, name))
     if isinstance(value, SuperValue):
-        return (yield from _super_attribute(x, value, name))
+        return (yield from super_attribute(x, value, name))
     if isinstance(value, Known):
         return (yield from _known_attribute(x, value, name))
     if isinstance(value, BoundMethod):
@@ -103,7 +100,7 @@ def _find_attribute(x: Any, value: Value, name: str) -> Steps:
             x.recorder.use(value)
             return (yield from x.call(Known(raw.fget), [value], {}))
         if isinstance(raw, classmethod):
-            return _bound_to_class(raw, Known(value.cls), name)
+            return bound_to_class(raw, Known(value.cls), name)
     return _builtin_attribute(x, value, name)
 
 
@@ -183,15 +180,15 @@ def _enum_attribute(x: Any, value: Known, name: str) -> Steps:
         return x.recorder.wrap(getattr(value.object, f"_{name.strip('_')}_"), None)
     raw = lookup(type(value.object), name)
     if isinstance(raw, types.FunctionType):
-        return BoundMethod(_function_of_class(type(value.object), name, raw), value)
+        return BoundMethod(function_of_class(type(value.object), name, raw), value)
     if is_plain_property(raw) and isinstance(raw.fget, types.FunctionType):
         return (yield from x.call(Known(raw.fget), [value], {}))
     if isinstance(raw, classmethod):
-        return _bound_to_class(raw, Known(type(value.object)), name)
+        return bound_to_class(raw, Known(type(value.object)), name)
     if isinstance(raw, staticmethod):
         return Known(raw.__func__)
     fields = vars(value.object)
-    if name in fields and not _is_data_descriptor(raw):
+    if name in fields and not is_data_descriptor(raw):
         return x.recorder.wrap(fields[name], sources.Attribute(_base_of(value), name))
     methods = (types.MethodDescriptorType, types.WrapperDescriptorType)
     plain = value.object._value_
@@ -259,13 +256,13 @@ def _class_attribute(x: Any, value: Known, name: str) -> Steps:
 
 def _bind_class_attribute(x: Any, value: Known, name: str, raw: Any) -> Steps:
     cls = value.object
-    place = sources.Attribute(_base_of(value), name) if _is_read_ordinarily(cls) else None
+    place = sources.Attribute(_base_of(value), name) if is_read_ordinarily(cls) else None
     if isinstance(raw, staticmethod):
         return Known(raw.__func__)
     if isinstance(raw, classmethod):
-        return _bound_to_class(raw, value, name)
+        return bound_to_class(raw, value, name)
     if isinstance(raw, types.FunctionType):
-        return _function_of_class(cls, name, raw)
+        return function_of_class(cls, name, raw)
     if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType, property)):
         return Known(raw)
     if isinstance(raw, types.ClassMethodDescriptorType):
@@ -280,17 +277,10 @@ def _bind_class_attribute(x: Any, value: Known, name: str, raw: Any) -> Steps:
         return (yield from x.call(Known(getter), [descriptor, constant(None), value], {}))
     if getter is not MISSING:
         raise unsupported_attribute(value, name)
-    if not _is_heap_type(cls):
+    if not is_heap_type(cls):
         return x.recorder.wrap(raw, None)
     wrapped: Value = x.recorder.wrap(raw, place)
     return wrapped
-
-
-def _bound_to_class(raw: Any, cls: Known, name: str) -> BoundMethod:
-    """A class method; one that wraps something else than a function may bind in its own way."""
-    if not isinstance(raw.__func__, types.FunctionType):
-        raise unsupported_attribute(cls, name)
-    return BoundMethod(Known(raw.__func__), cls)
 
 
 def _existing_function_attribute(x: Any, value: Known, name: str) -> Value:
@@ -388,274 +378,3 @@ def _partial_attribute(x: Any, value: PartialValue, name: str) -> Value:
 
 
 # -- instances -----------------------------------------------------------------------------------
-
-
-def lookup(cls: type, name: str) -> Any:
-    for base in cls.__mro__:
-        if name in base.__dict__:
-            return base.__dict__[name]
-    return MISSING
-
-
-def _has_get(raw: Any) -> bool:
-    return hasattr(type(raw), "__get__")
-
-
-def _is_heap_type(cls: type) -> bool:
-    return bool(cls.__flags__ & (1 << 9))
-
-
-def class_place(x: Any, value: HeapValue, name: str) -> sources.Source | None:
-    """Source of what the class of an existing instance stores under `name`."""
-    if value.source is None or x.recorder.existing(value) is None:
-        return None
-    return sources.ClassAttribute(x.recorder.first_source(value), name)
-
-
-def known_in_class(x: Any, value: HeapValue, name: str, raw: Any) -> Known:
-    if isinstance(raw, types.FunctionType):
-        return _function_of_class(value.cls, name, raw)
-    return Known(raw, class_place(x, value, name))
-
-
-def _is_read_ordinarily(cls: type) -> bool:
-    """True if no code of a metaclass runs when an attribute of `cls` is read: guards can."""
-    meta = type(cls)
-    reads = meta.__getattribute__ is type.__getattribute__
-    return reads and lookup(meta, "__getattr__") is MISSING
-
-
-def _function_of_class(cls: type, name: str, raw: types.FunctionType) -> Known:
-    """A method: guarded once per class, because the classes of instances are guarded."""
-    is_own = raw.__globals__.get("__name__", "").startswith("dynajit.capture.library")
-    if is_own or not _is_read_ordinarily(cls):
-        return Known(raw)
-    return Known(raw, sources.Attribute(sources.Constant(cls), name))
-
-
-def _object_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
-    x.recorder.use(value)
-    custom = lookup(value.cls, "__getattribute__")
-    fallback = lookup(value.cls, "__getattr__")
-    try:
-        if isinstance(custom, types.FunctionType):
-            function = known_in_class(x, value, "__getattribute__", custom)
-            return (yield from x.call(BoundMethod(function, value), [constant(name)], {}))
-        return (yield from plain_attribute(x, value, name))
-    except Raised as raised:
-        if fallback is MISSING or not issubclass(raised.value.cls, AttributeError):
-            raise
-    function = known_in_class(x, value, "__getattr__", fallback)
-    return (yield from x.call(BoundMethod(function, value), [constant(name)], {}))
-
-
-def plain_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
-    """`object.__getattribute__(value, name)`."""
-    raw = lookup(value.cls, name)
-    if name == "__class__" and not isinstance(raw, property):
-        if raw is not vars(object)["__class__"]:
-            raise unsupported_attribute(value, name)
-        return Known(value.cls)
-    if raw is not MISSING and _is_data_descriptor(raw):
-        return (yield from _data_descriptor(x, value, name, raw))
-    found = instance_value(x, value, name)
-    if found is not None:
-        return found
-    if raw is not MISSING:
-        return (yield from _class_value(x, value, value, name, raw))
-    kind = value.cls.__name__
-    raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
-
-
-def _is_data_descriptor(raw: Any) -> bool:
-    kind = type(raw)
-    return hasattr(kind, "__get__") and (hasattr(kind, "__set__") or hasattr(kind, "__delete__"))
-
-
-def _data_descriptor(x: Any, value: ObjectValue, name: str, raw: Any) -> Steps:
-    if is_plain_property(raw):
-        x.recorder.use(known_in_class(x, value, name, raw))
-        if raw.fget is None:
-            raise_python(x, AttributeError, property_text(value.cls, raw, "getter"))
-        return (yield from x.call(Known(raw.fget), [value], {}))
-    if isinstance(value, ExceptionValue) and is_native_field(raw):
-        return member(x, value, name)
-    if isinstance(raw, types.MemberDescriptorType):
-        found = instance_value(x, value, name)
-        if found is None:
-            _raise_empty_slot(x, value.cls, name, raw)
-        return found
-    if isinstance(raw, types.GetSetDescriptorType):
-        if name == "__dict__":
-            return InstanceDictValue(value.identity, dict, None, value)
-        raise unsupported_attribute(value, name)
-    return (yield from _user_descriptor(x, value, name, raw))
-
-
-def _raise_empty_slot(x: Any, cls: type, name: str, raw: types.MemberDescriptorType) -> None:
-    """The running interpreter's words: an object with empty slots is asked."""
-    if "__del__" in dir(cls):
-        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{cls.__qualname__} has a finalizer")
-    try:
-        raw.__get__(object.__new__(cls), cls)
-    except AttributeError as error:
-        raise_python(x, AttributeError, *error.args)
-    raise unsupported_attribute(Known(cls), name)
-
-
-def is_plain_property(raw: Any) -> bool:
-    """True for a property that reads, writes and deletes as `property` does."""
-    kind = type(raw)
-    return isinstance(raw, property) and all(
-        getattr(kind, step) is getattr(property, step)
-        for step in ("__get__", "__set__", "__delete__")
-    )
-
-
-def property_text(cls: type, raw: property, missing: str) -> str:
-    """The text of the error of a property without a getter, setter or deleter.
-
-    A property knows the name under which its class statement bound it, if one did; only its own
-    errors tell it.
-    """
-    nobody = object()
-    try:
-        if missing == "getter":
-            property.__get__(raw, nobody)
-        elif missing == "setter":
-            property.__set__(raw, nobody, None)
-        else:
-            property.__delete__(raw, nobody)
-    except AttributeError as error:
-        return str(error).replace("'object' object", f"'{cls.__qualname__}' object")
-    raise AssertionError(f"the property has a {missing}")
-
-
-def _user_descriptor(x: Any, value: Value, name: str, raw: Any) -> Steps:
-    if type(raw) is functools.cached_property and isinstance(value, ObjectValue):
-        x.recorder.use(known_in_class(x, value, name, raw))
-        result = yield from x.call(Known(raw.func), [value], {})
-        yield from x.set_plain_attribute(value, raw.attrname, result)
-        return result
-    getter = lookup(type(raw), "__get__")
-    if not isinstance(getter, types.FunctionType):
-        raise unsupported_attribute(value, name)
-    descriptor = x.recorder.wrap(raw, class_place(x, value, name))  # type: ignore[arg-type]
-    arguments = [descriptor, value, Known(value.python_type)]
-    return (yield from x.call(Known(getter), arguments, {}))
-
-
-def _class_value(x: Any, value: HeapValue, receiver: Value, name: str, raw: Any) -> Steps:
-    """A non-data attribute of the class, bound to `receiver`."""
-    if isinstance(raw, types.FunctionType):
-        return BoundMethod(known_in_class(x, value, name, raw), receiver)
-    if isinstance(raw, staticmethod):
-        x.recorder.use(known_in_class(x, value, name, raw))
-        return Known(raw.__func__)
-    if isinstance(raw, classmethod):
-        x.recorder.use(known_in_class(x, value, name, raw))
-        return _bound_to_class(raw, Known(value.cls), name)
-    if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
-        return BoundMethod(Known(raw), receiver)
-    if _has_get(raw):
-        return (yield from _user_descriptor(x, receiver, name, raw))
-    place = class_place(x, value, name)
-    if place is None:
-        place = sources.Attribute(sources.Constant(value.cls), name)
-    return x.recorder.wrap(raw, place)
-
-
-def instance_value(x: Any, value: ObjectValue, name: str) -> Value | None:
-    """What the instance itself (its dict or slots) holds under `name`, or None; guarded."""
-    contents: ObjectContents = x.heap[value.identity]
-    if name in contents.written:
-        written = contents.written[name]
-        return None if written is DELETED else written
-    existing = contents.existing
-    if existing is None:
-        return None
-    base = x.recorder.first_source(value)
-    fields = instance_dict(existing)
-    if name in fields:
-        found: Value = x.recorder.wrap(fields[name], sources.Attribute(base, name))
-        return found
-    raw = lookup(value.cls, name)
-    if isinstance(raw, types.MemberDescriptorType):
-        stored = _slot_value(raw, existing)
-        if stored is not MISSING:
-            return x.recorder.wrap(stored, sources.Attribute(base, name))
-        raise unsupported_attribute(value, f"{name}, an empty slot")  # no guard sees it filled
-    if raw is MISSING:
-        x.recorder.guard(base, Kind.HAS_NO_ATTRIBUTE, name, "missing attribute")
-    elif has_instance_dict(existing):
-        x.recorder.guard(base, Kind.INSTANCE_LACKS, name, "class attribute")
-    return None
-
-
-def _slot_value(raw: Any, existing: Any) -> Any:
-    try:
-        return raw.__get__(existing, type(existing))
-    except AttributeError:
-        return MISSING
-
-
-def has_instance_dict(existing: Any) -> bool:
-    """True if instances of the class have a `__dict__`."""
-    return type(existing).__dictoffset__ != 0
-
-
-def instance_dict(existing: Any) -> dict[str, Any]:
-    """The instance dict, without running user code; empty where there is none."""
-    if not has_instance_dict(existing):
-        return {}
-    fields: dict[str, Any] = object.__getattribute__(existing, "__dict__")
-    return fields
-
-
-def super_value(x: Any, cls: Value, receiver: Value) -> SuperValue:
-    """`super(cls, receiver)`."""
-    known = as_python(x, cls)
-    kind = x.type_of(receiver)
-    is_class = isinstance(receiver, Known) and isinstance(receiver.object, type)
-    mro = receiver.object.__mro__ if is_class else kind.__mro__  # type: ignore[attr-defined]
-    if known not in mro:
-        x.recorder.use(receiver)
-        try:
-            super(known, receiver.object if is_class else type(kind.__name__, (), {})())  # type: ignore[attr-defined]
-        except TypeError as error:
-            raise_python(x, TypeError, *error.args)
-    return SuperValue(known, receiver)
-
-
-def _super_attribute(x: Any, value: SuperValue, name: str) -> Steps:
-    receiver = value.receiver
-    cls = receiver.object if isinstance(receiver, Known) else receiver.python_type
-    mro = cls.__mro__
-    for base in mro[mro.index(value.cls) + 1 :]:
-        if name not in base.__dict__:
-            continue
-        raw = base.__dict__[name]
-        if isinstance(raw, types.FunctionType):
-            return BoundMethod(_function_of_class(base, name, raw), receiver)
-        if isinstance(raw, classmethod):
-            return _bound_to_class(raw, Known(cls), name)
-        if isinstance(raw, staticmethod):
-            return Known(raw.__func__)
-        if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
-            return BoundMethod(Known(raw), receiver)
-        if isinstance(raw, types.BuiltinFunctionType) and name == "__new__":
-            return Known(raw)
-        if is_plain_property(raw) and raw.fget is not None:
-            return (yield from x.call(Known(raw.fget), [receiver], {}))
-        if _has_get(raw):
-            raise unsupported_attribute(value, name)
-        return x.recorder.wrap(raw, sources.Attribute(sources.Constant(base), name))
-    raise_python(x, AttributeError, f"'super' object has no attribute '{name}'")
-
-
-def get_special(x: Any, value: Value, name: str) -> Steps:
-    """A special method, looked up on the class as Python does."""
-    raw = lookup(value.cls if isinstance(value, HeapValue) else value.python_type, name)
-    if raw is MISSING or not isinstance(value, HeapValue):
-        raise unsupported_attribute(value, name)
-    return (yield from _class_value(x, value, value, name, raw))

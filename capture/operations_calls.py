@@ -17,6 +17,7 @@ from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.builtins_arguments import check_arguments
 from dynajit.capture.builtins_folded import call_folded, is_folded
 from dynajit.capture.builtins_replaced import call_replaced, replacement
+from dynajit.capture.class_layouts import is_made_class
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.frames import Frame
 from dynajit.capture.instructions import decode
@@ -28,7 +29,7 @@ from dynajit.capture.operations_basic import (
     is_known,
 )
 from dynajit.capture.operations_exceptions import construct_exception
-from dynajit.capture.recording import Namespace, is_made_class
+from dynajit.capture.recording import Namespace
 from dynajit.capture.values import UNBOUND, Constant, Known, Value, constant
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_functions import (

@@ -10,10 +10,12 @@ from typing import Any, Final
 from dynajit.capture import sources
 from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.guards import Kind
-from dynajit.capture.operations_attributes import (
+from dynajit.capture.operations_attributes import get_attribute
+from dynajit.capture.operations_basic import Steps
+from dynajit.capture.operations_exceptions import is_native_field, set_member
+from dynajit.capture.operations_instances import (
     MISSING,
     class_place,
-    get_attribute,
     instance_dict,
     instance_value,
     is_plain_property,
@@ -22,8 +24,6 @@ from dynajit.capture.operations_attributes import (
     property_text,
     unsupported_attribute,
 )
-from dynajit.capture.operations_basic import Steps
-from dynajit.capture.operations_exceptions import is_native_field, set_member
 from dynajit.capture.values import Constant, Known, Value, constant
 from dynajit.capture.values_functions import (
     BoundMethod,

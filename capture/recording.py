@@ -8,15 +8,15 @@ Called by the executor and the operations; never by users.
 
 import enum
 import types
-import weakref
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dynajit.capture import breaks, layouts, sources, tensor_memory
+from dynajit.capture import breaks, sources, tensor_memory
 from dynajit.capture._capture import CompiledFunction
-from dynajit.capture.by_class import remembered
+from dynajit.capture.class_layouts import is_modelled_class, is_plain_tensor, is_plain_tuple
+from dynajit.capture.graph_building import Builder
 from dynajit.capture.guard_facts import FunctionFacts
 from dynajit.capture.guards import Guard, Kind
 from dynajit.capture.heap import Heap
@@ -36,21 +36,16 @@ from dynajit.capture.values_containers import (
 )
 from dynajit.capture.values_functions import BoundMethod, CellValue
 from dynajit.capture.values_objects import ObjectContents, ObjectValue
-from dynajit.capture.values_tensors import Step, TensorContents, TensorValue
+from dynajit.capture.values_tensors import TensorContents, TensorValue
 from dynajit.core import symint
-from dynajit.core.device import CPU, Device
+from dynajit.core.device import Device
 from dynajit.core.dtypes import Category, DType
-from dynajit.core.errors import DeviceError
 from dynajit.core.location import Location
-from dynajit.core.symint import Number, SymInt
-from dynajit.core.types import ScalarType, Shape, TensorType
-from dynajit.eager import Size, Tensor
-from dynajit.eager.execute import missing_device
+from dynajit.core.symint import Number
+from dynajit.core.types import ScalarType, TensorType
+from dynajit.eager import Tensor
 from dynajit.ir import graph
-from dynajit.ir.node import Node
 from dynajit.ir.sizes import symbol_places, symbols
-from dynajit.ops import TABLE
-from dynajit.ops.table import Kind as OpKind
 from dynajit.ops.table import Op
 
 #: Classes whose instances are known by identity, although they are not functions or classes.
@@ -121,149 +116,6 @@ class Namespace:
         self.base = base
         self.globals = globals
         self.builtins = builtins
-
-
-class Builder(graph.Builder):
-    """Builds the graph of a capture; takes eager tensors in, refuses to show contents."""
-
-    def __init__(self, name: str, recorder: "Recorder") -> None:
-        super().__init__(name)
-        self.recorder: Recorder = weakref.proxy(recorder)  # no cycle: captures die at once
-        self._needs_gradient: dict[graph.Node, bool] = {}
-        self._strides: dict[graph.Node, Shape | None] = {}
-        #: Nodes that stand for operands read while grad mode is off.
-        self.automatic: set[graph.Node] = set()
-
-    def lift(self, operand: Any) -> Any:
-        """Eager tensors and sizes become graph inputs."""
-        if isinstance(operand, Tensor):
-            constant = self.recorder.wrap(operand, sources.Constant(operand))
-            if isinstance(constant, TensorValue):
-                return self.recorder.graph_value(constant)
-            return self.recorder.lift_tensor(operand, sources.Constant(operand))
-        if isinstance(operand, SymInt):
-            size = self.recorder.sizes.value_of(operand)
-            assert isinstance(size, Scalar)
-            return self.recorder.lift_scalar(size)
-        return super().lift(operand)
-
-    def is_name_free(self, name: str) -> bool:
-        """True if no node has this name yet; then it is kept for a symbol."""
-        if name in self._names:
-            return False
-        self._names[name] = 0
-        return True
-
-    def size_input(self, symbol: str) -> graph.Value:
-        """The INTEGER input that has the name of a symbol."""
-        return self.adopt(Node(graph.NodeKind.PLACEHOLDER, symbol, ScalarType(Category.INTEGER)))
-
-    @property
-    def nodes(self) -> list[graph.Node]:
-        """Everything recorded so far but the inputs."""
-        return self._nodes
-
-    def lay_out(self, value: graph.Value, strides: Shape | None) -> None:
-        """A value that was written into memory has the layout of that memory."""
-        self._strides[value.node] = strides
-
-    def copy_of(self, value: graph.Value) -> graph.Node:
-        """A row-major copy, whatever the grad mode is now."""
-        result = self.call(TABLE.clone, [value], {})
-        self._needs_gradient[result.node] = self.needs_gradient(value)
-        return result.node
-
-    def strides_of(self, value: graph.Value) -> Shape | None:
-        """See `layouts.strides_of`; what was found is remembered."""
-        found: list[graph.Node] = [value.node]
-        while found:
-            node = found[-1]
-            missing = [
-                argument
-                for argument in node.args
-                if isinstance(argument, graph.Node)
-                and argument not in self._strides
-                and isinstance(argument.type, TensorType)
-            ]
-            if missing:
-                found += missing
-            else:
-                self._strides[node] = layouts.strides_of(node, self._strides)
-                found.pop()
-        return self._strides[value.node]
-
-    def refuse(self, value: graph.Value, what: str) -> Any:
-        """Contents are asked for: break."""
-        row = breaks.DATA_DEPENDENT_VALUE
-        if "truth" in what:
-            row = breaks.DATA_DEPENDENT_BRANCH
-        raise breaks.GraphBreak(row, f"{what} of {value.node.name}: {value.type}")
-
-    def input(self, name: str, type: Any, requires_grad: bool) -> graph.Value:
-        """A further graph input."""
-        value = self.placeholder(name, type)
-        self._needs_gradient[value.node] = requires_grad
-        return value
-
-    def handle(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> graph.Value:
-        """Record an op; with grad mode off, operands are detached first."""
-        operands = [self.lift(operand) for operand in inputs]
-        if attributes.get("device", CPU) != CPU:
-            raise DeviceError(missing_device(op.name, attributes["device"]))
-        if not self.recorder.grad_enabled and op.name != "detach":
-            operands = [self.without_gradient(operand) for operand in operands]
-        result = self.call(op, operands, attributes)
-        self._needs_gradient[result.node] = self._result_needs_gradient(op, operands, result)
-        return result
-
-    def call(self, *args: Any, **keywords: Any) -> graph.Value:
-        """Append a call; sizes of its result that are symbolic are at least 1."""
-        result = super().call(*args, **keywords)
-        for size in result.shape:
-            if isinstance(size, SymInt):
-                self.recorder.sizes.check_result(size)
-        return result
-
-    def needs_gradient(self, value: graph.Value) -> bool:
-        """What `requires_grad` of the value is."""
-        return self.node_needs_gradient(value.node)
-
-    def node_needs_gradient(self, node: graph.Node) -> bool:
-        """The same of a node."""
-        return self._needs_gradient.get(node, False)
-
-    def without_gradient(self, operand: Any) -> Any:
-        """An operand as operations see it while grad mode is off."""
-        if isinstance(operand, graph.Value) and self.needs_gradient(operand):
-            detached = self.call(TABLE.detach, [operand], TABLE.detach.bind({}))
-            self._needs_gradient[detached.node] = False
-            self.automatic.add(detached.node)
-            return detached
-        return operand
-
-    def view(self, step: Step, value: graph.Value) -> graph.Value:
-        """A view of a value, whatever the grad mode is now."""
-        operand = value if step.is_recorded else self.without_gradient(value)
-        result = self.call(step.op, [operand], step.attributes)
-        follows = self.needs_gradient(operand) and step.op is not TABLE.detach
-        self._needs_gradient[result.node] = follows
-        return result
-
-    def with_history_of(self, old: graph.Value, elements: graph.Value) -> graph.Value:
-        """What a tensor holds after a write that was not recorded."""
-        result = self.call(TABLE.overwrite_unrecorded, [old, elements], {})
-        self._needs_gradient[result.node] = True
-        return result
-
-    def _result_needs_gradient(self, op: Op, operands: list[Any], result: graph.Value) -> bool:
-        if op.name == "detach" or not result.dtype.is_floating_point:
-            return False
-        if op.kind is not OpKind.COMPOSITE and not any(op.vjp.values()):
-            return False
-        return any(
-            isinstance(operand, graph.Value) and self.needs_gradient(operand)
-            for operand in operands
-        )
 
 
 class Recorder:
@@ -511,10 +363,10 @@ class Recorder:
         if kind in LITERAL_TYPES:
             return Constant(obj, source)
         if issubclass(kind, Tensor):
-            if not _is_plain_tensor(kind):
+            if not is_plain_tensor(kind):
                 return Opaque(obj, source)
             return self._adopt(obj, TensorValue, source, TensorContents(None, obj))
-        if kind is tuple or (issubclass(kind, tuple) and _is_plain_tuple(kind)):
+        if kind is tuple or (issubclass(kind, tuple) and is_plain_tuple(kind)):
             items = [self.wrap(item, sources.Item(source, i)) for i, item in enumerate(obj)]
             return TupleValue(tuple(items), kind, source)
         if kind is list:
@@ -688,52 +540,6 @@ class Recorder:
 _SLICE = ("start", "stop", "step")
 
 _SINGLETONS = (type(None), type(Ellipsis), type(NotImplemented))
-
-
-@remembered
-def _is_plain_tensor(kind: type) -> bool:
-    """True for Tensor and subclasses that change nothing but how they are made and shown."""
-    allowed = {"__new__", "__init__", "__repr__", "__deepcopy__", "__reduce__", "__doc__",
-               "__module__", "__dict__", "__weakref__", "__annotations__", "__qualname__",
-               "__static_attributes__", "__firstlineno__", "__slots__"}  # fmt: skip
-    added = kind.__mro__[: kind.__mro__.index(Tensor)]
-    return all(set(vars(cls)) <= allowed for cls in added)
-
-
-def _is_plain_tuple(kind: type) -> bool:
-    """True for named tuples and other tuple classes that only add names."""
-    if kind is Size:
-        return True
-    return hasattr(kind, "_fields") and kind.__getitem__ is tuple.__getitem__
-
-
-def is_modelled_class(kind: Any) -> bool:
-    """True if instances keep their state in an instance dict and slots of Python classes only."""
-    return is_made_class(kind) and kind.__getattribute__ is object.__getattribute__
-
-
-def is_made_class(kind: Any) -> bool:
-    """The same for instances that the captured code makes: reading them may run user code."""
-    if issubclass(kind, (BaseException, type)) or not kind.__flags__ & _HEAP_TYPE:
-        return False
-    reader = kind.__getattribute__
-    if reader is not object.__getattribute__ and not isinstance(reader, types.FunctionType):
-        return False
-    return _has_plain_layout(kind)
-
-
-@remembered
-def _has_plain_layout(kind: type) -> bool:
-    """True if an instance is no bigger than its header, slots, dict and weak references need."""
-    words = 2
-    for cls in kind.__mro__[:-1]:
-        slots = vars(cls).values()
-        words += sum(isinstance(member, types.MemberDescriptorType) for member in slots)
-    words += (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
-    return kind.__basicsize__ <= words * 8
-
-
-_HEAP_TYPE = 1 << 9
 
 
 def _input_name(source: Source) -> str:

@@ -5,10 +5,10 @@ from typing import Any
 
 from dynajit.capture.exceptions import Raised, handled, raise_python, write_state
 from dynajit.capture.frames import Frame
-from dynajit.capture.operations_attributes import lookup
 from dynajit.capture.operations_basic import Steps, as_python, full_name, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.operations_exceptions import derive, matches, split, uses_no_handled
+from dynajit.capture.operations_instances import lookup
 from dynajit.capture.values import NONE, TRUE, Constant, Known, Opaque, Value
 from dynajit.capture.values_containers import ListValue
 from dynajit.capture.values_objects import ExceptionValue, HandledException, TracebackValue

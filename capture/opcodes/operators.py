@@ -4,9 +4,9 @@ from typing import Any
 
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.frames import Frame
-from dynajit.capture.operations_attributes import super_value
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
+from dynajit.capture.operations_instances import super_value
 from dynajit.capture.values import constant
 from dynajit.capture.values_containers import DictValue, ListValue, SliceValue, TupleValue
 from dynajit.capture.values_tensors import TensorValue

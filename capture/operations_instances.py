@@ -1,0 +1,312 @@
+"""Reading attributes of instances of user classes and of `super()`: the class, then the instance.
+
+The order is that of `object.__getattribute__`: data descriptors of the class, the instance dict,
+other class attributes, `__getattr__`. Methods of the executor (`x`), written as functions; see
+`capture.executor`. Called by `capture.operations_attributes`, which chooses by the kind of value.
+"""
+
+import functools
+import types
+from typing import Any
+
+from dynajit.capture import breaks, sources
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.exceptions import Raised, raise_python
+from dynajit.capture.guards import Kind
+from dynajit.capture.operations_basic import Steps, as_python, describe
+from dynajit.capture.operations_exceptions import is_native_field, member
+from dynajit.capture.values import Known, Value, constant
+from dynajit.capture.values_containers import HeapValue
+from dynajit.capture.values_functions import BoundMethod, SuperValue
+from dynajit.capture.values_objects import (
+    DELETED,
+    ExceptionValue,
+    InstanceDictValue,
+    ObjectContents,
+    ObjectValue,
+)
+
+MISSING = object()
+
+
+def unsupported_attribute(value: Any, name: str) -> GraphBreak:
+    """The break for an attribute that is not modelled."""
+    return GraphBreak(breaks.UNSUPPORTED_ATTRIBUTE, f"{describe(value)}.{name}")
+
+
+def lookup(cls: type, name: str) -> Any:
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return MISSING
+
+
+def _has_get(raw: Any) -> bool:
+    return hasattr(type(raw), "__get__")
+
+
+def is_heap_type(cls: type) -> bool:
+    return bool(cls.__flags__ & (1 << 9))
+
+
+def class_place(x: Any, value: HeapValue, name: str) -> sources.Source | None:
+    """Source of what the class of an existing instance stores under `name`."""
+    if value.source is None or x.recorder.existing(value) is None:
+        return None
+    return sources.ClassAttribute(x.recorder.first_source(value), name)
+
+
+def known_in_class(x: Any, value: HeapValue, name: str, raw: Any) -> Known:
+    if isinstance(raw, types.FunctionType):
+        return function_of_class(value.cls, name, raw)
+    return Known(raw, class_place(x, value, name))
+
+
+def is_read_ordinarily(cls: type) -> bool:
+    """True if no code of a metaclass runs when an attribute of `cls` is read: guards can."""
+    meta = type(cls)
+    reads = meta.__getattribute__ is type.__getattribute__
+    return reads and lookup(meta, "__getattr__") is MISSING
+
+
+def function_of_class(cls: type, name: str, raw: types.FunctionType) -> Known:
+    """A method: guarded once per class, because the classes of instances are guarded."""
+    is_own = raw.__globals__.get("__name__", "").startswith("dynajit.capture.library")
+    if is_own or not is_read_ordinarily(cls):
+        return Known(raw)
+    return Known(raw, sources.Attribute(sources.Constant(cls), name))
+
+
+def object_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
+    x.recorder.use(value)
+    custom = lookup(value.cls, "__getattribute__")
+    fallback = lookup(value.cls, "__getattr__")
+    try:
+        if isinstance(custom, types.FunctionType):
+            function = known_in_class(x, value, "__getattribute__", custom)
+            return (yield from x.call(BoundMethod(function, value), [constant(name)], {}))
+        return (yield from plain_attribute(x, value, name))
+    except Raised as raised:
+        if fallback is MISSING or not issubclass(raised.value.cls, AttributeError):
+            raise
+    function = known_in_class(x, value, "__getattr__", fallback)
+    return (yield from x.call(BoundMethod(function, value), [constant(name)], {}))
+
+
+def plain_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
+    """`object.__getattribute__(value, name)`."""
+    raw = lookup(value.cls, name)
+    if name == "__class__" and not isinstance(raw, property):
+        if raw is not vars(object)["__class__"]:
+            raise unsupported_attribute(value, name)
+        return Known(value.cls)
+    if raw is not MISSING and is_data_descriptor(raw):
+        return (yield from _data_descriptor(x, value, name, raw))
+    found = instance_value(x, value, name)
+    if found is not None:
+        return found
+    if raw is not MISSING:
+        return (yield from _class_value(x, value, value, name, raw))
+    kind = value.cls.__name__
+    raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
+
+
+def is_data_descriptor(raw: Any) -> bool:
+    kind = type(raw)
+    return hasattr(kind, "__get__") and (hasattr(kind, "__set__") or hasattr(kind, "__delete__"))
+
+
+def _data_descriptor(x: Any, value: ObjectValue, name: str, raw: Any) -> Steps:
+    if is_plain_property(raw):
+        x.recorder.use(known_in_class(x, value, name, raw))
+        if raw.fget is None:
+            raise_python(x, AttributeError, property_text(value.cls, raw, "getter"))
+        return (yield from x.call(Known(raw.fget), [value], {}))
+    if isinstance(value, ExceptionValue) and is_native_field(raw):
+        return member(x, value, name)
+    if isinstance(raw, types.MemberDescriptorType):
+        found = instance_value(x, value, name)
+        if found is None:
+            _raise_empty_slot(x, value.cls, name, raw)
+        return found
+    if isinstance(raw, types.GetSetDescriptorType):
+        if name == "__dict__":
+            return InstanceDictValue(value.identity, dict, None, value)
+        raise unsupported_attribute(value, name)
+    return (yield from _user_descriptor(x, value, name, raw))
+
+
+def _raise_empty_slot(x: Any, cls: type, name: str, raw: types.MemberDescriptorType) -> None:
+    """The running interpreter's words: an object with empty slots is asked."""
+    if "__del__" in dir(cls):
+        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{cls.__qualname__} has a finalizer")
+    try:
+        raw.__get__(object.__new__(cls), cls)
+    except AttributeError as error:
+        raise_python(x, AttributeError, *error.args)
+    raise unsupported_attribute(Known(cls), name)
+
+
+def is_plain_property(raw: Any) -> bool:
+    """True for a property that reads, writes and deletes as `property` does."""
+    kind = type(raw)
+    return isinstance(raw, property) and all(
+        getattr(kind, step) is getattr(property, step)
+        for step in ("__get__", "__set__", "__delete__")
+    )
+
+
+def property_text(cls: type, raw: property, missing: str) -> str:
+    """The text of the error of a property without a getter, setter or deleter.
+
+    A property knows the name under which its class statement bound it, if one did; only its own
+    errors tell it.
+    """
+    nobody = object()
+    try:
+        if missing == "getter":
+            property.__get__(raw, nobody)
+        elif missing == "setter":
+            property.__set__(raw, nobody, None)
+        else:
+            property.__delete__(raw, nobody)
+    except AttributeError as error:
+        return str(error).replace("'object' object", f"'{cls.__qualname__}' object")
+    raise AssertionError(f"the property has a {missing}")
+
+
+def _user_descriptor(x: Any, value: Value, name: str, raw: Any) -> Steps:
+    if type(raw) is functools.cached_property and isinstance(value, ObjectValue):
+        x.recorder.use(known_in_class(x, value, name, raw))
+        result = yield from x.call(Known(raw.func), [value], {})
+        yield from x.set_plain_attribute(value, raw.attrname, result)
+        return result
+    getter = lookup(type(raw), "__get__")
+    if not isinstance(getter, types.FunctionType):
+        raise unsupported_attribute(value, name)
+    descriptor = x.recorder.wrap(raw, class_place(x, value, name))  # type: ignore[arg-type]
+    arguments = [descriptor, value, Known(value.python_type)]
+    return (yield from x.call(Known(getter), arguments, {}))
+
+
+def _class_value(x: Any, value: HeapValue, receiver: Value, name: str, raw: Any) -> Steps:
+    """A non-data attribute of the class, bound to `receiver`."""
+    if isinstance(raw, types.FunctionType):
+        return BoundMethod(known_in_class(x, value, name, raw), receiver)
+    if isinstance(raw, staticmethod):
+        x.recorder.use(known_in_class(x, value, name, raw))
+        return Known(raw.__func__)
+    if isinstance(raw, classmethod):
+        x.recorder.use(known_in_class(x, value, name, raw))
+        return bound_to_class(raw, Known(value.cls), name)
+    if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+        return BoundMethod(Known(raw), receiver)
+    if _has_get(raw):
+        return (yield from _user_descriptor(x, receiver, name, raw))
+    place = class_place(x, value, name)
+    if place is None:
+        place = sources.Attribute(sources.Constant(value.cls), name)
+    return x.recorder.wrap(raw, place)
+
+
+def instance_value(x: Any, value: ObjectValue, name: str) -> Value | None:
+    """What the instance itself (its dict or slots) holds under `name`, or None; guarded."""
+    contents: ObjectContents = x.heap[value.identity]
+    if name in contents.written:
+        written = contents.written[name]
+        return None if written is DELETED else written
+    existing = contents.existing
+    if existing is None:
+        return None
+    base = x.recorder.first_source(value)
+    fields = instance_dict(existing)
+    if name in fields:
+        found: Value = x.recorder.wrap(fields[name], sources.Attribute(base, name))
+        return found
+    raw = lookup(value.cls, name)
+    if isinstance(raw, types.MemberDescriptorType):
+        stored = _slot_value(raw, existing)
+        if stored is not MISSING:
+            return x.recorder.wrap(stored, sources.Attribute(base, name))
+        raise unsupported_attribute(value, f"{name}, an empty slot")  # no guard sees it filled
+    if raw is MISSING:
+        x.recorder.guard(base, Kind.HAS_NO_ATTRIBUTE, name, "missing attribute")
+    elif has_instance_dict(existing):
+        x.recorder.guard(base, Kind.INSTANCE_LACKS, name, "class attribute")
+    return None
+
+
+def _slot_value(raw: Any, existing: Any) -> Any:
+    try:
+        return raw.__get__(existing, type(existing))
+    except AttributeError:
+        return MISSING
+
+
+def has_instance_dict(existing: Any) -> bool:
+    """True if instances of the class have a `__dict__`."""
+    return type(existing).__dictoffset__ != 0
+
+
+def instance_dict(existing: Any) -> dict[str, Any]:
+    """The instance dict, without running user code; empty where there is none."""
+    if not has_instance_dict(existing):
+        return {}
+    fields: dict[str, Any] = object.__getattribute__(existing, "__dict__")
+    return fields
+
+
+def super_value(x: Any, cls: Value, receiver: Value) -> SuperValue:
+    """`super(cls, receiver)`."""
+    known = as_python(x, cls)
+    kind = x.type_of(receiver)
+    is_class = isinstance(receiver, Known) and isinstance(receiver.object, type)
+    mro = receiver.object.__mro__ if is_class else kind.__mro__  # type: ignore[attr-defined]
+    if known not in mro:
+        x.recorder.use(receiver)
+        try:
+            super(known, receiver.object if is_class else type(kind.__name__, (), {})())  # type: ignore[attr-defined]
+        except TypeError as error:
+            raise_python(x, TypeError, *error.args)
+    return SuperValue(known, receiver)
+
+
+def super_attribute(x: Any, value: SuperValue, name: str) -> Steps:
+    receiver = value.receiver
+    cls = receiver.object if isinstance(receiver, Known) else receiver.python_type
+    mro = cls.__mro__
+    for base in mro[mro.index(value.cls) + 1 :]:
+        if name not in base.__dict__:
+            continue
+        raw = base.__dict__[name]
+        if isinstance(raw, types.FunctionType):
+            return BoundMethod(function_of_class(base, name, raw), receiver)
+        if isinstance(raw, classmethod):
+            return bound_to_class(raw, Known(cls), name)
+        if isinstance(raw, staticmethod):
+            return Known(raw.__func__)
+        if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+            return BoundMethod(Known(raw), receiver)
+        if isinstance(raw, types.BuiltinFunctionType) and name == "__new__":
+            return Known(raw)
+        if is_plain_property(raw) and raw.fget is not None:
+            return (yield from x.call(Known(raw.fget), [receiver], {}))
+        if _has_get(raw):
+            raise unsupported_attribute(value, name)
+        return x.recorder.wrap(raw, sources.Attribute(sources.Constant(base), name))
+    raise_python(x, AttributeError, f"'super' object has no attribute '{name}'")
+
+
+def get_special(x: Any, value: Value, name: str) -> Steps:
+    """A special method, looked up on the class as Python does."""
+    raw = lookup(value.cls if isinstance(value, HeapValue) else value.python_type, name)
+    if raw is MISSING or not isinstance(value, HeapValue):
+        raise unsupported_attribute(value, name)
+    return (yield from _class_value(x, value, value, name, raw))
+
+
+def bound_to_class(raw: Any, cls: Known, name: str) -> BoundMethod:
+    """A class method; one that wraps something else than a function may bind in its own way."""
+    if not isinstance(raw.__func__, types.FunctionType):
+        raise unsupported_attribute(cls, name)
+    return BoundMethod(Known(raw.__func__), cls)
