@@ -1,17 +1,19 @@
 """Builds the C extensions; everything else about the package is in pyproject.toml."""
 
+from glob import glob
+
 import numpy
 from setuptools import Extension, setup
 
 COMPILE_ARGS = ["-O2", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter"]
 
 
-def extension(name: str, source: str, depends: list[str]) -> Extension:
-    """One C module of one source file, with NumPy's headers and our own on the include path."""
+def extension(name: str, sources: list[str], depends: list[str]) -> Extension:
+    """One C module, with NumPy's headers and our own on the include path."""
     return Extension(
         name,
-        [source],
-        include_dirs=[numpy.get_include(), "eager"],
+        sources,
+        include_dirs=[numpy.get_include(), "eager", "capture/native"],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
         depends=depends,
         extra_compile_args=COMPILE_ARGS,
@@ -20,8 +22,12 @@ def extension(name: str, source: str, depends: list[str]) -> Extension:
 
 setup(
     ext_modules=[
-        extension("dynajit.eager._tensor", "eager/_tensor.c", ["eager/tensor.h"]),
-        extension("dynajit.capture._capture", "capture/_capture.c", ["eager/tensor.h"]),
-        extension("dynajit.codegen._runtime", "codegen/_runtime.c", []),
+        extension("dynajit.eager._tensor", ["eager/_tensor.c"], ["eager/tensor.h"]),
+        extension(
+            "dynajit.capture._capture",
+            ["capture/_capture.c", *sorted(glob("capture/native/*.c"))],
+            ["eager/tensor.h", *sorted(glob("capture/native/*.h"))],
+        ),
+        extension("dynajit.codegen._runtime", ["codegen/_runtime.c"], []),
     ]
 )

@@ -1,0 +1,371 @@
+/* How guards read: constants compared, attributes, keys and items found, without user code. */
+#include "guards.h"
+
+static int
+float_equal(double a, double b)
+{
+    if (a != a) {
+        return b != b;
+    }
+    return memcmp(&a, &b, sizeof a) == 0;
+}
+
+/* Exact type and value; NaN equals NaN, 0.0 and -0.0 differ. No user code. */
+int
+constant_equal(PyObject *a, PyObject *b)
+{
+    if (a == b) {
+        return 1;
+    }
+    PyTypeObject *type = Py_TYPE(a);
+    if (type != Py_TYPE(b)) {
+        return 0;
+    }
+    if (type == &PyLong_Type || type == &PyUnicode_Type || type == &PyBytes_Type) {
+        return PyObject_RichCompareBool(a, b, Py_EQ) == 1;
+    }
+    if (type == &PyFloat_Type) {
+        return float_equal(PyFloat_AS_DOUBLE(a), PyFloat_AS_DOUBLE(b));
+    }
+    if (type == &PyComplex_Type) {
+        Py_complex x = PyComplex_AsCComplex(a), y = PyComplex_AsCComplex(b);
+        return float_equal(x.real, y.real) && float_equal(x.imag, y.imag);
+    }
+    if (type == &PyTuple_Type && PyTuple_GET_SIZE(a) == PyTuple_GET_SIZE(b)) {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); i++) {
+            if (!constant_equal(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i))) {
+                return 0;
+            }
+        }
+        return 1;
+    }
+    return 0;
+}
+
+PyObject *
+weak_target(PyObject *reference)
+{
+    return ((PyWeakReference *)reference)->wr_object; /* None when dead */
+}
+
+/* Borrowed value of a key, or NULL without an exception. */
+PyObject *
+dict_get(PyObject *dict, PyObject *key, Py_hash_t hash)
+{
+    PyObject *value = _PyDict_GetItem_KnownHash(dict, key, hash);
+    if (value == NULL && PyErr_Occurred()) {
+        PyErr_Clear();
+    }
+    return value;
+}
+
+/* Index of `name` in the shared keys of the class, or -1. */
+Py_ssize_t
+shared_key_index(PyTypeObject *type, PyObject *name)
+{
+    PyDictKeysObject *keys = ((PyHeapTypeObject *)type)->ht_cached_keys;
+    if (keys == NULL || keys->dk_kind == DICT_KEYS_GENERAL) {
+        return -1;
+    }
+    PyDictUnicodeEntry *entries = DK_UNICODE_ENTRIES(keys);
+    for (Py_ssize_t i = 0; i < keys->dk_nentries; i++) {
+        if (entries[i].me_key == name) {
+            return i;
+        }
+    }
+    for (Py_ssize_t i = 0; i < keys->dk_nentries; i++) {
+        if (entries[i].me_key != NULL && PyUnicode_Compare(entries[i].me_key, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+Storage
+storage_of(PyObject *object)
+{
+    Storage storage = {NULL, NULL, NULL};
+    PyTypeObject *type = Py_TYPE(object);
+    if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
+        storage.values = inline_values(object);
+        if (storage.values == NULL) {
+            storage.address = managed_dict_address(object);
+            storage.dict = managed_dict(object);
+        }
+    }
+    else if (type->tp_dictoffset > 0) {
+        storage.address = (PyObject **)((char *)object + type->tp_dictoffset);
+        storage.dict = *storage.address;
+    }
+    else if (type->tp_dictoffset < 0) {
+        storage.address = _PyObject_GetDictPtr(object);
+        storage.dict = storage.address == NULL ? NULL : *storage.address;
+    }
+    return storage;
+}
+
+/* Borrowed value of an instance attribute, or NULL. `slot` caches the inline-value index. */
+PyObject *
+instance_get(PyObject *object, PyObject *name, Py_hash_t hash, Py_ssize_t *slot)
+{
+    Storage storage = storage_of(object);
+    if (storage.values != NULL) {
+        PyDictKeysObject *keys = ((PyHeapTypeObject *)Py_TYPE(object))->ht_cached_keys;
+        Py_ssize_t i = *slot;
+        if (i < 0 || i >= keys->dk_nentries || DK_UNICODE_ENTRIES(keys)[i].me_key != name) {
+            i = *slot = shared_key_index(Py_TYPE(object), name);
+        }
+        return i < 0 ? NULL : storage.values->values[i];
+    }
+    return storage.dict == NULL ? NULL : dict_get(storage.dict, name, hash);
+}
+
+/* True if attribute access on instances of `type` first follows the ordinary rules. */
+int
+reads_ordinarily(PyTypeObject *type)
+{
+    if (type->tp_getattro == PyObject_GenericGetAttr
+        || type->tp_getattro == PyModule_Type.tp_getattro) {
+        return 1;
+    }
+    PyObject *found = _PyType_Lookup(type, name_getattribute);
+    return found == generic_getattribute || found == module_getattribute;
+}
+
+static PyObject *
+member_get(PyObject *object, PyObject *descriptor)
+{
+    PyMemberDef *member = ((PyMemberDescrObject *)descriptor)->d_member;
+    if (!PyObject_TypeCheck(object, ((PyDescrObject *)descriptor)->d_type)) {
+        return NULL;
+    }
+    if (member->type != T_OBJECT && member->type != T_OBJECT_EX) {
+        return NULL;
+    }
+    PyObject *value = *(PyObject **)((char *)object + member->offset);
+    if (value == NULL && member->type == T_OBJECT) {
+        return Py_None;
+    }
+    return value;
+}
+
+/* What the class stores under the node's name (borrowed or NULL); -1: access is not ordinary. */
+int
+class_lookup(Node *node, PyTypeObject *type, PyObject **descriptor)
+{
+    if (node->cached_type == type && node->cached_tag != 0
+        && node->cached_tag == type->tp_version_tag) {
+        *descriptor = node->cached_descriptor;
+        return 0;
+    }
+    if (!reads_ordinarily(type)) {
+        return -1;
+    }
+    *descriptor = _PyType_Lookup(type, node->argument);
+    node->cached_type = type;
+    node->cached_tag = type->tp_version_tag;
+    node->cached_descriptor = *descriptor;
+    return 0;
+}
+
+/* An attribute of a class: first in its MRO that does not bind. */
+static PyObject *
+read_class(PyTypeObject *class, PyObject *name)
+{
+    PyObject *meta = _PyType_Lookup(Py_TYPE(class), name);
+    if (meta != NULL && Py_TYPE(meta)->tp_descr_set != NULL) {
+        return NULL;
+    }
+    if (Py_TYPE(class)->tp_getattro != PyType_Type.tp_getattro) {
+        return NULL;
+    }
+    PyObject *value = _PyType_Lookup(class, name);
+    if (value == NULL || PyFunction_Check(value) || Py_TYPE(value)->tp_descr_get == NULL) {
+        return value;
+    }
+    return NULL;
+}
+
+PyObject *
+read_attribute(Node *node, PyObject *object)
+{
+    if (PyType_Check(object)) {
+        return read_class((PyTypeObject *)object, node->argument);
+    }
+    PyObject *descriptor;
+    if (class_lookup(node, Py_TYPE(object), &descriptor) < 0) {
+        return NULL;
+    }
+    if (descriptor != NULL && Py_TYPE(descriptor)->tp_descr_set != NULL) {
+        if (Py_TYPE(descriptor) == &PyMemberDescr_Type) {
+            return member_get(object, descriptor);
+        }
+        if (node->argument == name_grad && is_tensor(object)
+            && Py_TYPE(descriptor) == &PyGetSetDescr_Type) {
+            PyObject *grad = ((TensorObject *)object)->grad;
+            return grad == NULL ? Py_None : grad;
+        }
+        return NULL;
+    }
+    PyObject *value = instance_get(object, node->argument, node->hash, &node->cached_slot);
+    if (value != NULL) {
+        return value;
+    }
+    if (descriptor != NULL && Py_TYPE(descriptor)->tp_descr_get == NULL) {
+        return descriptor;
+    }
+    return NULL;
+}
+
+static PyObject *
+read_default(PyObject *object, Py_ssize_t index)
+{
+    PyObject *defaults = ((PyFunctionObject *)object)->func_defaults;
+    if (defaults == NULL || index >= PyTuple_GET_SIZE(defaults)) {
+        return NULL;
+    }
+    return PyTuple_GET_ITEM(defaults, index);
+}
+
+PyObject *
+read_closure_cell(PyObject *object, Py_ssize_t index)
+{
+    PyObject *closure = ((PyFunctionObject *)object)->func_closure;
+    if (closure == NULL || index >= PyTuple_GET_SIZE(closure)) {
+        return NULL;
+    }
+    return PyTuple_GET_ITEM(closure, index);
+}
+
+static PyObject *
+read_builtin(Node *node, PyObject *object)
+{
+    PyFunctionObject *function = (PyFunctionObject *)object;
+    if (dict_get(function->func_globals, node->argument, node->hash) != NULL
+        || !PyDict_Check(function->func_builtins)) {
+        return NULL;
+    }
+    return dict_get(function->func_builtins, node->argument, node->hash);
+}
+
+PyObject *
+read_item(PyObject *object, Py_ssize_t index)
+{
+    if (PyList_Check(object)) {
+        return index < PyList_GET_SIZE(object) ? PyList_GET_ITEM(object, index) : NULL;
+    }
+    if (PyTuple_Check(object)) {
+        return index < PyTuple_GET_SIZE(object) ? PyTuple_GET_ITEM(object, index) : NULL;
+    }
+    return NULL;
+}
+
+/* The instance dict as an object; materialises it, which the object keeps. */
+static PyObject *
+read_instance_dict(PyObject *object)
+{
+    if (PyType_Check(object)) {
+        return NULL;
+    }
+    if (PyModule_Check(object)) {
+        return PyModule_GetDict(object);
+    }
+    if (!(Py_TYPE(object)->tp_flags & Py_TPFLAGS_MANAGED_DICT)
+        && Py_TYPE(object)->tp_dictoffset == 0) {
+        return NULL;
+    }
+    PyObject *dict = PyObject_GenericGetDict(object, NULL);
+    if (dict == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    Py_DECREF(dict); /* the object holds it */
+    return dict;
+}
+
+/* What a bound method of a built-in class is bound to; NULL for functions of modules. Borrowed. */
+static PyObject *
+builtin_self(PyObject *method)
+{
+    if (!PyCFunction_CheckExact(method)) {
+        return NULL;
+    }
+    PyObject *self = PyCFunction_GET_SELF(method);
+    return self == NULL || PyModule_Check(self) || PyType_Check(self) ? NULL : self;
+}
+
+/* The descriptor, such as list.append, that a bound method of a built-in class comes from.
+ * Borrowed. */
+static PyObject *
+builtin_descriptor(PyObject *method)
+{
+    PyObject *self = builtin_self(method);
+    if (self == NULL) {
+        return NULL;
+    }
+    PyMethodDef *definition = ((PyCFunctionObject *)method)->m_ml;
+    PyObject *name = PyUnicode_FromString(definition->ml_name);
+    if (name == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    PyObject *found = _PyType_Lookup(Py_TYPE(self), name);
+    Py_DECREF(name);
+    if (found == NULL || !Py_IS_TYPE(found, &PyMethodDescr_Type)) {
+        return NULL;
+    }
+    return ((PyMethodDescrObject *)found)->d_method == definition ? found : NULL;
+}
+
+/* One step from `base`; borrowed, or NULL where the place does not exist. */
+PyObject *
+read_step(Node *node, PyObject *base)
+{
+    switch (node->step) {
+    case STEP_ATTRIBUTE:
+        return read_attribute(node, base);
+    case STEP_KEY: {
+        PyObject *key = node->is_weak ? weak_target(node->argument) : node->argument;
+        return PyDict_Check(base) ? dict_get(base, key, node->hash) : NULL;
+    }
+    case STEP_ITEM:
+        return read_item(base, node->index);
+    case STEP_TYPE:
+        return (PyObject *)Py_TYPE(base);
+    case STEP_CLASS_ATTRIBUTE:
+        return _PyType_Lookup(Py_TYPE(base), node->argument);
+    case STEP_DICT:
+        return read_instance_dict(base);
+    case STEP_METHOD_FUNCTION:
+        return PyMethod_Check(base) ? PyMethod_GET_FUNCTION(base) : builtin_descriptor(base);
+    case STEP_METHOD_SELF:
+        return PyMethod_Check(base) ? PyMethod_GET_SELF(base) : builtin_self(base);
+    case STEP_CELL:
+        return PyCell_Check(base) ? PyCell_GET(base) : NULL;
+    }
+    if (!PyFunction_Check(base)) {
+        return NULL;
+    }
+    PyFunctionObject *function = (PyFunctionObject *)base;
+    PyObject *cell;
+    switch (node->step) {
+    case STEP_GLOBAL:
+        return dict_get(function->func_globals, node->argument, node->hash);
+    case STEP_BUILTIN:
+        return read_builtin(node, base);
+    case STEP_CLOSURE:
+        cell = read_closure_cell(base, node->index);
+        return cell == NULL ? NULL : PyCell_GET(cell);
+    case STEP_CLOSURE_CELL:
+        return read_closure_cell(base, node->index);
+    case STEP_DEFAULT:
+        return read_default(base, node->index);
+    case STEP_KEYWORD_DEFAULT:
+        return function->func_kwdefaults == NULL
+                   ? NULL
+                   : dict_get(function->func_kwdefaults, node->argument, node->hash);
+    case STEP_CODE:
+        return function->func_code;
+    }
+    return NULL;
+}

@@ -1,0 +1,317 @@
+/* The guards of one region: a tree of checks with shared prefixes, and in front of it a flat
+ * snapshot.
+ *
+ * Contract. A guard never passes wrongly and never runs user code: attributes are read from
+ * instance dicts, inline values and slots, class attributes through the MRO, keys by stored hash.
+ * (One exception, shared with the user's own lookup: a user-defined key whose hash equals that of
+ * a guarded key has its __eq__ called by the dict.)
+ *
+ * Built by guard_build.c from what dynajit.capture.guard_tree hands over; read by guard_read.c,
+ * checked by guard_check.c, remembered by guard_snapshot.c; used by _capture.c.
+ */
+#ifndef DYNAJIT_CAPTURE_GUARDS_H
+#define DYNAJIT_CAPTURE_GUARDS_H
+
+#include "versions.h"
+
+#define PY_ARRAY_UNIQUE_SYMBOL dynajit_capture_arrays
+#ifndef DYNAJIT_IMPORTS_ARRAYS
+#define NO_IMPORT_ARRAY
+#endif
+#include <numpy/arrayobject.h>
+
+#include "tensor.h"
+
+#pragma GCC visibility push(hidden)
+
+/* Filled when the module is loaded. */
+extern TensorApi *tensor_api;          /* of dynajit.eager._tensor */
+extern PyObject *generic_getattribute; /* object.__getattribute__ as stored in object */
+extern PyObject *module_getattribute;  /* the same of ModuleType */
+extern PyObject *name_getattribute;    /* "__getattribute__" */
+extern PyObject *name_grad;            /* "grad" */
+extern PyObject *name_requires_grad;   /* "requires_grad" */
+
+static inline int
+is_tensor(PyObject *object)
+{
+    return PyObject_TypeCheck(object, tensor_api->base_type);
+}
+
+/* ------------------------------------------------------------------------------ The tree ---- */
+
+/* Same numbers as capture.sources.Step. */
+enum Step {
+    STEP_SLOT, STEP_FUNCTION, STEP_CONSTANT, STEP_STATE, STEP_GLOBAL, STEP_BUILTIN, STEP_CLOSURE,
+    STEP_DEFAULT, STEP_KEYWORD_DEFAULT, STEP_ATTRIBUTE, STEP_CLASS_ATTRIBUTE, STEP_ITEM, STEP_KEY,
+    STEP_TYPE, STEP_METHOD_FUNCTION, STEP_METHOD_SELF, STEP_CELL, STEP_CODE, STEP_DICT,
+    STEP_CLOSURE_CELL, STEP_COUNT
+};
+
+extern const char *const step_names[STEP_COUNT];
+
+/* Same numbers as capture.guards.Kind. */
+enum Kind {
+    KIND_TYPE_IS, KIND_IDENTITY, KIND_EQUALS, KIND_TENSOR, KIND_LENGTH, KIND_TRUE_VALUE,
+    KIND_DICT_KEYS, KIND_HAS_NO_ATTRIBUTE, KIND_HAS_NO_KEY, KIND_PREDICATE, KIND_FUNCTION,
+    KIND_GRAD_MODE, KIND_NOT_ALIASED, KIND_ALIASED, KIND_NO_SHARED_STORAGE, KIND_INSTANCE_LACKS,
+    KIND_SEPARATE_MEMORY, KIND_HANDLING, KIND_RELATION,
+    KIND_COUNT
+};
+
+extern const char *const kind_names[KIND_COUNT];
+
+enum Layout { LAYOUT_ANY, LAYOUT_STRIDES, LAYOUT_CONTIGUOUS };
+
+typedef struct {
+    npy_intp low, high; /* inclusive */
+    npy_intp stride;    /* in bytes; ANY_NUMBER: does not matter */
+} DimSpec;
+
+/* The expected metadata of a tensor. */
+typedef struct {
+    PyTypeObject *type;      /* owned */
+    PyArray_Descr *dtype;    /* owned */
+    char requires_grad;      /* 0, 1 or 2: does not matter */
+    char layout;             /* enum Layout */
+    int rank;
+    DimSpec dims[];
+} TensorSpec;
+
+#define ANY_NUMBER NPY_MIN_INTP
+
+typedef struct {
+    PyTypeObject *type; /* borrowed: int, float or bool */
+    int count;
+    int negated;
+    struct {
+        int operation;      /* Py_EQ ... */
+        PyObject *constant; /* owned */
+    } comparisons[];
+} PredicateSpec;
+
+/* The memory that a tensor's elements span. */
+typedef struct {
+    const char *start, *stop;
+    int flags;          /* WRITTEN ... */
+} Range;
+
+/* The tensors of a region that writes into some of them. */
+typedef struct {
+    int count;
+    Range *ranges;      /* room for one per tensor, in the order of `order` */
+    int *order;         /* positions by address in the last check: nearly sorted in the next one */
+    struct {
+        int number;     /* of the node */
+        int flags;
+    } members[];
+} MemorySpec;
+
+/* Same numbers as capture.guard_facts.MemoryUse. */
+#define MEMORY_WRITTEN 1   /* its elements change */
+#define MEMORY_RECORDED 2  /* they change while gradients are recorded */
+#define MEMORY_HISTORY 4   /* it gets a history by that */
+#define MEMORY_LEAF 8      /* no operation made it */
+#define MEMORY_RESULT 16   /* an operation made it */
+
+/* Same numbers as capture.relations.Operation. */
+enum Operation {
+    OPERATION_CONSTANT, OPERATION_TERM, OPERATION_ADD, OPERATION_MULTIPLY, OPERATION_FLOORDIV,
+    OPERATION_MOD, OPERATION_MIN, OPERATION_MAX, OPERATION_COUNT
+};
+
+#define RELATION_STACK 32
+
+/* `left comparison right` between integers, as a postfix program that leaves both on a stack. */
+typedef struct {
+    int comparison; /* Py_EQ ... */
+    int term_count;
+    int length;
+    struct Term {
+        int node; /* number of the node whose value is the tensor or the Python int */
+        int dim;  /* dimension of the tensor, or -1 for an int */
+    } *terms;
+    struct Instruction {
+        int operation;
+        int64_t operand; /* the constant, or the index of the term */
+    } program[];
+} RelationSpec;
+
+typedef struct {
+    int kind;
+    int guard;          /* number of the guard */
+    PyObject *expected; /* owned; for a weak IDENTITY: the weak reference */
+    Py_hash_t hash;     /* of a key or name */
+    int number;         /* LENGTH, TRUE_VALUE, GRAD_MODE; node number of the other operand */
+    int is_weak;
+    char *weak_items;   /* DICT_KEYS: which items of `expected` are weak references */
+    TensorSpec *tensor;
+    PredicateSpec *predicate;
+    MemorySpec *memory;
+    RelationSpec *relation;
+} Check;
+
+typedef struct Node {
+    int step;
+    int number;
+    PyObject *argument; /* owned; for a weak key: the weak reference */
+    int is_weak;
+    Py_ssize_t index;
+    Py_hash_t hash;
+    int check_count;
+    int child_count;
+    Check *checks;
+    struct Node *children;
+    /* What the class says about attribute `argument`; valid while type and tag are these. */
+    PyTypeObject *cached_type; /* borrowed, only compared */
+    unsigned int cached_tag;
+    PyObject *cached_descriptor; /* borrowed from the class */
+    Py_ssize_t cached_slot;      /* index into inline values, or -1 */
+    PyObject *seen;              /* value when the snapshot was taken; only compared */
+} Node;
+
+/* One fact of the snapshot. */
+enum FactKind {
+    FACT_WORD,    /* *(uint64_t *)address == expected */
+    FACT_VERSION, /* the same, or else looking again at `base` finds the same below `node` */
+    FACT_TAG,     /* *(unsigned *)address == expected */
+    FACT_BYTE,    /* *(uint8_t *)address == expected */
+    FACT_LEAF,    /* the checks of `node` hold for the object at *address */
+    FACT_STEP,    /* the step of `node` from `base` exists, and all checks below hold */
+    FACT_CHECKS,  /* the checks of `node` itself hold for `base` */
+    FACT_KINDS
+};
+
+typedef struct {
+    int kind;
+    Node *node;
+    PyObject *base; /* borrowed: alive if the facts before this one hold */
+    void *address;
+    uint64_t expected;
+    PyObject *dict; /* FACT_VERSION: whose version; borrowed, as `base` */
+} Fact;
+
+/* A tensor that the facts cover while the metadata epoch stays. */
+typedef struct {
+    Node *node;
+    PyObject *tensor; /* borrowed, as above */
+} CoveredTensor;
+
+typedef struct {
+    PyObject_HEAD
+    Node *roots;
+    int root_count;
+    int node_count;
+    int guard_count;
+    PyObject **values; /* per node: its value in the last walk, for relations; borrowed */
+    int has_relations;
+    /* the last failure, when asked for */
+    int failed_guard;
+    PyObject *failed_value; /* borrowed; NULL: the place does not exist */
+    const RelationSpec *failed_relation;
+    PyObject *stale;        /* borrowed: a view that must be refreshed before it can be read */
+    /* snapshot */
+    Fact *facts;
+    int fact_count;
+    int fact_capacity;
+    CoveredTensor *tensors;
+    int tensor_count;
+    int tensor_capacity;
+    int is_deep;            /* some root has children: a snapshot pays */
+    int snapshot_valid;
+    int values_changed;     /* `values` is not that of the snapshot any more */
+    uint64_t epoch;         /* tensor metadata epoch of the snapshot */
+    unsigned int misses;    /* consecutive snapshots that did not hold */
+    unsigned int pause;     /* calls until the next snapshot is tried */
+    int is_busy;            /* a check is running */
+} Guards;
+
+extern PyTypeObject GuardsType;
+
+static inline int
+is_leaf(const Node *node)
+{
+    return node->child_count == 0;
+}
+
+static inline PyObject *
+read_root(const Node *node, PyObject *const *slots, PyObject *function)
+{
+    switch (node->step) {
+    case STEP_SLOT:
+        return slots[node->index];
+    case STEP_FUNCTION:
+        return function;
+    case STEP_CONSTANT:
+        return node->argument;
+    default:
+        return Py_None; /* STEP_STATE: its checks do not look at a value */
+    }
+}
+
+/* Do all guards hold? No for a second check while one is running, which is possible only where a
+ * dict key calls user code or a stale view is refreshed: a miss is slow, but never wrong. */
+int guards_check(Guards *self, PyObject *const *slots, Py_ssize_t slot_count, PyObject *function);
+
+/* Instances are held weakly, so that a guard does not keep the user's model alive; classes,
+ * modules, functions written in C and what has no weak references are held. */
+int is_held_weakly(PyObject *object);
+
+/* ------------------------------------------------------------- Reading: no user code runs ---- */
+
+/* Where an instance keeps its attributes. */
+typedef struct {
+    PyDictValues *values; /* inline values, or NULL */
+    PyObject *dict;       /* borrowed; NULL if there is none (yet) */
+    PyObject **address;   /* where the dict pointer is stored, or NULL */
+} Storage;
+
+Storage storage_of(PyObject *object);
+
+/* Exact type and value; NaN equals NaN, 0.0 and -0.0 differ. */
+int constant_equal(PyObject *a, PyObject *b);
+
+/* None when dead; borrowed. */
+PyObject *weak_target(PyObject *reference);
+
+/* Borrowed value of a key, or NULL without an exception. */
+PyObject *dict_get(PyObject *dict, PyObject *key, Py_hash_t hash);
+
+/* Index of `name` in the shared keys of the class, or -1. */
+Py_ssize_t shared_key_index(PyTypeObject *type, PyObject *name);
+
+/* Borrowed value of an instance attribute, or NULL. `slot` caches the inline-value index. */
+PyObject *instance_get(PyObject *object, PyObject *name, Py_hash_t hash, Py_ssize_t *slot);
+
+/* True if attribute access on instances of `type` first follows the ordinary rules. */
+int reads_ordinarily(PyTypeObject *type);
+
+/* What the class stores under the node's name (borrowed or NULL); -1: access is not ordinary. */
+int class_lookup(Node *node, PyTypeObject *type, PyObject **descriptor);
+
+PyObject *read_attribute(Node *node, PyObject *object);
+PyObject *read_closure_cell(PyObject *object, Py_ssize_t index);
+PyObject *read_item(PyObject *object, Py_ssize_t index);
+
+/* One step from `base`; borrowed, or NULL where the place does not exist. */
+PyObject *read_step(Node *node, PyObject *base);
+
+/* ------------------------------------------------------------------------------ Checking ---- */
+
+int check_value(Guards *self, Check *check, PyObject *value);
+
+/* All checks at and below a node. */
+int walk(Guards *self, Node *node, PyObject *value);
+
+/* All relations at and below a node, after the walk. */
+int walk_relations(Guards *self, Node *node);
+
+/* The whole tree, after refreshing views that a write through another view made stale. */
+int check_tree(Guards *self, PyObject *const *slots, Py_ssize_t slot_count, PyObject *function);
+
+/* The number of one term of a relation; 0: it is missing or no int64_t. */
+int read_term(const Guards *self, struct Term term, int64_t *number);
+
+#pragma GCC visibility pop
+
+#endif
