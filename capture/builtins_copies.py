@@ -2,7 +2,7 @@
 
 import copy
 import types
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from typing import Any
 
 from dynajit.capture.builtins_table import special
@@ -22,6 +22,7 @@ _REDUCING = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__g
 def _copy(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     check_count(x, copy.copy, args, keywords, 1, 1)
     value = args[0]
+    _refuse_with_attributes(x, value)
     if isinstance(value, (ListValue, DictValue, SetValue)):
         return (yield from x.call_method(value, "copy", [], {}))
     if isinstance(value, (TupleValue, FunctionValue)) or is_known(value):
@@ -33,6 +34,13 @@ def _copy(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     for name, item in _fields(x, value):
         write_field(x, made, name, item)
     return made
+
+
+def _refuse_with_attributes(x: Any, value: Value) -> None:
+    """An existing OrderedDict may have attributes, which a copy has, too."""
+    is_ordered = isinstance(value, DictValue) and value.cls is OrderedDict
+    if is_ordered and x.recorder.existing(value) is not None:
+        raise unsupported("copy", value)
 
 
 def _empty_like(x: Any, value: Value) -> Any:
@@ -64,6 +72,7 @@ def _deepcopy(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 def _deep(x: Any, value: Value, memo: dict[int, Value]) -> Steps:
     """A copy of everything mutable; one object is copied once."""
+    _refuse_with_attributes(x, value)
     if is_known(value) or isinstance(value, (FunctionValue, BoundMethod)):
         return value
     if isinstance(value, TupleValue):

@@ -13,6 +13,7 @@ from dynajit.capture.operations_basic import Steps, as_python, defines, is_known
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.operations_errors import check_count, refuse
 from dynajit.capture.operations_instances import super_value
+from dynajit.capture.operations_keys import hash_of_object
 from dynajit.capture.operations_text import format_template, own_method
 from dynajit.capture.values import NONE, UNBOUND, Constant, Known, Scalar, Value, constant
 from dynajit.capture.values_containers import DictValue, ListValue, SetValue, TupleValue
@@ -109,8 +110,7 @@ def _hash(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     if isinstance(value, (ListValue, DictValue, SetValue)):
         refuse(x, "hash", hash, args)
     if own_method(value, "__hash__") is not None:
-        method = yield from x.get_special(value, "__hash__")
-        return x.fold(hash, (yield from x.call(method, [], {})))
+        return constant((yield from hash_of_object(x, value)))
     raise unsupported("hash", *args)
 
 
@@ -161,7 +161,10 @@ def _number(cls: type) -> Handler:
             return args[0]
         if len(args) == 1 and isinstance(args[0], ObjectValue):
             method = yield from x.get_special(args[0], f"__{cls.__name__}__")
-            return (yield from x.call(method, [], {}))
+            result = yield from x.call(method, [], {})
+            if x.type_of(result) is not cls:
+                raise unsupported(cls.__name__, args[0])  # an error, or a warning
+            return result
         if keywords or not all(is_known(value) for value in args):
             raise unsupported(cls.__name__, *args)
         return x.fold(cls, *args)

@@ -12,12 +12,13 @@ from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_table import SPECIAL, Handler, special
 from dynajit.capture.exceptions import Raised
 from dynajit.capture.operations_arithmetic import BINARY, COMPARISONS, UNARY
-from dynajit.capture.operations_basic import Steps, as_python, unsupported
-from dynajit.capture.operations_containers import boolean
+from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
+from dynajit.capture.operations_containers import boolean, index_of_object
+from dynajit.capture.operations_errors import check_count, refuse
 from dynajit.capture.operations_exceptions import current, member
-from dynajit.capture.values import NONE, Known, Value
+from dynajit.capture.values import NONE, Known, Scalar, Value
 from dynajit.capture.values_containers import TupleValue
-from dynajit.capture.values_objects import ExceptionValue
+from dynajit.capture.values_objects import ExceptionValue, ObjectValue
 from dynajit.eager import creation, grad_mode
 
 # -- grad mode -----------------------------------------------------------------------------------
@@ -136,6 +137,19 @@ for _symbol, (_function, _) in UNARY.items():
 @special(operator.getitem)
 def _getitem(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     return (yield from x.subscript(args[0], args[1]))
+
+
+@special(operator.index)
+def _index(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(x, operator.index, args, keywords, 1, 1)
+    value = args[0]
+    if isinstance(value, ObjectValue) and defines(value.cls, "__index__"):
+        return (yield from index_of_object(x, value))
+    if isinstance(value, Scalar) and value.python_type is int:
+        return value
+    if is_known(value):
+        return x.fold(operator.index, value)
+    refuse(x, "index", operator.index, args)
 
 
 @special(operator.not_)

@@ -192,6 +192,9 @@ class Executor:
         except NotKnown as reason:
             stop = GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{reason} is not known by value")
             return Stopped(self._record(stop), self._trail())
+        except RecursionError:
+            stop = GraphBreak(breaks.LIMIT, "objects that are nested too deeply")
+            return Stopped(self._record(stop), self._trail())
 
     def _trail(self) -> Trail:
         waiting = self.frames[:-1]

@@ -108,7 +108,8 @@ def binary(x: Any, symbol: str, a: Value, b: Value) -> Steps:
         merged = dict(x.dict_entries(a))
         for key, item in x.dict_entries(b).values():
             put(x, merged, key, item)
-        return DictValue(x.heap.allocate(merged), a.cls)
+        ordered = OrderedDict in (a.cls, b.cls)
+        return DictValue(x.heap.allocate(merged), OrderedDict if ordered else dict)
     if (
         is_operand(a)
         and is_operand(b)
@@ -116,10 +117,11 @@ def binary(x: Any, symbol: str, a: Value, b: Value) -> Steps:
         and not (isinstance(a, Constant) and isinstance(b, Constant))
     ):
         return combine(x, function, [set_operand(x, a), set_operand(x, b)])
+    is_template = isinstance(a, Constant) and isinstance(a.value, (str, bytes)) and plain == "%"
+    if is_template and not (_is_derived(b, a) and defines(b.python_type, "__rmod__")):
+        return (yield from _formatted(x, a, b))
     if isinstance(a, ObjectValue) or isinstance(b, ObjectValue):
         return (yield from _special_binary(x, name, in_place, a, b))
-    if isinstance(a, Constant) and isinstance(a.value, str) and plain == "%":
-        return (yield from percent(x, a, b))
     if isinstance(a, DictViewValue) and plain in OPERATIONS:
         return combine(x, function, [set_operand(x, a), (yield from operand_of_iterable(x, b))])
     if is_known(a) and is_known(b):
@@ -131,6 +133,15 @@ _IN_PLACE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     symbol: getattr(operator, f"i{function.__name__.strip('_')}")
     for symbol, (function, _) in BINARY.items()
 }
+
+
+def _formatted(x: Any, template: Constant, values: Value) -> Steps:
+    """`template % values`."""
+    if isinstance(template.value, str):
+        return (yield from percent(x, template, values))
+    if not is_known(values):
+        raise unsupported("%", template, values)
+    return _fold_known(x, operator.mod, template, values)
 
 
 def _is_number_or_tensor(value: Value) -> bool:

@@ -125,6 +125,8 @@ def _builtin_attribute(x: Any, value: Value, name: str) -> Value:
         return value.items[value.cls._fields.index(name)]  # type: ignore[attr-defined]
     member = getattr(value.python_type, name, MISSING)
     if member is MISSING:
+        if isinstance(value, DictValue) and value.cls.__dictoffset__ and value.source is not None:
+            raise unsupported_attribute(value, name)  # it may have attributes of its own
         kind = value.python_type.__name__
         raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
     if isinstance(value, TupleValue) and isinstance(member, types.FunctionType):

@@ -5,6 +5,7 @@ run user code is a generator: it yields frames to run and is sent their results.
 """
 
 import enum
+import functools
 from collections import OrderedDict
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from dynajit.capture.values_functions import (
     FunctionValue,
     NativeMethod,
 )
-from dynajit.capture.values_objects import ObjectValue, TracebackValue
+from dynajit.capture.values_objects import DISGUISED, ObjectValue, TracebackValue
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.capture.versions import IS_314
 from dynajit.core.device import Device
@@ -82,6 +83,8 @@ def defines(cls: type, name: str) -> bool:
     Raises:
         GraphBreak: the class says `name = None`, which refuses the operation in ways of its own.
     """
+    if lacks(cls, name):
+        raise GraphBreak(breaks.UNSUPPORTED_ATTRIBUTE, f"{DISGUISED[cls].__qualname__}.{name}")
     for base in cls.__mro__:
         if name in vars(base):
             found = vars(base)[name]
@@ -89,6 +92,19 @@ def defines(cls: type, name: str) -> bool:
                 raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{name} = None")
             return found is not None
     return False
+
+
+def lacks(cls: type, name: str) -> bool:
+    """True if the C class for which `cls` stands has an attribute that this form has not."""
+    return cls in DISGUISED and _is_missing(cls, name)
+
+
+@functools.cache
+def _is_missing(form: type, name: str) -> bool:
+    def owner(cls: type) -> type:
+        return next((base for base in cls.__mro__ if name in vars(base)), object)
+
+    return owner(DISGUISED[form]) is not object and owner(form) is object
 
 
 # -- to Python and back --------------------------------------------------------------------------

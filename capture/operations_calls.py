@@ -27,11 +27,12 @@ from dynajit.capture.operations_basic import (
     defines,
     describe,
     is_known,
+    unsupported,
 )
 from dynajit.capture.operations_exceptions import construct_exception
 from dynajit.capture.recording import Namespace
 from dynajit.capture.values import UNBOUND, Constant, Known, Value, constant
-from dynajit.capture.values_containers import TupleValue
+from dynajit.capture.values_containers import DictValue, TupleValue
 from dynajit.capture.values_functions import (
     BoundMethod,
     CellValue,
@@ -131,6 +132,9 @@ def _call_descriptor(x: Any, target: Any, args: Arguments, keywords: Keywords) -
         return (yield from x.call_object_method(target.__name__, receiver, rest))
     if not issubclass(x.type_of(receiver), target.__objclass__):
         raise_python(x, TypeError, f"descriptor '{target.__name__}' got a wrong receiver")
+    own = getattr(receiver.python_type, target.__name__, target)
+    if own is not target and isinstance(receiver, DictValue):
+        raise unsupported(target.__qualname__, receiver)  # goes behind the back of the class
     return (yield from x.call_method(receiver, target.__name__, rest, keywords))
 
 

@@ -6,7 +6,7 @@ Methods of the executor (`x`), written as functions; see `capture.executor`.
 import enum
 import operator
 import types
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -114,6 +114,8 @@ def dict_entries(x: Any, value: DictValue) -> Entries:
 def _read_dict(x: Any, value: DictValue, existing: dict[Any, Any]) -> Entries:
     base = x.recorder.first_source(value)
     entries: Entries = {}
+    if isinstance(existing, OrderedDict):
+        _check_ordered(existing)
     for key, item in existing.items():
         key_value = x.recorder.wrap(key, sources.Constant(key))
         entries[hashable(x, key_value)] = (
@@ -121,6 +123,19 @@ def _read_dict(x: Any, value: DictValue, existing: dict[Any, Any]) -> Entries:
             x.recorder.wrap(item, sources.Key(base, key)),
         )
     return entries
+
+
+def _check_ordered(existing: OrderedDict[Any, Any]) -> None:
+    """An OrderedDict looks up every key that it gives, and may disagree with the dict inside it."""
+    keys = list(dict.keys(existing))
+    if runs_user_code(keys) or any(isinstance(type(k).__hash__, types.FunctionType) for k in keys):
+        raise GraphBreak(breaks.UNKNOWN_HASH, "an OrderedDict with keys that define __hash__")
+    try:
+        is_whole = sum(1 for _ in existing) == len(keys)
+    except KeyError:
+        is_whole = False
+    if not is_whole:
+        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "an OrderedDict changed by methods of dict")
 
 
 def dict_lookup(x: Any, value: DictValue, key: Value, token: Any = None) -> Value | None:
@@ -258,11 +273,22 @@ def to_index(x: Any, value: Value, function: Any, operands: list[Value]) -> Step
             bounds.append(None if known else (yield from to_index(x, part, _slice_of, [part])))
         return slice(*bounds)
     if isinstance(value, ObjectValue) and defines(value.cls, "__index__"):
-        method = yield from x.get_special(value, "__index__")
-        value = yield from x.call(method, [], {})
+        value = yield from index_of_object(x, value)
     if x.type_of(value) in (int, bool):
         return as_python(x, value)
     refuse(x, "index", function, operands)
+
+
+def index_of_object(x: Any, value: ObjectValue) -> Steps:
+    """What the `__index__` of an object of a user's class returns: an int and nothing else."""
+    method = yield from x.get_special(value, "__index__")
+    result = yield from x.call(method, [], {})
+    kind = x.type_of(result)
+    if kind is int:
+        return result
+    if issubclass(kind, int):
+        raise unsupported("__index__", value)  # a warning that it is deprecated
+    raise_python(x, TypeError, f"__index__ returned non-int (type {kind.__name__})")
 
 
 def _slice_of(part: Any) -> Any:

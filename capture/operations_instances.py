@@ -13,13 +13,14 @@ from dynajit.capture import breaks, sources
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.guards import Kind
-from dynajit.capture.operations_basic import Steps, as_python, describe
+from dynajit.capture.operations_basic import Steps, as_python, describe, lacks
 from dynajit.capture.operations_exceptions import is_native_field, member
 from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_containers import HeapValue
 from dynajit.capture.values_functions import BoundMethod, SuperValue
 from dynajit.capture.values_objects import (
     DELETED,
+    DISGUISED,
     ExceptionValue,
     InstanceDictValue,
     ObjectContents,
@@ -79,6 +80,8 @@ def function_of_class(cls: type, name: str, raw: types.FunctionType) -> Known:
 
 def object_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
     x.recorder.use(value)
+    if value.cls in DISGUISED:
+        check_disguise(x, value, name)
     custom = lookup(value.cls, "__getattribute__")
     fallback = lookup(value.cls, "__getattr__")
     try:
@@ -91,6 +94,19 @@ def object_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
             raise
     function = known_in_class(x, value, "__getattr__", fallback)
     return (yield from x.call(BoundMethod(function, value), [constant(name)], {}))
+
+
+def check_disguise(x: Any, value: ObjectValue, name: str) -> None:
+    """Code of the user sees the attributes of the C class, not those of its Python form.
+
+    Raises:
+        GraphBreak: the two differ.
+    """
+    if x.frames[-1].namespace.is_fixed:
+        return
+    is_shown = lookup(DISGUISED[value.cls], name) is not MISSING
+    if not is_shown or (name not in x.heap[value.identity].written and lacks(value.cls, name)):
+        raise unsupported_attribute(value, name)
 
 
 def plain_attribute(x: Any, value: ObjectValue, name: str) -> Steps:

@@ -16,6 +16,7 @@ from dynajit.capture.exceptions import raise_python
 from dynajit.capture.operations_basic import (
     Steps,
     as_python,
+    defines,
     is_known,
     unsupported,
 )
@@ -84,13 +85,14 @@ def _object_text(x: Any, value: ObjectValue, conversion: str) -> Steps:
     raise unsupported(conversion, value)
 
 
-def _container_text(x: Any, value: Value, above: tuple[int, ...]) -> Steps:
+def _container_text(x: Any, value: Value, above: tuple[Any, ...]) -> Steps:
     """`repr` of a container; `above` are the heap ids of the containers around it."""
     if isinstance(value, (ListValue, TupleValue, DictValue, SetValue)) and not isinstance(
         value, InstanceDictValue
     ):
         if value.object_id in above and value.object_id is not None:
-            return {list: "[...]", set: "set(...)"}.get(value.python_type, "{...}")
+            shown = {list: "[...]", set: "set(...)", OrderedDict: "..."}
+            return shown.get(value.python_type, "{...}")
         if value.object_id is not None:
             above = (*above, value.object_id)
     if isinstance(value, ListValue):
@@ -103,6 +105,10 @@ def _container_text(x: Any, value: Value, above: tuple[int, ...]) -> Steps:
         items = yield from _texts(x, set_in_order(x, value), above)
         return f"{{{', '.join(items)}}}" if items else "set()"
     if isinstance(value, DictViewValue):
+        place = (value.kind, value.dictionary.object_id)
+        if place in above:
+            raise unsupported("repr", value)  # the same view, or another of the same dict
+        above = (*above, place)
         inner = yield from _container_text(x, x.new_list(x.view_items(value)), above)
         return f"dict_{value.kind}({inner})"
     if isinstance(value, SliceValue):
@@ -119,14 +125,14 @@ def _no_text(value: Value) -> str:
     raise unsupported("repr", value)
 
 
-def _texts(x: Any, values: Any, above: tuple[int, ...]) -> Steps:
+def _texts(x: Any, values: Any, above: tuple[Any, ...]) -> Steps:
     texts = []
     for value in values:
         texts.append((yield from _container_text(x, value, above)))
     return texts
 
 
-def _tuple_text(x: Any, value: TupleValue, above: tuple[int, ...]) -> Steps:
+def _tuple_text(x: Any, value: TupleValue, above: tuple[Any, ...]) -> Steps:
     texts = yield from _texts(x, value.items, above)
     x.recorder.use(value)
     fields = getattr(value.cls, "_fields", None)
@@ -143,7 +149,7 @@ def _tuple_text(x: Any, value: TupleValue, above: tuple[int, ...]) -> Steps:
     return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
 
 
-def _dict_text(x: Any, value: DictValue, above: tuple[int, ...]) -> Steps:
+def _dict_text(x: Any, value: DictValue, above: tuple[Any, ...]) -> Steps:
     pairs = []
     for key, item in x.dict_entries(value).values():
         left = yield from _container_text(x, key, above)
@@ -207,14 +213,16 @@ def percent(x: Any, template: Constant, values: Value) -> Steps:
         raise unsupported("%", template, values)
     if any(key for key, *_ in letters):
         return (yield from _percent_of_mapping(x, template, values, letters))
+    is_mapping = not isinstance(values, TupleValue) and defines(values.python_type, "__getitem__")
+    if is_mapping and not letters:
+        x.type_of(values)
+        return fold(x, lambda a: a % {}, template)  # a mapping need not be used
     items = values.items if isinstance(values, TupleValue) else (values,)
     conversions = [letter for *_, letter in letters]
     parts = []
     for position, item in enumerate(items):
         letter = conversions[position] if position < len(conversions) else ""
         parts.append((yield from _percent_part(x, item, letter)))
-    if isinstance(values, DictValue) and not letters:
-        return template
     return fold(x, lambda a: a % tuple(parts), template)
 
 
@@ -234,9 +242,11 @@ def _percent_of_mapping(x: Any, template: Constant, values: Value, letters: Any)
 def _percent_part(x: Any, item: Value, letter: str) -> Steps:
     if is_known(item):
         return as_python(x, item)
+    if not letter:
+        return None  # one too many, which is an error once the others are shown
     conversion = {"s": "str", "r": "repr", "a": "ascii"}.get(letter)
     if conversion is None:
-        refuse(x, "%", lambda value: f"%{letter or 'd'}" % (value,), [item])
+        refuse(x, "%", lambda value: f"%{letter}" % (value,), [item])
     return Shown((yield from to_text(x, item, conversion)))
 
 

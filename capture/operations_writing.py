@@ -32,6 +32,7 @@ from dynajit.capture.values_functions import (
 )
 from dynajit.capture.values_objects import (
     DELETED,
+    DISGUISED,
     ExceptionValue,
     InstanceDictValue,
     ObjectContents,
@@ -47,6 +48,8 @@ def set_attribute(x: Any, value: Value, name: str, item: Value) -> Steps:
     """`value.name = item`."""
     if isinstance(value, ObjectValue):
         x.recorder.use(value)
+        if value.cls in DISGUISED and not x.frames[-1].namespace.is_fixed:
+            raise unsupported_attribute(value, f"{name} = ...")
         custom = lookup(value.cls, "__setattr__")
         if isinstance(custom, types.FunctionType):
             function = known_in_class(x, value, "__setattr__", custom)

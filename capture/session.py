@@ -52,6 +52,7 @@ MSG_TOOLCHAIN: Final = (
 
 MSG_DEEP: Final = "it is called so deep in a recursion that the compiler has no room"
 MSG_MEMORY: Final = "the compiler ran out of memory"
+MSG_NESTED: Final = "objects that are nested too deeply"
 
 #: How often a capture starts again because more became known about sizes.
 MAX_ATTEMPTS: Final = 64
@@ -252,7 +253,10 @@ def _compile(
         stages["backend"] = _milliseconds(started)
     started = time.perf_counter()
     called = enable_grad()(launch) if region.has_history else launch
-    code = emit(function, region, called, _make_resume(options))
+    try:
+        code = emit(function, region, called, _make_resume(options))
+    except RecursionError:
+        return Compilation(Skip(MSG_NESTED, permanent=False), None, None, stages)
     made = like(function, code)
     stages["emit"] = _milliseconds(started)
     return Compilation(region, made, launch, stages)

@@ -4,8 +4,11 @@
 
 import collections
 import operator
+import sys
 
+from dynajit.capture.library.iteration import Iterator, equal
 from dynajit.capture.library.table import rebuilds, replaces
+from dynajit.capture.values_objects import DISGUISED
 from dynajit.capture.versions import IS_314
 
 _MISSING = "deque.{1}(x): x not in deque" if IS_314 else "{0!r} is not in deque"
@@ -13,7 +16,11 @@ _MISSING = "deque.{1}(x): x not in deque" if IS_314 else "{0!r} is not in deque"
 
 @replaces(collections.deque)
 class deque:
-    """A list whose ends are open; with `maxlen`, the other end gives way."""
+    """A list whose ends are open; with `maxlen`, the other end gives way.
+
+    `state` counts changes: who goes through the deque notices them. Nothing but `__init__`
+    replaces `items`.
+    """
 
     __hash__ = None
 
@@ -25,14 +32,17 @@ class deque:
                 raise ValueError("maxlen must be non-negative")
         self.items = []
         self.maxlen = maxlen
+        self.state = 0
         self.extend(iterable)
 
     def append(self, item, /):
+        self.state += 1
         self.items.append(item)
         if self.maxlen is not None and len(self.items) > self.maxlen:
             del self.items[0]
 
     def appendleft(self, item, /):
+        self.state += 1
         self.items.insert(0, item)
         if self.maxlen is not None and len(self.items) > self.maxlen:
             del self.items[-1]
@@ -48,48 +58,80 @@ class deque:
     def pop(self):
         if not self.items:
             raise IndexError("pop from an empty deque")
+        self.state += 1
         return self.items.pop()
 
     def popleft(self):
         if not self.items:
             raise IndexError("pop from an empty deque")
+        self.state += 1
         return self.items.pop(0)
 
     def rotate(self, n=1, /):
         count = len(self.items)
-        if count:
-            split = -operator.index(n) % count
+        steps = operator.index(n)
+        if count > 1:
+            self.state += 1
+            split = -steps % count
             self.items[:] = self.items[split:] + self.items[:split]
 
     def reverse(self):
         self.items.reverse()
 
     def clear(self):
-        self.items.clear()
+        if self.items:
+            self.state += 1
+            self.items.clear()
 
     def copy(self):
         return type(self)(self.items, self.maxlen)
 
     __copy__ = copy
 
-    def count(self, value, /):
-        return self.items.count(value)
+    def _found(self, value, first, end):
+        """Positions of what equals `value`, while nothing changes the deque."""
+        state = self.state
+        for position in range(first, end):
+            is_equal = equal(value, self.items[position])
+            if self.state != state:
+                raise RuntimeError("deque mutated during iteration")
+            if is_equal:
+                yield position
 
-    def index(self, value, start=0, stop=None, /):
-        end = len(self.items) if stop is None else stop
-        if value not in self.items[start:end]:
-            raise ValueError(_MISSING.format(value, "index"))
-        return self.items.index(value, start, end)
+    def count(self, value, /):
+        total = 0
+        for _ in self._found(value, 0, len(self.items)):
+            total += 1
+        return total
+
+    def __contains__(self, value):
+        for _ in self._found(value, 0, len(self.items)):
+            return True
+        return False
+
+    def index(self, value, start=0, stop=sys.maxsize, /):
+        first, end, _ = slice(start, stop).indices(len(self.items))
+        for position in self._found(value, first, end):
+            return position
+        raise ValueError(_MISSING.format(value, "index"))
 
     def insert(self, index, value, /):
         if self.maxlen is not None and len(self.items) >= self.maxlen:
             raise IndexError("deque already at its maximum size")
+        self.state += 1
         self.items.insert(index, value)
 
     def remove(self, value, /):
-        if value not in self.items:
-            raise ValueError(_MISSING.format(value, "remove"))
-        self.items.remove(value)
+        try:
+            for position in self._found(value, 0, len(self.items)):
+                self.state += 1
+                del self.items[position]
+                return
+        except RuntimeError as error:
+            if error.args == ("deque mutated during iteration",):
+                raise IndexError(*error.args) from None
+            raise
+        raise ValueError(_MISSING.format(value, "remove"))
 
     def _position(self, index):
         if not hasattr(index, "__index__"):
@@ -107,37 +149,36 @@ class deque:
         self.items[self._position(index)] = value
 
     def __delitem__(self, index):
-        del self.items[self._position(index)]
+        position = self._position(index)
+        self.state += 1
+        del self.items[position]
 
     def __len__(self):
         return len(self.items)
 
-    def __contains__(self, value):
-        return value in self.items
-
     def __iter__(self):
-        count = len(self.items)
-        for position in range(count):
-            if len(self.items) != count:
-                raise RuntimeError("deque mutated during iteration")
-            yield self.items[position]
+        return DequeIterator(self, 1)
 
     def __reversed__(self):
-        count = len(self.items)
-        for position in range(count - 1, -1, -1):
-            if len(self.items) != count:
-                raise RuntimeError("deque mutated during iteration")
-            yield self.items[position]
+        return ReverseDequeIterator(self, -1)
 
     def __eq__(self, other):
-        if not isinstance(other, collections.deque):
-            return NotImplemented
-        return list(self) == list(other)
+        return _compared(self, other, operator.eq)
+
+    def __ne__(self, other):
+        return _compared(self, other, operator.ne)
 
     def __lt__(self, other):
-        if not isinstance(other, collections.deque):
-            return NotImplemented
-        return list(self) < list(other)
+        return _compared(self, other, operator.lt)
+
+    def __le__(self, other):
+        return _compared(self, other, operator.le)
+
+    def __gt__(self, other):
+        return _compared(self, other, operator.gt)
+
+    def __ge__(self, other):
+        return _compared(self, other, operator.ge)
 
     def __add__(self, other):
         if not isinstance(other, collections.deque):
@@ -154,10 +195,61 @@ class deque:
     def __mul__(self, times):
         return type(self)(self.items * times, self.maxlen)
 
+    __rmul__ = __mul__
+
+    def __imul__(self, times):
+        repeated = self.items * times
+        self.clear()
+        self.extend(repeated)
+        return self
+
     def __repr__(self):
         if self.maxlen is None:
             return f"deque({self.items!r})"
         return f"deque({self.items!r}, maxlen={self.maxlen})"
+
+
+def _compared(left, right, operation):
+    if not isinstance(right, collections.deque):
+        return NotImplemented
+    return operation(list(left), list(right))
+
+
+class DequeIterator(Iterator):
+    """Goes through a deque that nobody changes.
+
+    Args:
+        step: 1, or -1 for the reverse order.
+    """
+
+    def __init__(self, owner, step):
+        self.owner = owner
+        self.step = step
+        self.state = owner.state
+        self.left = len(owner.items)
+        self.position = 0 if step == 1 else self.left - 1
+
+    def __next__(self):
+        if self.owner.state != self.state:
+            self.left = 0
+            raise RuntimeError("deque mutated during iteration")
+        if not self.left:
+            raise StopIteration
+        item = self.owner.items[self.position]
+        self.position += self.step
+        self.left -= 1
+        return item
+
+    def __length_hint__(self):
+        return self.left
+
+
+class ReverseDequeIterator(DequeIterator):
+    """The same, from the end."""
+
+
+DISGUISED[DequeIterator] = type(iter(collections.deque()))
+DISGUISED[ReverseDequeIterator] = type(reversed(collections.deque()))
 
 
 @rebuilds(deque)
