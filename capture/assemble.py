@@ -14,7 +14,8 @@ Used by `capture.emit` and `capture.resume`.
 import dis
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Final, TypeAlias
@@ -24,6 +25,7 @@ from bytecode.flags import CompilerFlags
 from bytecode.instr import BinaryOp, CellVar, FreeVar, InstrLocation, TryBegin, TryEnd
 
 from dynajit.capture import _capture
+from dynajit.capture.instructions import forget
 from dynajit.capture.translation import SPECIAL_METHODS
 from dynajit.capture.versions import IS_311, IS_313, IS_314
 from dynajit.core.errors import InternalError
@@ -207,6 +209,54 @@ class Writer:
             self.append("POP_ITER" if IS_314 else "POP_TOP")
 
 
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What the `bytecode` package read of a code object, in order; never changed.
+
+    Args:
+        items: instructions, and what stands between them.
+        by_offset: byte offset -> instruction.
+    """
+
+    items: tuple[Item, ...]
+    by_offset: dict[int, Instr]
+
+
+_READ: Final[dict[int, tuple["weakref.ref[CodeType]", _Reading]]] = {}
+
+
+def _read(code: CodeType) -> _Reading:
+    """The reading of `code`; made once per code object, which it does not keep alive."""
+    key = id(code)
+    entry = _READ.get(key)
+    if entry is not None and entry[0]() is code:
+        return entry[1]
+    readable = _exchanged(code, _MISREAD, _STAND_IN)
+    readable = readable.replace(co_code=_with_cells_readable(readable))
+    items = tuple(Bytecode.from_code(readable, conserve_exception_block_stackdepth=True))
+    offsets = Copy.offsets(code)
+    instructions = [item for item in items if isinstance(item, Instr)]
+    if len(offsets) != len(instructions):
+        raise InternalError(f"Copy({code.co_qualname}): instructions were lost in reading.")
+    reading = _Reading(items, dict(zip(offsets, instructions, strict=True)))
+    _READ[key] = (weakref.ref(code, forget(_READ, key)), reading)
+    return reading
+
+
+def _units(code: CodeType) -> Iterator[tuple[int, str, int]]:
+    """Byte offset, name and operand of each instruction; faster than `dis`, which makes texts."""
+    raw = code.co_code
+    high = 0
+    for offset in range(0, len(raw), 2):
+        name = dis.opname[raw[offset]]
+        if name == "CACHE":
+            continue
+        operand = high | raw[offset + 1]
+        high = operand << 8 if name == "EXTENDED_ARG" else 0
+        if name != "EXTENDED_ARG":
+            yield offset, name, operand
+
+
 class Copy:
     """A copy of a code object's instructions, addressed by byte offset. Mutable; used once.
 
@@ -216,30 +266,21 @@ class Copy:
 
     def __init__(self, code: CodeType) -> None:
         self.code = code
-        readable = _exchanged(code, _MISREAD, _STAND_IN)
-        readable = readable.replace(co_code=_with_cells_readable(readable))
-        self.bytecode = Bytecode.from_code(readable, conserve_exception_block_stackdepth=True)
+        reading = _read(code)
+        self._items = reading.items
+        self._by_offset = reading.by_offset
         self._labels: dict[int, Label] = {}
-        offsets = self.offsets(code)
-        instructions = [item for item in self.bytecode if isinstance(item, Instr)]
-        if len(offsets) != len(instructions):
-            raise InternalError(f"Copy({code.co_qualname}): instructions were lost in reading.")
-        self._by_offset = dict(zip(offsets, instructions, strict=True))
-        self._offset_of = {id(item): offset for offset, item in self._by_offset.items()}
 
     @staticmethod
     def offsets(code: CodeType) -> list[int]:
         """Byte offsets of the instructions of `code`."""
-        return [item.offset for item in dis.get_instructions(code) if item.opname != "EXTENDED_ARG"]
+        return [offset for offset, _, _ in _units(code)]
 
     @staticmethod
     def split_offsets(code: CodeType) -> list[int]:
         """For each instruction of a copy of `code`, the offset of what it is a copy of."""
         return [
-            item.offset
-            for item in dis.get_instructions(code)
-            if item.opname != "EXTENDED_ARG"
-            for _ in range(2 if item.opname in _FUSED else 1)
+            offset for offset, name, _ in _units(code) for _ in range(2 if name in _FUSED else 1)
         ]
 
     def between(self, first: int, last: int) -> list[Instr]:
@@ -260,11 +301,12 @@ class Copy:
     def items(self) -> list[Item]:
         """The whole copy, with the labels asked for so far."""
         result: list[Item] = []
-        for item in self.bytecode:
+        offsets = iter(self._by_offset)
+        for item in self._items:
             if not isinstance(item, Instr):
                 result.append(item)
                 continue
-            label = self._labels.get(self._offset_of[id(item)])
+            label = self._labels.get(next(offsets))
             if label is not None:
                 result.append(label)
             result.extend(_split(item))
@@ -417,16 +459,16 @@ def _with_cells_readable(code: CodeType) -> bytes:
     """The bytecode as the `bytecode` package can read it: undoes `_with_cells_placed`."""
     changed = bytearray(code.co_code)
     slots = {*code.co_varnames, *code.co_cellvars}
-    for item in dis.get_instructions(code):
-        if item.opname == "STORE_FAST" and (item.arg or 0) >= len(slots):
-            changed[item.offset] = dis.opmap["STORE_DEREF"]
+    for offset, name, operand in _units(code):
+        if name == "STORE_FAST" and operand >= len(slots):
+            changed[offset] = dis.opmap["STORE_DEREF"]
     return bytes(changed)
 
 
 def _with_cells_placed(code: CodeType, count: int) -> bytes:
     """The bytecode; the first `count` STORE_DEREF store the cell itself: operands are alike."""
     changed = bytearray(code.co_code)
-    stores = (item.offset for item in dis.get_instructions(code) if item.opname == "STORE_DEREF")
+    stores = (offset for offset, name, _ in _units(code) if name == "STORE_DEREF")
     for offset in itertools.islice(stores, count):
         changed[offset] = dis.opmap["STORE_FAST"]
     return bytes(changed)

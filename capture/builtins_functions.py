@@ -25,6 +25,7 @@ from dynajit.capture.values_functions import (
 )
 from dynajit.capture.values_objects import ObjectValue
 from dynajit.capture.values_tensors import TensorValue
+from dynajit.capture.versions import IS_311
 
 # -- size, type, attributes ----------------------------------------------------------------------
 
@@ -215,8 +216,31 @@ def _sum(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     iterator = yield from x.iterate(args[0])
     if x.type_of(total) in (str, bytes, bytearray):
         refuse(x, "sum", lambda start: sum([], start), [total])
+    numbers: list[Value] | None = [total] if x.type_of(total) in (int, float) else None
     while (item := (yield from x.advance(iterator))) is not None:
+        if numbers is not None and _is_plain_number(item):
+            numbers.append(item)
+            continue
+        if numbers is not None:
+            total, numbers = (yield from _sum_of_numbers(x, numbers)), None
         total = yield from x.binary("+", total, item)
+    return total if numbers is None else (yield from _sum_of_numbers(x, numbers))
+
+
+def _is_plain_number(value: Value) -> bool:
+    return isinstance(value, (Constant, Scalar)) and value.python_type in (int, float, bool)
+
+
+def _sum_of_numbers(x: Any, numbers: list[Value]) -> Steps:
+    """The sum from the left; from 3.12 on `sum` makes up for the rounding of three floats or more.
+
+    Source: https://docs.python.org/3/whatsnew/3.12.html#other-language-changes
+    """
+    if not IS_311 and sum(number.python_type is float for number in numbers) > 2:
+        return x.fold(lambda start, *items: sum(items, start), *numbers)
+    total = numbers[0]
+    for number in numbers[1:]:
+        total = yield from x.binary("+", total, number)
     return total
 
 

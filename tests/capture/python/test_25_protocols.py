@@ -66,6 +66,20 @@ def no_number(value):
     return [caught(kind, Number(value)) for kind in (int, float, complex, operator.index, hash)]
 
 
+def sums():
+    tenths = [0.1] * 10
+    return (
+        sum(tenths),
+        sum(tenths, 1),
+        sum((0.1 for _ in range(10)), True),
+        sum([1e100, 1.0, -1e100]),
+    )
+
+
+def sum_of_arguments(a, b, c):
+    return sum([a, b, c]), sum([a, b]), sum((a, b, c), 1)
+
+
 class Shown:
     def __repr__(self):
         return "shown"
@@ -112,6 +126,9 @@ CASES = [
     case(no_number, "text", breaks=None),
     case(no_number, None, breaks=None),
     case(no_number, True, breaks=None),
+    case(sums),
+    case(sum_of_arguments, 1e100, 1.0, -1e100),
+    case(sum_of_arguments, 1, 2, 0.5),
     case(shown_by_percent),
     case(unused_mappings, breaks=None),
     case(one_too_many),
