@@ -34,6 +34,7 @@ from dynajit.capture.values_functions import (
     FunctionValue,
 )
 from dynajit.capture.values_objects import ObjectValue
+from dynajit.capture.values_storage import operand_of
 from dynajit.capture.values_tensors import TensorValue
 
 # -- containers ----------------------------------------------------------------------------------
@@ -86,6 +87,7 @@ def _slice(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 def _range(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     if any(isinstance(value, TensorValue) for value in args):
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, "range(tensor)")
+    args = [operand_of(x, value) for value in args]
     if not all(is_known(value) for value in args):
         raise unsupported("range", *args)
     return x.fold(range, *args)

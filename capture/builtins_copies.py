@@ -13,6 +13,7 @@ from dynajit.capture.values import Value
 from dynajit.capture.values_containers import DictValue, ListValue, SetValue, TupleValue
 from dynajit.capture.values_functions import BoundMethod, FunctionValue
 from dynajit.capture.values_objects import ExceptionValue, InstanceDictValue, ObjectValue
+from dynajit.capture.values_storage import native_base
 
 _REDUCING = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__",
              "__getnewargs_ex__")  # fmt: skip
@@ -53,6 +54,7 @@ def _empty_like(x: Any, value: Value) -> Any:
         raise unsupported("copy", value)
     own = [name for name in _REDUCING if isinstance(getattr(value.cls, name, None),
                                                     types.FunctionType)]  # fmt: skip
+    own += ["storage"] if native_base(value.cls) is not None else []
     slots = any("__slots__" in vars(base) for base in value.cls.__mro__[:-1])
     if own or slots:
         raise unsupported("copy", value)
@@ -107,13 +109,3 @@ def _deep(x: Any, value: Value, memo: dict[int, Value]) -> Steps:
     for name, item in _fields(x, value):
         yield from x.set_plain_attribute(made, name, (yield from _deep(x, item, memo)))
     return made
-
-
-@special(tuple.__new__)
-def _tuple_new(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    cls = getattr(args[0], "object", None) if args else None
-    if cls is not tuple and not hasattr(cls, "_fields"):
-        raise unsupported("tuple.__new__", *args)
-    items = (yield from x.to_items(args[1])) if len(args) > 1 else []
-    x.recorder.use(args[0])
-    return TupleValue(tuple(items), cls)

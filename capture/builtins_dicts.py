@@ -12,6 +12,7 @@ from dynajit.capture.operations_sets import operand_of_iterable, set_operand
 from dynajit.capture.values import NONE, TRUE, Value, constant
 from dynajit.capture.values_containers import DictValue, DictViewValue, TupleValue
 from dynajit.capture.values_objects import InstanceDictValue, ObjectValue
+from dynajit.capture.values_storage import keeps, storage_of
 from dynajit.capture.versions import IS_314
 
 Handler = Callable[[Any, Any, list[Value], dict[str, Value]], Steps]
@@ -175,6 +176,10 @@ def view_method(
 
 def merge_pairs(x: Any, target: DictValue, value: Value) -> Steps:
     """`target.update(value)`: each pair is stored when it is given."""
+    inner = storage_of(x, value)
+    if isinstance(inner, DictValue):
+        plain = ("__iter__", "keys", "__getitem__") if inner.cls is OrderedDict else ("__iter__",)
+        value = inner if keeps(value, *plain) else value
     if isinstance(value, DictValue):
         for key, item in list(x.dict_entries(value).values()):
             yield from x.store_key(target, key, item)

@@ -24,6 +24,7 @@ from dynajit.capture.values_functions import (
     PartialValue,
 )
 from dynajit.capture.values_objects import ObjectValue
+from dynajit.capture.values_storage import keeps, storage_of
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.capture.versions import IS_311
 
@@ -112,6 +113,9 @@ def _hash(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
         refuse(x, "hash", hash, args)
     if own_method(value, "__hash__") is not None:
         return constant((yield from hash_of_object(x, value)))
+    storage = storage_of(x, value)
+    if storage is not None and is_known(storage) and keeps(value, "__hash__"):
+        return x.fold(hash, storage)
     raise unsupported("hash", *args)
 
 

@@ -18,7 +18,8 @@ from dynajit.capture.operations_errors import check_count, refuse
 from dynajit.capture.operations_exceptions import current, member
 from dynajit.capture.values import NONE, Known, Scalar, Value
 from dynajit.capture.values_containers import TupleValue
-from dynajit.capture.values_objects import ExceptionValue, ObjectValue
+from dynajit.capture.values_objects import ExceptionValue, ObjectContents, ObjectValue
+from dynajit.capture.values_storage import native_base
 from dynajit.eager import creation, grad_mode
 
 # -- grad mode -----------------------------------------------------------------------------------
@@ -159,11 +160,16 @@ def _not(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 @special(object)
 def _object(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    raise unsupported("object", *args)
+    if args or keywords:
+        refuse(x, "object", object, args, keywords)
+    return ObjectValue(x.heap.allocate(ObjectContents()), object)
     yield
 
 
 @special(object.__new__)
 def _object_new(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    return x.allocate(as_python(x, args[0]))
+    cls = as_python(x, args[0])
+    if native_base(cls) is not None:
+        raise unsupported("object.__new__", *args)
+    return x.allocate(cls)
     yield

@@ -38,6 +38,7 @@ from dynajit.capture.operations_generators import (
     thrown_exception,
 )
 from dynajit.capture.operations_output import is_stream
+from dynajit.capture.operations_storage import storage_method
 from dynajit.capture.values import NONE, Constant, Known, Scalar, Value
 from dynajit.capture.values_containers import (
     DictValue,
@@ -49,7 +50,7 @@ from dynajit.capture.values_containers import (
     TupleValue,
 )
 from dynajit.capture.values_functions import GeneratorValue
-from dynajit.capture.values_objects import ExceptionValue
+from dynajit.capture.values_objects import ExceptionValue, ObjectValue
 from dynajit.capture.values_tensors import TensorValue
 
 Handler = Callable[[Any, Any, list[Value], dict[str, Value]], Steps]
@@ -74,6 +75,8 @@ def call_method(
         return x.tensor_method(receiver, name, args, keywords)
     if isinstance(receiver, ExceptionValue):
         return (yield from exception_method(x, receiver, name, args, keywords))
+    if isinstance(receiver, ObjectValue):
+        return (yield from storage_method(x, receiver, name, args, keywords))
     if isinstance(receiver, ListValue) and name in LIST:
         return (yield from list_method(x, receiver, name, args, keywords))
     if isinstance(receiver, DictValue) and name in DICT:

@@ -11,14 +11,17 @@ from typing import Any
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.builtins_table import SPECIAL_CODE, special
+from dynajit.capture.builtins_table import SPECIAL, SPECIAL_CODE, Handler, special
+from dynajit.capture.class_layouts import is_made_class
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.operations_instances import lookup
+from dynajit.capture.operations_storage import new_with_storage
 from dynajit.capture.values import NOT_IMPLEMENTED, Constant, Known, Value
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_objects import ObjectValue
+from dynajit.capture.values_storage import CHANGING, NATIVE, native_base
 
 
 @special(isinstance)
@@ -98,13 +101,26 @@ def _round(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     return x.fold(round, *operands)
 
 
-@special(tuple.__new__)
-def _tuple_new(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    cls = as_python(x, args[0])
-    items = (yield from x.to_items(args[1])) if len(args) > 1 else ()
-    if keywords or len(args) > 2 or not (cls is tuple or hasattr(cls, "_fields")):
-        raise unsupported("tuple.__new__", *args)
-    return TupleValue(tuple(items), cls)
+def _native_new(base: type) -> Handler:
+    def make(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+        cls = as_python(x, args[0]) if args and is_known(args[0]) else None
+        if not isinstance(cls, type):
+            raise unsupported(f"{base.__name__}.__new__", *args)
+        if base is tuple and hasattr(cls, "_fields") and len(args) < 3 and not keywords:
+            items = (yield from x.to_items(args[1])) if len(args) > 1 else ()
+            return TupleValue(tuple(items), cls)
+        if native_base(cls) is base and is_made_class(cls):
+            return (yield from new_with_storage(x, cls, args[1:], keywords))
+        if cls is not base:
+            raise unsupported(f"{base.__name__}.__new__", *args)
+        given = ([], {}) if base in CHANGING else (args[1:], keywords)
+        return (yield from x.call(Known(base), *given))
+
+    return make
+
+
+for _base in NATIVE:
+    SPECIAL[_base.__new__] = _native_new(_base)
 
 
 # -- repr of dataclasses ---------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def _drop(x: Any, value: SetValue, token: Any) -> None:
     entries = set_entries(x, value)
     members = dict(entries)
     del members[token]
-    steps = (*entries.steps, lambda real: real.discard(token))
+    steps = (*entries.steps, lambda real: set.discard(real, token))
     x.heap.write(
         value.identity,
         SetEntries(members, entries.start, steps, entries.is_ordered, entries.is_known),
@@ -111,7 +111,7 @@ def _pop(x: Any, value: SetValue, args: list[Value]) -> Steps:
         token = entries.real().pop()
         item = entries[token]
     rest = {key: member for key, member in entries.items() if key is not token}
-    steps = (*entries.steps, lambda real: real.pop())
+    steps = (*entries.steps, lambda real: set.pop(real))
     x.heap.write(
         value.identity, SetEntries(rest, entries.start, steps, entries.is_ordered, entries.is_known)
     )
@@ -121,7 +121,7 @@ def _pop(x: Any, value: SetValue, args: list[Value]) -> Steps:
 
 def _clear(x: Any, value: SetValue, args: list[Value]) -> Steps:
     entries = set_entries(x, value)
-    steps = (*entries.steps, lambda real: real.clear())
+    steps = (*entries.steps, lambda real: set.clear(real))
     x.heap.write(
         value.identity, SetEntries({}, entries.start, steps, entries.is_ordered, entries.is_known)
     )

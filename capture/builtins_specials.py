@@ -6,7 +6,7 @@ Called by `capture.builtins_methods`.
 from typing import Any, Final
 
 from dynajit.capture.operations_arithmetic import BINARY, COMPARISONS
-from dynajit.capture.operations_basic import Steps, unsupported
+from dynajit.capture.operations_basic import Steps, defines, unsupported
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.operations_errors import refuse, stand_in
 from dynajit.capture.operations_sets import is_operand
@@ -61,6 +61,11 @@ def _plain_by_name(x: Any, receiver: Value, name: str, args: list[Value]) -> Ste
 def _binary_by_name(x: Any, receiver: Value, name: str, other: Value) -> Steps:
     """An operator as a method: NotImplemented where the method itself says so."""
     if not _is_of_family(x, receiver, other):
+        takes_any = (name == "__iadd__" and isinstance(receiver, ListValue)) or (
+            name == "__ior__" and isinstance(receiver, DictValue)
+        )
+        if takes_any and defines(x.type_of(other), "__iter__"):
+            return (yield from x.binary(_IN_PLACE[name], receiver, other))
         is_product = name in ("__mul__", "__rmul__", "__imul__")
         if not is_product or not isinstance(receiver, (ListValue, TupleValue)):
             result = getattr(stand_in(x, receiver), name)

@@ -8,6 +8,7 @@ import types
 from typing import Any
 
 from dynajit.capture.by_class import remembered
+from dynajit.capture.values_storage import native_base
 from dynajit.eager import Size, Tensor
 
 
@@ -30,17 +31,21 @@ def is_plain_tuple(kind: type) -> bool:
 
 def is_modelled_class(kind: Any) -> bool:
     """True if instances keep their state in an instance dict and slots of Python classes only."""
-    return is_made_class(kind) and kind.__getattribute__ is object.__getattribute__
+    return kind is object or (is_made_class(kind) and _reads_plainly(kind))
+
+
+def _reads_plainly(kind: Any) -> bool:
+    base = native_base(kind) or object
+    return kind.__getattribute__ is base.__getattribute__
 
 
 def is_made_class(kind: Any) -> bool:
     """The same for instances that the captured code makes: reading them may run user code."""
     if issubclass(kind, (BaseException, type)) or not kind.__flags__ & _HEAP_TYPE:
         return False
-    reader = kind.__getattribute__
-    if reader is not object.__getattribute__ and not isinstance(reader, types.FunctionType):
+    if not _reads_plainly(kind) and not isinstance(kind.__getattribute__, types.FunctionType):
         return False
-    return _has_plain_layout(kind)
+    return _has_plain_layout(kind) or native_base(kind) is not None
 
 
 @remembered

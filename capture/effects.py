@@ -17,6 +17,7 @@ from dynajit.capture.values import UNBOUND, Constant, Value
 from dynajit.capture.values_containers import DictValue, Grown, ListValue, SetEntries, SetValue
 from dynajit.capture.values_functions import CellValue
 from dynajit.capture.values_objects import DELETED, ObjectValue
+from dynajit.capture.values_storage import DictStorage, ListStorage
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.eager import Tensor, grad_mode
 from dynajit.eager.inplace import write_back
@@ -49,9 +50,18 @@ class ListEffect(Effect):
         return [self.target, *self.items]
 
     def replay(self, emitter: Any) -> None:
-        for item in self.items:
-            emitter.load_value(item)
-        emitter.build("list", len(self.items))
+        def items() -> None:
+            for item in self.items:
+                emitter.load_value(item)
+            emitter.build("list", len(self.items))
+
+        if isinstance(self.target, ListStorage):
+            push = functools.partial(emitter.load_value, self.target)
+            whole = functools.partial(emitter.load_constant, slice(None))
+            emitter.call(list.__setitem__, push, whole, items)
+            emitter.pop()
+            return
+        items()
         emitter.load_value(self.target)
         emitter.load_constant(slice(None))
         emitter.store_item()
@@ -91,15 +101,28 @@ class DictEffect(Effect):
             clear = OrderedDict.clear if self.target.cls is OrderedDict else dict.clear
             emitter.call(clear, lambda: emitter.load_value(self.target))
             emitter.pop()
+        is_storage = isinstance(self.target, DictStorage)
         for key in self.deleted:
+            if is_storage:
+                _call_native(emitter, self.target.cls.__delitem__, self.target, key)
+                continue
             emitter.load_value(self.target)
             emitter.load_value(key)
             emitter.delete_item()
         for key, item in self.stored:
+            if is_storage:
+                _call_native(emitter, self.target.cls.__setitem__, self.target, key, item)
+                continue
             emitter.load_value(item)
             emitter.load_value(self.target)
             emitter.load_value(key)
             emitter.store_item()
+
+
+def _call_native(emitter: Any, method: Any, *values: Value) -> None:
+    """A method of the built-in class, whatever a derived class has made of it."""
+    emitter.call(method, *(functools.partial(emitter.load_value, value) for value in values))
+    emitter.pop()
 
 
 def dict_effect(target: DictValue, before: Any, after: Any) -> DictEffect:

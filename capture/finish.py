@@ -25,6 +25,7 @@ from dynajit.capture.sizes import function_of
 from dynajit.capture.values import Constant, Scalar, Value
 from dynajit.capture.values_functions import CellValue, GeneratorValue
 from dynajit.capture.values_objects import HandledException
+from dynajit.capture.values_storage import STORAGE
 from dynajit.capture.values_tensors import Step, TensorValue
 from dynajit.core import symint
 from dynajit.ir.copies import copy_inputs
@@ -356,8 +357,13 @@ def _guard_aliasing(recorder: Recorder) -> None:
     handles = [
         handle
         for handle in recorder.handles()
-        if recorder.is_relied_on(handle.source) and not isinstance(handle, TensorValue)
+        if isinstance(handle, STORAGE)
+        or (recorder.is_relied_on(handle.source) and not isinstance(handle, TensorValue))
     ]
+    changed |= {
+        h.owner.identity for h in handles if isinstance(h, STORAGE) and h.identity in changed
+    }
+    handles = [handle for handle in handles if not isinstance(handle, STORAGE)]
     for written in handles:
         if written.identity not in changed:
             continue

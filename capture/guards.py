@@ -43,6 +43,7 @@ class Kind(enum.IntEnum):
     SEPARATE_MEMORY = 16  # expected: tuple of (tensor's source, MemoryUse), see there
     HANDLING = 17  # expected: bool: whether the caller is handling an exception
     RELATION = 18  # expected: Relation between sizes; the source is that of its first term
+    STORAGE_EQUALS = 19  # expected: int, float, complex, str, bytes: base class's part of a value
 
 
 RELATIONS = (Kind.NOT_ALIASED, Kind.ALIASED, Kind.NO_SHARED_STORAGE)
@@ -145,6 +146,7 @@ _EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.TYPE_IS: lambda e: f"a {e.__qualname__}",
     Kind.IDENTITY: _describe_expected,
     Kind.EQUALS: _describe_expected,
+    Kind.STORAGE_EQUALS: _describe_expected,
     Kind.LENGTH: _length_text,
     Kind.TRUE_VALUE: lambda e: "a non-empty container" if e else "an empty container",
     Kind.DICT_KEYS: lambda e: f"the keys {_keys_text(e)}",
@@ -185,6 +187,7 @@ _EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
     Kind.IDENTITY: lambda s, e: f"{s} is {describe(e)}",
     Kind.EQUALS: lambda s, e: f"{s} == {e!r}",
     Kind.TENSOR: lambda s, e: f"{s} is {e}",
+    Kind.STORAGE_EQUALS: lambda s, e: f"{type(e).__name__}({s}) == {e!r}",
     Kind.LENGTH: lambda s, e: f"len({s}) == {e}",
     Kind.TRUE_VALUE: lambda s, e: f"{'' if e else 'not '}{s}",
     Kind.DICT_KEYS: lambda s, e: f"list({s}) == {_keys_text(e)}",
@@ -204,7 +207,7 @@ _EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
 
 
 def _expected_key(kind: Kind, expected: Any) -> Any:
-    if kind in (Kind.EQUALS, Kind.DICT_KEYS, Kind.HAS_NO_KEY):
+    if kind in (Kind.EQUALS, Kind.STORAGE_EQUALS, Kind.DICT_KEYS, Kind.HAS_NO_KEY):
         return constant_key(expected)
     if kind in (Kind.TYPE_IS, Kind.IDENTITY):
         return id(expected)

@@ -43,6 +43,7 @@ from dynajit.capture.values_containers import (
 )
 from dynajit.capture.values_functions import BoundMethod, FunctionValue
 from dynajit.capture.values_objects import ObjectValue
+from dynajit.capture.values_storage import operand_of
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.eager import Size
 
@@ -246,8 +247,18 @@ def _special_binary(x: Any, name: str, in_place: bool, a: Value, b: Value) -> St
         result = yield from x.call(method, [other], {})
         if not (isinstance(result, Constant) and result.value is NotImplemented):
             return result
+    if name != "mod" or a.python_type is not str:
+        plain = operand_of(x, a), operand_of(x, b)
+        if plain != (a, b):
+            symbol = _SYMBOLS[name]
+            return (yield from binary(x, f"{symbol}=" if in_place else symbol, *plain))
+    elif isinstance(a, Constant):
+        return (yield from percent(x, a, b))
     function = getattr(operator, f"i{name}" if in_place else f"__{name}__")
     _refuse_objects(x, name, function, a, b)
+
+
+_SYMBOLS: Final = {name: symbol for symbol, (_, name) in BINARY.items()}
 
 
 def _refuse_objects(x: Any, name: str, function: Any, a: Value, b: Value) -> None:

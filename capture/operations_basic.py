@@ -9,7 +9,7 @@ import functools
 from collections import OrderedDict
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture.awaiting import checked_bool, length_is_true, then
@@ -35,6 +35,7 @@ from dynajit.capture.values_functions import (
     NativeMethod,
 )
 from dynajit.capture.values_objects import DISGUISED, ObjectValue, TracebackValue
+from dynajit.capture.values_storage import keeps, storage_of
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.capture.versions import IS_314
 from dynajit.core.device import Device
@@ -173,7 +174,17 @@ def to_native(x: Any, value: Value, specialise: bool) -> Any:
         x.recorder.use(value)
         parts = (value.start, value.stop, value.step)
         return slice(*(to_native(x, part, True) for part in parts))
+    storage = storage_of(x, value)
+    if storage is not None and keeps(value, *_CONVERSIONS):
+        return to_native(x, storage, specialise)
     return as_python(x, value)
+
+
+#: What library functions ask of numbers, containers and texts.
+_CONVERSIONS: Final = (
+    "__index__", "__int__", "__float__", "__complex__", "__iter__", "__len__", "__getitem__",
+    "__eq__", "__str__", "items", "keys",
+)  # fmt: skip
 
 
 def from_python(x: Any, result: Any, operands: tuple[Value, ...] = ()) -> Value:
@@ -269,8 +280,10 @@ def container_truth(x: Any, value: Any) -> bool:
     existing = x.recorder.existing(value)
     if x.heap[value.identity] is None and existing is not None:
         x.recorder.use(value)
-        x.recorder.guard(value.source, Kind.TRUE_VALUE, bool(existing), "truth of a container")
-        return bool(existing)
+        is_filled = native_length(value, existing) > 0
+        base = x.recorder.first_source(value)
+        x.recorder.guard(base, Kind.TRUE_VALUE, is_filled, "truth of a container")
+        return is_filled
     return length_of_container(x, value) > 0
 
 
@@ -351,6 +364,12 @@ def length(x: Any, value: Value) -> Steps:
     raise unsupported("len", value)
 
 
+def native_length(value: Any, existing: Any) -> int:
+    """The length of an existing container, whatever a derived class says."""
+    count: int = value.cls.__len__(existing)
+    return count
+
+
 def length_of_container(x: Any, value: Any) -> int:
     """Number of items of a tuple, list, dict or set."""
     if isinstance(value, TupleValue):
@@ -359,8 +378,9 @@ def length_of_container(x: Any, value: Any) -> int:
     existing = x.recorder.existing(value)
     if x.heap[value.identity] is None and existing is not None:
         x.recorder.use(value)
-        x.recorder.guard(value.source, Kind.LENGTH, len(existing), "length")
-        return len(existing)
+        count = native_length(value, existing)
+        x.recorder.guard(x.recorder.first_source(value), Kind.LENGTH, count, "length")
+        return count
     if isinstance(value, ListValue):
         return len(x.list_items(value))
     if isinstance(value, DictValue):
@@ -442,6 +462,9 @@ def hashable(x: Any, value: Value) -> Any:
         x.recorder.use(value)
         existing = x.recorder.existing(value)
         return existing if existing is not None else Stands(value.identity)
+    storage = storage_of(x, value)
+    if isinstance(storage, (Constant, Scalar, TupleValue)) and keeps(value, "__hash__", "__eq__"):
+        return hashable(x, storage)
     if isinstance(value, FunctionValue):
         return Stands(value.identity)
     is_object = isinstance(value, ObjectValue) and value.cls.__hash__ is None

@@ -8,6 +8,7 @@ import enum
 import functools
 import inspect
 import types
+from collections import OrderedDict
 from typing import Any, Final
 
 from dynajit.capture import breaks, control, sources
@@ -30,6 +31,7 @@ from dynajit.capture.operations_basic import (
     unsupported,
 )
 from dynajit.capture.operations_exceptions import construct_exception
+from dynajit.capture.operations_storage import new_with_storage, storage_method
 from dynajit.capture.recording import Namespace
 from dynajit.capture.values import UNBOUND, Constant, Known, Value, constant
 from dynajit.capture.values_containers import DictValue, TupleValue
@@ -44,6 +46,7 @@ from dynajit.capture.values_functions import (
     PartialValue,
 )
 from dynajit.capture.values_objects import ObjectContents, ObjectValue
+from dynajit.capture.values_storage import native_base, storage_of
 from dynajit.core.errors import InternalError
 from dynajit.eager import Tensor
 from dynajit.ops.table import Op
@@ -135,6 +138,9 @@ def _call_descriptor(x: Any, target: Any, args: Arguments, keywords: Keywords) -
     own = getattr(receiver.python_type, target.__name__, target)
     if own is not target and isinstance(receiver, DictValue):
         raise unsupported(target.__qualname__, receiver)  # goes behind the back of the class
+    is_ordered = isinstance(receiver, ObjectValue) and issubclass(receiver.cls, OrderedDict)
+    if is_ordered and target.__objclass__ is dict and target.__name__ in vars(OrderedDict):
+        raise unsupported(f"dict.{target.__name__}", receiver)  # leaves the order behind
     return (yield from x.call_method(receiver, target.__name__, rest, keywords))
 
 
@@ -361,6 +367,8 @@ def _call_class(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
         result = yield from then(steps, checked_none, made)
         if not (isinstance(result, Constant) and result.value is None):
             raise_python(x, TypeError, "__init__() should return None")
+    elif initialise is not object.__init__ and storage_of(x, made) is not None:
+        yield from storage_method(x, made, "__init__", args, keywords)
     elif initialise is not object.__init__:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}.__init__")
     elif (args or keywords) and cls.__new__ is object.__new__:
@@ -380,6 +388,9 @@ def _new_instance(x: Any, callee: Known, args: Arguments, keywords: Keywords) ->
     new = cls.__new__
     if isinstance(new, types.FunctionType):
         return (yield from call(x, Known(new), [callee, *args], keywords))
+    base = native_base(cls)
+    if base is not None and new is base.__new__:
+        return (yield from new_with_storage(x, cls, args, keywords))
     if new is not object.__new__:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}.__new__")
     return allocate(x, cls)

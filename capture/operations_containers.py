@@ -74,7 +74,9 @@ def list_items(x: Any, value: ListValue) -> tuple[Value, ...]:
     existing = x.recorder.existing(value)
     if contents is None or isinstance(contents, Grown):
         base = x.recorder.first_source(value)
-        items = tuple(x.recorder.wrap(o, sources.Item(base, i)) for i, o in enumerate(existing))
+        items = tuple(
+            x.recorder.wrap(o, sources.Item(base, i)) for i, o in enumerate(list.__iter__(existing))
+        )
         revise = None if contents is None else lambda grown: grown.after(items)
         x.heap.load_entry(value.identity, items, revise)
         contents = x.heap[value.identity]
@@ -107,8 +109,13 @@ def dict_entries(x: Any, value: DictValue) -> Entries:
         x.heap.load_entry(value.identity, contents)
     if existing is not None:
         base = x.recorder.first_source(value)
-        x.recorder.guard(base, Kind.DICT_KEYS, tuple(existing), "dict")
+        x.recorder.guard(base, Kind.DICT_KEYS, keys_of(value, existing), "dict")
     return contents
+
+
+def keys_of(value: DictValue, existing: Any) -> tuple[Any, ...]:
+    """The keys of an existing dict, whatever a derived class gives instead."""
+    return tuple(value.cls.__iter__(existing))  # type: ignore[attr-defined]
 
 
 def _read_dict(x: Any, value: DictValue, existing: dict[Any, Any]) -> Entries:
@@ -116,7 +123,7 @@ def _read_dict(x: Any, value: DictValue, existing: dict[Any, Any]) -> Entries:
     entries: Entries = {}
     if isinstance(existing, OrderedDict):
         _check_ordered(existing)
-    for key, item in existing.items():
+    for key, item in value.cls.items(existing):  # type: ignore[attr-defined]
         key_value = x.recorder.wrap(key, sources.Constant(key))
         entries[hashable(x, key_value)] = (
             key_value,
@@ -131,7 +138,7 @@ def _check_ordered(existing: OrderedDict[Any, Any]) -> None:
     if runs_user_code(keys) or any(isinstance(type(k).__hash__, types.FunctionType) for k in keys):
         raise GraphBreak(breaks.UNKNOWN_HASH, "an OrderedDict with keys that define __hash__")
     try:
-        is_whole = sum(1 for _ in existing) == len(keys)
+        is_whole = sum(1 for _ in OrderedDict.__iter__(existing)) == len(keys)
     except KeyError:
         is_whole = False
     if not is_whole:
@@ -152,15 +159,16 @@ def dict_lookup(x: Any, value: DictValue, key: Value, token: Any = None) -> Valu
     if x.heap[value.identity] is not None or existing is None or not is_known(key):
         found = dict_entries(x, value).get(token)
         return None if found is None else found[1]
-    if runs_user_code(existing):
+    if runs_user_code(keys_of(value, existing)):
         raise GraphBreak(breaks.UNKNOWN_HASH, "a dict with keys that define __eq__")
     base = x.recorder.first_source(value)
-    if token not in existing:
+    if not dict.__contains__(existing, token):
         x.recorder.guard(base, Kind.HAS_NO_KEY, token, "missing key")
         return None
     place = sources.Key(base, token)
-    found = x.recorder.wrap(existing[token], place)
-    x.recorder.guard_exists(place, existing[token])
+    item = dict.get(existing, token)
+    found = x.recorder.wrap(item, place)
+    x.recorder.guard_exists(place, item)
     return found
 
 

@@ -15,6 +15,7 @@ from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.guards import Kind
 from dynajit.capture.operations_basic import Steps, as_python, describe, lacks
 from dynajit.capture.operations_exceptions import is_native_field, member
+from dynajit.capture.operations_storage import storage_attribute
 from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_containers import HeapValue
 from dynajit.capture.values_functions import BoundMethod, SuperValue
@@ -26,6 +27,7 @@ from dynajit.capture.values_objects import (
     ObjectContents,
     ObjectValue,
 )
+from dynajit.capture.values_storage import NATIVE
 
 MISSING = object()
 
@@ -140,6 +142,10 @@ def _data_descriptor(x: Any, value: ObjectValue, name: str, raw: Any) -> Steps:
         return (yield from x.call(Known(raw.fget), [value], {}))
     if isinstance(value, ExceptionValue) and is_native_field(raw):
         return member(x, value, name)
+    if isinstance(raw, _FIELDS) and raw.__objclass__ in NATIVE:
+        native = storage_attribute(x, value, name)
+        if native is not None:
+            return native
     if isinstance(raw, types.MemberDescriptorType):
         found = instance_value(x, value, name)
         if found is None:
@@ -150,6 +156,9 @@ def _data_descriptor(x: Any, value: ObjectValue, name: str, raw: Any) -> Steps:
             return InstanceDictValue(value.identity, dict, None, value)
         raise unsupported_attribute(value, name)
     return (yield from _user_descriptor(x, value, name, raw))
+
+
+_FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
 def _raise_empty_slot(x: Any, cls: type, name: str, raw: types.MemberDescriptorType) -> None:

@@ -24,6 +24,7 @@ from dynajit.capture.values_containers import (
     TupleValue,
     UserKey,
 )
+from dynajit.capture.values_storage import storage_of
 
 Members = dict[Any, Value]
 
@@ -31,8 +32,21 @@ OPERATIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "|": operator.or_, "&": operator.and_, "-": operator.sub, "^": operator.xor,
 }  # fmt: skip
 
+
+def _in_place(name: str) -> Callable[[Any, Any], Any]:
+    """An operator that changes a set, whatever a derived class has made of it."""
+    own = getattr(set, f"__{name}__")
+    any_operator = getattr(operator, name)
+
+    def apply(real: Any, other: Any) -> Any:
+        result = own(real, other)
+        return any_operator(real, other) if result is NotImplemented else result
+
+    return apply
+
+
 IN_PLACE: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "|": operator.ior, "&": operator.iand, "-": operator.isub, "^": operator.ixor,
+    "|": _in_place("ior"), "&": _in_place("iand"), "-": _in_place("isub"), "^": _in_place("ixor"),
 }  # fmt: skip
 
 
@@ -78,7 +92,7 @@ def with_added(
 
     def add(real: set[Any]) -> None:
         for token in fresh:
-            real.add(token)
+            set.add(real, token)
 
     return SetEntries(
         members, entries.start, (*entries.steps, add),
@@ -100,17 +114,17 @@ def set_entries(x: Any, value: SetValue) -> SetEntries:
         x.heap.load_entry(value.identity, contents)
     if existing is not None:
         base = x.recorder.first_source(value)
-        x.recorder.guard(base, Kind.DICT_KEYS, tuple(existing), "set")
+        x.recorder.guard(base, Kind.DICT_KEYS, tuple(set.__iter__(existing)), "set")
     found: SetEntries = contents
     return found
 
 
 def _read_set(x: Any, value: SetValue, existing: set[Any]) -> SetEntries:
-    if not all(type(member) in LITERAL_TYPES for member in existing):
+    if not all(type(member) in LITERAL_TYPES for member in set.__iter__(existing)):
         raise unsupported("reading an existing set of objects", value)
-    members = {member: constant(member) for member in existing}
-    snapshot = existing.copy()
-    keeps_order = list(snapshot.copy()) == list(existing)
+    members = {member: constant(member) for member in set.__iter__(existing)}
+    snapshot = set.copy(existing)
+    keeps_order = list(snapshot.copy()) == list(set.__iter__(existing))
     return SetEntries(members, snapshot.copy, (), keeps_order)
 
 
@@ -183,6 +197,8 @@ def _operand(x: Any, value: Any) -> Operand:
 
 def operand_of_iterable(x: Any, value: Value) -> Steps:
     """Any iterable as the argument of a method such as `union`."""
+    inner = storage_of(x, value)
+    value = inner if isinstance(inner, SetValue) else value
     if isinstance(value, SetValue) or _is_frozenset(value):
         return set_operand(x, value)
     items = yield from x.to_items(value)

@@ -24,7 +24,7 @@ from dynajit.capture.operations_containers import fold
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_exceptions import exception_text
 from dynajit.capture.operations_sets import set_in_order
-from dynajit.capture.values import Constant, Value, constant
+from dynajit.capture.values import Constant, Scalar, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
     DictViewValue,
@@ -34,6 +34,7 @@ from dynajit.capture.values_containers import (
     TupleValue,
 )
 from dynajit.capture.values_objects import ExceptionValue, InstanceDictValue, ObjectValue
+from dynajit.capture.values_storage import storage_of
 from dynajit.capture.values_tensors import TensorValue
 
 _CONVERSIONS: Final = {"str": str, "repr": repr, "ascii": ascii}
@@ -72,6 +73,9 @@ def _object_text(x: Any, value: ObjectValue, conversion: str) -> Steps:
     if isinstance(value, ExceptionValue):
         return (yield from exception_text(x, value, conversion))
     method = own_method(value, "__str__" if conversion == "str" else "__repr__")
+    storage = storage_of(x, value)
+    if method is None and conversion == "str" and keeps_text(storage):
+        return (yield from to_text(x, storage, "str"))
     if method is None:
         method = own_method(value, "__repr__")
     if method is not None:
@@ -82,7 +86,15 @@ def _object_text(x: Any, value: ObjectValue, conversion: str) -> Steps:
             kind = result.python_type.__name__
             raise_python(x, TypeError, f"{name} returned non-string (type {kind})")
         return _escaped(as_python(x, result), conversion)
-    raise unsupported(conversion, value)
+    if storage is None:
+        raise unsupported(conversion, value)
+    bound = yield from x.get_special(value, "__repr__")
+    return _escaped(as_python(x, (yield from x.call(bound, [], {}))), conversion)
+
+
+def keeps_text(storage: Value | None) -> bool:
+    """True for what `str` of an instance of a derived class takes as it is."""
+    return storage is not None and storage.python_type is str
 
 
 def _container_text(x: Any, value: Value, above: tuple[Any, ...]) -> Steps:
@@ -183,6 +195,9 @@ def format_value(x: Any, value: Value, specification: Value | None) -> Steps:
     if own_method(value, "__format__") is not None:
         bound = yield from x.get_special(value, "__format__")
         return (yield from x.call(bound, [constant(text)], {}))
+    storage = storage_of(x, value)
+    if text and isinstance(storage, (Constant, Scalar)):
+        return (yield from format_value(x, storage, specification))
     if text:
         kind = value.python_type.__name__
         raise_python(x, TypeError, f"unsupported format string passed to {kind}.__format__")

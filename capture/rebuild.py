@@ -17,6 +17,7 @@ from dynajit.capture import suspended
 from dynajit.capture.effects import field_access
 from dynajit.capture.operations_exceptions import PARSING, native_class
 from dynajit.capture.rebuild_exceptions import adopt_context, in_order_of_writing, make_traceback
+from dynajit.capture.rebuild_storage import make_with_storage
 from dynajit.capture.recording import Recorder
 from dynajit.capture.references import maker, parameters
 from dynajit.capture.sizes import function_of
@@ -60,6 +61,7 @@ from dynajit.capture.values_objects import (
     ObjectValue,
     TracebackValue,
 )
+from dynajit.capture.values_storage import DictStorage, ListStorage, SetStorage
 from dynajit.capture.values_tensors import MemoryContents, Step, TensorContents, TensorValue
 from dynajit.core import symint
 from dynajit.eager.grad_mode import enable_grad, no_grad
@@ -77,9 +79,9 @@ _ARITHMETIC: Final = {
 _SLOT_TYPES: Final = (types.WrapperDescriptorType, types.MethodDescriptorType)
 
 
-def list_iterator(items: list[Any], position: int) -> Any:
+def list_iterator(items: list[Any], position: int, start: Callable[[Any], Any] = iter) -> Any:
     """An iterator over a list that has given `position` items."""
-    iterator = iter(items)
+    iterator = start(items)
     iterator.__setstate__(position)
     return iterator
 
@@ -97,9 +99,9 @@ class Held:
     order: tuple[int, ...] | None = None
 
 
-def table_iterator(table: Any, position: int) -> Any:
+def table_iterator(table: Any, position: int, start: Callable[[Any], Any] = iter) -> Any:
     """An iterator over a dict, view or set that has given `position` items."""
-    iterator = iter(table)
+    iterator = start(table)
     for _ in range(position):
         next(iterator)
     return iterator
@@ -150,7 +152,7 @@ class Rebuilder:
         """A callable that pushes `value`."""
         return functools.partial(emitter.load_value, value)
 
-    def _call(self, emitter: Any, function: Any, *values: Any) -> None:
+    def call(self, emitter: Any, function: Any, *values: Any) -> None:
         """Push `function(...)`; a Value is pushed, anything else is a constant."""
         pushers = [
             self.pusher(v, emitter)
@@ -204,7 +206,7 @@ class Rebuilder:
             emitter.load_source(value.source)
             return
         contents = self.heap[value.identity]
-        self._call(emitter, types.CellType)
+        self.call(emitter, types.CellType)
         emitter.memoise(value)  # what it holds may refer to it: a function that calls itself
         if contents is not UNBOUND:
             emitter.copy_top()
@@ -220,23 +222,23 @@ class Rebuilder:
         symbol, operands = value.expression
         if symbol == "size":
             names = tuple(sorted(symint.symbols(value.symbolic)))
-            self._call(emitter, function_of(value.symbolic, names), *operands)
+            self.call(emitter, function_of(value.symbolic, names), *operands)
             return
-        self._call(emitter, _ARITHMETIC[symbol], *operands)
+        self.call(emitter, _ARITHMETIC[symbol], *operands)
 
     def _tuple(self, value: TupleValue, emitter: Any) -> None:
         if hasattr(value.cls, "_fields"):
-            self._call(emitter, value.cls, *value.items)
+            self.call(emitter, value.cls, *value.items)
             return
         if value.cls is not tuple:
-            self._call(emitter, value.cls, TupleValue(value.items))
+            self.call(emitter, value.cls, TupleValue(value.items))
             return
         for item in value.items:
             emitter.load_value(item)
         emitter.build("tuple", len(value.items))
 
     def _slice(self, value: SliceValue, emitter: Any) -> None:
-        self._call(emitter, slice, value.start, value.stop, value.step)
+        self.call(emitter, slice, value.start, value.stop, value.step)
 
     def _list(self, value: ListValue, emitter: Any) -> None:
         items = self.heap[value.identity]
@@ -268,11 +270,7 @@ class Rebuilder:
         emitter.build("set", len(entries))
 
     def _view(self, value: DictViewValue, emitter: Any) -> None:
-        def push() -> None:
-            emitter.load_value(value.dictionary)
-            emitter.load_attribute(value.kind)
-
-        emitter.call_value(push)
+        self.call(emitter, getattr(value.dictionary.cls, value.kind), value.dictionary)
 
     def _instance_dict(self, value: InstanceDictValue, emitter: Any) -> None:
         emitter.load_value(value.owner)
@@ -281,61 +279,70 @@ class Rebuilder:
     def _iterator(self, value: IteratorValue, emitter: Any) -> None:
         state = self.heap[value.identity]
         if isinstance(state, TableIterator):
-            self._call(emitter, table_iterator, state.table, state.position)
+            start = getattr(getattr(state.table, "cls", None), "__iter__", iter)
+            self.call(emitter, table_iterator, state.table, state.position, start)
         elif isinstance(state, RangeIterator):
-            self._call(emitter, iter, Constant(state.rest))
+            self.call(emitter, iter, Constant(state.rest))
         elif isinstance(state, SequenceIterator) and isinstance(state.sequence, ListValue):
-            self._call(emitter, list_iterator, state.sequence, state.position)
+            start = state.sequence.cls.__iter__
+            self.call(emitter, list_iterator, state.sequence, state.position, start)
         elif isinstance(state, SequenceIterator):
             rest = TupleValue(state.sequence.items[state.position :])
-            self._call(emitter, iter, rest)
+            self.call(emitter, iter, rest)
         elif isinstance(state, IndexIterator):
-            self._call(emitter, list_iterator, state.sequence, state.position)
+            self.call(emitter, list_iterator, state.sequence, state.position)
         elif isinstance(state, EnumerateIterator):
-            self._call(emitter, enumerate, state.inner, state.count)
+            self.call(emitter, enumerate, state.inner, state.count)
         elif isinstance(state, ZipIterator):
             function = functools.partial(zip, strict=True) if state.strict else zip
-            self._call(emitter, function, *state.inner)
+            self.call(emitter, function, *state.inner)
         elif isinstance(state, MapIterator):
-            self._call(emitter, map, state.function, *state.inner)
+            self.call(emitter, map, state.function, *state.inner)
         elif isinstance(state, FilterIterator):
-            self._call(emitter, filter, state.function, state.inner)
+            self.call(emitter, filter, state.function, state.inner)
         else:
             assert isinstance(state, (Exhausted, ExistingIterator))
-            self._call(emitter, iter, Constant(()))
+            self.call(emitter, iter, Constant(()))
 
     def _object(self, value: ObjectValue, emitter: Any) -> None:
         contents: ObjectContents = self.heap[value.identity]
         make = maker(value.cls)
         if make is not None:
-            self._call(emitter, make, *(contents.written[name] for name in parameters(make)))
+            self.call(emitter, make, *(contents.written[name] for name in parameters(make)))
             return
-        emitter.call(object.__new__, lambda: emitter.load_constant(value.cls))
-        emitter.memoise(value)
+        if contents.storage is None:
+            emitter.call(object.__new__, lambda: emitter.load_constant(value.cls))
+            emitter.memoise(value)
+        else:
+            make_with_storage(self, value, contents, emitter)
         for name, item in contents.written.items():
             if item is not DELETED:
-                self._call(emitter, field_access(value.cls, name)[0], value, name, item)
+                self.call(emitter, field_access(value.cls, name)[0], value, name, item)
                 emitter.pop()
+
+    def _owner(self, value: Any, emitter: Any) -> None:
+        """Storage exists in its owner only."""
+        emitter.load_value(value.owner)
 
     def _exception(self, value: ExceptionValue, emitter: Any) -> None:
         contents: ObjectContents = self.heap[value.identity]
         native = native_class(value.cls)
-        self._call(emitter, native.__new__, value.cls, *contents.construct)
+        self.call(emitter, native.__new__, value.cls, *contents.construct)
         emitter.memoise(value)
         if issubclass(native, PARSING):
-            self._call(emitter, native.__init__, value, *contents.construct)
+            self.call(emitter, native.__init__, value, *contents.construct)
             emitter.pop()
         fields = {**contents.written, **in_order_of_writing(contents.state)}
         for name, item in fields.items():
             if item is ENTRY_CONTEXT:
-                self._call(emitter, adopt_context, value)
+                self.call(emitter, adopt_context, value)
                 emitter.pop()
             elif item is not DELETED and name not in ("message", "exceptions"):
-                self._call(emitter, object.__setattr__, value, name, item)
+                self.call(emitter, object.__setattr__, value, name, item)
                 emitter.pop()
 
     def _traceback(self, value: TracebackValue, emitter: Any) -> None:
-        self._call(emitter, make_traceback, value.entries)
+        self.call(emitter, make_traceback, value.entries)
 
     def _function(self, value: FunctionValue, emitter: Any) -> None:
         contents: FunctionContents = self.heap[value.identity]
@@ -348,23 +355,23 @@ class Rebuilder:
         closure = TupleValue(contents.closure) if contents.closure else Constant(None)
         defaults = contents.defaults if contents.defaults is not None else Constant(None)
         code, namespace = contents.code, contents.namespace.globals
-        self._call(emitter, types.FunctionType, code, namespace, code.co_name, defaults, closure)
+        self.call(emitter, types.FunctionType, code, namespace, code.co_name, defaults, closure)
         emitter.memoise(value)
         if contents.annotations is not None:
-            self._call(emitter, _set_annotations, value, contents.annotations)
+            self.call(emitter, _set_annotations, value, contents.annotations)
             emitter.pop()
         if contents.annotate is not None:
-            self._call(emitter, setattr, value, "__annotate__", contents.annotate)
+            self.call(emitter, setattr, value, "__annotate__", contents.annotate)
             emitter.pop()
         extra: dict[str, Value] = dict(contents.attributes)
         if contents.keyword_defaults is not None:
             extra["__kwdefaults__"] = contents.keyword_defaults
         wrapped = extra.pop("__wrapped__", None)
         if wrapped is not None:
-            self._call(emitter, functools.update_wrapper, value, wrapped)
+            self.call(emitter, functools.update_wrapper, value, wrapped)
             emitter.pop()
         for name, item in extra.items():
-            self._call(emitter, setattr, value, name, item)
+            self.call(emitter, setattr, value, name, item)
             emitter.pop()
 
     def _generator(self, value: GeneratorValue, emitter: Any) -> None:
@@ -376,7 +383,7 @@ class Rebuilder:
         if state.frame.index:
             emitter.call(suspended.function(state), *pushers)
             emitter.memoise(value)
-            self._call(emitter, next, value)  # up to the `yield` at which it is suspended
+            self.call(emitter, next, value)  # up to the `yield` at which it is suspended
             emitter.pop()
             return
         cells = TupleValue(suspended.closure(state)) if state.closure else Constant(None)
@@ -384,7 +391,7 @@ class Rebuilder:
 
         def push() -> None:
             name = state.code.co_name
-            self._call(emitter, types.FunctionType, code, namespace, name, Constant(None), cells)
+            self.call(emitter, types.FunctionType, code, namespace, name, Constant(None), cells)
 
         emitter.call_value(push, *pushers)
 
@@ -393,15 +400,15 @@ class Rebuilder:
         space = getattr(getattr(function, "object", None), "__globals__", {})
         if str(space.get("__name__")).startswith("dynajit.capture.library"):
             # the method of the original that the object is made as
-            self._call(emitter, getattr, value.self, function.object.__name__)  # type: ignore[attr-defined]
+            self.call(emitter, getattr, value.self, function.object.__name__)  # type: ignore[attr-defined]
         elif isinstance(function, Known) and isinstance(function.object, _SLOT_TYPES):
             # not by name: `super().__init__` is not the `__init__` of the object's class
-            self._call(emitter, function.object.__get__, value.self)
+            self.call(emitter, function.object.__get__, value.self)
         else:
-            self._call(emitter, types.MethodType, function, value.self)
+            self.call(emitter, types.MethodType, function, value.self)
 
     def _native(self, value: NativeMethod, emitter: Any) -> None:
-        self._call(emitter, getattr, value.receiver, value.name)
+        self.call(emitter, getattr, value.receiver, value.name)
 
     def _partial(self, value: PartialValue, emitter: Any) -> None:
         pushers = [self.pusher(v, emitter) for v in (value.function, *value.args)]
@@ -409,7 +416,7 @@ class Rebuilder:
         emitter.call(functools.partial, *pushers, keywords=tuple(value.keywords))
 
     def _super(self, value: SuperValue, emitter: Any) -> None:
-        self._call(emitter, super, value.cls, value.receiver)
+        self.call(emitter, super, value.cls, value.receiver)
 
 
 def _set_annotations(function: types.FunctionType, pairs: tuple[Any, ...]) -> None:
@@ -428,6 +435,9 @@ _WRITERS: Final[dict[type, Callable[[Rebuilder, Any, Any], None]]] = {
     DictViewValue: Rebuilder._view,
     InstanceDictValue: Rebuilder._instance_dict,
     IteratorValue: Rebuilder._iterator,
+    DictStorage: Rebuilder._owner,
+    ListStorage: Rebuilder._owner,
+    SetStorage: Rebuilder._owner,
     ObjectValue: Rebuilder._object,
     ExceptionValue: Rebuilder._exception,
     TracebackValue: Rebuilder._traceback,

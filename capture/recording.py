@@ -36,6 +36,7 @@ from dynajit.capture.values_containers import (
 )
 from dynajit.capture.values_functions import BoundMethod, CellValue
 from dynajit.capture.values_objects import ObjectContents, ObjectValue
+from dynajit.capture.values_storage import CHANGING, native_base, plain
 from dynajit.capture.values_tensors import TensorContents, TensorValue
 from dynajit.core import symint
 from dynajit.core.device import Device
@@ -142,6 +143,7 @@ class Recorder:
         self._wrapped: dict[Source, Value] = {}
         self._by_object: dict[int, HeapValue] = {}
         self._existing: dict[int, Any] = {}
+        self._storages: list[HeapValue] = []
         self._grad_mode = self.heap.adopt(grad_enabled)
         self._output = self.heap.adopt(())
         self._printed = self.heap.adopt(())
@@ -260,7 +262,9 @@ class Recorder:
         source = value.source if hasattr(value, "source") else None
         if source is None or isinstance(source, sources.SizeOf):
             return  # a size is read from a tensor whose facts are guarded
-        if isinstance(value, HeapValue):
+        if isinstance(source, sources.Storage):
+            self._use_storage(value, source.base)
+        elif isinstance(value, HeapValue):
             self._use_object(value, source)
         elif isinstance(value, Constant):
             self._use_literal(value, source)
@@ -271,6 +275,13 @@ class Recorder:
         elif isinstance(value, TupleValue):
             self.guard(source, Kind.TYPE_IS, value.cls)
             self.guard(source, Kind.LENGTH, len(value.items))
+
+    def _use_storage(self, value: Value, base: Source) -> None:
+        """The class of the instance is guarded where its storage is asked for."""
+        if isinstance(value, Constant):
+            self.guard(base, Kind.STORAGE_EQUALS, value.value)
+        elif isinstance(value, TupleValue):
+            self.guard(base, Kind.LENGTH, len(value.items))
 
     def _use_literal(self, value: Constant, source: Source) -> None:
         literal = value.value
@@ -322,8 +333,8 @@ class Recorder:
         return None if existing is None else self._by_object.get(id(existing))
 
     def handles(self) -> list[HeapValue]:
-        """The first handle of every existing object met so far."""
-        return list(self._by_object.values())
+        """The first handle of every existing object met so far; storage has one of its own."""
+        return [*self._by_object.values(), *self._storages]
 
     def is_relied_on(self, source: Source) -> bool:
         """True if a guard was recorded on a source."""
@@ -400,8 +411,35 @@ class Recorder:
         if kind in _ITERATOR_TYPES:
             return self._adopt(obj, IteratorValue, source, ExistingIterator())
         if is_modelled_class(kind):
-            return self._adopt(obj, ObjectValue, source, ObjectContents(obj))
+            return self._adopt_instance(obj, kind, source)
         return Opaque(obj, source)
+
+    def _adopt_instance(self, obj: Any, kind: type, source: Source) -> Value:
+        is_new = id(obj) not in self._by_object
+        value = self._adopt(obj, ObjectValue, source, ObjectContents(obj))
+        base = native_base(kind)
+        if is_new and base is not None:
+            assert isinstance(value, ObjectValue)
+            storage = self._storage_of(obj, base, value)
+            self.heap.load_entry(value.identity, ObjectContents(obj, storage=storage))
+        return value
+
+    def _storage_of(self, obj: Any, base: type, owner: ObjectValue) -> Value:
+        assert owner.source is not None
+        place = sources.Storage(owner.source)
+        if base in CHANGING:
+            handle = CHANGING[base](self.heap.adopt(None), base, place, owner)
+            self._existing[handle.identity] = obj
+            self._storages.append(handle)
+            return handle
+        if base is tuple:
+            count = tuple.__len__(obj)
+            found = [
+                self.wrap(tuple.__getitem__(obj, i), sources.Item(owner.source, i))
+                for i in range(count)
+            ]
+            return TupleValue(tuple(found), tuple, place)
+        return Constant(plain(obj), place)
 
     def _adopt(self, obj: Any, family: type, source: Source, contents: Any) -> Value:
         first = self._by_object.get(id(obj))

@@ -10,6 +10,7 @@ from typing import Any, Final
 from dynajit.capture import suspended
 from dynajit.capture.heap import Heap
 from dynajit.capture.library import REBUILT
+from dynajit.capture.rebuild_storage import parts
 from dynajit.capture.recording import Recorder
 from dynajit.capture.values import UNBOUND, Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values_containers import (
@@ -47,6 +48,7 @@ from dynajit.capture.values_objects import (
     ObjectValue,
     TracebackValue,
 )
+from dynajit.capture.values_storage import DictStorage, ListStorage, SetStorage
 from dynajit.capture.values_tensors import TensorValue
 
 
@@ -99,7 +101,8 @@ def _of_object(value: ObjectValue, heap: Heap) -> list[Value]:
         if not set(names) <= set(contents.written):
             raise NotRebuildable(f"a {value.cls.__name__} that is being made")
         return [contents.written[name] for name in names]
-    return [item for item in contents.written.values() if item is not DELETED]
+    written = [item for item in contents.written.values() if item is not DELETED]
+    return [*written, *contents.state.values(), *parts(contents.storage, heap)]
 
 
 def maker(cls: type) -> Callable[..., Any] | None:
@@ -161,6 +164,9 @@ _REFERENCED: Final[dict[type, Callable[[Any, Heap], list[Value]]]] = {
     ListValue: lambda v, heap: list(heap[v.identity]),
     DictValue: lambda v, heap: [part for pair in heap[v.identity].values() for part in pair],
     SetValue: lambda v, heap: list(heap[v.identity].values()),
+    DictStorage: lambda v, heap: [v.owner],
+    ListStorage: lambda v, heap: [v.owner],
+    SetStorage: lambda v, heap: [v.owner],
     DictViewValue: lambda v, heap: [v.dictionary],
     InstanceDictValue: lambda v, heap: [v.owner],
     IteratorValue: _of_iterator,

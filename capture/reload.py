@@ -13,6 +13,7 @@ from bytecode.instr import CellVar, FreeVar
 
 from dynajit.capture import sources
 from dynajit.capture.assemble import Writer
+from dynajit.capture.values_storage import plain
 from dynajit.core.errors import InternalError
 
 PushBase = Callable[[sources.Source], None]
@@ -124,6 +125,10 @@ def _key(source: sources.Key, writer: Writer, push: PushBase, function: Any) -> 
     _call(writer, dict.__getitem__, lambda: push(base), lambda: writer.load_constant(source.key))
 
 
+def _storage(source: sources.Storage, writer: Writer, push: PushBase, function: Any) -> None:
+    _call(writer, plain, lambda: push(source.base))
+
+
 def _type(source: sources.TypeOf, writer: Writer, push: PushBase, function: Any) -> None:
     _call(writer, type, lambda: push(source.base))
 
@@ -176,6 +181,7 @@ _LOADS: Final[dict[type, Load]] = {
     sources.ClassAttribute: _class_attribute,
     sources.InstanceDict: _fixed_attribute("__dict__"),
     sources.Item: _item,
+    sources.Storage: _storage,
     sources.Key: _key,
     sources.SizeOf: _size,
     sources.TypeOf: _type,

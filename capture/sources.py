@@ -383,6 +383,17 @@ class ClassAttribute(Source):
 
 
 @dataclass(frozen=True, slots=True)
+class Storage(Source):
+    """What the built-in base class of the instance `base` keeps in it. Guarded through `base`."""
+
+    base: Source
+
+    def expression(self) -> str:
+        """The same as the instance."""
+        return self.base.expression()
+
+
+@dataclass(frozen=True, slots=True)
 class InstanceDict(Source):
     """The `__dict__` of `base` as a dict object (reading it materialises the dict)."""
 

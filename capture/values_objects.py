@@ -47,12 +47,14 @@ class ObjectContents:
             changed in place.
         construct: for an object that it made: values to pass to `cls.__new__` after the class.
         state: attributes that live in C fields, by name.
+        storage: what a built-in base class keeps in the instance, see `values_storage`.
     """
 
     existing: Any = None
     written: dict[str, Value] = field(default_factory=dict)
     construct: tuple[Value, ...] = ()
     state: dict[str, Value] = field(default_factory=dict)
+    storage: Value | None = None
 
 
 class ExceptionValue(ObjectValue):

@@ -1,4 +1,4 @@
-"""`collections.deque` and `collections.defaultdict` in Python, on a list and on a dict."""
+"""`deque`, `defaultdict` and the counting of `Counter` in Python, on lists and dicts."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,var-annotated,has-type"
 
@@ -351,3 +351,11 @@ class defaultdict:
 @rebuilds(defaultdict)
 def _defaultdict(default_factory, table):
     return collections.defaultdict(default_factory, table)
+
+
+@replaces(collections._count_elements)  # type: ignore[attr-defined]
+def count_elements(mapping, iterable, /):
+    """What `Counter` counts with."""
+    get = mapping.get
+    for item in iterable:
+        mapping[item] = get(item, 0) + 1

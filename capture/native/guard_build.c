@@ -11,7 +11,7 @@ const char *const kind_names[KIND_COUNT] = {
     "TYPE_IS", "IDENTITY", "EQUALS", "TENSOR", "LENGTH", "TRUE_VALUE", "DICT_KEYS",
     "HAS_NO_ATTRIBUTE", "HAS_NO_KEY", "PREDICATE", "FUNCTION", "GRAD_MODE", "NOT_ALIASED",
     "ALIASED", "NO_SHARED_STORAGE", "INSTANCE_LACKS", "SEPARATE_MEMORY", "HANDLING",
-    "RELATION",
+    "RELATION", "STORAGE_EQUALS",
 };
 
 /* A size (exactly), None (any) or (low, high or None); a stride or None. */

@@ -115,7 +115,7 @@ iterated_keys_match(PyObject *iterator, const Check *check)
 static int
 dict_keys_match(PyObject *dict, const Check *check)
 {
-    if (PySet_CheckExact(dict)) {
+    if (PySet_Check(dict)) {
         return PySet_GET_SIZE(dict) == PyTuple_GET_SIZE(check->expected)
                && iterated_keys_match(PySet_Type.tp_iter(dict), check);
     }
@@ -188,6 +188,8 @@ check_value(Guards *self, Check *check, PyObject *value)
         return is_identical(check, value);
     case KIND_EQUALS:
         return constant_equal(value, check->expected);
+    case KIND_STORAGE_EQUALS:
+        return storage_equal(value, check->expected);
     case KIND_TENSOR:
         return check_tensor(self, check->tensor, value);
     case KIND_LENGTH:

@@ -42,6 +42,31 @@ constant_equal(PyObject *a, PyObject *b)
     return 0;
 }
 
+/* Is `value`, an instance of a class derived from that of `expected`, the same by the rules of the
+ * built-in class? No method of the derived class is asked. */
+int
+storage_equal(PyObject *value, PyObject *expected)
+{
+    PyTypeObject *type = Py_TYPE(expected);
+    if (!PyType_IsSubtype(Py_TYPE(value), type)) {
+        return 0;
+    }
+    if (type == &PyFloat_Type) {
+        return float_equal(PyFloat_AS_DOUBLE(value), PyFloat_AS_DOUBLE(expected));
+    }
+    if (type == &PyComplex_Type) {
+        Py_complex x = ((PyComplexObject *)value)->cval, y = PyComplex_AsCComplex(expected);
+        return float_equal(x.real, y.real) && float_equal(x.imag, y.imag);
+    }
+    PyObject *result = type->tp_richcompare(value, expected, Py_EQ);
+    if (result == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    Py_DECREF(result);
+    return result == Py_True;
+}
+
 PyObject *
 weak_target(PyObject *reference)
 {

@@ -120,6 +120,7 @@ record_pinned_leaf(Guards *self, Node *node, PyObject *value)
             }
         }
         else if (kind != KIND_IDENTITY && kind != KIND_EQUALS && kind != KIND_PREDICATE
+                 && kind != KIND_STORAGE_EQUALS
                  && kind != KIND_NOT_ALIASED && kind != KIND_ALIASED
                  && kind != KIND_SEPARATE_MEMORY && kind != KIND_RELATION) {
             return 0;

@@ -55,7 +55,7 @@ enum Kind {
     KIND_TYPE_IS, KIND_IDENTITY, KIND_EQUALS, KIND_TENSOR, KIND_LENGTH, KIND_TRUE_VALUE,
     KIND_DICT_KEYS, KIND_HAS_NO_ATTRIBUTE, KIND_HAS_NO_KEY, KIND_PREDICATE, KIND_FUNCTION,
     KIND_GRAD_MODE, KIND_NOT_ALIASED, KIND_ALIASED, KIND_NO_SHARED_STORAGE, KIND_INSTANCE_LACKS,
-    KIND_SEPARATE_MEMORY, KIND_HANDLING, KIND_RELATION,
+    KIND_SEPARATE_MEMORY, KIND_HANDLING, KIND_RELATION, KIND_STORAGE_EQUALS,
     KIND_COUNT
 };
 
@@ -270,6 +270,7 @@ Storage storage_of(PyObject *object);
 
 /* Exact type and value; NaN equals NaN, 0.0 and -0.0 differ. */
 int constant_equal(PyObject *a, PyObject *b);
+int storage_equal(PyObject *value, PyObject *expected);
 
 /* None when dead; borrowed. */
 PyObject *weak_target(PyObject *reference);
