@@ -102,6 +102,8 @@ def call_method(
         and (isinstance(receiver.value, (str, bytes)))
     ):
         return (yield from text_method(x, receiver, name, args, keywords))
+    if name == "__getnewargs__":
+        raise unsupported(name, receiver)  # an equal copy: another object
     folded = bound_method(receiver, name)
     if folded is not None and all(is_deeply_known(x, v) for v in (*args, *keywords.values())):
         return call_folded(x, folded, args, keywords)

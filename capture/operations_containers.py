@@ -8,7 +8,7 @@ import operator
 import types
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture import breaks, sources
 from dynajit.capture.breaks import GraphBreak
@@ -243,11 +243,18 @@ def subscript(x: Any, container: Value, index: Value) -> Steps:
     refuse(x, "subscript", lambda a, b: a[b], [container, index])
 
 
+#: What a UnicodeEncodeError and its likes take from their arguments.
+_UNICODE_FIELDS: Final = ("encoding", "object", "start", "end", "reason")
+
+
 def fold(x: Any, function: Any, *operands: Value) -> Value:
     """`function` on known operands, computed now; its exception is the program's exception."""
     arguments = [as_python(x, operand) for operand in operands]
     try:
         result = function(*arguments)
+    except UnicodeError as error:
+        fields = {name: getattr(error, name) for name in _UNICODE_FIELDS if hasattr(error, name)}
+        raise_python(x, type(error), *error.args, **fields)
     except Exception as error:
         raise_python(x, type(error), *error.args)
     try:

@@ -84,6 +84,8 @@ def _object_text(x: Any, value: ObjectValue, conversion: str) -> Steps:
         if x.type_of(result) is not str:
             name = "__str__" if method.__name__ == "__str__" else "__repr__"
             kind = result.python_type.__name__
+            if issubclass(result.python_type, str):
+                raise unsupported(conversion, value)  # the result is that object
             raise_python(x, TypeError, f"{name} returned non-string (type {kind})")
         return _escaped(as_python(x, result), conversion)
     if storage is None:

@@ -1,0 +1,52 @@
+"""Texts of objects: derived strings, copies of strings, and errors of encodings."""
+
+import pytest
+from harness import case
+
+
+class Derived(str):
+    """A string of another class."""
+
+
+class Shown:
+    def __init__(self, text):
+        self.text = text
+
+    def __str__(self):
+        return self.text
+
+    __repr__ = __str__
+
+
+DERIVED = Derived("abc")
+
+
+def derived_texts():
+    shown = Shown(DERIVED)
+    return str(shown) is DERIVED, repr(shown) is DERIVED, f"{shown}", "%s" % shown
+
+
+def copied_text():
+    text = "abc"
+    (copy,) = text.__getnewargs__()
+    return copy == text, copy is text
+
+
+def place_of_an_error(function, *arguments):
+    try:
+        function(*arguments)
+    except UnicodeError as error:
+        return error.start, error.end, error.reason, error.encoding, error.object, str(error)
+
+
+CASES = [
+    case(derived_texts, breaks=None),
+    case(copied_text, breaks=None),
+    case(place_of_an_error, bytes.decode, b"a\xff"),
+    case(place_of_an_error, str.encode, "aé", "ascii"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_is_as_in_plain_python(case, assert_captured):
+    case.check(assert_captured)
