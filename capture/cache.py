@@ -37,6 +37,12 @@ MSG_GIVEN_UP: Final = (
 )
 #: Versions dropped, per version kept, before a function that never settles is left alone.
 PATIENCE: Final = 8
+#: Versions for classes of one class statement before it counts as one that every call runs.
+VERSIONS_OF_A_CLASS: Final = 2
+MSG_NEW_CLASS: Final = (
+    "{name} runs as plain Python for a class that a class statement makes anew in every call "
+    "({reason}).  Define the class outside of the compiled function."
+)
 MSG_UNSTABLE: Final = (
     "{name} runs as plain Python: right after it was compiled its guard did not hold ({reason}).  "
     "Please report this."
@@ -138,6 +144,7 @@ class FunctionCache:
     _next_number: int = 0
     _warned: bool = False
     _said_given_up: bool = False
+    _said_new_class: bool = False
 
     def on_miss(
         self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]
@@ -162,7 +169,7 @@ class FunctionCache:
             found = self._find(compiled, function, arguments)
             if found is not None:
                 return found  # another thread was faster
-            if self._gives_up():
+            if self._gives_up() or self._meets_new_class(compiled, function, arguments):
                 return None
             lock.busy = True
             try:
@@ -196,6 +203,7 @@ class FunctionCache:
             self.skips.clear()
             self.evicted_count = 0
             self._said_given_up = False
+            self._said_new_class = False
             if self.sizes is not None:
                 self.sizes.forget()
 
@@ -250,6 +258,26 @@ class FunctionCache:
             reason = self.recompiles[-1].reason if self.recompiles else "unknown"
             message = MSG_GIVEN_UP.format(name=self.name, count=self.compile_count, reason=reason)
             warnings.warn(message, RuntimeWarning, stacklevel=4)
+        return True
+
+    def _meets_new_class(
+        self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]
+    ) -> bool:
+        """True if a class statement that runs in every call makes every version useless.
+
+        Its class is another one each time; two versions that failed for no other reason show it.
+        """
+        if compiled.entry_count < VERSIONS_OF_A_CLASS:
+            return False
+        failures = self._failures(compiled, function, arguments)
+        if not failures or not all(failure.is_about_new_class for failure in failures):
+            return False
+        if not self._said_new_class:
+            self._said_new_class = True
+            message = MSG_NEW_CLASS.format(name=self.name, reason=failures[0].explanation)
+            self.skips.append(message)
+            if "recompiles" in config.current().log:
+                print(f"dynajit recompiles: {message}", file=sys.stderr)
         return True
 
     def _skip(self, compiled: Any, published: Published) -> None:

@@ -111,6 +111,13 @@ class Failure:
     new: str
     explanation: str
 
+    @property
+    def is_about_new_class(self) -> bool:
+        """True if another class of the same class statement, or an instance of it, was met."""
+        is_identity = self.guard.kind in (Kind.IDENTITY, Kind.TYPE_IS)
+        is_twin = self.new == self.old or self.new.startswith(f"{self.old} at ")
+        return is_identity and is_twin and "<locals>" in self.old
+
 
 @dataclass(slots=True)
 class _Node:

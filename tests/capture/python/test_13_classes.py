@@ -8,6 +8,8 @@ PYTEST_DONT_REWRITE: assertions of the programs under test are those of plain Py
 import pytest
 from harness import case
 
+import dynajit
+
 MADE = []
 
 
@@ -190,3 +192,55 @@ def test_the_code_around_a_class_statement_is_captured(x, compiler):
     assert float(function(x)) == float(result)
     assert 2 == len(compiler.graphs)
     assert ["class_definition"] == [record.reason.name for record in compiler.breaks]
+
+
+def test_a_class_statement_in_every_call_does_not_recompile_without_end(x, compiler):
+    """The class is another one in each call: two versions, then the rest is plain Python."""
+
+    def function(x):
+        class Scale:
+            def __init__(self, factor):
+                self.factor = factor
+
+            def of(self, value):
+                return value * self.factor
+
+        made = Scale(2)
+        dynajit.graph_break()
+        return made.of(x)
+
+    compiled = compiler.compile(function)
+    for _ in range(20):
+        assert (x * 2).tolist() == compiled(x).tolist()
+    assert 5 >= len(compiler.regions)
+
+
+def test_classes_of_other_statements_have_versions_of_their_own(x, compiler):
+    def make(number):
+        if number == 0:
+
+            class Local:
+                def of(self, value):
+                    return value + 0.0
+        elif number == 1:
+
+            class Local1:
+                def of(self, value):
+                    return value + 1.0
+
+            Local = Local1
+        else:
+
+            class Local2:
+                def of(self, value):
+                    return value + 2.0
+
+            Local = Local2
+        return Local()
+
+    objects = [make(number) for number in range(3)]
+    compiled = compiler.compile(lambda made, x: made.of(x))
+    for _ in range(3):
+        for number, made in enumerate(objects):
+            assert (x + float(number)).tolist() == compiled(made, x).tolist()
+    assert 3 == len(compiler.regions)
