@@ -9,9 +9,11 @@ is a break.
 import base64
 import binascii
 import datetime
+import decimal
 import fractions
 import json
 import math
+import pathlib
 import re
 import statistics
 import string
@@ -20,17 +22,17 @@ import textwrap
 import types
 from typing import Any, Final
 
+from dynajit.capture import breaks, immutables
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.builtins_table import special
 from dynajit.capture.exceptions import NotKnown, raise_python
-from dynajit.capture.operations_basic import as_python, from_python, is_known, unsupported
+from dynajit.capture.operations_basic import Steps, as_python, from_python, is_known, unsupported
 from dynajit.capture.values import Known, Value
 from dynajit.capture.values_containers import DictValue, ListValue, SetValue, TupleValue
 from dynajit.capture.values_objects import InstanceDictValue
 
 #: Immutable classes without a handle of their own: an instance is known by identity.
-VALUES: Final = (
-    fractions.Fraction, re.Pattern, re.Match, struct.Struct, string.Template, datetime.timedelta,
-    datetime.date, datetime.time,
-)  # fmt: skip
+VALUES: Final = (*immutables.CLASSES, struct.Struct, string.Template)
 
 FOLDED: Final[frozenset[Any]] = frozenset(
     {member for member in vars(math).values() if callable(member)}
@@ -41,7 +43,8 @@ FOLDED: Final[frozenset[Any]] = frozenset(
        statistics.mean, statistics.fmean, statistics.median, statistics.stdev,
        statistics.variance, statistics.pstdev, statistics.mode,
        bytes, int, float, complex, str.maketrans, bytes.maketrans, fractions.Fraction,
-       string.Template, datetime.timedelta, struct.Struct}
+       string.Template, datetime.timedelta, datetime.date, datetime.datetime, struct.Struct,
+       pathlib.PurePath, pathlib.PurePosixPath, pathlib.PureWindowsPath}
 )  # fmt: skip
 
 
@@ -57,7 +60,7 @@ def is_folded(x: Any, target: Any, args: list[Value], keywords: dict[str, Value]
 def is_deeply_known(x: Any, value: Value) -> bool:
     """True for known values, and containers of such."""
     if is_known(value):
-        return True
+        return not immutables.is_decimal(value)
     if isinstance(value, TupleValue):
         return all(is_deeply_known(x, item) for item in value.items)
     if isinstance(value, ListValue):
@@ -100,9 +103,22 @@ def call_folded(x: Any, target: Any, args: list[Value], keywords: dict[str, Valu
     return made
 
 
+@special(decimal.Decimal)
+def _decimal(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    made = None
+    if len(args) == 1 and not keywords and is_known(args[0]):
+        made = immutables.exact_decimal(as_python(x, args[0]))
+    if made is None:
+        raise GraphBreak(breaks.UNKNOWN_CALL, "Decimal")
+    return Known(made)
+    yield
+
+
 def bound_method(receiver: Value, name: str) -> Any:
     """A method of an instance of `VALUES`, or None."""
     if not isinstance(receiver, Known) or not isinstance(receiver.object, VALUES):
+        return None
+    if not immutables.is_pure_method(receiver.object, name):
         return None
     found = getattr(receiver.object, name, None)
     kinds = (types.BuiltinMethodType, types.MethodType, types.MethodWrapperType)

@@ -9,6 +9,7 @@ from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_table import SPECIAL, Handler, special
 from dynajit.capture.exceptions import Raised, raise_python
+from dynajit.capture.immutables import is_immutable
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.operations_errors import check_count, refuse
@@ -108,6 +109,8 @@ def _hash(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     check_count(x, hash, args, keywords, 1, 1)
     value = args[0]
     if is_known(value) and _has_lasting_hash(value):
+        return x.fold(hash, value)
+    if isinstance(value, Known) and is_immutable(value.object):
         return x.fold(hash, value)
     if isinstance(value, (ListValue, DictValue, SetValue)):
         refuse(x, "hash", hash, args)

@@ -4,6 +4,8 @@
 `handler(x, receiver, args, keywords)`; they may run user code (a sort key, an iterator).
 """
 
+import datetime
+import types
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -49,7 +51,7 @@ from dynajit.capture.values_containers import (
     SliceValue,
     TupleValue,
 )
-from dynajit.capture.values_functions import GeneratorValue
+from dynajit.capture.values_functions import BoundMethod, GeneratorValue
 from dynajit.capture.values_objects import ExceptionValue, ObjectValue
 from dynajit.capture.values_tensors import TensorValue
 
@@ -109,6 +111,10 @@ def call_method(
         return call_folded(x, folded, args, keywords)
     if is_stream(receiver) and not keywords:
         return stream_method(x, receiver, name, args)
+    is_function = isinstance(getattr(receiver, "object", None), types.FunctionType)
+    if name == "__get__" and is_function and args and not keywords:
+        from_class = is_known(args[0]) and as_python(x, args[0]) is None
+        return receiver if from_class else BoundMethod(receiver, args[0])
     if name == "fromkeys" and _is_dict_class(receiver) and not keywords:
         return (yield from dict_from_keys(x, receiver.object, args))
     if isinstance(receiver, (Constant, Scalar, SliceValue, Known)):
@@ -156,7 +162,11 @@ def _is_pure_method(obj: Any, name: str) -> bool:
     """Methods of classes and other known objects that only look things up."""
     if name == "mro":
         return isinstance(obj, type)
-    makers = {"maketrans": (str, bytes), "from_bytes": (int,), "fromhex": (bytes, float)}
+    dates = (datetime.date, datetime.datetime, datetime.time)
+    makers: dict[str, tuple[type, ...]] = {
+        "maketrans": (str, bytes), "from_bytes": (int,), "fromhex": (bytes, float),
+        "fromisoformat": dates, "fromordinal": dates[:2], "combine": (datetime.datetime,),
+    }  # fmt: skip
     return any(obj is cls for cls in makers.get(name, ()))  # others make an object of a user class
 
 

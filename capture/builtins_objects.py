@@ -126,7 +126,9 @@ for _base in NATIVE:
 # -- repr of dataclasses ---------------------------------------------------------------------------
 
 
-def _recursive_repr(x: Any, wrapper: types.FunctionType, args: list[Value]) -> Steps:
+def _recursive_repr(
+    x: Any, wrapper: types.FunctionType, args: list[Value], keywords: dict[str, Value]
+) -> Steps:
     """What `reprlib.recursive_repr` wraps around a `__repr__`: ends at objects being shown."""
     cells = dict(zip(wrapper.__code__.co_freevars, wrapper.__closure__ or (), strict=True))
     fill = cells["fillvalue"].cell_contents if "fillvalue" in cells else "..."

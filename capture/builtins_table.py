@@ -19,7 +19,7 @@ from dynajit.capture.values import Value
 Handler = Callable[[Any, list[Value], dict[str, Value]], Any]
 SPECIAL: Final[dict[Any, Handler]] = {}
 
-#: `handler(x, function, args)` for every function with this code.
+#: `handler(x, function, args, keywords)` for every function with this code.
 SPECIAL_CODE: Final[dict[types.CodeType, Callable[..., Any]]] = {}
 
 
@@ -50,7 +50,7 @@ def special_call(x: Any, target: Any) -> Handler | None:
     """The handler of a known callable, or None."""
     if isinstance(target, types.FunctionType) and target.__code__ in SPECIAL_CODE:
         by_code = SPECIAL_CODE[target.__code__]
-        return lambda x, args, keywords: by_code(x, target, args)
+        return lambda x, args, keywords: by_code(x, target, args, keywords)
     try:
         return SPECIAL.get(target)
     except TypeError:

@@ -23,6 +23,7 @@ from dynajit.capture import (
     builtins_copies,
     builtins_dicts,
     builtins_functions,
+    builtins_generic,
     builtins_library,
     builtins_methods,
     builtins_objects,
@@ -486,6 +487,7 @@ _TABLES: Final = (
     builtins_copies,
     builtins_output,
     builtins_functions,
+    builtins_generic,
     builtins_library,
 )
 

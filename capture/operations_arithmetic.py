@@ -268,6 +268,9 @@ def _refuse_objects(x: Any, name: str, function: Any, a: Value, b: Value) -> Non
         is_text = isinstance(value, Constant) and isinstance(value.value, (str, bytes))
         if isinstance(value, containers) or (is_text and name == "mul"):
             refuse(x, name, function, [a, b])  # an index or an iterable may be welcome
+        is_instance = isinstance(value, Known) and not isinstance(value.object, type)
+        if is_instance and any(defines(value.python_type, f"__{s}{name}__") for s in ("", "r")):
+            raise unsupported(name, a, b)
     operands = [
         Known(type(value.python_type.__name__, (), {})())
         if isinstance(value, ObjectValue)

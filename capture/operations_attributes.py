@@ -11,6 +11,8 @@ from typing import Any
 
 from dynajit.capture import sources
 from dynajit.capture.exceptions import NotKnown, Raised, raise_python, write_state
+from dynajit.capture.guards import Kind
+from dynajit.capture.immutables import is_immutable
 from dynajit.capture.library import REPLACED
 from dynajit.capture.operations_basic import Steps, as_python, from_python
 from dynajit.capture.operations_exceptions import traceback_attribute
@@ -93,7 +95,7 @@ def _find_attribute(x: Any, value: Value, name: str) -> Steps:
         x.recorder.use(value)
         return NativeMethod(value, name)
     if isinstance(value, Opaque):
-        raise unsupported_attribute(value, name)
+        return _opaque_attribute(x, value, name)
     if isinstance(value, TupleValue):
         raw = lookup(value.cls, name)
         if is_plain_property(raw) and isinstance(raw.fget, types.FunctionType):
@@ -102,6 +104,21 @@ def _find_attribute(x: Any, value: Value, name: str) -> Steps:
         if isinstance(raw, classmethod):
             return bound_to_class(raw, Known(value.cls), name)
     return _builtin_attribute(x, value, name)
+
+
+def _opaque_attribute(x: Any, value: Opaque, name: str) -> Value:
+    """A method in C of an object that is not modelled: the call is where Python takes over."""
+    cls = value.python_type
+    raw = lookup(cls, name)
+    is_plain = cls.__getattribute__ is object.__getattribute__
+    if not isinstance(raw, types.MethodDescriptorType) or not is_plain:
+        raise unsupported_attribute(value, name)
+    x.recorder.use(value)
+    if cls.__dictoffset__ != 0:
+        if name in object.__getattribute__(value.object, "__dict__"):
+            raise unsupported_attribute(value, name)
+        x.recorder.guard(value.source, Kind.INSTANCE_LACKS, name, "method")
+    return BoundMethod(Known(raw), value)
 
 
 # -- built-in objects ----------------------------------------------------------------------------
@@ -291,6 +308,8 @@ def _existing_function_attribute(x: Any, value: Known, name: str) -> Value:
         return constant(getattr(function, name))
     if name == "__code__":
         return Known(function.__code__)
+    if name == "__get__":
+        return NativeMethod(value, name)
     if name in ("__wrapped__",) or name in function.__dict__:
         base = value.source if value.source is not None else _base_of(value)
         if name not in function.__dict__:
@@ -327,6 +346,8 @@ def _plain_attribute(x: Any, value: Known, name: str) -> Value:
     except NotKnown:
         if callable(found):
             return NativeMethod(value, name)
+        if is_immutable(obj) and is_immutable(found):
+            return Known(found)
         raise unsupported_attribute(value, name) from None
     return result
 

@@ -10,7 +10,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
-from dynajit.capture import breaks, sources
+from dynajit.capture import breaks, immutables, sources
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.guards import Kind
@@ -250,6 +250,8 @@ _UNICODE_FIELDS: Final = ("encoding", "object", "start", "end", "reason")
 def fold(x: Any, function: Any, *operands: Value) -> Value:
     """`function` on known operands, computed now; its exception is the program's exception."""
     arguments = [as_python(x, operand) for operand in operands]
+    if immutables.depends_on_context(function, arguments):
+        raise unsupported("the decimal context", *operands)
     try:
         result = function(*arguments)
     except UnicodeError as error:
@@ -260,7 +262,8 @@ def fold(x: Any, function: Any, *operands: Value) -> Value:
     try:
         return from_python(x, result)
     except NotKnown:
-        if all(isinstance(operand, Known) for operand in operands[:1]):
+        is_first = all(isinstance(operand, Known) for operand in operands[:1])
+        if is_first or immutables.is_immutable(result):
             return Known(result)
         raise unsupported("operation", *operands) from None
 

@@ -18,7 +18,7 @@ from dynajit.capture.operations_exceptions import is_native_field, member
 from dynajit.capture.operations_storage import storage_attribute
 from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_containers import HeapValue
-from dynajit.capture.values_functions import BoundMethod, SuperValue
+from dynajit.capture.values_functions import BoundMethod, PartialValue, SuperValue
 from dynajit.capture.values_objects import (
     DELETED,
     DISGUISED,
@@ -200,12 +200,27 @@ def property_text(cls: type, raw: property, missing: str) -> str:
     raise AssertionError(f"the property has a {missing}")
 
 
+def _partial_method(x: Any, value: Any, name: str, raw: Any) -> PartialValue:
+    """What `functools.partialmethod` gives for an instance."""
+    x.recorder.use(known_in_class(x, value, name, raw))
+    base = sources.Constant(raw)
+    function = x.recorder.wrap(raw.func, sources.Attribute(base, "func"))
+    args, keywords = sources.Attribute(base, "args"), sources.Attribute(base, "keywords")
+    given = [x.recorder.wrap(item, sources.Item(args, i)) for i, item in enumerate(raw.args)]
+    named = {
+        key: x.recorder.wrap(item, sources.Key(keywords, key)) for key, item in raw.keywords.items()
+    }
+    return PartialValue(BoundMethod(function, value), tuple(given), named)
+
+
 def _user_descriptor(x: Any, value: Value, name: str, raw: Any) -> Steps:
     if type(raw) is functools.cached_property and isinstance(value, ObjectValue):
         x.recorder.use(known_in_class(x, value, name, raw))
         result = yield from x.call(Known(raw.func), [value], {})
         yield from x.set_plain_attribute(value, raw.attrname, result)
         return result
+    if type(raw) is functools.partialmethod and isinstance(raw.func, types.FunctionType):
+        return _partial_method(x, value, name, raw)
     getter = lookup(type(raw), "__get__")
     if not isinstance(getter, types.FunctionType):
         raise unsupported_attribute(value, name)

@@ -13,6 +13,7 @@ from typing import Any, Final
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import raise_python
+from dynajit.capture.immutables import is_pure_method
 from dynajit.capture.operations_basic import (
     Steps,
     as_python,
@@ -24,7 +25,7 @@ from dynajit.capture.operations_containers import fold
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_exceptions import exception_text
 from dynajit.capture.operations_sets import set_in_order
-from dynajit.capture.values import Constant, Scalar, Value, constant
+from dynajit.capture.values import Constant, Known, Scalar, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
     DictViewValue,
@@ -190,6 +191,8 @@ def format_value(x: Any, value: Value, specification: Value | None) -> Steps:
     if specification is not None and x.type_of(specification) is not str:
         refuse(x, "format", format, [value, specification])
     text = "" if specification is None else as_python(x, specification)
+    if text and isinstance(value, Known) and not is_pure_method(value.object, "__format__"):
+        raise unsupported("format", value)  # asks the locale, or the decimal context
     if is_known(value):
         return fold(x, lambda known: format(known, text), value)
     if isinstance(value, TensorValue):
@@ -201,6 +204,8 @@ def format_value(x: Any, value: Value, specification: Value | None) -> Steps:
     if text and isinstance(storage, (Constant, Scalar)):
         return (yield from format_value(x, storage, specification))
     if text:
+        if value.python_type.__format__ is not object.__format__:
+            raise unsupported("format", value)
         kind = value.python_type.__name__
         raise_python(x, TypeError, f"unsupported format string passed to {kind}.__format__")
     return constant((yield from to_text(x, value)))

@@ -403,7 +403,9 @@ class Rebuilder:
             self.call(emitter, getattr, value.self, function.object.__name__)  # type: ignore[attr-defined]
         elif isinstance(function, Known) and isinstance(function.object, _SLOT_TYPES):
             # not by name: `super().__init__` is not the `__init__` of the object's class
-            self.call(emitter, function.object.__get__, value.self)
+            # with the class: methods in C that want theirs crash without it
+            kind = value.self.python_type
+            self.call(emitter, function.object.__get__, value.self, kind)
         else:
             self.call(emitter, types.MethodType, function, value.self)
 

@@ -20,6 +20,7 @@ from dynajit.capture.graph_building import Builder
 from dynajit.capture.guard_facts import FunctionFacts
 from dynajit.capture.guards import Guard, Kind
 from dynajit.capture.heap import Heap
+from dynajit.capture.immutables import is_immutable, is_lasting
 from dynajit.capture.size_memory import SizeMemory
 from dynajit.capture.sizes import Sizes
 from dynajit.capture.sources import Source
@@ -410,6 +411,8 @@ class Recorder:
             return self._adopt(obj, CellValue, source, None)
         if kind in _ITERATOR_TYPES:
             return self._adopt(obj, IteratorValue, source, ExistingIterator())
+        if is_immutable(obj) and is_lasting(source):
+            return Known(obj, None if isinstance(source, sources.Constant) else source)
         if is_modelled_class(kind):
             return self._adopt_instance(obj, kind, source)
         return Opaque(obj, source)
