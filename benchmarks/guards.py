@@ -100,12 +100,52 @@ def module_variant(name: str, calls: int, before: str = "pass") -> Variant:
     return Variant(name, scope["run"], scope["plain"], calls)
 
 
-def real_module_variant(calls: int) -> Variant:
-    """What a compiled network of 50 layers guards, in front of a function that does nothing."""
-    network = nn.Sequential(*(nn.Linear(3, 3) for _ in range(50)))
+class Block(nn.Module):
+    """A block of a transformer without its attention: two norms, four linear layers."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.before = nn.LayerNorm(width)
+        self.mix = nn.Sequential(nn.Linear(width, width), nn.Linear(width, width))
+        self.after = nn.LayerNorm(width)
+        self.widen = nn.Linear(width, 2 * width)
+        self.narrow = nn.Linear(2 * width, width)
+
+    def forward(self, x: Any) -> Any:
+        """Shape: as x."""
+        x = x + self.mix(self.before(x))
+        return x + self.narrow(self.widen(self.after(x)))
+
+
+class Flexible(nn.Module):
+    """Takes whatever it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*(nn.Linear(3, 3) for _ in range(50)))
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Shape: as the first argument."""
+        return self.layers(args[0])
+
+
+def different_layers(count: int) -> list[nn.Module]:
+    """Layers of as many classes, each with a forward of its own."""
+    source = "class Layer(nn.Linear):\n    def forward(self, x): return super().forward(x)\n"
+    layers = []
+    for _ in range(count):
+        scope: dict[str, Any] = {"nn": nn, "__name__": __name__}
+        exec(source, scope)
+        layers.append(scope["Layer"](3, 3))
+    return layers
+
+
+def network_variant(name: str, network: nn.Module, calls: int) -> Variant:
+    """What a compiled network guards, in front of a function that does nothing."""
     compiled = dj.compile(network, backend="numpy")
     x = dj.ones(2, 3)
-    compiled(x)
+    for _ in range(3):
+        compiled(x)
     found = compiled._compiled_call.__func__
     (entry,) = cache.cache_of(found).entries(found)
 
@@ -119,7 +159,20 @@ def real_module_variant(calls: int) -> Variant:
     plain = eval("lambda: replacement(module, x)", scope)
     call()
     assert function.hits
-    return Variant("nn.Sequential of 50 Linear, 100 parameters", call, plain, calls)
+    return Variant(f"{name}, {len(list(network.parameters()))} parameters", call, plain, calls)
+
+
+def network_variants() -> list[Variant]:
+    """Networks of the library's own modules."""
+    linear = nn.Sequential(*(nn.Linear(3, 3) for _ in range(50)))
+    different = nn.Sequential(*different_layers(50))
+    blocks = nn.Sequential(*(nn.Sequential(Block(3), nn.Identity()) for _ in range(8)))
+    return [
+        network_variant("50 Linear", linear, 4000),
+        network_variant("50 classes of layers", different, 4000),
+        network_variant("8 nested blocks", blocks, 4000),
+        network_variant("forward(*args, **kwargs)", Flexible(), 4000),
+    ]
 
 
 def global_variant(calls: int) -> Variant:
@@ -150,7 +203,7 @@ def variants() -> list[Variant]:
         tensor_variant(100, 2000),
         global_variant(10000),
         module_variant("module of 100 parameters, unchanged", 4000),
-        real_module_variant(4000),
+        *network_variants(),
         module_variant("... a counter of the root changes", 2000, "root.step += 1"),
         module_variant("... a parameter is replaced every call", 500,
                        "root._modules['7']._parameters['bias'] = tensor(3)"),

@@ -112,6 +112,7 @@ typedef struct {
     PyObject *after_miss; /* callable or NULL: called with the object when a missed call is over */
     char is_positional;     /* no keyword-only parameters, no *args, no **kwargs */
     int argument_count;     /* positional parameters */
+    int named_count;        /* and keyword-only ones; behind them *args and **kwargs */
     int slot_count;         /* flat slots, in the order of co_varnames */
     PyObject *keyword_names; /* tuple of the keyword-only parameters, or NULL */
 } CompiledFunction;
@@ -143,6 +144,7 @@ adopt_code(CompiledFunction *self)
     }
     self->is_positional = !has_args && !has_kwargs && code->co_kwonlyargcount == 0;
     self->argument_count = code->co_argcount;
+    self->named_count = named;
     self->slot_count = named + has_args + has_kwargs;
     Py_XSETREF(self->keyword_names, names);
     forget_code(self);
@@ -166,7 +168,7 @@ drop_entries(CompiledFunction *self)
     PyMem_Free(entries);
 }
 
-/* Flat slots of one call. Those in `owned` are released with it. */
+/* Flat slots of one call. */
 #define SMALL_SLOTS 24
 
 typedef struct {
@@ -174,7 +176,19 @@ typedef struct {
     PyObject *small[SMALL_SLOTS];
     PyObject *args;   /* owned tuple for *args, or NULL */
     PyObject *kwargs; /* owned dict for **kwargs, or NULL */
+    int has_defaults; /* some slot was filled with a default value */
 } Binding;
+
+/* Stands for the dict of **kwargs where a call has none; guards only look at it. */
+static PyObject *no_keywords;
+
+/* How a call was made, for what is called in its place. */
+typedef struct {
+    PyObject *const *slots;
+    PyObject *const *args; /* as given, or NULL where a slot holds a default value */
+    Py_ssize_t count;
+    PyObject *names;
+} Arguments;
 
 static void
 release_binding(Binding *binding)
@@ -217,8 +231,13 @@ bind_keywords(PyCodeObject *code, Binding *binding, PyObject *const *values, PyO
             }
             binding->slots[position] = values[i];
         }
-        else if (binding->kwargs == NULL || !PyUnicode_Check(name)
-                 || PyDict_SetItem(binding->kwargs, name, values[i]) < 0) {
+        else if (!(code->co_flags & CO_VARKEYWORDS) || !PyUnicode_Check(name)) {
+            return 0;
+        }
+        else if (binding->kwargs == NULL && (binding->kwargs = PyDict_New()) == NULL) {
+            return 0;
+        }
+        else if (PyDict_SetItem(binding->kwargs, name, values[i]) < 0) {
             return 0;
         }
     }
@@ -236,6 +255,7 @@ bind_defaults(PyFunctionObject *function, PyCodeObject *code, Binding *binding)
             if (i < first) {
                 return 0;
             }
+            binding->has_defaults = 1;
             binding->slots[i] = PyTuple_GET_ITEM(defaults, i - first);
         }
     }
@@ -248,6 +268,7 @@ bind_defaults(PyFunctionObject *function, PyCodeObject *code, Binding *binding)
             if (value == NULL) {
                 return 0;
             }
+            binding->has_defaults = 1;
             binding->slots[i] = value;
         }
     }
@@ -262,6 +283,7 @@ bind(CompiledFunction *self, PyObject *const *args, Py_ssize_t count, PyObject *
     PyFunctionObject *function = (PyFunctionObject *)self->function;
     PyCodeObject *code = self->code;
     binding->args = binding->kwargs = NULL;
+    binding->has_defaults = 0;
     binding->slots = binding->small;
     if (self->slot_count > SMALL_SLOTS) {
         binding->slots = PyMem_Malloc(self->slot_count * sizeof(PyObject *));
@@ -287,15 +309,12 @@ bind(CompiledFunction *self, PyObject *const *args, Py_ssize_t count, PyObject *
     else if (count > positional) {
         return 0;
     }
-    if (code->co_flags & CO_VARKEYWORDS) {
-        binding->kwargs = PyDict_New();
-        if (binding->kwargs == NULL) {
-            return 0;
-        }
-        binding->slots[self->slot_count - 1] = binding->kwargs;
-    }
     if (names != NULL && !bind_keywords(code, binding, args + count, names)) {
         return 0;
+    }
+    if (code->co_flags & CO_VARKEYWORDS) {
+        binding->slots[self->slot_count - 1] =
+            binding->kwargs == NULL ? no_keywords : binding->kwargs;
     }
     return bind_defaults(function, code, binding);
 }
@@ -342,16 +361,27 @@ call_spread(CompiledFunction *self, PyObject *target, PyObject *const *slots)
     return result;
 }
 
+/* A slot for what may keep or change it. New reference. */
 static PyObject *
-call_flat(CompiledFunction *self, PyObject *target, PyObject *const *slots)
+slot_for_others(PyObject *slot)
+{
+    return slot == no_keywords ? PyDict_New() : Py_NewRef(slot);
+}
+
+static PyObject *
+call_with(CompiledFunction *self, PyObject *target, const Arguments *arguments)
 {
     if (self->is_positional) {
-        return PyObject_Vectorcall(target, slots, self->argument_count, NULL);
+        return PyObject_Vectorcall(target, arguments->slots, self->argument_count, NULL);
+    }
+    if (arguments->args != NULL) {
+        return PyObject_Vectorcall(target, arguments->args, arguments->count, arguments->names);
     }
     if (!(self->code->co_flags & (CO_VARARGS | CO_VARKEYWORDS))) {
-        return PyObject_Vectorcall(target, slots, self->argument_count, self->keyword_names);
+        return PyObject_Vectorcall(target, arguments->slots, self->argument_count,
+                                   self->keyword_names);
     }
-    return call_spread(self, target, slots);
+    return call_spread(self, target, arguments->slots);
 }
 
 /* The callback for frames below an entry: in scoped entries the own one or, without one, that in
@@ -367,14 +397,14 @@ wanted_callback(CompiledFunction *self, int is_scoped)
 
 /* Call an entry's function with the right callback for frames below. */
 static PyObject *
-call_in_scope(CompiledFunction *self, PyObject *target, PyObject *const *slots, int is_scoped)
+call_in_scope(CompiledFunction *self, PyObject *target, const Arguments *arguments, int is_scoped)
 {
     PyObject *wanted = wanted_callback(self, is_scoped);
     if (wanted == hook.callback) {
-        return call_flat(self, target, slots);
+        return call_with(self, target, arguments);
     }
     PyObject *before = hook_swap(wanted);
-    PyObject *result = call_flat(self, target, slots);
+    PyObject *result = call_with(self, target, arguments);
     hook_restore(before);
     return result;
 }
@@ -429,9 +459,10 @@ call_original(CompiledFunction *self, PyObject *const *args, size_t nargsf, PyOb
 static Entry *
 find_entry(CompiledFunction *self, PyObject *const *slots, PyObject *function)
 {
+    Call call = {slots, self->slot_count, self->named_count, function};
     for (int i = 0; i < self->entry_count; i++) {
         Guards *guards = (Guards *)Py_NewRef(self->entries[i].guards);
-        int holds = guards_check(guards, slots, self->slot_count, function);
+        int holds = guards_check(guards, &call);
         int moved = i >= self->entry_count || self->entries[i].guards != guards;
         Py_DECREF(guards);
         if (moved) { /* eager code ran while a stale view was refreshed, and changed the list */
@@ -483,7 +514,12 @@ miss(CompiledFunction *self, PyObject *const *slots, PyObject *function, int *is
         return NULL;
     }
     for (int i = 0; i < self->slot_count; i++) {
-        PyTuple_SET_ITEM(flat, i, Py_NewRef(slots[i]));
+        PyObject *slot = slot_for_others(slots[i]);
+        if (slot == NULL) {
+            Py_DECREF(flat);
+            return NULL;
+        }
+        PyTuple_SET_ITEM(flat, i, slot);
     }
     PyObject *on_miss = Py_NewRef(self->on_miss);
     PyObject *before = hook_swap(NULL);
@@ -536,18 +572,18 @@ report_miss(CompiledFunction *self)
 
 /* One call. *missed: no entry fitted. The result may be a TailCall. */
 static PyObject *
-run_flat(CompiledFunction *self, PyObject *const *slots, int *missed)
+run_bound(CompiledFunction *self, const Arguments *arguments, int *missed)
 {
-    Entry *entry = find_entry(self, slots, self->function);
+    Entry *entry = find_entry(self, arguments->slots, self->function);
     if (entry != NULL) {
         PyObject *target = Py_NewRef(entry->function);
-        PyObject *result = call_in_scope(self, target, slots, entry->is_scoped);
+        PyObject *result = call_in_scope(self, target, arguments, entry->is_scoped);
         Py_DECREF(target);
         return result;
     }
     int is_scoped = 0;
     *missed = 1;
-    PyObject *target = miss(self, slots, self->function, &is_scoped);
+    PyObject *target = miss(self, arguments->slots, self->function, &is_scoped);
     if (target == NULL) {
         return NULL;
     }
@@ -556,11 +592,11 @@ run_flat(CompiledFunction *self, PyObject *const *slots, int *missed)
         if (hook.callback != NULL) {
             hook.passed = (PyCodeObject *)((PyFunctionObject *)target)->func_code;
         }
-        result = call_flat(self, target, slots);
+        result = call_with(self, target, arguments);
         hook.passed = NULL;
     }
     else {
-        result = call_in_scope(self, target, slots, is_scoped);
+        result = call_in_scope(self, target, arguments, is_scoped);
     }
     Py_DECREF(target);
     return result;
@@ -583,7 +619,7 @@ call_compiled(CompiledFunction *self, PyObject *const *args, size_t nargsf, PyOb
     self->calls++;
     Py_ssize_t count = PyVectorcall_NARGS(nargsf);
     if (names == NULL && self->is_positional && count == self->argument_count) {
-        return run_flat(self, args, missed);
+        return run_bound(self, &(Arguments){args, args, count, NULL}, missed);
     }
     Binding binding;
     if (!bind(self, args, count, names, &binding)) {
@@ -592,7 +628,8 @@ call_compiled(CompiledFunction *self, PyObject *const *args, size_t nargsf, PyOb
         self->calls--;
         return call_original(self, args, nargsf, names); /* raises what CPython raises */
     }
-    PyObject *result = run_flat(self, binding.slots, missed);
+    Arguments arguments = {binding.slots, binding.has_defaults ? NULL : args, count, names};
+    PyObject *result = run_bound(self, &arguments, missed);
     release_binding(&binding);
     return result;
 }
@@ -936,7 +973,12 @@ compiled_bind(CompiledFunction *self, PyObject *args, PyObject *kwargs)
     if (bind(self, flat, count, names, &binding)) {
         result = PyTuple_New(self->slot_count);
         for (int i = 0; result != NULL && i < self->slot_count; i++) {
-            PyTuple_SET_ITEM(result, i, Py_NewRef(binding.slots[i]));
+            PyObject *slot = slot_for_others(binding.slots[i]);
+            if (slot == NULL) {
+                Py_CLEAR(result);
+                break;
+            }
+            PyTuple_SET_ITEM(result, i, slot);
         }
     }
     else {
@@ -1535,7 +1577,9 @@ load_dependencies(void)
     name_getattribute = PyUnicode_InternFromString("__getattribute__");
     name_grad = PyUnicode_InternFromString("grad");
     name_requires_grad = PyUnicode_InternFromString("requires_grad");
-    if (name_getattribute == NULL || name_grad == NULL || name_requires_grad == NULL) {
+    no_keywords = PyDict_New();
+    if (name_getattribute == NULL || name_grad == NULL || name_requires_grad == NULL
+        || no_keywords == NULL) {
         return -1;
     }
     generic_getattribute = _PyType_Lookup(&PyBaseObject_Type, name_getattribute);

@@ -553,29 +553,34 @@ guards_dealloc(Guards *self)
         free_nodes(self->roots, self->root_count);
     }
     PyMem_Free(self->values);
-    PyMem_Free(self->facts);
-    PyMem_Free(self->tensors);
+    free_snapshot(&self->snapshot);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
+/* (flat arguments, function, first fresh slot); nothing is fresh where that is left out. */
 static int
-parse_check_arguments(PyObject *const *args, Py_ssize_t count)
+parse_call(PyObject *const *args, Py_ssize_t count, Call *call)
 {
-    if (count != 2 || !PyTuple_Check(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "expected (flat arguments as a tuple, function)");
+    if ((count != 2 && count != 3) || !PyTuple_Check(args[0])
+        || (count == 3 && !PyLong_Check(args[2]))) {
+        PyErr_SetString(PyExc_TypeError,
+                        "expected (flat arguments as a tuple, function[, first fresh slot])");
         return -1;
     }
-    return 0;
+    Py_ssize_t slots = PyTuple_GET_SIZE(args[0]);
+    Py_ssize_t first_fresh = count == 3 ? PyLong_AsSsize_t(args[2]) : slots;
+    *call = (Call){&PyTuple_GET_ITEM(args[0], 0), slots, first_fresh, args[1]};
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 static PyObject *
 guards_check_method(Guards *self, PyObject *const *args, Py_ssize_t count)
 {
-    if (parse_check_arguments(args, count) < 0) {
+    Call call;
+    if (parse_call(args, count, &call) < 0) {
         return NULL;
     }
-    return PyBool_FromLong(guards_check(self, &PyTuple_GET_ITEM(args[0], 0),
-                                        PyTuple_GET_SIZE(args[0]), args[1]));
+    return PyBool_FromLong(guards_check(self, &call));
 }
 
 /* The numbers of a relation's terms; None for one that is missing or no int64_t. */
@@ -599,12 +604,13 @@ term_numbers(const Guards *self, const RelationSpec *spec)
 static PyObject *
 guards_first_failure(Guards *self, PyObject *const *args, Py_ssize_t count)
 {
-    if (parse_check_arguments(args, count) < 0) {
+    Call call;
+    if (parse_call(args, count, &call) < 0) {
         return NULL;
     }
     self->values_changed = 1;
     self->failed_relation = NULL;
-    if (check_tree(self, &PyTuple_GET_ITEM(args[0], 0), PyTuple_GET_SIZE(args[0]), args[1])) {
+    if (check_tree(self, &call)) {
         Py_RETURN_NONE;
     }
     if (self->failed_relation != NULL) {
@@ -615,43 +621,35 @@ guards_first_failure(Guards *self, PyObject *const *args, Py_ssize_t count)
 }
 
 static PyObject *
-guards_fact_kinds(Guards *self, void *closure)
+guards_facts(Guards *self, void *closure)
 {
-    int counts[FACT_KINDS] = {0};
-    for (int i = 0; self->snapshot_valid && i < self->fact_count; i++) {
-        counts[self->facts[i].kind]++;
+    const Snapshot *snapshot = &self->snapshot;
+    if (!snapshot->is_valid) {
+        Py_RETURN_NONE;
     }
-    PyObject *result = PyTuple_New(FACT_KINDS);
-    for (int kind = 0; result != NULL && kind < FACT_KINDS; kind++) {
-        PyObject *count = PyLong_FromLong(counts[kind]);
-        if (count == NULL) {
-            Py_CLEAR(result);
-            break;
-        }
-        PyTuple_SET_ITEM(result, kind, count);
-    }
-    return result;
-}
-
-static PyObject *
-guards_fact_count(Guards *self, void *closure)
-{
-    return PyLong_FromLong(self->snapshot_valid ? self->fact_count : 0);
+    return Py_BuildValue("iii", snapshot->word_count, snapshot->slow_count, snapshot->level_count);
 }
 
 static PyMethodDef guards_methods[] = {
     {"check", (PyCFunction)(void (*)(void))guards_check_method, METH_FASTCALL,
-     "check(args, function) -> bool: do all guards hold for these flat arguments?"},
+     "check(args, function, first_fresh=len(args)) -> bool: do all guards hold for these flat\n"
+     "arguments? Those from `first_fresh` on are made anew for every call."},
     {"first_failure", (PyCFunction)(void (*)(void))guards_first_failure, METH_FASTCALL,
      "first_failure(args, function) -> (guard number, value now) or None. The value is\n"
      "NotImplemented where the place does not exist."},
     {NULL, NULL, 0, NULL},
 };
 
+static PyMemberDef guards_members[] = {
+    {"walks", T_ULONGLONG, offsetof(Guards, walks), READONLY,
+     "How often all guards were checked one by one so far, without a snapshot."},
+    {NULL, 0, 0, 0, NULL},
+};
+
 static PyGetSetDef guards_getset[] = {
-    {"fact_kinds", (getter)guards_fact_kinds, NULL,
-     "Facts in the snapshot by kind: words, versions, tags, bytes, leaves, steps, checks.", NULL},
-    {"fact_count", (getter)guards_fact_count, NULL, "Facts in the snapshot; 0 without one.", NULL},
+    {"facts", (getter)guards_facts, NULL,
+     "The snapshot: (words compared, facts that take more, levels of words); None without one.",
+     NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -665,5 +663,6 @@ PyTypeObject GuardsType = {
     .tp_dealloc = (destructor)guards_dealloc,
     .tp_traverse = (traverseproc)guards_traverse,
     .tp_methods = guards_methods,
+    .tp_members = guards_members,
     .tp_getset = guards_getset,
 };

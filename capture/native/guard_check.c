@@ -523,16 +523,17 @@ walk_relations(Guards *self, Node *node)
 
 /* The whole tree. 1: all guards hold; 0: failed_guard and failed_value say which does not. */
 static int
-walk_tree(Guards *self, PyObject *const *slots, Py_ssize_t slot_count, PyObject *function)
+walk_tree(Guards *self, const Call *call)
 {
+    self->walks++;
     for (int i = 0; i < self->root_count; i++) {
         Node *root = &self->roots[i];
-        if (root->step == STEP_SLOT && root->index >= slot_count) {
+        if (root->step == STEP_SLOT && root->index >= call->slot_count) {
             self->failed_guard = any_guard_below(root);
             self->failed_value = NULL;
             return 0;
         }
-        if (!walk(self, root, read_root(root, slots, function))) {
+        if (!walk(self, root, read_root(root, call))) {
             return 0;
         }
     }
@@ -548,11 +549,11 @@ walk_tree(Guards *self, PyObject *const *slots, Py_ssize_t slot_count, PyObject 
 
 /* The whole tree, after refreshing views that a write through another view made stale. */
 int
-check_tree(Guards *self, PyObject *const *slots, Py_ssize_t slot_count, PyObject *function)
+check_tree(Guards *self, const Call *call)
 {
     for (;;) {
         self->stale = NULL;
-        if (walk_tree(self, slots, slot_count, function)) {
+        if (walk_tree(self, call)) {
             return 1;
         }
         if (self->stale == NULL) {

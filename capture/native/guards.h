@@ -7,7 +7,8 @@
  * a guarded key has its __eq__ called by the dict.)
  *
  * Built by guard_build.c from what dynajit.capture.guard_tree hands over; read by guard_read.c,
- * checked by guard_check.c, remembered by guard_snapshot.c; used by _capture.c.
+ * checked by guard_check.c; snapshots are taken by guard_record.c and checked by guard_snapshot.c.
+ * Used by _capture.c.
  */
 #ifndef DYNAJIT_CAPTURE_GUARDS_H
 #define DYNAJIT_CAPTURE_GUARDS_H
@@ -167,35 +168,69 @@ typedef struct Node {
     unsigned int cached_tag;
     PyObject *cached_descriptor; /* borrowed from the class */
     Py_ssize_t cached_slot;      /* index into inline values, or -1 */
-    PyObject *seen;              /* value when the snapshot was taken; only compared */
+    PyObject *seen; /* value when the snapshot was taken; only compared, or known to live */
 } Node;
 
-/* One fact of the snapshot. */
-enum FactKind {
-    FACT_WORD,    /* *(uint64_t *)address == expected */
-    FACT_VERSION, /* the same, or else looking again at `base` finds the same below `node` */
-    FACT_TAG,     /* *(unsigned *)address == expected */
-    FACT_BYTE,    /* *(uint8_t *)address == expected */
-    FACT_LEAF,    /* the checks of `node` hold for the object at *address */
-    FACT_STEP,    /* the step of `node` from `base` exists, and all checks below hold */
-    FACT_CHECKS,  /* the checks of `node` itself hold for `base` */
-    FACT_KINDS
+/* One call of a function that is to be checked. */
+typedef struct {
+    PyObject *const *slots; /* arguments in the order of co_varnames */
+    Py_ssize_t slot_count;
+    Py_ssize_t first_fresh; /* from here on: made anew for every call, for *args and **kwargs */
+    PyObject *function;
+} Call;
+
+/* A fact that is checked in every call: the eight bytes at an address. */
+typedef uint64_t __attribute__((may_alias)) MemoryWord;
+
+typedef struct {
+    const MemoryWord *address;
+    uint64_t expected;
+} Word;
+
+/* What may be done about a word that differs. */
+typedef struct {
+    Node *node;     /* it is the version of a dict that is read below this node; else NULL */
+    PyObject *base; /* what the node stands for; borrowed: alive where the word is read */
+    PyObject *dict; /* whose version; borrowed, as `base` */
+} Origin;
+
+/* A fact that takes more than a comparison. */
+enum SlowKind {
+    SLOW_LEAF,  /* the checks of `node` hold for the object at *address */
+    SLOW_STEP,  /* the step of `node` from `base` exists, and all checks below hold */
+    SLOW_CHECKS /* the checks of `node` itself hold for `base` */
 };
 
 typedef struct {
     int kind;
     Node *node;
-    PyObject *base; /* borrowed: alive if the facts before this one hold */
-    void *address;
-    uint64_t expected;
-    PyObject *dict; /* FACT_VERSION: whose version; borrowed, as `base` */
-} Fact;
+    PyObject *base; /* borrowed: alive if all words hold */
+    PyObject **address;
+} SlowFact;
 
 /* A tensor that the facts cover while the metadata epoch stays. */
 typedef struct {
     Node *node;
     PyObject *tensor; /* borrowed, as above */
 } CoveredTensor;
+
+/* Facts that together imply that all guards but relations hold; see guard_record.c. */
+typedef struct {
+    Word *words;      /* in levels: addresses of one are safe to read if all lower ones hold */
+    Origin *origins;  /* one per word */
+    int word_count;
+    int word_capacity;
+    int *level_ends;  /* per level: the index after its last word */
+    int level_count;
+    SlowFact *slow;
+    int slow_count;
+    int slow_capacity;
+    CoveredTensor *tensors;
+    int tensor_count;
+    int tensor_capacity;
+    int is_valid;
+    uint64_t epoch;   /* tensor metadata epoch when it was taken */
+} Snapshot;
 
 typedef struct {
     PyObject_HEAD
@@ -210,17 +245,10 @@ typedef struct {
     PyObject *failed_value; /* borrowed; NULL: the place does not exist */
     const RelationSpec *failed_relation;
     PyObject *stale;        /* borrowed: a view that must be refreshed before it can be read */
-    /* snapshot */
-    Fact *facts;
-    int fact_count;
-    int fact_capacity;
-    CoveredTensor *tensors;
-    int tensor_count;
-    int tensor_capacity;
+    Snapshot snapshot;
     int is_deep;            /* some root has children: a snapshot pays */
-    int snapshot_valid;
     int values_changed;     /* `values` is not that of the snapshot any more */
-    uint64_t epoch;         /* tensor metadata epoch of the snapshot */
+    uint64_t walks;         /* of the whole tree so far */
     unsigned int misses;    /* consecutive snapshots that did not hold */
     unsigned int pause;     /* calls until the next snapshot is tried */
     int is_busy;            /* a check is running */
@@ -235,13 +263,13 @@ is_leaf(const Node *node)
 }
 
 static inline PyObject *
-read_root(const Node *node, PyObject *const *slots, PyObject *function)
+read_root(const Node *node, const Call *call)
 {
     switch (node->step) {
     case STEP_SLOT:
-        return slots[node->index];
+        return call->slots[node->index];
     case STEP_FUNCTION:
-        return function;
+        return call->function;
     case STEP_CONSTANT:
         return node->argument;
     default:
@@ -249,9 +277,15 @@ read_root(const Node *node, PyObject *const *slots, PyObject *function)
     }
 }
 
+static inline int
+is_fresh(const Node *root, const Call *call)
+{
+    return root->step == STEP_SLOT && root->index >= call->first_fresh;
+}
+
 /* Do all guards hold? No for a second check while one is running, which is possible only where a
  * dict key calls user code or a stale view is refreshed: a miss is slow, but never wrong. */
-int guards_check(Guards *self, PyObject *const *slots, Py_ssize_t slot_count, PyObject *function);
+int guards_check(Guards *self, const Call *call);
 
 /* Instances are held weakly, so that a guard does not keep the user's model alive; classes,
  * modules, functions written in C and what has no weak references are held. */
@@ -308,10 +342,17 @@ int walk(Guards *self, Node *node, PyObject *value);
 int walk_relations(Guards *self, Node *node);
 
 /* The whole tree, after refreshing views that a write through another view made stale. */
-int check_tree(Guards *self, PyObject *const *slots, Py_ssize_t slot_count, PyObject *function);
+int check_tree(Guards *self, const Call *call);
 
 /* The number of one term of a relation; 0: it is missing or no int64_t. */
 int read_term(const Guards *self, struct Term term, int64_t *number);
+
+/* ------------------------------------------------------------------------------ Snapshots ---- */
+
+/* After a successful walk of the tree. -1: something in it cannot be described by facts. */
+int record_snapshot(Guards *self, const Call *call);
+
+void free_snapshot(Snapshot *snapshot);
 
 #pragma GCC visibility pop
 

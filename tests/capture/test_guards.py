@@ -667,7 +667,7 @@ def test_a_change_to_a_model_is_seen(change, materialise):
         for module in (m, *m._modules.values()):
             module.__dict__ = dict(module.__dict__)
     compiled = warm(compile_guards(guards_of(m)), (m,))
-    assert compiled.evaluator.fact_count > 0
+    assert compiled.evaluator.facts[0] > 0
     MODEL_CHANGES[change](m)
 
     assert not holds(compiled, (m,))
@@ -769,7 +769,7 @@ def test_a_model_in_a_closure_or_a_global_is_covered():
     m = model()
     inner = closure_of(m)
     compiled = warm(compile_guards(guards_of(m, Closure(Function(), 0))), (), inner)
-    assert compiled.evaluator.fact_count > 0
+    assert compiled.evaluator.facts[0] > 0
     m._modules["first"].training = False
     assert not holds(compiled, (), inner)
     m._modules["first"].training = True
