@@ -239,7 +239,11 @@ def _why_not(model: Any) -> str:
 
 
 def _compile_module(module: Module, compiler: Compiler) -> Module:
-    """A shallow copy of `module` whose call is compiled; the original stays as it is."""
+    """A shallow copy of `module` whose call is compiled; the original stays as it is.
+
+    Both have the same parameters, sub-modules and hooks.
+    """
+    module._made_call_hooks()
     copied = module.__class__.__new__(module.__class__)
     object.__setattr__(copied, "__dict__", dict(module.__dict__))
     _install_call(copied, _module_call(copied, compiler))

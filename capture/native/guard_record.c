@@ -131,6 +131,13 @@ is_about_contents(int kind)
            || kind == KIND_HAS_NO_KEY;
 }
 
+/* Where an exact list or tuple keeps its length. */
+static int
+has_own_size(int kind, PyObject *object)
+{
+    return kind == KIND_LENGTH && (PyTuple_CheckExact(object) || PyList_CheckExact(object));
+}
+
 /* Checked after everything else, or implied by the place of the node. */
 static int
 is_about_identity(int kind)
@@ -160,6 +167,11 @@ record_pinned_leaf(Guards *self, Node *node, PyObject *value, int level)
         }
         else if (is_about_contents(kind) && PyDict_CheckExact(value)) {
             needs_version = 1;
+        }
+        else if (has_own_size(kind, value)) {
+            if (record_now(&((PyVarObject *)value)->ob_size, level) < 0) {
+                return -1;
+            }
         }
         else if (kind == KIND_TYPE_IS) {
             needs_type = !has_fixed_class(value);
@@ -522,9 +534,17 @@ record_own_checks(Guards *self, Node *node, PyObject *object, const Access *acce
             must_run |= !covered;
             break;
         default:
-            must_run |= is_about_contents(check->kind) && PyDict_CheckExact(object)
-                            ? !has_version
-                            : !is_about_identity(check->kind);
+            if (has_own_size(check->kind, object)) {
+                if (record_now(&((PyVarObject *)object)->ob_size, access->plain) < 0) {
+                    return -1;
+                }
+            }
+            else if (is_about_contents(check->kind) && PyDict_CheckExact(object)) {
+                must_run |= !has_version;
+            }
+            else {
+                must_run |= !is_about_identity(check->kind);
+            }
         }
     }
     return must_run ? record_slow(self, SLOW_CHECKS, node, object, NULL) : 0;

@@ -70,6 +70,56 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
     return add_hook(global_backward_hooks, hook)
 
 
+class CallHooks:
+    """The hooks that calls of one module run. Mutable: tables from handle number to function."""
+
+    def __init__(self) -> None:
+        self.forward_pre: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self.forward: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self.backward: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self.backward_pre: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self.forward_pre_with_kwargs: OrderedDict[int, bool] = OrderedDict()
+        self.forward_with_kwargs: OrderedDict[int, bool] = OrderedDict()
+
+    def is_used(self) -> bool:
+        """True if there is any hook."""
+        return bool(self.forward_pre or self.forward or self.backward or self.backward_pre)
+
+    def run_before(
+        self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments after the global hooks and the own ones."""
+        for hook in list(global_forward_pre_hooks.values()):
+            replaced = hook(module, args)
+            if replaced is not None:
+                args = replaced if isinstance(replaced, tuple) else (replaced,)
+        for number, hook in list(self.forward_pre.items()):
+            if number in self.forward_pre_with_kwargs:
+                both = hook(module, args, kwargs)
+                if both is not None:
+                    args, kwargs = both
+                continue
+            replaced = hook(module, args)
+            if replaced is not None:
+                args = replaced if isinstance(replaced, tuple) else (replaced,)
+        return args, kwargs
+
+    def run_after(
+        self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+    ) -> Any:
+        """The result after the global hooks and the own ones."""
+        for hook in list(global_forward_hooks.values()):
+            replaced = hook(module, args, result)
+            result = result if replaced is None else replaced
+        for number, hook in list(self.forward.items()):
+            if number in self.forward_with_kwargs:
+                replaced = hook(module, args, kwargs, result)
+            else:
+                replaced = hook(module, args, result)
+            result = result if replaced is None else replaced
+        return result
+
+
 class BackwardHooks:
     """The backward hooks of one call of a module.
 

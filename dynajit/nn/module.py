@@ -1,7 +1,9 @@
 """`Module`: the base class of every layer and model.
 
 Contract: as `torch.nn.Module`. Parameters, buffers and sub-modules live in the dicts
-`_parameters`, `_buffers`, `_modules` and are reached as attributes; hooks live in ordered dicts.
+`_parameters`, `_buffers`, `_modules` and are reached as attributes; hooks live in ordered dicts,
+those of calls in dicts that are made when they are first asked for: guards of a compiled module
+then have nothing to say about them.
 A call runs pre-hooks, `forward`, hooks, in that order. State dicts are in `nn.state`, hook
 plumbing in `nn.hooks`. Capture inlines `__call__` and `__getattr__` as ordinary Python.
 """
@@ -18,7 +20,7 @@ from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tensor import Tensor
 from dynajit.nn import hooks as module_hooks
 from dynajit.nn import state
-from dynajit.nn.hooks import BackwardHooks, RemovableHandle, add_hook
+from dynajit.nn.hooks import BackwardHooks, CallHooks, RemovableHandle, add_hook
 from dynajit.nn.parameter import Parameter
 
 M = TypeVar("M", bound="Module")
@@ -30,6 +32,19 @@ def _forward_is_missing(self: "Module", *args: Any) -> Any:
     )
 
 
+def _table_of(name: str) -> Any:
+    """A table of `CallHooks` as an attribute of the module, under the name that PyTorch has."""
+
+    def get(self: "Module") -> dict[int, Any]:
+        table: dict[int, Any] = getattr(self._made_call_hooks(), name)
+        return table
+
+    def replace(self: "Module", table: dict[int, Any]) -> None:
+        setattr(self._made_call_hooks(), name, table)
+
+    return property(get, replace)
+
+
 class Module:
     """Base class of layers and models; subclasses define `forward`.
 
@@ -38,6 +53,7 @@ class Module:
 
     training: bool
     _version = 1
+    _call_hooks: CallHooks | None = None  # in the instance from the first use on
 
     def __init__(self) -> None:
         set_plainly = object.__setattr__
@@ -46,10 +62,8 @@ class Module:
         set_plainly(self, "_buffers", {})
         set_plainly(self, "_non_persistent_buffers_set", set())
         set_plainly(self, "_modules", {})
-        for table in _HOOK_TABLES:
+        for table in _STATE_HOOK_TABLES:
             set_plainly(self, table, OrderedDict())
-        set_plainly(self, "_forward_hooks_with_kwargs", {})
-        set_plainly(self, "_forward_pre_hooks_with_kwargs", {})
         set_plainly(self, "_compiled_call", None)
         if sys.version_info >= (3, 13):
             # Attributes of an instance without a dict of its own cannot be guarded as a whole.
@@ -66,10 +80,7 @@ class Module:
 
     def _call_forward(self, *args: Any, **kwargs: Any) -> Any:
         if not (
-            self._forward_pre_hooks
-            or self._forward_hooks
-            or self._backward_hooks
-            or self._backward_pre_hooks
+            (self._call_hooks is not None and self._call_hooks.is_used())
             or module_hooks.global_forward_pre_hooks
             or module_hooks.global_forward_hooks
             or module_hooks.global_backward_hooks
@@ -78,47 +89,30 @@ class Module:
         return self._call_with_hooks(args, kwargs)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        args, kwargs = self._run_pre_hooks(args, kwargs)
-        backward = list(self._backward_hooks.values())
-        backward += module_hooks.global_backward_hooks.values()
-        pre_backward = list(self._backward_pre_hooks.values())
+        own = CallHooks() if self._call_hooks is None else self._call_hooks
+        args, kwargs = own.run_before(self, args, kwargs)
+        backward = [*own.backward.values(), *module_hooks.global_backward_hooks.values()]
+        pre_backward = list(own.backward_pre.values())
         watched = None
         if backward or pre_backward:
             watched = BackwardHooks(self, backward, pre_backward)
             args = watched.on_inputs(args)
         result = self.forward(*args, **kwargs)
-        result = self._run_hooks(args, kwargs, result)
+        result = own.run_after(self, args, kwargs, result)
         return result if watched is None else watched.on_outputs(result)
 
-    def _run_pre_hooks(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        for hook in list(module_hooks.global_forward_pre_hooks.values()):
-            replaced = hook(self, args)
-            if replaced is not None:
-                args = replaced if isinstance(replaced, tuple) else (replaced,)
-        for number, hook in list(self._forward_pre_hooks.items()):
-            if number in self._forward_pre_hooks_with_kwargs:
-                both = hook(self, args, kwargs)
-                if both is not None:
-                    args, kwargs = both
-                continue
-            replaced = hook(self, args)
-            if replaced is not None:
-                args = replaced if isinstance(replaced, tuple) else (replaced,)
-        return args, kwargs
+    def _made_call_hooks(self) -> CallHooks:
+        if self._call_hooks is None:
+            object.__setattr__(self, "_call_hooks", CallHooks())
+        assert self._call_hooks is not None
+        return self._call_hooks
 
-    def _run_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
-        for hook in list(module_hooks.global_forward_hooks.values()):
-            replaced = hook(self, args, result)
-            result = result if replaced is None else replaced
-        for number, hook in list(self._forward_hooks.items()):
-            if number in self._forward_hooks_with_kwargs:
-                replaced = hook(self, args, kwargs, result)
-            else:
-                replaced = hook(self, args, result)
-            result = result if replaced is None else replaced
-        return result
+    _forward_pre_hooks = _table_of("forward_pre")
+    _forward_hooks = _table_of("forward")
+    _backward_hooks = _table_of("backward")
+    _backward_pre_hooks = _table_of("backward_pre")
+    _forward_pre_hooks_with_kwargs = _table_of("forward_pre_with_kwargs")
+    _forward_hooks_with_kwargs = _table_of("forward_with_kwargs")
 
     # -- attributes -----------------------------------------------------------------------
 
@@ -609,15 +603,11 @@ class Module:
 
     def __setstate__(self, fields: dict[str, Any]) -> None:
         self.__dict__.update(fields)
-        for table in _HOOK_TABLES:
+        for table in _STATE_HOOK_TABLES:
             self.__dict__.setdefault(table, OrderedDict())
 
 
-_HOOK_TABLES = (
-    "_forward_pre_hooks",
-    "_forward_hooks",
-    "_backward_hooks",
-    "_backward_pre_hooks",
+_STATE_HOOK_TABLES = (
     "_state_dict_hooks",
     "_state_dict_pre_hooks",
     "_load_state_dict_pre_hooks",

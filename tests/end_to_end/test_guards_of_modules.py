@@ -1,5 +1,7 @@
 """Guards of real modules: every change is seen, and an unchanged module costs few slow checks."""
 
+import pickle
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -8,8 +10,11 @@ import pytest
 import dynajit as dj
 from dynajit import nn
 from dynajit.capture import cache
+from dynajit.nn import hooks
+from dynajit.nn.hooks import RemovableHandle, register_module_forward_hook
 
 SCALE = 1.0
+HANDLES: list[RemovableHandle] = []
 
 
 class Scaled(nn.Module):
@@ -24,6 +29,8 @@ class Scaled(nn.Module):
 
     def forward(self, x: Any) -> Any:
         y = self.layer(x) * self.factor + self.shift.sum() * SCALE
+        if self.training:
+            y = y + 1
         return y if self.mode == "plain" else -y
 
 
@@ -106,17 +113,59 @@ def global_name(model: Any) -> None:
     globals()["SCALE"] = 7.0
 
 
+def global_hook(model: Any) -> None:
+    HANDLES.append(register_module_forward_hook(lambda module, args, output: output + 50))
+
+
+def global_table(model: Any) -> None:
+    hooks.global_forward_pre_hooks[-1] = lambda module, args: (args[0] * 2,)
+
+
+def backward_hook(model: Any) -> None:
+    model.layer.register_full_backward_pre_hook(lambda module, gradients: None)
+
+
+def replaced_table(model: Any) -> None:
+    model.layer._forward_hooks = OrderedDict({0: lambda module, args, output: output * 9})
+
+
+def looked_at_table(model: Any) -> None:
+    assert not model.layer._forward_hooks
+
+
+def frozen(model: Any) -> None:
+    model.requires_grad_(False)
+
+
+def evaluated(model: Any) -> None:
+    model.eval()
+
+
+def resized(model: Any) -> None:
+    model.shift.data = dj.ones(7)
+
+
+def pickled(model: Any) -> None:
+    copied = pickle.loads(pickle.dumps(model.layer))
+    copied.weight.data.mul_(2)
+    model.layer = copied
+
+
 @pytest.fixture(autouse=True)
-def scale_again() -> Any:
-    """The global as it was."""
+def globals_again() -> Any:
+    """Globals and global hooks as they were."""
     yield
     globals()["SCALE"] = 1.0
+    hooks.global_forward_pre_hooks.clear()
+    while HANDLES:
+        HANDLES.pop().remove()
 
 
 @pytest.mark.parametrize(
     "change",
     [attribute, number, entry, fields, cls, hook, removed_hook, table, buffer, submodule, data,
-     method, global_name],
+     method, global_name, global_hook, global_table, backward_hook, replaced_table, looked_at_table,
+     frozen, evaluated, resized, pickled],
 )  # fmt: skip
 def test_a_change_is_seen_by_the_next_call(change: Callable[[Any], None]) -> None:
     """After several calls under the snapshot, compiled equals plain."""
@@ -130,5 +179,26 @@ def test_a_change_is_seen_by_the_next_call(change: Callable[[Any], None]) -> Non
     for _ in range(3):
         found = compiled(x)
         assert expected.flatten().tolist() == pytest.approx(found.flatten().tolist())
-    if change is not removed_hook:
+        assert expected.requires_grad == found.requires_grad
+    if change not in (removed_hook, backward_hook, looked_at_table, frozen):
         assert before.flatten().tolist() != found.flatten().tolist()
+
+
+def test_hooks_of_the_original_are_those_of_the_compiled_module() -> None:
+    """It is a shallow copy. A hook that comes and goes needs two versions, not one per change."""
+    model = nn.Linear(2, 2)
+    compiled = dj.compile(model, backend="numpy")
+    x = dj.ones(3, 2)
+
+    def hook(module: Any, args: Any, output: Any) -> Any:
+        return output + 100
+
+    for step in range(5):
+        plain = compiled(x)
+        model._forward_hooks[0] = hook
+        assert [[100.0, 100.0]] * 3 == (compiled(x) - plain).tolist()
+        assert compiled._forward_hooks == model._forward_hooks
+        del model._forward_hooks[0]
+        recompiles = len(cache.cache_of(compiled._compiled_call.__func__).recompiles)
+        assert step > 0 or recompiles == 1
+    assert recompiles == 1

@@ -311,3 +311,21 @@ def test_extra_state_is_saved_and_restored() -> None:
     target.load_state_dict(source.state_dict())
 
     assert 7 == target.count
+
+
+def test_tables_of_call_hooks_are_made_when_they_are_asked_for() -> None:
+    """A module without hooks keeps none; names and contents are those of PyTorch."""
+    layer = nn.Linear(2, 2)
+    layer(dj.ones(1, 2))
+    assert "_call_hooks" not in vars(layer)
+    assert layer._forward_hooks is layer._forward_hooks
+    handle = layer.register_forward_pre_hook(lambda module, args: (args[0] * 2,), with_kwargs=False)
+
+    assert [handle.id] == list(layer._forward_pre_hooks)
+    copied = copy.deepcopy(layer)
+    assert [handle.id] == list(copied._forward_pre_hooks)
+    handle.remove()
+    assert not layer._forward_pre_hooks
+    assert [handle.id] == list(copied._forward_pre_hooks)
+    copied._forward_pre_hooks = OrderedDict()
+    assert copied(dj.ones(1, 2)).tolist() == layer(dj.ones(1, 2)).tolist()
