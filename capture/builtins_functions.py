@@ -3,6 +3,7 @@
 Handlers of `capture.builtins_table`; see there.
 """
 
+import sys
 from typing import Any
 
 from dynajit.capture import breaks
@@ -175,6 +176,10 @@ def _number(cls: type) -> Handler:
             return result
         if keywords or not all(is_known(value) for value in args):
             raise unsupported(cls.__name__, *args)
+        text = args[0].value if args and isinstance(args[0], Constant) else None
+        threshold = sys.int_info.str_digits_check_threshold
+        if cls is int and isinstance(text, (str, bytes)) and len(text) > threshold:
+            raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "a number of many digits")
         return x.fold(cls, *args)
 
     return convert

@@ -13,7 +13,7 @@ from dynajit.capture.builtins_table import SPECIAL, Handler, special
 from dynajit.capture.exceptions import Raised
 from dynajit.capture.operations_arithmetic import BINARY, COMPARISONS, UNARY
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
-from dynajit.capture.operations_containers import boolean, index_of_object
+from dynajit.capture.operations_containers import boolean, index_of_object, number_of
 from dynajit.capture.operations_errors import check_count, refuse
 from dynajit.capture.operations_exceptions import current, member
 from dynajit.capture.values import NONE, Known, Scalar, Value
@@ -143,7 +143,7 @@ def _getitem(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 @special(operator.index)
 def _index(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     check_count(x, operator.index, args, keywords, 1, 1)
-    value = args[0]
+    value = number_of(x, args[0])
     if isinstance(value, ObjectValue) and defines(value.cls, "__index__"):
         return (yield from index_of_object(x, value))
     if isinstance(value, Scalar) and value.python_type is int:

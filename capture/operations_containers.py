@@ -4,7 +4,9 @@ Methods of the executor (`x`), written as functions; see `capture.executor`.
 """
 
 import enum
+import math
 import operator
+import sys
 import types
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
@@ -37,6 +39,7 @@ from dynajit.capture.values_containers import (
 )
 from dynajit.capture.values_functions import GeneratorValue
 from dynajit.capture.values_objects import DELETED, InstanceDictValue, ObjectValue
+from dynajit.capture.values_storage import storage_of
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.capture.versions import IS_314
 from dynajit.eager import Size
@@ -243,6 +246,9 @@ def subscript(x: Any, container: Value, index: Value) -> Steps:
     refuse(x, "subscript", lambda a, b: a[b], [container, index])
 
 
+#: Numbers with at most so many bits have at most as many digits as every limit allows.
+_MANY_BITS: Final = int(math.log2(10) * sys.int_info.str_digits_check_threshold) - 1
+
 #: What a UnicodeEncodeError and its likes take from their arguments.
 _UNICODE_FIELDS: Final = ("encoding", "object", "start", "end", "reason")
 
@@ -254,10 +260,13 @@ def fold(x: Any, function: Any, *operands: Value) -> Value:
         raise unsupported("the decimal context", *operands)
     try:
         result = function(*arguments)
+        if type(result) is str:
+            check_digits(arguments)
     except UnicodeError as error:
         fields = {name: getattr(error, name) for name in _UNICODE_FIELDS if hasattr(error, name)}
         raise_python(x, type(error), *error.args, **fields)
     except Exception as error:
+        check_digits(arguments)
         raise_python(x, type(error), *error.args)
     try:
         return from_python(x, result)
@@ -266,6 +275,19 @@ def fold(x: Any, function: Any, *operands: Value) -> Value:
         if is_first or immutables.is_immutable(result):
             return Known(result)
         raise unsupported("operation", *operands) from None
+
+
+def check_digits(values: Iterable[Any]) -> None:
+    """Whether a long number has a text, and who makes it, depends on settings of the interpreter.
+
+    Raises:
+        GraphBreak: one of the numbers has more digits than the least limit that can be set.
+    """
+    for value in values:
+        if type(value) is tuple:
+            check_digits(value)
+        elif type(value) is int and value.bit_length() > _MANY_BITS:
+            raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "the text of a number of many digits")
 
 
 def _items_of(x: Any, container: Any) -> tuple[Value, ...]:
@@ -290,11 +312,18 @@ def to_index(x: Any, value: Value, function: Any, operands: list[Value]) -> Step
             known = is_known(part) and as_python(x, part) is None
             bounds.append(None if known else (yield from to_index(x, part, _slice_of, [part])))
         return slice(*bounds)
+    value = number_of(x, value)
     if isinstance(value, ObjectValue) and defines(value.cls, "__index__"):
         value = yield from index_of_object(x, value)
     if x.type_of(value) in (int, bool):
         return as_python(x, value)
     refuse(x, "index", function, operands)
+
+
+def number_of(x: Any, value: Value) -> Value:
+    """The int that a derived class keeps, which is an index whatever its `__index__` says."""
+    storage = storage_of(x, value)
+    return value if storage is None or storage.python_type is not int else storage
 
 
 def index_of_object(x: Any, value: ObjectValue) -> Steps:

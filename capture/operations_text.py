@@ -21,7 +21,7 @@ from dynajit.capture.operations_basic import (
     is_known,
     unsupported,
 )
-from dynajit.capture.operations_containers import fold
+from dynajit.capture.operations_containers import check_digits, fold
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_exceptions import exception_text
 from dynajit.capture.operations_sets import set_in_order
@@ -55,7 +55,9 @@ def own_method(value: Value, name: str) -> Any:
 def to_text(x: Any, value: Value, conversion: str = "str") -> Steps:
     """`str(value)`, `repr(value)` or `ascii(value)` as a Python str."""
     if is_known(value):
-        return _CONVERSIONS[conversion](as_python(x, value))
+        known = as_python(x, value)
+        check_digits([known])
+        return _CONVERSIONS[conversion](known)
     if isinstance(value, TensorValue):
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, "the text of a tensor")
     if isinstance(value, ObjectValue):

@@ -58,6 +58,15 @@ def indexes(value):
     return operator.index(Number(value)), [1, 2, 3][Number(value)], [1, 2, 3][Number(value) :]
 
 
+class Derived(int):
+    def __index__(self):
+        return int(self) + 1
+
+
+def derived_indexes(value):
+    return value.__index__(), operator.index(value), [5, 6, 7][value], (1, 2, 3)[:value]
+
+
 def bools_are_integers():
     return operator.index(True), operator.index(5), caught(operator.index, 1.5)
 
@@ -122,6 +131,7 @@ CASES = [
     case(converted),
     case(indexes, 1),
     case(bools_are_integers),
+    case(derived_indexes, Derived(1)),
     case(indexes, True, breaks=None),
     case(no_number, "text", breaks=None),
     case(no_number, None, breaks=None),

@@ -1,5 +1,7 @@
 """Texts of objects: derived strings, copies of strings, and errors of encodings."""
 
+import sys
+
 import pytest
 from harness import case
 
@@ -39,9 +41,36 @@ def place_of_an_error(function, *arguments):
         return error.start, error.end, error.reason, error.encoding, error.object, str(error)
 
 
+def caught(function, *arguments):
+    """The result, or the exception's class name and text."""
+    try:
+        return function(*arguments)
+    except ValueError as error:
+        return str(error)
+
+
+LONG = 10**3000
+
+
+def long_texts(number):
+    return f"{number}", "%d" % number, "%s" % (number,), repr((number, 1)), format(number, "x")
+
+
+def under_another_limit(number, text):
+    allowed = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(700)
+    try:
+        return caught(str, number), caught(int, text), caught(lambda: f"{number}")
+    finally:
+        sys.set_int_max_str_digits(allowed)
+
+
 CASES = [
     case(derived_texts, breaks=None),
     case(copied_text, breaks=None),
+    case(long_texts, LONG, breaks=None),
+    case(long_texts, 10**600, breaks=None),
+    case(under_another_limit, LONG, "1" * 3000, breaks=None),
     case(place_of_an_error, bytes.decode, b"a\xff"),
     case(place_of_an_error, str.encode, "aé", "ascii"),
 ]
