@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -199,10 +199,16 @@ def _value_text(value: Any) -> str:
     return value.name if isinstance(value, DType) else str(value)
 
 
+#: Longer numbers are not shown; the interpreter may refuse to.
+_MANY_BITS: Final = 200
+
+
 def describe(value: Any) -> str:
     """A short text for any object; runs no user code."""
     if type(value) is Remembered:
         return value.text
+    if type(value) is int and value.bit_length() > _MANY_BITS:
+        return f"an int of {value.bit_length()} bits"
     if type(value) in PLAIN:
         text = repr(value)
         return text if len(text) <= 60 else text[:57] + "..."

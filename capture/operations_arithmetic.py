@@ -43,7 +43,7 @@ from dynajit.capture.values_containers import (
 )
 from dynajit.capture.values_functions import BoundMethod, FunctionValue
 from dynajit.capture.values_objects import ObjectValue
-from dynajit.capture.values_storage import operand_of
+from dynajit.capture.values_storage import operand_of, storage_of
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.eager import Size
 
@@ -386,6 +386,10 @@ def _special_compare(x: Any, symbol: str, forward: str, backward: str, a: Value,
     if _is_derived(b, a):
         attempts.reverse()
     for receiver, special, other in attempts:
+        storage = storage_of(x, other)
+        if storage is not None and _is_of_family(receiver, storage):
+            direct = symbol if receiver is a else _MIRROR[symbol]
+            return (yield from compare(x, direct, receiver, storage))
         if not isinstance(receiver, ObjectValue) or not _compares(receiver.cls, special):
             continue
         is_inverted = special == "__ne__" and not _compares(receiver.cls, special, inherited=False)
@@ -397,6 +401,19 @@ def _special_compare(x: Any, symbol: str, forward: str, backward: str, a: Value,
     if symbol in ("==", "!="):
         return boolean(is_same(x, a, b) == (symbol == "=="))
     refuse(x, symbol, COMPARISONS[symbol][0], [a, b])
+
+
+def _is_of_family(value: Value, storage: Value) -> bool:
+    """True if a value of a built-in class compares itself with what a derived class keeps."""
+    if isinstance(value, ObjectValue):
+        return False
+    kind, kept = value.python_type, storage.python_type
+    related = kept in kind.__mro__ or kind in kept.__mro__
+    return related or any(kind in family and kept in family for family in _FAMILIES)
+
+
+#: Classes that compare themselves with each other, and do not derive from each other.
+_FAMILIES: Final = ((bool, int, float, complex), (set, frozenset))
 
 
 def _compares(cls: type, special: str, inherited: bool = True) -> bool:

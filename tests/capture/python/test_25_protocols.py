@@ -3,6 +3,7 @@ and operands of `%`.
 """
 
 import operator
+from collections import Counter
 
 import pytest
 from harness import case
@@ -89,6 +90,42 @@ def sum_of_arguments(a, b, c):
     return sum([a, b, c]), sum([a, b]), sum((a, b, c), 1)
 
 
+class Declines:
+    """Leaves comparisons to the other operand."""
+
+    def __eq__(self, other):
+        return NotImplemented
+
+    __ne__ = __lt__ = __gt__ = __eq__
+
+
+class DecliningDict(Declines, dict):
+    pass
+
+
+class DecliningList(Declines, list):
+    pass
+
+
+class DecliningInt(Declines, int):
+    pass
+
+
+class DecliningSet(Declines, set):
+    pass
+
+
+def declined_comparisons():
+    a, b, c, d = DecliningDict(k=1), DecliningList([1]), DecliningInt(3), DecliningSet([1])
+    return (
+        (a == {"k": 1}, {"k": 1} == a, a != {"k": 1}, a == [], a == DecliningDict(k=1)),
+        (b == [1], [1] == b, b < [2], [2] > b, b > [0], b == (1,)),
+        (c == 3, 3.0 == c, c < 4.5, 4.5 > c, c == "3"),
+        (d == {1}, frozenset([1]) == d, d != {1}),
+        Counter("aab") == {"a": 2, "b": 1},
+    )
+
+
 class Shown:
     def __repr__(self):
         return "shown"
@@ -137,6 +174,7 @@ CASES = [
     case(no_number, None, breaks=None),
     case(no_number, True, breaks=None),
     case(sums),
+    case(declined_comparisons, breaks=None),
     case(sum_of_arguments, 1e100, 1.0, -1e100),
     case(sum_of_arguments, 1, 2, 0.5),
     case(shown_by_percent),

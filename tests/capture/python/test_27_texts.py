@@ -65,6 +65,16 @@ def under_another_limit(number, text):
         sys.set_int_max_str_digits(allowed)
 
 
+def is_divisible(number):
+    return number % 7 == 0
+
+
+def test_long_numbers_can_be_reasons_for_a_recompile(strict, compiler):
+    compiled = compiler.compile(is_divisible)
+    for number in (7 * 10**5000, 10**5000, 7 * 10**5001):
+        assert is_divisible(number) == compiled(number)
+
+
 CASES = [
     case(derived_texts, breaks=None),
     case(copied_text, breaks=None),
