@@ -7,12 +7,12 @@ import builtins
 import dataclasses
 import reprlib
 import types
-from typing import Any
+from typing import Any, Protocol
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_table import SPECIAL, SPECIAL_CODE, Handler, special
-from dynajit.capture.class_layouts import is_made_class
+from dynajit.capture.class_layouts import is_made_class, is_plain_tuple
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
@@ -58,6 +58,8 @@ def _is_one_of(x: Any, value: Value, kind: Any, accepted: Any, check: str) -> St
     if isinstance(custom, types.FunctionType) and module not in ("abc", "typing"):
         result = yield from x.call(Known(custom), [Known(accepted), value], {})
         return (yield from x.truth(result))
+    if getattr(accepted, "_is_protocol", False) and type(accepted) is type(Protocol):
+        return _has_protocol(x, value, kind, accepted, by_instance)
     try:
         if by_instance and isinstance(value, Known):
             return isinstance(value.object, accepted)
@@ -67,6 +69,18 @@ def _is_one_of(x: Any, value: Value, kind: Any, accepted: Any, check: str) -> St
     except TypeError as error:
         raise_python(x, TypeError, *error.args)
         raise
+
+
+def _has_protocol(x: Any, value: Value, kind: Any, accepted: Any, by_instance: bool) -> bool:
+    """A protocol whose methods the class has; anything else is asked of the object itself."""
+    try:
+        if issubclass(kind, accepted):
+            return True
+    except TypeError:
+        raise unsupported("isinstance", value) from None
+    if by_instance:
+        raise unsupported("isinstance", value)
+    return False
 
 
 @special(builtins.__build_class__)
@@ -106,7 +120,7 @@ def _native_new(base: type) -> Handler:
         cls = as_python(x, args[0]) if args and is_known(args[0]) else None
         if not isinstance(cls, type):
             raise unsupported(f"{base.__name__}.__new__", *args)
-        if base is tuple and hasattr(cls, "_fields") and len(args) < 3 and not keywords:
+        if base is tuple and is_plain_tuple(cls) and len(args) < 3 and not keywords:
             items = (yield from x.to_items(args[1])) if len(args) > 1 else ()
             return TupleValue(tuple(items), cls)
         if native_base(cls) is base and is_made_class(cls):

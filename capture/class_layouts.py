@@ -5,7 +5,7 @@ meets an object, and by the operations that make one.
 """
 
 import types
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture.by_class import remembered
 from dynajit.capture.values_storage import native_base
@@ -22,11 +22,26 @@ def is_plain_tensor(kind: type) -> bool:
     return all(set(vars(cls)) <= allowed for cls in added)
 
 
+#: Special names in the dict of a named tuple that change nothing about what operators do.
+_NAMING: Final = frozenset(
+    {"__new__", "__repr__", "__slots__", "__getnewargs__", "__doc__", "__module__",
+     "__match_args__", "__annotations__", "__dict__", "__weakref__", "__qualname__", "__replace__",
+     "__orig_bases__", "__firstlineno__", "__static_attributes__", "__class_getitem__",
+     "__parameters__", "__init_subclass__", "__annotate__", "__annotate_func__",
+     "__annotations_cache__", "__type_params__", "__abstractmethods__"}
+)  # fmt: skip
+
+
+@remembered
 def is_plain_tuple(kind: type) -> bool:
-    """True for named tuples and other tuple classes that only add names."""
+    """True for named tuples that only add names; one with operators of its own is an object."""
     if kind is Size:
         return True
-    return hasattr(kind, "_fields") and kind.__getitem__ is tuple.__getitem__
+    if tuple not in kind.__mro__ or not any("_fields" in vars(cls) for cls in kind.__mro__):
+        return False
+    added = kind.__mro__[: kind.__mro__.index(tuple)]
+    special = {name for cls in added for name in vars(cls) if name.startswith("__")}
+    return special <= _NAMING
 
 
 def is_modelled_class(kind: Any) -> bool:
@@ -50,7 +65,12 @@ def is_made_class(kind: Any) -> bool:
 
 @remembered
 def _has_plain_layout(kind: type) -> bool:
-    """True if an instance is no bigger than its header, slots, dict and weak references need."""
+    """True if an instance is no bigger than its header, slots, dict and weak references need.
+
+    Classes written in C may have a dict that nothing shows, such as `typing.ParamSpec` on 3.12.
+    """
+    if kind.__dictoffset__ and not any("__dict__" in vars(cls) for cls in kind.__mro__):
+        return False
     words = 2
     for cls in kind.__mro__[:-1]:
         slots = vars(cls).values()

@@ -138,6 +138,9 @@ _IN_PLACE: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 def _formatted(x: Any, template: Constant, values: Value) -> Steps:
     """`template % values`."""
+    storage = storage_of(x, values)
+    if isinstance(storage, TupleValue):
+        values = storage  # the items of any tuple
     if isinstance(template.value, str):
         return (yield from percent(x, template, values))
     if not is_known(values):

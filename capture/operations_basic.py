@@ -14,6 +14,7 @@ from typing import Any, Final
 from dynajit.capture import breaks
 from dynajit.capture.awaiting import checked_bool, length_is_true, then
 from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.class_layouts import is_plain_tuple
 from dynajit.capture.exceptions import NotKnown, Raised, raise_python
 from dynajit.capture.guard_facts import Predicate
 from dynajit.capture.guards import Kind
@@ -133,8 +134,7 @@ def as_python(x: Any, value: Value) -> Any:
 
 
 def _make_tuple(cls: type, items: list[Any]) -> Any:
-    make = getattr(cls, "_make", None)
-    return make(items) if make is not None else cls(items)
+    return tuple.__new__(cls, items) if hasattr(cls, "_fields") else cls(items)
 
 
 def is_known(value: Value) -> bool:
@@ -204,6 +204,8 @@ def from_python(x: Any, result: Any, operands: tuple[Value, ...] = ()) -> Value:
         size: Value = x.size_value(result)
         return size
     if isinstance(result, tuple):
+        if hasattr(result, "_fields") and not is_plain_tuple(type(result)):
+            raise NotKnown(type(result).__name__)
         items = tuple(from_python(x, item, operands) for item in result)
         return TupleValue(items, type(result))
     if type(result) is list:

@@ -18,7 +18,7 @@ from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.builtins_arguments import check_arguments
 from dynajit.capture.builtins_folded import call_folded, is_folded
 from dynajit.capture.builtins_replaced import call_replaced, replacement
-from dynajit.capture.class_layouts import is_made_class
+from dynajit.capture.class_layouts import is_made_class, is_plain_tuple
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.frames import Frame
 from dynajit.capture.instructions import decode
@@ -48,7 +48,7 @@ from dynajit.capture.values_functions import (
 from dynajit.capture.values_objects import ObjectContents, ObjectValue
 from dynajit.capture.values_storage import native_base, storage_of
 from dynajit.core.errors import InternalError
-from dynajit.eager import Tensor
+from dynajit.eager import Size, Tensor
 from dynajit.ops.table import Op
 
 #: Inlined calls inside each other; fewer where the recursion limit leaves less room.
@@ -347,7 +347,7 @@ def _call_class(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
         return PartialValue(args[0], tuple(args[1:]), dict(keywords))
     if isinstance(cls, enum.EnumMeta):
         return (yield from _enum_member(x, callee, args, keywords))
-    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+    if is_plain_tuple(cls) and cls is not Size:
         return (yield from _make_named_tuple(x, callee, args, keywords))
     if issubclass(cls, Tensor):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"making a {cls.__name__}")

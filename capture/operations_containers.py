@@ -243,6 +243,8 @@ def subscript(x: Any, container: Value, index: Value) -> Steps:
         return (yield from x.call(method, [container, index], {}))
     if is_known(container) and is_known(index):
         return fold(x, lambda a, b: a[b], container, index)
+    if isinstance(container, Known):
+        raise unsupported("subscript", container, index)  # what is legal depends on the object
     refuse(x, "subscript", lambda a, b: a[b], [container, index])
 
 

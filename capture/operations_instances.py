@@ -5,6 +5,7 @@ other class attributes, `__getattr__`. Methods of the executor (`x`), written as
 `capture.executor`. Called by `capture.operations_attributes`, which chooses by the kind of value.
 """
 
+import collections
 import functools
 import types
 from typing import Any
@@ -17,7 +18,7 @@ from dynajit.capture.operations_basic import Steps, as_python, describe, lacks
 from dynajit.capture.operations_exceptions import is_native_field, member
 from dynajit.capture.operations_storage import storage_attribute
 from dynajit.capture.values import Known, Value, constant
-from dynajit.capture.values_containers import HeapValue
+from dynajit.capture.values_containers import HeapValue, TupleValue
 from dynajit.capture.values_functions import BoundMethod, PartialValue, SuperValue
 from dynajit.capture.values_objects import (
     DELETED,
@@ -27,7 +28,7 @@ from dynajit.capture.values_objects import (
     ObjectContents,
     ObjectValue,
 )
-from dynajit.capture.values_storage import NATIVE
+from dynajit.capture.values_storage import NATIVE, storage_of
 
 MISSING = object()
 
@@ -146,6 +147,10 @@ def _data_descriptor(x: Any, value: ObjectValue, name: str, raw: Any) -> Steps:
         native = storage_attribute(x, value, name)
         if native is not None:
             return native
+    storage = storage_of(x, value)
+    if isinstance(raw, _TUPLE_GETTER) and isinstance(storage, TupleValue):
+        position: int = raw.__reduce__()[1][0]
+        return storage.items[position]
     if isinstance(raw, types.MemberDescriptorType):
         found = instance_value(x, value, name)
         if found is None:
@@ -157,6 +162,9 @@ def _data_descriptor(x: Any, value: ObjectValue, name: str, raw: Any) -> Steps:
         raise unsupported_attribute(value, name)
     return (yield from _user_descriptor(x, value, name, raw))
 
+
+#: Class of the descriptors that are the fields of a named tuple.
+_TUPLE_GETTER = type(collections.namedtuple("Pair", "first second").first)
 
 _FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 

@@ -228,7 +228,8 @@ class Rebuilder:
 
     def _tuple(self, value: TupleValue, emitter: Any) -> None:
         if hasattr(value.cls, "_fields"):
-            self.call(emitter, value.cls, *value.items)
+            # not the class's own `__new__`, which has run
+            self.call(emitter, tuple.__new__, Known(value.cls), TupleValue(value.items))
             return
         if value.cls is not tuple:
             self.call(emitter, value.cls, TupleValue(value.items))
