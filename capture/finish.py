@@ -21,6 +21,7 @@ from dynajit.capture.recording import Recorder
 from dynajit.capture.references import NotRebuildable, reach
 from dynajit.capture.region import Break, End, InnerFrame, Raise, Region, Return
 from dynajit.capture.resume import Home
+from dynajit.capture.saved_tensors import saved_tensors
 from dynajit.capture.sizes import function_of
 from dynajit.capture.values import Constant, Scalar, Value
 from dynajit.capture.values_functions import CellValue, GeneratorValue
@@ -173,6 +174,7 @@ def _region(
     recorder.show_sizes(outputs)
     written = _written_inputs(recorder)
     graph = recorder.builder.finish(outputs)
+    saved = saved_tensors(recorder, graph, {key: result.node for key, result in held.items()})
     if any(recorder.inputs_require_grad):
         graph = copy_inputs(graph, written)
     rebuilder = Rebuilder(
@@ -192,6 +194,8 @@ def _region(
         has_history=_has_history(recorder, outputs),
         breaks=breaks,
         written=written,
+        saved=saved,
+        writes=tuple(_writes(recorder, outputs, held)),
         lines=recorder.lines,
     )
 
@@ -204,6 +208,12 @@ def _written_inputs(recorder: Recorder) -> tuple[int, ...]:
         for position, value in enumerate(recorder.inputs)
         if isinstance(value, TensorValue) and value.identity in written
     )
+
+
+def _writes(recorder: Recorder, outputs: Sequence[Any], held: Mapping[int, Held]) -> Iterator[int]:
+    """Per output, how many writes count in the version of the tensor that it becomes."""
+    counts = {result.node: result.writes for result in held.values()}
+    return (counts.get(output, 0) for output in outputs)
 
 
 def _has_history(recorder: Recorder, outputs: list[Any]) -> bool:
@@ -265,12 +275,14 @@ def _in_layout(recorder: Recorder, value: TensorValue, any_layout: bool) -> Held
     found = recorder.graph_value(value)
     if any_layout:
         return Held(found.node)
+    memory = recorder.heap[value.identity].memory
+    writes = recorder.heap[memory].bumps if memory else 0
     strides = tensor_memory.strides_of(recorder, value)
     order = layouts.storage_order(tuple(found.shape), strides)
     if order is None:
-        return Held(found.node)
+        return Held(found.node, writes=writes)
     step = Step(TABLE.permute, {"dims": order}, is_recorded=True)
-    return Held(recorder.builder.copy_of(recorder.builder.view(step, found)), order)
+    return Held(recorder.builder.copy_of(recorder.builder.view(step, found)), order, writes)
 
 
 def _outputs(recorder: Recorder, held: Mapping[int, Held]) -> list[Any]:

@@ -85,14 +85,21 @@ def tensor_in_place(
 def native_result(
     x: Any, function: Callable[..., Any], args: list[Value], keywords: dict[str, Value]
 ) -> graph.Value:
-    """The graph value that a function returns; it becomes no tensor."""
+    """The graph value that a function returns for a tensor that it is written to.
+
+    It becomes no tensor. Of `args[0]`, the tensor, the eager tape copies what it saves.
+    """
     found: list[graph.Value] = []
+    old = x.recorder.graph_value(args[0]).node
+    mark = x.recorder.builder.snapshot()
 
     def keep(*operands: Any, **named: Any) -> None:
         found.append(function(*operands, **named))
 
     keep.__qualname__ = getattr(function, "__qualname__", "in place")
     native_call(x, keep, args, keywords, lift_numbers=True)
+    for node in x.recorder.builder.nodes_since(mark):
+        x.recorder.writes.private[node] = old
     return found[-1]
 
 

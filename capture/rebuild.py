@@ -93,10 +93,12 @@ class Held:
     Args:
         node: of the graph.
         order: which dims of the tensor those of the node are; None: the same.
+        writes: how many writes count in its version.
     """
 
     node: Node
     order: tuple[int, ...] | None = None
+    writes: int = 0
 
 
 def table_iterator(table: Any, position: int, start: Callable[[Any], Any] = iter) -> Any:
@@ -168,11 +170,7 @@ class Rebuilder:
             emitter.load_source(value.source)
         elif value.identity in self.held:
             held = self.held[value.identity]
-            if held.order is None:
-                emitter.load_output(self.outputs[held.node])
-            else:
-                restore = functools.partial(restored, dims=inverse_permutation(held.order))
-                emitter.call(restore, lambda: emitter.load_output(self.outputs[held.node]))
+            self._held(held, emitter)
         else:
             memory: MemoryContents = self.heap[contents.memory]
             self._steps(memory.base, contents.steps, emitter)
@@ -182,6 +180,15 @@ class Rebuilder:
                 emitter.load_value(item)
                 emitter.load_value(value)
                 emitter.store_attribute(name)
+
+    def _held(self, held: Held, emitter: Any) -> None:
+        """A result of the launch, with the layout and the version of eager execution."""
+        if held.order is None and not held.writes:
+            emitter.load_output(self.outputs[held.node])
+            return
+        order = held.order or tuple(range(held.node.type.rank))
+        restore = functools.partial(restored, dims=inverse_permutation(order), writes=held.writes)
+        emitter.call(restore, lambda: emitter.load_output(self.outputs[held.node]))
 
     def _steps(self, base: TensorValue, steps: tuple[Step, ...], emitter: Any) -> None:
         """A view of an input or of a result of the launch, made eagerly."""

@@ -138,6 +138,7 @@ class Recorder:
         self.sizes.serve(self)
         #: Node -> heap id of the tensor that it was read from, or that it was returned as.
         self.owners: dict[graph.Node, int] = {}
+        self.writes = tensor_memory.Writes()
         self._lines: dict[tuple[str, int], None] = {}
         self._guards: dict[tuple[Any, ...], Guard] = {}
         self._inputs: dict[Any, tuple[graph.Value, Value, bool]] = {}

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dynajit.core.types import ValueType
 from dynajit.ir.graph import Graph
 
 if TYPE_CHECKING:
@@ -86,6 +87,51 @@ class Break:
 End: TypeAlias = Return | Raise | Break
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A tensor that the user can reach: an output of the graph, or an input; and which one."""
+
+    is_output: bool
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class SavedCheck:
+    """A tensor that eager execution would save for backward.
+
+    Args:
+        place: where it is found; None: the region wrote to it, backward fails always.
+        counted: writes that the region counts until it is saved.
+        total: writes that the region counts in all.
+        outputs: bit set of the graph's outputs whose gradients need it.
+        inputs: bit set of the graph's inputs whose gradients need it.
+        node: what the tape calls the operation that saves it.
+        type: of the tensor.
+    """
+
+    place: Place | None
+    counted: int
+    total: int
+    outputs: int
+    inputs: int
+    node: str
+    type: ValueType
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTensors:
+    """What backward of a region has to look at.
+
+    Args:
+        checks: in the order in which backward meets them.
+        shareable: inputs and outputs whose memory backward may read, because a write to them
+            fails a check.
+    """
+
+    checks: tuple[SavedCheck, ...]
+    shareable: frozenset[Place]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Region:
     """One captured region.
@@ -104,6 +150,8 @@ class Region:
         breaks: every break met, of this region (at most one).
         lines: (file, line) of the user's lines that were executed symbolically.
         written: positions of the inputs that an effect overwrites.
+        saved: what backward has to look at; None where nothing has a gradient.
+        writes: per graph output, how many writes count in the version of what it becomes.
     """
 
     name: str
@@ -118,6 +166,8 @@ class Region:
     breaks: "tuple[BreakRecord, ...]" = field(default=())
     lines: frozenset[tuple[str, int]] = frozenset()
     written: tuple[int, ...] = ()
+    saved: SavedTensors | None = None
+    writes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +192,15 @@ class CapturedGraph:
         requires_grad: per input.
         name: what is compiled, for reports.
         written: positions of the inputs that are overwritten after each launch.
+        saved, writes: as in Region; without `saved` any input or output may be kept for backward.
     """
 
     graph: Graph
     requires_grad: tuple[bool, ...]
     name: str
     written: tuple[int, ...] = ()
+    saved: SavedTensors | None = None
+    writes: tuple[int, ...] = ()
 
 
 Backend: TypeAlias = Callable[[CapturedGraph], Callable[..., tuple[Any, ...]]]

@@ -248,7 +248,14 @@ def _compile(
     if region.graph.outputs:
         started = time.perf_counter()
         launch = options.backend(
-            CapturedGraph(region.graph, region.requires_grad, region.name, region.written)
+            CapturedGraph(
+                region.graph,
+                region.requires_grad,
+                region.name,
+                region.written,
+                region.saved,
+                region.writes,
+            )
         )
         stages["backend"] = _milliseconds(started)
     started = time.perf_counter()

@@ -9,7 +9,7 @@ Functions on the recorder of one capture; called by `capture.recording` (read, n
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +22,23 @@ from dynajit.core.types import Shape, TensorType
 from dynajit.ir import graph
 from dynajit.ops import TABLE
 from dynajit.ops.movement import inverse_permutation
+
+
+@dataclass(slots=True)
+class Writes:
+    """What writes to tensors made of the graph's nodes. Mutable: see `capture.saved_tensors`.
+
+    Args:
+        counted: node that a tensor holds -> counted writes to its memory until then; 0 if missing.
+        placed: nodes that a write put into memory.
+        private: node that a write computes with -> the tensor's old value, of which the tape has
+            a copy of its own.
+    """
+
+    counted: dict[graph.Node, int] = field(default_factory=dict)
+    placed: set[graph.Node] = field(default_factory=set)
+    private: dict[graph.Node, graph.Node] = field(default_factory=dict)
+
 
 # -- reading -------------------------------------------------------------------------------------
 
@@ -38,6 +55,7 @@ def read(recorder: Any, value: TensorValue) -> graph.Value:
     for step in contents.steps:
         found = recorder.builder.view(step, found)
     recorder.owners[found.node] = value.identity
+    recorder.writes.counted[found.node] = memory.bumps
     now = replace(contents, value=found, version=memory.version)
     recorder.heap.write(value.identity, now)
     return found
@@ -86,8 +104,16 @@ def _view_of(
             )
         shape = node.type.shape
         steps.append(Step(node.op, node.attributes, recorder.grad_enabled))
-    version = recorder.heap[memory].version
-    made = TensorContents(value, memory=memory, steps=tuple(steps), version=version)
+    return _new_view(recorder, value, memory, tuple(steps), cls)
+
+
+def _new_view(
+    recorder: Any, value: graph.Value, memory: int, steps: tuple[Step, ...], cls: type
+) -> TensorValue:
+    """A tensor that looks at existing memory."""
+    held: MemoryContents = recorder.heap[memory]
+    recorder.writes.counted[value.node] = held.bumps
+    made = TensorContents(value, memory=memory, steps=steps, version=held.version)
     return _allocate(recorder, made, cls)
 
 
@@ -97,9 +123,7 @@ def data_of(recorder: Any, value: TensorValue, cls: type) -> TensorValue:
     found = recorder.builder.view(step, recorder.graph_value(value))
     memory = memory_of(recorder, value)
     steps = (*recorder.heap[value.identity].steps, step)
-    version = recorder.heap[memory].version
-    made = TensorContents(found, memory=memory, steps=steps, version=version)
-    return _allocate(recorder, made, cls)
+    return _new_view(recorder, found, memory, steps, cls)
 
 
 def memory_of(recorder: Any, value: TensorValue) -> int:
@@ -178,6 +202,7 @@ def write(recorder: Any, value: TensorValue, part: graph.Value, hides: bool) -> 
         if needs[0]:
             changed = builder.with_history_of(memory.value, elements)
     builder.lay_out(changed, memory.strides)
+    recorder.writes.placed |= {changed.node, elements.node}
     is_counted = not any(step.is_data for step in steps)
     is_detached = any(step.op is TABLE.detach for step in steps)
     recorder.heap.write(

@@ -7,21 +7,24 @@ and join the programs to the tape (`eager.compiled`). Every step's time and resu
 GraphRecord for the reports.
 """
 
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dynajit.capture.region import CapturedGraph
+from dynajit.capture.region import CapturedGraph, Place
 from dynajit.codegen.pipeline import start_compile
 from dynajit.core.errors import ArgumentError
-from dynajit.eager.compiled import CompiledCall
+from dynajit.core.types import TensorType
+from dynajit.eager.compiled import CompiledCall, VersionCheck
 from dynajit.eager.creation import from_numpy
 from dynajit.ir import autodiff, interpret, outputs, partition, pipeline, sizes
 from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind
+from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code
 
 NAMES = ("native", "numpy", "eager")
 
@@ -200,7 +203,7 @@ def _generated(backend: str, captured: CapturedGraph) -> Launch:
     record = GraphRecord(captured.graph, backend)
     split = outputs.split_views(captured.graph)
     recipes = None if split.is_trivial else split.recipes
-    call = _training(record, split.graph, captured)
+    call = _training(record, split, captured)
     if call is None:
         call = _inference(record, split.graph)
     return Launch(call, recipes, record)
@@ -212,9 +215,10 @@ def _inference(record: GraphRecord, graph: Graph) -> Callable[..., Any]:
 
 
 def _training(
-    record: GraphRecord, graph: Graph, captured: CapturedGraph
+    record: GraphRecord, split: outputs.SplitOutputs, captured: CapturedGraph
 ) -> Callable[..., Any] | None:
     """A call that is one node of the tape; None if no output depends on a trained input."""
+    graph = split.graph
     requires_grad = captured.requires_grad
     if not any(requires_grad):
         return None
@@ -224,7 +228,7 @@ def _training(
         return None
     joint = replace(joint, graph=record.optimize("joint", joint.graph))
     with record.timed("partition"):
-        parts = partition.partition(joint, captured.written)
+        parts = partition.partition(joint, *_not_to_share(captured, split))
     record.saved_bytes = parts.saved_bytes
     record.saved, record.recomputed = len(parts.saved), parts.recomputed
     record.forward = record.optimize("forward", parts.forward)
@@ -239,10 +243,76 @@ def _training(
         saved_outputs=parts.saved_outputs,
         requires_grad=requires_grad,
         sizes=_sizes_for_backward(parts),
-        replay=lambda *tensors: tuple(interpret.replay(graph, tensors, constant=from_numpy)),
+        replay=functools.partial(_replay, graph),
         is_separable=_is_separable(graph, joint.differentiable_outputs),
         reached=joint.reached,
+        checks=tuple(_checks(captured, split, joint.differentiable_outputs)),
+        saved_copies=parts.saved_copies,
+        writes=tuple(_per_output(captured, split).get(i, 0) for i in range(len(graph.outputs))),
     )
+
+
+def _replay(
+    graph: Graph, positions: Sequence[int]
+) -> tuple[frozenset[int], Callable[..., Sequence[Any]]]:
+    """The inputs that some outputs are computed from, and what computes them op by op."""
+    part = eliminate_dead_code(
+        Graph(graph.name, graph.nodes, tuple(graph.outputs[i] for i in positions))
+    )
+    read = {argument for node in part.calls for argument in node.args} | set(part.outputs)
+    needed = frozenset(i for i, node in enumerate(part.inputs) if node in read)
+    return needed, lambda *tensors: interpret.replay(part, tensors, constant=from_numpy)
+
+
+def _not_to_share(
+    captured: CapturedGraph, split: outputs.SplitOutputs
+) -> tuple[set[int], set[int]]:
+    """Positions of the inputs, and of the split graph's outputs, that backward must not read."""
+    inputs = set(captured.written)
+    if captured.saved is None:
+        return inputs, set()
+    shared = captured.saved.shareable
+    tensors = range(len(captured.graph.inputs))
+    inputs |= {position for position in tensors if Place(False, position) not in shared}
+    inputs = {i for i in inputs if isinstance(captured.graph.inputs[i].type, TensorType)}
+    return inputs, {
+        recipe.index
+        for position, recipe in enumerate(split.recipes)
+        if recipe.source == "output" and Place(True, position) not in shared
+    }
+
+
+def _per_output(captured: CapturedGraph, split: outputs.SplitOutputs) -> dict[int, int]:
+    """Output of the split graph -> writes that count in its version."""
+    return {
+        recipe.index: writes
+        for recipe, writes in zip(split.recipes, captured.writes, strict=False)
+        if recipe.source == "output"
+    }
+
+
+def _checks(
+    captured: CapturedGraph, split: outputs.SplitOutputs, differentiable: Sequence[int]
+) -> Iterator[VersionCheck]:
+    """The captured graph's checks in terms of the split graph's differentiable outputs."""
+    bits = {output: 1 << number for number, output in enumerate(differentiable)}
+    for check in captured.saved.checks if captured.saved is not None else ():
+        reached = 0
+        for position, recipe in enumerate(split.recipes):
+            if check.outputs >> position & 1 and recipe.source == "output":
+                reached |= bits.get(recipe.index, 0)
+        place = check.place
+        if place is not None and place.is_output:
+            place = replace(place, position=split.recipes[place.position].index)
+        yield VersionCheck(
+            None if place is None else (place.is_output, place.position),
+            check.counted,
+            check.total,
+            reached,
+            check.inputs,
+            check.node,
+            check.type,
+        )
 
 
 def _is_separable(graph: Graph, positions: Sequence[int]) -> bool:

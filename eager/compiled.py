@@ -9,7 +9,7 @@ views of inputs are the caller's business. Called by the backend that joins the 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from dynajit.eager import _tensor, tape
 from dynajit.eager._tensor import TensorBase, arrays, is_grad_enabled, meta_of, wrap_arrays
 from dynajit.eager.inplace import CopyBackward
 from dynajit.eager.node import (
+    MSG_MODIFIED,
     MSG_SECOND_BACKWARD,
     Node,
     SavedTensor,
@@ -25,7 +26,45 @@ from dynajit.eager.node import (
     modified_message,
 )
 
+MSG_NOT_REPLAYED: Final = (
+    "backward through a compiled function that computes it again from its inputs (create_graph, or "
+    "infinite values): one of them ({what}) was written in place since.  Write to a clone(), or "
+    'run the function under set_stance("force_eager").'
+)
+
+Replay: TypeAlias = Callable[[Sequence[int]], tuple[frozenset[int], Callable[..., Sequence[Any]]]]
 Program: TypeAlias = Callable[..., tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionCheck:
+    """A tensor that backward must find as it was: eager execution would have saved it.
+
+    Args:
+        place: (is an output, position) of the tensor; None: it was written to before the call
+            returned.
+        counted: writes that the call counts until the tensor is saved.
+        total: writes that the call counts in all; the user sees them after it.
+        outputs: bit set: the gradients of which differentiable outputs need it.
+        inputs: bit set: the gradients of which inputs need it.
+        node: name of the eager node that saves it.
+        type: its TensorType.
+    """
+
+    place: tuple[bool, int] | None
+    counted: int
+    total: int
+    outputs: int
+    inputs: int
+    node: str
+    type: Any
+
+    def error(self, now: int, expected: int) -> AutogradError:
+        """What eager execution says."""
+        what = f"{self.type.dtype.name} {list(self.type.shape)}"
+        return AutogradError(
+            MSG_MODIFIED.format(what=what, node=self.node, now=now, expected=expected)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +81,8 @@ class Training:
         saved_inputs: per saved value the position of the input that it is, or None.
         saved_outputs: per saved value the position of the output whose memory it shares, or None.
         requires_grad: per graph input, whether the backward program gives its gradient.
-        replay: `replay(*tensors_and_numbers)` -> one tensor per output: the graph op by op.
+        replay: `replay(positions)` -> the positions of the inputs that these outputs are computed
+            from, and `function(*tensors_and_numbers)` -> these outputs: the graph op by op.
         inference: like `forward` without saved values, for calls that record nothing; None uses
             `forward`.
         sizes: from the graph's inputs, the sizes that no argument of `backward` shows.
@@ -50,6 +90,9 @@ class Training:
             from one after the other, so what is saved stays until it was done from all.
         reached: per differentiable output the positions of the inputs that get a gradient from it;
             empty: of all.
+        checks: tensors to check in backward, in order.
+        saved_copies: per saved value the position of the input that it is a copy of, or None.
+        writes: per user output, by how much its version grows after the call; empty: by nothing.
     """
 
     forward: Program
@@ -59,11 +102,14 @@ class Training:
     saved_inputs: tuple[int | None, ...]
     saved_outputs: tuple[int | None, ...]
     requires_grad: tuple[bool, ...]
-    replay: Callable[..., Sequence[Any]]
+    replay: Replay
     inference: Program | None = None
     sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None
     is_separable: bool = False
     reached: tuple[frozenset[int], ...] = ()
+    checks: tuple[VersionCheck, ...] = ()
+    saved_copies: tuple[int | None, ...] = ()
+    writes: tuple[int, ...] = ()
 
 
 class CompiledCall:
@@ -88,11 +134,14 @@ class CompiledCall:
         saved_inputs: tuple[int | None, ...],
         saved_outputs: tuple[int | None, ...],
         requires_grad: tuple[bool, ...],
-        replay: Callable[..., Sequence[Any]],
+        replay: Replay,
         inference: Program | None = None,
         sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None,
         is_separable: bool = False,
         reached: Sequence[frozenset[int]] = (),
+        checks: Sequence[VersionCheck] = (),
+        saved_copies: Sequence[int | None] = (),
+        writes: Sequence[int] = (),
     ) -> Callable[..., tuple[Any, ...]]:
         """A call that is one node of the tape where an input requires a gradient.
 
@@ -111,6 +160,9 @@ class CompiledCall:
             sizes,
             is_separable,
             tuple(reached),
+            tuple(checks),
+            tuple(saved_copies),
+            tuple(writes),
         )
         trained = tuple(i for i, flag in enumerate(requires_grad) if flag)
         lean = forward if inference is None else inference
@@ -137,20 +189,34 @@ def _record(facts: Training, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class _SavedArray:
-    """A saved value that shares memory with an output; writes to that output are noticed."""
+    """A saved value that shares memory with an output; writes to that output are noticed.
+
+    Args:
+        writes: how many writes to the output are still to be counted when the call has returned.
+    """
 
     __slots__ = ("array", "storage", "version")
 
-    def __init__(self, array: Any, output: Any) -> None:
+    def __init__(self, array: Any, output: Any, writes: int) -> None:
         self.array = array
         self.storage = output.storage
-        self.version = self.storage.version
+        self.version = self.storage.version + writes
 
 
 class CompiledNode(Node):
     """One training call on the tape. Mutable: see Node."""
 
-    __slots__ = ("coming", "done", "facts", "inputs", "out_metas", "output_count", "saved", "sizes")
+    __slots__ = (
+        "checked",
+        "coming",
+        "done",
+        "facts",
+        "inputs",
+        "out_metas",
+        "output_count",
+        "saved",
+        "sizes",
+    )
 
     def __init__(self, facts: Training, inputs: tuple[Any, ...]) -> None:
         edges, indices = edges_of(inputs)
@@ -165,6 +231,7 @@ class CompiledNode(Node):
         ]
         self.sizes = () if facts.sizes is None else facts.sizes(inputs)
         self.saved: list[Any] = []
+        self.checked: list[Any] = []  # per check: (storage, version when saved)
         self.out_metas: list[Any] = []
         self.coming: set[int] = set()  # outputs that the present backward comes from
         self.done: set[int] = set()  # outputs that backward came from without keeping
@@ -172,13 +239,21 @@ class CompiledNode(Node):
     def save(self, values: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Keep the saved values, and what is known of the outputs."""
         facts, inputs = self.facts, self.inputs
+        for check in facts.checks:
+            if check.place is None:
+                self.checked.append(None)
+                continue
+            is_output, position = check.place
+            storage = (outputs[position] if is_output else inputs[position]).storage
+            self.checked.append((storage, storage.version + check.total))
         for value, source, shared in zip(
             values, facts.saved_inputs, facts.saved_outputs, strict=True
         ):
             if source is not None and inputs is not None:
                 self.saved.append(inputs[source])
             elif shared is not None and isinstance(outputs[shared], TensorBase):
-                self.saved.append(_SavedArray(value, outputs[shared]))
+                writes = facts.writes[shared] if facts.writes else 0
+                self.saved.append(_SavedArray(value, outputs[shared], writes))
             else:
                 self.saved.append(value)
         self.out_metas = [meta_of(outputs[i]) for i in facts.differentiable_outputs]
@@ -188,46 +263,99 @@ class CompiledNode(Node):
         if self.inputs is None or came & self.done:
             raise AutogradError(MSG_SECOND_BACKWARD)
         self.coming = came
+        self.check(came, wanted)
         if is_grad_enabled():
             return self.replayed(gradients, wanted)
         received = [
             _zeros(meta) if gradient is None else _contiguous(gradient.array)
             for gradient, meta in zip(gradients, self.out_metas, strict=True)
         ]
-        saved = map(self.unpacked, self.saved)
+        saved = [self.unpacked(value, came) for value in self.saved]
         found = iter(self.facts.backward(*saved, *received, *self.sizes))
         results: list[Any] = []
         for flag in self.facts.requires_grad:
             gradient = next(found) if flag else None
             results.append(None if gradient is None else _tensor.wrap(gradient))
-        if len(came) < self.output_count and self.facts.reached:  # None stays None, as in eager
-            reached = frozenset().union(*(self.facts.reached[i] for i in came))
-            return [found if i in reached else None for i, found in enumerate(results)]
+        if len(came) < self.output_count:
+            return self.partial(results, gradients, wanted)
         return results
 
-    def unpacked(self, saved: Any) -> Any:
-        """The array of a saved value, if nobody wrote to it since.
+    def partial(
+        self, results: list[Any], gradients: list[Any], wanted: Sequence[bool]
+    ) -> Sequence[Any]:
+        """The results where gradients did not come for every output.
+
+        In eager execution nothing is computed for the others; here zeros were sent back, of which
+        infinite derivatives make NaN.
+        """
+        if not all(found is None or np.isfinite(found.array).all() for found in results):
+            before = _tensor._set_grad_enabled(True)
+            try:
+                return self.replayed(gradients, wanted, create_graph=False)
+            finally:
+                _tensor._set_grad_enabled(before)
+        if not self.facts.reached:
+            return results
+        reached = frozenset().union(*(self.facts.reached[i] for i in self.coming))
+        return [found if i in reached else None for i, found in enumerate(results)]
+
+    def check(self, came: set[int], wanted: Sequence[bool]) -> None:
+        """Nothing that eager execution would have saved was written to.
+
+        Raises:
+            AutogradError: something was.
+        """
+        outputs = sum(1 << output for output in came)
+        inputs = sum(1 << position for position, flag in enumerate(wanted) if flag)
+        for check, checked in zip(self.facts.checks, self.checked, strict=True):
+            if check.outputs & outputs and check.inputs & inputs:
+                if checked is None:
+                    raise check.error(check.total, check.counted)
+                storage, version = checked
+                if storage.version != version:
+                    raise check.error(storage.version, version)
+
+    def unpacked(self, saved: Any, came: set[int]) -> Any:
+        """The array of a saved value, if nobody wrote to it since, or it is multiplied by zeros.
+
+        `check` has seen all that eager execution would look at. Memory of which only outputs
+        without a gradient have need is not among it.
 
         Raises:
             AutogradError: it was written in place.
         """
         if isinstance(saved, (SavedTensor, _SavedArray)):
-            if saved.storage.version != saved.version:
+            if saved.storage.version != saved.version and self.is_used(saved.storage, came):
                 raise AutogradError(modified_message(saved, self))  # type: ignore[arg-type]
             return saved.array
         return saved
 
-    def replayed(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
-        """The gradients, computed by recorded operations, so that they have a history."""
-        inputs: list[Any] = []
-        for saved, flag in zip(self.inputs or (), wanted, strict=True):
-            tensor = saved.unpack(self) if isinstance(saved, SavedTensor) else saved
-            inputs.append(_alias(tensor) if flag else tensor)
-        outputs = self.facts.replay(*inputs)
+    def is_used(self, storage: Any, came: set[int]) -> bool:
+        """True if the gradients of these outputs may be computed from this memory."""
+        if not self.checked:
+            return True
+        outputs = sum(1 << output for output in came)
+        return any(
+            check.outputs & outputs
+            for check, checked in zip(self.facts.checks, self.checked, strict=True)
+            if checked is not None and checked[0] is storage
+        )
+
+    def replayed(
+        self, gradients: list[Any], wanted: Sequence[bool], create_graph: bool = True
+    ) -> Sequence[Any]:
+        """The gradients, computed by recorded operations, so that they can have a history."""
+        positions = [self.facts.differentiable_outputs[i] for i in sorted(self.coming)]
+        needed, run = self.facts.replay(positions)
+        inputs = [
+            self.given(position, saved, flag, position in needed)
+            for position, (saved, flag) in enumerate(zip(self.inputs or (), wanted, strict=True))
+        ]
+        arrived = [gradient for gradient in gradients if gradient is not None]
         pairs = [
-            (outputs[position], gradient)
-            for position, gradient in zip(self.facts.differentiable_outputs, gradients, strict=True)
-            if gradient is not None and outputs[position].requires_grad
+            (output, gradient)
+            for output, gradient in zip(run(*inputs), arrived, strict=True)
+            if output.requires_grad
         ]
         targets = [x for x, flag in zip(inputs, wanted, strict=True) if flag]
         found = iter(
@@ -235,11 +363,36 @@ class CompiledNode(Node):
                 [output for output, _ in pairs],
                 targets,
                 [gradient for _, gradient in pairs],
-                create_graph=True,
+                create_graph=create_graph,
                 allow_unused=True,
             )
         )
         return [next(found) if flag else None for flag in wanted]
+
+    def given(self, position: int, saved: Any, flag: bool, is_needed: bool) -> Any:
+        """An input as it was, under a node of its own if its gradient is wanted.
+
+        The node is needed because inputs may depend on each other, and because an input that the
+        call wrote to has another history by now.
+
+        Raises:
+            AutogradError: it was written to, and nothing kept what it held.
+        """
+        if not isinstance(saved, SavedTensor):
+            return saved
+        array = saved.array
+        if saved.storage.version != saved.version:
+            copies = dict(zip(self.facts.saved_copies, self.saved, strict=False))
+            if position not in copies and is_needed:
+                dtype = saved.tensor.dtype.name
+                raise AutogradError(
+                    MSG_NOT_REPLAYED.format(what=f"{dtype} {list(saved.array.shape)}")
+                )
+            array = copies.get(position, array)
+        if flag:
+            node = CopyBackward([self.edges[position]], [self.indices[position]])
+            return _tensor.wrap_output(array, node, 0)
+        return saved.tensor if array is saved.tensor.array else _tensor.wrap(array)
 
     def release(self) -> None:
         self.done |= self.coming
@@ -247,15 +400,10 @@ class CompiledNode(Node):
             return
         self.inputs = None
         self.saved = []
+        self.checked = []
 
     def name(self) -> str:
         return "CompiledBackward"
-
-
-def _alias(tensor: Any) -> Any:
-    """The same values under a node of their own: inputs may depend on each other."""
-    edges, indices = edges_of([tensor])
-    return _tensor.wrap_output(tensor.array, CopyBackward(edges, indices), 0)
 
 
 def _zeros(meta: Any) -> Any:

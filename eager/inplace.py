@@ -236,13 +236,22 @@ def write(tensor: Any, result: Any) -> None:
     _tensor.bump_version(tensor)
 
 
-def restored(tensor: Any, dims: tuple[int, ...]) -> Any:
+def restored(tensor: Any, dims: tuple[int, ...], writes: int = 0) -> Any:
     """A result of compiled code, which lies row by row, with the dims in their original order.
 
     Unlike a view, it has no base: nobody else sees `tensor`.
+
+    Args:
+        writes: how many writes the original program would have counted.
     """
+    for _ in range(writes):
+        _tensor.bump_version(tensor)
+    if dims == tuple(range(len(dims))):
+        return tensor
     if not tensor.requires_grad:
-        return _tensor.wrap(tensor.array.transpose(dims))
+        result = _tensor.wrap_view(tensor.array.transpose(dims), tensor, None)
+        _tensor.forget_base(result)
+        return result
     before = _tensor._set_grad_enabled(True)
     try:
         result = TABLE.permute(tensor, dims=dims)

@@ -17,7 +17,7 @@ from dynajit.core.dtypes import Category
 from dynajit.core.errors import InternalError
 from dynajit.core.types import TensorType, ValueType
 from dynajit.ir.graph import Builder, Graph, Value
-from dynajit.ir.node import Argument, Node, NodeKind, type_of
+from dynajit.ir.node import Argument, Node, NodeKind, named_arguments, type_of
 from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ir.rebuild import as_operand
 from dynajit.ops import TABLE, Kind, dispatch
@@ -80,7 +80,7 @@ def differentiate(graph: Graph, requires_grad: Sequence[bool]) -> Joint:
         raise InternalError(f"{len(requires_grad)} requires_grad flags for {len(inputs)} inputs")
     graph = expand_composites(graph, kept=differentiable_composites())
     wanted = tuple(
-        bool(flag) and _is_continuous(node.type)
+        bool(flag) and is_continuous(node.type)
         for node, flag in zip(inputs, requires_grad, strict=True)
     )
     active = active_nodes(
@@ -115,11 +115,11 @@ def active_nodes(graph: Graph, sources: set[Node]) -> set[Argument]:
     """The nodes with a differentiable path from `sources`, which are included."""
     active: set[Argument] = set(sources)
     for node in graph.nodes:
-        if node.kind is not NodeKind.CALL or not _is_continuous(node.type):
+        if node.kind is not NodeKind.CALL or not is_continuous(node.type):
             continue
         if any(
             argument in active and formula_parameters(_op(node), name) is not None
-            for name, argument in _named_arguments(node)
+            for name, argument in named_arguments(node)
         ):
             active.add(node)
     return active
@@ -135,7 +135,7 @@ def _reached_inputs(
     for node in graph.nodes:
         if node in active and node not in masks:
             mask = 0
-            for name, argument in _named_arguments(node):
+            for name, argument in named_arguments(node):
                 if argument in masks and formula_parameters(_op(node), name) is not None:
                     mask |= masks[argument]
             masks[node] = mask
@@ -242,16 +242,11 @@ def _reduced(node: Node, argument: Node, part: Any) -> Value:
     return reduced
 
 
-def _named_arguments(node: Node) -> Iterator[tuple[str, Argument]]:
-    names = _op(node).inputs
-    for position, argument in enumerate(node.args):
-        yield names[min(position, len(names) - 1)], argument
-
-
 def _op(node: Node) -> Any:
     assert node.op is not None
     return node.op
 
 
-def _is_continuous(type: ValueType) -> bool:
+def is_continuous(type: ValueType) -> bool:
+    """True for the types of values that can have a gradient."""
     return isinstance(type, TensorType) and type.dtype.category >= Category.FLOATING

@@ -244,6 +244,10 @@ class Builder:
         del self._placeholders[mark[0] :]
         del self._nodes[mark[1] :]
 
+    def nodes_since(self, mark: tuple[int, int]) -> tuple[Node, ...]:
+        """What was appended after the `snapshot` that gave `mark`."""
+        return (*self._placeholders[mark[0] :], *self._nodes[mark[1] :])
+
     def has_since(self, mark: tuple[int, int], node: Node) -> bool:
         """True if `node` was appended after the `snapshot` that gave `mark`."""
         return any(node is added for added in self._nodes[mark[1] :])

@@ -5,7 +5,7 @@ makes from it. `ir.graph` makes nodes and re-exports every name here; read that 
 """
 
 import enum
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -66,6 +66,14 @@ def type_of(argument: Any) -> ValueType | None:
     if isinstance(argument, Node):
         return argument.type
     return ScalarType(dtypes.of_number(argument).category)
+
+
+def named_arguments(node: Node) -> Iterator[tuple[str, Argument]]:
+    """(name of the op's input, argument) of a CALL; the last name of a variadic op repeats."""
+    assert node.op is not None
+    names = node.op.inputs
+    for position, argument in enumerate(node.args):
+        yield names[min(position, len(names) - 1)], argument
 
 
 def storage_root(node: Node) -> Node:

@@ -12,7 +12,7 @@ Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost" (2016), for
 the max-flow min-cut theorem of Ford and Fulkerson for the choice.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -25,7 +25,7 @@ from dynajit.ir.min_cut import UNLIMITED, minimum_cut
 from dynajit.ir.node import Argument, Node, NodeKind, storage_root
 from dynajit.ir.sizes import Place, symbol_places, symbols
 from dynajit.ops.effort import is_transcendental
-from dynajit.ops.table import Kind
+from dynajit.ops.table import TABLE, Kind
 
 # Assumed for a symbolic size: large enough that a batch dimension counts.
 ASSUMED_SIZE: Final = 64
@@ -34,6 +34,10 @@ ASSUMED_SIZE: Final = 64
 # that vectorises, where an exponential takes about as long as moving a byte, a random number two.
 TRANSCENDENTAL_BYTES: Final = 1
 RANDOM_BYTES: Final = 2
+
+
+# Saving a copy reads the value once more than saving the value itself, which is written anyway.
+COPYING_FACTOR: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ class Partition:
         saved_bytes: their size without those that are inputs anyway.
         recomputed: number of forward calls that run again in backward.
         saved_inputs: for each saved value the position of the input that it is, or None.
+        saved_copies: for each saved value the position of the input that it is a copy of, or None.
         saved_outputs: for each saved value the position of the first original output that shares
             its memory, or None: writing to that output in place spoils the saved value.
         differentiable_outputs: positions of the original outputs that have a gradient.
@@ -63,6 +68,7 @@ class Partition:
     recomputed: int
     saved_inputs: tuple[int | None, ...]
     saved_outputs: tuple[int | None, ...]
+    saved_copies: tuple[int | None, ...]
     differentiable_outputs: tuple[int, ...]
     sizes: Mapping[str, Place] = field(default_factory=dict)
 
@@ -72,21 +78,25 @@ class Partition:
         return len(self.saved)
 
 
-def partition(joint: Joint, written: Collection[int] = ()) -> Partition:
+def partition(
+    joint: Joint, written: Collection[int] = (), shown: Collection[int] = ()
+) -> Partition:
     """Forward and backward graph of a joint graph (optimised or not).
 
     Args:
-        written: positions of inputs whose memory the caller overwrites between forward and
-            backward: a copy is saved, never the input.
+        written: positions of inputs whose memory may be overwritten between forward and backward:
+            a copy is saved, never the input.
+        shown: the same of outputs.
     """
     joint = replace(joint, graph=copy_inputs(joint.graph, written))
     volatile = {joint.graph.inputs[position] for position in written}
+    public = _roots(joint.graph.outputs[position] for position in shown)
     needed = _ancestors(joint.input_gradients)
     dependent = _dependent_on_gradients(joint)
     candidates = [node for node in joint.graph.nodes if node in needed and node not in dependent]
     used = _used_by_backward(joint, needed, dependent)
-    saved, recomputed = _choose(candidates, used, volatile)
-    forward = _forward_graph(joint, saved)
+    saved, recomputed = _choose(candidates, used, volatile, public)
+    forward = _forward_graph(joint, saved, public)
     backward = _backward_graph(joint, saved, needed)
     shown = symbol_places(backward)
     hidden = sorted(symbols(backward) - shown.keys())
@@ -100,7 +110,13 @@ def partition(joint: Joint, written: Collection[int] = ()) -> Partition:
         ),
         recomputed=sum(node.kind is NodeKind.CALL for node in recomputed),
         saved_inputs=_positions(saved, joint.graph.inputs[: joint.input_count]),
-        saved_outputs=_output_positions(saved, joint.graph.outputs[: joint.output_count]),
+        saved_outputs=_output_positions(
+            forward.outputs[joint.output_count :], joint.graph.outputs[: joint.output_count]
+        ),
+        saved_copies=_positions(
+            tuple(node.args[0] if node.op is TABLE.clone else None for node in saved),
+            joint.graph.inputs[: joint.input_count],
+        ),
         differentiable_outputs=joint.differentiable_outputs,
         sizes={name: places[name] for name in hidden},
     )
@@ -149,9 +165,11 @@ def recompute_cost(node: Node) -> int | None:
 
 
 def _choose(
-    candidates: list[Node], used: set[Node], volatile: set[Node]
+    candidates: list[Node], used: set[Node], volatile: set[Node], public: set[Node]
 ) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-    """(saved, recomputed) among the candidates, by minimum cut; volatile ones are not saved.
+    """(saved, recomputed) among the candidates, by minimum cut.
+
+    Volatile ones are not saved. Of public ones a copy is: they have to be in memory anyway.
 
     Vertices: 0 is the source, 1 the sink; candidate i enters at 2 + 2 i and leaves at 3 + 2 i.
     Cutting the edge in between saves the value; cutting source -> entry recomputes it.
@@ -161,6 +179,8 @@ def _choose(
     for node, i in position.items():
         enter, leave = 2 + 2 * i, 3 + 2 * i
         edges[enter, leave] = UNLIMITED if node in volatile else _saving_cost(node)
+        if storage_root(node) in public:
+            edges[enter, leave] *= COPYING_FACTOR
         cost = recompute_cost(node)
         edges[0, enter] = UNLIMITED if cost is None else cost
         for argument in node.args:
@@ -217,12 +237,25 @@ def _used_by_backward(joint: Joint, needed: set[Node], dependent: set[Argument])
     return used
 
 
-def _forward_graph(joint: Joint, saved: tuple[Node, ...]) -> Graph:
+def _roots(nodes: Iterable[Argument]) -> set[Node]:
+    """The nodes that are in memory for these."""
+    return {storage_root(node) for node in nodes if isinstance(node, Node)}
+
+
+def _forward_graph(joint: Joint, saved: tuple[Node, ...], public: set[Node]) -> Graph:
+    """The nodes that lead to the outputs and to what is saved: copies of public ones."""
     graph = joint.graph
-    outputs = (*graph.outputs[: joint.output_count], *saved)
-    needed = _ancestors(outputs) | set(graph.inputs[: joint.input_count])
-    nodes = tuple(node for node in graph.nodes if node in needed)
-    return Graph(graph.name, nodes, outputs)
+    outputs = graph.outputs[: joint.output_count]
+    needed = _ancestors((*outputs, *saved)) | set(graph.inputs[: joint.input_count])
+    builder = Builder(graph.name, reserved=(node.name for node in graph.nodes))
+    for node in graph.nodes:
+        if node in needed:
+            builder.adopt(node)
+    kept = [
+        builder.call(TABLE.clone, [node], {}) if storage_root(node) in public else node
+        for node in saved
+    ]
+    return builder.finish((*outputs, *kept))
 
 
 def _backward_graph(joint: Joint, saved: tuple[Node, ...], needed: set[Node]) -> Graph:
@@ -254,16 +287,18 @@ def _needed_after(results: tuple[Argument, ...], given: set[Node]) -> set[Node]:
     return found
 
 
-def _positions(nodes: tuple[Node, ...], among: tuple[Argument, ...]) -> tuple[int | None, ...]:
-    places = {node: position for position, node in enumerate(among)}
+def _positions(nodes: tuple[Argument, ...], among: tuple[Argument, ...]) -> tuple[int | None, ...]:
+    places: dict[Argument, int] = {node: position for position, node in enumerate(among)}
     return tuple(places.get(node) for node in nodes)
 
 
 def _output_positions(
-    nodes: tuple[Node, ...], outputs: tuple[Argument, ...]
+    nodes: tuple[Argument, ...], outputs: tuple[Argument, ...]
 ) -> tuple[int | None, ...]:
     places: dict[Node, int] = {}
     for position, output in enumerate(outputs):
         if isinstance(output, Node):
             places.setdefault(storage_root(output), position)
-    return tuple(places.get(storage_root(node)) for node in nodes)
+    return tuple(
+        places.get(storage_root(node)) if isinstance(node, Node) else None for node in nodes
+    )

@@ -34,6 +34,13 @@ class Programs:
         product = x * y
         return (product * k).sin(), product
 
+    def part(self, positions):
+        def replay(*operands):
+            found = self.replay(*operands)
+            return [found[position] for position in positions]
+
+        return replay
+
     def call(self, inference=None):
         return CompiledCall.training(
             forward=self.forward,
@@ -43,7 +50,7 @@ class Programs:
             saved_inputs=(0, 1, 2, None, None),
             saved_outputs=(None, None, None, None, 1),
             requires_grad=(True, True, False),
-            replay=self.replay,
+            replay=lambda positions: (frozenset({0, 1, 2}), self.part(positions)),
             inference=inference,
         )
 

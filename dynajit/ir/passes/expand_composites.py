@@ -21,8 +21,23 @@ def expand_composites(graph: Graph, kept: Set[str] = frozenset()) -> Graph:
     Raises:
         InternalError: a composite's function gives another type than its row infers.
     """
+    return expand_with_origins(graph, kept)[0]
+
+
+def expand_with_origins(
+    graph: Graph, kept: Set[str] = frozenset()
+) -> tuple[Graph, dict[Node, Node]]:
+    """As `expand_composites`; also, for each node of the result, the node that it was made for."""
     builder = _Expander(graph.name, (node.name for node in graph.nodes), kept)
-    return rebuild(graph, _visit, builder)
+    origins: dict[Node, Node] = {}
+
+    def visit(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Any:
+        mark = builder.snapshot()
+        found = _visit(builder, node, args)
+        origins.update((added, node) for added in builder.nodes_since(mark))
+        return found
+
+    return rebuild(graph, visit, builder), origins
 
 
 class _Expander(Builder):

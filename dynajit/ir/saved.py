@@ -1,0 +1,135 @@
+"""What eager execution of a graph would save for backward, and for which gradients it is needed.
+
+The eager tape keeps the values that the derivative formulas of each row name, and complains at
+backward if one of them was written in place since. Compiled code saves other values: `uses` tells
+which values count, so that it can complain about the same ones, and save no other value that
+somebody might write to. Called by `capture.saved_tensors`.
+"""
+
+import functools
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dynajit.ir.autodiff import active_nodes, differentiable_composites, is_continuous
+from dynajit.ir.graph import Graph
+from dynajit.ir.node import Argument, Node, NodeKind, named_arguments
+from dynajit.ir.passes.expand_composites import expand_with_origins
+from dynajit.ops.derivatives import Need, formula_parameters, is_variadic
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One value that a derivative formula needs.
+
+    Args:
+        value: the node that is saved, of the expanded graph.
+        user: the node whose formula needs it, of the expanded graph.
+        origin: the node of the given graph that `user` was made for.
+        outputs: bit set of the graph's outputs from whose gradients the formula is reached.
+        inputs: bit set of the graph's inputs whose gradients need the formula.
+    """
+
+    value: Node
+    user: Node
+    origin: Node
+    outputs: int
+    inputs: int
+
+    @property
+    def is_result(self) -> bool:
+        """True if the formula needs the result of its own row."""
+        return self.value is self.user
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Everything that is saved, in the order of the rows, and the graph that it is about.
+
+    Args:
+        graph: the given graph without composites that have no derivative of their own; nodes of
+            the given graph keep their names.
+        uses: see Use.
+    """
+
+    graph: Graph
+    uses: tuple[Use, ...]
+
+
+def find_saved(graph: Graph, requires_grad: Sequence[bool]) -> Saved:
+    """What the eager tape would save if the graph ran op by op.
+
+    Args:
+        requires_grad: of each input.
+    """
+    graph, origins = expand_with_origins(graph, kept=differentiable_composites())
+    sources = [
+        node
+        for node, flag in zip(graph.inputs, requires_grad, strict=True)
+        if flag and is_continuous(node.type)
+    ]
+    active = active_nodes(graph, set(sources))
+    inputs = _reaching_inputs(graph, active)
+    outputs = _reached_outputs(graph, active)
+    found: list[Use] = []
+    for node in graph.calls:
+        if node in active and outputs.get(node):
+            for value, mask in _needed(node, active, inputs):
+                found.append(Use(value, node, origins[node], outputs[node], mask))
+    return Saved(graph, tuple(dict.fromkeys(found)))
+
+
+def _differentiable_arguments(node: Node, active: set[Argument]) -> Iterator[tuple[str, Node]]:
+    """(name, argument) for the arguments that a gradient goes to."""
+    assert node.op is not None
+    for name, argument in named_arguments(node):
+        if argument in active and formula_parameters(node.op, name) is not None:
+            assert isinstance(argument, Node)
+            yield name, argument
+
+
+def _reaching_inputs(graph: Graph, active: set[Argument]) -> dict[Argument, int]:
+    """For each active node the inputs with a differentiable path to it."""
+    masks: dict[Argument, int] = {
+        node: 1 << position for position, node in enumerate(graph.inputs) if node in active
+    }
+    for node in graph.calls:
+        if node in active:
+            for _, argument in _differentiable_arguments(node, active):
+                masks[node] = masks.get(node, 0) | masks[argument]
+    return masks
+
+
+def _reached_outputs(graph: Graph, active: set[Argument]) -> dict[Argument, int]:
+    """For each active node the outputs with a differentiable path from it."""
+    masks: dict[Argument, int] = {}
+    for position, output in enumerate(graph.outputs):
+        if output in active:
+            masks[output] = masks.get(output, 0) | 1 << position
+    for node in reversed(graph.nodes):
+        if node.kind is NodeKind.CALL and node in active and node in masks:
+            for _, argument in _differentiable_arguments(node, active):
+                masks[argument] = masks.get(argument, 0) | masks[node]
+    return masks
+
+
+def _needed(
+    node: Node, active: set[Argument], inputs: dict[Argument, int]
+) -> Iterator[tuple[Node, int]]:
+    """(value, inputs) for each value that the formulas of a node need; inputs as in Use."""
+    op = node.op
+    assert op is not None
+    for name, argument in _differentiable_arguments(node, active):
+        mask = inputs[argument]
+        if is_variadic(op, name):  # one formula for all of them
+            mask = functools.reduce(operator.or_, (inputs.get(a, 0) for a in node.args))
+        for parameter in formula_parameters(op, name) or ():
+            match parameter.need:
+                case Need.RESULT:
+                    yield node, mask
+                case Need.INPUT if isinstance(node.args[parameter.key], Node):
+                    yield node.args[parameter.key], mask  # type: ignore[misc]
+                case Need.INPUTS:
+                    for other in node.args[parameter.key :]:
+                        if isinstance(other, Node):
+                            yield other, mask

@@ -1,0 +1,187 @@
+"""Backward complains about writes to saved tensors exactly where eager execution does.
+
+Random programs: chains of operations of which the tape saves an input, the result, or nothing; a
+write before or behind a break, or after the call; then backward from some results. Eager dynajit
+and PyTorch are the referees: the same gradients, or the same error.
+"""
+
+import random
+
+import pytest
+
+import dynajit as dj
+from dynajit.core.errors import AutogradError
+
+#: Of which the tape saves the result, an input, both inputs, or nothing.
+RESULT = ("{}.exp()", "{}.sigmoid()", "{}.tanh()", "{}.relu()", "({} * {} + 1).sqrt()")
+INPUT = ("{}.sin()", "{}.cos()", "{} ** 2", "{} * w", "{} * {}", "{} / w", "{}.abs()")
+NOTHING = ("-{}", "{} + 1", "{} - {}", "{}.reshape(-1)", "{} * 2", "{}.detach()", "{}.flip(0)")
+WRITES = ("{}.add_(1)", "{}.mul_(2)", "{}[0] = 0.5", "{}.exp_()", "{}[1:].sub_({}[1:].detach())")
+
+
+def program(seed: int) -> tuple[str, str]:
+    """(the function's body, what happens after the call): statements over `a`, `w` and results."""
+    rng = random.Random(seed)
+    names = ["a", "b"]
+    lines = ["b = a * 1.5"]
+    for step in range(rng.randrange(2, 7)):
+        name = f"t{step}"
+        form = rng.choice(rng.choice([RESULT, INPUT, NOTHING]))
+        lines.append(f"{name} = {form.format(rng.choice(names), rng.choice(names))}")
+        names.append(name)
+        if rng.random() < 0.25:
+            lines.append("stop()")
+        if rng.random() < 0.25:
+            lines.append(_write(rng, names))
+    rng.shuffle(names)
+    returned = [name for name in names if name != "a"][: rng.randrange(1, 4)]
+    lines.append(f"return ({', '.join(returned)},)")
+    after = _write(rng, [f"found[{i}]" for i in range(len(returned))]) if rng.random() < 0.4 else ""
+    return "\n".join(f"    {line}" for line in lines), after
+
+
+def _write(rng: random.Random, names: list[str]) -> str:
+    target = rng.choice([*[name for name in names if name != "a"], "w"])
+    return rng.choice(WRITES).format(target, target)
+
+
+def outcome(lib, function, seed: int, after: str):
+    """Gradients of `a` and `w`, versions of the results, or the error's words."""
+    rng = random.Random(-seed)
+    a = lib.tensor([0.5, 1.0, 2.0], requires_grad=True)
+    w = lib.tensor([2.0, 0.5, 1.0])
+    if rng.random() < 0.5:
+        w = (lib.tensor([1.0, 0.25, 0.5], requires_grad=True)) * 2
+    try:
+        found = function(a, w)
+        exec(after, {"found": found, "w": w})
+        chosen = [t for t in found if t.requires_grad]
+        rng.shuffle(chosen)
+        chosen = chosen[: rng.randrange(1, 3)]
+        if not chosen:
+            return "no gradient"
+        sum(t.sum() for t in chosen).backward()
+    except (AutogradError, RuntimeError) as error:
+        text = str(error)
+        known = ("modified by an inplace operation", "leaf Variable", "does not require grad")
+        return next((words for words in known if words in text), text)
+    return a.grad, [t._version for t in found]
+
+
+def made(body: str, stop):
+    namespace = {"stop": stop}
+    exec(compile(f"def program(a, w):\n{body}\n", "<program>", "exec"), namespace)
+    return namespace["program"]
+
+
+def is_same(expected, found) -> bool:
+    if isinstance(expected, str) or isinstance(found, str):
+        return isinstance(expected, str) and expected == found
+    (one, versions), (other, others) = expected, found
+    if (one is None) != (other is None) or versions != others:
+        return False
+    return one is None or dj.allclose(one, other, rtol=1e-4, equal_nan=True)
+
+
+@pytest.mark.parametrize(("first", "backend"), [(0, "native"), (5, "numpy"), (65, "numpy")])
+def test_backward_finds_the_same_tensors_modified_as_eager_execution(first, backend) -> None:
+    """Programs with breaks; twice, as a miss and as a hit."""
+    for seed in range(first, first + (5 if backend == "native" else 60)):
+        body, after = program(seed)
+        expected = outcome(dj, made(body, lambda: None), seed, after)
+        compiled = dj.compile(made(body, dj.graph_break), backend=backend)
+        for _ in range(2):
+            found = outcome(dj, compiled, seed, after)
+            assert is_same(expected, found), f"{seed}:\n{body}\n{after}\n{expected}\n{found}"
+
+
+def test_eager_execution_finds_the_same_tensors_modified_as_pytorch() -> None:
+    """But for the result of an in-place operation, of which eager dynajit saves a copy."""
+    torch = pytest.importorskip("torch")
+    for seed in range(120):
+        body, after = program(seed)
+        if ".exp_()" in body + after:
+            continue
+        expected = outcome(torch, made(body, lambda: None), seed, after)
+        if not isinstance(expected, str):
+            gradient = None if expected[0] is None else dj.tensor(expected[0].tolist())
+            expected = gradient, expected[1]
+        found = outcome(dj, made(body, lambda: None), seed, after)
+        assert is_same(expected, found), f"{seed}:\n{body}\n{after}\n{expected}\n{found}"
+
+
+def leaf():
+    return dj.tensor([0.5, 1.0, 2.0], requires_grad=True)
+
+
+def test_an_infinite_derivative_of_an_output_without_gradient_does_no_harm() -> None:
+    """Eager execution computes nothing for it; compiled code sends zeros back."""
+
+    @dj.compile
+    def roots(x):
+        return -x, (1 - x).sqrt()
+
+    x = leaf()
+    roots(x)[0].sum().backward()
+
+    assert x.grad.tolist() == [-1.0, -1.0, -1.0]
+
+
+def second_derivative(function, *others):
+    x = leaf()
+    arguments = [x * number for number in others]
+    y = function(x, *arguments)
+    (gradient,) = dj.autograd.grad(y, [x], create_graph=True)
+    (found,) = dj.autograd.grad((gradient * gradient).sum(), [x])
+    return found.tolist()
+
+
+def test_double_backward_through_writes_to_fresh_tensors_and_arguments() -> None:
+    """What an argument held before the region wrote to it was kept for backward."""
+
+    def fresh(x):
+        b = x * x
+        b.mul_(x)
+        b[0] = b[1] * 3
+        return (b * b).sum()
+
+    def argument(x, w):
+        w.mul_(x)
+        return (w * w).sum()
+
+    assert second_derivative(dj.compile(fresh)) == second_derivative(fresh)
+    assert second_derivative(dj.compile(argument), 3) == second_derivative(argument, 3)
+
+
+def test_double_backward_without_the_old_value_of_an_argument_is_refused_by_name() -> None:
+    """The first derivative does not need it."""
+
+    @dj.compile
+    def shift(x, w):
+        w.add_(x)
+        return w.exp().sum()
+
+    with pytest.raises(AutogradError, match=r"computes it again from its inputs"):
+        second_derivative(shift, 3)
+
+
+def test_versions_count_the_writes_of_a_region() -> None:
+    """Of fresh tensors, their views, and arguments; asked for inside and afterwards."""
+
+    def written(x):
+        t = x * 2
+        t.add_(1)
+        part = t[0]
+        part.mul_(2)
+        turned = (x.t() + 1).mul_(3)
+        x.sub_(1)
+        return t, part, turned, t._version
+
+    expected = written(dj.ones(2, 3))
+    found = dj.compile(written)(dj.ones(2, 3))
+    versions = [t._version for t in found[:3]]
+
+    assert [t._version for t in expected[:3]] == versions
+    assert expected[3] == found[3]
+    found[1].add_(1)
+    assert found[0]._version == versions[0] + 1
