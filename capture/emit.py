@@ -19,6 +19,7 @@ from dynajit.capture import nesting, reload, sources
 from dynajit.capture.assemble import Item, Signature, Writer, assemble, prologue
 from dynajit.capture.breaking import MakeResume
 from dynajit.capture.instructions import parameters
+from dynajit.capture.plain_run import DEPTH, PlainRun
 from dynajit.capture.region import Raise, Region, Return
 from dynajit.capture.values_containers import SliceValue, TupleValue
 from dynajit.capture.values_functions import BoundMethod, NativeMethod, PartialValue
@@ -67,6 +68,7 @@ class Emitter:
         self._outputs: list[str] = []
         self._random: tuple[str, str] | None = None
         self._temporaries: list[str] = []
+        self._plain: PlainRun | None = None
 
     # -- loading -------------------------------------------------------------------------------
 
@@ -272,12 +274,27 @@ class Emitter:
 
     # -- the region ------------------------------------------------------------------------------
 
-    def launch(self, function: Callable[..., tuple[Any, ...]] | None, outputs: int) -> None:
-        """Load the inputs, call, keep the results in temporaries."""
+    def launch(
+        self,
+        function: Callable[..., tuple[Any, ...]] | None,
+        outputs: int,
+        may_fail: bool = False,
+    ) -> None:
+        """Load the inputs, call, keep the results in temporaries.
+
+        Args:
+            may_fail: a launch that refuses its values leaves everything as it was; then a copy of
+                the original runs, which does what comes before the error, and raises it.
+        """
         if function is None:
             return
+        if may_fail:
+            self._plain = PlainRun(self.function.__code__)
+            self.writer.extend(self._plain.enter(self.writer.location))
         pushers = [lambda value=value: self.load_value(value) for value in self.region.inputs]
         self.call(function, *pushers)
+        if self._plain is not None:
+            self.writer.extend(self._plain.leave())
         self.writer.append("UNPACK_SEQUENCE", outputs, 1, outputs)
         self._outputs = [self.new_temporary() for _ in range(outputs)]
         for name in self._outputs:
@@ -295,8 +312,9 @@ class Emitter:
     def finish(self, copy: Sequence[Item] = ()) -> CodeType:
         """The code object; `copy`, of the original's instructions, is appended."""
         code = self.function.__code__
-        items = [*prologue(code), *self._entry.items, *self.writer.items, *copy]
-        stacksize = max(self._entry.maximum, self.writer.maximum, code.co_stacksize)
+        plain = [] if self._plain is None else self._plain.items(self._random)
+        items = [*prologue(code), *self._entry.items, *self.writer.items, *copy, *plain]
+        stacksize = max(self._entry.maximum, self.writer.maximum, code.co_stacksize, DEPTH)
         signature = Signature(
             code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount,
             parameters(code), code.co_flags,
@@ -310,6 +328,7 @@ def emit(
     region: Region,
     launch: Callable[..., tuple[Any, ...]] | None,
     make_resume: MakeResume | None = None,
+    may_fail: bool = False,
 ) -> CodeType:
     """The code that runs instead of `function` where the region's guards hold.
 
@@ -320,13 +339,14 @@ def emit(
             graph computes nothing.
         make_resume: makes the object that is called to go on after a break; None: go on as plain
             Python.
+        may_fail: `launch` can raise `LaunchFailed`.
 
     Returns:
         A code object with the same signature, free variables and name, for
         `FunctionType(code, function.__globals__, name, defaults, closure)`.
     """
     emitter = Emitter(function, region)
-    emitter.launch(launch, len(region.graph.outputs))
+    emitter.launch(launch, len(region.graph.outputs), may_fail)
     for effect in region.effects:
         effect.replay(emitter)
     if isinstance(region.end, Raise):

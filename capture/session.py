@@ -260,8 +260,9 @@ def _compile(
         stages["backend"] = _milliseconds(started)
     started = time.perf_counter()
     called = enable_grad()(launch) if region.has_history else launch
+    may_fail = bool(getattr(launch, "may_fail", False))
     try:
-        code = emit(function, region, called, _make_resume(options))
+        code = emit(function, region, called, _make_resume(options), may_fail)
     except RecursionError:
         return Compilation(Skip(MSG_NESTED, permanent=False), None, None, stages)
     made = like(function, code)

@@ -30,6 +30,7 @@ class NumpyProgram:
         self.source = str(graph)
         self.stages: dict[str, float] = {}
         self.from_cache = True
+        self.may_fail = True
         self.explain = "NumPy backend: rows run one after the other, nothing is fused."
         if reason:
             self.explain += f"\n  no native code: {reason}"

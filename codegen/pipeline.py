@@ -208,6 +208,7 @@ def _finish_native(
     program.source = generated.source
     program.stages = stages.milliseconds
     program.from_cache = built.from_cache
+    program.may_fail = any(function.may_fail for function in generated.functions)
     program.explain = _explained(generated)
     return program
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from dynajit.capture.region import CapturedGraph, Place
 from dynajit.codegen.pipeline import start_compile
-from dynajit.core.errors import ArgumentError
+from dynajit.core.errors import ArgumentError, BoundsError, DivisionError, LaunchFailed
 from dynajit.core.types import TensorType
 from dynajit.eager.compiled import CompiledCall, VersionCheck
 from dynajit.eager.creation import from_numpy
@@ -143,17 +143,23 @@ class Launch:
         call: takes the graph's inputs, returns a tuple of tensors.
         recipes: how the user's outputs follow from inputs and results; None if they are equal.
         record: for reports.
+
+    `may_fail` is True if a call can raise `LaunchFailed`: a kernel meets an index out of range.
     """
 
-    __slots__ = ("call", "recipes", "record")
+    __slots__ = ("call", "may_fail", "recipes", "record")
 
     def __init__(self, call: Callable[..., Any], recipes: Any, record: GraphRecord) -> None:
         self.call = call
         self.recipes = recipes
         self.record = record
+        self.may_fail = not record.programs or record.programs[0][1].may_fail
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
-        results = self.call(*inputs)
+        try:
+            results = self.call(*inputs)
+        except (BoundsError, DivisionError) as error:
+            raise LaunchFailed(str(error)) from error
         if self.recipes is None:
             return results
         return tuple(recipe.take(results, inputs) for recipe in self.recipes)

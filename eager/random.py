@@ -65,6 +65,12 @@ class Generator:
             self._offset = (offset + int(blocks)) & _MASK_64
             return self._seed, offset
 
+    def give_back(self, seed: int, offset: int) -> None:
+        """Forget every `reserve` since the one that returned these."""
+        with self._lock:
+            if self._seed == seed:
+                self._offset = offset
+
     def get_state(self) -> Any:
         """The state as a uint8 tensor, shape (16,): seed and offset, little endian."""
         with self._lock:

@@ -59,6 +59,13 @@ class AutogradError(DynajitError, RuntimeError):
     """A derivative was asked for that cannot be given."""
 
 
+class LaunchFailed(Exception):
+    """The values that a launch computes with are refused; nothing has happened yet.
+
+    Raised by launches that say `may_fail`, for the code around them: never seen by users.
+    """
+
+
 class UnsupportedError(DynajitError, NotImplementedError):
     """The name exists in PyTorch and is not available here; the message names an alternative."""
 
