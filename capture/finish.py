@@ -196,6 +196,7 @@ def _region(
         written=written,
         saved=saved,
         writes=tuple(_writes(recorder, outputs, held)),
+        copied=dict(_copied(recorder, outputs, held, replayed)),
         lines=recorder.lines,
     )
 
@@ -214,6 +215,27 @@ def _writes(recorder: Recorder, outputs: Sequence[Any], held: Mapping[int, Held]
     """Per output, how many writes count in the version of the tensor that it becomes."""
     counts = {result.node: result.writes for result in held.values()}
     return (counts.get(output, 0) for output in outputs)
+
+
+def _copied(
+    recorder: Recorder,
+    outputs: Sequence[Any],
+    held: Mapping[int, Held],
+    replayed: Sequence[effects.Effect],
+) -> Iterator[tuple[int, int]]:
+    """(output, input) where the elements of one are all that the other gets."""
+    positions = {
+        value.identity: position
+        for position, value in enumerate(recorder.inputs)
+        if isinstance(value, TensorValue)
+    }
+    nodes = [result.node for result in held.values()]
+    for effect in replayed:
+        if not isinstance(effect, effects.TensorEffect) or effect.has_history:
+            continue
+        result, target = held.get(effect.result.identity), effect.target.identity
+        if result is not None and nodes.count(result.node) == 1 and target in positions:
+            yield outputs.index(result.node), positions[target]
 
 
 def _has_history(recorder: Recorder, outputs: list[Any]) -> bool:

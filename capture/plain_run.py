@@ -17,7 +17,6 @@ from dynajit.capture.assemble import Copy, Item, Writer
 from dynajit.core.errors import LaunchFailed
 from dynajit.eager.random import default_generator
 
-
 #: Slots that the handler needs at most.
 DEPTH: Final = 6
 

@@ -152,6 +152,7 @@ class Region:
         written: positions of the inputs that an effect overwrites.
         saved: what backward has to look at; None where nothing has a gradient.
         writes: per graph output, how many writes count in the version of what it becomes.
+        copied: output -> the input that an effect copies it to, and nothing else gets it.
     """
 
     name: str
@@ -168,6 +169,7 @@ class Region:
     written: tuple[int, ...] = ()
     saved: SavedTensors | None = None
     writes: tuple[int, ...] = ()
+    copied: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,8 @@ class CapturedGraph:
         requires_grad: per input.
         name: what is compiled, for reports.
         written: positions of the inputs that are overwritten after each launch.
-        saved, writes: as in Region; without `saved` any input or output may be kept for backward.
+        saved, writes, copied: as in Region; without `saved` any input or output may be kept for
+            backward.
     """
 
     graph: Graph
@@ -201,6 +204,7 @@ class CapturedGraph:
     written: tuple[int, ...] = ()
     saved: SavedTensors | None = None
     writes: tuple[int, ...] = ()
+    copied: Mapping[int, int] = field(default_factory=dict)
 
 
 Backend: TypeAlias = Callable[[CapturedGraph], Callable[..., tuple[Any, ...]]]

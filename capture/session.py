@@ -255,6 +255,7 @@ def _compile(
                 region.written,
                 region.saved,
                 region.writes,
+                region.copied,
             )
         )
         stages["backend"] = _milliseconds(started)

@@ -151,7 +151,7 @@ enum { TABLE_WORKSPACE, TABLE_ELEMENTS, TABLE_SHAPES };
 #define MANY_ELEMENTS ((int64_t)1 << 18)
 
 enum { ARGUMENT_TENSOR, ARGUMENT_BOOL, ARGUMENT_INTEGER, ARGUMENT_FLOATING };
-enum { RESULT_NEW, RESULT_ARGUMENT, RESULT_OBJECT };
+enum { RESULT_NEW, RESULT_ARGUMENT, RESULT_WRITTEN, RESULT_OBJECT };
 
 typedef struct {
     PyArray_Descr *dtype; /* owned; NULL for numbers */
@@ -417,13 +417,24 @@ static int execute(ProgramObject *self, void **inputs, void **outputs, Scalar *s
     return -1;
 }
 
-static PyObject *collect(ProgramObject *self, PyObject *const *args, PyObject **arrays) {
+/* The array that the kernels wrote to: an argument, or the copy that had to be made of it. */
+static PyObject *written(ProgramObject *self, Py_ssize_t position, PyObject *const *args,
+                         PyObject **held) {
+    Py_ssize_t tensor = 0;
+    for (Py_ssize_t i = 0; i < position; i++) tensor += self->arguments[i].kind == ARGUMENT_TENSOR;
+    return held[tensor] ? held[tensor] : args[position];
+}
+
+static PyObject *collect(ProgramObject *self, PyObject *const *args, PyObject **arrays,
+                         PyObject **held) {
     PyObject *tuple = PyTuple_New(self->result_count);
     for (Py_ssize_t i = 0; tuple && i < self->result_count; i++) {
         Result *result = &self->results[i];
         PyObject *object = result->kind == RESULT_NEW        ? arrays[result->position]
                            : result->kind == RESULT_ARGUMENT ? args[result->position]
-                                                             : result->object;
+                           : result->kind == RESULT_WRITTEN
+                               ? written(self, result->position, args, held)
+                               : result->object;
         PyTuple_SET_ITEM(tuple, i, Py_NewRef(object));
     }
     return tuple;
@@ -503,7 +514,8 @@ static PyObject *Program_call(PyObject *callable, PyObject *const *args, size_t 
         outputs[i] = PyArray_DATA((PyArrayObject *)arrays[i]);
         if (table) sizes += spec->rank;
     }
-    if (execute(self, inputs, outputs, scalars, table) == 0) results = collect(self, args, arrays);
+    if (execute(self, inputs, outputs, scalars, table) == 0)
+        results = collect(self, args, arrays, held);
 done:
     for (Py_ssize_t i = 0; i < self->tensor_count; i++) Py_XDECREF(held[i]);
     for (Py_ssize_t i = 0; i < self->output_count; i++) Py_XDECREF(arrays[i]);
@@ -741,6 +753,7 @@ PyMODINIT_FUNC PyInit__runtime(void) {
         PyModule_AddIntMacro(module, ARGUMENT_FLOATING) < 0 ||
         PyModule_AddIntMacro(module, RESULT_NEW) < 0 ||
         PyModule_AddIntMacro(module, RESULT_ARGUMENT) < 0 ||
+        PyModule_AddIntMacro(module, RESULT_WRITTEN) < 0 ||
         PyModule_AddIntMacro(module, RESULT_OBJECT) < 0) {
         Py_DECREF(module);
         return NULL;

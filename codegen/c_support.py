@@ -18,6 +18,7 @@ from dynajit.codegen.loops import (
     Expression,
     Kernel,
     Load,
+    RowKernel,
     Slot,
     Store,
     cost,
@@ -91,6 +92,10 @@ def define(
         for buffer in dict.fromkeys(e.buffer for e in expressions if isinstance(e, Load))
         if buffer not in written
     )
+    same = dict(kernel.in_place) if isinstance(kernel, RowKernel) else {}
+    # A pointer made of a restricted one may be used beside it.
+    body = [*(f"const {b.dtype.c} *{b.name} = {same[b].name};" for b in read if b in same), *body]
+    read = tuple(buffer for buffer in read if buffer not in same)
     parameters = [f"const {buffer.dtype.c} *restrict {buffer.name}" for buffer in read]
     parameters += [f"{buffer.dtype.c} *restrict {buffer.name}" for buffer in written]
     parameters += [f"{buffer.dtype.c} *restrict {buffer.name}" for buffer in scratch]

@@ -451,6 +451,7 @@ class RowKernel:
         element_totals: reductions over all elements of all rows (of the only phase).
         finals: values stored once.
         indices: meaning of the data indices used.
+        in_place: (read, written) buffers that are one array: each element is read, then written.
     """
 
     name: str
@@ -462,6 +463,7 @@ class RowKernel:
     element_totals: tuple[Accumulate, ...] = ()
     finals: tuple[Store, ...] = ()
     indices: tuple[DataIndex, ...] = ()
+    in_place: tuple[tuple[Buffer, Buffer], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ size is known when the program runs follow those of known size; they share a pla
 are the same expression, or one is certainly large enough. Called by `codegen.pipeline`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from dynajit.codegen.fusion import Plan
 from dynajit.codegen.loops import Buffer
@@ -16,6 +17,8 @@ from dynajit.core import symint
 from dynajit.core.symint import Number
 from dynajit.core.types import TensorType
 from dynajit.ir.node import Node, NodeKind
+
+NOTHING: Final[Mapping[Node, Node]] = MappingProxyType({})
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
@@ -38,12 +41,15 @@ class Layout:
     constants: tuple[Any, ...]
 
 
-def arrange(plan: Plan, used: Sequence[Sequence[Buffer]]) -> Layout:
+def arrange(
+    plan: Plan, used: Sequence[Sequence[Buffer]], in_place: Mapping[Node, Node] = NOTHING
+) -> Layout:
     """Places for all buffers of a plan.
 
     Args:
         plan: what is computed.
         used: buffers of each kernel, in running order.
+        in_place: outputs that are written into the array of an input.
     """
     places: dict[Buffer, tuple[str, Number]] = {}
     buffers = plan.storage.buffers
@@ -53,7 +59,10 @@ def arrange(plan: Plan, used: Sequence[Sequence[Buffer]]) -> Layout:
     outputs = tuple(
         o for o in dict.fromkeys(plan.graph.outputs)
         if isinstance(o, Node) and o.kind is not NodeKind.PLACEHOLDER and o in buffers
+        and o not in in_place
     )  # fmt: skip
+    for node, source in in_place.items():
+        places[buffers[node]] = places[buffers[source]]
     constants: list[Any] = []
     for node, buffer in buffers.items():
         if node.kind is NodeKind.CONSTANT and buffer not in places:

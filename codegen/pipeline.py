@@ -10,15 +10,26 @@ import contextvars
 import functools
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import numpy as np
 
-from dynajit.codegen import _runtime, blas, c_sizes, c_text, fusion, lowering, memory, toolchain
+from dynajit.codegen import (
+    _runtime,
+    blas,
+    c_sizes,
+    c_text,
+    fusion,
+    in_place,
+    lowering,
+    memory,
+    toolchain,
+)
 from dynajit.codegen.c_support import PARALLEL_WORK, Function
 from dynajit.codegen.loops import MatmulKernel
 from dynajit.codegen.memory import Layout
@@ -112,12 +123,20 @@ def compile_graph(graph: Graph, *, backend: str = "native", name: str | None = N
 
 
 def start_compile(
-    graph: Graph, *, backend: str = "native", name: str | None = None
+    graph: Graph,
+    *,
+    backend: str = "native",
+    name: str | None = None,
+    written: Mapping[int, int] = MappingProxyType({}),
 ) -> Callable[[], Program]:
     """Generate code and start the compiler; call the result to wait for the program.
 
     Several graphs are compiled at the same time by starting all before waiting for any. Arguments
     and errors as for `compile_graph`.
+
+    Args:
+        written: output -> the input that the caller copies it to. The program may write it there
+            itself: then the result is the input's array.
     """
     if backend not in BACKENDS:
         raise ArgumentError(
@@ -138,7 +157,7 @@ def start_compile(
             f"dynajit: {name} runs on the NumPy backend: {reason}", RuntimeWarning, stacklevel=3
         )
         return functools.partial(NumpyProgram, graph, name, reason)
-    return _start_native(graph, name)
+    return _start_native(graph, name, written)
 
 
 _warned: Final[set[str]] = set()
@@ -159,10 +178,20 @@ class Generated:
     layout: Layout
     source: str
     notes: tuple[str, ...]
+    in_place: Mapping[Node, Node]
 
 
-def generate(graph: Graph, name: str, stages: _Stages | None = None) -> Generated:
-    """Everything up to the C text (used by tests and reports, which need no compiler)."""
+def generate(
+    graph: Graph,
+    name: str,
+    stages: _Stages | None = None,
+    written: Mapping[int, int] = MappingProxyType({}),
+) -> Generated:
+    """Everything up to the C text (used by tests and reports, which need no compiler).
+
+    Args:
+        written: see `start_compile`.
+    """
     stages = stages or _Stages()
     with stages.timed("fusion"):
         plan = fusion.plan(graph)
@@ -170,14 +199,15 @@ def generate(graph: Graph, name: str, stages: _Stages | None = None) -> Generate
         kernels = lowering.lower(plan)
     with stages.timed("printing"):
         functions = tuple(c_text.print_kernel(kernel) for kernel in kernels)
-        layout = memory.arrange(plan, [function.buffers for function in functions])
+        functions, same = in_place.share(plan, functions, written)
+        layout = memory.arrange(plan, [function.buffers for function in functions], same)
         source = c_text.print_unit(name, functions, layout, graph)
-    return Generated(functions, layout, source, tuple(plan.notes))
+    return Generated(functions, layout, source, tuple(plan.notes), same)
 
 
-def _start_native(graph: Graph, name: str) -> Callable[[], Program]:
+def _start_native(graph: Graph, name: str, written: Mapping[int, int]) -> Callable[[], Program]:
     stages = _Stages()
-    generated = generate(graph, name, stages)
+    generated = generate(graph, name, stages, written)
     # The thread only waits for the compiler's process; it sees the caller's configuration.
     context = contextvars.copy_context()
     executor = ThreadPoolExecutor(1)
@@ -222,7 +252,7 @@ def _load(graph: Graph, name: str, generated: Generated, library: Any) -> _runti
         library=str(library),
         arguments=tuple(_argument(node) for node in graph.inputs),
         outputs=tuple(_tensor_spec(node, False) for node in layout.outputs),
-        results=tuple(_result(graph, layout, output) for output in graph.outputs),
+        results=tuple(_result(graph, generated, output) for output in graph.outputs),
         constants=tuple(np.ascontiguousarray(array) for array in layout.constants),
         symbols=tuple((s.argument, s.dim, s.low, s.high) for s in symbols),
         workspace=max(_known(layout.workspace_bytes), 0),
@@ -257,13 +287,16 @@ def _known(size: Number) -> int:
     return size if isinstance(size, int) else -1
 
 
-def _result(graph: Graph, layout: Layout, output: Any) -> tuple[int, int, Any]:
+def _result(graph: Graph, generated: Generated, output: Any) -> tuple[int, int, Any]:
+    layout = generated.layout
     if not isinstance(output, Node):
         return _runtime.RESULT_OBJECT, 0, output
     if output.kind is NodeKind.PLACEHOLDER:
         return _runtime.RESULT_ARGUMENT, graph.inputs.index(output), None
     if output.kind is NodeKind.CONSTANT:
         return _runtime.RESULT_OBJECT, 0, output.value
+    if output in generated.in_place:
+        return _runtime.RESULT_WRITTEN, graph.inputs.index(generated.in_place[output]), None
     return _runtime.RESULT_NEW, layout.outputs.index(output), None
 
 

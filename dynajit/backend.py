@@ -9,9 +9,11 @@ GraphRecord for the reports.
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from dynajit.capture.region import CapturedGraph, Place
@@ -123,10 +125,13 @@ class GraphRecord:
         with self.timed("passes"):
             return pipeline.optimize(graph, observe=observe)
 
-    def generate(self, graphs: dict[str, Graph]) -> list[Any]:
+    def generate(
+        self, graphs: dict[str, Graph], written: Mapping[int, int] = MappingProxyType({})
+    ) -> list[Any]:
         """Programs for optimised graphs, by role; their compilers run at the same time."""
         started = {
-            role: start_compile(graph, backend=self.backend) for role, graph in graphs.items()
+            role: start_compile(graph, backend=self.backend, written=written)
+            for role, graph in graphs.items()
         }
         for role, wait in started.items():
             program = wait()
@@ -211,13 +216,29 @@ def _generated(backend: str, captured: CapturedGraph) -> Launch:
     recipes = None if split.is_trivial else split.recipes
     call = _training(record, split, captured)
     if call is None:
-        call = _inference(record, split.graph)
+        call = _inference(record, split, captured)
     return Launch(call, recipes, record)
 
 
-def _inference(record: GraphRecord, graph: Graph) -> Callable[..., Any]:
-    record.forward = record.optimize("forward", graph)
-    return CompiledCall.inference(*record.generate({"forward": record.forward}))
+def _inference(
+    record: GraphRecord, split: outputs.SplitOutputs, captured: CapturedGraph
+) -> Callable[..., Any]:
+    record.forward = record.optimize("forward", split.graph)
+    written = _copied(captured, split)
+    return CompiledCall.inference(*record.generate({"forward": record.forward}, written))
+
+
+def _copied(captured: CapturedGraph, split: outputs.SplitOutputs) -> dict[int, int]:
+    """Output of the split graph -> the input that all of it, and only it, is copied to."""
+    users = Counter(recipe.index for recipe in split.recipes if recipe.source == "output")
+    return {
+        recipe.index: captured.copied[position]
+        for position, recipe in enumerate(split.recipes)
+        if position in captured.copied
+        and recipe.source == "output"
+        and not recipe.views
+        and users[recipe.index] == 1
+    }
 
 
 def _training(

@@ -277,7 +277,8 @@ def write_back(tensor: Any, result: Any, bumps: int, has_history: bool) -> None:
             _tensor._set_grad_enabled(before)
         bumps -= 1
     else:
-        np.copyto(tensor.array, result.array)
+        if result.array is not tensor.array:  # else the kernels wrote it there
+            np.copyto(tensor.array, result.array)
     for _ in range(bumps):
         _tensor.bump_version(tensor)
 

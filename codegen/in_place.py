@@ -1,0 +1,113 @@
+"""Outputs that are written straight into the array of an input that the caller overwrites.
+
+`share` decides for each output that the caller would copy into an input whether its kernel may
+write there: the input's elements are read in no later kernel, and in this one only where the
+element is written, right before. Called by `codegen.pipeline` when the kernels are printed.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from dynajit.codegen import c_text
+from dynajit.codegen.c_support import Function
+from dynajit.codegen.fusion import Plan
+from dynajit.codegen.loops import Buffer, Expression, Load, RowKernel, Select, walk
+from dynajit.core.types import TensorType
+from dynajit.ir.node import Node, NodeKind
+
+
+def share(
+    plan: Plan, functions: Sequence[Function], written: Mapping[int, int]
+) -> tuple[tuple[Function, ...], dict[Node, Node]]:
+    """The functions, some printed again, and output -> input for those that share an array.
+
+    A program whose kernels can fail shares nothing: a failure must leave no trace.
+
+    Args:
+        written: positions: output -> the input that it is copied to.
+    """
+    found = list(functions)
+    shared: dict[Node, Node] = {}
+    if any(function.may_fail for function in found):
+        return tuple(found), shared
+    for output, position in written.items():
+        node, source = plan.graph.outputs[output], plan.graph.inputs[position]
+        if not isinstance(node, Node) or not _may_share(plan, node, source):
+            continue
+        buffers = plan.storage.buffers
+        place = _kernel(found, buffers[node], buffers.get(source))
+        if place is not None and source not in shared.values():
+            shared[node] = source
+            kernel = found[place].kernel
+            assert isinstance(kernel, RowKernel)
+            pair = (buffers[source], buffers[node])
+            found[place] = c_text.print_kernel(replace(kernel, in_place=(*kernel.in_place, pair)))
+    return tuple(found), shared
+
+
+def _may_share(plan: Plan, node: Node, source: Node) -> bool:
+    """True if the arrays look alike and nobody else gets the output."""
+    a, b = node.type, source.type
+    return (
+        node.kind is NodeKind.CALL
+        and isinstance(a, TensorType)
+        and isinstance(b, TensorType)
+        and (a.shape, a.dtype, a.device) == (b.shape, b.dtype, b.device)
+        and b.is_contiguous
+        and plan.graph.outputs.count(node) == 1
+        and sum(buffer == plan.storage.buffers.get(node) for buffer in _outputs(plan)) == 1
+    )
+
+
+def _outputs(plan: Plan) -> list[Buffer | None]:
+    return [plan.storage.buffers.get(o) for o in plan.graph.outputs if isinstance(o, Node)]
+
+
+def _kernel(functions: Sequence[Function], output: Buffer, source: Buffer | None) -> int | None:
+    """Position of the kernel that writes the output, if it may write to the source."""
+    using = [place for place, function in enumerate(functions) if output in function.buffers]
+    if not using or source is None:
+        return None
+    first = using[0]
+    if any(source in function.buffers for function in functions[first + 1 :]):
+        return None
+    kernel = functions[first].kernel
+    return first if isinstance(kernel, RowKernel) and _is_safe(kernel, output, source) else None
+
+
+def _is_safe(kernel: RowKernel, output: Buffer, source: Buffer) -> bool:
+    """True for a pointwise kernel that reads of the source only what it overwrites."""
+    others = kernel.row_stores or kernel.totals or kernel.element_totals or kernel.finals
+    if others or len(kernel.phases) != 1 or kernel.indices:
+        return False
+    (phase,) = kernel.phases
+    if phase.accumulates or phase.keeps:
+        return False
+    places = [place for place, store in enumerate(phase.stores) if store.buffer == output]
+    if len(places) != 1:
+        return False
+    (place,) = places
+    values = tuple(store.value for store in phase.stores)
+    offset = phase.stores[place].offset
+    if any(load.offset != offset for load in _loads(walk(values), source)):
+        return False
+    # What is computed for certain is computed once; behind the store, the rest is read again.
+    before = set(_loads(_certain(values[: place + 1]), source))
+    return all(load in before for load in _loads(walk(values[place + 1 :]), source))
+
+
+def _loads(expressions: Iterable[Expression], source: Buffer) -> Iterator[Load]:
+    return (e for e in expressions if isinstance(e, Load) and e.buffer == source)
+
+
+def _certain(roots: Sequence[Expression]) -> set[Expression]:
+    """The expressions that are computed whatever the conditions are."""
+    found: set[Expression] = set()
+    pending = list(roots)
+    while pending:
+        expression = pending.pop()
+        if expression not in found:
+            found.add(expression)
+            arms = isinstance(expression, Select)
+            pending += [expression.condition] if arms else expression.operands
+    return found
