@@ -23,7 +23,9 @@ from dynajit.ops.table import Kind, Movement, Op
 Known: TypeAlias = Mapping[Node, Shape | None]
 
 #: Rows whose eager results lie row by row whatever the layout of their operands.
-_FRESH: Final = frozenset({"clone", "matmul", "linear", "full", "arange", "embedding"})
+_FRESH: Final = frozenset(
+    {"clone", "matmul", "linear", "full", "arange", "embedding", "cumsum", "cumprod"}
+)
 
 
 _NOTHING: Final[Known] = MappingProxyType({})

@@ -26,13 +26,17 @@ def _scan_infer(name: str) -> Any:
 
 
 def _scan(function: Any, x: Any, dim: int) -> Any:
-    """A running NumPy function in float32 for 16-bit floats and int64 for integers."""
+    """A running NumPy function in float32 for 16-bit floats and int64 for integers.
+
+    The result lies row by row, as PyTorch's does.
+    """
     if x.ndim == 0:
         return function(x[None], axis=0).reshape(())
     kind = dtypes.from_numpy(x.dtype)
     if kind.category <= Category.INTEGER:
-        return function(x, axis=dim, dtype=np.int64)
-    return function(x, axis=dim, dtype=dtypes.compute_dtype(kind).numpy).astype(x.dtype)
+        return np.ascontiguousarray(function(x, axis=dim, dtype=np.int64))
+    wide = function(x, axis=dim, dtype=dtypes.compute_dtype(kind).numpy)
+    return wide.astype(x.dtype, order="C", copy=False)
 
 
 def _cumsum_vjp(ops: Any, g: Any, dim: int) -> Any:

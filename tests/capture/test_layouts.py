@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+import dynajit as dj
 from dynajit import eager
 from dynajit.capture import layouts
 from dynajit.core import dtypes
@@ -68,3 +69,15 @@ def test_where_a_view_is_possible():
     assert (3, 1) == layouts.reshaped_strides((0, 3), (1, 7), (0, 3))
     assert (1,) == layouts.reshaped_strides((), (), (1,))
     assert () == layouts.reshaped_strides((1, 1), (5, 5), ())
+
+
+def test_running_sums_of_a_turned_tensor_lie_row_by_row() -> None:
+    """As in PyTorch; asked for inside a region and afterwards."""
+
+    def running(x):
+        found = x.t().cumsum(0), x.t().cumprod(1)
+        return found, [t.stride() for t in found]
+
+    for function in (running, dj.compile(running, fullgraph=True, backend="numpy")):
+        found, inside = function(dj.ones(3, 4))
+        assert [t.stride() for t in found] == inside == [(3, 1), (3, 1)]
