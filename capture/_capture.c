@@ -30,6 +30,26 @@ static PyTypeObject CompiledFunctionType;
 
 /* -------------------------------------------------------------------- Scopes of the hook ---- */
 
+/* Flat slots of one call. `args` and `kwargs` are released with it. */
+#define SMALL_SLOTS 24
+
+typedef struct {
+    PyObject **slots;
+    PyObject *small[SMALL_SLOTS];
+    PyObject *args;   /* owned tuple for *args, or NULL */
+    PyObject *kwargs; /* owned dict for **kwargs, or NULL */
+    int has_defaults; /* some slot was filled with a default value */
+} Binding;
+
+/* What holds the arguments of a call besides the frame that was made for it. */
+typedef struct {
+    PyObject **held;    /* owned references: a tail call's, or perhaps the caller's stack */
+    Py_ssize_t count;
+    PyObject *callable; /* borrowed: what was called, for `is_held_by_caller`; NULL: a tail call */
+    Binding *binding;   /* or NULL */
+    PyObject *code;     /* borrowed, only compared: what will ask for their release */
+} Handed;
+
 /* Per thread: the Python callable that is asked about frames, NULL where none is. */
 typedef struct {
     PyObject *callback;   /* owned while set */
@@ -39,6 +59,7 @@ typedef struct {
     Py_ssize_t capacity;
     char *stack_half; /* below this address less than half of the C stack is left; NULL: unknown */
     char *stack_end;  /* below this address no frame is entered any more */
+    Handed *handed;   /* of the innermost call of a function that may ask for their release */
 } HookState;
 
 static _Thread_local HookState hook;
@@ -168,17 +189,6 @@ drop_entries(CompiledFunction *self)
     PyMem_Free(entries);
 }
 
-/* Flat slots of one call. */
-#define SMALL_SLOTS 24
-
-typedef struct {
-    PyObject **slots;
-    PyObject *small[SMALL_SLOTS];
-    PyObject *args;   /* owned tuple for *args, or NULL */
-    PyObject *kwargs; /* owned dict for **kwargs, or NULL */
-    int has_defaults; /* some slot was filled with a default value */
-} Binding;
-
 /* Stands for the dict of **kwargs where a call has none; guards only look at it. */
 static PyObject *no_keywords;
 
@@ -188,6 +198,7 @@ typedef struct {
     PyObject *const *args; /* as given, or NULL where a slot holds a default value */
     Py_ssize_t count;
     PyObject *names;
+    Handed *handed;
 } Arguments;
 
 static void
@@ -395,16 +406,102 @@ wanted_callback(CompiledFunction *self, int is_scoped)
     return self->callback == NULL || self->callback == Py_None ? hook.callback : self->callback;
 }
 
+/* The Python frame that called a frame, or NULL. */
+static _PyInterpreterFrame *
+calling_frame(_PyInterpreterFrame *frame)
+{
+    do {
+        frame = frame->previous;
+#if PY_VERSION_HEX >= 0x030C0000
+    } while (frame != NULL && frame->owner >= FRAME_OWNED_BY_CSTACK);
+#else
+    } while (0);
+#endif
+    return frame;
+}
+
+/* Whether arguments are the interpreter's own references, which nobody needs any more.
+ *
+ * They are on the stack of the calling frame, of a call that the interpreter makes itself: the
+ * callable lies right below. Or they are in a tuple that only that stack holds, of a call with *;
+ * 3.11 keeps that tuple for functions, too. */
+static int
+is_held_by_caller(const Handed *handed, _PyInterpreterFrame *frame)
+{
+    _PyInterpreterFrame *caller = calling_frame(frame);
+    if (PY_VERSION_HEX >= 0x030E0000 || caller == NULL) {
+        return 0;
+    }
+    PyCodeObject *code = FRAME_CODE(caller);
+    PyObject **bottom = (PyObject **)caller->localsplus + code->co_nlocalsplus;
+    PyObject **first = handed->held, **top = bottom + code->co_stacksize;
+    if (first >= bottom + 2 && first + handed->count <= top) {
+        return first[-1] == handed->callable
+               || (first[-1] == NULL && first[-2] == handed->callable);
+    }
+    if (PY_VERSION_HEX < 0x030C0000 || handed->count == 0) {
+        return 0;
+    }
+    PyObject *tuple = (PyObject *)((char *)first - offsetof(PyTupleObject, ob_item));
+    while (bottom < top && *bottom != tuple) {
+        bottom++;
+    }
+    return bottom < top && PyTuple_CheckExact(tuple) && Py_REFCNT(tuple) == 1
+           && PyTuple_GET_SIZE(tuple) == handed->count;
+}
+
+/* Let go of the arguments that the caller of the running code holds: the frame has them. */
+static PyObject *
+module_release(PyObject *module, PyObject *unused)
+{
+    Handed *handed = hook.handed;
+    _PyInterpreterFrame *frame = CURRENT_FRAME(PyThreadState_Get());
+    if (handed == NULL || frame == NULL || handed->code != (PyObject *)FRAME_CODE(frame)) {
+        Py_RETURN_NONE;
+    }
+    hook.handed = NULL;
+    if (handed->callable == NULL || is_held_by_caller(handed, frame)) {
+        for (Py_ssize_t i = 0; i < handed->count; i++) {
+            Py_SETREF(handed->held[i], Py_NewRef(Py_None));
+        }
+    }
+    if (handed->binding != NULL) {
+        Py_CLEAR(handed->binding->args);
+        Py_CLEAR(handed->binding->kwargs);
+    }
+    Py_RETURN_NONE;
+}
+
+/* In front of the call of something that may ask for the release of its arguments. Returns what
+ * `hook.handed` is to be after it. */
+static Handed *
+hand_over(Handed *handed, PyObject *target)
+{
+    Handed *before = hook.handed;
+    handed->code = PyFunction_Check(target) ? ((PyFunctionObject *)target)->func_code : NULL;
+    hook.handed = handed;
+    return before;
+}
+
+static PyObject *
+call_handed(CompiledFunction *self, PyObject *target, const Arguments *arguments)
+{
+    Handed *before = hand_over(arguments->handed, target);
+    PyObject *result = call_with(self, target, arguments);
+    hook.handed = before;
+    return result;
+}
+
 /* Call an entry's function with the right callback for frames below. */
 static PyObject *
 call_in_scope(CompiledFunction *self, PyObject *target, const Arguments *arguments, int is_scoped)
 {
     PyObject *wanted = wanted_callback(self, is_scoped);
     if (wanted == hook.callback) {
-        return call_with(self, target, arguments);
+        return call_handed(self, target, arguments);
     }
     PyObject *before = hook_swap(wanted);
-    PyObject *result = call_with(self, target, arguments);
+    PyObject *result = call_handed(self, target, arguments);
     hook_restore(before);
     return result;
 }
@@ -592,7 +689,7 @@ run_bound(CompiledFunction *self, const Arguments *arguments, int *missed)
         if (hook.callback != NULL) {
             hook.passed = (PyCodeObject *)((PyFunctionObject *)target)->func_code;
         }
-        result = call_with(self, target, arguments);
+        result = call_handed(self, target, arguments);
         hook.passed = NULL;
     }
     else {
@@ -605,10 +702,13 @@ run_bound(CompiledFunction *self, const Arguments *arguments, int *missed)
 /* A compiled call up to its first tail call. */
 static PyObject *
 call_compiled(CompiledFunction *self, PyObject *const *args, size_t nargsf, PyObject *names,
-              int *missed)
+              Handed *handed, int *missed)
 {
     if (self->disabled || is_eager()) {
-        return call_original(self, args, nargsf, names);
+        Handed *before = hand_over(handed, self->function);
+        PyObject *result = call_original(self, args, nargsf, names);
+        hook.handed = before;
+        return result;
     }
     if (((PyFunctionObject *)self->function)->func_code != (PyObject *)self->code) {
         drop_entries(self); /* f.__code__ was assigned */
@@ -619,7 +719,7 @@ call_compiled(CompiledFunction *self, PyObject *const *args, size_t nargsf, PyOb
     self->calls++;
     Py_ssize_t count = PyVectorcall_NARGS(nargsf);
     if (names == NULL && self->is_positional && count == self->argument_count) {
-        return run_bound(self, &(Arguments){args, args, count, NULL}, missed);
+        return run_bound(self, &(Arguments){args, args, count, NULL, handed}, missed);
     }
     Binding binding;
     if (!bind(self, args, count, names, &binding)) {
@@ -628,7 +728,10 @@ call_compiled(CompiledFunction *self, PyObject *const *args, size_t nargsf, PyOb
         self->calls--;
         return call_original(self, args, nargsf, names); /* raises what CPython raises */
     }
-    Arguments arguments = {binding.slots, binding.has_defaults ? NULL : args, count, names};
+    handed->binding = &binding;
+    Arguments arguments = {
+        binding.slots, binding.has_defaults ? NULL : args, count, names, handed,
+    };
     PyObject *result = run_bound(self, &arguments, missed);
     release_binding(&binding);
     return result;
@@ -690,24 +793,21 @@ finish_tail_calls(PyObject *result)
     while (result != NULL && Py_IS_TYPE(result, &TailCallType)) {
         TailCall *call = (TailCall *)result;
         PyObject *before = hook_swap(call->callback);
+        Handed handed = {.held = call->args, .count = Py_SIZE(call)};
         if (Py_IS_TYPE(call->callable, &CompiledFunctionType)) {
             int missed = 0;
             result = call_compiled((CompiledFunction *)call->callable, call->args, Py_SIZE(call),
-                                   NULL, &missed);
+                                   NULL, &handed, &missed);
         }
         else {
+            Handed *outer = hand_over(&handed, call->callable);
             result = PyObject_Vectorcall(call->callable, call->args, Py_SIZE(call), NULL);
+            hook.handed = outer;
         }
         hook_restore(before);
         Py_DECREF(call);
     }
     return result;
-}
-
-static PyObject *
-module_call_inner(PyObject *module, PyObject *callable)
-{
-    return finish_tail_calls(PyObject_CallNoArgs(callable));
 }
 
 static PyObject *
@@ -721,7 +821,12 @@ compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, Py
 {
     CompiledFunction *self = (CompiledFunction *)callable;
     int missed = 0;
-    PyObject *result = call_compiled(self, args, nargsf, names, &missed);
+    Handed handed = {
+        .held = (PyObject **)args,
+        .count = PyVectorcall_NARGS(nargsf) + (names == NULL ? 0 : PyTuple_GET_SIZE(names)),
+        .callable = callable,
+    };
+    PyObject *result = call_compiled(self, args, nargsf, names, &handed, &missed);
     if (result != NULL && Py_IS_TYPE(result, &TailCallType)) {
         result = finish_tail_calls(result);
     }
@@ -1505,8 +1610,8 @@ module_set_default_is_eager(PyObject *module, PyObject *eager)
 static PyMethodDef module_methods[] = {
     {"tail_call", (PyCFunction)(void (*)(void))module_tail_call, METH_FASTCALL,
      "tail_call(function, *args): what compiled code returns to have the rest called."},
-    {"call_inner", module_call_inner, METH_O,
-     "call_inner(function): function() and the tail calls that it asks for."},
+    {"release", module_release, METH_NOARGS,
+     "release(): the caller of the running code lets go of its arguments; the frame keeps them."},
     {"finish_tail_calls", module_finish_tail_calls, METH_O,
      "finish_tail_calls(result): the result after the tail calls that it asks for."},
     {"hook_enter", module_hook_enter, METH_O,

@@ -257,7 +257,7 @@ class Tail:
         jumped: Label,
     ) -> None:
         writer = self.writer
-        writer.callable(lambda: writer.load_constant(_capture.call_inner))
+        writer.callable(lambda: writer.load_constant(_capture.finish_tail_calls))
         push()
         writer.call(1)
         for part, pushes in zip(awaited.then, values, strict=True):
@@ -287,7 +287,7 @@ class Tail:
         writer = self.writer
         writer.callable(lambda: writer.load_constant(iter))
         writer.callable(lambda: writer.load_constant(functools.partial))
-        writer.load_constant(_capture.call_inner)
+        writer.load_constant(_capture.finish_tail_calls)
         push()
         writer.call(2)
         writer.load_constant(_NEVER)
@@ -335,12 +335,12 @@ class Tail:
         if self.body[index].operation == "RETURN_VALUE":
             self.writer.append("RETURN_VALUE", None, 1, 0)
         elif self._why_not_resumable(index, state) is None:
-            self._call_resume(state.at(index))
+            self._call_resume(state.at(index), state)
         else:
             self.writer.jump(self.copy.label(self.body[index].offset))
             self.needs_copy = True
 
-    def _call_resume(self, spot: Spot) -> None:
+    def _call_resume(self, spot: Spot, state: State) -> None:
         """Have the caller of this code call the resume function: this frame is gone by then."""
         writer = self.writer
         made = resume.resume(self.body, spot)
@@ -361,11 +361,16 @@ class Tail:
         writer.callable(lambda: writer.load_constant(_capture.tail_call))
         writer.load_constant(known)
         for name in made.locals:
-            writer.load_local(name)
+            if name in state.bound:
+                writer.load_local(name)
+                writer.delete_local(name)  # the frame may outlive the call: a traceback has it
+            else:
+                writer.load_constant(None)
         for name in made.cells:
             writer.load_cell(cell_place(self.body.code, name))
         for name in passed:
             writer.load_local(name)
+            writer.delete_local(name)
         writer.call(1 + len(made.locals) + len(made.cells) + len(passed))
         writer.append("RETURN_VALUE", None, 1, 0)
 

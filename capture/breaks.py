@@ -206,6 +206,12 @@ UNKNOWN_HASH: Final = TABLE.add(
     "an object whose hash only plain Python knows is used as a key",
     "Use an int, a string or another constant as the key.",
 )
+OBJECT_ENDS: Final = TABLE.add(
+    "object_ends",
+    "an object with a finalizer, a weak reference's callback or a `finally` is made or let go",
+    "Make such objects outside the compiled function, and keep them alive for longer than it runs.",
+    fundamental=True,
+)
 LIMIT: Final = TABLE.add(
     "limit",
     "the captured code is too long, every round of its loops counted",

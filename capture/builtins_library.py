@@ -7,7 +7,7 @@ import operator
 import sys
 from typing import Any
 
-from dynajit.capture import breaks, control
+from dynajit.capture import _capture, breaks, control
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_table import SPECIAL, Handler, special
 from dynajit.capture.exceptions import Raised
@@ -21,6 +21,13 @@ from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_objects import ExceptionValue, ObjectContents, ObjectValue
 from dynajit.capture.values_storage import native_base
 from dynajit.eager import creation, grad_mode
+
+
+@special(_capture.release)
+def _release(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return NONE  # only the frame of a resume code asks for it, and that is not symbolic
+    yield
+
 
 # -- grad mode -----------------------------------------------------------------------------------
 

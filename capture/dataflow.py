@@ -100,6 +100,7 @@ def stops(body: "Body") -> tuple[bool, ...]:
 
 _READS: Final = frozenset({"LOAD_FAST", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "MAKE_CELL"})
 _WRITES: Final = frozenset({"STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
+_UNBINDS: Final = frozenset({"DELETE_FAST", "LOAD_FAST_AND_CLEAR", "MAKE_CELL"})
 #: Names that give a function access to its own locals without an instruction for each.
 _INTROSPECTION: Final = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe"})
 
@@ -127,6 +128,34 @@ def liveness(body: "Body") -> tuple[frozenset[str], ...]:
                 live[index] |= after
                 changed = True
     return tuple(live[:-1])
+
+
+def kept(body: "Body") -> tuple[frozenset[str], ...]:
+    """Plain locals that may have a value before each instruction, but that nothing reads.
+
+    Forward dataflow. Such a local keeps its object alive until it is bound anew or deleted, or
+    the frame ends.
+    """
+    start = frozenset(body.parameters) - frozenset(body.cellvars)
+    bound: list[frozenset[str] | None] = [None] * len(body)
+    pending = [(0, start)] if len(body) else []
+    while pending:
+        index, names = pending.pop()
+        known = bound[index]
+        if known is not None and names <= known:
+            continue
+        names = bound[index] = names if known is None else names | known
+        instruction = body[index]
+        after = names - {instruction.argument} if instruction.operation in _UNBINDS else names
+        if instruction.operation == "STORE_FAST":
+            after |= {instruction.argument}
+        pending.extend((successor, after) for successor in body.successors(index))
+        if instruction.handler is not None:
+            pending.append((instruction.handler.target, names | after))
+    captured = {*body.cellvars, *body.freevars}
+    return tuple(
+        (names or frozenset()) - body.live[index] - captured for index, names in enumerate(bound)
+    )
 
 
 def _always_live(code: CodeType) -> frozenset[str]:

@@ -15,12 +15,12 @@ from typing import Any, Final
 
 from bytecode.instr import InstrLocation
 
-from dynajit.capture import nesting, reload, sources
+from dynajit.capture import nesting, reload, resume, sources
 from dynajit.capture.assemble import Item, Signature, Writer, assemble, prologue
 from dynajit.capture.breaking import MakeResume
 from dynajit.capture.instructions import parameters
 from dynajit.capture.plain_run import DEPTH, PlainRun
-from dynajit.capture.region import Raise, Region, Return
+from dynajit.capture.region import Break, Raise, Region, Return
 from dynajit.capture.values_containers import SliceValue, TupleValue
 from dynajit.capture.values_functions import BoundMethod, NativeMethod, PartialValue
 from dynajit.core.errors import InternalError
@@ -312,9 +312,14 @@ class Emitter:
     def finish(self, copy: Sequence[Item] = ()) -> CodeType:
         """The code object; `copy`, of the original's instructions, is appended."""
         code = self.function.__code__
+        releasing = Writer(self.writer.location)
+        if isinstance(self.region.end, Break) and parameters(code):
+            resume.release(releasing)
+        parts = (releasing, self._entry, self.writer)
         plain = [] if self._plain is None else self._plain.items(self._random)
-        items = [*prologue(code), *self._entry.items, *self.writer.items, *copy, *plain]
-        stacksize = max(self._entry.maximum, self.writer.maximum, code.co_stacksize, DEPTH)
+        written = [item for part in parts for item in part.items]
+        items = [*prologue(code), *written, *copy, *plain]
+        stacksize = max(code.co_stacksize, DEPTH, *(part.maximum for part in parts))
         signature = Signature(
             code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount,
             parameters(code), code.co_flags,

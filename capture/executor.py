@@ -14,7 +14,7 @@ import functools
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any, Final
 
 from dynajit.capture import (
@@ -45,6 +45,7 @@ from dynajit.capture import (
     operations_text,
     operations_writing,
     sources,
+    watching,
 )
 from dynajit.capture.awaiting import Awaited, awaited_by
 from dynajit.capture.breaks import BreakRecord, GraphBreak, SkipFrame
@@ -53,6 +54,7 @@ from dynajit.capture.forced import ForcedBreaks
 from dynajit.capture.frames import Frame, SavedFrame
 from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
 from dynajit.capture.instructions import Body, decode
+from dynajit.capture.lifetimes import has_guards
 from dynajit.capture.opcodes import HANDLERS, UNSUPPORTED
 from dynajit.capture.recording import Mark, Namespace, Recorder
 from dynajit.capture.resume import start_of
@@ -61,6 +63,7 @@ from dynajit.capture.values_containers import SliceValue, TupleValue
 from dynajit.capture.values_functions import CellValue, GeneratorState
 from dynajit.capture.values_objects import ExceptionValue
 from dynajit.capture.versions import IS_311, POSITION_IS_NULL
+from dynajit.capture.watching import Keys
 from dynajit.core.errors import InternalError
 from dynajit.core.symint import Number
 
@@ -145,11 +148,13 @@ class Executor:
         self.heap = recorder.heap
         self.max_depth = min(operations_calls.MAX_DEPTH, _room())
         self.frames: list[Frame] = []
+        self._left: tuple[Frame, ...] = ()
         self.generator_results: dict[int, Value] = {}
         self.global_ids: dict[int, tuple[int, dict[str, Any]]] = {}
-        self._result: Value | None = None
+        self.result: Value | None = None
         self.being_shown: list[Any] = []
         self._thrown: Thrown | None = None
+        self._last_trail: Trail | None = None
         self.is_caller_handling = sys.exc_info()[1] is not None
         self._constants: dict[int, Value] = {}
         body = decode(function.__code__)
@@ -174,6 +179,13 @@ class Executor:
         frame.handled = self.heap.allocate(None)
         return frame
 
+    def close(self) -> None:
+        """Let go of everything: waiting handlers refer to the executor, which refers to them."""
+        for frame in (*self.frames, *self._left):
+            frame.pending = None
+        self.frames = []
+        self._left = ()
+
     # -- the loop ----------------------------------------------------------------------------
 
     def run(self) -> Returned | Thrown | Stopped:
@@ -184,12 +196,14 @@ class Executor:
                 if self._thrown is not None:
                     return self._thrown
                 if not self.frames:
-                    assert self._result is not None
-                    return Returned(self._result)
+                    assert self.result is not None
+                    return Returned(self.result)
                 self._step()
             raise GraphBreak(breaks.LIMIT, f"{MAX_INSTRUCTIONS} instructions")
         except GraphBreak as stop:
-            return Stopped(self._record(stop), self._trail())
+            trail = self._last_trail or self._trail()
+            self._left = trail.frames
+            return Stopped(self._record(stop), trail)
         except NotKnown as reason:
             stop = GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{reason} is not known by value")
             return Stopped(self._record(stop), self._trail())
@@ -198,13 +212,15 @@ class Executor:
             return Stopped(self._record(stop), self._trail())
 
     def _trail(self) -> Trail:
+        self._left = tuple(self.frames)
         waiting = self.frames[:-1]
         return Trail(tuple(self.frames), tuple(awaited_by(frame) for frame in waiting))
 
     def _step(self) -> None:
         frame = self.frames[-1]
         instruction = frame.body.instructions[frame.index]
-        if frame.can_end:
+        watched = len(self.recorder.watched)
+        if frame.can_end or (watched and frame.can_restart):
             point = Point(len(self.frames) - 1, frame.save(), self.recorder.mark())
             frame.points.append(point)
         frame.index += 1
@@ -216,6 +232,8 @@ class Executor:
         if handler is None:
             reason = UNSUPPORTED.get(instruction.operation, instruction.operation)
             raise GraphBreak(breaks.UNSUPPORTED_INSTRUCTION, reason)
+        watches = watched and not watching.is_harmless(instruction.operation)
+        before = (self._trail(), watching.reachable(self)) if watches else None
         try:
             steps = handler(self, frame, instruction.argument)
             if steps is not None:
@@ -223,6 +241,37 @@ class Executor:
                 self._advance(frame, None)
         except Raised as raised:
             self._unwind(raised)
+        if (before is not None or len(self.recorder.watched) > watched) and self._thrown is None:
+            self._refuse_ends(before, watched)
+
+    def _refuse_ends(self, before: tuple[Trail, Keys] | None, known: int) -> None:
+        """An instruction that has let go of an object whose end does something runs for real.
+
+        Args:
+            before: the frames, and what could be reached, before the instruction.
+            known: how many objects were watched then; the others existed, too.
+
+        Raises:
+            GraphBreak: it must.
+        """
+        watched = list(self.recorder.watched.items())
+        trail, keys = before or (self._trail(), set())
+        keys |= {key for key, _ in watched[known:]}
+        open_ones = [
+            (key, value)
+            for key, value in watched
+            if (
+                isinstance(key, sources.Source) and self.frames
+            )  # the end of the real frame lets go of what existed
+            or operations_generators.is_open(self, key)
+        ]
+        after = watching.reachable(self)
+        try:
+            watching.refuse_end(keys, after, open_ones)
+        except GraphBreak:
+            self.frames = list(trail.frames)
+            self._last_trail = trail
+            raise
 
     def _advance(self, frame: Frame, sent: Any) -> None:
         """Continue the handler that runs in `frame`; push the frame that it asks for."""
@@ -240,7 +289,7 @@ class Executor:
         frame.handled = frame.handled or caller.handled
         if frame.namespace.is_fixed or caller.start == NEVER:
             frame.start = NEVER  # the Python form of a C function never runs for real
-        elif frame.generator is not None and operations_generators.has_guards(frame.body):
+        elif frame.generator is not None and has_guards(frame.body):
             frame.start = NEVER  # a frame that goes on by itself is not closed
         self.frames.append(frame)
         if frame.thrown is not None:
@@ -254,7 +303,7 @@ class Executor:
         if self.frames:
             self._advance(self.frames[-1], value)
         else:
-            self._result = value
+            self.result = value
 
     def suspend(self, value: Value) -> None:
         """The top frame, a generator's, yields `value`."""
@@ -265,6 +314,8 @@ class Executor:
             frame.body, frame.code, frame.namespace, frame.closure, frame.save(), frame.handled
         )
         self.heap.write(frame.generator.identity, state)
+        if operations_generators.is_guarded(state):
+            self.recorder.watched[frame.generator.identity] = frame.generator
         self._advance(self.frames[-1], operations_generators.Yielded(value))
 
     def _unwind(self, raised: Raised) -> None:
@@ -283,6 +334,10 @@ class Executor:
                 frame.push(raised.value)
                 frame.index = target.target
                 return
+            if watching.is_noticed(self, frame):  # the traceback keeps the frame's objects alive
+                self.frames = list(trail.frames)
+                self._last_trail = trail
+                raise GraphBreak(breaks.USER_EXCEPTION, self._exception_text(raised))
             self.frames.pop()
             if IS_311 and frame.generator is not None:
                 left = operations_generators.stop_iteration_error(self, raised.value)
@@ -497,7 +552,7 @@ def _constant(literal: Any) -> Value:
         return TupleValue(tuple(_constant(item) for item in literal))
     if isinstance(literal, slice):  # 3.14 has constants for them
         return SliceValue(*map(_constant, (literal.start, literal.stop, literal.step)))
-    if hasattr(literal, "co_code"):
+    if isinstance(literal, (CodeType, BuiltinFunctionType)):  # a resume code calls a function
         return Known(literal)
     return constant(literal)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from dynajit.capture import effects, layouts, sources, tensor_memory
+from dynajit.capture import dead_locals, effects, layouts, sources, tensor_memory
 from dynajit.capture.awaiting import Awaited, Use
 from dynajit.capture.breaks import BreakRecord, SkipFrame
 from dynajit.capture.executor import Executor, Returned, Stopped, Thrown
@@ -81,12 +81,28 @@ def _broken(executor: Executor, record: BreakRecord, awaited: Sequence[Awaited |
         _inner(frame, waiting, is_last=frame is executor.frames[-1])
         for frame, waiting in zip(executor.frames, waits, strict=True)
     ]
+    ends = _with_kept(executor, ends)
     root = ends[0]
     end = Break(
         root.index, root.stack, root.locals, root.cells, record, root.awaits, tuple(ends[1:])
     )
     roots = [value for frame in ends for value in _alive(frame)]
     return _region(executor, end, roots, (record,))
+
+
+def _with_kept(executor: Executor, ends: Sequence[InnerFrame]) -> list[InnerFrame]:
+    """The frames, with the locals that nothing reads and that keep an object alive."""
+    alive = [value for frame in ends for value in _alive(frame)]
+    found = []
+    for frame, end in zip(executor.frames, ends, strict=True):
+        dead = {
+            name: value
+            for name, value in frame.locals.items()
+            if name not in end.locals and not isinstance(value, CellValue)
+        }
+        keeps = dead_locals.kept(dead, alive, executor.recorder)
+        found.append(replace(end, locals={**end.locals, **keeps}))
+    return found
 
 
 def _alive(frame: InnerFrame) -> Iterator[Value]:

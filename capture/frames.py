@@ -78,6 +78,14 @@ class Frame:
             return False
         return not self.start or self.body.instructions[self.index].offset >= self.start
 
+    @property
+    def can_restart(self) -> bool:
+        """True if real code can go on in front of the next instruction."""
+        is_first = self.body.first_of_offset(self.index) == self.index
+        return is_first and (
+            not self.start or self.body.instructions[self.index].offset >= self.start
+        )
+
     def push(self, value: Any) -> None:
         """Push one slot."""
         self.stack.append(value)

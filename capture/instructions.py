@@ -178,6 +178,11 @@ class Body:
         return dataflow.stops(self)
 
     @cached_property
+    def kept(self) -> tuple[frozenset[str], ...]:
+        """Plain locals that nothing reads before each instruction and that may have a value."""
+        return dataflow.kept(self)
+
+    @cached_property
     def live(self) -> tuple[frozenset[str], ...]:
         """Plain locals whose value before each instruction may still be read."""
         return dataflow.liveness(self)

@@ -3,7 +3,8 @@
 The innermost frame and each caller but the root become a `stub`: a plain function that takes the
 frame's state, runs the breaking instruction (or calls what goes on for the frame that it waits
 for), and leaves for the resume functions of its own code. The region's code builds the chain from
-the inside out as `functools.partial` objects: no Python frame of the compiler's own is in between.
+the inside out as tail calls that nobody has made yet: no Python frame of the compiler's own is in
+between, and what a frame was given dies when the frame lets go of it.
 
 `write` is the end of the region's own code, the root's part included. Called by `capture.emit`.
 """
@@ -13,12 +14,13 @@ from collections.abc import Sequence
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING
 
-from dynajit.capture import _capture, resume
+from dynajit.capture import _capture, resume, sources
 from dynajit.capture.assemble import Copy, Item, Signature, Writer, assemble, cell_place, prologue
 from dynajit.capture.breaking import MakeResume, Push, State, Tail, line_of
-from dynajit.capture.instructions import Body, decode, live_locals
+from dynajit.capture.instructions import Body, decode
 from dynajit.capture.region import Break, InnerFrame
 from dynajit.capture.resume import Home, Spot
+from dynajit.capture.values import Value
 from dynajit.capture.values_objects import HandledException
 from dynajit.core.errors import InternalError
 
@@ -54,9 +56,7 @@ def write(
 
 def _spot(frame: Break | InnerFrame, code: CodeType, free: tuple[str, ...] = ()) -> Spot:
     nulls = tuple(value is None for value in frame.stack)
-    body = decode(code)
-    bound = frozenset(frame.locals) & live_locals(body, frame.index)
-    return Spot(frame.index, bound, frozenset((*frame.cells, *free)), nulls)
+    return Spot(frame.index, frozenset(frame.locals), frozenset((*frame.cells, *free)), nulls)
 
 
 def _check(body: Body, end: Break) -> None:
@@ -80,8 +80,11 @@ def _rebuild(emitter: "Emitter", body: Body, end: Break) -> None:
             resume.handle(writer, slot)
         else:
             emitter.load_value(value)
-    live = live_locals(body, end.index)
-    stored = [name for name in body.code.co_varnames if name in live and name in end.locals]
+    stored = [
+        name
+        for name in body.code.co_varnames
+        if name in end.locals and not _is_in_place(end.locals[name], name)
+    ]
     captured = body.cellvars
     if resume.start_of(body.code):
         captured += body.freevars  # the closure of a resume function is not looked at
@@ -95,8 +98,14 @@ def _rebuild(emitter: "Emitter", body: Body, end: Break) -> None:
     for name in reversed(stored):
         writer.store_local(name)
     for name in body.parameters:
-        if name in live and name not in end.locals and name not in body.cellvars:
+        if name not in end.locals and name not in body.cellvars:
             writer.delete_local(name)
+
+
+def _is_in_place(value: Value, name: str) -> bool:
+    """True for a parameter that has the value it was called with."""
+    source = getattr(value, "source", None)
+    return isinstance(source, sources.Local) and source.name == name
 
 
 def _keep_inner(emitter: "Emitter", end: Break, make_resume: MakeResume | None) -> list[list[Push]]:
@@ -148,7 +157,7 @@ def _push_chain(
         pushers.append(lambda: _push_chain(emitter, deeper, make_resume))
         for part in frame.awaits.then:
             pushers += [functools.partial(emitter.load_value, value) for value in part.values]
-    emitter.call(functools.partial, *pushers)
+    emitter.call(_capture.tail_call, *pushers)
 
 
 def _push_stub(
@@ -172,6 +181,7 @@ def stub(frame: InnerFrame, spot: Spot, make_resume: MakeResume | None) -> CodeT
     parameters = resume.parameter_names(names, cells, slots)
     writer = Writer(line_of(body[spot.index].location))
     writer.extend(prologue(code))
+    resume.release(writer)
     resume.restore(writer, body, spot, keep=True)
     tail = Tail(writer, body, Copy(code), frame.home, make_resume)
     state = State(spot, code)

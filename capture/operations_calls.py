@@ -14,7 +14,7 @@ from typing import Any, Final
 from dynajit.capture import breaks, control, sources
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.awaiting import checked_none, entrance, then
-from dynajit.capture.breaks import GraphBreak, SkipFrame
+from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_arguments import check_arguments
 from dynajit.capture.builtins_folded import call_folded, is_folded
 from dynajit.capture.builtins_replaced import call_replaced, replacement
@@ -22,6 +22,7 @@ from dynajit.capture.class_layouts import is_made_class, is_plain_tuple
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.frames import Frame
 from dynajit.capture.instructions import decode
+from dynajit.capture.lifetimes import has_finalizer
 from dynajit.capture.operations_basic import (
     Steps,
     as_python,
@@ -402,9 +403,8 @@ def allocate(x: Any, cls: type) -> Value:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}.__new__")
     if getattr(cls, "__abstractmethods__", None):
         _refuse_abstract(x, cls)
-    if hasattr(cls, "__del__"):
-        # after a break, calls would hold the object longer than plain Python does
-        raise SkipFrame(f"{cls.__qualname__} has a finalizer, which must run in its place")
+    if has_finalizer(cls):
+        raise GraphBreak(breaks.OBJECT_ENDS, f"{cls.__qualname__} has a finalizer")
     return ObjectValue(x.heap.allocate(ObjectContents()), cls)
 
 

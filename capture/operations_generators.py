@@ -4,18 +4,15 @@ Methods of the executor (`x`), written as functions; see `capture.executor`. The
 generator are its `GeneratorState` while it is suspended, RUNNING, or None when it has ended.
 """
 
-import dataclasses
-import types
-from collections.abc import Mapping
 from typing import Any, Final
 
 from dynajit.capture.exceptions import Raised, new_exception, raise_python, write_state
 from dynajit.capture.frames import Frame
-from dynajit.capture.instructions import decode
 from dynajit.capture.operations_basic import Steps, unsupported
-from dynajit.capture.values import NONE, Constant, Known, Opaque, Value, constant
+from dynajit.capture.values import NONE, Constant, Known, Value, constant
 from dynajit.capture.values_functions import GeneratorState, GeneratorValue
 from dynajit.capture.values_objects import ExceptionValue, TracebackValue
+from dynajit.capture.watching import reachable
 
 
 class _Running:
@@ -202,56 +199,14 @@ def is_guarded(state: Any) -> bool:
     return False
 
 
-def has_guards(body: Any) -> bool:
-    """True if a generator's body has `try` or `with`: it is closed when it dies unfinished."""
-    landings = {item.handler.target for item in body.instructions if item.handler is not None}
-    return any(
-        body.instructions[target].operation not in ("CALL_INTRINSIC_1", "CLEANUP_THROW")
-        for target in landings
-    )
-
-
-def _waits_in_try(value: Any) -> bool:
-    """True for a real generator that was started and may have something to do when it dies."""
-    if type(value) is not types.GeneratorType or not value.gi_suspended:
-        return False
-    return value.gi_frame.f_lasti > 0 and has_guards(decode(value.gi_code))
+def is_open(x: Any, key: Any) -> bool:
+    """True for the heap id of a generator that is closed when it dies."""
+    return isinstance(key, int) and x.heap.has(key) and is_guarded(x.heap[key])
 
 
 def drop(x: Any, value: Any) -> Steps:
-    """The stack or a local lets go of `value`: a generator that nobody else holds is closed.
-
-    Raises:
-        GraphBreak: a real generator, which is closed for real.
-    """
-    if isinstance(value, Opaque) and _waits_in_try(value.object):
-        raise unsupported("letting go of a generator", value)
+    """The stack or a local lets go of `value`: a generator that nobody else holds is closed."""
     if not isinstance(value, GeneratorValue) or not is_guarded(x.heap[value.identity]):
         return
-    if not _is_held(x, value.identity):
+    if value.identity not in reachable(x):
         yield from close_generator(x, value)
-
-
-def _is_held(x: Any, identity: int) -> bool:
-    roots = [(f.stack, f.locals, f.cells) for f in x.frames]
-    seen: set[int] = set()
-    work: list[Any] = [*roots, *x.heap.contents()]
-    while work:
-        found = work.pop()
-        if id(found) in seen or isinstance(found, type):
-            continue
-        seen.add(id(found))
-        if isinstance(found, Value) and found.object_id == identity:
-            return True
-        if isinstance(found, Mapping):
-            work.extend(found.values())
-        elif isinstance(found, (list, tuple)):
-            work.extend(found)
-        elif dataclasses.is_dataclass(found):
-            names = [field.name for field in dataclasses.fields(found)]
-            work.extend(getattr(found, name) for name in names if name not in _PLAIN)
-    return False
-
-
-#: Fields that hold no values.
-_PLAIN: Final = ("body", "code", "namespace", "object", "existing", "source", "tensor")

@@ -14,6 +14,7 @@ from dynajit.capture import breaks, sources
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.guards import Kind
+from dynajit.capture.lifetimes import has_finalizer
 from dynajit.capture.operations_basic import Steps, as_python, describe, lacks
 from dynajit.capture.operations_exceptions import is_native_field, member
 from dynajit.capture.operations_storage import storage_attribute
@@ -171,8 +172,8 @@ _FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 def _raise_empty_slot(x: Any, cls: type, name: str, raw: types.MemberDescriptorType) -> None:
     """The running interpreter's words: an object with empty slots is asked."""
-    if "__del__" in dir(cls):
-        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{cls.__qualname__} has a finalizer")
+    if has_finalizer(cls):
+        raise GraphBreak(breaks.OBJECT_ENDS, f"{cls.__qualname__} has a finalizer")
     try:
         raw.__get__(object.__new__(cls), cls)
     except AttributeError as error:

@@ -7,9 +7,11 @@ import types
 from dataclasses import replace
 from typing import Any, Final
 
-from dynajit.capture import sources
+from dynajit.capture import breaks, sources
+from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.guards import Kind
+from dynajit.capture.lifetimes import ends_in_place
 from dynajit.capture.operations_attributes import get_attribute
 from dynajit.capture.operations_basic import Steps
 from dynajit.capture.operations_exceptions import is_native_field, set_member
@@ -129,6 +131,8 @@ def set_plain_attribute(x: Any, value: ObjectValue, name: str, item: Value) -> S
 def write_field(x: Any, value: ObjectValue, name: str, item: Value) -> None:
     """Store into the instance itself."""
     contents: ObjectContents = x.heap[value.identity]
+    if contents.existing is not None and name not in contents.written:
+        _refuse_end(instance_dict(contents.existing).get(name))
     written = {**contents.written, name: item}
     x.heap.write(value.identity, replace(contents, written=written))
 
@@ -144,6 +148,16 @@ def delete_attribute(x: Any, value: Value, name: str) -> Steps:
         yield from x.call(BoundMethod(function, value), [constant(name)], {})
         return
     yield from delete_plain_attribute(x, value, name)
+
+
+def _refuse_end(replaced: Any) -> None:
+    """The object that existed in a place goes: the real write lets go of it.
+
+    Raises:
+        GraphBreak: its end does something.
+    """
+    if ends_in_place(replaced):
+        raise GraphBreak(breaks.OBJECT_ENDS, type(replaced).__name__)
 
 
 def delete_plain_attribute(x: Any, value: ObjectValue, name: str) -> Steps:

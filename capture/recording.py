@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dynajit.capture import breaks, sources, tensor_memory
+from dynajit.capture import breaks, lifetimes, sources, tensor_memory
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.class_layouts import is_modelled_class, is_plain_tensor, is_plain_tuple
 from dynajit.capture.graph_building import Builder
@@ -146,6 +146,8 @@ class Recorder:
         self._by_object: dict[int, HeapValue] = {}
         self._existing: dict[int, Any] = {}
         self._storages: list[HeapValue] = []
+        #: Source or heap id -> a value whose end does something (`capture.watching`).
+        self.watched: dict[Any, Value] = {}
         self._grad_mode = self.heap.adopt(grad_enabled)
         self._output = self.heap.adopt(())
         self._printed = self.heap.adopt(())
@@ -356,6 +358,12 @@ class Recorder:
         """The Python object behind a handle of an object that existed before; else None."""
         return self._existing.get(value.identity)
 
+    def existing_of(self, value: Value) -> Any:
+        """The same for any value that stands for an object; else None."""
+        if isinstance(value, HeapValue):
+            return self.existing(value)
+        return value.object if isinstance(value, (Opaque, Known)) else None
+
     # -- existing objects as values ----------------------------------------------------------
 
     def wrap(self, obj: Any, source: Source | None) -> Value:
@@ -365,6 +373,8 @@ class Recorder:
         found = self._wrapped.get(source)
         if found is None:
             found = self._wrapped[source] = self._wrap(obj, source)
+            if lifetimes.ends_in_place(obj) and not lifetimes.is_held_by_its_place(source):
+                self.watched[source] = found
         return found
 
     def _wrap(self, obj: Any, source: Source) -> Value:

@@ -23,6 +23,7 @@ from typing import Any, Final
 from bytecode import Instr
 from bytecode.instr import InstrLocation
 
+from dynajit.capture import _capture
 from dynajit.capture.assemble import (
     Copy,
     Signature,
@@ -59,7 +60,8 @@ class Resume:
     Args:
         code: the code object; needs the original function's globals, no defaults, any closure.
         original: qualified name of the function it is the rest of.
-        locals: names of the locals to pass, in order.
+        locals: names of the locals to pass, in order; None for one that nothing reads and that
+            has no value worth keeping.
         cells: names of the captured variables whose cells are passed, in order.
         slots: stack slots that are passed, in order; where an exception is being handled it is
             passed for the slot that holds the one handled before.
@@ -168,7 +170,8 @@ def resume(body: Body, spot: Spot) -> Resume:
         key = id(code)
         known = (weakref.ref(code, forget(_RESUMES, key)), {})
         _RESUMES[key] = known
-    spot = Spot(index, spot.bound & live_locals(body, index), spot.cells, spot.nulls)
+    bound = (spot.bound & live_locals(body, index)) | body.kept[index]
+    spot = Spot(index, bound, spot.cells, spot.nulls)
     found = known[1].get(spot)
     if found is None:
         found = known[1][spot] = _make(body, spot)
@@ -217,6 +220,13 @@ def restore(writer: Writer, body: Body, spot: Spot, keep: bool = False) -> None:
         writer.delete_local(f".stack{slot}")
 
 
+def release(writer: Writer) -> None:
+    """In front of everything else: only the frame holds the arguments from here on."""
+    writer.callable(lambda: writer.load_constant(_capture.release))
+    writer.call(0)
+    writer.pop()
+
+
 def handle(writer: Writer, slot: int | None) -> None:
     """exception -> the one handled before; the exception is the handled one from here on.
 
@@ -248,6 +258,7 @@ def _make(body: Body, spot: Spot) -> Resume:
     line = body[spot.index].location.line
     writer = Writer(InstrLocation(line, None, None, None))
     writer.extend(prologue(code))
+    release(writer)
     restore(writer, body, spot)
     writer.jump(copy.label(body[spot.index].offset))
     start = sum(1 for item in writer.items if isinstance(item, Instr))

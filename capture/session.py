@@ -9,6 +9,7 @@ returns; nothing of the user's is run. A defect of the compiler itself never rea
 call runs eagerly, with one warning per function, unless `config.strict`.
 """
 
+import contextlib
 import inspect
 import time
 import warnings
@@ -166,9 +167,10 @@ def _execute(
         SizesChanged: it must start again.
     """
     recording = dispatch.recording(recorder.builder.handle, recorder.reserve_random)
-    with recording, deciding(recorder.sizes):
+    with recording, deciding(recorder.sizes), contextlib.ExitStack() as after:
         try:
             executor = Executor(function, arguments, recorder, forced)
+            after.callback(executor.close)
             outcome = executor.run()
             if fullgraph and isinstance(outcome, Stopped):
                 raise outcome.record.error()

@@ -16,12 +16,12 @@ from typing import Any, Final
 from bytecode import Instr
 from bytecode.instr import InstrLocation
 
-from dynajit.capture import resume
+from dynajit.capture import lifetimes, resume
 from dynajit.capture.assemble import Copy, Signature, Writer, assemble, prologue
 from dynajit.capture.instructions import Body, forget, live_locals
 from dynajit.capture.resume import Home, Spot
 from dynajit.capture.values import Value
-from dynajit.capture.values_functions import GeneratorState
+from dynajit.capture.values_functions import CellValue, GeneratorState
 from dynajit.capture.values_objects import HandledException
 
 _MADE: Final[dict[int, tuple["weakref.ref[CodeType]", dict[Spot, CodeType]]]] = {}
@@ -87,7 +87,12 @@ def function(state: GeneratorState) -> FunctionType:
 def _spot(state: GeneratorState) -> Spot:
     """In front of the `yield`, with what it yields on the stack."""
     index = state.frame.index - 1
-    bound = frozenset(state.frame.locals) & live_locals(state.body, index)
+    live = live_locals(state.body, index)
+    bound = frozenset(
+        name
+        for name, value in state.frame.locals.items()
+        if name in live or (not isinstance(value, CellValue) and lifetimes.is_lent(value))
+    )
     nulls = tuple(value is None for value in state.frame.stack)
     return Spot(index, bound, frozenset(state.frame.cells), (*nulls, False))
 

@@ -31,16 +31,20 @@
 #define CODE_GET_EXTRA _PyCode_GetExtra
 #define CODE_SET_EXTRA _PyCode_SetExtra
 #define REQUEST_CODE_EXTRA_INDEX _PyEval_RequestCodeExtraIndex
+#define CURRENT_FRAME(ts) ((ts)->cframe->current_frame)
 #else
 #if PY_VERSION_HEX < 0x030D0000 /* 3.12 */
 #define FRAME_CODE(frame) ((frame)->f_code)
 #define FRAME_FUNCTION(frame) ((PyFunctionObject *)(frame)->f_funcobj)
+#define CURRENT_FRAME(ts) ((ts)->cframe->current_frame)
 #elif PY_VERSION_HEX < 0x030E0000 /* 3.13 */
 #define FRAME_CODE(frame) ((PyCodeObject *)(frame)->f_executable)
 #define FRAME_FUNCTION(frame) ((PyFunctionObject *)(frame)->f_funcobj)
+#define CURRENT_FRAME(ts) ((ts)->current_frame)
 #elif PY_VERSION_HEX < 0x030F0000 /* 3.14: what a frame refers to is tagged */
 #define FRAME_CODE(frame) ((PyCodeObject *)PyStackRef_AsPyObjectBorrow((frame)->f_executable))
 #define FRAME_FUNCTION(frame) ((PyFunctionObject *)PyStackRef_AsPyObjectBorrow((frame)->f_funcobj))
+#define CURRENT_FRAME(ts) ((ts)->current_frame)
 #else
 #error "this version of CPython is not supported yet"
 #endif

@@ -8,7 +8,7 @@ from dynajit.capture.exceptions import raise_python
 from dynajit.capture.frames import Frame
 from dynajit.capture.operations_basic import Steps
 from dynajit.capture.operations_generators import drop
-from dynajit.capture.values import UNBOUND, Known, Opaque, Value
+from dynajit.capture.values import UNBOUND, Known, Value
 from dynajit.capture.values_functions import CellValue, GeneratorValue
 from dynajit.capture.values_objects import DELETED
 
@@ -163,7 +163,7 @@ def pop_top(x: Any, frame: Frame, argument: Any) -> Steps | None:
 
 
 def _let_go(x: Any, value: Value | None) -> Steps | None:
-    return drop(x, value) if isinstance(value, (GeneratorValue, Opaque)) else None
+    return drop(x, value) if isinstance(value, GeneratorValue) else None
 
 
 def copy(x: Any, frame: Frame, depth: int) -> None:

@@ -57,6 +57,11 @@ def raises_what_cannot_be_rebuilt(x):
 module = FunctionType(compile("name = 1", __file__, "exec"), {})
 
 
+class Ending:
+    def __del__(self):
+        pass
+
+
 PROGRAMS = {
     "data_dependent_branch": lambda x: x + 1 if x.sum() > 0 else x,
     "data_dependent_value": lambda x: x.sum().item(),
@@ -73,6 +78,7 @@ PROGRAMS = {
     "global_state": lambda x: eager.default_generator.manual_seed(1),
     "autograd_call": lambda x: x.sum().backward(),
     "unknown_hash": lambda x: {MARKER: x + 1},
+    "object_ends": lambda x: Ending(),
     "limit": lambda x: list(x.reshape(6, 1).expand(6, 1001).t()),
     "recursion": lambda x: endless(0) + x,
     "class_definition": class_inside,

@@ -408,8 +408,8 @@ def test_both_ways_of_a_branch_are_resumed():
     )  # fmt: skip
     assert made(1, True) == 202
     assert made(1, False) == 198
-    assert [call[0].locals for call in make.calls] == [("x",)] * 2
-    assert [call[1] for call in make.calls] == [(100, True), (100, False)]
+    assert [call[0].locals for call in make.calls] == [("x", "y")] * 2  # y is kept alive
+    assert [call[1] for call in make.calls] == [(100, True, True), (100, False, False)]
 
 
 def test_a_jump_leads_to_its_own_resume_function():
@@ -420,7 +420,8 @@ def test_a_jump_leads_to_its_own_resume_function():
     assert (made(1, True), made(1, False)) == (4, 0)
     first, second = make.calls
     assert first[0].code is not second[0].code
-    assert first[0].locals == second[0].locals == ("x",)
+    assert first[0].locals == second[0].locals == ("x", "y")
+    assert first[1] == (1, None)  # a local that nothing reads and that was not kept
 
 
 def loop(xs, total):
@@ -469,7 +470,7 @@ def test_a_call_inside_an_expression_keeps_the_slots_below():
     assert compiled(nested_call, end, make_resume=make)(2) == -9
     (made, arguments) = make.calls[0]
     assert len(made.slots) == 3 == body.depths[call + 1] - 1
-    assert arguments == (max, 2, -9)
+    assert arguments == (2, max, 2, -9)
 
 
 def guarded(x, log):
@@ -525,7 +526,7 @@ def test_a_break_inside_except_takes_the_exception_along():
             assert made("unused") == expected
         except ValueError as raised:
             assert (raised, str(raised)) == (error, expected)
-        assert make.calls[0][1] == (error, len(text))
+        assert make.calls[0][1] == (None, error, len(text))
         assert sys.exc_info() == (None, None, None)
 
 
@@ -627,7 +628,7 @@ def test_resumes_of_a_resume_are_those_of_the_original():
     inner = decode(first.code)
     again = next(item.index for item in inner if item.operation == "FOR_ITER")
     assert resume(inner, Spot(again, frozenset({"total"}), frozenset(), (False,))) is first
-    assert first.locals == ("total",)
+    assert first.locals == ("xs", "total", "x")
     assert first.original == "loop"
 
 

@@ -55,7 +55,7 @@ class Compiler:
     def publish(self, function: FunctionType, arguments: tuple[Any, ...]) -> cache.Published:
         made = session.compile_entry(function, arguments, self.options)
         region = made.region
-        self.regions.append(region)
+        self.regions.append(_described(region))
         if not isinstance(region, Region):
             return cache.Published(permanent=region.permanent, reason=region.reason)
         return cache.Published(
@@ -77,6 +77,13 @@ class Compiler:
     @property
     def skips(self) -> list[str]:
         return [region.reason for region in self.regions if not isinstance(region, Region)]
+
+
+def _described(region: Any) -> Any:
+    """The region without the values in it: a test must not keep the program's objects alive."""
+    if not isinstance(region, Region):
+        return region
+    return replace(region, inputs=(), effects=(), end=None, rebuild=None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,95 @@
+"""Objects whose end can be noticed: which the captured code merely borrows.
+
+Plain Python keeps what a local holds until the local is bound anew or deleted, or the frame ends.
+Whether anybody can tell depends on the object: a weak reference, a finalizer, a suspended
+generator. An object that the captured code made and that nothing else can see may go at once;
+what existed before, and what real code will see, may not.
+
+The end of some objects does something (`ends_in_place`): plain Python does it where the last
+reference goes. Called by `capture.recording`, `watching`, `dead_locals` and `suspended`.
+"""
+
+import types
+import weakref
+from typing import Any, Final
+
+from dynajit.capture import sources
+from dynajit.capture.by_class import remembered
+from dynajit.capture.instructions import Body, decode
+from dynajit.capture.values import LITERAL_TYPES, Constant, Scalar, Value
+from dynajit.eager import Tensor
+
+#: Places that hold their object themselves, whatever a frame does.
+_HOLDING: Final = (
+    sources.Attribute, sources.Global, sources.Builtin, sources.Constant, sources.Closure,
+)  # fmt: skip
+
+#: Classes whose instances end quietly, or are not met as plain objects.
+_QUIET: Final = (type, types.FunctionType, types.ModuleType, types.CodeType, Tensor)
+
+
+def is_lent(value: Value) -> bool:
+    """True for an existing object that perhaps nothing but the captured frames hold."""
+    source = getattr(value, "source", None)
+    if source is None or isinstance(source, _HOLDING):
+        return False
+    if isinstance(value, (Scalar, Constant)):
+        return isinstance(source, sources.Local)  # costs nothing, and debuggers see it
+    return True
+
+
+def is_held_by_its_place(source: sources.Source) -> bool:
+    """True for a place that holds its object itself, whatever the captured frames do."""
+    return isinstance(source, _HOLDING)
+
+
+def ends_in_place(obj: Any) -> bool:
+    """True for an existing object whose end does something; runs no user code."""
+    kind = type(obj)
+    if kind in LITERAL_TYPES:
+        return False
+    if kind is types.GeneratorType:
+        return waits_in_try(obj)
+    return not issubclass(kind, _QUIET) and (has_finalizer(kind) or _has_callback(obj))
+
+
+def is_referred_to(obj: Any) -> bool:
+    """True for an existing object of whose end somebody may learn; runs no user code."""
+    if issubclass(type(obj), _QUIET):
+        return False
+    return weakref.getweakrefcount(obj) > 0 or ends_in_place(obj)
+
+
+@remembered
+def has_finalizer(kind: type) -> bool:
+    """True if a class has `__del__`."""
+    return any("__del__" in vars(cls) for cls in kind.__mro__)
+
+
+def _has_callback(obj: Any) -> bool:
+    """True if a weak reference to the object calls something when it ends."""
+    for reference in weakref.getweakrefs(obj):
+        if not issubclass(type(reference), weakref.ReferenceType):
+            return True  # a proxy answers for the object
+        if _CALLBACK.__get__(reference) is not None:
+            return True
+    return False
+
+
+_CALLBACK: Final[Any] = vars(weakref.ReferenceType)["__callback__"]
+
+
+def has_guards(body: Body) -> bool:
+    """True if a generator's body has `try` or `with`: it is closed when it dies unfinished."""
+    landings = {item.handler.target for item in body.instructions if item.handler is not None}
+    return any(
+        body.instructions[target].operation not in ("CALL_INTRINSIC_1", "CLEANUP_THROW")
+        for target in landings
+    )
+
+
+def waits_in_try(generator: Any) -> bool:
+    """True for a real generator that was started and may have something to do when it dies."""
+    if not generator.gi_suspended:
+        return False
+    return generator.gi_frame.f_lasti > 0 and has_guards(decode(generator.gi_code))
