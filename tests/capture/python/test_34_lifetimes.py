@@ -380,7 +380,7 @@ CALLS = [
     lambda f: f(Thing()),
     lambda f: f(x=Thing()),
     lambda f: [f(thing) for thing in [Thing()]],
-    lambda f: f(*[Thing()]),
+    lambda f: f(*(Thing(),)),
     lambda f: list(map(f, [Thing()])),
 ]
 
