@@ -18,12 +18,12 @@ from dynajit.capture.library.iteration import CallableIterator, ReversedIterator
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_containers import to_index
 from dynajit.capture.operations_errors import check_count, refuse
+from dynajit.capture.operations_iteration import reverse
 from dynajit.capture.operations_sorting import sort_items
-from dynajit.capture.values import NONE, Constant, Known, Value, constant
+from dynajit.capture.values import NONE, Known, Value, constant
 from dynajit.capture.values_containers import (
     EnumerateIterator,
     FilterIterator,
-    ListValue,
     MapIterator,
     SetValue,
     SliceValue,
@@ -123,18 +123,7 @@ def _reversed(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
             return (yield from x.call(method, [], {}))
         if defines(value.cls, "__len__") and defines(value.cls, "__getitem__"):
             return (yield from x.call(Known(ReversedIterator), [value], {}))
-    if not hasattr(x.type_of(value), "__reversed__") and not isinstance(
-        value, (TupleValue, Constant, TensorValue)
-    ):
-        refuse(x, "reversed", reversed, args)
-    if isinstance(value, Constant) and not isinstance(value.value, (str, bytes, range)):
-        refuse(x, "reversed", reversed, args)
-    if isinstance(value, Constant) and isinstance(value.value, range):
-        return (yield from x.iterate(x.fold(lambda numbers: numbers[::-1], value)))
-    if isinstance(value, ListValue):
-        x.recorder.use(value)
-    items = yield from x.to_items(value)
-    return (yield from x.iterate(TupleValue(tuple(reversed(items)))))
+    return (yield from reverse(x, value))
 
 
 # -- iterators -----------------------------------------------------------------------------------
@@ -144,6 +133,8 @@ def _reversed(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 def _iter(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     check_count(x, iter, args, keywords, 1, 2)
     if len(args) == 2:
+        if not defines(x.type_of(args[0]), "__call__"):
+            refuse(x, "iter", iter, args)
         return (yield from x.call(Known(CallableIterator), args, {}))
     return (yield from x.iterate(args[0]))
 

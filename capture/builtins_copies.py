@@ -1,22 +1,24 @@
 """`copy.copy` and `copy.deepcopy` of containers and objects. Handlers of `builtins_table`."""
 
 import copy
+import copyreg
 import types
 from collections import OrderedDict, defaultdict
 from typing import Any
 
+from dynajit.capture import sources
 from dynajit.capture.builtins_table import special
 from dynajit.capture.operations_basic import Steps, is_known, unsupported
 from dynajit.capture.operations_errors import check_count
 from dynajit.capture.operations_writing import write_field
-from dynajit.capture.values import Value
+from dynajit.capture.values import Known, Value
 from dynajit.capture.values_containers import DictValue, ListValue, SetValue, TupleValue
 from dynajit.capture.values_functions import BoundMethod, FunctionValue
 from dynajit.capture.values_objects import ExceptionValue, InstanceDictValue, ObjectValue
 from dynajit.capture.values_storage import native_base
 
 _REDUCING = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__",
-             "__getnewargs_ex__")  # fmt: skip
+             "__getnewargs_ex__", "__new__", "__getattribute__", "__getattr__")  # fmt: skip
 
 
 @special(copy.copy)
@@ -56,7 +58,9 @@ def _empty_like(x: Any, value: Value) -> Any:
                                                     types.FunctionType)]  # fmt: skip
     own += ["storage"] if native_base(value.cls) is not None else []
     slots = any("__slots__" in vars(base) for base in value.cls.__mro__[:-1])
-    if own or slots:
+    place = sources.Attribute(sources.Constant(copyreg), "dispatch_table")
+    table = x.recorder.wrap(copyreg.dispatch_table, place)
+    if own or slots or x.dict_lookup(table, Known(value.cls)) is not None:
         raise unsupported("copy", value)
     return x.allocate(value.cls)
 

@@ -128,6 +128,7 @@ def _clear(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Valu
     if isinstance(value, InstanceDictValue):
         raise unsupported("__dict__.clear", value)
     x.dict_entries(value)
+    x.removed(value)
     x.heap.write(value.identity, {})
     return NONE
     yield
@@ -150,6 +151,7 @@ def _move_to_end(x: Any, value: DictValue, args: list[Value], keywords: dict[str
     entries = dict(x.dict_entries(value))
     if token not in entries:
         raise_python(x, KeyError, args[0])
+    x.removed(value)
     moved = {token: entries.pop(token)}
     x.heap.write(value.identity, {**entries, **moved} if to_end else {**moved, **entries})
     return NONE
@@ -181,8 +183,11 @@ def merge_pairs(x: Any, target: DictValue, value: Value) -> Steps:
         plain = ("__iter__", "keys", "__getitem__") if inner.cls is OrderedDict else ("__iter__",)
         value = inner if keeps(value, *plain) else value
     if isinstance(value, DictValue):
-        for key, item in list(x.dict_entries(value).values()):
+        entries = x.dict_entries(value)
+        for key, item in list(entries.values()):
             yield from x.store_key(target, key, item)
+            if value.identity != target.identity and len(x.dict_entries(value)) != len(entries):
+                raise_python(x, RuntimeError, "dict mutated during update")
         return
     if isinstance(value, ObjectValue) and hasattr(value.cls, "keys"):
         method = yield from x.get_attribute(value, "keys")

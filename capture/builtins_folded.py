@@ -20,6 +20,7 @@ import string
 import struct
 import textwrap
 import types
+from collections import defaultdict
 from typing import Any, Final
 
 from dynajit.capture import breaks, immutables
@@ -83,7 +84,7 @@ def deep_python(x: Any, value: Value) -> Any:
         return x.set_entries(value).real()
     entries = x.dict_entries(value).values()
     pairs = ((as_python(x, key), deep_python(x, item)) for key, item in entries)
-    return value.python_type(pairs)
+    return defaultdict(None, pairs) if value.cls is defaultdict else value.python_type(pairs)
 
 
 def call_folded(x: Any, target: Any, args: list[Value], keywords: dict[str, Value]) -> Value:

@@ -15,7 +15,7 @@ from dynajit.capture.operations_basic import Steps, as_python, defines, is_known
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.operations_errors import check_count, refuse
 from dynajit.capture.operations_instances import super_value
-from dynajit.capture.operations_keys import hash_of_object
+from dynajit.capture.operations_results import call_special, hash_by_method
 from dynajit.capture.operations_text import format_template, own_method
 from dynajit.capture.values import NONE, UNBOUND, Constant, Known, Scalar, Value, constant
 from dynajit.capture.values_containers import DictValue, ListValue, SetValue, TupleValue
@@ -48,9 +48,18 @@ def _type(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     yield
 
 
+def _name(x: Any, function: Any, args: list[Value]) -> Any:
+    """The name that `function(object, name, ...)` is called with; a str."""
+    name = as_python(x, args[1])
+    if type(name) is not str:
+        rest = [NONE, *args[1:]]
+        refuse(x, function.__name__, function, rest)
+    return name
+
+
 @special(getattr)
 def _getattr(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    name = as_python(x, args[1])
+    name = _name(x, getattr, args)
     try:
         return (yield from x.get_attribute(args[0], name))
     except Raised as raised:
@@ -61,18 +70,18 @@ def _getattr(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 @special(hasattr)
 def _hasattr(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    return boolean((yield from x.has_attribute(args[0], as_python(x, args[1]))))
+    return boolean((yield from x.has_attribute(args[0], _name(x, hasattr, args))))
 
 
 @special(setattr)
 def _setattr(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    yield from x.set_attribute(args[0], as_python(x, args[1]), args[2])
+    yield from x.set_attribute(args[0], _name(x, setattr, args), args[2])
     return NONE
 
 
 @special(delattr)
 def _delattr(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    yield from x.delete_attribute(args[0], as_python(x, args[1]))
+    yield from x.delete_attribute(args[0], _name(x, delattr, args))
     return NONE
 
 
@@ -116,7 +125,7 @@ def _hash(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     if isinstance(value, (ListValue, DictValue, SetValue)):
         refuse(x, "hash", hash, args)
     if own_method(value, "__hash__") is not None:
-        return constant((yield from hash_of_object(x, value)))
+        return constant((yield from hash_by_method(x, value)))
     storage = storage_of(x, value)
     if storage is not None and is_known(storage) and keeps(value, "__hash__"):
         return x.fold(hash, storage)
@@ -166,14 +175,10 @@ def _number(cls: type) -> Handler:
             raise GraphBreak(row, f"{cls.__name__}(tensor)")
         if cls is bool and len(args) == 1:
             return boolean((yield from x.truth(args[0])))
-        if len(args) == 1 and isinstance(args[0], Scalar) and args[0].python_type is cls:
+        if len(args) == 1 and isinstance(args[0], Scalar) and x.type_of(args[0]) is cls:
             return args[0]
         if len(args) == 1 and isinstance(args[0], ObjectValue):
-            method = yield from x.get_special(args[0], f"__{cls.__name__}__")
-            result = yield from x.call(method, [], {})
-            if x.type_of(result) is not cls:
-                raise unsupported(cls.__name__, args[0])  # an error, or a warning
-            return result
+            return (yield from call_special(x, args[0], f"__{cls.__name__}__"))
         if keywords or not all(is_known(value) for value in args):
             raise unsupported(cls.__name__, *args)
         text = args[0].value if args and isinstance(args[0], Constant) else None

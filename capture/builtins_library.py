@@ -12,11 +12,11 @@ from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_table import SPECIAL, Handler, special
 from dynajit.capture.exceptions import Raised
 from dynajit.capture.operations_arithmetic import BINARY, COMPARISONS, UNARY
-from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
-from dynajit.capture.operations_containers import boolean, index_of_object, number_of
+from dynajit.capture.operations_basic import Steps, as_python, unsupported
+from dynajit.capture.operations_containers import boolean, to_index
 from dynajit.capture.operations_errors import check_count, refuse
 from dynajit.capture.operations_exceptions import current, member
-from dynajit.capture.values import NONE, Known, Scalar, Value
+from dynajit.capture.values import NONE, Known, Scalar, Value, constant
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_objects import ExceptionValue, ObjectContents, ObjectValue
 from dynajit.capture.values_storage import native_base
@@ -150,14 +150,10 @@ def _getitem(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 @special(operator.index)
 def _index(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     check_count(x, operator.index, args, keywords, 1, 1)
-    value = number_of(x, args[0])
-    if isinstance(value, ObjectValue) and defines(value.cls, "__index__"):
-        return (yield from index_of_object(x, value))
-    if isinstance(value, Scalar) and value.python_type is int:
-        return value
-    if is_known(value):
-        return x.fold(operator.index, value)
-    refuse(x, "index", operator.index, args)
+    if isinstance(args[0], Scalar) and x.type_of(args[0]) is int:
+        return args[0]
+    found = yield from to_index(x, args[0], operator.index, args)
+    return constant(operator.index(found))
 
 
 @special(operator.not_)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.operations_basic import Steps, as_python, is_known, unsupported
-from dynajit.capture.operations_containers import to_index
+from dynajit.capture.operations_containers import items_of, live_items, to_index
 from dynajit.capture.operations_errors import check_count, refuse
 from dynajit.capture.operations_sorting import sort_items
 from dynajit.capture.values import NONE, Value, constant
@@ -126,19 +126,18 @@ def _sort(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value
 
 @method("remove")
 def _remove(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    items = list(x.list_items(value))
-    position = yield from _find(x, items, args[0])
+    position = yield from _find(x, value, args[0])
     if position is None:
         raise_python(x, ValueError, "list.remove(x): x not in list")
-    del items[position]
+    items = list(x.list_items(value))
+    del items[position : position + 1]  # a comparison may have emptied the list
     x.heap.write(value.identity, tuple(items))
     return NONE
 
 
 @method("index")
 def _index(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    items = list(x.list_items(value))
-    position = yield from _find_between(x, items, args, [].index)
+    position = yield from _find_between(x, value, args, [].index)
     if position is None:
         if not is_known(args[0]):
             raise unsupported("list.index", *args)
@@ -151,35 +150,33 @@ def _index(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Valu
 
 @method("count")
 def _list_count(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    return constant((yield from _count(x, x.list_items(value), args[0])))
+    return constant((yield from _count(x, value, args[0])))
 
 
-def _find_between(x: Any, items: list[Value], args: list[Value], function: Any) -> Steps:
-    """Position of `args[0]` in `items[args[1]:args[2]]`, counted from the start; or None."""
+def _find_between(x: Any, sequence: Any, args: list[Value], function: Any) -> Steps:
+    """Position of `args[0]` in `sequence[args[1]:args[2]]`, counted from the start; or None."""
     bounds = []
     for bound in args[1:]:
         if x.is_same(bound, NONE):
             refuse(x, "index", function, args)
         bounds.append((yield from to_index(x, bound, function, args)))
-    start, stop, _ = (
-        slice(*(bounds or [0]), *([None] if len(bounds) < 2 else [])).indices(len(items))
-        if bounds
-        else (0, len(items), 1)
-    )
-    found = yield from _find(x, items[start:stop], args[0])
-    return None if found is None else found + start
+    count = len(items_of(x, sequence))
+    bounds = [max(bound + count, 0) if bound < 0 else bound for bound in bounds]
+    return (yield from _find(x, sequence, args[0], *bounds))
 
 
-def _find(x: Any, items: list[Value], wanted: Value) -> Steps:
-    for position, item in enumerate(items):
+def _find(x: Any, sequence: Any, wanted: Value, start: int = 0, stop: int | None = None) -> Steps:
+    for position, item in live_items(x, sequence, start):
+        if stop is not None and position >= stop:
+            return None
         if (yield from x.contains(TupleValue((item,)), wanted)):
             return position
     return None
 
 
-def _count(x: Any, items: Any, wanted: Value) -> Steps:
+def _count(x: Any, sequence: Any, wanted: Value) -> Steps:
     total = 0
-    for item in items:
+    for _, item in live_items(x, sequence):
         total += yield from x.contains(TupleValue((item,)), wanted)
     return total
 
@@ -198,10 +195,10 @@ def tuple_method(
         return TupleValue(tuple(keywords.get(field, item) for field, item in pairs), value.cls)
     if name == "count":
         check_count(x, ().count, args, keywords, 1, 1)
-        return constant((yield from _count(x, value.items, args[0])))
+        return constant((yield from _count(x, value, args[0])))
     if name == "index":
         check_count(x, ().index, args, keywords, 1, 3)
-        position = yield from _find_between(x, list(value.items), args, ().index)
+        position = yield from _find_between(x, value, args, ().index)
         if position is None:
             raise_python(x, ValueError, "tuple.index(x): x not in tuple")
         return constant(position)

@@ -3,9 +3,11 @@
 Handlers of `capture.builtins_table`; see there.
 """
 
+import abc
 import builtins
 import dataclasses
 import reprlib
+import sys
 import types
 from typing import Any, Protocol
 
@@ -45,6 +47,8 @@ def _issubclass(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 def _is_one_of(x: Any, value: Value, kind: Any, accepted: Any, check: str) -> Steps:
     """`isinstance` (`kind` is the class of `value`) or `issubclass`, as a Python bool."""
+    if is_plain_union(accepted):
+        accepted = accepted.__args__
     if isinstance(accepted, tuple):
         for cls in accepted:
             if (yield from _is_one_of(x, value, kind, cls, check)):
@@ -60,12 +64,17 @@ def _is_one_of(x: Any, value: Value, kind: Any, accepted: Any, check: str) -> St
         return (yield from x.truth(result))
     if getattr(accepted, "_is_protocol", False) and type(accepted) is type(Protocol):
         return _has_protocol(x, value, kind, accepted, by_instance)
+    _refuse_hooks(kind, accepted)
     try:
         if by_instance and isinstance(value, Known):
             return isinstance(value.object, accepted)
         if by_instance and not isinstance(accepted, type):
             isinstance(None, accepted)  # raises what is wrong with it
-        return issubclass(kind, accepted)
+        if issubclass(kind, accepted):
+            return True
+        if by_instance and says_its_class(kind):
+            raise unsupported("isinstance", value)  # asks `value.__class__`
+        return False
     except TypeError as error:
         raise_python(x, TypeError, *error.args)
         raise
@@ -81,6 +90,50 @@ def _has_protocol(x: Any, value: Value, kind: Any, accepted: Any, by_instance: b
     if by_instance:
         raise unsupported("isinstance", value)
     return False
+
+
+def is_plain_union(classes: Any) -> bool:
+    """True for `A | B` of classes, which is asked one class after the other."""
+    return isinstance(classes, types.UnionType) and all(
+        isinstance(cls, type) and not isinstance(cls, types.GenericAlias)
+        for cls in classes.__args__
+    )
+
+
+def _refuse_hooks(kind: Any, accepted: Any) -> None:
+    """An abstract class that asks user code which classes belong to it.
+
+    Raises:
+        GraphBreak: it would be asked about `kind`.
+    """
+    if isinstance(accepted, types.UnionType):
+        for cls in accepted.__args__:
+            _refuse_hooks(kind, cls)
+    if not isinstance(accepted, abc.ABCMeta) or not isinstance(kind, type):
+        return
+    _refuse_hook(accepted)
+    if lookup(accepted, "__subclasses__") is not vars(type)["__subclasses__"] and any(
+        "__subclasses__" in vars(base) for base in accepted.__mro__
+    ):
+        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{accepted.__qualname__}.__subclasses__")
+    if accepted.__subclasshook__(kind) is not NotImplemented or accepted in kind.__mro__:
+        return
+    for derived in type.__subclasses__(accepted):
+        _refuse_hooks(kind, derived)
+
+
+def _refuse_hook(cls: type) -> None:
+    hook = getattr(cls.__subclasshook__, "__func__", None)
+    root = (getattr(hook, "__module__", None) or "").partition(".")[0]
+    if isinstance(hook, types.FunctionType) and root not in sys.stdlib_module_names:
+        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{cls.__qualname__}.__subclasshook__")
+
+
+def says_its_class(cls: type) -> bool:
+    """True if `x.__class__` of an instance may be another class than `type(x)`."""
+    return lookup(cls, "__class__") is not vars(object)["__class__"] or isinstance(
+        lookup(cls, "__getattribute__"), types.FunctionType
+    )
 
 
 @special(builtins.__build_class__)
@@ -108,7 +161,10 @@ def _divmod(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 def _round(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     if args and isinstance(args[0], ObjectValue) and defines(args[0].cls, "__round__"):
         method = yield from x.get_special(args[0], "__round__")
-        return (yield from x.call(method, [*args[1:], *keywords.values()], {}))
+        digits = [*args[1:], *keywords.values()]
+        if len(digits) == 1 and isinstance(digits[0], Constant) and digits[0].value is None:
+            x.recorder.use(digits.pop())
+        return (yield from x.call(method, digits, {}))
     operands = [*args, *keywords.values()]
     if not all(is_known(value) for value in operands) or set(keywords) - {"ndigits"}:
         raise unsupported("round", *args)

@@ -77,6 +77,7 @@ def _replace(x: Any, value: SetValue, members: Any, steps: Any) -> None:
 def _drop(x: Any, value: SetValue, token: Any) -> None:
     entries = set_entries(x, value)
     members = dict(entries)
+    x.removed(value)
     del members[token]
     steps = (*entries.steps, lambda real: set.discard(real, token))
     x.heap.write(
@@ -110,6 +111,7 @@ def _pop(x: Any, value: SetValue, args: list[Value]) -> Steps:
     else:
         token = entries.real().pop()
         item = entries[token]
+    x.removed(value)
     rest = {key: member for key, member in entries.items() if key is not token}
     steps = (*entries.steps, lambda real: set.pop(real))
     x.heap.write(
@@ -121,6 +123,7 @@ def _pop(x: Any, value: SetValue, args: list[Value]) -> Steps:
 
 def _clear(x: Any, value: SetValue, args: list[Value]) -> Steps:
     entries = set_entries(x, value)
+    x.removed(value)
     steps = (*entries.steps, lambda real: set.clear(real))
     x.heap.write(
         value.identity, SetEntries({}, entries.start, steps, entries.is_ordered, entries.is_known)

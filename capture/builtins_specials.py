@@ -93,9 +93,8 @@ def refuse_unless_declined(x: Any, name: str, function: Any, other: Value) -> No
         if function(stands) is not NotImplemented:
             raise ValueError(name)
 
+    stands = stand_in(x, other)
     try:
-        if function(stand_in(x, other)) is NotImplemented:
-            return
-    except TypeError:
-        pass
-    refuse(x, name, apply, [other])
+        apply(stands)
+    except Exception:
+        refuse(x, name, apply, [other])

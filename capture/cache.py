@@ -175,8 +175,6 @@ class FunctionCache:
             try:
                 return self._compile(compiled, function, arguments)
             except RecursionError:
-                if not is_deep():
-                    raise
                 return None  # no room for the compiler: plain Python meets the limit, or does not
             finally:
                 lock.busy = False

@@ -153,6 +153,7 @@ class Executor:
         self.global_ids: dict[int, tuple[int, dict[str, Any]]] = {}
         self.result: Value | None = None
         self.being_shown: list[Any] = []
+        self.removals: dict[int, int] = {}
         self._thrown: Thrown | None = None
         self._last_trail: Trail | None = None
         self.is_caller_handling = sys.exc_info()[1] is not None
@@ -503,6 +504,7 @@ class Executor:
     format_value = operations_text.format_value
     iterate = operations_iteration.iterate
     advance = operations_iteration.advance
+    removed = operations_iteration.removed
     to_items = operations_iteration.to_items
     view_items = operations_iteration.view_items
     new_iterator = operations_iteration.new_iterator

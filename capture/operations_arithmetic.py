@@ -9,16 +9,26 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any, Final
 
-from dynajit.capture.exceptions import NotKnown
+from dynajit.capture.exceptions import NotKnown, Raised
 from dynajit.capture.operations_basic import (
     Steps,
     defines,
     is_known,
     is_same,
     scalar_predicate,
+    type_name,
     unsupported,
+    user_method,
 )
-from dynajit.capture.operations_containers import boolean, fold, put, same_object, to_index
+from dynajit.capture.operations_containers import (
+    boolean,
+    fold,
+    items_of,
+    live_items,
+    put,
+    same_object,
+    to_index,
+)
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_instances import lookup
 from dynajit.capture.operations_sets import (
@@ -95,6 +105,9 @@ def binary(x: Any, symbol: str, a: Value, b: Value) -> Steps:
     tensors = isinstance(a, TensorValue) or isinstance(b, TensorValue)
     if tensors and _is_number_or_tensor(a) and _is_number_or_tensor(b):
         return x.native_call(function, [a, b], {}, lift_numbers=True)
+    is_asked_first = isinstance(b, ObjectValue) and defines(b.cls, f"__r{name}__")
+    if in_place and isinstance(a, ListValue) and is_asked_first:
+        return (yield from _special_binary(x, name, in_place, a, b))
     if in_place and isinstance(a, (ListValue, SetValue, DictValue)):
         return (yield from _in_place_container(x, plain, a, b))
     if isinstance(a, (Constant, Scalar)) and isinstance(b, (Constant, Scalar)):
@@ -235,6 +248,8 @@ def _in_place_container(x: Any, symbol: str, a: Any, b: Value) -> Steps:
 
 
 def _special_binary(x: Any, name: str, in_place: bool, a: Value, b: Value) -> Steps:
+    x.type_of(a)
+    x.type_of(b)
     attempts = [(a, f"__i{name}__", b)] if in_place else []
     forward, backward = (a, f"__{name}__", b), (b, f"__r{name}__", a)
     if a.python_type is b.python_type:
@@ -254,7 +269,12 @@ def _special_binary(x: Any, name: str, in_place: bool, a: Value, b: Value) -> St
         plain = operand_of(x, a), operand_of(x, b)
         if plain != (a, b):
             symbol = _SYMBOLS[name]
-            return (yield from binary(x, f"{symbol}=" if in_place else symbol, *plain))
+            try:
+                return (yield from binary(x, f"{symbol}=" if in_place else symbol, *plain))
+            except Raised as raised:
+                if raised.value.cls is not TypeError:
+                    raise
+                raise unsupported(symbol, a, b) from None  # the message names the classes
     elif isinstance(a, Constant):
         return (yield from percent(x, a, b))
     function = getattr(operator, f"i{name}" if in_place else f"__{name}__")
@@ -275,7 +295,7 @@ def _refuse_objects(x: Any, name: str, function: Any, a: Value, b: Value) -> Non
         if is_instance and any(defines(value.python_type, f"__{s}{name}__") for s in ("", "r")):
             raise unsupported(name, a, b)
     operands = [
-        Known(type(value.python_type.__name__, (), {})())
+        Known(type(type_name(value.python_type), (), {})())
         if isinstance(value, ObjectValue)
         else value
         for value in (a, b)
@@ -341,6 +361,8 @@ def compare(x: Any, symbol: str, a: Value, b: Value) -> Steps:
         return (yield from _compare_dicts(x, symbol, a, b))
     if is_operand(a) and is_operand(b):
         return boolean(function(set(set_operand(x, a).members), set(set_operand(x, b).members)))
+    if user_method(a, forward, "__eq__") or user_method(b, backward, "__eq__"):
+        raise unsupported(symbol, a, b)
     if is_known(a) and is_known(b):
         return fold(x, function, a, b)
     if symbol in ("==", "!=") and isinstance(a, BoundMethod) and isinstance(b, BoundMethod):
@@ -385,6 +407,8 @@ def _compare_tensors(x: Any, symbol: str, function: Any, a: Value, b: Value) -> 
 def _special_compare(x: Any, symbol: str, forward: str, backward: str, a: Value, b: Value) -> Steps:
     if isinstance(a, Opaque) or isinstance(b, Opaque):
         raise unsupported(symbol, a, b)
+    x.type_of(a)
+    x.type_of(b)
     attempts = [(a, forward, b), (b, backward, a)]
     if _is_derived(b, a):
         attempts.reverse()
@@ -439,11 +463,10 @@ def _compare_sequences(x: Any, symbol: str, a: Any, b: Any) -> Steps:
             return boolean(symbol == "!=")
         refuse(x, symbol, COMPARISONS[symbol][0], [x.new_list([]), TupleValue(())]
                if isinstance(a, ListValue) else [TupleValue(()), x.new_list([])])  # fmt: skip
-    left = yield from x.to_items(a)
-    right = yield from x.to_items(b)
-    if symbol in ("==", "!=") and len(left) != len(right):
+    if symbol in ("==", "!=") and len(items_of(x, a)) != len(items_of(x, b)):
         return boolean(symbol == "!=")
-    for item, other in zip(left, right, strict=False):
+    pairs = zip(live_items(x, a), live_items(x, b), strict=False)
+    for (_, item), (_, other) in pairs:
         if same_object(item, other):
             continue
         equal = yield from compare(x, "==", item, other)
@@ -451,7 +474,7 @@ def _compare_sequences(x: Any, symbol: str, a: Any, b: Any) -> Steps:
             if symbol in ("==", "!="):
                 return boolean(symbol == "!=")
             return (yield from compare(x, symbol, item, other))
-    return boolean(COMPARISONS[symbol][0](len(left), len(right)))
+    return boolean(COMPARISONS[symbol][0](len(items_of(x, a)), len(items_of(x, b))))
 
 
 def _compare_dicts(x: Any, symbol: str, a: DictValue, b: DictValue) -> Steps:

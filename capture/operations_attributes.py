@@ -14,7 +14,7 @@ from dynajit.capture.exceptions import NotKnown, Raised, raise_python, write_sta
 from dynajit.capture.guards import Kind
 from dynajit.capture.immutables import is_immutable
 from dynajit.capture.library import REPLACED
-from dynajit.capture.operations_basic import Steps, as_python, from_python
+from dynajit.capture.operations_basic import Steps, as_python, from_python, type_name
 from dynajit.capture.operations_exceptions import traceback_attribute
 from dynajit.capture.operations_instances import (
     MISSING,
@@ -140,11 +140,11 @@ def _builtin_attribute(x: Any, value: Value, name: str) -> Value:
     if isinstance(value, TupleValue) and name in getattr(value.cls, "_fields", ()):
         x.recorder.use(value)
         return value.items[value.cls._fields.index(name)]  # type: ignore[attr-defined]
-    member = getattr(value.python_type, name, MISSING)
+    member = getattr(x.type_of(value), name, MISSING)
     if member is MISSING:
-        if isinstance(value, DictValue) and value.cls.__dictoffset__ and value.source is not None:
+        if value.python_type.__dictoffset__ != 0:
             raise unsupported_attribute(value, name)  # it may have attributes of its own
-        kind = value.python_type.__name__
+        kind = type_name(value.python_type)
         raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
     if isinstance(value, TupleValue) and isinstance(member, types.FunctionType):
         x.recorder.use(value)
@@ -218,7 +218,7 @@ def _enum_attribute(x: Any, value: Known, name: str) -> Steps:
     ):
         return NativeMethod(constant(plain), name)
     if raw is MISSING and lookup(type(value.object), "__getattr__") is MISSING:
-        kind = type(value.object).__name__
+        kind = type_name(type(value.object))
         raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
     raise unsupported_attribute(value, name)
 
@@ -232,7 +232,8 @@ def _module_attribute(x: Any, value: Known, name: str) -> Value:
     written = x.module_write(value.object, name)
     found = vars(value.object).get(name, MISSING) if written is None else written
     if found is MISSING or found is DELETED:
-        if found is MISSING and hasattr(value.object, name):
+        answers = "__getattr__" in vars(value.object) or hasattr(type(value.object), name)
+        if found is MISSING and answers:
             raise unsupported_attribute(value, name)
         module = value.object.__name__
         raise_python(x, AttributeError, f"module '{module}' has no attribute '{name}'")
@@ -263,7 +264,7 @@ def _class_attribute(x: Any, value: Known, name: str) -> Steps:
         if raw is MISSING and meta is MISSING and isinstance(fallback, types.FunctionType):
             return (yield from x.call(Known(fallback), [value, constant(name)], {}))
         if raw is MISSING and meta is MISSING:
-            kind = cls.__name__
+            kind = type_name(cls)
             raise_python(x, AttributeError, f"type object '{kind}' has no attribute '{name}'")
         if isinstance(meta, types.FunctionType):
             return BoundMethod(Known(meta), value)
@@ -329,7 +330,7 @@ def _plain_attribute(x: Any, value: Known, name: str) -> Value:
     if wrapper and name == "__isabstractmethod__":  # asks the functions, which are the user's
         raise unsupported_attribute(value, name)
     if not hasattr(obj, name):
-        kind = type(obj).__name__
+        kind = type_name(type(obj))
         raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
     found = getattr(obj, name)
     if isinstance(obj, (classmethod, staticmethod)) and name in ("__func__", "__wrapped__"):
@@ -359,8 +360,12 @@ def _method_attribute(x: Any, value: BoundMethod, name: str) -> Steps:
     x.recorder.use(value)
     if name == "__self__":
         return value.self
-    if name == "__func__":
+    if name == "__class__":
+        return Known(value.python_type)
+    if name == "__func__" and value.python_type is types.MethodType:
         return value.function
+    if value.python_type is not types.MethodType and name not in ("__name__", "__doc__"):
+        raise unsupported_attribute(value, name)
     return (yield from get_attribute(x, value.function, name))
 
 

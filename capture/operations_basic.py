@@ -6,6 +6,8 @@ run user code is a generator: it yields frames to run and is sent their results.
 
 import enum
 import functools
+import sys
+import types
 from collections import OrderedDict
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -58,7 +60,11 @@ class Stands:
 def describe(value: Any) -> str:
     """A short text for break details."""
     if isinstance(value, (Constant, Scalar)):
-        return f"{value.python_type.__name__} {value.value!r}"[:60]
+        kind = value.python_type.__name__
+        try:
+            return f"{kind} {value.value!r}"[:60]
+        except ValueError:  # more digits than the interpreter turns into text
+            return kind
     if isinstance(value, Known):
         return getattr(value.object, "__qualname__", None) or type(value.object).__name__
     if isinstance(value, NativeMethod):
@@ -71,6 +77,16 @@ def describe(value: Any) -> str:
         except NotImplementedError:
             return type(value).__name__
     return repr(value)
+
+
+def type_name(cls: type) -> str:
+    """The name of a class in messages: classes written in C may have that of their module in it."""
+    asked = str if issubclass(cls, int) else int
+    try:
+        asked.__new__(cls)
+    except TypeError as error:
+        return str(error).partition("(")[2].partition("): ")[0]
+    return cls.__name__
 
 
 def unsupported(what: str, *values: Any) -> GraphBreak:
@@ -107,6 +123,28 @@ def _is_missing(form: type, name: str) -> bool:
         return next((base for base in cls.__mro__ if name in vars(base)), object)
 
     return owner(DISGUISED[form]) is not object and owner(form) is object
+
+
+def user_method(value: Value, *names: str) -> Any:
+    """A special method of the user's that an object known by identity has, or None.
+
+    Enum members and classes have methods of their classes; those of the standard library may be
+    called while capturing.
+    """
+    if isinstance(value, TupleValue):
+        return next(filter(None, (user_method(item, *names) for item in value.items)), None)
+    if not isinstance(value, Known):
+        return None
+    for name in names:
+        for base in type(value.object).__mro__:
+            found = vars(base).get(name)
+            if found is None:
+                continue
+            root = (getattr(found, "__module__", None) or "").partition(".")[0]
+            if isinstance(found, types.FunctionType) and root not in sys.stdlib_module_names:
+                return found
+            break
+    return None
 
 
 # -- to Python and back --------------------------------------------------------------------------
@@ -271,6 +309,8 @@ def truth(x: Any, value: Value) -> Steps:
         return bool(x.dict_entries(value.dictionary))
     if isinstance(value, (Known, FunctionValue, BoundMethod, NativeMethod, CellValue)):
         x.recorder.use(value)
+        if user_method(value, "__bool__", "__len__") is not None:
+            raise unsupported("bool", value)
         return bool(value.object) if isinstance(value, Known) else True
     if isinstance(value, (IteratorValue, TracebackValue)):
         return True
@@ -299,7 +339,7 @@ def _object_truth(x: Any, value: ObjectValue) -> Steps:
             if name == "__len__":
                 return checked_length(x, result) > 0
             if x.type_of(result) is not bool:
-                kind = result.python_type.__name__
+                kind = type_name(result.python_type)
                 raise_python(x, TypeError, f"__bool__ should return bool, returned {kind}")
             return (yield from truth(x, result))
     return True
@@ -314,6 +354,9 @@ def checked_length(x: Any, result: Value) -> int:
         return range(found).__len__() if found >= 0 else _negative_length(x)
     except TypeError as error:
         raise_python(x, TypeError, *error.args)
+        raise
+    except OverflowError:
+        raise_python(x, OverflowError, "cannot fit 'int' into an index-sized integer")
         raise
 
 
@@ -343,7 +386,10 @@ def length(x: Any, value: Value) -> Steps:
     """`len(value)` as an int, which is symbolic for a tensor whose size varies."""
     if isinstance(value, Constant) and hasattr(value.value, "__len__"):
         x.recorder.use(value)
-        return len(value.value)
+        try:
+            return len(value.value)
+        except OverflowError as error:  # a range
+            raise_python(x, OverflowError, *error.args)
     if isinstance(value, TensorValue):
         shape = x.tensor_type(value).shape
         if not shape:
@@ -362,7 +408,7 @@ def length(x: Any, value: Value) -> Steps:
     if isinstance(value, Known) and isinstance(value.object, enum.EnumMeta):
         return len(as_python(x, value))
     if not defines(value.python_type, "__len__"):
-        raise_python(x, TypeError, f"object of type '{x.type_of(value).__name__}' has no len()")
+        raise_python(x, TypeError, f"object of type '{type_name(x.type_of(value))}' has no len()")
     raise unsupported("len", value)
 
 
@@ -411,9 +457,7 @@ def is_same(x: Any, a: Value, b: Value) -> bool:
         raise unsupported("is", a, b)
     if isinstance(a, Known) and isinstance(b, Known):
         return a.object is b.object
-    if isinstance(a, (Opaque, TupleValue, BoundMethod)) or isinstance(
-        b, (Opaque, TupleValue, BoundMethod)
-    ):
+    if isinstance(a, _WITHOUT_ID) or isinstance(b, _WITHOUT_ID):
         if a.python_type is not b.python_type:
             return False
         if isinstance(a, TupleValue) and isinstance(b, TupleValue):
@@ -425,6 +469,10 @@ def is_same(x: Any, a: Value, b: Value) -> bool:
                 return False
         raise unsupported("is", a, b)
     return False
+
+
+#: Handles of objects whose identity they do not tell.
+_WITHOUT_ID: Final = (Opaque, TupleValue, SliceValue, BoundMethod)
 
 
 def _is_same_object(x: Any, a: Value, b: Value) -> bool:
@@ -449,6 +497,8 @@ def hashable(x: Any, value: Value) -> Any:
         GraphBreak: hashing would run user code or need the contents of a tensor.
     """
     if isinstance(value, (Constant, Known, Scalar)) or is_known(value):
+        if user_method(value, "__hash__", "__eq__") is not None:
+            raise GraphBreak(breaks.UNKNOWN_HASH, describe(value))
         found = as_python(x, value)
         try:
             hash(found)
@@ -471,7 +521,7 @@ def hashable(x: Any, value: Value) -> Any:
         return Stands(value.identity)
     is_object = isinstance(value, ObjectValue) and value.cls.__hash__ is None
     if is_object or isinstance(value, (ListValue, DictValue, SetValue)):
-        raise_python(x, TypeError, f"unhashable type: '{value.cls.__name__}'")
+        raise_python(x, TypeError, f"unhashable type: '{type_name(type_of(x, value))}'")
     raise GraphBreak(breaks.UNKNOWN_HASH, describe(value))
 
 

@@ -29,6 +29,7 @@ from dynajit.capture.operations_basic import (
     defines,
     describe,
     is_known,
+    type_name,
     unsupported,
 )
 from dynajit.capture.operations_exceptions import construct_exception
@@ -79,14 +80,14 @@ def call(x: Any, callee: Value, args: Arguments, keywords: Keywords) -> Steps:
     if isinstance(callee, Known):
         return (yield from _call_known(x, callee, args, keywords))
     if not defines(callee.python_type, "__call__"):
-        raise_python(x, TypeError, f"'{x.type_of(callee).__name__}' object is not callable")
+        raise_python(x, TypeError, f"'{type_name(x.type_of(callee))}' object is not callable")
     raise GraphBreak(breaks.UNKNOWN_CALL, describe(callee))
 
 
 def _call_instance(x: Any, callee: ObjectValue, args: Arguments, keywords: Keywords) -> Steps:
     x.recorder.use(callee)
     if not defines(callee.cls, "__call__"):
-        raise_python(x, TypeError, f"'{callee.cls.__name__}' object is not callable")
+        raise_python(x, TypeError, f"'{type_name(callee.cls)}' object is not callable")
     method = yield from x.get_special(callee, "__call__")
     return (yield from call(x, method, args, keywords))
 

@@ -4,12 +4,13 @@ Methods of the executor (`x`), written as functions; see `capture.executor`.
 """
 
 import enum
+import itertools
 import math
 import operator
 import sys
 import types
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from dynajit.capture import breaks, immutables, sources
@@ -23,9 +24,11 @@ from dynajit.capture.operations_basic import (
     from_python,
     hashable,
     is_known,
+    type_name,
     unsupported,
 )
 from dynajit.capture.operations_errors import refuse
+from dynajit.capture.operations_results import call_special
 from dynajit.capture.values import FALSE, TRUE, Constant, Known, Scalar, Value
 from dynajit.capture.values_containers import (
     DictValue,
@@ -212,6 +215,7 @@ def dict_delete(x: Any, value: DictValue, key: Value, token: Any = None) -> None
     entries = dict(dict_entries(x, value))
     if entries.pop(hashable(x, key) if token is None else token, None) is None:
         raise_python(x, KeyError, key)
+    x.removed(value)
     x.heap.write(value.identity, entries)
 
 
@@ -292,11 +296,20 @@ def check_digits(values: Iterable[Any]) -> None:
             raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "the text of a number of many digits")
 
 
-def _items_of(x: Any, container: Any) -> tuple[Value, ...]:
+def items_of(x: Any, container: Any) -> tuple[Value, ...]:
     if isinstance(container, TupleValue):
         x.recorder.use(container)
         return container.items
     return list_items(x, container)
+
+
+def live_items(x: Any, container: Any, start: int = 0) -> Iterator[tuple[int, Value]]:
+    """Positions and items of a list or tuple; what compares them may change a list meanwhile."""
+    for position in itertools.count(start):
+        items = items_of(x, container)
+        if position >= len(items):
+            return
+        yield position, items[position]
 
 
 def to_index(x: Any, value: Value, function: Any, operands: list[Value]) -> Steps:
@@ -316,7 +329,7 @@ def to_index(x: Any, value: Value, function: Any, operands: list[Value]) -> Step
         return slice(*bounds)
     value = number_of(x, value)
     if isinstance(value, ObjectValue) and defines(value.cls, "__index__"):
-        value = yield from index_of_object(x, value)
+        value = yield from call_special(x, value, "__index__")
     if x.type_of(value) in (int, bool):
         return as_python(x, value)
     refuse(x, "index", function, operands)
@@ -328,18 +341,6 @@ def number_of(x: Any, value: Value) -> Value:
     return value if storage is None or storage.python_type is not int else storage
 
 
-def index_of_object(x: Any, value: ObjectValue) -> Steps:
-    """What the `__index__` of an object of a user's class returns: an int and nothing else."""
-    method = yield from x.get_special(value, "__index__")
-    result = yield from x.call(method, [], {})
-    kind = x.type_of(result)
-    if kind is int:
-        return result
-    if issubclass(kind, int):
-        raise unsupported("__index__", value)  # a warning that it is deprecated
-    raise_python(x, TypeError, f"__index__ returned non-int (type {kind.__name__})")
-
-
 def _slice_of(part: Any) -> Any:
     return [][part:]
 
@@ -347,11 +348,13 @@ def _slice_of(part: Any) -> Any:
 def _sequence_item(x: Any, container: Any, index: Value) -> Steps:
     refusing = [() if isinstance(container, TupleValue) else []]
     position = yield from to_index(x, index, lambda i: refusing[0][i], [index])
-    items = _items_of(x, container)
+    items = items_of(x, container)
     try:
         found = items[position]
-    except IndexError:
-        raise_python(x, IndexError, f"{container.python_type.__name__} index out of range")
+    except IndexError as error:
+        fits = -sys.maxsize <= position <= sys.maxsize
+        text = f"{container.python_type.__name__} index out of range" if fits else str(error)
+        raise_python(x, IndexError, text)
     except ValueError as error:
         raise_python(x, ValueError, *error.args)
     if not isinstance(position, slice):
@@ -461,7 +464,7 @@ def contains(x: Any, container: Value, item: Value) -> Steps:
         token = yield from x.key_token(x.set_entries(container), wanted)
         return token in x.set_entries(container)
     if isinstance(container, (TupleValue, ListValue)):
-        return (yield from _sequence_contains(x, _items_of(x, container), item))
+        return (yield from _sequence_contains(x, container, item))
     if isinstance(container, ObjectValue):
         if defines(container.cls, "__contains__"):
             method = yield from x.get_special(container, "__contains__")
@@ -469,16 +472,16 @@ def contains(x: Any, container: Value, item: Value) -> Steps:
             return (yield from x.truth(result))
         if not any(defines(container.cls, name) for name in ("__iter__", "__getitem__")):
             wanted = "a container or iterable" if IS_314 else "iterable"
-            text = f"argument of type '{container.cls.__name__}' is not {wanted}"
+            text = f"argument of type '{type_name(x.type_of(container))}' is not {wanted}"
             raise_python(x, TypeError, text)
         items = yield from x.to_items(container)
-        return (yield from _sequence_contains(x, tuple(items), item))
+        return (yield from _sequence_contains(x, TupleValue(tuple(items)), item))
     if isinstance(container, DictViewValue):
         items = yield from x.to_items(container)
-        return (yield from _sequence_contains(x, tuple(items), item))
+        return (yield from _sequence_contains(x, TupleValue(tuple(items)), item))
     if isinstance(container, (IteratorValue, GeneratorValue)):
         while (given := (yield from x.advance(container))) is not None:
-            if (yield from _sequence_contains(x, (given,), item)):
+            if (yield from _sequence_contains(x, TupleValue((given,)), item)):
                 return True
         return False
     if is_known(container) and is_known(item):
@@ -488,8 +491,8 @@ def contains(x: Any, container: Value, item: Value) -> Steps:
     refuse(x, "in", lambda a, b: b in a, [container, item])
 
 
-def _sequence_contains(x: Any, items: tuple[Value, ...], item: Value) -> Steps:
-    for candidate in items:
+def _sequence_contains(x: Any, sequence: Any, item: Value) -> Steps:
+    for _, candidate in live_items(x, sequence):
         if same_object(candidate, item):
             x.recorder.use(candidate)
             x.recorder.use(item)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from dynajit.capture.exceptions import raise_python
-from dynajit.capture.operations_basic import as_python, defines, is_known, unsupported
+from dynajit.capture.operations_basic import as_python, defines, is_known, type_name, unsupported
 from dynajit.capture.values import Opaque, Value
 from dynajit.capture.values_containers import DictValue, ListValue, SetValue, TupleValue
 from dynajit.capture.values_functions import BoundMethod, CellValue, FunctionValue, NativeMethod
@@ -35,14 +35,15 @@ def stand_in(x: Any, value: Value) -> Any:
     if isinstance(value, FunctionValue):
         return lambda: None
     if isinstance(value, BoundMethod):
-        return types.MethodType(lambda self: None, object())
+        is_method = value.python_type is types.MethodType
+        return types.MethodType(lambda self: None, object()) if is_method else [].append
     if isinstance(value, NativeMethod):
-        return [].append
+        return [].append if value.python_type is types.BuiltinMethodType else [].__len__
     if isinstance(value, (Opaque, TensorValue, CellValue)) or any(
         defines(kind, n) for n in _PROTOCOLS
     ):
         raise unsupported("types", value)
-    return type(kind.__name__, (), {"__module__": kind.__module__})()
+    return type(type_name(kind), (), {"__module__": kind.__module__})()
 
 
 def refuse(

@@ -19,7 +19,14 @@ from dynajit.capture.exceptions import (
     write_state,
 )
 from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
-from dynajit.capture.operations_basic import Steps, as_python, from_python, is_known, unsupported
+from dynajit.capture.operations_basic import (
+    Steps,
+    as_python,
+    from_python,
+    is_known,
+    type_name,
+    unsupported,
+)
 from dynajit.capture.values import FALSE, NONE, TRUE, Constant, Known, Value, constant
 from dynajit.capture.values_containers import ListValue, TupleValue
 from dynajit.capture.values_objects import (
@@ -167,7 +174,7 @@ def _new_group(x: Any, cls: type, args: list[Value]) -> ExceptionValue:
     if len(args) != 2:
         raise_python(x, TypeError, text)
     message, given = args
-    if message.python_type is not str:
+    if x.type_of(message) is not str:
         kind = message.python_type.__name__
         text = f"BaseExceptionGroup.__new__() argument 1 must be str, not {kind}"
         raise_python(x, TypeError, text)
@@ -324,7 +331,7 @@ _NO_NOTE: Final = _message(BaseException.add_note, BaseException(), object())
 
 def _add_note(x: Any, value: ExceptionValue, note: Value) -> Steps:
     if not issubclass(x.type_of(note), str):
-        raise_python(x, TypeError, _NO_NOTE.replace("object", note.python_type.__name__))
+        raise_python(x, TypeError, _NO_NOTE.replace("object", type_name(note.python_type)))
     if not (yield from x.has_attribute(value, "__notes__")):
         yield from x.set_attribute(value, "__notes__", x.new_list([]))
     notes = yield from x.get_attribute(value, "__notes__")
@@ -415,7 +422,7 @@ def exception_text(x: Any, value: ExceptionValue, conversion: str) -> Steps:
     method = _find(value.cls, name)
     if isinstance(method, types.FunctionType):
         result = yield from x.call(Known(method), [value], {})
-        if result.python_type is not str:
+        if x.type_of(result) is not str:
             kind = result.python_type.__name__
             raise_python(x, TypeError, f"{name} returned non-string (type {kind})")
         text = as_python(x, result)

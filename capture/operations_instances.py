@@ -15,7 +15,7 @@ from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.guards import Kind
 from dynajit.capture.lifetimes import has_finalizer
-from dynajit.capture.operations_basic import Steps, as_python, describe, lacks
+from dynajit.capture.operations_basic import Steps, as_python, describe, lacks, type_name
 from dynajit.capture.operations_exceptions import is_native_field, member
 from dynajit.capture.operations_storage import storage_attribute
 from dynajit.capture.values import Known, Value, constant
@@ -127,7 +127,7 @@ def plain_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
         return found
     if raw is not MISSING:
         return (yield from _class_value(x, value, value, name, raw))
-    kind = value.cls.__name__
+    kind = type_name(value.cls)
     raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
 
 
@@ -351,6 +351,7 @@ def get_special(x: Any, value: Value, name: str) -> Steps:
     raw = lookup(value.cls if isinstance(value, HeapValue) else value.python_type, name)
     if raw is MISSING or not isinstance(value, HeapValue):
         raise unsupported_attribute(value, name)
+    x.recorder.use(value)
     return (yield from _class_value(x, value, value, name, raw))
 
 

@@ -4,13 +4,15 @@ Methods of the executor (`x`), written as functions; see `capture.executor`.
 """
 
 import types
+from collections import OrderedDict
+from dataclasses import replace
 from typing import Any
 
 from dynajit.capture import breaks, sources
 from dynajit.capture.awaiting import next_item, then
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import Raised, raise_python
-from dynajit.capture.operations_basic import Steps, defines, describe, unsupported
+from dynajit.capture.operations_basic import Steps, defines, describe, type_name, unsupported
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_sets import set_in_order
 from dynajit.capture.values import Constant, Known, Value, constant
@@ -52,7 +54,8 @@ def iterate(x: Any, value: Value) -> Steps:
         x.recorder.use(value)
         if isinstance(value, ListValue):
             x.list_items(value)
-        return new_iterator(x, SequenceIterator(value), type(iter([])))
+        cls = type(iter([])) if isinstance(value, ListValue) else type(iter(()))
+        return new_iterator(x, SequenceIterator(value), cls)
     if isinstance(value, (DictValue, DictViewValue, SetValue)):
         return _iterate_table(x, value)
     if isinstance(value, Constant):
@@ -65,7 +68,7 @@ def iterate(x: Any, value: Value) -> Steps:
     if isinstance(value, Known) and isinstance(value.object, type):
         return _iterate_class(x, value)
     if not any(defines(value.python_type, name) for name in ("__iter__", "__getitem__")):
-        raise_python(x, TypeError, f"'{x.type_of(value).__name__}' object is not iterable")
+        raise_python(x, TypeError, f"'{type_name(x.type_of(value))}' object is not iterable")
     raise unsupported("iter", value)
 
 
@@ -75,7 +78,7 @@ def _iterate_object(x: Any, value: ObjectValue) -> Steps:
         method = yield from x.get_special(value, "__iter__")
         made = yield from x.call(method, [], {})
         if not hasattr(x.type_of(made), "__next__"):
-            kind = made.python_type.__name__
+            kind = type_name(made.python_type)
             raise_python(x, TypeError, f"iter() returned non-iterator of type '{kind}'")
         return made
     if defines(value.cls, "__getitem__"):
@@ -83,19 +86,64 @@ def _iterate_object(x: Any, value: ObjectValue) -> Steps:
     refuse(x, "iter", iter, [value])
 
 
-def _iterate_table(x: Any, value: Any) -> Value:
+def _iterate_table(x: Any, value: Any, is_reversed: bool = False) -> Value:
     """Over a dict, view or set; changes of an instance's `__dict__` go unnoticed."""
     if isinstance(value, SetValue):
         items = set_in_order(x, value)
-        state = TableIterator(value, tuple(x.set_entries(value)), items)
+        keys = tuple(x.set_entries(value))
+        state = TableIterator(value, keys, items, _removals(x, value))
         return new_iterator(x, state, type(iter(set())))
     view = value if isinstance(value, DictViewValue) else DictViewValue(value, "keys")
     items = tuple(view_items(x, view))
-    cls = type(iter(getattr({}, view.kind)()))
-    if isinstance(view.dictionary, InstanceDictValue):
-        return new_iterator(x, SequenceIterator(TupleValue(items)), cls)
-    keys = tuple(x.dict_entries(view.dictionary))
-    return new_iterator(x, TableIterator(value, keys, items), cls)
+    dictionary = view.dictionary
+    order = reversed if is_reversed else iter
+    cls = type(order(getattr(_empty(dictionary.cls), view.kind)()))
+    if isinstance(dictionary, InstanceDictValue):
+        return new_iterator(x, SequenceIterator(TupleValue(tuple(order(items)))), cls)
+    keys = tuple(x.dict_entries(dictionary))
+    state = TableIterator(value, keys, items, _removals(x, dictionary), 0, is_reversed)
+    return new_iterator(x, state, cls)
+
+
+def _empty(cls: type) -> Any:
+    return OrderedDict() if issubclass(cls, OrderedDict) else {}
+
+
+def _removals(x: Any, table: Any) -> tuple[int, int]:
+    """Where removals from a dict or set are counted, and how many there were so far."""
+    slot = x.removals.get(table.identity)
+    if slot is None:
+        slot = x.removals[table.identity] = x.heap.allocate(0)
+    return slot, x.heap[slot]
+
+
+def removed(x: Any, table: Any) -> None:
+    """Something is removed from a dict or set, which an iterator over it may notice."""
+    slot = x.removals.get(table.identity)
+    if slot is not None:
+        x.heap.write(slot, x.heap[slot] + 1)
+
+
+def reverse(x: Any, value: Value) -> Steps:
+    """`reversed(value)` for a list, a tuple, a text, a range, a dict or a view of it."""
+    if isinstance(value, (DictValue, DictViewValue)):
+        return _iterate_table(x, value, is_reversed=True)
+    if isinstance(value, Constant) and isinstance(value.value, range):
+        return (yield from iterate(x, x.fold(lambda numbers: numbers[::-1], value)))
+    if isinstance(value, TensorValue):
+        rows = TupleValue(tuple(reversed(tensor_rows(x, value))))
+        return new_iterator(x, SequenceIterator(rows), reversed)
+    if isinstance(value, ListValue):
+        count, cls = len(x.list_items(value)), type(reversed([]))
+    elif isinstance(value, TupleValue):
+        x.recorder.use(value)
+        count, cls = len(value.items), reversed
+    elif isinstance(value, Constant) and isinstance(value.value, (str, bytes)):
+        x.recorder.use(value)
+        count, cls = len(value.value), reversed
+    else:
+        refuse(x, "reversed", reversed, [value])
+    return new_iterator(x, SequenceIterator(value, count - 1, is_reversed=True), cls)
 
 
 def _advance_table(x: Any, iterator: IteratorValue, state: TableIterator) -> Value | None:
@@ -103,23 +151,24 @@ def _advance_table(x: Any, iterator: IteratorValue, state: TableIterator) -> Val
     is_set = isinstance(table, SetValue)
     dictionary = getattr(table, "dictionary", table)
     entries = x.set_entries(table) if is_set else x.dict_entries(dictionary)
+    slot, count = state.removals
     if len(entries) != len(state.keys):
         if dictionary.cls not in (dict, set):
             raise unsupported("changing what is iterated over", dictionary)
         name = "Set" if is_set else "dictionary"
         raise_python(x, RuntimeError, f"{name} changed size during iteration")
-    if tuple(entries) != state.keys:
+    if x.heap[slot] != count or tuple(entries) != state.keys:
         raise unsupported("changing what is iterated over", dictionary)
     if state.position >= len(state.items):
         x.heap.write(iterator.identity, Exhausted())
         return None
-    item = state.items[state.position]
+    index = len(state.items) - 1 - state.position if state.is_reversed else state.position
+    item = state.items[index]
     if not is_set:
-        key, stored = entries[state.keys[state.position]]
+        key, stored = entries[state.keys[index]]
         kind = getattr(table, "kind", "keys")
         item = {"keys": key, "values": stored}.get(kind) or TupleValue((key, stored))
-    following = TableIterator(table, state.keys, state.items, state.position + 1)
-    x.heap.write(iterator.identity, following)
+    x.heap.write(iterator.identity, replace(state, position=state.position + 1))
     return item
 
 
@@ -128,7 +177,9 @@ def _iterate_constant(x: Any, value: Constant) -> Value:
     literal = value.value
     if isinstance(literal, range):
         return new_iterator(x, RangeIterator(literal), type(iter(range(0))))
-    if isinstance(literal, (str, bytes, frozenset)):
+    if isinstance(literal, (str, bytes)):
+        return new_iterator(x, SequenceIterator(value), type(iter(literal)))
+    if isinstance(literal, frozenset):
         items = tuple(constant(item) for item in literal)
         return new_iterator(x, SequenceIterator(TupleValue(items)), type(iter(literal)))
     raise_python(x, TypeError, f"'{type(literal).__name__}' object is not iterable")
@@ -256,14 +307,18 @@ def _advance_range(x: Any, iterator: IteratorValue, state: RangeIterator) -> Val
 
 
 def _advance_sequence(x: Any, iterator: IteratorValue, state: SequenceIterator) -> Value | None:
-    sequence = state.sequence
-    items = x.list_items(sequence) if isinstance(sequence, ListValue) else sequence.items
-    if state.position >= len(items):
+    sequence, position = state.sequence, state.position
+    if isinstance(sequence, Constant):
+        items = sequence.value
+    else:
+        items = x.list_items(sequence) if isinstance(sequence, ListValue) else sequence.items
+    if not 0 <= position < len(items):
         x.heap.write(iterator.identity, Exhausted())
         return None
-    x.heap.write(iterator.identity, SequenceIterator(sequence, state.position + 1))
-    found: Value = items[state.position]
-    return found
+    following = position - 1 if state.is_reversed else position + 1
+    x.heap.write(iterator.identity, replace(state, position=following))
+    found = items[position]
+    return constant(found) if isinstance(sequence, Constant) else found
 
 
 def _advance_zip(x: Any, state: ZipIterator) -> Steps:

@@ -5,12 +5,11 @@ that are known, tensors and objects that hash by identity are keys by `hashable`
 Methods of the executor (`x`), written as functions; see `capture.executor`.
 """
 
-import sys
 from collections import OrderedDict
 from typing import Any
 
-from dynajit.capture.exceptions import raise_python
-from dynajit.capture.operations_basic import Steps, as_python, hashable, hashable_as
+from dynajit.capture.operations_basic import Steps, hashable, hashable_as
+from dynajit.capture.operations_results import hash_by_method
 from dynajit.capture.operations_text import own_method
 from dynajit.capture.values import Value
 from dynajit.capture.values_containers import SetEntries, UserKey
@@ -31,7 +30,8 @@ def key_token(x: Any, entries: Any, key: Value) -> Steps:
         identity = None
     else:
         assert isinstance(key, ObjectValue)
-        token = UserKey((yield from hash_of_object(x, key)), key.identity, key)
+        number = yield from hash_by_method(x, key)
+        token = UserKey(number, key.identity, key)
         identity = key.identity
     for other in entries:
         if hash(other) != hash(token):
@@ -45,22 +45,6 @@ def key_token(x: Any, entries: Any, key: Value) -> Steps:
         if (yield from x.truth(equal)):
             return other
     return token
-
-
-def hash_of_object(x: Any, value: ObjectValue) -> Steps:
-    """`hash(value)` of an object with a `__hash__` of its own, as a Python int.
-
-    Source: CPython, slot_tp_hash: what fits a C ssize_t is taken as it is, and is not reduced by
-    the modulus of numbers; -1 says that an error happened.
-    """
-    method = yield from x.get_special(value, "__hash__")
-    result = yield from x.call(method, [], {})
-    if not issubclass(x.type_of(result), int):
-        raise_python(x, TypeError, "__hash__ method should return an integer")
-    number = int(as_python(x, result))
-    if not -sys.maxsize - 1 <= number <= sys.maxsize:
-        number = hash(number)
-    return -2 if number == -1 else number
 
 
 def _stored(entries: Any, token: Any) -> Value:

@@ -64,7 +64,7 @@ def is_redirected(x: Any) -> bool:
 
 def is_stream(value: Value) -> bool:
     """True for an existing text stream whose methods are written in C."""
-    if not isinstance(value, Opaque) or not isinstance(value.object, io.TextIOBase):
+    if not isinstance(value, Opaque) or not issubclass(type(value.object), io.TextIOBase):
         return False
     return not isinstance(getattr(type(value.object), "write", None), types.FunctionType)
 

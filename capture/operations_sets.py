@@ -258,5 +258,7 @@ def change(x: Any, target: SetValue, function: Callable[..., Any], operands: lis
     is_ordered = entries.is_ordered and all(part.is_ordered for part in operands)
     known = entries.is_known and _all_known(operands)
     members = merged(result, [own, *operands])
+    if len(members) != len(entries) or any(token not in members for token in entries):
+        x.removed(target)
     steps = (*entries.steps, step)
     x.heap.write(target.identity, SetEntries(members, entries.start, steps, is_ordered, known))

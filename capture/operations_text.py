@@ -4,6 +4,7 @@ Methods of the executor (`x`), written as functions; see `capture.executor`.
 """
 
 import _string
+import enum
 import itertools
 import re
 import types
@@ -19,11 +20,15 @@ from dynajit.capture.operations_basic import (
     as_python,
     defines,
     is_known,
+    type_name,
     unsupported,
+    user_method,
 )
 from dynajit.capture.operations_containers import check_digits, fold
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_exceptions import exception_text
+from dynajit.capture.operations_instances import lookup
+from dynajit.capture.operations_results import call_special
 from dynajit.capture.operations_sets import set_in_order
 from dynajit.capture.values import Constant, Known, Scalar, Value, constant
 from dynajit.capture.values_containers import (
@@ -37,6 +42,9 @@ from dynajit.capture.values_containers import (
 from dynajit.capture.values_objects import ExceptionValue, InstanceDictValue, ObjectValue
 from dynajit.capture.values_storage import storage_of
 from dynajit.capture.values_tensors import TensorValue
+
+_TEXTS: Final = ("__str__", "__repr__", "__format__")
+_FORMAT: Final = vars(object)["__format__"]
 
 _CONVERSIONS: Final = {"str": str, "repr": repr, "ascii": ascii}
 
@@ -55,6 +63,8 @@ def own_method(value: Value, name: str) -> Any:
 def to_text(x: Any, value: Value, conversion: str = "str") -> Steps:
     """`str(value)`, `repr(value)` or `ascii(value)` as a Python str."""
     if is_known(value):
+        if user_method(value, "__str__", "__repr__") is not None:
+            return (yield from _text_by_method(x, value, conversion))
         known = as_python(x, value)
         check_digits([known])
         return _CONVERSIONS[conversion](known)
@@ -64,6 +74,19 @@ def to_text(x: Any, value: Value, conversion: str = "str") -> Steps:
         return (yield from _object_text(x, value, conversion))
     text = yield from _container_text(x, value, ())
     return _escaped(text, conversion)
+
+
+def _text_by_method(x: Any, value: Value, conversion: str) -> Steps:
+    """Text of an enum member, of a class, or of a tuple with such, by the user's method."""
+    if isinstance(value, TupleValue):
+        return (yield from _tuple_text(x, value, ()))
+    method = lookup(value.python_type, "__str__" if conversion == "str" else "__repr__")
+    if not isinstance(method, types.FunctionType):
+        raise unsupported(conversion, value)
+    result = yield from x.call(Known(method), [value], {})
+    if x.type_of(result) is not str:
+        raise unsupported(conversion, value)
+    return _escaped(as_python(x, result), conversion)
 
 
 def _escaped(text: str, conversion: str) -> str:
@@ -85,8 +108,8 @@ def _object_text(x: Any, value: ObjectValue, conversion: str) -> Steps:
         bound = yield from x.get_special(value, method.__name__)
         result = yield from x.call(bound, [], {})
         if x.type_of(result) is not str:
-            name = "__str__" if method.__name__ == "__str__" else "__repr__"
-            kind = result.python_type.__name__
+            name = "__str__" if conversion == "str" else "__repr__"
+            kind = type_name(result.python_type)
             if issubclass(result.python_type, str):
                 raise unsupported(conversion, value)  # the result is that object
             raise_python(x, TypeError, f"{name} returned non-string (type {kind})")
@@ -193,6 +216,12 @@ def format_value(x: Any, value: Value, specification: Value | None) -> Steps:
     if specification is not None and x.type_of(specification) is not str:
         refuse(x, "format", format, [value, specification])
     text = "" if specification is None else as_python(x, specification)
+    if user_method(value, "__format__") is not None:
+        raise unsupported("format", value)
+    if user_method(value, "__str__", "__repr__") is not None:
+        if lookup(value.python_type, "__format__") not in (enum.Enum.__format__, _FORMAT):
+            raise unsupported("format", value)
+        value = constant((yield from to_text(x, value)))
     if text and isinstance(value, Known) and not is_pure_method(value.object, "__format__"):
         raise unsupported("format", value)  # asks the locale, or the decimal context
     if is_known(value):
@@ -200,15 +229,14 @@ def format_value(x: Any, value: Value, specification: Value | None) -> Steps:
     if isinstance(value, TensorValue):
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, "the text of a tensor")
     if own_method(value, "__format__") is not None:
-        bound = yield from x.get_special(value, "__format__")
-        return (yield from x.call(bound, [constant(text)], {}))
+        return (yield from call_special(x, value, "__format__", constant(text)))
     storage = storage_of(x, value)
     if text and isinstance(storage, (Constant, Scalar)):
         return (yield from format_value(x, storage, specification))
+    if text and lookup(x.type_of(value), "__format__") is not _FORMAT:
+        raise unsupported("format", value)
     if text:
-        if value.python_type.__format__ is not object.__format__:
-            raise unsupported("format", value)
-        kind = value.python_type.__name__
+        kind = type_name(x.type_of(value))
         raise_python(x, TypeError, f"unsupported format string passed to {kind}.__format__")
     return constant((yield from to_text(x, value)))
 
@@ -229,7 +257,7 @@ class Shown:
 
 def percent(x: Any, template: Constant, values: Value) -> Steps:
     """`template % values` for a str."""
-    if is_known(values):
+    if is_known(values) and user_method(values, "__str__", "__repr__") is None:
         return fold(x, lambda a, b: a % b, template, values)
     pattern = as_python(x, template)
     letters = [found for found in _PERCENT.findall(pattern) if found[4] != "%"]
@@ -237,6 +265,8 @@ def percent(x: Any, template: Constant, values: Value) -> Steps:
         raise unsupported("%", template, values)
     if any(key for key, *_ in letters):
         return (yield from _percent_of_mapping(x, template, values, letters))
+    if "%" in _PERCENT.sub("", pattern):
+        raise unsupported("%", template, values)
     is_mapping = not isinstance(values, TupleValue) and defines(values.python_type, "__getitem__")
     if is_mapping and not letters:
         x.type_of(values)
@@ -251,7 +281,7 @@ def percent(x: Any, template: Constant, values: Value) -> Steps:
 
 
 def _percent_of_mapping(x: Any, template: Constant, values: Value, letters: Any) -> Steps:
-    if not isinstance(values, (DictValue, ObjectValue)):
+    if not isinstance(values, (DictValue, ObjectValue)) or not all(key for key, *_ in letters):
         raise unsupported("%", template, values)
     found: dict[str, Any] = {}
     for key, *_, letter in letters:
@@ -264,7 +294,7 @@ def _percent_of_mapping(x: Any, template: Constant, values: Value, letters: Any)
 
 
 def _percent_part(x: Any, item: Value, letter: str) -> Steps:
-    if is_known(item):
+    if is_known(item) and user_method(item, "__str__", "__repr__") is None:
         return as_python(x, item)
     if not letter:
         return None  # one too many, which is an error once the others are shown
@@ -282,7 +312,8 @@ def format_template(
 ) -> Steps:
     """`template.format(*args, **keywords)`."""
     pattern = as_python(x, template)
-    if all(is_known(value) for value in (*args, *keywords.values())):
+    given = (*args, *keywords.values())
+    if all(is_known(v) and user_method(v, *_TEXTS) is None for v in given):
         known = [as_python(x, value) for value in args]
         named = {name: as_python(x, value) for name, value in keywords.items()}
         return fold(x, lambda text: text.format(*known, **named), template)

@@ -13,7 +13,7 @@ from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.guards import Kind
 from dynajit.capture.lifetimes import ends_in_place
 from dynajit.capture.operations_attributes import get_attribute
-from dynajit.capture.operations_basic import Steps
+from dynajit.capture.operations_basic import Steps, type_name
 from dynajit.capture.operations_exceptions import is_native_field, set_member
 from dynajit.capture.operations_instances import (
     MISSING,
@@ -194,10 +194,10 @@ def delete_plain_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
 def _no_place_text(cls: type, name: str, raw: Any) -> str:
     """Why an attribute can be neither stored nor deleted in an instance."""
     if cls.__dictoffset__ != 0:
-        return f"'{cls.__name__}' object has no attribute '{name}'"
+        return f"'{type_name(cls)}' object has no attribute '{name}'"
     if raw is not MISSING:
-        return f"'{cls.__name__}' object attribute '{name}' is read-only"
-    text = f"'{cls.__name__}' object has no attribute '{name}'"
+        return f"'{type_name(cls)}' object attribute '{name}' is read-only"
+    text = f"'{type_name(cls)}' object has no attribute '{name}'"
     return f"{text} and no __dict__ for setting new attributes" if IS_313 else text
 
 

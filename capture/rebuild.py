@@ -17,6 +17,11 @@ from dynajit.capture import suspended
 from dynajit.capture.effects import field_access
 from dynajit.capture.operations_exceptions import PARSING, native_class
 from dynajit.capture.rebuild_exceptions import adopt_context, in_order_of_writing, make_traceback
+from dynajit.capture.rebuild_iterators import (
+    exhausted,
+    sequence_iterator,
+    table_iterator,
+)
 from dynajit.capture.rebuild_storage import make_with_storage
 from dynajit.capture.recording import Recorder
 from dynajit.capture.references import maker, parameters
@@ -79,13 +84,6 @@ _ARITHMETIC: Final = {
 _SLOT_TYPES: Final = (types.WrapperDescriptorType, types.MethodDescriptorType)
 
 
-def list_iterator(items: list[Any], position: int, start: Callable[[Any], Any] = iter) -> Any:
-    """An iterator over a list that has given `position` items."""
-    iterator = start(items)
-    iterator.__setstate__(position)
-    return iterator
-
-
 @dataclass(frozen=True, slots=True)
 class Held:
     """What the launch returns for a tensor.
@@ -99,14 +97,6 @@ class Held:
     node: Node
     order: tuple[int, ...] | None = None
     writes: int = 0
-
-
-def table_iterator(table: Any, position: int, start: Callable[[Any], Any] = iter) -> Any:
-    """An iterator over a dict, view or set that has given `position` items."""
-    iterator = start(table)
-    for _ in range(position):
-        next(iterator)
-    return iterator
 
 
 def view_of_sizes(
@@ -287,18 +277,23 @@ class Rebuilder:
     def _iterator(self, value: IteratorValue, emitter: Any) -> None:
         state = self.heap[value.identity]
         if isinstance(state, TableIterator):
-            start = getattr(getattr(state.table, "cls", None), "__iter__", iter)
+            order = reversed if state.is_reversed else iter
+            named = "__reversed__" if state.is_reversed else "__iter__"
+            start = getattr(getattr(state.table, "cls", None), named, order)
             self.call(emitter, table_iterator, state.table, state.position, start)
         elif isinstance(state, RangeIterator):
             self.call(emitter, iter, Constant(state.rest))
-        elif isinstance(state, SequenceIterator) and isinstance(state.sequence, ListValue):
-            start = state.sequence.cls.__iter__
-            self.call(emitter, list_iterator, state.sequence, state.position, start)
+        elif isinstance(state, SequenceIterator) and state.is_reversed:
+            start = getattr(getattr(state.sequence, "cls", None), "__reversed__", reversed)
+            self.call(emitter, sequence_iterator, state.sequence, state.position, start)
+        elif isinstance(state, SequenceIterator) and not isinstance(state.sequence, TupleValue):
+            start = getattr(getattr(state.sequence, "cls", None), "__iter__", iter)
+            self.call(emitter, sequence_iterator, state.sequence, state.position, start)
         elif isinstance(state, SequenceIterator):
             rest = TupleValue(state.sequence.items[state.position :])
             self.call(emitter, iter, rest)
         elif isinstance(state, IndexIterator):
-            self.call(emitter, list_iterator, state.sequence, state.position)
+            self.call(emitter, sequence_iterator, state.sequence, state.position)
         elif isinstance(state, EnumerateIterator):
             self.call(emitter, enumerate, state.inner, state.count)
         elif isinstance(state, ZipIterator):
@@ -310,7 +305,7 @@ class Rebuilder:
             self.call(emitter, filter, state.function, state.inner)
         else:
             assert isinstance(state, (Exhausted, ExistingIterator))
-            self.call(emitter, iter, Constant(()))
+            self.call(emitter, exhausted, value.cls)
 
     def _object(self, value: ObjectValue, emitter: Any) -> None:
         contents: ObjectContents = self.heap[value.identity]

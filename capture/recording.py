@@ -120,6 +120,14 @@ class Namespace:
         self.builtins = builtins
 
 
+def is_harmless(obj: Any) -> bool:
+    """True for a literal, a class or a function, and for tuples and frozensets of such."""
+    kind = type(obj)
+    if kind in (tuple, frozenset):
+        return all(map(is_harmless, obj))
+    return kind in LITERAL_TYPES or kind in (type, types.FunctionType, types.BuiltinFunctionType)
+
+
 class Recorder:
     """See the module's text.
 
@@ -379,6 +387,8 @@ class Recorder:
 
     def _wrap(self, obj: Any, source: Source) -> Value:
         kind = type(obj)  # never isinstance(obj, ...): that would ask obj.__class__, user code
+        if kind is frozenset and not all(map(is_harmless, obj)):
+            return Opaque(obj, source)  # comparing it would run code of the user's
         if kind in LITERAL_TYPES and isinstance(source, sources.Constant):
             return Constant(obj)
         if kind in (int, float) and not isinstance(source.root, sources.Constant):

@@ -79,7 +79,8 @@ def _of_iterator(value: IteratorValue, heap: Heap) -> list[Value]:
         return [state.sequence]
     if isinstance(state, TableIterator):
         table = getattr(state.table, "dictionary", state.table)
-        if tuple(heap[table.identity] or ()) != state.keys:
+        slot, count = state.removals
+        if tuple(heap[table.identity] or ()) != state.keys or heap[slot] != count:
             raise NotRebuildable("an iterator over a dict or set that has changed")
         return [state.table]
     if isinstance(state, (EnumerateIterator,)):

@@ -9,6 +9,7 @@ returns; nothing of the user's is run. A defect of the compiler itself never rea
 call runs eagerly, with one warning per function, unless `config.strict`.
 """
 
+import builtins
 import contextlib
 import inspect
 import time
@@ -52,8 +53,18 @@ MSG_TOOLCHAIN: Final = (
 )
 
 MSG_DEEP: Final = "it is called so deep in a recursion that the compiler has no room"
+MSG_NESTED: Final = "its objects are nested so deep that the compiler has no room"
 MSG_MEMORY: Final = "the compiler ran out of memory"
 MSG_NESTED: Final = "objects that are nested too deeply"
+
+MSG_BUILTINS: Final = "a built-in function is replaced by another"
+
+#: What the compiler itself calls: tests replace such functions for the time of a call.
+_BUILTINS: Final = tuple(
+    (name, found)
+    for name, found in vars(builtins).items()
+    if callable(found) and not name.startswith("_") and name not in ("print", "input", "open")
+)
 
 #: How often a capture starts again because more became known about sizes.
 MAX_ATTEMPTS: Final = 64
@@ -207,6 +218,8 @@ def compile_entry(
         GraphBreakError: `options.fullgraph` and a break.
     """
     stages: dict[str, float] = {}
+    if any(getattr(builtins, name, None) is not found for name, found in _BUILTINS):
+        return Compilation(Skip(MSG_BUILTINS, permanent=False), None, None, stages)
     try:
         return _compile(function, arguments, options, stages, memory)
     except (GraphBreakError, DynamicSizeError):
@@ -214,8 +227,9 @@ def compile_entry(
     except MemoryError:
         return Compilation(Skip(MSG_MEMORY, permanent=False), None, None, stages)
     except Exception as error:
-        if isinstance(error, RecursionError) and cache.is_deep():
-            return Compilation(Skip(MSG_DEEP, permanent=False), None, None, stages)
+        if isinstance(error, RecursionError):
+            reason = MSG_DEEP if cache.is_deep() else MSG_NESTED
+            return Compilation(Skip(reason, permanent=False), None, None, stages)
         if config.current().strict:
             raise
         text = MSG_TOOLCHAIN if isinstance(error, ToolchainError) else MSG_INTERNAL

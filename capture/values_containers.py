@@ -170,10 +170,17 @@ class IteratorValue(HeapValue):
 
 @dataclass(frozen=True, slots=True)
 class SequenceIterator:
-    """Over a list (live, by handle) or over fixed items (`sequence` is a tuple of values)."""
+    """Over a list (live, by handle), a text (a Constant) or a tuple of values.
+
+    Args:
+        sequence: what it goes over.
+        position: of the next item; below 0 for a reversed one: at its end.
+        is_reversed: from the last item to the first.
+    """
 
     sequence: Any
     position: int = 0
+    is_reversed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +191,16 @@ class TableIterator:
         table: a DictValue, DictViewValue or SetValue.
         keys: its keys when the iteration began.
         items: what the iteration gives.
+        removals: heap id of the number of removals from the table, and the number at the start.
+        is_reversed: over a dict or a view of it, from the last key to the first.
     """
 
     table: Any
     keys: tuple[Any, ...]
     items: tuple[Value, ...]
+    removals: tuple[int, int]
     position: int = 0
+    is_reversed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

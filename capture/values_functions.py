@@ -5,7 +5,14 @@ Functions that existed before are `Known`; their defaults and cells are read thr
 
 import functools
 from dataclasses import dataclass, field, replace
-from types import BuiltinMethodType, CodeType, MethodDescriptorType, MethodType
+from types import (
+    BuiltinMethodType,
+    CodeType,
+    MethodDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 from dynajit.capture.values import Value
@@ -65,7 +72,10 @@ class NativeMethod(Value):
 
     @property
     def python_type(self) -> type:
-        return type([].append)
+        for base in self.receiver.python_type.__mro__:
+            if isinstance(vars(base).get(self.name), WrapperDescriptorType):
+                return MethodWrapperType
+        return BuiltinMethodType
 
 
 class CellValue(HeapValue):

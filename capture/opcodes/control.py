@@ -1,12 +1,14 @@
 """Jumps, loops, calls, functions, returns, generators, imports."""
 
 import sys
+from types import ModuleType
 from typing import Any
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.frames import Frame
+from dynajit.capture.opcodes.operators import is_iterable, is_mapping
 from dynajit.capture.operations_basic import Steps, as_python, unsupported
 from dynajit.capture.operations_generators import stop_iteration_error
 from dynajit.capture.values import NONE, Constant, Known, Value
@@ -96,12 +98,18 @@ def _callee(frame: Frame, arguments: list[Any]) -> tuple[Value, list[Any]]:
 def call_function_ex(x: Any, frame: Frame, with_keywords: bool) -> Steps:
     """`f(*args, **kwargs)`."""
     named = frame.pop() if with_keywords else None
-    positional = yield from x.to_items(frame.pop())
+    starred = frame.pop()
+    if not is_iterable(x.type_of(starred)) or not (named is None or is_mapping(x.type_of(named))):
+        raise unsupported("* or **", starred)  # the message names the function
+    positional = yield from x.to_items(starred)
     callee, arguments = _callee(frame, list(positional))
     keywords = {}
     if named is not None:
         for key, item in (yield from x.to_pairs(named)):
-            keywords[as_python(x, key)] = item
+            name = as_python(x, key)
+            if not isinstance(name, str):
+                raise_python(x, TypeError, "keywords must be strings")
+            keywords[name] = item
     frame.push((yield from x.call(callee, arguments, keywords)))
 
 
@@ -196,6 +204,9 @@ def import_name(x: Any, frame: Frame, name: str) -> None:
     if module is None:
         raise GraphBreak(breaks.IMPORT, full)
     if isinstance(names, TupleValue) and names.items:
+        for wanted in as_python(x, names):
+            if hasattr(module, "__path__") and not _has(module, wanted):
+                raise GraphBreak(breaks.IMPORT, f"{full}.{wanted}")
         frame.push(Known(module))
     else:
         frame.push(Known(sys.modules[full.partition(".")[0]]))
@@ -204,13 +215,18 @@ def import_name(x: Any, frame: Frame, name: str) -> None:
 def import_from(x: Any, frame: Frame, name: str) -> Steps:
     """`from module import name`."""
     module = frame.stack[-1]
-    found = getattr(module.object, "__name__", "") + "." + name
-    if not hasattr(module.object, name) and found in sys.modules:
-        frame.push(Known(sys.modules[found]))
+    if name in vars(module.object):
+        frame.push((yield from x.get_attribute(module, name)))
         return
-    if not hasattr(module.object, name):
-        raise_python(x, ImportError, f"cannot import name '{name}'")
-    frame.push((yield from x.get_attribute(module, name)))
+    found = f"{module.object.__name__}.{name}"
+    if not _has(module.object, name) or "__getattr__" in vars(module.object):
+        raise GraphBreak(breaks.IMPORT, found)
+    frame.push(Known(sys.modules[found]))
+
+
+def _has(module: ModuleType, name: str) -> bool:
+    """True if a module has an attribute, or a package a module that is loaded."""
+    return name in vars(module) or f"{module.__name__}.{name}" in sys.modules
 
 
 HANDLERS = {

@@ -5,7 +5,14 @@ from typing import Any
 
 from dynajit.capture.exceptions import Raised, handled, raise_python, write_state
 from dynajit.capture.frames import Frame
-from dynajit.capture.operations_basic import Steps, as_python, full_name, is_known, unsupported
+from dynajit.capture.operations_basic import (
+    Steps,
+    as_python,
+    full_name,
+    is_known,
+    type_name,
+    unsupported,
+)
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.operations_exceptions import derive, matches, split, uses_no_handled
 from dynajit.capture.operations_instances import lookup
@@ -207,7 +214,7 @@ def before_with(x: Any, frame: Frame, argument: Any) -> Steps:
         if not _has(cls, name):
             raise_python(
                 x, TypeError,
-                f"'{cls.__name__}' object does not support the context manager protocol{missing}",
+                f"'{type_name(cls)}' object does not support the context manager protocol{missing}",
             )  # fmt: skip
     enter = yield from x.get_special(manager, "__enter__")
     leave = yield from x.get_special(manager, "__exit__")

@@ -4,7 +4,14 @@ from typing import Any
 
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.frames import Frame
-from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
+from dynajit.capture.operations_basic import (
+    Steps,
+    as_python,
+    defines,
+    is_known,
+    type_name,
+    unsupported,
+)
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.operations_instances import super_value
 from dynajit.capture.values import constant
@@ -165,6 +172,11 @@ def is_iterable(kind: type) -> bool:
     return defines(kind, "__iter__") or defines(kind, "__getitem__")
 
 
+def is_mapping(kind: type) -> bool:
+    """True if `**` accepts instances, as far as the class says."""
+    return hasattr(kind, "keys")
+
+
 def list_append(x: Any, frame: Frame, depth: int) -> None:
     """Append in a comprehension."""
     item = frame.pop()
@@ -189,7 +201,7 @@ def list_extend(x: Any, frame: Frame, depth: int) -> Steps:
     items = frame.pop()
     kind = x.type_of(items)
     if not is_iterable(kind):
-        message = f"Value after * must be an iterable, not {kind.__name__}"
+        message = f"Value after * must be an iterable, not {type_name(kind)}"
         raise_python(x, TypeError, message)
     yield from x.call_method(frame.stack[-depth], "extend", [items], {})
 
@@ -201,18 +213,22 @@ def set_update(x: Any, frame: Frame, depth: int) -> Steps:
 
 def dict_update(x: Any, frame: Frame, depth: int) -> Steps:
     """`{**items}`."""
+    if not is_mapping(x.type_of(frame.stack[-1])):
+        kind = type_name(x.type_of(frame.pop()))
+        raise_python(x, TypeError, f"'{kind}' object is not a mapping")
     yield from x.call_method(frame.stack[-depth - 1], "update", [frame.pop()], {})
 
 
 def dict_merge(x: Any, frame: Frame, depth: int) -> Steps:
     """`f(**items)`."""
     target, items = frame.stack[-depth - 1], frame.pop()
+    if not is_mapping(x.type_of(items)):
+        raise unsupported("**", items)  # the message names the function
     for key, item in (yield from x.to_pairs(items)):
         if not is_known(key) or not isinstance(as_python(x, key), str):
             raise_python(x, TypeError, "keywords must be strings")
         if x.dict_contains(target, key):
-            name = as_python(x, key)
-            raise_python(x, TypeError, f"got multiple values for keyword argument '{name}'")
+            raise unsupported("**", items)
         x.dict_store(target, key, item)
 
 
@@ -246,7 +262,7 @@ def _take(x: Any, value: Any, limit: int) -> Steps:
 def _check_unpackable(x: Any, value: Any) -> Steps:
     kind = x.type_of(value)
     if not is_iterable(kind):
-        name = kind.__name__
+        name = type_name(kind)
         raise_python(x, TypeError, f"cannot unpack non-iterable {name} object")
     return
     yield
@@ -266,7 +282,9 @@ def _check_count(x: Any, value: Any, found: int, count: int) -> None:
 def unpack_ex(x: Any, frame: Frame, counts: tuple[int, int]) -> Steps:
     """`a, *b, c = items`."""
     before, after = counts
-    items = yield from x.to_items(frame.pop())
+    value = frame.pop()
+    yield from _check_unpackable(x, value)
+    items = yield from x.to_items(value)
     if len(items) < before + after:
         raise_python(
             x, ValueError,
