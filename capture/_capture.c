@@ -14,6 +14,7 @@
 #define DYNAJIT_IMPORTS_ARRAYS
 #include "native/guards.h"
 #include "native/dict_versions.h"
+#include "native/hashed.h"
 #include <pthread.h>
 
 /* ---------------------------------------------------------------------------- Module state ---- */
@@ -1632,6 +1633,8 @@ static PyMethodDef module_methods[] = {
 #endif
     {"is_held_weakly", module_is_held_weakly, METH_O,
      "is_held_weakly(object) -> bool: do guards refer to it weakly?"},
+    {"store_hashed", (PyCFunction)(void (*)(void))module_store_hashed, METH_FASTCALL,
+     "store_hashed(dict or set, hashes, keys, values): store keys without asking for their hash."},
     {"get_grad_mode", module_get_grad_mode, METH_NOARGS, "get_grad_mode() -> bool."},
     {"set_grad_mode", module_set_grad_mode, METH_O,
      "set_grad_mode(enabled) -> the mode before (this thread)."},
@@ -1696,7 +1699,7 @@ load_dependencies(void)
     }
     outer_evaluator = _PyEval_EvalFrameDefault;
     start_watching();
-    return 0;
+    return start_hashed();
 }
 
 static int

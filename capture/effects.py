@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynajit.capture import sources
+from dynajit.capture.hashed import Hashes, hashes_of, store
 from dynajit.capture.values import UNBOUND, Constant, Value
 from dynajit.capture.values_containers import DictValue, Grown, ListValue, SetEntries, SetValue
 from dynajit.capture.values_functions import CellValue
@@ -83,12 +84,17 @@ class GrowEffect(ListEffect):
 
 @dataclass(frozen=True, slots=True)
 class DictEffect(Effect):
-    """Keys deleted and stored; with `clear`, everything is stored anew (the order changed)."""
+    """Keys deleted and stored; with `clear`, everything is stored anew (the order changed).
+
+    Args:
+        hashes: those of new keys with a `__hash__` of the user's; see `capture.hashed`.
+    """
 
     target: DictValue
     clear: bool
     deleted: tuple[Value, ...]
     stored: tuple[tuple[Value, Value], ...]
+    hashes: Hashes | None = None
 
     @property
     def values(self) -> list[Value]:
@@ -109,6 +115,10 @@ class DictEffect(Effect):
             emitter.load_value(self.target)
             emitter.load_value(key)
             emitter.delete_item()
+        if self.hashes is not None:
+            keys, items = zip(*self.stored, strict=True)
+            _store_hashed(emitter, self.target, self.hashes, keys, items)
+            return
         for key, item in self.stored:
             if is_storage:
                 _call_native(emitter, self.target.cls.__setitem__, self.target, key, item)
@@ -125,19 +135,38 @@ def _call_native(emitter: Any, method: Any, *values: Value) -> None:
     emitter.pop()
 
 
+def _store_hashed(
+    emitter: Any, target: Value, hashes: Hashes, keys: tuple[Value, ...], items: tuple[Value, ...]
+) -> None:
+    """Write a call of `capture.hashed.store`."""
+
+    def push_all(values: tuple[Value, ...]) -> None:
+        for value in values:
+            emitter.load_value(value)
+        emitter.build("tuple", len(values))
+
+    emitter.call(
+        functools.partial(store, hashes),
+        functools.partial(emitter.load_value, target),
+        functools.partial(push_all, keys),
+        functools.partial(push_all, items),
+    )
+    emitter.pop()
+
+
 def dict_effect(target: DictValue, before: Any, after: Any) -> DictEffect:
     """The writes that make `before` into `after`, order included."""
     kept = [token for token in before if token in after]
     in_order = list(after)[: len(kept)] == kept
     if not in_order:
-        return DictEffect(target, True, (), tuple(after.values()))
+        return DictEffect(target, True, (), tuple(after.values()), hashes_of(after))
     deleted = tuple(before[token][0] for token in before if token not in after)
-    stored = tuple(
-        pair
+    stored = {
+        token: pair
         for token, pair in after.items()
         if token not in before or before[token][1] is not pair[1]
-    )
-    return DictEffect(target, False, deleted, stored)
+    }
+    return DictEffect(target, False, deleted, tuple(stored.values()), hashes_of(stored))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +188,10 @@ class SetEffect(Effect):
             return
         emitter.call(set.clear, push)
         emitter.pop()
+        hashes = hashes_of(self.entries)
+        if hashes is not None:
+            _store_hashed(emitter, self.target, hashes, tuple(self.entries.values()), ())
+            return
         for member in self.entries.values():
             emitter.call(set.add, push, functools.partial(emitter.load_value, member))
             emitter.pop()

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dynajit.capture import suspended
+from dynajit.capture import hashed, suspended
 from dynajit.capture.effects import field_access
+from dynajit.capture.hashed import hashes_of
 from dynajit.capture.operations_exceptions import PARSING, native_class
 from dynajit.capture.rebuild_exceptions import adopt_context, in_order_of_writing, make_traceback
 from dynajit.capture.rebuild_iterators import (
@@ -246,6 +247,12 @@ class Rebuilder:
 
     def _dict(self, value: DictValue, emitter: Any) -> None:
         entries = self.heap[value.identity]
+        hashes = hashes_of(entries)
+        if hashes is not None and value.cls is dict:
+            keys, items = zip(*entries.values(), strict=True)
+            make = functools.partial(hashed.dict_of, hashes)
+            self.call(emitter, make, TupleValue(keys), TupleValue(items))
+            return
 
         def push() -> None:
             for key, item in entries.values():
@@ -262,6 +269,11 @@ class Rebuilder:
         entries: SetEntries = self.heap[value.identity]
         if entries.is_ordered and not entries.is_plain:
             emitter.call(entries.real)
+            return
+        hashes = hashes_of(entries)
+        if hashes is not None:
+            make = functools.partial(hashed.set_of, hashes)
+            self.call(emitter, make, TupleValue(tuple(entries.values())))
             return
         for item in entries.values():
             emitter.load_value(item)

@@ -4,13 +4,15 @@ Methods of the built-in class fill the instance, so that nothing of the derived 
 by `capture.rebuild`.
 """
 
+import functools
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any
 
+from dynajit.capture.hashed import hashes_of, store
 from dynajit.capture.heap import Heap
 from dynajit.capture.values import Value
-from dynajit.capture.values_containers import DictValue, ListValue, SetEntries, SetValue
+from dynajit.capture.values_containers import DictValue, ListValue, SetEntries, SetValue, TupleValue
 from dynajit.capture.values_objects import ObjectContents, ObjectValue
 from dynajit.capture.values_storage import native_base
 
@@ -44,7 +46,14 @@ def make_with_storage(
         rebuilder.call(emitter, base.__init__, value, contents.state["default_factory"])
         emitter.pop()
     held = rebuilder.heap[storage.identity]
-    if isinstance(storage, SetValue):
+    hashes = hashes_of(held) if isinstance(storage, (DictValue, SetValue)) else None
+    if hashes is not None:
+        pairs = held.values() if isinstance(storage, DictValue) else [(m, m) for m in held.values()]
+        keys, items = zip(*pairs, strict=True)
+        fill = functools.partial(store, hashes)
+        rebuilder.call(emitter, fill, value, TupleValue(keys), TupleValue(items))
+        emitter.pop()
+    elif isinstance(storage, SetValue):
         _fill_set(rebuilder, value, held, emitter)
     elif isinstance(storage, ListValue):
         _fill(rebuilder, list.extend, value, list(held), "list", emitter)
