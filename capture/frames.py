@@ -7,9 +7,10 @@ front of its instructions (`points`), because a break goes back to one of them.
 from collections.abc import Generator
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture.values import Value
+from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_functions import CellValue
 from dynajit.core.location import Location
 
@@ -22,6 +23,17 @@ class SavedFrame:
     stack: tuple[Any, ...]
     locals: dict[str, Value]
     cells: dict[str, CellValue]
+
+
+#: A rest finds its cells made, and functions with everything that belongs to them.
+_UNBROKEN: Final = frozenset({"MAKE_CELL", "MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE"})
+
+
+def _is_closure(value: Any) -> bool:
+    """True for a cell, or a tuple of cells, that a function is about to be made with."""
+    if isinstance(value, TupleValue):
+        return bool(value.items) and all(map(_is_closure, value.items))
+    return isinstance(value, CellValue)
 
 
 class Frame:
@@ -76,7 +88,10 @@ class Frame:
         """True if a region may end in front of the next instruction."""
         if not self.body.stops[self.index]:
             return False
-        return not self.start or self.body.instructions[self.index].offset >= self.start
+        instruction = self.body.instructions[self.index]
+        if instruction.operation in _UNBROKEN or any(map(_is_closure, self.stack[-2:])):
+            return False
+        return not self.start or instruction.offset >= self.start
 
     @property
     def can_restart(self) -> bool:

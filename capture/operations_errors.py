@@ -34,10 +34,9 @@ def stand_in(x: Any, value: Value) -> Any:
         return ()
     if isinstance(value, FunctionValue):
         return lambda: None
-    if isinstance(value, BoundMethod):
-        is_method = value.python_type is types.MethodType
-        return types.MethodType(lambda self: None, object()) if is_method else [].append
-    if isinstance(value, NativeMethod):
+    if isinstance(value, BoundMethod) and value.python_type is types.MethodType:
+        return types.MethodType(lambda self: None, object())
+    if isinstance(value, (BoundMethod, NativeMethod)):
         return [].append if value.python_type is types.BuiltinMethodType else [].__len__
     if isinstance(value, (Opaque, TensorValue, CellValue)) or any(
         defines(kind, n) for n in _PROTOCOLS

@@ -46,6 +46,8 @@ from dynajit.capture.values_tensors import TensorValue
 _TEXTS: Final = ("__str__", "__repr__", "__format__")
 _FORMAT: Final = vars(object)["__format__"]
 
+_PERCENT_LETTERS: Final = "diouxXeEfFgGcrsa"
+
 _CONVERSIONS: Final = {"str": str, "repr": repr, "ascii": ascii}
 
 #: One conversion of a `%` template: key, flags, width, precision, letter.
@@ -265,7 +267,7 @@ def percent(x: Any, template: Constant, values: Value) -> Steps:
         raise unsupported("%", template, values)
     if any(key for key, *_ in letters):
         return (yield from _percent_of_mapping(x, template, values, letters))
-    if "%" in _PERCENT.sub("", pattern):
+    if "%" in _PERCENT.sub("", pattern) or any(row[4] not in _PERCENT_LETTERS for row in letters):
         raise unsupported("%", template, values)
     is_mapping = not isinstance(values, TupleValue) and defines(values.python_type, "__getitem__")
     if is_mapping and not letters:
@@ -281,7 +283,9 @@ def percent(x: Any, template: Constant, values: Value) -> Steps:
 
 
 def _percent_of_mapping(x: Any, template: Constant, values: Value, letters: Any) -> Steps:
-    if not isinstance(values, (DictValue, ObjectValue)) or not all(key for key, *_ in letters):
+    if not isinstance(values, (DictValue, ObjectValue)) or not all(
+        key and "(" not in key for key, *_ in letters
+    ):
         raise unsupported("%", template, values)
     found: dict[str, Any] = {}
     for key, *_, letter in letters:

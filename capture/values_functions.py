@@ -59,8 +59,10 @@ class BoundMethod(Value):
 
     @property
     def python_type(self) -> type:
-        built_in = isinstance(getattr(self.function, "object", None), MethodDescriptorType)
-        return BuiltinMethodType if built_in else MethodType
+        function = getattr(self.function, "object", None)
+        if isinstance(function, WrapperDescriptorType):
+            return MethodWrapperType
+        return BuiltinMethodType if isinstance(function, MethodDescriptorType) else MethodType
 
 
 @dataclass(frozen=True, slots=True, eq=False)
