@@ -887,6 +887,33 @@ compiled_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)self;
 }
 
+/* Code objects hide what they refer to from the garbage collector, and the code of an entry refers
+ * to what goes on after a break: in a loop to its own CompiledFunction. Where a code object belongs
+ * to one function alone, which runs nowhere and is known to nobody else, its constants are as good
+ * as ours. `holders`: how many of ours hold the function. */
+static int
+visit_constants(PyObject *function, Py_ssize_t holders, visitproc visit, void *arg)
+{
+    if (!PyFunction_Check(function) || Py_REFCNT(function) != holders) {
+        return 0;
+    }
+    PyCodeObject *code = (PyCodeObject *)((PyFunctionObject *)function)->func_code;
+    if (Py_REFCNT(code) != 1) { /* a frame runs it */
+        return 0;
+    }
+    Py_VISIT(code->co_consts);
+    if (Py_REFCNT(code->co_consts) != 1) { /* another code object counts what is in there */
+        return 0;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); i++) {
+        int stop = visit_constants(PyTuple_GET_ITEM(code->co_consts, i), 1, visit, arg);
+        if (stop) {
+            return stop;
+        }
+    }
+    return 0;
+}
+
 static int
 compiled_traverse(CompiledFunction *self, visitproc visit, void *arg)
 {
@@ -900,6 +927,12 @@ compiled_traverse(CompiledFunction *self, visitproc visit, void *arg)
         Py_VISIT(self->entries[i].guards);
         Py_VISIT(self->entries[i].function);
         Py_VISIT(self->entries[i].owner);
+        if (Py_REFCNT(self->entries[i].owner) == 1) { /* an Entry, which holds the function, too */
+            int stop = visit_constants(self->entries[i].function, 2, visit, arg);
+            if (stop) {
+                return stop;
+            }
+        }
     }
     return 0;
 }

@@ -6,6 +6,7 @@ after breaks, and the functions captured below it.
 """
 
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import CodeType
@@ -177,15 +178,19 @@ class Statistics:
         """Start again at zero."""
         self.graphs = 0
         self.breaks = 0
-        self.reasons: list[str] = []
+        self.reasons: Counter[str] = Counter()  # a program has few places that break
 
     def count(self, region: Any) -> None:
         """Add one compiled region."""
         self.graphs += bool(region.graph.calls)
         found = [record for record in region.breaks if not record.follows]
         self.breaks += len(found)
-        self.reasons += [str(record) for record in found]
+        self.reasons.update(str(record) for record in found)
 
     def as_dict(self) -> dict[str, Any]:
         """`{"graphs": n, "breaks": n, "reasons": [...]}`."""
-        return {"graphs": self.graphs, "breaks": self.breaks, "reasons": list(self.reasons)}
+        return {
+            "graphs": self.graphs,
+            "breaks": self.breaks,
+            "reasons": list(self.reasons.elements()),
+        }
