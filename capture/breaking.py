@@ -332,6 +332,7 @@ class Tail:
 
     def go_on(self, index: int, state: State) -> None:
         """Leave the code for what follows at an instruction."""
+        index, state = self._store(index, state)
         if self.body[index].operation == "RETURN_VALUE":
             self.writer.append("RETURN_VALUE", None, 1, 0)
         elif self._why_not_resumable(index, state) is None:
@@ -339,6 +340,25 @@ class Tail:
         else:
             self.writer.jump(self.copy.label(self.body[index].offset))
             self.needs_copy = True
+
+    def _store(self, index: int, state: State) -> tuple[int, State]:
+        """Bind or drop the result for real: what the local held before ends here, whatever it is.
+
+        Returns:
+            Where control goes on, and the state there.
+        """
+        body, state = self.body, state.copy()
+        while body[index].operation in ("STORE_FAST", "POP_TOP"):
+            after = body.after(index)
+            name = body[index].argument
+            is_captured = name in body.cellvars or name in body.freevars
+            if after != index + 1 or is_captured or state.nulls[-1]:
+                break
+            self.writer.extend(self.copy.between(body[index].offset, body[index].last_offset))
+            state.run(body[index])
+            self.writer.depth = len(state.nulls)
+            index = after
+        return index, state
 
     def _call_resume(self, spot: Spot, state: State) -> None:
         """Have the caller of this code call the resume function: this frame is gone by then."""

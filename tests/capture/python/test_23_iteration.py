@@ -446,6 +446,11 @@ def test_returned_generator_runs_afterwards(compiler, x):
 
 
 @pytest.mark.parametrize("function", [left_in_try, returned_in_loop])
+def test_generator_that_is_left_is_closed_in_its_place_in_every_form(assert_captured, x, function):
+    assert_captured(function, x, graphs=None)
+
+
+@pytest.mark.parametrize("function", [left_in_try, returned_in_loop])
 def test_generator_that_is_left_is_closed_at_once(compiler, x, function):
     """Its `finally` runs where the loop lets go of it."""
     compiled = compiler.compile(function)

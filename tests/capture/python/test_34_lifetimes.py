@@ -324,6 +324,7 @@ def rebound_in_a_loop():
 
 
 FUNCTIONS = [
+    rebound_in_a_loop,
     deleted,
     nothing_reads_it,
     bound_anew,
