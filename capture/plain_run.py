@@ -76,11 +76,8 @@ class PlainRun:
 
 def _start(code: CodeType) -> int:
     """Offset of the first instruction behind the setup of the frame."""
-    instructions = iter(dis.get_instructions(code))
-    for instruction in instructions:
-        if instruction.opname == "RESUME":
-            break
-    return next(instructions).offset
+    setup = next(i.offset for i in dis.get_instructions(code) if i.opname == "RESUME")
+    return next(offset for offset in Copy.offsets(code) if offset > setup)
 
 
 _JUMP_IF_FALSE: Final = (

@@ -129,3 +129,17 @@ def test_the_state_at_an_error_is_that_of_plain_python(name: str, backend: str) 
         for which in order:
             assert outcome(compiled, (good, bad)[which]) == expected[which]
         dj.reset()
+
+
+def test_code_that_begins_with_a_long_jump_can_run_plainly() -> None:
+    """Its first instruction has a prefix: a resume function of a long function."""
+    lines = [f"    total = total + {number} if total is None else x" for number in range(200)]
+    text = "\n".join(["def long(x, i):", "    total = x", "    stop()", *lines, "    return x[i]"])
+    namespace = {"stop": dj.graph_break}
+    exec(text, namespace)
+    compiled = dj.compile(namespace["long"], backend="numpy")
+
+    for _ in range(2):
+        with pytest.raises(BoundsError):
+            compiled(dj.ones(3), dj.tensor([4]))
+        assert compiled(dj.ones(3), dj.tensor([1])).tolist() == [1.0]
