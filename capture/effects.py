@@ -15,7 +15,14 @@ from typing import Any
 from dynajit.capture import sources
 from dynajit.capture.hashed import Hashes, hashes_of, store
 from dynajit.capture.values import UNBOUND, Constant, Value
-from dynajit.capture.values_containers import DictValue, Grown, ListValue, SetEntries, SetValue
+from dynajit.capture.values_containers import (
+    DictValue,
+    Grown,
+    IteratorValue,
+    ListValue,
+    SetEntries,
+    SetValue,
+)
 from dynajit.capture.values_functions import CellValue
 from dynajit.capture.values_objects import DELETED, ObjectValue
 from dynajit.capture.values_storage import DictStorage, ListStorage
@@ -246,6 +253,31 @@ def _delete_field(target: Any, name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class IteratorEffect(Effect):
+    """An iterator over a list or tuple that has given more items; None: all of them."""
+
+    target: IteratorValue
+    position: int | None
+
+    @property
+    def values(self) -> list[Value]:
+        return [self.target]
+
+    def replay(self, emitter: Any) -> None:
+        position = functools.partial(emitter.load_constant, self.position)
+        emitter.call(_move, lambda: emitter.load_value(self.target), position)
+        emitter.pop()
+
+
+def _move(iterator: Any, position: int | None) -> None:
+    if position is not None:
+        iterator.__setstate__(position)
+        return
+    for _ in iterator:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
 class CellEffect(Effect):
     """Contents of a closure cell that existed before."""
 
@@ -419,6 +451,8 @@ def of_object(target: Any, before: Any, after: Any) -> Iterator[Effect]:
         yield SetEffect(target, after)
     elif isinstance(target, CellValue):
         yield CellEffect(target, after)
+    elif isinstance(target, IteratorValue):
+        yield IteratorEffect(target, getattr(after, "position", None))
     elif isinstance(target, TensorValue):
         if after.attributes:
             yield AttributeEffect(target, tuple(after.attributes.items()))

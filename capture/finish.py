@@ -14,6 +14,7 @@ from dynajit.capture.executor import Executor, Returned, Stopped, Thrown
 from dynajit.capture.frames import Frame
 from dynajit.capture.guard_facts import MemoryUse
 from dynajit.capture.guards import Kind
+from dynajit.capture.heap import Heap
 from dynajit.capture.instructions import Body, live_locals
 from dynajit.capture.operations_generators import is_guarded
 from dynajit.capture.rebuild import Held, Rebuilder
@@ -24,6 +25,7 @@ from dynajit.capture.resume import Home
 from dynajit.capture.saved_tensors import saved_tensors
 from dynajit.capture.sizes import function_of
 from dynajit.capture.values import Constant, Scalar, Value
+from dynajit.capture.values_containers import ListValue, SequenceIterator
 from dynajit.capture.values_functions import CellValue, GeneratorValue
 from dynajit.capture.values_objects import HandledException
 from dynajit.capture.values_storage import STORAGE
@@ -375,7 +377,19 @@ def _effects(executor: Executor) -> Iterator[effects.Effect]:
         elif identity in namespaces:
             yield _global_effect(executor, namespaces[identity], heap[identity])
         else:
+            _refuse_lost_place(heap, heap.entry(identity))
             yield from effects.of_object(handles[identity], heap.entry(identity), heap[identity])
+
+
+def _refuse_lost_place(heap: Heap, before: Any) -> None:
+    """An iterator over a list that is changed as well would be moved in another list.
+
+    Raises:
+        NotRebuildable: it is one.
+    """
+    over = before.sequence if isinstance(before, SequenceIterator) else None
+    if isinstance(over, ListValue) and heap.is_changed(over.identity):
+        raise NotRebuildable("an iterator over a list that is changed")
 
 
 def _global_effect(

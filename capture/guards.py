@@ -44,6 +44,7 @@ class Kind(enum.IntEnum):
     HANDLING = 17  # expected: bool: whether the caller is handling an exception
     RELATION = 18  # expected: Relation between sizes; the source is that of its first term
     STORAGE_EQUALS = 19  # expected: int, float, complex, str, bytes: base class's part of a value
+    POSITION = 20  # expected: number of items that an iterator over a list or tuple has given
 
 
 RELATIONS = (Kind.NOT_ALIASED, Kind.ALIASED, Kind.NO_SHARED_STORAGE)
@@ -147,6 +148,7 @@ _EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.IDENTITY: _describe_expected,
     Kind.EQUALS: _describe_expected,
     Kind.STORAGE_EQUALS: _describe_expected,
+    Kind.POSITION: lambda e: f"an iterator that gave {e} items",
     Kind.LENGTH: _length_text,
     Kind.TRUE_VALUE: lambda e: "a non-empty container" if e else "an empty container",
     Kind.DICT_KEYS: lambda e: f"the keys {_keys_text(e)}",
@@ -187,6 +189,7 @@ _EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
     Kind.IDENTITY: lambda s, e: f"{s} is {describe(e)}",
     Kind.EQUALS: lambda s, e: f"{s} == {e!r}",
     Kind.TENSOR: lambda s, e: f"{s} is {e}",
+    Kind.POSITION: lambda s, e: f"{s} has given {e} items",
     Kind.STORAGE_EQUALS: lambda s, e: f"{type(e).__name__}({s}) == {e!r}",
     Kind.LENGTH: lambda s, e: f"len({s}) == {e}",
     Kind.TRUE_VALUE: lambda s, e: f"{'' if e else 'not '}{s}",

@@ -12,6 +12,7 @@ from dynajit.capture import breaks, sources
 from dynajit.capture.awaiting import next_item, then
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import Raised, raise_python
+from dynajit.capture.guards import Kind
 from dynajit.capture.operations_basic import Steps, defines, describe, type_name, unsupported
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_sets import set_in_order
@@ -288,8 +289,32 @@ def _advance_state(x: Any, iterator: IteratorValue, state: Any) -> Steps:
     if isinstance(state, ExistingIterator):
         if _is_from_a_broken_loop(iterator):
             raise GraphBreak(breaks.LOOP_GOES_ON, describe(iterator))
-        raise unsupported("next of an existing iterator", iterator)
+        return _advance_sequence(x, iterator, _read_existing(x, iterator))
     raise unsupported("next", iterator)
+
+
+def _read_existing(x: Any, iterator: IteratorValue) -> SequenceIterator:
+    """Where an iterator over a list or tuple was at entry; guarded, and written back at the end.
+
+    Raises:
+        GraphBreak: an iterator of another kind, at its end, or one that moves from call to call.
+    """
+    existing: Any = x.recorder.existing(iterator)
+    place = x.recorder.first_source(iterator)
+    if type(existing) not in (type(iter([])), type(iter(()))) or len(existing.__reduce__()) < 3:
+        raise unsupported("next of an existing iterator", iterator)
+    _, (sequence,), position = existing.__reduce__()
+    if x.recorder.sizes.memory.is_moving(place.expression(), position):
+        raise unsupported("next of an iterator that is elsewhere in each call", iterator)
+    x.recorder.use(iterator)
+    x.recorder.guard(place, Kind.POSITION, position, "iterator")
+    over = x.recorder.wrap(sequence, sources.Iterated(place))
+    if not isinstance(over, (ListValue, TupleValue)):
+        raise unsupported("next of an existing iterator", iterator)
+    x.recorder.use(over)
+    state = SequenceIterator(over, position)
+    x.heap.load_entry(iterator.identity, state)
+    return state
 
 
 def _is_from_a_broken_loop(iterator: IteratorValue) -> bool:

@@ -125,6 +125,15 @@ def _key(source: sources.Key, writer: Writer, push: PushBase, function: Any) -> 
     _call(writer, dict.__getitem__, lambda: push(base), lambda: writer.load_constant(source.key))
 
 
+def read_iterated(iterator: Any) -> Any:
+    """The list or tuple that an iterator goes through; it has not ended."""
+    return iterator.__reduce__()[1][0]
+
+
+def _iterated(source: sources.Iterated, writer: Writer, push: PushBase, function: Any) -> None:
+    _call(writer, read_iterated, lambda: push(source.base))
+
+
 def _storage(source: sources.Storage, writer: Writer, push: PushBase, function: Any) -> None:
     _call(writer, plain, lambda: push(source.base))
 
@@ -181,6 +190,7 @@ _LOADS: Final[dict[type, Load]] = {
     sources.ClassAttribute: _class_attribute,
     sources.InstanceDict: _fixed_attribute("__dict__"),
     sources.Item: _item,
+    sources.Iterated: _iterated,
     sources.Storage: _storage,
     sources.Key: _key,
     sources.SizeOf: _size,

@@ -107,6 +107,8 @@ class SizeMemory:
         fixed: places where the code forced one size: which line, and why.
         fixed_now: the same for the compile that is going on, because of the numbers that it met.
         apart: places that share no symbol, although their sizes were always equal.
+        positions: where iterators that existed before were, by their text.
+        moving: those that were elsewhere in another compile.
         news: what changed in the compile that is going on, for its report.
     """
 
@@ -116,6 +118,8 @@ class SizeMemory:
     fixed: dict[Place, tuple[Location | None, str]] = field(default_factory=dict)
     apart: set[Place] = field(default_factory=set)
     fixed_now: set[Place] = field(default_factory=set)
+    positions: dict[str, int] = field(default_factory=dict)
+    moving: set[str] = field(default_factory=set)
     news: list[str] = field(default_factory=list)
 
     def is_varying(self, place: Place, size: int) -> bool:
@@ -141,6 +145,12 @@ class SizeMemory:
         shown = text if dim is None else f"{text}.shape[{dim}]"
         self.news.append(f"{shown}: {old} -> {new}; now dynamic")
 
+    def is_moving(self, text: str, position: int) -> bool:
+        """True for an iterator that is elsewhere in every call: no version serves two of them."""
+        if self.positions.setdefault(text, position) != position:
+            self.moving.add(text)
+        return text in self.moving
+
     def sizes_so_far(self, place: Place) -> tuple[int, ...]:
         """The sizes of a place in all compiles so far."""
         text, dim = place
@@ -160,5 +170,7 @@ class SizeMemory:
     def forget(self) -> None:
         """As if nothing had been compiled."""
         self.start()
-        for known in (self.history, self.varying, self.fixed, self.apart):
+        for known in (
+            self.history, self.varying, self.fixed, self.apart, self.positions, self.moving,
+        ):  # fmt: skip
             known.clear()

@@ -41,6 +41,7 @@ class Step(enum.IntEnum):
     CODE = 17  # function -> its code object
     DICT = 18  # object -> its instance dict
     CLOSURE_CELL = 19  # function -> a closure cell itself; argument: index
+    ITERATED = 20  # iterator over a list or tuple -> the list or tuple
 
 
 Path: TypeAlias = tuple[tuple[int, Any], ...]
@@ -380,6 +381,18 @@ class ClassAttribute(Source):
     def expression(self) -> str:
         """`type(base).name`."""
         return f"type({self.base.expression()}).{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Iterated(Source):
+    """The list or tuple that the iterator `base` goes through."""
+
+    base: Source
+    step: ClassVar[Step | None] = Step.ITERATED
+
+    def expression(self) -> str:
+        """`base.__reduce__()[1][0]`."""
+        return f"{self.base.expression()}.__reduce__()[1][0]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,14 @@
 const char *const step_names[STEP_COUNT] = {
     "SLOT", "FUNCTION", "CONSTANT", "STATE", "GLOBAL", "BUILTIN", "CLOSURE", "DEFAULT",
     "KEYWORD_DEFAULT", "ATTRIBUTE", "CLASS_ATTRIBUTE", "ITEM", "KEY", "TYPE", "METHOD_FUNCTION",
-    "METHOD_SELF", "CELL", "CODE", "DICT", "CLOSURE_CELL",
+    "METHOD_SELF", "CELL", "CODE", "DICT", "CLOSURE_CELL", "ITERATED",
 };
 
 const char *const kind_names[KIND_COUNT] = {
     "TYPE_IS", "IDENTITY", "EQUALS", "TENSOR", "LENGTH", "TRUE_VALUE", "DICT_KEYS",
     "HAS_NO_ATTRIBUTE", "HAS_NO_KEY", "PREDICATE", "FUNCTION", "GRAD_MODE", "NOT_ALIASED",
     "ALIASED", "NO_SHARED_STORAGE", "INSTANCE_LACKS", "SEPARATE_MEMORY", "HANDLING",
-    "RELATION", "STORAGE_EQUALS",
+    "RELATION", "STORAGE_EQUALS", "POSITION",
 };
 
 /* A size (exactly), None (any) or (low, high or None); a stride or None. */
@@ -329,6 +329,7 @@ build_check(Guards *self, Check *check, PyObject *spec)
         self->has_relations = 1;
         /* fall through */
     case KIND_LENGTH:
+    case KIND_POSITION:
     case KIND_TRUE_VALUE:
     case KIND_GRAD_MODE:
     case KIND_HANDLING:

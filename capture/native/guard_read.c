@@ -342,6 +342,27 @@ builtin_descriptor(PyObject *method)
     return ((PyMethodDescrObject *)found)->d_method == definition ? found : NULL;
 }
 
+/* What iterators over lists and tuples start with, on every version. */
+typedef struct {
+    PyObject_HEAD
+    Py_ssize_t position;
+    PyObject *sequence; /* NULL at the end */
+} SequenceIterator;
+
+static int
+is_sequence_iterator(PyObject *object)
+{
+    return Py_IS_TYPE(object, &PyListIter_Type) || Py_IS_TYPE(object, &PyTupleIter_Type);
+}
+
+/* How many items an iterator over a list or tuple has given, or -1. */
+Py_ssize_t
+iterator_position(PyObject *iterator)
+{
+    SequenceIterator *given = (SequenceIterator *)iterator;
+    return is_sequence_iterator(iterator) && given->sequence != NULL ? given->position : -1;
+}
+
 /* One step from `base`; borrowed, or NULL where the place does not exist. */
 PyObject *
 read_step(Node *node, PyObject *base)
@@ -365,6 +386,8 @@ read_step(Node *node, PyObject *base)
         return PyMethod_Check(base) ? PyMethod_GET_FUNCTION(base) : builtin_descriptor(base);
     case STEP_METHOD_SELF:
         return PyMethod_Check(base) ? PyMethod_GET_SELF(base) : builtin_self(base);
+    case STEP_ITERATED:
+        return is_sequence_iterator(base) ? ((SequenceIterator *)base)->sequence : NULL;
     case STEP_CELL:
         return PyCell_Check(base) ? PyCell_GET(base) : NULL;
     }

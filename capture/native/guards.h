@@ -46,7 +46,7 @@ enum Step {
     STEP_SLOT, STEP_FUNCTION, STEP_CONSTANT, STEP_STATE, STEP_GLOBAL, STEP_BUILTIN, STEP_CLOSURE,
     STEP_DEFAULT, STEP_KEYWORD_DEFAULT, STEP_ATTRIBUTE, STEP_CLASS_ATTRIBUTE, STEP_ITEM, STEP_KEY,
     STEP_TYPE, STEP_METHOD_FUNCTION, STEP_METHOD_SELF, STEP_CELL, STEP_CODE, STEP_DICT,
-    STEP_CLOSURE_CELL, STEP_COUNT
+    STEP_CLOSURE_CELL, STEP_ITERATED, STEP_COUNT
 };
 
 extern const char *const step_names[STEP_COUNT];
@@ -57,7 +57,7 @@ enum Kind {
     KIND_DICT_KEYS, KIND_HAS_NO_ATTRIBUTE, KIND_HAS_NO_KEY, KIND_PREDICATE, KIND_FUNCTION,
     KIND_GRAD_MODE, KIND_NOT_ALIASED, KIND_ALIASED, KIND_NO_SHARED_STORAGE, KIND_INSTANCE_LACKS,
     KIND_SEPARATE_MEMORY, KIND_HANDLING, KIND_RELATION, KIND_STORAGE_EQUALS,
-    KIND_COUNT
+    KIND_POSITION, KIND_COUNT
 };
 
 extern const char *const kind_names[KIND_COUNT];
@@ -304,6 +304,7 @@ Storage storage_of(PyObject *object);
 
 /* Exact type and value; NaN equals NaN, 0.0 and -0.0 differ. */
 int constant_equal(PyObject *a, PyObject *b);
+Py_ssize_t iterator_position(PyObject *iterator);
 int storage_equal(PyObject *value, PyObject *expected);
 
 /* None when dead; borrowed. */
