@@ -102,6 +102,10 @@ def storage_method(
         base is OrderedDict and name in _BY_ITEM and not keeps(receiver, *_ITEM)
     ):
         raise unsupported(name, receiver, *args)
+    if name in _BY_ITERATION and isinstance(storage, DictValue):
+        mappings = [value for value in (receiver, *args) if _is_mapping(x, value)]
+        if not all(keeps(value, "__iter__") for value in mappings):
+            raise unsupported(name, receiver, *args)  # asks `keys` and `__getitem__` instead
     if name == "__repr__" and isinstance(storage, SetValue):
         text = yield from x.to_text(x.new_list(set_in_order(x, storage)), "repr")
         shown = text if text == "[]" else f"{{{text[1:-1]}}}"
@@ -117,6 +121,14 @@ def storage_method(
 
 #: Methods of OrderedDict and defaultdict that make or name an object of the instance's class.
 _OF_CLASS: Final = ("copy", "__or__", "__ror__", "__repr__", "__copy__")
+
+
+#: Methods of a dict that look at the storage of a mapping only where `__iter__` is dict's.
+_BY_ITERATION: Final = ("copy", "__or__", "__ror__", "__ior__")
+
+
+def _is_mapping(x: Any, value: Value) -> bool:
+    return isinstance(storage_of(x, value), DictValue)
 
 
 #: Methods of OrderedDict that go through the item methods of a derived class.

@@ -259,6 +259,8 @@ class Shown:
 
 def percent(x: Any, template: Constant, values: Value) -> Steps:
     """`template % values` for a str."""
+    inner = storage_of(x, values)
+    values = inner if isinstance(inner, TupleValue) else values
     if is_known(values) and user_method(values, "__str__", "__repr__") is None:
         return fold(x, lambda a, b: a % b, template, values)
     pattern = as_python(x, template)

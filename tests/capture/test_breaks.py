@@ -116,7 +116,7 @@ def test_the_rest_of_a_broken_loop_says_so():
             x = x + item
         return x
 
-    arguments = (iter([1.0]), eager.tensor([1.0]))
+    arguments = (iter({1.0: None}), eager.tensor([1.0]))
     assert "unsupported_operation" == session.capture(rest, arguments).breaks[0].reason.name
     code = rest.__code__.replace(co_varnames=(".stack0", "x", "item"))
     (found,) = session.capture(FunctionType(code, {}), arguments).breaks
