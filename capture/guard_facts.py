@@ -23,7 +23,7 @@ PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 
 
 class MemoryUse(enum.IntFlag):
-    """What a region does with a tensor; same numbers as in `_capture.c`.
+    """What a region does with a tensor; same numbers as in `native/guards.h`.
 
     A SEPARATE_MEMORY guard holds if the elements of every written tensor overlap with those of no
     other one in the tuple, and the write is allowed as it was captured.

@@ -22,7 +22,7 @@ from dynajit.core.location import Location
 
 
 class Kind(enum.IntEnum):
-    """What a guard checks; same numbers in `_capture.c`. Cheaper kinds come first."""
+    """What a guard checks; same numbers in `native/guards.h`. Cheaper kinds come first."""
 
     TYPE_IS = 0  # expected: the exact class
     IDENTITY = 1  # expected: the object

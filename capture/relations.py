@@ -29,7 +29,7 @@ _INT64: Final = 1 << 63
 
 
 class Operation(enum.IntEnum):
-    """Steps of a program; same numbers in `_capture.c`."""
+    """Steps of a program; same numbers in `native/guards.h`."""
 
     CONSTANT = 0
     TERM = 1

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, TypeAlias
 
 
 class Step(enum.IntEnum):
-    """How the C evaluator gets from a base object to the next one; same numbers in `_capture.c`."""
+    """How C gets from a base object to the next one; same numbers in `native/guards.h`."""
 
     SLOT = 0  # root: flat argument slot; argument: its index
     FUNCTION = 1  # root: the function that was called
