@@ -100,14 +100,17 @@ class compress(Iterator):
                 return item
 
 
+def _is_number(value):
+    kinds = ("__index__", "__int__", "__float__")
+    return isinstance(value, complex) or any(hasattr(value, kind) for kind in kinds)
+
+
 @replaces(itertools.count)
 class count(Iterator):
     """Numbers from `start` on."""
 
     def __init__(self, start=0, step=1):
-        if not isinstance(start, (int, float, complex)) or not isinstance(
-            step, (int, float, complex)
-        ):
+        if not _is_number(start) or not _is_number(step):
             raise TypeError("a number is required")
         self.value = start
         self.step = step

@@ -1,6 +1,9 @@
-"""Texts of objects: derived strings, copies of strings, and errors of encodings."""
+"""Texts of objects: derived strings, copies of strings, errors of encodings; odd numbers and proxies."""
 
+import itertools
 import sys
+import weakref
+from fractions import Fraction
 
 import pytest
 from harness import case
@@ -75,8 +78,31 @@ def test_long_numbers_can_be_reasons_for_a_recompile(strict, compiler):
         assert is_divisible(number) == compiled(number)
 
 
+class Gone:
+    """Nothing refers to its instances."""
+
+
+def asked_for_a_method_of_a_stream(proxy):
+    try:
+        return proxy.write
+    except ReferenceError as error:
+        return str(error)
+
+
+def test_a_proxy_of_nothing_is_no_stream(compiler):
+    gone = weakref.proxy(Gone())
+    expected = "weakly-referenced object no longer exists"
+    assert expected == compiler.compile(asked_for_a_method_of_a_stream)(gone)
+
+
+def counted_by_fractions():
+    numbers = itertools.count(Fraction(1, 2), Fraction(1, 3))
+    return next(numbers), next(numbers)
+
+
 CASES = [
     case(derived_texts, breaks=None),
+    case(counted_by_fractions, breaks=None),
     case(copied_text, breaks=None),
     case(long_texts, LONG, breaks=None),
     case(long_texts, 10**600, breaks=None),
