@@ -1,20 +1,22 @@
 """Runs a random program plainly and compiled, and compares everything a user can see.
 
-Results, arguments, globals, printed text, exceptions; over several calls with equal and with
-other arguments. `compare(seed)` returns what differs, or None.
+Results, arguments, globals, printed text, exceptions with their lines, gradients, shared memory;
+over several calls with equal and with other arguments, globals and shapes. `compare(seed)` returns
+what differs, or None; `compare_source` does the same for the text of a program.
 """
 
-import collections
 import contextlib
 import io
 import linecache
+import random
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from comparing import Met, difference
 from programs import write
 
 import dynajit as dj
@@ -22,17 +24,58 @@ from dynajit.backend import make_backend
 from dynajit.capture import cache, session
 from dynajit.capture.forced import ForcedBreaks
 
-#: (n, f, draw of the elements, how many, how): equal calls, other numbers, shapes and aliases.
-CALLS = (
-    (2, 0.5, 0, 3, ""),
-    (2, 0.5, 0, 3, ""),
-    (3, -1.5, 1, 3, ""),
-    (0, 2.0, 2, 4, ""),
-    (1, 0.5, 3, 5, "same"),
-    (2, 1.5, 4, 4, "overlapping"),
-    (2, 0.5, 5, 3, "gradients"),
-    (2, 0.5, 6, 4, "gradients"),
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a program.
+
+    Args:
+        n, f: the numbers.
+        draw: which elements.
+        size: how many.
+        how: what the tensors are, as in `tensors`.
+        changed: what happens to the module before, a key of `CHANGES`.
+    """
+
+    n: Any
+    f: Any
+    draw: int
+    size: int
+    how: str = ""
+    changed: str = ""
+
+
+#: In every program: two equal calls.
+FIRST = (Call(2, 0.5, 0, 3), Call(2, 0.5, 0, 3))
+
+#: Of these each program gets `MORE`.
+OTHERS = (
+    Call(3, -1.5, 1, 3, changed="scale"),
+    Call(0, 2.0, 2, 4),
+    Call(1, 0.5, 3, 5, "same"),
+    Call(2, 1.5, 4, 4, "overlapping", "factor"),
+    Call(2, 0.5, 5, 3, "gradients"),
+    Call(2, 0.5, 6, 4, "gradients"),
+    Call(2, 0.5, 7, 3, "gradients of one", "net"),
+    Call(2, 0.5, 8, 0),
+    Call(1, 0.5, 9, 1),
+    Call(True, 1, 10, 3, "views"),
+    Call(3, 0.5, 11, 3, "double"),
+    Call(2, -0.0, 12, 4, "integers"),
+    Call(2, 0.5, 13, 3, "no gradients", "function"),
+    Call(-1, 0.25, 14, 3, "child", "log"),
+    Call(2, 0.5, 15, 3, "shared list"),
 )
+MORE = 4
+
+CHANGES: dict[str, Callable[[Any], None]] = {
+    "": lambda module: None,
+    "scale": lambda module: setattr(module, "SCALE", module.SCALE + 1),
+    "factor": lambda module: setattr(module, "FACTOR", 2),
+    "log": lambda module: setattr(module, "LOG", []),
+    "function": lambda module: setattr(module, "scaled", module.halved),
+    "net": lambda module: module.NET.register_forward_hook(module.hook),
+}
 
 
 @dataclass(frozen=True)
@@ -40,40 +83,54 @@ class Seen:
     """What one run of a program shows."""
 
     outcomes: tuple[Any, ...]
-    state: tuple[Any, ...]
+    state: dict[str, Any]
     printed: str
 
 
-def module_of(seed: int) -> types.ModuleType:
+def calls(seed: int) -> list[Call]:
+    """The calls of a program."""
+    return [*FIRST, *random.Random(seed).sample(OTHERS, MORE)]
+
+
+def module_of(source: str, name: str) -> types.ModuleType:
     """The program as a module of its own, its lines known to tracebacks."""
-    source, file = write(seed), f"<program {seed}>"
+    file = f"<program {name}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    module = types.ModuleType(f"program_{seed}")
+    module = types.ModuleType(f"program_{name}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         exec(compile(source, file, "exec"), vars(module))
     return module
 
 
-def arguments(
-    module: Any, n: int, f: float, draw: int, size: int, how: str
-) -> tuple[list[Any], list[Any]]:
-    """Fresh arguments, and the leaf tensors that get gradients."""
-    random = np.random.default_rng(draw)
-    base = dj.from_numpy(random.integers(-8, 8, 2 * size).astype(np.float32) / 4)
-    leaves = []
-    x, y = base[:size].clone(), base[size:].clone()
-    if how == "same":
-        y = x
-    elif how == "overlapping":
-        x, y = base[:size], base[1 : size + 1]
-    elif how == "gradients":
+def tensors(call: Call) -> tuple[Any, Any, list[Any]]:
+    """The two tensors of a call, and the leaves that get gradients."""
+    drawn = np.random.default_rng(call.draw).integers(-8, 8, 2 * call.size).astype(np.float32) / 4
+    kind = {"double": np.float64, "integers": np.int64}.get(call.how, np.float32)
+    base = dj.from_numpy(drawn.astype(kind))
+    x, y = base[: call.size].clone(), base[call.size :].clone()
+    if call.how == "same":
+        return x, x, []
+    if call.how == "overlapping":
+        return base[: call.size], base[1 : call.size + 1], []
+    if call.how == "views":
+        square = base.reshape(2, -1).t()
+        return square[:, 0], square[:, 1], []
+    if call.how == "gradients":
         leaves = [x.requires_grad_(), y.requires_grad_()]
-        x, y = x * 1, y * 1
+        return x * 1, y * 1, leaves
+    if call.how == "gradients of one":
+        return x, y.requires_grad_() * 1, [y]
+    return x, y, []
+
+
+def arguments(module: Any, call: Call) -> tuple[list[Any], list[Any]]:
+    """Fresh arguments, and the leaf tensors that get gradients."""
+    x, y, leaves = tensors(call)
     shared = [1, 2]
-    box = module.Box(3)
-    box.items = [4]
-    return [x, y, n, f, shared, {"a": x, "k": 2, "items": shared}, box], leaves
+    box = (module.Child if call.how == "child" else module.Box)(3)
+    box.items = shared if call.how == "shared list" else [4]
+    return [x, y, call.n, call.f, shared, {"a": x, "k": 2, "items": shared}, box], leaves
 
 
 def gradients(result: Any, leaves: list[Any]) -> list[Any] | str:
@@ -81,7 +138,11 @@ def gradients(result: Any, leaves: list[Any]) -> list[Any] | str:
     if not leaves or not isinstance(result, tuple):
         return []
     total = sum(
-        (v.sum() for v in result if isinstance(v, dj.Tensor) and v.requires_grad),
+        (
+            v.sum()
+            for v in result
+            if isinstance(v, dj.Tensor) and v.requires_grad and v.is_floating_point()
+        ),
         dj.zeros(()),
     )
     if not total.requires_grad:
@@ -105,9 +166,10 @@ def broken(function: types.FunctionType, backend: str) -> Any:
     return cache.compiled_function(function, publish)
 
 
-def run(seed: int, backend: str | None, forced: bool = False) -> Seen:
+def run(source: str, seed: int, backend: str | None, forced: bool = False) -> Seen:
     """All calls of one program, plainly (None) or compiled; `forced`: broken at every statement."""
-    module = module_of(seed)
+    dj.manual_seed(seed)
+    module = module_of(source, str(seed))
     function = module.main
     if backend is not None:
         function = broken(function, backend) if forced else dj.compile(function, backend=backend)
@@ -115,15 +177,39 @@ def run(seed: int, backend: str | None, forced: bool = False) -> Seen:
     with contextlib.redirect_stdout(printed), warnings.catch_warnings():
         warnings.filterwarnings("ignore")
         warnings.filterwarnings("error", ".*Please report this")
-        for call in CALLS:
-            passed, leaves = arguments(module, *call)
-            try:
-                result = function(*passed)
-                outcome = ["value", result, gradients(result, leaves)]
-            except Exception as error:
-                outcome = ["error", type(error).__name__, _text(error), _chain(error)]
-            outcomes.append((outcome, passed))
-    return Seen(tuple(outcomes), (module.COUNTER, module.LOG, module.TABLE), printed.getvalue())
+        for call in calls(seed):
+            CHANGES[call.changed](module)
+            passed, leaves = arguments(module, call)
+            outcomes.append((outcome(function, passed, leaves, call), passed))
+    return Seen(tuple(outcomes), state(module), printed.getvalue())
+
+
+def outcome(function: Any, passed: list[Any], leaves: list[Any], call: Call) -> list[Any]:
+    """What one call gives: its value and the gradients, or its error."""
+    mode = dj.no_grad() if call.how == "no gradients" else contextlib.nullcontext()
+    try:
+        with mode:
+            result = function(*passed[:5], table=passed[5], box=passed[6])
+        return ["value", result, gradients(result, leaves)]
+    except Exception as error:
+        shown = [type(error).__name__, _text(error), _chain(error), _lines(error)]
+        return ["error", *shown, dj.is_grad_enabled()]
+
+
+def state(module: Any) -> dict[str, Any]:
+    """The module's data, and that of its classes and functions."""
+    found = {}
+    for name, value in vars(module).items():
+        if isinstance(value, type):
+            found[name] = {k: v for k, v in vars(value).items() if _is_data(k, v)}
+        elif _is_data(name, value) or name == "NET":
+            found[name] = value
+    return found | {"defaults": module.collecting.__defaults__, "drawn": dj.rand(1)}
+
+
+def _is_data(name: str, value: Any) -> bool:
+    plain = (int, float, str, list, dict, tuple, dj.Tensor)
+    return not name.startswith("__") and isinstance(value, plain)
 
 
 def _text(error: BaseException) -> str:
@@ -132,89 +218,47 @@ def _text(error: BaseException) -> str:
 
 
 def _chain(error: BaseException) -> list[str]:
-    """Types of cause and context, outermost first."""
+    """Types and texts of cause and context, outermost first."""
     found: list[str] = []
     seen: set[int] = set()
     inner = error.__cause__ or error.__context__
     while inner is not None and id(inner) not in seen:
         seen.add(id(inner))
-        found.append(type(inner).__name__)
+        found.append(f"{type(inner).__name__}: {_text(inner)}")
         inner = inner.__cause__ or inner.__context__
     return found
 
 
-def compare(seed: int, backend: str = "numpy", forced: bool = False) -> str | None:
-    """The first difference between a plain and a compiled run, or None."""
-    plain = run(seed, None)
-    compiled = run(seed, backend, forced)
+def _lines(error: BaseException) -> list[tuple[str, int]]:
+    """Functions and lines of the program that the error went through."""
+    found, trace = [], error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename.startswith("<program"):
+            found.append((code.co_name, trace.tb_lineno))
+        trace = trace.tb_next
+    return found
+
+
+def compare_source(
+    source: str, seed: int, backend: str = "numpy", forced: bool = False
+) -> str | None:
+    """The first difference between a plain and a compiled run of a text, or None."""
+    plain = run(source, seed, None)
+    compiled = run(source, seed, backend, forced)
+    linecache.cache.pop(f"<program {seed}>", None)
     for (left, _), (right, _) in zip(plain.outcomes, compiled.outcomes, strict=True):
         if left[0] == right[0] == "value" and isinstance(left[2], str):
             right[2:] = left[2:]  # what plain backward refuses may work: less is saved
-    for part in ("outcomes", "state", "printed"):
-        found = difference(getattr(plain, part), getattr(compiled, part), part, {})
-        if found is not None:
-            return f"program {seed}: {found}"
-    return None
-
-
-def difference(a: Any, b: Any, path: str, met: dict[int, int]) -> str | None:
-    """Where two values differ, aliases included, or None.
-
-    Args:
-        a, b: expected and found.
-        path: how they were reached.
-        met: id of expected -> id of found, for mutable objects met so far.
-    """
-    if type(a).__name__ != type(b).__name__:
-        return f"{path}: {type(a).__name__} expected, found {type(b).__name__}: {b!r}"
-    if not isinstance(a, (int, float, str, tuple, frozenset, type(None), type)):
-        if id(a) in met:
-            return None if met[id(a)] == id(b) else f"{path}: another alias"
-        if id(b) in met.values():
-            return f"{path}: an alias where there was none"
-        met[id(a)] = id(b)
-    if isinstance(a, dj.Tensor):
-        return _of_tensors(a, b, path)
-    if isinstance(a, Iterator):  # what is left of it is not looked at
-        return None
-    if isinstance(a, (list, tuple, collections.deque)):
-        if len(a) != len(b):
-            return f"{path}: length {len(a)} expected, found {len(b)}"
-        pairs = [(f"{path}[{i}]", left, right) for i, (left, right) in enumerate(zip(a, b))]  # noqa: B905
-    elif isinstance(a, dict):
-        if list(a) != list(b):
-            return f"{path}: keys {list(a)} expected, found {list(b)}"
-        pairs = [(f"{path}[{key!r}]", a[key], b[key]) for key in a]
-    elif hasattr(a, "__dict__") and not hasattr(a, "__qualname__"):
-        return difference(vars(a), vars(b), f"vars({path})", met)
-    elif callable(a):
-        return (
-            None
-            if getattr(a, "__qualname__", 0) == getattr(b, "__qualname__", 0)
-            else f"{path}: another function"
-        )
-    else:
-        same = a == b or (isinstance(a, float) and _close(a, b))
-        return None if same else f"{path}: {a!r} expected, found {b!r}"
-    for where, left, right in pairs:
-        found = difference(left, right, where, met)
+    met = Met()
+    for part in ("outcomes", "printed", "state"):
+        found = difference(getattr(plain, part), getattr(compiled, part), part, met)
         if found is not None:
             return found
-    return None
+    return met.shared_memory()
 
 
-def _close(a: float, b: float) -> bool:
-    return bool(np.isclose(a, b, rtol=1e-4, atol=1e-4, equal_nan=True))
-
-
-def _of_tensors(a: Any, b: Any, path: str) -> str | None:
-    if a.dtype is not b.dtype or tuple(a.shape) != tuple(b.shape):
-        return f"{path}: {a.dtype}{tuple(a.shape)} expected, found {b.dtype}{tuple(b.shape)}"
-    if a.requires_grad != b.requires_grad:
-        return f"{path}: requires_grad {a.requires_grad} expected"
-    left, right = a.detach().numpy(), b.detach().numpy()
-    if not np.allclose(
-        left, right, rtol=1e-4, atol=1e-4 * (1 + np.abs(left).max()), equal_nan=True
-    ):
-        return f"{path}: {left} expected, found {right}"
-    return None
+def compare(seed: int, backend: str = "numpy", forced: bool = False) -> str | None:
+    """The first difference between a plain and a compiled run of a program, or None."""
+    found = compare_source(write(seed), seed, backend, forced)
+    return found and f"program {seed}: {found}"

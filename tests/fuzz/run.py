@@ -1,7 +1,8 @@
 """`python tests/fuzz/run.py --first 0 --count 1000`: compare many programs, print what differs.
 
-Each difference is printed with the program's number; `--show N` prints a program. Programs run in
-child processes, so that a crash is one finding and not the end.
+Each difference is printed with the program's number; `--show N` prints a program, `--shrink N` makes
+it as small as it gets. Programs run in child processes, so that a crash is one finding and not the
+end; after each batch nothing of its programs may be alive.
 """
 
 import argparse
@@ -21,22 +22,40 @@ BATCH = 50
 TIMEOUT_S = 300
 
 
-def work(first: int, count: int, backend: str, forced: bool, sender) -> None:
-    """Compare programs; send (seed, difference or None) for each."""
+def checked(seed: int, backend: str, forced: bool) -> str | None:
+    """What is wrong with one program, an error of the compiler included."""
     from differential import compare  # after the fork, in the child only
 
     import dynajit as dj
 
+    try:
+        return compare(seed, backend, forced)
+    except Exception:
+        return f"program {seed}: {traceback.format_exc(limit=-3)}"
+    finally:
+        dj.reset()
+
+
+def work(first: int, count: int, backend: str, forced: bool, sender) -> None:
+    """Compare programs; send (seed, difference or None) for each, and what was left behind."""
+    from leaks import grown, live
+
+    import dynajit as dj
+
     warnings.simplefilter("ignore")
+    sys.unraisablehook = lambda unraisable: None
     with dj.config.override(strict=True):
+        checked(0, backend, forced)
+        before = live()
         for seed in range(first, first + count):
             sender.send((seed, "started"))
-            try:
-                found = compare(seed, backend, forced)
-            except Exception:
-                found = f"program {seed}: {traceback.format_exc(limit=-3)}"
-            sender.send((seed, found))
-            dj.reset()
+            sender.send((seed, checked(seed, backend, forced)))
+        if grown(before):
+            for seed in range(first, first + count):
+                before = live()
+                checked(seed, backend, forced)
+                if left := grown(before):
+                    sender.send((first + count - 1, f"program {seed}: left behind: {left}"))
     gc.collect()
     sender.send(None)
 
@@ -49,7 +68,7 @@ def run_batch(first: int, count: int, backend: str, forced: bool) -> list[str]:
     )
     child.start()
     sender.close()
-    findings, current = [], first
+    findings, current = [], first - 1
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         if not receiver.poll(max(deadline - time.monotonic(), 0)):
@@ -59,6 +78,8 @@ def run_batch(first: int, count: int, backend: str, forced: bool) -> list[str]:
         try:
             message = receiver.recv()
         except EOFError:
+            if current < first:
+                raise RuntimeError(f"programs from {first} on: nothing could be started") from None
             findings.append(f"program {current}: the process died")
             break
         if message is None:
@@ -72,6 +93,24 @@ def run_batch(first: int, count: int, backend: str, forced: bool) -> list[str]:
     return findings + (run_batch(current + 1, rest, backend, forced) if rest > 0 else [])
 
 
+def shrunk(seed: int, backend: str, forced: bool) -> str:
+    """A small program that shows what program `seed` shows."""
+    from preamble import HEADER
+    from programs import body
+    from shrink import attempt, shrink
+
+    import dynajit as dj
+
+    warnings.simplefilter("ignore")
+    sys.unraisablehook = lambda unraisable: None
+    with dj.config.override(strict=True):
+        found = attempt(HEADER + "\n\n" + body(seed), seed, backend, forced)
+        if found is None:
+            return f"program {seed} shows no difference"
+        small = shrink(body(seed), seed, found, backend, forced)
+        return f"{small}\n\n# {attempt(HEADER + chr(10) * 2 + small, seed, backend, forced)}"
+
+
 def main() -> int:
     """Command line; the exit status is 1 if anything was found."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -79,14 +118,18 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--backend", default="numpy")
     parser.add_argument("--forced", action="store_true", help="break at every statement")
-    parser.add_argument("--show", type=int)
+    parser.add_argument("--show", type=int, help="print the program of this number")
+    parser.add_argument("--shrink", type=int, help="print a smaller program that differs, too")
     options = parser.parse_args()
-    if options.show is not None:
-        from programs import write
-
-        print(write(options.show))
-        return 0
     os.environ.setdefault("DYNAJIT_CACHE_DIR", tempfile.mkdtemp())
+    if options.show is not None:
+        from programs import body
+
+        print(body(options.show))
+        return 0
+    if options.shrink is not None:
+        print(shrunk(options.shrink, options.backend, options.forced))
+        return 0
     found = 0
     end = options.first + options.count
     for first in range(options.first, end, BATCH):
