@@ -18,14 +18,14 @@ from dynajit.capture.heap import Heap
 from dynajit.capture.instructions import Body, live_locals
 from dynajit.capture.operations_generators import is_guarded
 from dynajit.capture.rebuild import Held, Rebuilder
-from dynajit.capture.recording import Recorder
+from dynajit.capture.recording import NAMESPACE_MARK, Recorder
 from dynajit.capture.references import NotRebuildable, reach
 from dynajit.capture.region import Break, End, InnerFrame, Raise, Region, Return
 from dynajit.capture.resume import Home
 from dynajit.capture.saved_tensors import saved_tensors
 from dynajit.capture.sizes import function_of
 from dynajit.capture.values import Constant, Scalar, Value
-from dynajit.capture.values_containers import ListValue, SequenceIterator
+from dynajit.capture.values_containers import DictValue, ListValue, SequenceIterator
 from dynajit.capture.values_functions import CellValue, GeneratorValue
 from dynajit.capture.values_objects import HandledException
 from dynajit.capture.values_storage import STORAGE
@@ -431,6 +431,8 @@ def _guard_aliasing(recorder: Recorder) -> None:
     for written in handles:
         if written.identity not in changed:
             continue
+        if isinstance(written, DictValue) and written.cls is dict:
+            recorder.guard(written.source, Kind.HAS_NO_KEY, NAMESPACE_MARK, "written dict")
         for other in handles:
             if other.cls is written.cls and other.identity != written.identity:
                 recorder.guard(written.source, Kind.NOT_ALIASED, other.source, "written object")

@@ -11,7 +11,7 @@ import types
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture import breaks, lifetimes, sources, tensor_memory
 from dynajit.capture._capture import CompiledFunction
@@ -404,6 +404,8 @@ class Recorder:
             return TupleValue(tuple(items), kind, source)
         if kind is list:
             return self._adopt(obj, ListValue, source, None)
+        if kind is dict and NAMESPACE_MARK in obj:
+            return Opaque(obj, source)  # its items are variables, too: left to Python
         if kind in (dict, OrderedDict, defaultdict):
             return self._adopt(obj, DictValue, source, None)
         if kind is set:
@@ -600,6 +602,9 @@ class Recorder:
 
 
 _SLICE = ("start", "stop", "step")
+
+#: Every dict that code ran in as its globals has this key.
+NAMESPACE_MARK: Final = "__builtins__"
 
 _SINGLETONS = (type(None), type(Ellipsis), type(NotImplemented))
 

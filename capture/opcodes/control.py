@@ -6,9 +6,8 @@ from typing import Any
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.exceptions import Raised, raise_python
+from dynajit.capture.exceptions import Raised
 from dynajit.capture.frames import Frame
-from dynajit.capture.opcodes.operators import is_iterable, is_mapping
 from dynajit.capture.operations_basic import Steps, as_python, unsupported
 from dynajit.capture.operations_generators import stop_iteration_error
 from dynajit.capture.values import NONE, Constant, Known, Value
@@ -80,37 +79,20 @@ def call(x: Any, frame: Frame, argument: tuple[int, tuple[str, ...]]) -> Steps:
     """A call with counted arguments."""
     count, names = argument
     arguments = frame.pop_many(count)
-    callee, arguments = _callee(frame, arguments)
+    callee, arguments = callee_and_arguments(frame, arguments)
     split = len(arguments) - len(names)
     keywords = dict(zip(names, arguments[split:], strict=True))
     frame.push((yield from x.call(callee, arguments[:split], keywords)))
 
 
-def _callee(frame: Frame, arguments: list[Any]) -> tuple[Value, list[Any]]:
+def callee_and_arguments(frame: Frame, arguments: list[Any]) -> tuple[Value, list[Any]]:
+    """Pop what is called; an object whose method it is comes first among the arguments."""
     first, second = frame.pop_many(2)
     if first is None:
         return second, arguments
     if second is None:
         return first, arguments
     return first, [second, *arguments]
-
-
-def call_function_ex(x: Any, frame: Frame, with_keywords: bool) -> Steps:
-    """`f(*args, **kwargs)`."""
-    named = frame.pop() if with_keywords else None
-    starred = frame.pop()
-    if not is_iterable(x.type_of(starred)) or not (named is None or is_mapping(x.type_of(named))):
-        raise unsupported("* or **", starred)  # the message names the function
-    positional = yield from x.to_items(starred)
-    callee, arguments = _callee(frame, list(positional))
-    keywords = {}
-    if named is not None:
-        for key, item in (yield from x.to_pairs(named)):
-            name = as_python(x, key)
-            if not isinstance(name, str):
-                raise_python(x, TypeError, "keywords must be strings")
-            keywords[name] = item
-    frame.push((yield from x.call(callee, arguments, keywords)))
 
 
 def make_function(x: Any, frame: Frame, argument: Any) -> None:
@@ -240,7 +222,6 @@ HANDLERS = {
     "GET_ITER": get_iter,
     "FOR_ITER": for_iter,
     "CALL": call,
-    "CALL_FUNCTION_EX": call_function_ex,
     "MAKE_FUNCTION": make_function,
     "SET_FUNCTION_ATTRIBUTE": set_function_attribute,
     "RETURN_VALUE": return_value,

@@ -8,7 +8,6 @@ from dynajit.capture.operations_basic import (
     Steps,
     as_python,
     defines,
-    is_known,
     type_name,
     unsupported,
 )
@@ -219,19 +218,6 @@ def dict_update(x: Any, frame: Frame, depth: int) -> Steps:
     yield from x.call_method(frame.stack[-depth - 1], "update", [frame.pop()], {})
 
 
-def dict_merge(x: Any, frame: Frame, depth: int) -> Steps:
-    """`f(**items)`."""
-    target, items = frame.stack[-depth - 1], frame.pop()
-    if not is_mapping(x.type_of(items)):
-        raise unsupported("**", items)  # the message names the function
-    for key, item in (yield from x.to_pairs(items)):
-        if not is_known(key) or not isinstance(as_python(x, key), str):
-            raise_python(x, TypeError, "keywords must be strings")
-        if x.dict_contains(target, key):
-            raise unsupported("**", items)
-        x.dict_store(target, key, item)
-
-
 def list_to_tuple(x: Any, frame: Frame, argument: Any) -> None:
     """`(*items,)`."""
     frame.push(TupleValue(x.list_items(frame.pop())))
@@ -338,7 +324,6 @@ HANDLERS = {
     "LIST_EXTEND": list_extend,
     "SET_UPDATE": set_update,
     "DICT_UPDATE": dict_update,
-    "DICT_MERGE": dict_merge,
     "LIST_TO_TUPLE": list_to_tuple,
     "UNPACK_SEQUENCE": unpack_sequence,
     "UNPACK_EX": unpack_ex,

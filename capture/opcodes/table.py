@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from dynajit.capture.opcodes import control, exceptions, match, operators, variables
+from dynajit.capture.opcodes import control, exceptions, match, operators, star_calls, variables
 
 HANDLERS: Final[dict[str, Any]] = {
     **variables.HANDLERS,
@@ -10,6 +10,7 @@ HANDLERS: Final[dict[str, Any]] = {
     **control.HANDLERS,
     **exceptions.HANDLERS,
     **match.HANDLERS,
+    **star_calls.HANDLERS,
 }
 
 _CLASS_BODY = "class bodies and module code are not captured"

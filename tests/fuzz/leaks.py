@@ -25,9 +25,8 @@ def live() -> "collections.Counter[str]":
         elif isinstance(held, types.FunctionType):
             if held.__code__.co_filename.startswith("<program"):
                 found["function"] += 1
-        elif isinstance(held, type):
-            if str(held.__module__).startswith("program_"):
-                found["class"] += 1
+        elif isinstance(held, type) and str(held.__module__).startswith("program_"):
+            found["class"] += 1
     return found
 
 

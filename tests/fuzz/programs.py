@@ -27,7 +27,10 @@ class Program(Statements):
         self.block(scope, "    ", self.random.randint(3, 8))
         results = [name for names in scope.names.values() for name in names]
         chosen = self.random.sample(results, min(4, len(results)))
-        main = ["def main(x, y, n, f, items, table, box):", "    global COUNTER, LOG, SCALE, FACTOR"]
+        main = [
+            "def main(x, y, n, f, items, table, box):",
+            "    global COUNTER, LOG, SCALE, FACTOR",
+        ]
         main += [*self.lines, f"    return {', '.join(chosen)}, x"]
         helpers = []
         for written, (name, kind) in enumerate(self.helpers):  # grows meanwhile

@@ -1,8 +1,8 @@
 """`python tests/fuzz/run.py --first 0 --count 1000`: compare many programs, print what differs.
 
-Each difference is printed with the program's number; `--show N` prints a program, `--shrink N` makes
-it as small as it gets. Programs run in child processes, so that a crash is one finding and not the
-end; after each batch nothing of its programs may be alive.
+Each difference is printed with the number of its program; `--show N` prints a program, `--shrink N`
+makes it as small as it gets. Programs run in child processes, so that a crash is one finding and
+not the end; after each batch nothing of its programs may be alive.
 """
 
 import argparse

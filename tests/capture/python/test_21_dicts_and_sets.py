@@ -514,3 +514,39 @@ def views_with_unhashable_items(x):
 @pytest.mark.parametrize("function", [sets_with_equal_keys, views_with_unhashable_items])
 def test_members_that_compare_in_their_own_way(assert_captured, x, function):
     assert_captured(function, x, graphs=None, breaks=None)
+
+
+class LoudKey:
+    """Tells of every comparison."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __hash__(self):
+        return 5
+
+    def __eq__(self, other):
+        COLLIDING.append((self.number, other.number))
+        return self.number == other.number
+
+
+def make_table_of_loud_keys(x):
+    del COLLIDING[:]
+    table = {LoudKey(1): x, LoudKey(2): 2}
+    members = {LoudKey(3), LoudKey(3)}
+    return table, members, list(COLLIDING), x.sum().item()
+
+
+def store_under_a_loud_key(table, x):
+    del COLLIDING[:]
+    table[LoudKey(1)] = x
+    table[LoudKey(2)] = x + 1
+    return len(table), list(COLLIDING)
+
+
+def test_comparisons_with_effects_are_made_once_when_a_dict_is_made(assert_captured, x):
+    assert_captured(make_table_of_loud_keys, x, graphs=None, breaks=None)
+
+
+def test_comparisons_with_effects_are_made_once_when_a_key_is_stored(assert_captured, x):
+    assert_captured(store_under_a_loud_key, {}, x, graphs=None, breaks=None)

@@ -1,0 +1,77 @@
+"""Handlers of `f(*items, **named)`: operands are joined, then the call is made.
+
+The words of the TypeErrors are those of CPython: `format_kwargs_error` and `check_args_iterable`
+(Python/ceval.c). See `capture.opcodes.table`.
+"""
+
+from typing import Any
+
+from dynajit.capture.exceptions import Raised, raise_python
+from dynajit.capture.frames import Frame
+from dynajit.capture.opcodes.control import callee_and_arguments
+from dynajit.capture.opcodes.operators import is_iterable
+from dynajit.capture.operations_basic import Steps, as_python, is_known, unsupported
+from dynajit.capture.values import Value
+from dynajit.capture.values_containers import DictValue
+
+
+def called_text(x: Any, callee: Value) -> Steps:
+    """How messages name what is called: `module.qualname()`.
+
+    Raises:
+        GraphBreak: it has no such name; the message contains its text.
+    """
+    try:
+        name = as_python(x, (yield from x.get_attribute(callee, "__qualname__")))
+        module = as_python(x, (yield from x.get_attribute(callee, "__module__")))
+    except Raised:
+        raise unsupported("the text of what is called", callee) from None
+    return f"{name}()" if module in (None, "builtins") else f"{module}.{name}()"
+
+
+def call_function_ex(x: Any, frame: Frame, with_keywords: bool) -> Steps:
+    """`f(*args, **kwargs)`."""
+    named = frame.pop() if with_keywords else None
+    items = frame.pop()
+    kind = x.type_of(items)
+    if not is_iterable(kind):
+        callee, _ = callee_and_arguments(frame, [])
+        name = yield from called_text(x, callee)
+        raise_python(
+            x, TypeError, f"{name} argument after * must be an iterable, not {kind.__name__}"
+        )
+    positional = yield from x.to_items(items)
+    callee, arguments = callee_and_arguments(frame, list(positional))
+    keywords = {}
+    if named is not None:
+        for key, item in (yield from x.to_pairs(named)):
+            if not is_known(key) or not isinstance(as_python(x, key), str):
+                raise_python(x, TypeError, "keywords must be strings")
+            keywords[as_python(x, key)] = item
+    frame.push((yield from x.call(callee, arguments, keywords)))
+
+
+def dict_merge(x: Any, frame: Frame, depth: int) -> Steps:
+    """Join `**items` with the keyword arguments that are there."""
+    items = frame.pop()
+    target = frame.stack[-depth]
+    callee = frame.stack[-depth - 2]
+    if callee is None:  # the empty slot lies above what is called, from 3.13 on
+        callee = frame.stack[-depth - 3]
+    kind = x.type_of(items)
+    if not isinstance(items, DictValue) and not hasattr(kind, "keys"):
+        name = yield from called_text(x, callee)
+        raise_python(
+            x, TypeError, f"{name} argument after ** must be a mapping, not {kind.__name__}"
+        )
+    for key, item in (yield from x.to_pairs(items)):
+        if not is_known(key) or not isinstance(as_python(x, key), str):
+            raise_python(x, TypeError, "keywords must be strings")
+        if x.dict_contains(target, key):
+            name = yield from called_text(x, callee)
+            text = f"{name} got multiple values for keyword argument '{as_python(x, key)}'"
+            raise_python(x, TypeError, text)
+        x.dict_store(target, key, item)
+
+
+HANDLERS = {"CALL_FUNCTION_EX": call_function_ex, "DICT_MERGE": dict_merge}
