@@ -19,6 +19,7 @@ from dynajit.capture.hashed import hashes_of
 from dynajit.capture.operations_exceptions import PARSING, native_class
 from dynajit.capture.rebuild_exceptions import adopt_context, in_order_of_writing, make_traceback
 from dynajit.capture.rebuild_iterators import (
+    TEXT_ITERATORS,
     exhausted,
     sequence_iterator,
     table_iterator,
@@ -301,6 +302,12 @@ class Rebuilder:
         elif isinstance(state, SequenceIterator) and not isinstance(state.sequence, TupleValue):
             start = getattr(getattr(state.sequence, "cls", None), "__iter__", iter)
             self.call(emitter, sequence_iterator, state.sequence, state.position, start)
+        elif isinstance(state, SequenceIterator) and value.cls in TEXT_ITERATORS:
+            letters = [item.value for item in state.sequence.items]
+            whole = bytes(letters) if value.cls is type(iter(b"")) else "".join(letters)
+            self.call(emitter, sequence_iterator, Constant(whole), state.position)
+        elif isinstance(state, SequenceIterator) and value.cls is type(iter(())):
+            self.call(emitter, sequence_iterator, state.sequence, state.position)
         elif isinstance(state, SequenceIterator):
             rest = TupleValue(state.sequence.items[state.position :])
             self.call(emitter, iter, rest)

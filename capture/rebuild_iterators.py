@@ -8,6 +8,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
+#: Over letters of a string or over bytes: their classes depend on the whole.
+TEXT_ITERATORS: Final = frozenset(type(iter(text)) for text in ("", "a", "\xe4", b""))
+
 
 def sequence_iterator(items: Any, position: int, start: Callable[[Any], Any] = iter) -> Any:
     """An iterator over a sequence whose next item is the one at `position`.

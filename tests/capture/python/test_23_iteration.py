@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+import dynajit as dj
+
 
 def caught(function, *arguments, **keywords):
     """The result, or the exception's class name and text."""
@@ -497,3 +499,40 @@ def test_generator_that_a_local_lets_go_of_is_closed_at_once(compiler, x, functi
     for _ in range(2):
         assert ["closed", "after"] == compiled(x)[1]
     assert [] == compiler.breaks
+
+
+def iterators_of_every_class(x):
+    numbers, table = [1, 2], {"a": 1}
+    return x + 1, [
+        iter(numbers), iter((1, 2)), iter(table), iter(table.items()),
+        iter({1, 2}), iter("ab"), iter("\xe4b"), iter(b"ab"),
+    ]  # fmt: skip
+
+
+def iterators_that_have_ended(x):
+    y, made = iterators_of_every_class(x)
+    for iterator in made:
+        for _ in iterator:
+            pass
+    return y, made
+
+
+def iterators_that_have_begun(x):
+    y, made = iterators_of_every_class(x)
+    for iterator in made:
+        next(iterator)
+    return y, made
+
+
+@pytest.mark.parametrize(
+    "function",
+    [iterators_of_every_class, iterators_that_have_begun, iterators_that_have_ended],
+    ids=lambda function: function.__name__,
+)
+def test_returned_iterators_keep_class_and_place(function, assert_captured, x):
+    def shown(iterators):
+        return [(type(iterator).__name__, list(iterator)) for iterator in iterators]
+
+    captured = dj.compile(function, backend="numpy")(x)[1]
+    assert shown(function(x)[1]) == shown(captured)
+    assert_captured(function, x)
