@@ -19,7 +19,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 BATCH = 50
-TIMEOUT_S = 300
+#: Seconds that one program may take; a busy machine is allowed for.
+TIMEOUT_S = 120
 
 
 def checked(seed: int, backend: str, forced: bool) -> str | None:
@@ -85,6 +86,7 @@ def run_batch(first: int, count: int, backend: str, forced: bool) -> list[str]:
         if message is None:
             child.join()
             return findings
+        deadline = time.monotonic() + TIMEOUT_S
         current, found = message
         if found not in (None, "started"):
             findings.append(found)

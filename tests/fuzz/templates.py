@@ -185,7 +185,7 @@ CHANGES = [
     "@dict1 = {'a': $T, 'b': $I}\ntry:\n    for @str in @dict1:\n        @dict1[@str * 2] = $I\nexcept RuntimeError as error:\n    LOG.append(str(error))",
     "@dict1 = {1: 2, $i: $I}\nfor @int in list(@dict1):\n    if @int != 1:\n        del @dict1[@int]", "@list1 = [1, 2, $I]\nfor @int in @list1:\n    if len(@list1) < 6:\n        @list1.append(@int * 2)",
     "@list1 = [1, 2, 3, $I]\nfor @int in @list1:\n    @list1.remove(@int)", "@any1 = {1, 2, $i}\ntry:\n    for @int in @any1:\n        @any1.add(@int + 10)\nexcept RuntimeError as error:\n    LOG.append(str(error))",
-    "for @int in reversed($m):\n    LOG.append(@int)\n    if len($m) < 5:\n        $m.append($I)", "@dict1 = {'a': 1}\n@any1 = @dict1.keys()\n@dict1['z'] = $T\n@list = [*@any1, len(@any1), 'z' in @any1]",
+    "@list1 = [1, $I]\nfor @int in reversed(@list1):\n    LOG.append(@int)\n    if len(@list1) < 5:\n        @list1.append($I)", "@dict1 = {'a': 1}\n@any1 = @dict1.keys()\n@dict1['z'] = $T\n@list = [*@any1, len(@any1), 'z' in @any1]",
     "@any1 = iter($m)\nnext(@any1, None)\n$m.append($T)\n@list = list(@any1)", "@list = changing($m, to=$I)\n@list.append($T)", "@dict = filling($d, $T)\n@tensor = @dict['last'] * 2",
     "@list = [filling({}, $T), changing([], to=$T)]", "@list1 = [[]] * 3\n@list1[0].append($I)\n@list1[1] = $T", "@list1 = [$t]\n@list1[0].mul_(2)\n@tensor = @list1[0] + $t",
     "@dict1 = {'w': $t}\n@dict1['w'] += 1\n@tensor = @dict1['w']", "@any1 = ([$I], $t)\n@any1[0].append($T)\n@any1[1].add_(1)", "@any1 = [$v, $v]\nfor @any2 in @any1:\n    @any2.add_(1)",
@@ -233,7 +233,7 @@ CORNERS = [
     "@any1 = [v for v in range($t.shape[0])]\n@any = $t[@any1]", "@tensor = $t[[k for k in range($t.shape[0])]]", "@any = dj.arange($t.shape[0]) * $I", "@any = $t.repeat(2)\n@any1 = $t.shape + (1,)", "@list = $t.split(2)\n@any = len(@list)", "@any1, @any2 = $t.max(0)\n@tensor = $T - @any1", "@any = $t.size(0) == $T.size(-1)",
     "@any = $T.reshape(-1, 1) @ $t.reshape(1, -1)", "@any = $t.dot($T)", "@tensor = written($v) .sum() + $T", "@any = written($t * 1, $n)", "@tensor = $v\n@tensor -= $T\n@list = [@tensor is $v]", "@any1 = $v\n@any1[$i % 2 :] += $n\n@any1[-1] -= 1", "$v[$v < 0] = $n", "$v[dj.tensor([0, 1])] = $T[:2]", "$v.add_($v)", "$v.mul_($v.sum())", "$v[1:] = $v[:-1]", "$v[:-1] += $v[1:]", "$v.copy_($v.flip(0))",
     "@any1 = $T\n@any2 = @any1.view(-1, 1)\n@any2 += 1\n@any1.sub_(1)\n@tensor = @any2[:, 0]", "@tensor = dj.maximum($t, $T).clamp(min=$n)", "@any = dj.stack([$t, $T]).argmax(0)", "@tensor = $T.where($t > 0, dj.zeros(()))", "@any = $t.sum() > 0 and $T.max() > 1", "@any = not $t.any()", "@any = 1 if $t[0] else 2", "@str = str($t.shape) + repr($t.dtype)",
-    "@any1 = $t.numpy()\n@any = @any1.sum()", "@any = hash($t) == hash($t)", "@any = $t in [$t]", "@any = [$t].index($t)", "@any = $t is $t.contiguous()", "@any = len($t) + $t.ndim", "@any1 = {$t: 1}\n@any = @any1[$t]",
+    "@any1 = $t.numpy()\n@any = @any1.sum()", "@any1 = $T\n@any = hash(@any1) == hash(@any1)", "@any = $t in [$t]", "@any = [$t].index($t)", "@any = $t is $t.contiguous()", "@any = len($t) + $t.ndim", "@any1 = {$t: 1}\n@any = @any1[$t]",
 ]  # fmt: skip
 
 #: Assignments to what is not a name; deletions; odd forms of statements.
