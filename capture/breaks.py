@@ -204,7 +204,7 @@ AUTOGRAD_CALL: Final = TABLE.add(
 UNKNOWN_HASH: Final = TABLE.add(
     "unknown_hash",
     "an object whose hash only plain Python knows is used as a key",
-    "Use a constant as the key, or an object whose __hash__ and __eq__ have no effects.",
+    "Use an int, a string or another constant as the key.",
 )
 OBJECT_ENDS: Final = TABLE.add(
     "object_ends",

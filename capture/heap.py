@@ -103,12 +103,6 @@ class Heap:
             else:
                 self._contents[identity] = old
 
-    def has_writes_since(self, mark: int) -> bool:
-        """True if an object that was there at `mark` may have been written since."""
-        later = self._journal[mark:]
-        made = {identity for identity, old in later if old is ABSENT}
-        return any(identity not in made for identity, _ in later)
-
     def contents(self) -> Iterator[Any]:
         """The contents of every object."""
         return iter(self._contents.values())

@@ -2,16 +2,12 @@
 
 A key is found among the entries as Python finds it: same object, or same hash and equal. Values
 that are known, tensors and objects that hash by identity are keys by `hashable`, without a search.
-A dict or set that is made again, or written, after the launch asks its keys once more: only methods
-that leave no trace are inlined.
 Methods of the executor (`x`), written as functions; see `capture.executor`.
 """
 
 from collections import OrderedDict
 from typing import Any
 
-from dynajit.capture import breaks
-from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.operations_basic import Steps, hashable, hashable_as
 from dynajit.capture.operations_results import hash_by_method
 from dynajit.capture.operations_text import own_method
@@ -25,18 +21,7 @@ def key_token(x: Any, entries: Any, key: Value) -> Steps:
 
     Args:
         entries: contents of a dict or set by key.
-
-    Raises:
-        GraphBreak: `__hash__` or `__eq__` changes something.
     """
-    mark = x.heap.mark()
-    token = yield from _token(x, entries, key)
-    if x.heap.has_writes_since(mark):
-        raise GraphBreak(breaks.UNKNOWN_HASH, "__hash__ or __eq__ of a key has effects")
-    return token
-
-
-def _token(x: Any, entries: Any, key: Value) -> Steps:
     if own_method(key, "__hash__") is None:
         role = "set element" if isinstance(entries, SetEntries) else "dict key"
         token = hashable_as(x, key, role)

@@ -10,7 +10,7 @@ from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.frames import Frame
 from dynajit.capture.opcodes.control import callee_and_arguments
 from dynajit.capture.opcodes.operators import is_iterable
-from dynajit.capture.operations_basic import Steps, as_python, is_known, unsupported
+from dynajit.capture.operations_basic import Steps, as_python, is_known, type_name, unsupported
 from dynajit.capture.values import Value
 from dynajit.capture.values_containers import DictValue
 
@@ -38,7 +38,7 @@ def call_function_ex(x: Any, frame: Frame, with_keywords: bool) -> Steps:
         callee, _ = callee_and_arguments(frame, [])
         name = yield from called_text(x, callee)
         raise_python(
-            x, TypeError, f"{name} argument after * must be an iterable, not {kind.__name__}"
+            x, TypeError, f"{name} argument after * must be an iterable, not {type_name(kind)}"
         )
     positional = yield from x.to_items(items)
     callee, arguments = callee_and_arguments(frame, list(positional))
@@ -62,7 +62,7 @@ def dict_merge(x: Any, frame: Frame, depth: int) -> Steps:
     if not isinstance(items, DictValue) and not hasattr(kind, "keys"):
         name = yield from called_text(x, callee)
         raise_python(
-            x, TypeError, f"{name} argument after ** must be a mapping, not {kind.__name__}"
+            x, TypeError, f"{name} argument after ** must be a mapping, not {type_name(kind)}"
         )
     for key, item in (yield from x.to_pairs(items)):
         if not is_known(key) or not isinstance(as_python(x, key), str):

@@ -94,7 +94,7 @@ def _parts(a: Any, b: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(a, (set, frozenset)):
         a, b = sorted(a, key=_shown), sorted(b, key=_shown)
     elif isinstance(a, dict):
-        if not path.endswith("hooks"):
+        if "hooks" not in path:  # their keys are numbered in order for the whole process
             yield f"keys of {path}", list(a), list(b)
         a, b = list(a.values()), list(b.values())
     elif isinstance(a, Iterator) and not _has_attributes(a):
