@@ -74,9 +74,9 @@ def boxed(value: Any) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    if type(value) in (tuple, frozenset):
+    if type(value) is tuple or type(value) is frozenset:
         return all(_is_plain(item) for item in value)
-    return type(value) in _PLAIN
+    return any(type(value) is kind for kind in _PLAIN)  # `in` may ask the metaclass of a class
 
 
 class Writer:

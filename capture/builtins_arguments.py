@@ -5,9 +5,10 @@ So handlers may take their arguments by position without counting. Called by the
 
 import functools
 import inspect
+import types
 from typing import Any, Final
 
-from dynajit.capture.operations_errors import check_count, refuse
+from dynajit.capture.operations_errors import check_count, refuse, stand_in
 from dynajit.capture.values import Value
 
 #: Built-in callables that do not tell their signature: fewest and most arguments, no names.
@@ -44,3 +45,33 @@ def check_arguments(x: Any, target: Any, args: list[Value], keywords: dict[str, 
         signature.bind(*args, **keywords)
     except TypeError:
         refuse(x, getattr(target, "__name__", "call"), target, args, keywords)
+
+
+def check_method_arguments(
+    x: Any, receiver: Value, name: str, args: list[Value], keywords: dict[str, Value]
+) -> None:
+    """Refuse a call of a method of a built-in object as `check_arguments` refuses a function's.
+
+    Raises:
+        Raised: Python's own TypeError.
+        GraphBreak: the words of the TypeError are not known.
+    """
+    raw = _raw_method(receiver.python_type, name)
+    signature = None if raw is None else _signature(raw)
+    if signature is None:
+        return
+    try:
+        signature.bind(receiver, *args, **keywords)
+    except TypeError:
+        refuse(x, name, getattr(stand_in(x, receiver), name), args, keywords)
+
+
+def _raw_method(cls: type, name: str) -> Any:
+    for base in cls.__mro__:
+        if name in vars(base):
+            raw = vars(base)[name]
+            return raw if isinstance(raw, _METHODS) else None
+    return None
+
+
+_METHODS: Final = (types.MethodDescriptorType, types.WrapperDescriptorType)

@@ -43,7 +43,7 @@ from dynajit.capture.values_tensors import TensorValue
 @special(list)
 def _list(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     check_count(x, list, args, keywords, 0, 1)
-    return x.new_list((yield from x.to_items(args[0])) if args else [])
+    return x.new_list((yield from x.to_items(args[0], asks_length=True)) if args else [])
 
 
 @special(tuple)
@@ -51,7 +51,7 @@ def _tuple(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     check_count(x, tuple, args, keywords, 0, 1)
     if args and isinstance(args[0], TupleValue) and args[0].cls is tuple:
         return args[0]
-    return TupleValue(tuple((yield from x.to_items(args[0])) if args else ()))
+    return TupleValue(tuple((yield from x.to_items(args[0], asks_length=True)) if args else ()))
 
 
 @special(set)
@@ -101,7 +101,7 @@ def _sorted(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     if is_sortable_in_any_order(x, value, keywords):
         items = list(x.set_entries(value).values())
     else:
-        items = yield from x.to_items(value)
+        items = yield from x.to_items(value, asks_length=True)
     return x.new_list((yield from sort_items(x, items, keywords)))
 
 

@@ -28,6 +28,7 @@ from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_table import special
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.operations_basic import Steps, as_python, from_python, is_known, unsupported
+from dynajit.capture.users_code import has_own_operators
 from dynajit.capture.values import Known, Value
 from dynajit.capture.values_containers import DictValue, ListValue, SetValue, TupleValue
 from dynajit.capture.values_objects import InstanceDictValue
@@ -51,6 +52,8 @@ FOLDED: Final[frozenset[Any]] = frozenset(
 
 def is_folded(x: Any, target: Any, args: list[Value], keywords: dict[str, Value]) -> bool:
     """True if a call can be computed now."""
+    if has_own_operators(type(target)):
+        return False
     try:
         found = target in FOLDED
     except TypeError:
@@ -60,6 +63,8 @@ def is_folded(x: Any, target: Any, args: list[Value], keywords: dict[str, Value]
 
 def is_deeply_known(x: Any, value: Value) -> bool:
     """True for known values, and containers of such."""
+    if isinstance(value, Known) and has_own_operators(type(value.object)):
+        return False
     if is_known(value):
         return not immutables.is_decimal(value)
     if isinstance(value, TupleValue):

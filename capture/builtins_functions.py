@@ -161,6 +161,8 @@ def _super(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
         if cell is None or receiver is None:
             raise unsupported("super", *args)
         args = [x.cell_contents(cell), receiver]
+    if len(args) != 2:
+        raise unsupported("super", *args)  # one that is not bound, or an error
     return super_value(x, args[0], args[1])
     yield
 

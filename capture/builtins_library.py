@@ -171,8 +171,12 @@ def _object(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 @special(object.__new__)
 def _object_new(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    is_class = args and isinstance(args[0], Known) and isinstance(args[0].object, type)
+    if not is_class:
+        refuse(x, "__new__", object.__new__, args, keywords)
     cls = as_python(x, args[0])
     if native_base(cls) is not None:
         raise unsupported("object.__new__", *args)
+    x.refuse_arguments("__new__", cls, args[1:], keywords)
     return x.allocate(cls)
     yield

@@ -7,6 +7,7 @@ from dynajit.capture.exceptions import raise_python
 from dynajit.capture.operations_basic import Steps, as_python, is_known, unsupported
 from dynajit.capture.operations_containers import items_of, live_items, to_index
 from dynajit.capture.operations_errors import check_count, refuse
+from dynajit.capture.operations_iteration import extend_list
 from dynajit.capture.operations_sorting import sort_items
 from dynajit.capture.values import NONE, Value, constant
 from dynajit.capture.values_containers import ListValue, TupleValue
@@ -55,17 +56,6 @@ def _append(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Val
 def _extend(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
     yield from extend_list(x, value, args[0])
     return NONE
-
-
-def extend_list(x: Any, value: ListValue, iterable: Value) -> Steps:
-    """Append everything that `iterable` gives, each item when it is given."""
-    if isinstance(iterable, (ListValue, TupleValue)):
-        items = yield from x.to_items(iterable)
-        x.grow_list(value, tuple(items))
-        return
-    iterator = yield from x.iterate(iterable)
-    while (item := (yield from x.advance(iterator))) is not None:
-        x.grow_list(value, (item,))
 
 
 @method("insert")

@@ -12,6 +12,7 @@ from typing import Any
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.builtins_arguments import check_method_arguments
 from dynajit.capture.builtins_dicts import DICT, dict_from_keys, dict_method, view_method
 from dynajit.capture.builtins_folded import (
     bound_method,
@@ -79,6 +80,7 @@ def call_method(
         return (yield from exception_method(x, receiver, name, args, keywords))
     if isinstance(receiver, ObjectValue):
         return (yield from storage_method(x, receiver, name, args, keywords))
+    check_method_arguments(x, receiver, name, args, keywords)
     if isinstance(receiver, ListValue) and name in LIST:
         return (yield from list_method(x, receiver, name, args, keywords))
     if isinstance(receiver, DictValue) and name in DICT:
@@ -89,10 +91,10 @@ def call_method(
         return (yield from view_method(x, receiver, name, args, keywords))
     if isinstance(receiver, TupleValue):
         if name.startswith("__") and receiver.cls is tuple:
-            return (yield from special_method(x, receiver, name, args))
+            return (yield from special_method(x, receiver, name, args, keywords))
         return (yield from tuple_method(x, receiver, name, args, keywords))
     if isinstance(receiver, GeneratorValue):
-        if name in ("send", "__next__", "close"):
+        if name in ("send", "close"):  # these do not tell their signatures
             count = int(name == "send")
             check_count(x, getattr((None for _ in ()), name), args, keywords, count, count)
         return (yield from _generator_method(x, receiver, name, args))
@@ -120,7 +122,7 @@ def call_method(
     if isinstance(receiver, (Constant, Scalar, SliceValue, Known)):
         return _fold_method(x, receiver, name, args, keywords)
     if isinstance(receiver, (ListValue, DictValue, SetValue)):
-        return (yield from special_method(x, receiver, name, args))
+        return (yield from special_method(x, receiver, name, args, keywords))
     raise unsupported(name, receiver, *args)
 
 

@@ -15,12 +15,12 @@ from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_table import SPECIAL, SPECIAL_CODE, Handler, special
 from dynajit.capture.class_layouts import is_made_class, is_plain_tuple
-from dynajit.capture.exceptions import raise_python
+from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
-from dynajit.capture.operations_instances import lookup
 from dynajit.capture.operations_storage import new_with_storage
-from dynajit.capture.values import NOT_IMPLEMENTED, Constant, Known, Value
+from dynajit.capture.users_code import lookup
+from dynajit.capture.values import NOT_IMPLEMENTED, Constant, Known, Opaque, Value
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_objects import ObjectValue
 from dynajit.capture.values_storage import CHANGING, NATIVE, native_base
@@ -66,18 +66,34 @@ def _is_one_of(x: Any, value: Value, kind: Any, accepted: Any, check: str) -> St
         return _has_protocol(x, value, kind, accepted, by_instance)
     _refuse_hooks(kind, accepted)
     try:
-        if by_instance and isinstance(value, Known):
-            return isinstance(value.object, accepted)
         if by_instance and not isinstance(accepted, type):
             isinstance(None, accepted)  # raises what is wrong with it
         if issubclass(kind, accepted):
             return True
-        if by_instance and says_its_class(kind):
-            raise unsupported("isinstance", value)  # asks `value.__class__`
-        return False
     except TypeError as error:
         raise_python(x, TypeError, *error.args)
+    claimed = (yield from _claimed_class(x, value, kind)) if by_instance else None
+    return claimed is not None and issubclass(claimed, accepted)
+
+
+def _claimed_class(x: Any, value: Value, kind: Any) -> Steps:
+    """What `value.__class__` says where it is not the class itself, or None."""
+    reader = lookup(kind, "__getattribute__")
+    ordinary = lookup(kind, "__class__") is vars(object)["__class__"]
+    is_hidden = isinstance(value, Opaque) and reader is not object.__getattribute__
+    if ordinary and not isinstance(reader, types.FunctionType) and not is_hidden:
+        return None
+    try:
+        claimed = yield from x.get_attribute(value, "__class__")
+    except Raised as raised:
+        if issubclass(raised.value.cls, AttributeError):
+            return None
         raise
+    if isinstance(claimed, Known) and isinstance(claimed.object, type):
+        return None if claimed.object is kind else claimed.object
+    if is_known(claimed):
+        return None
+    raise unsupported("isinstance", value, claimed)
 
 
 def _has_protocol(x: Any, value: Value, kind: Any, accepted: Any, by_instance: bool) -> bool:

@@ -24,14 +24,16 @@ _COUNTS: Final = {
 }  # fmt: skip
 
 
-def special_method(x: Any, receiver: Value, name: str, args: list[Value]) -> Steps:
-    """`receiver.name(*args)` for a container and a special method."""
+def special_method(
+    x: Any, receiver: Value, name: str, args: list[Value], keywords: dict[str, Value]
+) -> Steps:
+    """`receiver.name(*args, **keywords)` for a container and a special method."""
     binary = name in _COMPARED or name in _OPERATORS or name in _IN_PLACE or name in _REFLECTED
     expected = 1 if binary else _COUNTS.get(name)
     if expected is None:
         raise unsupported(name, receiver, *args)
-    if len(args) != expected:
-        refuse(x, name, getattr(stand_in(x, receiver), name), args)
+    if len(args) != expected or keywords:
+        refuse(x, name, getattr(stand_in(x, receiver), name), args, keywords)
     if binary:
         return (yield from _binary_by_name(x, receiver, name, args[0]))
     return (yield from _plain_by_name(x, receiver, name, args))

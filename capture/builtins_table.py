@@ -14,6 +14,7 @@ import types
 from collections.abc import Callable
 from typing import Any, Final
 
+from dynajit.capture.users_code import has_own_operators
 from dynajit.capture.values import Value
 
 Handler = Callable[[Any, list[Value], dict[str, Value]], Any]
@@ -51,6 +52,8 @@ def special_call(x: Any, target: Any) -> Handler | None:
     if isinstance(target, types.FunctionType) and target.__code__ in SPECIAL_CODE:
         by_code = SPECIAL_CODE[target.__code__]
         return lambda x, args, keywords: by_code(x, target, args, keywords)
+    if has_own_operators(type(target)):
+        return None
     try:
         return SPECIAL.get(target)
     except TypeError:
@@ -59,6 +62,8 @@ def special_call(x: Any, target: Any) -> Handler | None:
 
 def is_pure(x: Any, target: Any) -> bool:
     """True for C functions and classes without effects."""
+    if has_own_operators(type(target)):
+        return False
     try:
         return target in PURE
     except TypeError:

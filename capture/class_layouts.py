@@ -37,7 +37,7 @@ def is_plain_tuple(kind: type) -> bool:
     """True for named tuples that only add names; one with operators of its own is an object."""
     if kind is Size:
         return True
-    if tuple not in kind.__mro__ or not any("_fields" in vars(cls) for cls in kind.__mro__):
+    if not issubclass(kind, tuple) or not any("_fields" in vars(cls) for cls in kind.__mro__):
         return False
     added = kind.__mro__[: kind.__mro__.index(tuple)]
     special = {name for cls in added for name in vars(cls) if name.startswith("__")}
@@ -58,7 +58,9 @@ def is_made_class(kind: Any) -> bool:
     """The same for instances that the captured code makes: reading them may run user code."""
     if issubclass(kind, (BaseException, type)) or not kind.__flags__ & _HEAP_TYPE:
         return False
-    if not _reads_plainly(kind) and not isinstance(kind.__getattribute__, types.FunctionType):
+    name = "__getattribute__"
+    reader = next(vars(base)[name] for base in kind.__mro__ if name in vars(base))
+    if not _reads_plainly(kind) and not isinstance(reader, types.FunctionType):
         return False
     return _has_plain_layout(kind) or native_base(kind) is not None
 

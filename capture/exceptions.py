@@ -11,7 +11,7 @@ from typing import Any
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.values import Constant, Value, constant
+from dynajit.capture.values import Constant, Opaque, Value, constant
 from dynajit.capture.values_objects import (
     ENTRY_CONTEXT,
     ExceptionValue,
@@ -117,9 +117,13 @@ def record_passage(x: Any, frame: Any, raised: Raised) -> None:
     if is_first:
         _set_context(x, value, handled(x))
     before = x.heap[value.identity].state.get("__traceback__")
-    entries = before.entries if isinstance(before, TracebackValue) else ()
-    here = Passed(frame.code, frame.namespace.globals, instruction.location.line)
-    write_state(x, value, "__traceback__", TracebackValue((here, *entries)))
+    following = before if isinstance(before, (TracebackValue, Opaque)) else None
+    place = instruction.location
+    is_precise = place.column is not None and place.end_column is not None
+    columns = (place.column, place.end_column) if is_precise else None
+    here = Passed(frame.code, frame.namespace.globals, place.line, columns)
+    made = TracebackValue(x.heap.allocate(None), here, following)
+    write_state(x, value, "__traceback__", made)
 
 
 def _set_context(x: Any, value: ExceptionValue, context: ExceptionValue | None) -> None:

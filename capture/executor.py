@@ -510,6 +510,7 @@ class Executor:
     new_iterator = operations_iteration.new_iterator
     call = operations_calls.call
     call_object_method = operations_calls.call_object_method
+    refuse_arguments = operations_calls.refuse_arguments
     allocate = operations_calls.allocate
     resume_generator = operations_generators.resume_generator
     tensor_type = operations_tensors.tensor_type

@@ -20,6 +20,12 @@ from dynajit.core.errors import CaptureError
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 CONTAINERS = (list, tuple, dict, set, frozenset, str, bytes)
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
+_PLAIN_IDS = frozenset(map(id, PLAIN))
+
+
+def is_plain(value: Any) -> bool:
+    """True for a literal; no metaclass is asked."""
+    return id(type(value)) in _PLAIN_IDS
 
 
 class MemoryUse(enum.IntFlag):
@@ -209,15 +215,15 @@ def describe(value: Any) -> str:
         return value.text
     if type(value) is int and value.bit_length() > _MANY_BITS:
         return f"an int of {value.bit_length()} bits"
-    if type(value) in PLAIN:
+    if is_plain(value):
         text = repr(value)
         return text if len(text) <= 60 else text[:57] + "..."
     if issubclass(type(value), type):
-        return f"class {value.__qualname__}"
-    if type(value) in CONTAINERS:
+        return f"class {type.__getattribute__(value, '__qualname__')}"
+    if any(type(value) is kind for kind in CONTAINERS):
         return f"a {type(value).__name__} of {len(value)}"
-    if type(value) in (FunctionType, BuiltinFunctionType):
+    if type(value) is FunctionType or type(value) is BuiltinFunctionType:
         return f"function {value.__qualname__}"
     if type(value) is ModuleType:
-        return f"module {value.__name__}"
+        return f"module {vars(value).get('__name__', 'without a name')}"
     return f"a {type(value).__qualname__} at {id(value):#x}"

@@ -14,7 +14,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dynajit.capture.guard_facts import CONTAINERS, PLAIN, FunctionFacts, TensorFacts, describe
+from dynajit.capture.guard_facts import (
+    CONTAINERS,
+    FunctionFacts,
+    TensorFacts,
+    describe,
+    is_plain,
+)
 from dynajit.capture.relations import Relation
 from dynajit.capture.sources import Source, State
 from dynajit.core.errors import InternalError
@@ -225,11 +231,11 @@ def constant_key(value: Any) -> Any:
         return (float, "nan") if math.isnan(value) else (float, value, math.copysign(1.0, value))
     if type(value) is complex:
         return (complex, constant_key(value.real), constant_key(value.imag))
-    return (type(value), value) if type(value) in PLAIN else (type(value), id(value))
+    return (type(value), value) if is_plain(value) else (id(type(value)), id(value))
 
 
 def is_equality_constant(value: Any) -> bool:
     """True if `value` can be the expected value of an EQUALS guard."""
     if type(value) is tuple:
         return all(is_equality_constant(item) for item in value)
-    return type(value) in PLAIN
+    return is_plain(value)

@@ -39,7 +39,7 @@ _OF_PROCESS: Final = frozenset({"strftime", "timestamp", "astimezone", "__format
 def is_immutable(obj: Any) -> bool:
     """True for an object that never changes and runs no user code."""
     kind = type(obj)
-    if kind in (datetime.datetime, datetime.time):
+    if kind is datetime.datetime or kind is datetime.time:
         return obj.tzinfo is None or type(obj.tzinfo) is datetime.timezone
     return any(kind is cls for cls in CLASSES)
 

@@ -46,7 +46,7 @@ def is_held_by_its_place(source: sources.Source) -> bool:
 def ends_in_place(obj: Any) -> bool:
     """True for an existing object whose end does something; runs no user code."""
     kind = type(obj)
-    if kind in LITERAL_TYPES:
+    if any(kind is literal for literal in LITERAL_TYPES):  # `in` may ask a metaclass
         return False
     if kind is types.GeneratorType:
         return waits_in_try(obj)

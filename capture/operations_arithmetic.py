@@ -22,6 +22,7 @@ from dynajit.capture.operations_basic import (
 )
 from dynajit.capture.operations_containers import (
     boolean,
+    compute,
     fold,
     items_of,
     live_items,
@@ -30,7 +31,7 @@ from dynajit.capture.operations_containers import (
     to_index,
 )
 from dynajit.capture.operations_errors import refuse
-from dynajit.capture.operations_instances import lookup
+from dynajit.capture.operations_iteration import extend_list
 from dynajit.capture.operations_sets import (
     IN_PLACE,
     OPERATIONS,
@@ -42,17 +43,19 @@ from dynajit.capture.operations_sets import (
 )
 from dynajit.capture.operations_sizes import is_size, size_arithmetic, size_comparison
 from dynajit.capture.operations_text import percent
+from dynajit.capture.users_code import class_with_methods, inherits, lookup
 from dynajit.capture.values import FALSE, TRUE, Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values_containers import (
     DictValue,
     DictViewValue,
+    IteratorValue,
     ListValue,
     SetValue,
     TupleValue,
     UserKey,
 )
-from dynajit.capture.values_functions import BoundMethod, FunctionValue
-from dynajit.capture.values_objects import ObjectValue
+from dynajit.capture.values_functions import BoundMethod, FunctionValue, GeneratorValue
+from dynajit.capture.values_objects import ObjectValue, TracebackValue
 from dynajit.capture.values_storage import operand_of, storage_of
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.eager import Size
@@ -111,7 +114,7 @@ def binary(x: Any, symbol: str, a: Value, b: Value) -> Steps:
     if in_place and isinstance(a, (ListValue, SetValue, DictValue)):
         return (yield from _in_place_container(x, plain, a, b))
     if isinstance(a, (Constant, Scalar)) and isinstance(b, (Constant, Scalar)):
-        return _numbers(x, plain, function, a, b)
+        return _numbers(x, plain, _IN_PLACE[plain] if in_place else function, a, b)
     if isinstance(a, (TupleValue, ListValue)) or isinstance(b, (TupleValue, ListValue)):
         found = yield from _sequences(x, plain, a, b)
         if found is not None:
@@ -134,7 +137,8 @@ def binary(x: Any, symbol: str, a: Value, b: Value) -> Steps:
     is_template = isinstance(a, Constant) and isinstance(a.value, (str, bytes)) and plain == "%"
     if is_template and not (_is_derived(b, a) and defines(b.python_type, "__rmod__")):
         return (yield from _formatted(x, a, b))
-    if isinstance(a, ObjectValue) or isinstance(b, ObjectValue):
+    ways = (f"__{name}__", f"__r{name}__", f"__i{name}__")
+    if any(class_with_methods(value, *ways) is not None for value in (a, b)):
         return (yield from _special_binary(x, name, in_place, a, b))
     if isinstance(a, DictViewValue) and plain in OPERATIONS:
         return combine(x, function, [set_operand(x, a), (yield from operand_of_iterable(x, b))])
@@ -230,8 +234,7 @@ def _sequences(x: Any, symbol: str, a: Value, b: Value) -> Steps:
 
 def _in_place_container(x: Any, symbol: str, a: Any, b: Value) -> Steps:
     if isinstance(a, ListValue) and symbol == "+":
-        items = yield from x.to_items(b)
-        x.grow_list(a, tuple(items))
+        yield from extend_list(x, a, b)
         return a
     if isinstance(a, ListValue) and symbol == "*":
         times = yield from to_index(x, b, lambda n: operator.imul([], n), [b])
@@ -259,7 +262,8 @@ def _special_binary(x: Any, name: str, in_place: bool, a: Value, b: Value) -> St
     else:
         attempts += [forward, backward]
     for receiver, special, other in attempts:
-        if not isinstance(receiver, ObjectValue) or not defines(receiver.cls, special):
+        cls = class_with_methods(receiver, special)
+        if cls is None or not defines(cls, special):
             continue
         method = yield from x.get_special(receiver, special)
         result = yield from x.call(method, [other], {})
@@ -296,7 +300,7 @@ def _refuse_objects(x: Any, name: str, function: Any, a: Value, b: Value) -> Non
             raise unsupported(name, a, b)
     operands = [
         Known(type(type_name(value.python_type), (), {})())
-        if isinstance(value, ObjectValue)
+        if isinstance(value, (ObjectValue, Known))
         else value
         for value in (a, b)
     ]
@@ -308,7 +312,7 @@ def _refuse_objects(x: Any, name: str, function: Any, a: Value, b: Value) -> Non
 def _is_derived(value: Value, other: Value) -> bool:
     """True if the class of `value` inherits from that of `other`; `register` does not count."""
     cls, base = value.python_type, other.python_type
-    return cls is not base and base in cls.__mro__
+    return cls is not base and inherits(cls, base)
 
 
 def _overloads(value: Value, other: Value, special: str) -> bool:
@@ -329,11 +333,12 @@ def unary(x: Any, symbol: str, value: Value) -> Steps:
     if isinstance(value, Scalar) and symbol == "-":
         return (yield from binary(x, "-", Constant(-0.0 if value.python_type is float else 0),
                                   value))  # fmt: skip
-    if isinstance(value, ObjectValue) and defines(value.cls, special):
+    cls = class_with_methods(value, special)
+    if cls is not None and defines(cls, special):
         method = yield from x.get_special(value, special)
         return (yield from x.call(method, [], {}))
-    if is_known(value):
-        return fold(x, function, value)
+    if is_known(value) and cls is None:
+        return compute(x, function, value)
     refuse(x, special, function, [value])
 
 
@@ -345,7 +350,8 @@ def compare(x: Any, symbol: str, a: Value, b: Value) -> Steps:
     function, forward, backward = COMPARISONS[symbol]
     if isinstance(a, TensorValue) or isinstance(b, TensorValue):
         return _compare_tensors(x, symbol, function, a, b)
-    if isinstance(a, ObjectValue) or isinstance(b, ObjectValue):
+    ways = (forward, backward, "__eq__") if forward == "__ne__" else (forward, backward)
+    if any(class_with_methods(value, *ways) is not None for value in (a, b)):
         return (yield from _special_compare(x, symbol, forward, backward, a, b))
     if is_size(a) or is_size(b) or (isinstance(a, Scalar) and isinstance(b, Scalar)):
         outcome = size_comparison(x, symbol, a, b)
@@ -364,7 +370,7 @@ def compare(x: Any, symbol: str, a: Value, b: Value) -> Steps:
     if user_method(a, forward, "__eq__") or user_method(b, backward, "__eq__"):
         raise unsupported(symbol, a, b)
     if is_known(a) and is_known(b):
-        return fold(x, function, a, b)
+        return compute(x, function, a, b)
     if symbol in ("==", "!=") and isinstance(a, BoundMethod) and isinstance(b, BoundMethod):
         same = is_same(x, a.self, b.self) and is_same(x, a.function, b.function)
         return boolean(same == (symbol == "=="))
@@ -375,7 +381,10 @@ def compare(x: Any, symbol: str, a: Value, b: Value) -> Steps:
 
 def _equal_by_identity(value: Value) -> bool:
     """True for values that can only equal values of their own family, or themselves."""
-    families = (Known, Constant, Scalar, FunctionValue, ListValue, DictValue, SetValue, TupleValue)
+    families = (
+        Known, Constant, Scalar, FunctionValue, ListValue, DictValue, SetValue, TupleValue,
+        GeneratorValue, IteratorValue, TracebackValue,
+    )  # fmt: skip
     return isinstance(value, families)
 
 
@@ -417,9 +426,10 @@ def _special_compare(x: Any, symbol: str, forward: str, backward: str, a: Value,
         if storage is not None and _is_of_family(receiver, storage):
             direct = symbol if receiver is a else _MIRROR[symbol]
             return (yield from compare(x, direct, receiver, storage))
-        if not isinstance(receiver, ObjectValue) or not _compares(receiver.cls, special):
+        cls = class_with_methods(receiver, special, "__eq__")
+        if cls is None or not _compares(cls, special):
             continue
-        is_inverted = special == "__ne__" and not _compares(receiver.cls, special, inherited=False)
+        is_inverted = special == "__ne__" and not _compares(cls, special, inherited=False)
         bound = yield from x.get_special(receiver, "__eq__" if is_inverted else special)
         result = yield from x.call(bound, [other], {})
         if isinstance(result, Constant) and result.value is NotImplemented:

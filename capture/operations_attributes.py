@@ -17,19 +17,18 @@ from dynajit.capture.library import REPLACED
 from dynajit.capture.operations_basic import Steps, as_python, from_python, type_name
 from dynajit.capture.operations_exceptions import traceback_attribute
 from dynajit.capture.operations_instances import (
-    MISSING,
     bound_to_class,
     function_of_class,
     is_data_descriptor,
     is_heap_type,
     is_plain_property,
     is_read_ordinarily,
-    lookup,
     object_attribute,
     super_attribute,
     unsupported_attribute,
 )
 from dynajit.capture.operations_output import is_stream
+from dynajit.capture.users_code import MISSING, has_own_operators, lookup
 from dynajit.capture.values import UNBOUND, Constant, Known, Opaque, Scalar, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
@@ -140,12 +139,12 @@ def _builtin_attribute(x: Any, value: Value, name: str) -> Value:
     if isinstance(value, TupleValue) and name in getattr(value.cls, "_fields", ()):
         x.recorder.use(value)
         return value.items[value.cls._fields.index(name)]  # type: ignore[attr-defined]
-    member = getattr(x.type_of(value), name, MISSING)
-    if member is MISSING:
+    if lookup(x.type_of(value), name) is MISSING:
         if value.python_type.__dictoffset__ != 0:
             raise unsupported_attribute(value, name)  # it may have attributes of its own
         kind = type_name(value.python_type)
         raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
+    member = getattr(value.python_type, name)
     if isinstance(value, TupleValue) and isinstance(member, types.FunctionType):
         x.recorder.use(value)
         return BoundMethod(Known(member), value)
@@ -181,7 +180,7 @@ def _known_attribute(x: Any, value: Known, name: str) -> Steps:
     obj = value.object
     x.recorder.use(value)
     if isinstance(obj, types.ModuleType):
-        return _module_attribute(x, value, name)
+        return (yield from _module_attribute(x, value, name))
     if isinstance(obj, type):
         return (yield from _class_attribute(x, value, name))
     if isinstance(obj, types.FunctionType):
@@ -228,32 +227,64 @@ def _base_of(value: Known) -> sources.Source:
     return sources.Constant(value.object)
 
 
-def _module_attribute(x: Any, value: Known, name: str) -> Value:
-    written = x.module_write(value.object, name)
-    found = vars(value.object).get(name, MISSING) if written is None else written
-    if found is MISSING or found is DELETED:
-        answers = "__getattr__" in vars(value.object) or hasattr(type(value.object), name)
-        if found is MISSING and answers:
-            raise unsupported_attribute(value, name)
-        module = value.object.__name__
-        raise_python(x, AttributeError, f"module '{module}' has no attribute '{name}'")
-    base = _base_of(value)
-    if written is not None:
+def _module_attribute(x: Any, value: Known, name: str) -> Steps:
+    module: types.ModuleType = value.object
+    raw = lookup(type(module), name)
+    reader = lookup(type(module), "__getattribute__")
+    if reader is not vars(types.ModuleType)["__getattribute__"]:
+        raise unsupported_attribute(value, name)
+    if raw is not MISSING and inspect.isdatadescriptor(raw):
+        raise unsupported_attribute(value, name)
+    written = x.module_write(module, name)
+    fields = types.ModuleType.__getattribute__(module, "__dict__")
+    found = fields.get(name, MISSING) if written is None else written
+    if written is not None and written is not DELETED:
         return written
-    wrapped: Value = x.recorder.wrap(found, sources.Attribute(base, name))
-    return wrapped
+    if found is not MISSING and found is not DELETED:
+        return x.recorder.wrap(found, sources.Attribute(_base_of(value), name))
+    if raw is not MISSING or lookup(type(module), "__getattr__") is not MISSING:
+        raise unsupported_attribute(value, name)
+    if found is MISSING:
+        x.recorder.guard(_base_of(value), Kind.HAS_NO_ATTRIBUTE, name, "missing attribute")
+    fallback = fields.get("__getattr__", MISSING)
+    if fallback is not MISSING:
+        function = x.recorder.wrap(fallback, sources.Attribute(_base_of(value), "__getattr__"))
+        return (yield from x.call(function, [constant(name)], {}))
+    raise_python(x, AttributeError, _module_lacks(module, name))
+
+
+def _module_lacks(module: types.ModuleType, name: str) -> str:
+    """The text of the running interpreter's error."""
+    likeness = types.ModuleType("")
+    fields = vars(likeness)
+    fields.clear()
+    known = types.ModuleType.__getattribute__(module, "__dict__")
+    fields.update({key: known[key] for key in ("__name__", "__spec__") if key in known})
+    try:
+        getattr(likeness, name)
+    except AttributeError as error:
+        return str(error)
+    return f"module has no attribute '{name}'"
 
 
 def _class_attribute(x: Any, value: Known, name: str) -> Steps:
-    cls: type = REPLACED.get(value.object, value.object)  # type: ignore[assignment]
+    cls: type = value.object
+    if not has_own_operators(type(cls)):
+        cls = REPLACED.get(cls, cls)  # type: ignore[assignment]
     if cls is not value.object and name in vars(cls) and not name.startswith("__"):
         return (yield from _bind_class_attribute(x, Known(cls), name, vars(cls)[name]))
     cls = value.object
     if isinstance(cls, enum.EnumMeta) and name in cls.__members__:
         return Known(cls.__members__[name])
+    reader = lookup(type(cls), "__getattribute__")
+    if isinstance(reader, types.FunctionType):
+        return (yield from _class_attribute_by(x, value, name, reader))
     if name in ("__name__", "__qualname__", "__module__", "__doc__"):
-        return constant(getattr(cls, name))
-    if name == "__class__":
+        found = getattr(cls, name)
+        if type(found) not in (str, type(None)):
+            raise unsupported_attribute(value, name)
+        return constant(found)
+    if name == "__class__" and lookup(type(cls), name) is vars(object)[name]:
         return Known(type(cls))
     if name in ("__mro__", "__bases__"):
         return TupleValue(tuple(Known(c) for c in getattr(cls, name)))
@@ -264,14 +295,29 @@ def _class_attribute(x: Any, value: Known, name: str) -> Steps:
         if raw is MISSING and meta is MISSING and isinstance(fallback, types.FunctionType):
             return (yield from x.call(Known(fallback), [value, constant(name)], {}))
         if raw is MISSING and meta is MISSING:
+            if is_read_ordinarily(cls):
+                x.recorder.guard(_base_of(value), Kind.HAS_NO_ATTRIBUTE, name, "missing attribute")
             kind = type_name(cls)
             raise_python(x, AttributeError, f"type object '{kind}' has no attribute '{name}'")
+        if is_plain_property(meta) and isinstance(meta.fget, types.FunctionType):
+            return (yield from x.call(Known(meta.fget), [value], {}))
         if isinstance(meta, types.FunctionType):
             return BoundMethod(Known(meta), value)
         if name in ("__subclasses__", "mro", "__instancecheck__", "__subclasscheck__"):
             return NativeMethod(value, name)
         raise unsupported_attribute(value, name)
     return (yield from _bind_class_attribute(x, value, name, raw))
+
+
+def _class_attribute_by(x: Any, value: Known, name: str, reader: types.FunctionType) -> Steps:
+    """An attribute of a class whose metaclass has a `__getattribute__` in Python."""
+    fallback = lookup(type(value.object), "__getattr__")
+    try:
+        return (yield from x.call(Known(reader), [value, constant(name)], {}))
+    except Raised as raised:
+        if fallback is MISSING or not issubclass(raised.value.cls, AttributeError):
+            raise
+    return (yield from x.call(Known(fallback), [value, constant(name)], {}))
 
 
 def _bind_class_attribute(x: Any, value: Known, name: str, raw: Any) -> Steps:
@@ -328,6 +374,8 @@ def _plain_attribute(x: Any, value: Known, name: str) -> Value:
     obj = value.object
     wrapper = isinstance(obj, (property, classmethod, staticmethod))
     if wrapper and name == "__isabstractmethod__":  # asks the functions, which are the user's
+        raise unsupported_attribute(value, name)
+    if name == "__dict__":
         raise unsupported_attribute(value, name)
     if not hasattr(obj, name):
         kind = type_name(type(obj))

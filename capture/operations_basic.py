@@ -21,6 +21,7 @@ from dynajit.capture.exceptions import NotKnown, Raised, raise_python
 from dynajit.capture.guard_facts import Predicate
 from dynajit.capture.guards import Kind
 from dynajit.capture.relations import COMPARISONS
+from dynajit.capture.users_code import class_with_methods
 from dynajit.capture.values import LITERAL_TYPES, Constant, Known, Opaque, Scalar, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
@@ -57,6 +58,12 @@ class Stands:
     identity: int
 
 
+_NAMED: Final = (
+    types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType,
+    types.WrapperDescriptorType, types.MethodWrapperType, types.ClassMethodDescriptorType,
+)  # fmt: skip
+
+
 def describe(value: Any) -> str:
     """A short text for break details."""
     if isinstance(value, (Constant, Scalar)):
@@ -66,7 +73,10 @@ def describe(value: Any) -> str:
         except ValueError:  # more digits than the interpreter turns into text
             return kind
     if isinstance(value, Known):
-        return getattr(value.object, "__qualname__", None) or type(value.object).__name__
+        obj = value.object
+        if isinstance(obj, type):
+            return str(type.__getattribute__(obj, "__qualname__"))
+        return str(obj.__qualname__) if isinstance(obj, _NAMED) else type(obj).__name__
     if isinstance(value, NativeMethod):
         return f"{value.receiver.python_type.__name__}.{value.name}"
     if isinstance(value, BoundMethod):
@@ -236,7 +246,7 @@ def from_python(x: Any, result: Any, operands: tuple[Value, ...] = ()) -> Value:
     """
     if isinstance(result, graph.Value):
         return _tensor_result(x, result, operands)
-    if type(result) in LITERAL_TYPES:
+    if any(type(result) is kind for kind in LITERAL_TYPES):
         return constant(result)
     if isinstance(result, SymInt):
         size: Value = x.size_value(result)
@@ -248,7 +258,7 @@ def from_python(x: Any, result: Any, operands: tuple[Value, ...] = ()) -> Value:
         return TupleValue(items, type(result))
     if type(result) is list:
         return x.new_list([from_python(x, item, operands) for item in result])
-    if type(result) in (dict, OrderedDict):
+    if type(result) is dict or type(result) is OrderedDict:
         pairs = [
             (from_python(x, key), from_python(x, item, operands)) for key, item in result.items()
         ]
@@ -303,8 +313,9 @@ def truth(x: Any, value: Value) -> Steps:
         return bool(value.items)
     if isinstance(value, (ListValue, DictValue, SetValue)):
         return container_truth(x, value)
-    if isinstance(value, ObjectValue):
-        return (yield from _object_truth(x, value))
+    cls = class_with_methods(value, "__bool__", "__len__")
+    if cls is not None:
+        return (yield from _object_truth(x, value, cls))
     if isinstance(value, DictViewValue):
         return bool(x.dict_entries(value.dictionary))
     if isinstance(value, (Known, FunctionValue, BoundMethod, NativeMethod, CellValue)):
@@ -329,10 +340,10 @@ def container_truth(x: Any, value: Any) -> bool:
     return length_of_container(x, value) > 0
 
 
-def _object_truth(x: Any, value: ObjectValue) -> Steps:
+def _object_truth(x: Any, value: Value, cls: type) -> Steps:
     x.recorder.use(value)
     for name in ("__bool__", "__len__"):
-        if defines(value.cls, name):
+        if defines(cls, name):
             method = yield from x.get_special(value, name)
             check = checked_bool if name == "__bool__" else length_is_true
             result = yield from then(x.call(method, [], {}), check)
@@ -399,7 +410,8 @@ def length(x: Any, value: Value) -> Steps:
         return length_of_container(x, value)
     if isinstance(value, DictViewValue):
         return len(x.dict_entries(value.dictionary))
-    if isinstance(value, ObjectValue) and defines(value.cls, "__len__"):
+    cls = class_with_methods(value, "__len__")
+    if cls is not None and defines(cls, "__len__"):
         method = yield from x.get_special(value, "__len__")
         result = yield from x.call(method, [], {})
         if isinstance(result, Scalar) and result.symbolic is not None:
@@ -496,6 +508,8 @@ def hashable(x: Any, value: Value) -> Any:
     Raises:
         GraphBreak: hashing would run user code or need the contents of a tensor.
     """
+    if isinstance(value, Known) and class_with_methods(value, "__hash__") is not None:
+        raise GraphBreak(breaks.UNKNOWN_HASH, describe(value))
     if isinstance(value, (Constant, Known, Scalar)) or is_known(value):
         if user_method(value, "__hash__", "__eq__") is not None:
             raise GraphBreak(breaks.UNKNOWN_HASH, describe(value))

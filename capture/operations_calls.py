@@ -17,7 +17,7 @@ from dynajit.capture.awaiting import checked_none, entrance, then
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_arguments import check_arguments
 from dynajit.capture.builtins_folded import call_folded, is_folded
-from dynajit.capture.builtins_replaced import call_replaced, replacement
+from dynajit.capture.builtins_replaced import call_replaced, check_form_arguments, replacement
 from dynajit.capture.class_layouts import is_made_class, is_plain_tuple
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.frames import Frame
@@ -32,9 +32,11 @@ from dynajit.capture.operations_basic import (
     type_name,
     unsupported,
 )
+from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_exceptions import construct_exception
 from dynajit.capture.operations_storage import new_with_storage, storage_method
 from dynajit.capture.recording import Namespace
+from dynajit.capture.users_code import is_quiet, is_users_code, lookup
 from dynajit.capture.values import UNBOUND, Constant, Known, Value, constant
 from dynajit.capture.values_containers import DictValue, TupleValue
 from dynajit.capture.values_functions import (
@@ -58,6 +60,7 @@ MAX_DEPTH: Final = 500
 Arguments = list[Value]
 Keywords = dict[str, Value]
 
+_IS_ABSTRACT: Final = 1 << 20
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 
@@ -85,11 +88,22 @@ def call(x: Any, callee: Value, args: Arguments, keywords: Keywords) -> Steps:
 
 
 def _call_instance(x: Any, callee: ObjectValue, args: Arguments, keywords: Keywords) -> Steps:
-    x.recorder.use(callee)
-    if not defines(callee.cls, "__call__"):
-        raise_python(x, TypeError, f"'{type_name(callee.cls)}' object is not callable")
-    method = yield from x.get_special(callee, "__call__")
+    method = yield from _method_called(x, callee)
     return (yield from call(x, method, args, keywords))
+
+
+def _method_called(x: Any, callee: ObjectValue) -> Steps:
+    """What `__call__` of an instance is, also where it is an instance with a `__call__`."""
+    method: Value = callee
+    for _ in range(x.max_depth):
+        if not isinstance(method, ObjectValue):
+            return method
+        x.recorder.use(method)
+        if not defines(method.cls, "__call__"):
+            kind = method.python_type.__name__
+            raise_python(x, TypeError, f"'{kind}' object is not callable")
+        method = yield from x.get_special(method, "__call__")
+    raise GraphBreak(breaks.RECURSION, f"{describe(callee)}.__call__")
 
 
 def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
@@ -125,6 +139,8 @@ def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
         return (yield from _call_class(x, callee, args, keywords))
     if isinstance(target, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
         return (yield from _call_descriptor(x, target, args, keywords))
+    if isinstance(target, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+        refuse(x, target.__name__, target, args, keywords)
     if isinstance(target, types.BuiltinFunctionType):
         return _call_builtin(x, target, args, keywords)
     raise GraphBreak(breaks.UNKNOWN_CALL, describe(callee))
@@ -134,9 +150,11 @@ def _call_descriptor(x: Any, target: Any, args: Arguments, keywords: Keywords) -
     """An unbound method of a built-in class, such as `str.join` or `object.__setattr__`."""
     receiver, rest = args[0], args[1:]
     if target.__objclass__ is object:
-        return (yield from x.call_object_method(target.__name__, receiver, rest))
+        return (yield from x.call_object_method(target.__name__, receiver, rest, keywords))
     if not issubclass(x.type_of(receiver), target.__objclass__):
-        raise_python(x, TypeError, f"descriptor '{target.__name__}' got a wrong receiver")
+        refuse(x, target.__name__, target, args, keywords)
+    if target is type.__call__ and isinstance(receiver, Known):
+        return (yield from _construct(x, receiver, rest, keywords))
     own = getattr(receiver.python_type, target.__name__, target)
     if own is not target and isinstance(receiver, DictValue):
         raise unsupported(target.__qualname__, receiver)  # goes behind the back of the class
@@ -148,7 +166,7 @@ def _call_descriptor(x: Any, target: Any, args: Arguments, keywords: Keywords) -
 
 def _call_builtin(x: Any, target: Any, args: Arguments, keywords: Keywords) -> Value:
     """A C function: folded if it is known to be pure and everything is known."""
-    if x.is_pure(target) and all(is_known(a) for a in (*args, *keywords.values())):
+    if x.is_pure(target) and all(is_known(a) and is_quiet(a) for a in (*args, *keywords.values())):
         names = tuple(keywords)
         count = len(args)
 
@@ -179,6 +197,8 @@ def _call_existing_function(x: Any, callee: Known, args: Arguments, keywords: Ke
         name: functools.partial(x.recorder.wrap, value, source)
         for name, (value, source) in defaults.items()
     }
+    if is_library(function):
+        check_form_arguments(x, function, args, keywords)
     locals = bind(x, code, lazily, args, keywords, function.__qualname__)
     if function.__globals__ is x.root.namespace.globals:
         namespace = x.root.namespace
@@ -343,6 +363,15 @@ def _binding_error(
 
 def _call_class(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
     cls: type = callee.object
+    maker = lookup(type(cls), "__call__")
+    if is_users_code(maker):
+        return (yield from call(x, Known(maker), [callee, *args], keywords))
+    return (yield from _construct(x, callee, args, keywords))
+
+
+def _construct(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+    """`type.__call__(cls, *args, **keywords)`."""
+    cls: type = callee.object
     if issubclass(cls, BaseException):
         return (yield from construct_exception(x, callee, args, keywords))
     if cls is functools.partial:
@@ -353,12 +382,11 @@ def _call_class(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
         return (yield from _make_named_tuple(x, callee, args, keywords))
     if issubclass(cls, Tensor):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"making a {cls.__name__}")
-    if type(cls).__call__ is not type.__call__ or not is_made_class(cls):
+    has_maker = isinstance(lookup(type(cls), "__call__"), types.FunctionType)
+    if (has_maker and not is_users_code(lookup(type(cls), "__call__"))) or not is_made_class(cls):
         if x.is_pure(cls):
             return _fold_class(x, cls, args, keywords)
         raise GraphBreak(breaks.UNKNOWN_CALL, f"class {cls.__qualname__}")
-    if getattr(cls, "__abstractmethods__", None) and cls.__new__ is object.__new__:
-        _refuse_abstract(x, cls)
     made = yield from _new_instance(x, callee, args, keywords)
     if not (isinstance(made, ObjectValue) and issubclass(made.cls, cls)):
         return made
@@ -373,9 +401,27 @@ def _call_class(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
         yield from storage_method(x, made, "__init__", args, keywords)
     elif initialise is not object.__init__:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}.__init__")
-    elif (args or keywords) and cls.__new__ is object.__new__:
-        raise_python(x, TypeError, f"{cls.__name__}() takes no arguments")
+    else:
+        refuse_arguments(x, "__init__", made.cls, args, keywords)
     return made
+
+
+def refuse_arguments(x: Any, method: str, cls: type, args: Arguments, keywords: Keywords) -> None:
+    """What `object.__new__` or `object.__init__` says to arguments; a class that looks alike is
+    asked.
+
+    Raises:
+        Raised: Python's own TypeError.
+    """
+    if not args and not keywords:
+        return
+    own = [n for n in ("__new__", "__init__") if lookup(cls, n) is not vars(object)[n]]
+    likeness = type(cls.__name__, (), {name: lambda *_, **__: None for name in own})
+    first: Any = likeness if method == "__new__" else object.__new__(likeness)
+    try:
+        getattr(object, method)(first, *[None] * len(args), **dict.fromkeys(keywords))
+    except TypeError as error:
+        raise_python(x, TypeError, *error.args)
 
 
 def _refuse_abstract(x: Any, cls: type) -> None:
@@ -395,6 +441,7 @@ def _new_instance(x: Any, callee: Known, args: Arguments, keywords: Keywords) ->
         return (yield from new_with_storage(x, cls, args, keywords))
     if new is not object.__new__:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}.__new__")
+    refuse_arguments(x, "__new__", cls, args, keywords)
     return allocate(x, cls)
 
 
@@ -402,7 +449,7 @@ def allocate(x: Any, cls: type) -> Value:
     """`object.__new__(cls)`."""
     if not is_made_class(cls):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}.__new__")
-    if getattr(cls, "__abstractmethods__", None):
+    if cls.__flags__ & _IS_ABSTRACT:
         _refuse_abstract(x, cls)
     if has_finalizer(cls):
         raise GraphBreak(breaks.OBJECT_ENDS, f"{cls.__qualname__} has a finalizer")
@@ -449,10 +496,16 @@ def _fold_class(x: Any, cls: Any, args: Arguments, keywords: Keywords) -> Value:
 # -- helpers for builtins ------------------------------------------------------------------------
 
 
-def call_object_method(x: Any, name: str, receiver: Value, args: Arguments) -> Steps:
+def call_object_method(
+    x: Any, name: str, receiver: Value, args: Arguments, keywords: Keywords | None = None
+) -> Steps:
     """A method of `object` called on an instance: `object.__setattr__(obj, name, value)`."""
     if name == "__init__":
+        refuse_arguments(x, name, x.type_of(receiver), args, keywords or {})
         return constant(None)
+    expected = _COUNTS.get(name)
+    if keywords or (expected is not None and len(args) != expected):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"object.{name} on {describe(receiver)}")
     if name == "__setattr__" and isinstance(receiver, ObjectValue):
         yield from x.set_plain_attribute(receiver, as_python(x, args[0]), args[1])
         return constant(None)
@@ -468,3 +521,9 @@ def call_object_method(x: Any, name: str, receiver: Value, args: Arguments) -> S
     if name == "__init_subclass__":
         return constant(None)
     raise GraphBreak(breaks.UNKNOWN_CALL, f"object.{name} on {describe(receiver)}")
+
+
+#: Arguments of methods of `object` after the object itself.
+_COUNTS: Final = {
+    "__setattr__": 2, "__getattribute__": 1, "__delattr__": 1, "__eq__": 1, "__ne__": 1,
+}  # fmt: skip

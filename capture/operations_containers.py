@@ -29,6 +29,7 @@ from dynajit.capture.operations_basic import (
 )
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_results import call_special
+from dynajit.capture.users_code import class_with_methods, is_quiet, is_users_code, lookup
 from dynajit.capture.values import FALSE, TRUE, Constant, Known, Scalar, Value
 from dynajit.capture.values_containers import (
     DictValue,
@@ -222,6 +223,15 @@ def dict_delete(x: Any, value: DictValue, key: Value, token: Any = None) -> None
 # -- subscripts ----------------------------------------------------------------------------------
 
 
+def _own_subscript(container: Value) -> Any:
+    """`__class_getitem__` of a class where it is the user's own code, or None."""
+    if not isinstance(container, Known) or not isinstance(container.object, type):
+        return None
+    raw = lookup(container.object, "__class_getitem__")
+    function = raw.__func__ if isinstance(raw, classmethod) else None
+    return function if is_users_code(function) else None
+
+
 def subscript(x: Any, container: Value, index: Value) -> Steps:
     """`container[index]`."""
     if isinstance(container, TensorValue) or (
@@ -232,7 +242,8 @@ def subscript(x: Any, container: Value, index: Value) -> Steps:
         return (yield from _sequence_item(x, container, index))
     if isinstance(container, DictValue):
         return (yield from _dict_item(x, container, index))
-    if isinstance(container, ObjectValue) and defines(container.cls, "__getitem__"):
+    cls = class_with_methods(container, "__getitem__")
+    if cls is not None and defines(cls, "__getitem__"):
         method = yield from x.get_special(container, "__getitem__")
         return (yield from x.call(method, [index], {}))
     if isinstance(container, Constant) and isinstance(index, (SliceValue, ObjectValue)):
@@ -245,6 +256,9 @@ def subscript(x: Any, container: Value, index: Value) -> Steps:
             return Known(container.object.__members__[name])
         method = Known(type(container.object).__getitem__)
         return (yield from x.call(method, [container, index], {}))
+    own = _own_subscript(container)
+    if own is not None:
+        return (yield from x.call(Known(own), [container, index], {}))
     if is_known(container) and is_known(index):
         return fold(x, lambda a, b: a[b], container, index)
     if isinstance(container, Known):
@@ -261,6 +275,13 @@ _UNICODE_FIELDS: Final = ("encoding", "object", "start", "end", "reason")
 
 def fold(x: Any, function: Any, *operands: Value) -> Value:
     """`function` on known operands, computed now; its exception is the program's exception."""
+    if not all(is_quiet(operand) for operand in operands):
+        raise unsupported("operation", *operands)
+    return compute(x, function, *operands)
+
+
+def compute(x: Any, function: Any, *operands: Value) -> Value:
+    """`fold` where the caller knows that `function` runs no code of the user on `operands`."""
     arguments = [as_python(x, operand) for operand in operands]
     if immutables.depends_on_context(function, arguments):
         raise unsupported("the decimal context", *operands)
@@ -328,7 +349,8 @@ def to_index(x: Any, value: Value, function: Any, operands: list[Value]) -> Step
             bounds.append(None if known else (yield from to_index(x, part, _slice_of, [part])))
         return slice(*bounds)
     value = number_of(x, value)
-    if isinstance(value, ObjectValue) and defines(value.cls, "__index__"):
+    cls = class_with_methods(value, "__index__")
+    if cls is not None and defines(cls, "__index__"):
         value = yield from call_special(x, value, "__index__")
     if x.type_of(value) in (int, bool):
         return as_python(x, value)
@@ -465,12 +487,13 @@ def contains(x: Any, container: Value, item: Value) -> Steps:
         return token in x.set_entries(container)
     if isinstance(container, (TupleValue, ListValue)):
         return (yield from _sequence_contains(x, container, item))
-    if isinstance(container, ObjectValue):
-        if defines(container.cls, "__contains__"):
+    cls = class_with_methods(container, "__contains__")
+    if cls is not None:
+        if defines(cls, "__contains__"):
             method = yield from x.get_special(container, "__contains__")
             result = yield from x.call(method, [item], {})
             return (yield from x.truth(result))
-        if not any(defines(container.cls, name) for name in ("__iter__", "__getitem__")):
+        if not any(defines(cls, name) for name in ("__iter__", "__getitem__")):
             wanted = "a container or iterable" if IS_314 else "iterable"
             text = f"argument of type '{type_name(x.type_of(container))}' is not {wanted}"
             raise_python(x, TypeError, text)
@@ -485,7 +508,7 @@ def contains(x: Any, container: Value, item: Value) -> Steps:
                 return True
         return False
     if is_known(container) and is_known(item):
-        return as_python(x, fold(x, lambda a, b: b in a, container, item))
+        return as_python(x, compute(x, lambda a, b: b in a, container, item))
     if _is_iterable(x, container):
         raise unsupported("in", item, container)
     refuse(x, "in", lambda a, b: b in a, [container, item])

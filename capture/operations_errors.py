@@ -5,6 +5,7 @@ types, which can only fail for reasons that lie in the types. So every version h
 Called by the operations and the handlers of built-in functions when nothing else applies.
 """
 
+import functools
 import types
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
@@ -13,7 +14,13 @@ from dynajit.capture.exceptions import raise_python
 from dynajit.capture.operations_basic import as_python, defines, is_known, type_name, unsupported
 from dynajit.capture.values import Opaque, Value
 from dynajit.capture.values_containers import DictValue, ListValue, SetValue, TupleValue
-from dynajit.capture.values_functions import BoundMethod, CellValue, FunctionValue, NativeMethod
+from dynajit.capture.values_functions import (
+    BoundMethod,
+    CellValue,
+    FunctionValue,
+    GeneratorValue,
+    NativeMethod,
+)
 from dynajit.capture.values_tensors import TensorValue
 
 #: What a C function may ask of an argument; operators are asked before.
@@ -21,6 +28,18 @@ _PROTOCOLS: Final = (
     "__index__", "__int__", "__float__", "__complex__", "__iter__", "__len__", "__getitem__",
     "__bytes__", "__fspath__", "__buffer__",
 )  # fmt: skip
+
+
+#: Views and iterators without items, by class.
+_EMPTY: Final[dict[type, Callable[[], Any]]] = {
+    type(make()): make
+    for make in (
+        {}.keys, {}.values, {}.items, [].__iter__, ().__iter__, {}.__iter__, set().__iter__,
+        "".__iter__, b"".__iter__, range(0).__iter__, {}.values().__iter__, {}.items().__iter__,
+        zip, functools.partial(enumerate, ()), functools.partial(map, str, ()),
+        functools.partial(filter, None, ()),
+    )
+}  # fmt: skip
 
 
 def stand_in(x: Any, value: Value) -> Any:
@@ -38,6 +57,10 @@ def stand_in(x: Any, value: Value) -> Any:
         return types.MethodType(lambda self: None, object())
     if isinstance(value, (BoundMethod, NativeMethod)):
         return [].append if value.python_type is types.BuiltinMethodType else [].__len__
+    if isinstance(value, GeneratorValue):
+        return (None for _ in ())
+    if kind in _EMPTY:
+        return _EMPTY[kind]()
     if isinstance(value, (Opaque, TensorValue, CellValue)) or any(
         defines(kind, n) for n in _PROTOCOLS
     ):

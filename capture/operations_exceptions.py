@@ -18,16 +18,21 @@ from dynajit.capture.exceptions import (
     raise_python,
     write_state,
 )
-from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
-from dynajit.capture.operations_basic import (
-    Steps,
-    as_python,
-    from_python,
-    is_known,
-    type_name,
-    unsupported,
+from dynajit.capture.exceptions_in_c import (
+    PARSING,
+    check_field,
+    field_that_is_not_set,
+    fields,
+    find,
+    initialise_parsed,
+    native_class,
+    new_parsed,
+    parsed_text,
 )
-from dynajit.capture.values import FALSE, NONE, TRUE, Constant, Known, Value, constant
+from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
+from dynajit.capture.operations_basic import Steps, as_python, is_known, type_name, unsupported
+from dynajit.capture.users_code import inherits
+from dynajit.capture.values import FALSE, NONE, TRUE, Constant, Known, Opaque, Value, constant
 from dynajit.capture.values_containers import ListValue, TupleValue
 from dynajit.capture.values_objects import (
     ENTRY_CONTEXT,
@@ -38,25 +43,8 @@ from dynajit.capture.values_objects import (
 )
 from dynajit.core.errors import InternalError
 
-#: Built-in classes whose `__init__` takes arguments apart, or whose text is their own.
-PARSING: Final = (ImportError, OSError, SyntaxError, UnicodeError)
 _NAMED: Final = {AttributeError: ("name", "obj"), NameError: ("name",)}
-_MISSING = object()
-
-
-def native_class(cls: type) -> type:
-    """The first class among the bases that is not written in Python."""
-    return next(base for base in cls.__mro__ if not base.__flags__ & _HEAP_TYPE)
-
-
 _HEAP_TYPE: Final = 1 << 9
-
-
-def _find(cls: type, name: str) -> Any:
-    for base in cls.__mro__:
-        if name in base.__dict__:
-            return base.__dict__[name]
-    return _MISSING
 
 
 # -- construction --------------------------------------------------------------------------------
@@ -69,17 +57,16 @@ def construct_exception(
     cls = callee.object
     if type(cls).__call__ is not type.__call__:
         raise unsupported("class with a metaclass", callee)
-    new = _find(cls, "__new__")
+    new = find(cls, "__new__")
     if isinstance(new, staticmethod):
         made = yield from x.call(Known(new.__func__), [callee, *args], keywords)
         if not (isinstance(made, ExceptionValue) and issubclass(made.cls, cls)):
             return made
     else:
         made = new_native(x, cls, args, keywords)
-    initialise = _find(made.cls, "__init__")
+    initialise = find(made.cls, "__init__")
     if not isinstance(initialise, types.FunctionType):
-        if initialise.__objclass__ not in PARSING or made.cls is not native_class(made.cls):
-            initialise_native(x, made, args, keywords)
+        initialise_native(x, made, args, keywords)
         return made
     result = yield from x.call(Known(initialise), [made, *args], keywords)
     if not (isinstance(result, Constant) and result.value is None):
@@ -91,42 +78,11 @@ def construct_exception(
 def new_native(x: Any, cls: type, args: list[Value], keywords: dict[str, Value]) -> ExceptionValue:
     """`BaseException.__new__(cls, *args)`: keeps the arguments."""
     native = native_class(cls)
-    if issubclass(native, PARSING) and cls is native:
-        return _parsed(x, native, args, keywords)
+    if issubclass(native, PARSING):
+        return new_parsed(x, cls, args, keywords)
     if issubclass(native, BaseExceptionGroup):
         return _new_group(x, cls, args)
     return new_exception(x, cls, tuple(args))
-
-
-def _parsed(x: Any, native: type, args: list[Value], keywords: dict[str, Value]) -> ExceptionValue:
-    """A built-in exception that takes its arguments apart: made now, and read."""
-    if not all(is_known(value) for value in (*args, *keywords.values())):
-        raise unsupported(native.__name__, *args)
-    try:
-        made = native(
-            *(as_python(x, value) for value in args),
-            **{name: as_python(x, value) for name, value in keywords.items()},
-        )
-    except TypeError as error:
-        raise_python(x, TypeError, *error.args)
-    value = new_exception(x, type(made), tuple(from_python(x, item) for item in made.args))
-    for name in _members(type(made)):
-        item = getattr(made, name, None)
-        if item is not None:
-            write_state(x, value, name, from_python(x, item))
-    return value
-
-
-def _members(cls: type) -> list[str]:
-    """Names of the C fields that built-in subclasses of BaseException add."""
-    return [
-        name
-        for base in cls.__mro__
-        if not base.__flags__ & _HEAP_TYPE and base not in (BaseException, object)
-        for name, member in vars(base).items()
-        if isinstance(member, (types.MemberDescriptorType, types.GetSetDescriptorType))
-        and name != "characters_written"
-    ]
 
 
 def initialise_native(
@@ -136,11 +92,7 @@ def initialise_native(
     native = native_class(value.cls)
     named = next((names for cls, names in _NAMED.items() if issubclass(native, cls)), ())
     if issubclass(native, PARSING):
-        source = _parsed(x, native, args, keywords)
-        contents: ObjectContents = x.heap[source.identity]
-        _set_args(x, value, contents.construct)
-        for name, item in contents.state.items():
-            write_state(x, value, name, item)
+        initialise_parsed(x, value, args, keywords)
         return
     for name in keywords:
         if named and name not in named:
@@ -237,6 +189,8 @@ def member(x: Any, value: ExceptionValue, name: str) -> Value:
     if name == "code" and issubclass(value.cls, SystemExit):
         args = contents.construct
         return NONE if not args else args[0] if len(args) == 1 else TupleValue(args)
+    if issubclass(value.cls, PARSING) and name in fields(native_class(value.cls)):
+        return field_that_is_not_set(x, value, name)
     return NONE
 
 
@@ -253,11 +207,27 @@ def set_member(x: Any, value: ExceptionValue, name: str, item: Value) -> Steps:
             )
         if name == "__cause__":
             write_state(x, value, "__suppress_context__", TRUE)
-    if name == "__traceback__" and not (isinstance(item, TracebackValue) or _is_none(item)):
+    if name == "__traceback__" and not (is_traceback(x, item) or _is_none(item)):
         raise_python(x, TypeError, "__traceback__ must be a traceback or None")
     if name == "__dict__":
         raise unsupported("__dict__ = ...", value)
+    if not name.startswith("__") or name == "__suppress_context__":
+        check_field(x, value, name, item)
     write_state(x, value, name, item)
+
+
+def delete_member(x: Any, value: ExceptionValue, name: str) -> None:
+    """`del value.name` for a C field."""
+    if name == "__dict__":
+        raise unsupported("del __dict__", value)
+    check_field(x, value, name, None)
+    write_state(x, value, name, None)
+
+
+def is_traceback(x: Any, value: Value) -> bool:
+    """True for a traceback of the captured code, and for one that existed before."""
+    is_known_kind = isinstance(value, (TracebackValue, Opaque))
+    return is_known_kind and x.type_of(value) is types.TracebackType
 
 
 def _is_none(value: Value) -> bool:
@@ -287,9 +257,9 @@ def current(x: Any) -> Value:
 def traceback_attribute(x: Any, value: TracebackValue, name: str) -> Value:
     """`tb_lineno`, `tb_next` of a traceback."""
     if name == "tb_lineno":
-        return constant(value.entries[0].line)
+        return constant(value.entry.line)
     if name == "tb_next":
-        return TracebackValue(value.entries[1:]) if len(value.entries) > 1 else NONE
+        return NONE if value.following is None else value.following
     raise unsupported(name, value)
 
 
@@ -348,7 +318,7 @@ def matches(x: Any, value: Value, classes: Any) -> bool:
     """`except classes` takes `value`: by the real bases, no `__subclasscheck__`."""
     accepted = classes if isinstance(classes, tuple) else (classes,)
     return any(
-        matches(x, value, cls) if isinstance(cls, tuple) else cls in value.python_type.__mro__
+        matches(x, value, cls) if isinstance(cls, tuple) else inherits(value.python_type, cls)
         for cls in accepted
     )
 
@@ -378,7 +348,7 @@ def split(x: Any, group: ExceptionValue, classes: Any) -> Steps:
 
 def derive(x: Any, group: ExceptionValue, items: list[Value]) -> Steps:
     """A group like `group` with other members: same message, cause, context, notes, traceback."""
-    method = _find(group.cls, "derive")
+    method = find(group.cls, "derive")
     message = member(x, group, "message")
     if isinstance(method, types.FunctionType):
         made = yield from x.call(Known(method), [group, x.new_list(items)], {})
@@ -419,7 +389,7 @@ def _group_method(x: Any, value: ExceptionValue, name: str, argument: Value) -> 
 def exception_text(x: Any, value: ExceptionValue, conversion: str) -> Steps:
     """`str(value)`, `repr(value)` or `ascii(value)` as a Python str."""
     name = "__str__" if conversion == "str" else "__repr__"
-    method = _find(value.cls, name)
+    method = find(value.cls, name)
     if isinstance(method, types.FunctionType):
         result = yield from x.call(Known(method), [value], {})
         if x.type_of(result) is not str:
@@ -447,21 +417,8 @@ def native_text(x: Any, value: ExceptionValue, name: str) -> Steps:
         message = as_python(x, member(x, value, "message"))
         return f"{message} ({count} sub-exception{'s' if count > 1 else ''})"
     if issubclass(native, PARSING):
-        return _parsed_text(x, value, native)
+        return parsed_text(x, value)
     if len(args) == 1:
         conversion = "repr" if issubclass(native, KeyError) else "str"
         return (yield from x.to_text(args[0], conversion))
     return (yield from x.to_text(TupleValue(args), "str")) if args else ""
-
-
-def _parsed_text(x: Any, value: ExceptionValue, native: type) -> str:
-    contents: ObjectContents = x.heap[value.identity]
-    fields = [item for item in contents.state.values() if not isinstance(item, TracebackValue)]
-    if not all(is_known(item) for item in contents.construct):
-        raise unsupported("str", value)
-    made = native.__new__(native, *(as_python(x, item) for item in contents.construct))
-    made.__init__(*(as_python(x, item) for item in contents.construct))
-    for name, item in contents.state.items():
-        if not name.startswith("__") and item in fields and is_known(item):
-            setattr(made, name, as_python(x, item))
-    return str(made)

@@ -9,9 +9,10 @@ from typing import Any, Final
 from dynajit.capture.exceptions import Raised, new_exception, raise_python, write_state
 from dynajit.capture.frames import Frame
 from dynajit.capture.operations_basic import Steps, unsupported
+from dynajit.capture.operations_exceptions import is_traceback
 from dynajit.capture.values import NONE, Constant, Known, Value, constant
 from dynajit.capture.values_functions import GeneratorState, GeneratorValue
-from dynajit.capture.values_objects import ExceptionValue, TracebackValue
+from dynajit.capture.values_objects import ExceptionValue, ObjectValue
 from dynajit.capture.watching import reachable
 
 
@@ -143,11 +144,34 @@ def _throw_into_delegate(
                 frame.index = state.body.instructions[send].argument
         except Raised as another:
             frame.thrown = another
+    elif isinstance(receiver, ObjectValue):
+        yield from _check_lacks_method(x, receiver, raised)
+        frame.thrown = raised
     elif hasattr(receiver.python_type, "throw"):
         raise unsupported("throw", receiver)
     else:
         frame.thrown = raised
     return (yield from _run(x, value, frame))
+
+
+def _check_lacks_method(x: Any, receiver: ObjectValue, raised: Raised) -> Steps:
+    """The object of a `yield from` has no `throw` (or `close`): looking for it may run code.
+
+    Raises:
+        Raised: what looking for it raised.
+        GraphBreak: it has the method.
+    """
+    is_exit = issubclass(raised.value.cls, GeneratorExit)
+    name = "close" if is_exit else "throw"
+    try:
+        yield from x.get_attribute(receiver, name)
+    except Raised as another:
+        if issubclass(another.value.cls, AttributeError):
+            return
+        if is_exit:
+            raise unsupported(name, receiver) from None  # the error is only reported
+        raise
+    raise unsupported(name, receiver)
 
 
 def close_generator(x: Any, value: GeneratorValue) -> Steps:
@@ -178,7 +202,7 @@ def thrown_exception(x: Any, args: list[Value]) -> Steps:
             value = yield from x.call(value, rest, {})
     if not isinstance(value, ExceptionValue):
         raise unsupported("throw", value)
-    if len(args) > 2 and isinstance(args[2], TracebackValue):
+    if len(args) > 2 and is_traceback(x, args[2]):
         write_state(x, value, "__traceback__", args[2])
     return Raised(value)
 

@@ -18,6 +18,7 @@ from dynajit.capture.lifetimes import has_finalizer
 from dynajit.capture.operations_basic import Steps, as_python, describe, lacks, type_name
 from dynajit.capture.operations_exceptions import is_native_field, member
 from dynajit.capture.operations_storage import storage_attribute
+from dynajit.capture.users_code import MISSING, inherits, lookup
 from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_containers import HeapValue, TupleValue
 from dynajit.capture.values_functions import BoundMethod, PartialValue, SuperValue
@@ -31,19 +32,10 @@ from dynajit.capture.values_objects import (
 )
 from dynajit.capture.values_storage import NATIVE, storage_of
 
-MISSING = object()
-
 
 def unsupported_attribute(value: Any, name: str) -> GraphBreak:
     """The break for an attribute that is not modelled."""
     return GraphBreak(breaks.UNSUPPORTED_ATTRIBUTE, f"{describe(value)}.{name}")
-
-
-def lookup(cls: type, name: str) -> Any:
-    for base in cls.__mro__:
-        if name in base.__dict__:
-            return base.__dict__[name]
-    return MISSING
 
 
 def _has_get(raw: Any) -> bool:
@@ -88,6 +80,8 @@ def object_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
         check_disguise(x, value, name)
     custom = lookup(value.cls, "__getattribute__")
     fallback = lookup(value.cls, "__getattr__")
+    if not isinstance(custom, (types.FunctionType, types.WrapperDescriptorType)):
+        raise unsupported_attribute(value, name)
     try:
         if isinstance(custom, types.FunctionType):
             function = known_in_class(x, value, "__getattribute__", custom)
@@ -96,8 +90,8 @@ def object_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
     except Raised as raised:
         if fallback is MISSING or not issubclass(raised.value.cls, AttributeError):
             raise
-    function = known_in_class(x, value, "__getattr__", fallback)
-    return (yield from x.call(BoundMethod(function, value), [constant(name)], {}))
+    method = yield from get_special(x, value, "__getattr__")
+    return (yield from x.call(method, [constant(name)], {}))
 
 
 def check_disguise(x: Any, value: ObjectValue, name: str) -> None:
@@ -128,7 +122,8 @@ def plain_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
     if raw is not MISSING:
         return (yield from _class_value(x, value, value, name, raw))
     kind = type_name(value.cls)
-    raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
+    text = f"'{kind}' object has no attribute '{name}'"
+    raise_python(x, AttributeError, text, name=name, obj=value)
 
 
 def is_data_descriptor(raw: Any) -> bool:
@@ -310,9 +305,12 @@ def super_value(x: Any, cls: Value, receiver: Value) -> SuperValue:
     known = as_python(x, cls)
     kind = x.type_of(receiver)
     is_class = isinstance(receiver, Known) and isinstance(receiver.object, type)
-    mro = receiver.object.__mro__ if is_class else kind.__mro__  # type: ignore[attr-defined]
-    if known not in mro:
+    mro = (*(receiver.object.__mro__ if is_class else ()), *kind.__mro__)  # type: ignore[attr-defined]
+    if not any(known is base for base in mro):
         x.recorder.use(receiver)
+        claims = lookup(kind, "__class__") is not vars(object)["__class__"]
+        if claims or isinstance(lookup(kind, "__getattribute__"), types.FunctionType):
+            raise unsupported_attribute(receiver, "__class__")
         try:
             super(known, receiver.object if is_class else type(kind.__name__, (), {})())  # type: ignore[attr-defined]
         except TypeError as error:
@@ -320,25 +318,36 @@ def super_value(x: Any, cls: Value, receiver: Value) -> SuperValue:
     return SuperValue(known, receiver)
 
 
+def _start_of(value: SuperValue) -> tuple[Any, bool]:
+    """The class whose bases are searched, and whether it is the receiver itself."""
+    receiver = value.receiver
+    given = receiver.object if isinstance(receiver, Known) else None
+    if isinstance(given, type) and inherits(given, value.cls):
+        return given, True
+    return receiver.python_type, False
+
+
 def super_attribute(x: Any, value: SuperValue, name: str) -> Steps:
     receiver = value.receiver
-    cls = receiver.object if isinstance(receiver, Known) else receiver.python_type
+    cls, is_class = _start_of(value)
     mro = cls.__mro__
-    for base in mro[mro.index(value.cls) + 1 :]:
+    first = next(index for index, base in enumerate(mro) if base is value.cls) + 1
+    for base in mro[first:]:
         if name not in base.__dict__:
             continue
         raw = base.__dict__[name]
         if isinstance(raw, types.FunctionType):
-            return BoundMethod(function_of_class(base, name, raw), receiver)
+            function = function_of_class(base, name, raw)
+            return function if is_class else BoundMethod(function, receiver)
         if isinstance(raw, classmethod):
             return bound_to_class(raw, Known(cls), name)
         if isinstance(raw, staticmethod):
             return Known(raw.__func__)
         if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
-            return BoundMethod(Known(raw), receiver)
+            return Known(raw) if is_class else BoundMethod(Known(raw), receiver)
         if isinstance(raw, types.BuiltinFunctionType) and name == "__new__":
             return Known(raw)
-        if is_plain_property(raw) and raw.fget is not None:
+        if is_plain_property(raw) and raw.fget is not None and not is_class:
             return (yield from x.call(Known(raw.fget), [receiver], {}))
         if _has_get(raw):
             raise unsupported_attribute(value, name)
@@ -349,6 +358,9 @@ def super_attribute(x: Any, value: SuperValue, name: str) -> Steps:
 def get_special(x: Any, value: Value, name: str) -> Steps:
     """A special method, looked up on the class as Python does."""
     raw = lookup(value.cls if isinstance(value, HeapValue) else value.python_type, name)
+    if isinstance(value, Known) and isinstance(raw, types.FunctionType):
+        x.recorder.use(value)
+        return BoundMethod(Known(raw), value)
     if raw is MISSING or not isinstance(value, HeapValue):
         raise unsupported_attribute(value, name)
     x.recorder.use(value)

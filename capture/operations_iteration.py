@@ -11,11 +11,19 @@ from typing import Any
 from dynajit.capture import breaks, sources
 from dynajit.capture.awaiting import next_item, then
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.exceptions import Raised, raise_python
+from dynajit.capture.exceptions import Raised, raise_python, stop_iteration_value
 from dynajit.capture.guards import Kind
-from dynajit.capture.operations_basic import Steps, defines, describe, type_name, unsupported
+from dynajit.capture.operations_basic import (
+    Steps,
+    as_python,
+    defines,
+    describe,
+    type_name,
+    unsupported,
+)
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_sets import set_in_order
+from dynajit.capture.users_code import MISSING, class_with_methods, lookup
 from dynajit.capture.values import Constant, Known, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
@@ -64,8 +72,9 @@ def iterate(x: Any, value: Value) -> Steps:
     if isinstance(value, TensorValue):
         rows = TupleValue(tuple(tensor_rows(x, value)))
         return new_iterator(x, SequenceIterator(rows), type(iter([])))
-    if isinstance(value, ObjectValue):
-        return (yield from _iterate_object(x, value))
+    cls = class_with_methods(value, "__iter__")
+    if cls is not None:
+        return (yield from _iterate_object(x, value, cls))
     if isinstance(value, Known) and isinstance(value.object, type):
         return _iterate_class(x, value)
     if not any(defines(value.python_type, name) for name in ("__iter__", "__getitem__")):
@@ -73,16 +82,16 @@ def iterate(x: Any, value: Value) -> Steps:
     raise unsupported("iter", value)
 
 
-def _iterate_object(x: Any, value: ObjectValue) -> Steps:
+def _iterate_object(x: Any, value: Value, cls: type) -> Steps:
     x.recorder.use(value)
-    if defines(value.cls, "__iter__"):
+    if defines(cls, "__iter__"):
         method = yield from x.get_special(value, "__iter__")
         made = yield from x.call(method, [], {})
         if not hasattr(x.type_of(made), "__next__"):
             kind = type_name(made.python_type)
             raise_python(x, TypeError, f"iter() returned non-iterator of type '{kind}'")
         return made
-    if defines(value.cls, "__getitem__"):
+    if defines(cls, "__getitem__"):
         return new_iterator(x, IndexIterator(value), type(iter(_Indexed())))
     refuse(x, "iter", iter, [value])
 
@@ -209,7 +218,8 @@ def _advance_indexed(x: Any, iterator: IteratorValue, state: IndexIterator) -> S
             raise
         x.heap.write(iterator.identity, Exhausted())
         return None
-    x.heap.write(iterator.identity, IndexIterator(state.sequence, state.position + 1))
+    if not isinstance(x.heap[iterator.identity], Exhausted):
+        x.heap.write(iterator.identity, IndexIterator(state.sequence, state.position + 1))
     return item
 
 
@@ -250,6 +260,7 @@ def advance(x: Any, iterator: Value) -> Steps:
             return (yield from then(x.call(method, [], {}), next_item))
         except Raised as raised:
             if issubclass(raised.value.cls, StopIteration):
+                x.generator_results[iterator.identity] = stop_iteration_value(raised, x)
                 return None
             raise
     if hasattr(x.type_of(iterator), "__next__"):
@@ -272,8 +283,9 @@ def _advance_state(x: Any, iterator: IteratorValue, state: Any) -> Steps:
         item = yield from advance(x, state.inner)
         if item is None:
             return None
-        x.heap.write(iterator.identity, EnumerateIterator(state.inner, state.count + 1))
-        return TupleValue((constant(state.count), item))
+        count = x.heap[iterator.identity].count  # the item may have advanced it as well
+        x.heap.write(iterator.identity, EnumerateIterator(state.inner, count + 1))
+        return TupleValue((constant(count), item))
     if isinstance(state, ZipIterator):
         return (yield from _advance_zip(x, state))
     if isinstance(state, MapIterator):
@@ -381,14 +393,20 @@ def _advance_filter(x: Any, state: FilterIterator) -> Steps:
             return item
 
 
-def to_items(x: Any, value: Value) -> Steps:
-    """Everything that iterating over `value` gives, as a Python list."""
+def to_items(x: Any, value: Value, asks_length: bool = False) -> Steps:
+    """Everything that iterating over `value` gives, as a Python list.
+
+    Args:
+        asks_length: the length is asked for first, as `list(value)` does.
+    """
     if isinstance(value, TupleValue):
         x.recorder.use(value)
         return list(value.items)
     if isinstance(value, ListValue):
         return list(x.list_items(value))
     iterator = yield from iterate(x, value)
+    if asks_length:
+        yield from ask_length(x, value)
     items: list[Value] = []
     while True:
         item = yield from advance(x, iterator)
@@ -397,3 +415,48 @@ def to_items(x: Any, value: Value) -> Steps:
         items.append(item)
         if len(items) > LIMIT_OF_ITEMS:
             raise GraphBreak(breaks.LIMIT, f"more than {LIMIT_OF_ITEMS} items of {describe(value)}")
+
+
+def extend_list(x: Any, value: ListValue, iterable: Value) -> Steps:
+    """Append everything that `iterable` gives, each item when it is given."""
+    if isinstance(iterable, (ListValue, TupleValue)):
+        items = yield from to_items(x, iterable)
+        x.grow_list(value, tuple(items))
+        return
+    iterator = yield from iterate(x, iterable)
+    yield from ask_length(x, iterable)
+    while (item := (yield from advance(x, iterator))) is not None:
+        x.grow_list(value, (item,))
+
+
+def ask_length(x: Any, value: Value) -> Steps:
+    """Call `__len__` or `__length_hint__` of an object, as makers of lists do; a TypeError is
+    passed over.
+
+    Source: CPython, PyObject_LengthHint.
+    """
+    cls = class_with_methods(value, "__len__")
+    name = next((n for n in ("__len__", "__length_hint__") if _has(cls, n)), None)
+    if cls is None or name is None:
+        return
+    try:
+        if name == "__len__":
+            yield from x.length(value)
+            return
+        method = yield from x.get_special(value, name)
+        hint = yield from x.call(method, [], {})
+    except Raised as raised:
+        if not issubclass(raised.value.cls, TypeError):
+            raise
+        return
+    if isinstance(hint, Constant) and hint.value is NotImplemented:
+        return
+    if not issubclass(x.type_of(hint), int):
+        kind = hint.python_type.__name__
+        raise_python(x, TypeError, f"__length_hint__ must be an integer, not {kind}")
+    if as_python(x, hint) < 0:
+        raise_python(x, ValueError, "__length_hint__() should return >= 0")
+
+
+def _has(cls: type | None, name: str) -> bool:
+    return cls is not None and lookup(cls, name) not in (MISSING, None)

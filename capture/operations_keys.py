@@ -8,7 +8,9 @@ Methods of the executor (`x`), written as functions; see `capture.executor`.
 from collections import OrderedDict
 from typing import Any
 
-from dynajit.capture.operations_basic import Steps, hashable, hashable_as
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.operations_basic import Steps, describe, hashable, hashable_as
 from dynajit.capture.operations_results import hash_by_method
 from dynajit.capture.operations_text import own_method
 from dynajit.capture.values import Value
@@ -29,7 +31,8 @@ def key_token(x: Any, entries: Any, key: Value) -> Steps:
             return token
         identity = None
     else:
-        assert isinstance(key, ObjectValue)
+        if not isinstance(key, ObjectValue):
+            raise GraphBreak(breaks.UNKNOWN_HASH, describe(key))
         number = yield from hash_by_method(x, key)
         token = UserKey(number, key.identity, key)
         identity = key.identity

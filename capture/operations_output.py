@@ -13,9 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dynajit.capture import breaks
+from dynajit.capture import breaks, sources
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.effects import Effect
+from dynajit.capture.guards import Kind
 from dynajit.capture.operations_basic import Steps, is_known
 from dynajit.capture.operations_text import Shown
 from dynajit.capture.values import Known, Opaque, Scalar, Value, constant
@@ -58,8 +59,18 @@ def refuse_output(what: str) -> GraphBreak:
 
 
 def is_redirected(x: Any) -> bool:
-    """True if the captured code itself has replaced a standard stream."""
-    return any(x.module_write(sys, name) is not None for name in ("stdout", "stderr"))
+    """True if the captured code itself has replaced a standard stream, or an object that is no
+    text stream stands in its place: what writing to it does is not known.
+    """
+    for name in ("stdout", "stderr"):
+        if x.module_write(sys, name) is not None:
+            return True
+        stream = getattr(sys, name)
+        if stream is not None and not issubclass(type(stream), io.TextIOBase):
+            return True
+    place = sources.Attribute(sources.Constant(sys), "stdout")
+    x.recorder.guard(place, Kind.TYPE_IS, type(sys.stdout), "where text is written")
+    return False
 
 
 def is_stream(value: Value) -> bool:

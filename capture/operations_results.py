@@ -32,7 +32,7 @@ def call_special(x: Any, value: ObjectValue, name: str, *args: Value) -> Steps:
     Raises:
         GraphBreak: the class has no such method, or the result is of a derived type.
     """
-    if not defines(value.cls, name):
+    if not defines(value.python_type, name):
         raise unsupported(name, value)
     method = yield from x.get_special(value, name)
     result = yield from x.call(method, list(args), {})
@@ -56,7 +56,7 @@ def _check(x: Any, value: ObjectValue, name: str, result: Value) -> None:
     if issubclass(kind, expected):
         raise unsupported(name, value)  # accepted, some with a warning
     made = stand_in(x, result)
-    asked = type(value.cls.__name__, (), {name: lambda *_: made})()
+    asked = type(value.python_type.__name__, (), {name: lambda *_: made})()
     try:
         ask(asked)
     except TypeError as error:

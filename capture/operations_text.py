@@ -4,7 +4,6 @@ Methods of the executor (`x`), written as functions; see `capture.executor`.
 """
 
 import _string
-import enum
 import itertools
 import re
 import types
@@ -22,14 +21,13 @@ from dynajit.capture.operations_basic import (
     is_known,
     type_name,
     unsupported,
-    user_method,
 )
 from dynajit.capture.operations_containers import check_digits, fold
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_exceptions import exception_text
-from dynajit.capture.operations_instances import lookup
 from dynajit.capture.operations_results import call_special
 from dynajit.capture.operations_sets import set_in_order
+from dynajit.capture.users_code import class_with_methods, is_quiet, lookup
 from dynajit.capture.values import Constant, Known, Scalar, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
@@ -56,17 +54,27 @@ _PERCENT: Final = re.compile(r"%(?:\((.*?)\))?([-#0 +]*)(\*|\d+)?(?:\.(\*|\d+))?
 
 def own_method(value: Value, name: str) -> Any:
     """A special method written in Python, or None."""
-    if not isinstance(value, ObjectValue):
+    cls = class_with_methods(value, name)
+    if cls is None:
         return None
-    method = getattr(value.cls, name, None)
+    method = lookup(cls, name)
     return method if isinstance(method, types.FunctionType) else None
+
+
+def _shows_itself(value: Known, conversion: str) -> bool:
+    """True if the text of an object known by identity is made by the user's own code."""
+    if conversion == "str" and class_with_methods(value, "__str__") is not None:
+        return True
+    is_plain = lookup(type(value.object), "__str__") is vars(object)["__str__"]
+    asks_repr = conversion != "str" or is_plain
+    return asks_repr and class_with_methods(value, "__repr__") is not None
 
 
 def to_text(x: Any, value: Value, conversion: str = "str") -> Steps:
     """`str(value)`, `repr(value)` or `ascii(value)` as a Python str."""
-    if is_known(value):
-        if user_method(value, "__str__", "__repr__") is not None:
-            return (yield from _text_by_method(x, value, conversion))
+    if isinstance(value, Known) and _shows_itself(value, conversion):
+        return (yield from _object_text(x, value, conversion))
+    if is_known(value) and (is_quiet(value) or isinstance(value, Known)):
         known = as_python(x, value)
         check_digits([known])
         return _CONVERSIONS[conversion](known)
@@ -97,7 +105,7 @@ def _escaped(text: str, conversion: str) -> str:
     return text
 
 
-def _object_text(x: Any, value: ObjectValue, conversion: str) -> Steps:
+def _object_text(x: Any, value: Value, conversion: str) -> Steps:
     if isinstance(value, ExceptionValue):
         return (yield from exception_text(x, value, conversion))
     method = own_method(value, "__str__" if conversion == "str" else "__repr__")
@@ -218,15 +226,19 @@ def format_value(x: Any, value: Value, specification: Value | None) -> Steps:
     if specification is not None and x.type_of(specification) is not str:
         refuse(x, "format", format, [value, specification])
     text = "" if specification is None else as_python(x, specification)
-    if user_method(value, "__format__") is not None:
-        raise unsupported("format", value)
-    if user_method(value, "__str__", "__repr__") is not None:
-        if lookup(value.python_type, "__format__") not in (enum.Enum.__format__, _FORMAT):
+    if isinstance(value, Known) and class_with_methods(value, "__format__") is not None:
+        method = yield from x.get_special(value, "__format__")
+        made = yield from x.call(method, [constant(text)], {})
+        if x.type_of(made) is not str:
             raise unsupported("format", value)
-        value = constant((yield from to_text(x, value)))
+        return made
+    if isinstance(value, Known) and not is_quiet(value):
+        if text:
+            raise unsupported("format", value)
+        return constant((yield from to_text(x, value)))
     if text and isinstance(value, Known) and not is_pure_method(value.object, "__format__"):
         raise unsupported("format", value)  # asks the locale, or the decimal context
-    if is_known(value):
+    if is_known(value) and is_quiet(value):
         return fold(x, lambda known: format(known, text), value)
     if isinstance(value, TensorValue):
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, "the text of a tensor")
@@ -261,12 +273,17 @@ def percent(x: Any, template: Constant, values: Value) -> Steps:
     """`template % values` for a str."""
     inner = storage_of(x, values)
     values = inner if isinstance(inner, TupleValue) else values
-    if is_known(values) and user_method(values, "__str__", "__repr__") is None:
+    if is_known(values) and is_quiet(values):
         return fold(x, lambda a, b: a % b, template, values)
     pattern = as_python(x, template)
     letters = [found for found in _PERCENT.findall(pattern) if found[4] != "%"]
     if any("*" in (width, precision) for _, _, width, precision, _ in letters):
         raise unsupported("%", template, values)
+    is_table = isinstance(values, (DictValue, ObjectValue))
+    if is_table and any(letter == "(" for *_, letter in letters):  # a key without its end
+        if len(letters) > 1:
+            raise unsupported("%", template, values)
+        return fold(x, lambda a: a % {}, template)
     if any(key for key, *_ in letters):
         return (yield from _percent_of_mapping(x, template, values, letters))
     if "%" in _PERCENT.sub("", pattern) or any(row[4] not in _PERCENT_LETTERS for row in letters):
@@ -300,7 +317,7 @@ def _percent_of_mapping(x: Any, template: Constant, values: Value, letters: Any)
 
 
 def _percent_part(x: Any, item: Value, letter: str) -> Steps:
-    if is_known(item) and user_method(item, "__str__", "__repr__") is None:
+    if is_known(item) and is_quiet(item):
         return as_python(x, item)
     if not letter:
         return None  # one too many, which is an error once the others are shown
@@ -318,8 +335,7 @@ def format_template(
 ) -> Steps:
     """`template.format(*args, **keywords)`."""
     pattern = as_python(x, template)
-    given = (*args, *keywords.values())
-    if all(is_known(v) and user_method(v, *_TEXTS) is None for v in given):
+    if all(is_known(value) and is_quiet(value) for value in (*args, *keywords.values())):
         known = [as_python(x, value) for value in args]
         named = {name: as_python(x, value) for name, value in keywords.items()}
         return fold(x, lambda text: text.format(*known, **named), template)

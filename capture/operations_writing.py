@@ -14,18 +14,17 @@ from dynajit.capture.guards import Kind
 from dynajit.capture.lifetimes import ends_in_place
 from dynajit.capture.operations_attributes import get_attribute
 from dynajit.capture.operations_basic import Steps, type_name
-from dynajit.capture.operations_exceptions import is_native_field, set_member
+from dynajit.capture.operations_exceptions import delete_member, is_native_field, set_member
 from dynajit.capture.operations_instances import (
-    MISSING,
     class_place,
     instance_dict,
     instance_value,
     is_plain_property,
     known_in_class,
-    lookup,
     property_text,
     unsupported_attribute,
 )
+from dynajit.capture.users_code import MISSING, lookup
 from dynajit.capture.values import Constant, Known, Value, constant
 from dynajit.capture.values_functions import (
     BoundMethod,
@@ -169,7 +168,8 @@ def delete_plain_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
         yield from x.call(Known(raw.fdel), [value], {})
         return
     if isinstance(value, ExceptionValue) and is_native_field(raw):
-        raise_python(x, TypeError, f"{name} may not be deleted")
+        delete_member(x, value, name)
+        return
     deleter = lookup(type(raw), "__delete__")
     if isinstance(deleter, types.FunctionType):
         descriptor = x.recorder.wrap(raw, class_place(x, value, name))

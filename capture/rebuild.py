@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from dynajit.capture import hashed, suspended
 from dynajit.capture.effects import field_access
+from dynajit.capture.exceptions_in_c import native_class
 from dynajit.capture.hashed import hashes_of
-from dynajit.capture.operations_exceptions import PARSING, native_class
 from dynajit.capture.rebuild_exceptions import adopt_context, in_order_of_writing, make_traceback
 from dynajit.capture.rebuild_iterators import (
     TEXT_ITERATORS,
@@ -349,12 +349,12 @@ class Rebuilder:
     def _exception(self, value: ExceptionValue, emitter: Any) -> None:
         contents: ObjectContents = self.heap[value.identity]
         native = native_class(value.cls)
-        self.call(emitter, native.__new__, value.cls, *contents.construct)
+        is_group = issubclass(native, BaseExceptionGroup)
+        given = [contents.state[name] for name in ("message", "exceptions")] if is_group else []
+        self.call(emitter, native.__new__, value.cls, *given)
         emitter.memoise(value)
-        if issubclass(native, PARSING):
-            self.call(emitter, native.__init__, value, *contents.construct)
-            emitter.pop()
-        fields = {**contents.written, **in_order_of_writing(contents.state)}
+        args = {"args": TupleValue(contents.construct)}
+        fields = {**args, **contents.written, **in_order_of_writing(contents.state)}
         for name, item in fields.items():
             if item is ENTRY_CONTEXT:
                 self.call(emitter, adopt_context, value)
@@ -364,7 +364,14 @@ class Rebuilder:
                 emitter.pop()
 
     def _traceback(self, value: TracebackValue, emitter: Any) -> None:
-        self.call(emitter, make_traceback, value.entries)
+        innermost = value.chain[-1]
+        following = Constant(None) if innermost.following is None else innermost.following
+        self.call(emitter, make_traceback, following, innermost.entry)
+        for link in reversed(value.chain[:-1]):
+            if not emitter.is_memoised(link.following):
+                emitter.memoise(link.following)
+            emitter.pop()
+            self.call(emitter, make_traceback, link.following, link.entry)
 
     def _function(self, value: FunctionValue, emitter: Any) -> None:
         contents: FunctionContents = self.heap[value.identity]

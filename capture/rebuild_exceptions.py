@@ -31,22 +31,65 @@ def adopt_context(error: BaseException) -> None:
         error.__context__ = handled
 
 
-def make_traceback(entries: tuple[Passed, ...]) -> types.TracebackType | None:
-    """A traceback through frames that look like those of the original functions."""
-    made = None
-    for entry in reversed(entries):
-        made = types.TracebackType(made, _frame(entry.code, entry.globals), -1, entry.line)
-    return made
+def make_traceback(following: types.TracebackType | None, entry: Passed) -> types.TracebackType:
+    """A traceback through a frame that looks like that of the original function."""
+    at = -1 if entry.columns is None else 0
+    return types.TracebackType(following, _frame(entry), at, entry.line)
 
 
-def _frame(code: types.CodeType, globals: dict[str, Any]) -> types.FrameType:
-    """The frame of a function of the same file and name that never runs."""
+def _frame(entry: Passed) -> types.FrameType:
+    """The frame of a function of the same file, name and variables that never runs."""
+    code = entry.code
+    names = dict.fromkeys((*code.co_varnames, *code.co_cellvars, *code.co_freevars))
     look_alike = _template.__code__.replace(
         co_filename=code.co_filename,
         co_name=code.co_name,
         co_qualname=code.co_qualname,
         co_firstlineno=code.co_firstlineno,
+        co_varnames=tuple(names),
+        co_nlocals=len(names),
+        co_linetable=_line_table(entry),
     )
-    generator: Any = types.FunctionType(look_alike, globals)()
+    generator: Any = types.FunctionType(look_alike, entry.globals)()
     frame: types.FrameType = generator.gi_frame
     return frame
+
+
+def _line_table(entry: Passed) -> bytes:
+    """A table that puts every instruction of the template at the entry's line and columns.
+
+    Source: CPython, Objects/locations.md.
+    """
+    units = len(_template.__code__.co_code) // 2
+    delta = entry.line - entry.code.co_firstlineno
+    table = b""
+    while units > 0:
+        count = min(units, 8)
+        units -= count
+        place = _signed(delta)
+        kind = _NO_COLUMNS
+        if entry.columns is not None:
+            kind = _LONG
+            place += _unsigned(0) + b"".join(_unsigned(column + 1) for column in entry.columns)
+        table += bytes([0x80 | kind << 3 | count - 1]) + place
+        delta = 0
+    return table
+
+
+_NO_COLUMNS: Final = 13
+_LONG: Final = 14
+
+
+def _unsigned(number: int) -> bytes:
+    """Six bits at a time, lowest first; bit 6 says that more follow."""
+    found = bytearray()
+    while number >= 64:
+        found.append(64 | number & 63)
+        number >>= 6
+    found.append(number)
+    return bytes(found)
+
+
+def _signed(number: int) -> bytes:
+    """The sign is the lowest bit."""
+    return _unsigned(-number << 1 | 1 if number < 0 else number << 1)

@@ -86,6 +86,10 @@ _ITERATOR_TYPES = (
     filter,
 )
 
+# By id: comparing the class of a user's object with another class may ask its metaclass.
+_LITERALS = frozenset(map(id, LITERAL_TYPES))
+_ITERATORS = frozenset(map(id, _ITERATOR_TYPES))
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -389,11 +393,11 @@ class Recorder:
         kind = type(obj)  # never isinstance(obj, ...): that would ask obj.__class__, user code
         if kind is frozenset and not all(map(is_harmless, obj)):
             return Opaque(obj, source)  # comparing it would run code of the user's
-        if kind in LITERAL_TYPES and isinstance(source, sources.Constant):
+        if id(kind) in _LITERALS and isinstance(source, sources.Constant):
             return Constant(obj)
-        if kind in (int, float) and not isinstance(source.root, sources.Constant):
+        if (kind is int or kind is float) and not isinstance(source.root, sources.Constant):
             return Scalar(obj, source)
-        if kind in LITERAL_TYPES:
+        if id(kind) in _LITERALS:
             return Constant(obj, source)
         if issubclass(kind, Tensor):
             if not is_plain_tensor(kind):
@@ -406,7 +410,7 @@ class Recorder:
             return self._adopt(obj, ListValue, source, None)
         if kind is dict and NAMESPACE_MARK in obj:
             return Opaque(obj, source)  # its items are variables, too: left to Python
-        if kind in (dict, OrderedDict, defaultdict):
+        if kind is dict or kind is OrderedDict or kind is defaultdict:
             return self._adopt(obj, DictValue, source, None)
         if kind is set:
             return self._adopt(obj, SetValue, source, None)
@@ -427,12 +431,11 @@ class Recorder:
             return Known(obj, source)
         if kind is types.MethodType:
             function = self.wrap(obj.__func__, sources.MethodFunction(source))
-            return BoundMethod(
-                function, self.wrap(obj.__self__, sources.MethodSelf(source)), source
-            )
+            receiver = self.wrap(obj.__self__, sources.MethodSelf(source))
+            return BoundMethod(function, receiver, source, is_method_object=True)
         if kind is types.CellType:
             return self._adopt(obj, CellValue, source, None)
-        if kind in _ITERATOR_TYPES:
+        if id(kind) in _ITERATORS:
             return self._adopt(obj, IteratorValue, source, ExistingIterator())
         if is_immutable(obj) and is_lasting(source):
             return Known(obj, None if isinstance(source, sources.Constant) else source)

@@ -173,7 +173,7 @@ _REFERENCED: Final[dict[type, Callable[[Any, Heap], list[Value]]]] = {
     IteratorValue: _of_iterator,
     ObjectValue: _of_object,
     ExceptionValue: _of_exception,
-    TracebackValue: lambda v, heap: [],
+    TracebackValue: lambda v, heap: [] if v.following is None else [v.following],
     FunctionValue: _of_function,
     CellValue: _of_cell,
     GeneratorValue: _of_generator,

@@ -56,6 +56,7 @@ class Sizes:
         self._recorder: Any = None
         self._types: dict[int, tuple[TensorType, TensorFacts, tuple[Guard, ...]]] = {}
         self._symbols: dict[str, tuple[SymInt, Term, int]] = {}
+        self._ints: dict[Source, SymInt] = {}
         self._shared: dict[tuple[int, ...], str] = {}
         self._places: dict[Place, str] = {}
         self._marks: dict[Place, Mark] = {}
@@ -233,11 +234,11 @@ class Sizes:
         """A symbol for an int, for use in relations only."""
         if scalar.source is None or not scalar.source.is_guardable:
             return None
-        term = Term("", scalar.source, None)
-        for symbol, known, _ in self._symbols.values():
-            if replace(known, name="") == term and symbol is symint.symbol(known.name, None):
-                return symbol
-        return self._new_symbol(term, int(scalar.value), None)
+        found = self._ints.get(scalar.source)
+        if found is None:
+            term = Term("", scalar.source, None)
+            found = self._ints[scalar.source] = self._new_symbol(term, int(scalar.value), None)
+        return found
 
     def shape_int(self, scalar: Scalar) -> SymInt | None:
         """A symbol for an int of the program that is used as a size; None: it is specialised."""

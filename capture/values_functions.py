@@ -7,7 +7,9 @@ import functools
 from dataclasses import dataclass, field, replace
 from types import (
     BuiltinMethodType,
+    ClassMethodDescriptorType,
     CodeType,
+    FunctionType,
     MethodDescriptorType,
     MethodType,
     MethodWrapperType,
@@ -56,13 +58,21 @@ class BoundMethod(Value):
     function: Value
     self: Value
     source: Any = None
+    is_method_object: bool = False  # made by `types.MethodType`, whatever the function is
 
     @property
     def python_type(self) -> type:
-        function = getattr(self.function, "object", None)
-        if isinstance(function, WrapperDescriptorType):
-            return MethodWrapperType
-        return BuiltinMethodType if isinstance(function, MethodDescriptorType) else MethodType
+        if self.is_method_object:
+            return MethodType
+        return _type_when_bound(getattr(self.function, "object", None))
+
+
+def _type_when_bound(raw: Any) -> type:
+    """The class of what binding a function or a descriptor of a class gives."""
+    if isinstance(raw, WrapperDescriptorType):
+        return MethodWrapperType
+    built_in = isinstance(raw, (MethodDescriptorType, ClassMethodDescriptorType))
+    return BuiltinMethodType if built_in else MethodType
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,8 +85,10 @@ class NativeMethod(Value):
     @property
     def python_type(self) -> type:
         for base in self.receiver.python_type.__mro__:
-            if isinstance(vars(base).get(self.name), WrapperDescriptorType):
-                return MethodWrapperType
+            if self.name in vars(base):
+                raw = vars(base)[self.name]
+                binds = isinstance(raw, (FunctionType, WrapperDescriptorType))
+                return _type_when_bound(raw) if binds else BuiltinMethodType
         return BuiltinMethodType
 
 

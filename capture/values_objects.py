@@ -34,7 +34,8 @@ class ObjectValue(HeapValue):
     @property
     def python_type(self) -> type:
         """The class that the program sees."""
-        return DISGUISED.get(self.cls, self.cls)
+        plain = type(self.cls) is type  # hashing a class may ask its metaclass
+        return DISGUISED.get(self.cls, self.cls) if plain else self.cls
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,22 +68,47 @@ class ExceptionValue(ObjectValue):
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A frame that an exception passed through: an entry of its traceback."""
+    """A frame that an exception passed through: an entry of its traceback.
+
+    Args:
+        columns: first and last column of the expression, where it is within its line.
+    """
 
     code: CodeType
     globals: dict[str, Any]
     line: int
+    columns: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TracebackValue(Value):
-    """The traceback of an exception that was raised; outermost frame first, never empty."""
+    """The traceback of an exception that was raised: a frame, and what is inside of it.
 
-    entries: tuple[Passed, ...]
+    Args:
+        following: a TracebackValue, an existing traceback, or None.
+    """
+
+    identity: int
+    entry: Passed
+    following: Value | None
+
+    @property
+    def object_id(self) -> int:
+        return self.identity
 
     @property
     def python_type(self) -> type:
         return TracebackType
+
+    @property
+    def chain(self) -> "list[TracebackValue]":
+        """This traceback and those inside of it, outermost first."""
+        found: list[TracebackValue] = []
+        link: Value | None = self
+        while isinstance(link, TracebackValue):
+            found.append(link)
+            link = link.following
+        return found
 
 
 class EntryContext(Value):

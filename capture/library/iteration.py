@@ -249,6 +249,8 @@ class CallableIterator(Iterator):
         except StopIteration:
             self.function = None
             raise StopIteration from None
+        if self.function is None:  # the call came back here, and ended it
+            raise StopIteration
         if equal(self.sentinel, item):
             self.function = None
             raise StopIteration

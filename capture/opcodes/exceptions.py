@@ -14,11 +14,17 @@ from dynajit.capture.operations_basic import (
     unsupported,
 )
 from dynajit.capture.operations_containers import boolean
-from dynajit.capture.operations_exceptions import derive, matches, split, uses_no_handled
-from dynajit.capture.operations_instances import lookup
+from dynajit.capture.operations_exceptions import (
+    derive,
+    is_traceback,
+    matches,
+    split,
+    uses_no_handled,
+)
+from dynajit.capture.users_code import lookup
 from dynajit.capture.values import NONE, TRUE, Constant, Known, Opaque, Value
 from dynajit.capture.values_containers import ListValue
-from dynajit.capture.values_objects import ExceptionValue, HandledException, TracebackValue
+from dynajit.capture.values_objects import ExceptionValue, HandledException
 from dynajit.capture.versions import IS_311
 
 
@@ -255,7 +261,7 @@ def with_except_start(x: Any, frame: Frame, has_two_slots: bool) -> Steps:
     if not isinstance(value, ExceptionValue):
         raise unsupported("__exit__", value)
     found = _traceback(x, value)
-    traceback = found if isinstance(found, TracebackValue) else NONE
+    traceback = found if is_traceback(x, found) else NONE
     arguments = [Known(value.cls), value, traceback]
     frame.push((yield from x.call(leave, arguments, {})))
 

@@ -1,0 +1,79 @@
+"""Where operators run the user's own Python code: special methods of classes and metaclasses.
+
+What is known by its Python object (`values.Known`) may be worked with while capturing, unless that
+runs code of the user. Called by the operations and the handlers of built-in functions.
+"""
+
+import sys
+import types
+from typing import Any, Final
+
+from dynajit.capture.by_class import remembered
+from dynajit.capture.values import Known, Value
+from dynajit.capture.values_containers import TupleValue
+from dynajit.capture.values_objects import ObjectValue
+
+MISSING: Final = object()
+
+
+def lookup(cls: type, name: str) -> Any:
+    """What the class stores under a name, by its bases; MISSING where nothing does."""
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return MISSING
+
+
+def class_with_methods(value: Value, *names: str) -> type | None:
+    """The class of a value whose operators are looked up there, or None.
+
+    That is an instance of a user class, and an object known by identity (a class with a
+    metaclass, a member of an enumeration) if one of `names` is the user's own Python code there.
+    """
+    if isinstance(value, ObjectValue):
+        return value.cls
+    if isinstance(value, Known) and has_own_operators(type(value.object)):
+        kind = type(value.object)
+        return kind if any(is_users_code(lookup(kind, name)) for name in names) else None
+    return None
+
+
+def is_users_code(raw: Any) -> bool:
+    """True for a Python function that is not of the standard library."""
+    if not isinstance(raw, types.FunctionType):
+        return False
+    module = str(raw.__globals__.get("__name__", ""))
+    return module.partition(".")[0] not in sys.stdlib_module_names
+
+
+@remembered
+def has_own_operators(kind: type) -> bool:
+    """True if an operator, `hash`, `bool` or the text of an instance may run the user's code."""
+    return any(
+        name in _OPERATORS and is_users_code(raw)
+        for base in kind.__mro__
+        for name, raw in vars(base).items()
+    )
+
+
+_OPERATORS: Final = frozenset(
+    {f"__{way}{name}__" for way in ("", "r", "i") for name in (
+        "add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "lshift", "rshift",
+        "and", "or", "xor", "matmul")}
+    | {f"__{name}__" for name in (
+        "eq", "ne", "lt", "le", "gt", "ge", "hash", "bool", "len", "contains", "iter", "next",
+        "getitem", "neg", "pos", "invert", "abs", "index", "int", "float", "complex", "repr",
+        "str", "format", "round", "reversed", "enter", "exit")}
+)  # fmt: skip
+
+
+def is_quiet(value: Value) -> bool:
+    """True if operators on a value that is known run no code of the user."""
+    if isinstance(value, TupleValue):
+        return all(is_quiet(item) for item in value.items)
+    return not (isinstance(value, Known) and has_own_operators(type(value.object)))
+
+
+def inherits(cls: type, base: Any) -> bool:
+    """True if `base` is among the bases of `cls`; asks no metaclass."""
+    return any(found is base for found in cls.__mro__)
