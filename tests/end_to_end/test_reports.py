@@ -323,6 +323,6 @@ def test_a_loop_that_goes_on_after_its_break_is_not_one_more_break() -> None:
 
 def test_an_iterator_that_is_passed_is_a_break() -> None:
     dj.reset()
-    found = dj.explain(lambda iterator: next(iterator))(iter([1]))
+    found = dj.explain(lambda iterator: next(iterator))(map(str, [1]))
     assert ["unsupported_operation"] == [entry.name for entry in found.breaks]
     assert () == found.continued
