@@ -20,6 +20,7 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     |   |-- GraphBreakError             fullgraph=True met a graph break
     |   |-- RecompileError              the stance forbids to compile a new version
     |   `-- DynamicSizeError            mark_dynamic on a size that the code fixes
+    |-- LaunchFailed                    a launch refuses its values: the plain function goes on
     |-- CodegenError    (RuntimeError)  no kernel could be made
     |   |-- ToolchainError              the C or CUDA compiler is missing or failed
     |   `-- CacheError                  the kernel cache cannot be used
@@ -59,7 +60,7 @@ class AutogradError(DynajitError, RuntimeError):
     """A derivative was asked for that cannot be given."""
 
 
-class LaunchFailed(Exception):
+class LaunchFailed(DynajitError):
     """The values that a launch computes with are refused; nothing has happened yet.
 
     Raised by launches that say `may_fail`, for the code around them: never seen by users.
