@@ -25,6 +25,7 @@ PyObject *module_getattribute;
 PyObject *name_getattribute;
 PyObject *name_grad;
 PyObject *name_requires_grad;
+PyObject *name_bases;
 static PyObject *capture_error; /* dynajit.core.errors.CaptureError */
 static Py_ssize_t extra_index;  /* our slot in code objects */
 static PyTypeObject CompiledFunctionType;
@@ -1607,6 +1608,16 @@ module_special_method(PyObject *module, PyObject *args)
 #endif
 
 static PyObject *
+module_class_tag(PyObject *module, PyObject *cls)
+{
+    if (!PyType_Check(cls)) {
+        PyErr_SetString(PyExc_TypeError, "class_tag: expected a class");
+        return NULL;
+    }
+    return PyLong_FromUnsignedLong(class_tag((PyTypeObject *)cls));
+}
+
+static PyObject *
 module_is_held_weakly(PyObject *module, PyObject *object)
 {
     return PyBool_FromLong(is_held_weakly(object));
@@ -1664,6 +1675,9 @@ static PyMethodDef module_methods[] = {
     {"special_method", module_special_method, METH_VARARGS,
      "special_method(name, object) -> the method of the object's class, bound."},
 #endif
+    {"class_tag", module_class_tag, METH_O,
+     "class_tag(class) -> int that is another one once the class or a base of it has changed;\n"
+     "0: it has none."},
     {"is_held_weakly", module_is_held_weakly, METH_O,
      "is_held_weakly(object) -> bool: do guards refer to it weakly?"},
     {"store_hashed", (PyCFunction)(void (*)(void))module_store_hashed, METH_FASTCALL,
@@ -1718,8 +1732,10 @@ load_dependencies(void)
     name_getattribute = PyUnicode_InternFromString("__getattribute__");
     name_grad = PyUnicode_InternFromString("grad");
     name_requires_grad = PyUnicode_InternFromString("requires_grad");
+    name_bases = PyUnicode_InternFromString("__bases__");
     no_keywords = PyDict_New();
     if (name_getattribute == NULL || name_grad == NULL || name_requires_grad == NULL
+        || name_bases == NULL
         || no_keywords == NULL) {
         return -1;
     }

@@ -51,6 +51,7 @@ class Kind(enum.IntEnum):
     RELATION = 18  # expected: Relation between sizes; the source is that of its first term
     STORAGE_EQUALS = 19  # expected: int, float, complex, str, bytes: base class's part of a value
     POSITION = 20  # expected: number of items that an iterator over a list or tuple has given
+    CLASS_UNCHANGED = 21  # expected: the class: its bases, methods, descriptors, special names
 
 
 RELATIONS = (Kind.NOT_ALIASED, Kind.ALIASED, Kind.NO_SHARED_STORAGE)
@@ -98,6 +99,8 @@ class Guard:
             return f"expected {self.expression()}, now {self.new_text(actual)}"
         if actual is MISSING:
             return f"{name} does not exist any more (expected {self.expression()})"
+        if self.kind is Kind.CLASS_UNCHANGED:
+            return self.new_text(actual)
         if self.kind is Kind.TENSOR:
             return f"{name}: {self.expected.difference(actual)}"
         return f"{name}: expected {self.old_text()}, now {self.new_text(actual)}"
@@ -132,6 +135,16 @@ class Missing:
 MISSING = Missing()
 
 
+def _change_text(change: Any) -> str:
+    """`C.method was replaced`, from (class, name, what happened)."""
+    cls, name, happened = change
+    return f"{_class_name(cls)}.{name} was {happened}"
+
+
+def _class_name(cls: type) -> str:
+    return describe(cls).removeprefix("class ")
+
+
 def _keys_text(keys: Iterable[Any]) -> str:
     return "[" + ", ".join(describe(key) for key in keys) + "]"
 
@@ -155,6 +168,7 @@ _EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.EQUALS: _describe_expected,
     Kind.STORAGE_EQUALS: _describe_expected,
     Kind.POSITION: lambda e: f"an iterator that gave {e} items",
+    Kind.CLASS_UNCHANGED: lambda e: f"the methods of {_class_name(e)}",
     Kind.LENGTH: _length_text,
     Kind.TRUE_VALUE: lambda e: "a non-empty container" if e else "an empty container",
     Kind.DICT_KEYS: lambda e: f"the keys {_keys_text(e)}",
@@ -172,6 +186,7 @@ _EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.SEPARATE_MEMORY: lambda e: "writable memory, apart from that of other tensors",
 }
 _ACTUAL_TEXT: dict[Kind, Callable[[Any], str]] = {
+    Kind.CLASS_UNCHANGED: _change_text,
     Kind.LENGTH: lambda a: f"length {len(a)}" if type(a) in CONTAINERS else describe(a),
     Kind.DICT_KEYS: lambda a: f"the keys {_keys_text(a)}" if type(a) is dict else describe(a),
     Kind.HAS_NO_ATTRIBUTE: lambda a: "it has one",
@@ -195,6 +210,7 @@ _EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
     Kind.IDENTITY: lambda s, e: f"{s} is {describe(e)}",
     Kind.EQUALS: lambda s, e: f"{s} == {e!r}",
     Kind.TENSOR: lambda s, e: f"{s} is {e}",
+    Kind.CLASS_UNCHANGED: lambda s, e: f"the methods of {s} are the same",
     Kind.POSITION: lambda s, e: f"{s} has given {e} items",
     Kind.STORAGE_EQUALS: lambda s, e: f"{type(e).__name__}({s}) == {e!r}",
     Kind.LENGTH: lambda s, e: f"len({s}) == {e}",
@@ -218,7 +234,7 @@ _EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
 def _expected_key(kind: Kind, expected: Any) -> Any:
     if kind in (Kind.EQUALS, Kind.STORAGE_EQUALS, Kind.DICT_KEYS, Kind.HAS_NO_KEY):
         return constant_key(expected)
-    if kind in (Kind.TYPE_IS, Kind.IDENTITY):
+    if kind in (Kind.TYPE_IS, Kind.IDENTITY, Kind.CLASS_UNCHANGED):
         return id(expected)
     return expected
 

@@ -269,6 +269,7 @@ def _module_lacks(module: types.ModuleType, name: str) -> str:
 
 def _class_attribute(x: Any, value: Known, name: str) -> Steps:
     cls: type = value.object
+    x.recorder.classes.add(cls)
     if not has_own_operators(type(cls)):
         cls = REPLACED.get(cls, cls)  # type: ignore[assignment]
     if cls is not value.object and name in vars(cls) and not name.startswith("__"):

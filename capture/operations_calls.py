@@ -363,6 +363,7 @@ def _binding_error(
 
 def _call_class(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
     cls: type = callee.object
+    x.recorder.classes.add(cls)
     maker = lookup(type(cls), "__call__")
     if is_users_code(maker):
         return (yield from call(x, Known(maker), [callee, *args], keywords))

@@ -16,6 +16,7 @@ from typing import Any, Final
 from dynajit.capture import breaks, lifetimes, sources, tensor_memory
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.class_layouts import is_modelled_class, is_plain_tensor, is_plain_tuple
+from dynajit.capture.classes_met import ClassesMet
 from dynajit.capture.graph_building import Builder
 from dynajit.capture.guard_facts import FunctionFacts
 from dynajit.capture.guards import Guard, Kind
@@ -158,6 +159,7 @@ class Recorder:
         self._by_object: dict[int, HeapValue] = {}
         self._existing: dict[int, Any] = {}
         self._storages: list[HeapValue] = []
+        self.classes = ClassesMet()
         #: Source or heap id -> a value whose end does something (`capture.watching`).
         self.watched: dict[Any, Value] = {}
         self._grad_mode = self.heap.adopt(grad_enabled)
@@ -254,8 +256,8 @@ class Recorder:
 
     @property
     def guards(self) -> tuple[Guard, ...]:
-        """The guards recorded so far, in order of use."""
-        return tuple(self._guards.values())
+        """The guards recorded so far, in order of use; then those of the classes met."""
+        return (*self._guards.values(), *self.classes.guards())
 
     def guard(self, source: Source, kind: Kind, expected: Any, reason: str = "") -> None:
         """Record a fact once.
@@ -391,6 +393,7 @@ class Recorder:
 
     def _wrap(self, obj: Any, source: Source) -> Value:
         kind = type(obj)  # never isinstance(obj, ...): that would ask obj.__class__, user code
+        self.classes.add(obj if issubclass(kind, type) else kind)
         if kind is frozenset and not all(map(is_harmless, obj)):
             return Opaque(obj, source)  # comparing it would run code of the user's
         if id(kind) in _LITERALS and isinstance(source, sources.Constant):

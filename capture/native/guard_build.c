@@ -11,7 +11,7 @@ const char *const kind_names[KIND_COUNT] = {
     "TYPE_IS", "IDENTITY", "EQUALS", "TENSOR", "LENGTH", "TRUE_VALUE", "DICT_KEYS",
     "HAS_NO_ATTRIBUTE", "HAS_NO_KEY", "PREDICATE", "FUNCTION", "GRAD_MODE", "NOT_ALIASED",
     "ALIASED", "NO_SHARED_STORAGE", "INSTANCE_LACKS", "SEPARATE_MEMORY", "HANDLING",
-    "RELATION", "STORAGE_EQUALS", "POSITION",
+    "RELATION", "STORAGE_EQUALS", "POSITION", "CLASS_UNCHANGED",
 };
 
 /* A size (exactly), None (any) or (low, high or None); a stride or None. */
@@ -315,6 +315,9 @@ build_check(Guards *self, Check *check, PyObject *spec)
     case KIND_PREDICATE:
         check->predicate = build_predicate_spec(expected);
         return check->predicate == NULL ? -1 : 0;
+    case KIND_CLASS_UNCHANGED:
+        check->classes = build_class_spec(expected);
+        return check->classes == NULL ? -1 : 0;
     case KIND_SEPARATE_MEMORY:
         self->has_relations = 1;
         check->memory = build_memory_spec(expected);
@@ -448,6 +451,8 @@ free_check(Check *check)
     }
     free_relation_spec(check->relation);
     check->relation = NULL;
+    free_class_spec(check->classes);
+    check->classes = NULL;
 }
 
 static void
@@ -472,6 +477,12 @@ visit_nodes(Node *nodes, int count, visitproc visit, void *arg)
         Node *node = &nodes[i];
         Py_VISIT(node->argument);
         for (int j = 0; j < node->check_count; j++) {
+            if (node->checks[j].classes != NULL) {
+                int stop = visit_class_spec(node->checks[j].classes, visit, arg);
+                if (stop) {
+                    return stop;
+                }
+            }
             Py_VISIT(node->checks[j].expected);
             if (node->checks[j].tensor != NULL) {
                 Py_VISIT(node->checks[j].tensor->type);
@@ -611,11 +622,17 @@ guards_first_failure(Guards *self, PyObject *const *args, Py_ssize_t count)
     }
     self->values_changed = 1;
     self->failed_relation = NULL;
+    self->failed_class.change = NULL;
     if (check_tree(self, &call)) {
         Py_RETURN_NONE;
     }
     if (self->failed_relation != NULL) {
         return Py_BuildValue("iN", self->failed_guard, term_numbers(self, self->failed_relation));
+    }
+    const ClassChange *change = &self->failed_class;
+    if (change->change != NULL) {
+        return Py_BuildValue("i(OOs)", self->failed_guard, change->cls,
+                             change->name == NULL ? Py_None : change->name, change->change);
     }
     PyObject *value = self->failed_value == NULL ? Py_NotImplemented : self->failed_value;
     return Py_BuildValue("iO", self->failed_guard, value);

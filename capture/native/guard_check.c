@@ -212,6 +212,8 @@ check_value(Guards *self, Check *check, PyObject *value)
         return check_predicate(check->predicate, value);
     case KIND_FUNCTION:
         return PyFunction_Check(value) && ((PyFunctionObject *)value)->func_code == check->expected;
+    case KIND_CLASS_UNCHANGED:
+        return is_class_unchanged(self, check->classes, value);
     case KIND_GRAD_MODE:
         return tensor_api->grad_mode()->grad_enabled == check->number;
     case KIND_HANDLING: {

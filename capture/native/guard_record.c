@@ -514,6 +514,12 @@ record_own_checks(Guards *self, Node *node, PyObject *object, const Access *acce
         switch (check->kind) {
         case KIND_TYPE_IS:
             break;
+        case KIND_CLASS_UNCHANGED:
+            must_run |= ((PyTypeObject *)object)->tp_version_tag == 0;
+            if (!must_run && record_tag((PyTypeObject *)object, access->plain) < 0) {
+                return -1;
+            }
+            break;
         case KIND_IDENTITY: /* the guards own what they refer to weakly by */
             if (check->is_weak
                 && record_pointer(&((PyWeakReference *)check->expected)->wr_object, object, 0) < 0) {
@@ -723,12 +729,40 @@ record_fresh(Guards *self, Node *root)
     return 0;
 }
 
+/* A class that is a root, of which nothing is asked but that it is unchanged, and its class. */
+static int
+record_class_root(Node *root)
+{
+    if (root->step != STEP_CONSTANT || !PyType_Check(root->argument)) {
+        return 0;
+    }
+    PyTypeObject *type = (PyTypeObject *)root->argument;
+    for (int i = 0; i < root->check_count; i++) {
+        int kind = root->checks[i].kind;
+        if (kind != KIND_TYPE_IS && kind != KIND_CLASS_UNCHANGED) {
+            return 0;
+        }
+    }
+    if (type->tp_version_tag == 0) {
+        return 0;
+    }
+    if (record_now(&type->tp_version_tag, 0) < 0
+        || record_class((PyObject *)type, 0) < 0) {
+        return -1;
+    }
+    return 1;
+}
+
 static int
 record_roots(Guards *self, const Call *call)
 {
     for (int i = 0; i < self->root_count; i++) {
         Node *root = &self->roots[i];
         if (is_leaf(root)) {
+            root->is_in_words = record_class_root(root);
+            if (root->is_in_words < 0) {
+                return -1;
+            }
             continue;
         }
         root->seen = read_root(root, call);

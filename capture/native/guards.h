@@ -32,6 +32,7 @@ extern PyObject *module_getattribute;  /* the same of ModuleType */
 extern PyObject *name_getattribute;    /* "__getattribute__" */
 extern PyObject *name_grad;            /* "grad" */
 extern PyObject *name_requires_grad;   /* "requires_grad" */
+extern PyObject *name_bases;           /* "__bases__" */
 
 static inline int
 is_tensor(PyObject *object)
@@ -57,7 +58,7 @@ enum Kind {
     KIND_DICT_KEYS, KIND_HAS_NO_ATTRIBUTE, KIND_HAS_NO_KEY, KIND_PREDICATE, KIND_FUNCTION,
     KIND_GRAD_MODE, KIND_NOT_ALIASED, KIND_ALIASED, KIND_NO_SHARED_STORAGE, KIND_INSTANCE_LACKS,
     KIND_SEPARATE_MEMORY, KIND_HANDLING, KIND_RELATION, KIND_STORAGE_EQUALS,
-    KIND_POSITION, KIND_COUNT
+    KIND_POSITION, KIND_CLASS_UNCHANGED, KIND_COUNT
 };
 
 extern const char *const kind_names[KIND_COUNT];
@@ -138,6 +139,9 @@ typedef struct {
     } program[];
 } RelationSpec;
 
+/* What the classes of an MRO held that decides what they do; see guard_classes.c. */
+typedef struct ClassSpec ClassSpec;
+
 typedef struct {
     int kind;
     int guard;          /* number of the guard */
@@ -150,6 +154,7 @@ typedef struct {
     PredicateSpec *predicate;
     MemorySpec *memory;
     RelationSpec *relation;
+    ClassSpec *classes;
 } Check;
 
 typedef struct Node {
@@ -168,6 +173,7 @@ typedef struct Node {
     unsigned int cached_tag;
     PyObject *cached_descriptor; /* borrowed from the class */
     Py_ssize_t cached_slot;      /* index into inline values, or -1 */
+    int is_in_words; /* a root that the words of the snapshot cover */
     PyObject *seen; /* value when the snapshot was taken; only compared, or known to live */
 } Node;
 
@@ -232,6 +238,13 @@ typedef struct {
     uint64_t epoch;   /* tensor metadata epoch when it was taken */
 } Snapshot;
 
+/* How a class differs, for the report; all borrowed. name: NULL in none. */
+typedef struct {
+    PyObject *cls;
+    PyObject *name;
+    const char *change; /* NULL: none was found */
+} ClassChange;
+
 typedef struct {
     PyObject_HEAD
     Node *roots;
@@ -244,6 +257,7 @@ typedef struct {
     int failed_guard;
     PyObject *failed_value; /* borrowed; NULL: the place does not exist */
     const RelationSpec *failed_relation;
+    ClassChange failed_class;
     PyObject *stale;        /* borrowed: a view that must be refreshed before it can be read */
     Snapshot snapshot;
     int is_deep;            /* some root has children: a snapshot pays */
@@ -335,6 +349,15 @@ PyObject *read_step(Node *node, PyObject *base);
 /* ------------------------------------------------------------------------------ Checking ---- */
 
 int check_value(Guards *self, Check *check, PyObject *value);
+
+/* For CLASS_UNCHANGED: of a class, as it is now; NULL with an exception. */
+ClassSpec *build_class_spec(PyObject *expected);
+void free_class_spec(ClassSpec *spec);
+int visit_class_spec(ClassSpec *spec, visitproc visit, void *arg);
+int is_class_unchanged(Guards *self, ClassSpec *spec, PyObject *cls);
+
+/* The version tag of a class, given one where it has none; 0: it cannot have one. */
+unsigned int class_tag(PyTypeObject *type);
 
 /* All checks at and below a node. */
 int walk(Guards *self, Node *node, PyObject *value);
