@@ -151,7 +151,7 @@ def _move_to_end(x: Any, value: DictValue, args: list[Value], keywords: dict[str
     entries = dict(x.dict_entries(value))
     if token not in entries:
         raise_python(x, KeyError, args[0])
-    x.removed(value)
+    x.removed(value, token)
     moved = {token: entries.pop(token)}
     x.heap.write(value.identity, {**entries, **moved} if to_end else {**moved, **entries})
     return NONE

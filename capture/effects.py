@@ -8,7 +8,7 @@ import functools
 import operator
 import types
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from dynajit.capture import sources
 from dynajit.capture.hashed import Hashes, hashes_of, store
 from dynajit.capture.values import UNBOUND, Constant, Value
 from dynajit.capture.values_containers import (
+    EVERY_KEY,
     DictValue,
     Grown,
     IteratorValue,
@@ -161,17 +162,27 @@ def _store_hashed(
     emitter.pop()
 
 
-def dict_effect(target: DictValue, before: Any, after: Any) -> DictEffect:
-    """The writes that make `before` into `after`, order included."""
-    kept = [token for token in before if token in after]
+def dict_effect(
+    target: DictValue, before: Any, after: Any, removed: Collection[Any] = ()
+) -> DictEffect:
+    """The writes that make `before` into `after`, order included.
+
+    Args:
+        removed: keys (tokens) removed at any time, EVERY_KEY where all were at once. One
+            that came back is removed and stored: an iterator over the dict notices.
+    """
+    gone = set(removed)
+    again = hashes_of(before) is None
+    kept = [token for token in before if token in after and not (again and token in gone)]
     in_order = list(after)[: len(kept)] == kept
-    if not in_order:
+    if not in_order or EVERY_KEY in gone:
         return DictEffect(target, True, (), tuple(after.values()), hashes_of(after))
-    deleted = tuple(before[token][0] for token in before if token not in after)
+    known = set(kept)
+    deleted = tuple(before[token][0] for token in before if token not in known)
     stored = {
         token: pair
         for token, pair in after.items()
-        if token not in before or before[token][1] is not pair[1]
+        if token not in known or before[token][1] is not pair[1]
     }
     return DictEffect(target, False, deleted, tuple(stored.values()), hashes_of(stored))
 
@@ -439,14 +450,20 @@ def _list_effect(target: ListValue, before: Any, after: Any) -> Effect:
     return ListEffect(target, after)
 
 
-def of_object(target: Any, before: Any, after: Any) -> Iterator[Effect]:
-    """The effects that make an existing object's contents `before` into `after`."""
+def of_object(
+    target: Any, before: Any, after: Any, removed: Collection[Any] = ()
+) -> Iterator[Effect]:
+    """The effects that make an existing object's contents `before` into `after`.
+
+    Args:
+        removed: of a dict, as in `dict_effect`.
+    """
     if isinstance(after, Grown):
         yield GrowEffect(target, after.appended)
     elif isinstance(target, ListValue):
         yield _list_effect(target, before, after)
     elif isinstance(target, DictValue):
-        yield dict_effect(target, before, after)
+        yield dict_effect(target, before, after, removed)
     elif isinstance(target, SetValue):
         yield SetEffect(target, after)
     elif isinstance(target, CellValue):

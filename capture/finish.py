@@ -378,7 +378,10 @@ def _effects(executor: Executor) -> Iterator[effects.Effect]:
             yield _global_effect(executor, namespaces[identity], heap[identity])
         else:
             _refuse_lost_place(heap, heap.entry(identity))
-            yield from effects.of_object(handles[identity], heap.entry(identity), heap[identity])
+            slot = executor.removals.get(identity)
+            removed = heap[slot] if slot is not None and heap.has(slot) else ()
+            handle = handles[identity]
+            yield from effects.of_object(handle, heap.entry(identity), heap[identity], removed)
 
 
 def _refuse_lost_place(heap: Heap, before: Any) -> None:

@@ -214,9 +214,10 @@ def dict_delete(x: Any, value: DictValue, key: Value, token: Any = None) -> None
         x.instance_store(value, hashable(x, key), DELETED)
         return
     entries = dict(dict_entries(x, value))
-    if entries.pop(hashable(x, key) if token is None else token, None) is None:
+    token = hashable(x, key) if token is None else token
+    if entries.pop(token, None) is None:
         raise_python(x, KeyError, key)
-    x.removed(value)
+    x.removed(value, token)
     x.heap.write(value.identity, entries)
 
 

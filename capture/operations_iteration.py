@@ -26,6 +26,7 @@ from dynajit.capture.operations_sets import set_in_order
 from dynajit.capture.users_code import MISSING, class_with_methods, lookup
 from dynajit.capture.values import Constant, Known, Value, constant
 from dynajit.capture.values_containers import (
+    EVERY_KEY,
     DictValue,
     DictViewValue,
     EnumerateIterator,
@@ -120,18 +121,21 @@ def _empty(cls: type) -> Any:
 
 
 def _removals(x: Any, table: Any) -> tuple[int, int]:
-    """Where removals from a dict or set are counted, and how many there were so far."""
+    """Where removals from a dict or set are listed, and how many there were so far."""
     slot = x.removals.get(table.identity)
-    if slot is None:
-        slot = x.removals[table.identity] = x.heap.allocate(0)
-    return slot, x.heap[slot]
+    if slot is None or not x.heap.has(slot):
+        slot = x.removals[table.identity] = x.heap.allocate(())
+    return slot, len(x.heap[slot])
 
 
-def removed(x: Any, table: Any) -> None:
-    """Something is removed from a dict or set, which an iterator over it may notice."""
-    slot = x.removals.get(table.identity)
-    if slot is not None:
-        x.heap.write(slot, x.heap[slot] + 1)
+def removed(x: Any, table: Any, token: Any = EVERY_KEY) -> None:
+    """Something is removed from a dict or set, which an iterator over it may notice.
+
+    Args:
+        token: the key; for a set it does not matter which.
+    """
+    slot, _ = _removals(x, table)
+    x.heap.write(slot, (*x.heap[slot], token))
 
 
 def reverse(x: Any, value: Value) -> Steps:
@@ -167,7 +171,7 @@ def _advance_table(x: Any, iterator: IteratorValue, state: TableIterator) -> Val
             raise unsupported("changing what is iterated over", dictionary)
         name = "Set" if is_set else "dictionary"
         raise_python(x, RuntimeError, f"{name} changed size during iteration")
-    if x.heap[slot] != count or tuple(entries) != state.keys:
+    if len(x.heap[slot]) != count or tuple(entries) != state.keys:
         raise unsupported("changing what is iterated over", dictionary)
     if state.position >= len(state.items):
         x.heap.write(iterator.identity, Exhausted())

@@ -80,7 +80,7 @@ def _of_iterator(value: IteratorValue, heap: Heap) -> list[Value]:
     if isinstance(state, TableIterator):
         table = getattr(state.table, "dictionary", state.table)
         slot, count = state.removals
-        if tuple(heap[table.identity] or ()) != state.keys or heap[slot] != count:
+        if tuple(heap[table.identity] or ()) != state.keys or len(heap[slot]) != count:
             raise NotRebuildable("an iterator over a dict or set that has changed")
         return [state.table]
     if isinstance(state, (EnumerateIterator,)):

@@ -7,7 +7,7 @@ one of the state records below. `None` contents mean: an existing container that
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture.values import Value
 
@@ -183,6 +183,10 @@ class SequenceIterator:
     is_reversed: bool = False
 
 
+#: Stands for all keys of a dict among those removed from it.
+EVERY_KEY: Final = object()
+
+
 @dataclass(frozen=True, slots=True)
 class TableIterator:
     """Over a dict, a dict view or a set: notices when it has changed.
@@ -191,7 +195,7 @@ class TableIterator:
         table: a DictValue, DictViewValue or SetValue.
         keys: its keys when the iteration began.
         items: what the iteration gives.
-        removals: heap id of the number of removals from the table, and the number at the start.
+        removals: heap id of the keys removed from the table so far; how many at the start.
         is_reversed: over a dict or a view of it, from the last key to the first.
     """
 

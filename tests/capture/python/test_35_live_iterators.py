@@ -3,6 +3,8 @@
 import pytest
 from harness import Compiler, case
 
+import dynajit as dj
+
 
 def reversed_list_is_live():
     numbers = [1, 2, 3, 4]
@@ -81,6 +83,39 @@ def key_is_removed_before_the_loop_is_left():
     return table
 
 
+def key_comes_back_behind_a_break():
+    table = {0: 1}
+    try:
+        for _ in table:
+            dj.graph_break()
+            del table[0]
+            table[0] = 0
+    except RuntimeError as error:
+        return str(error)
+
+
+def key_moves_to_the_end_behind_a_break():
+    table = {1: 10, None: 20, 3: 30}
+    iterator = iter(table.items())
+    first = next(iterator)
+    dj.graph_break()
+    table[1] = table.pop(1)
+    table[None] = table.pop(None)
+    dj.graph_break()
+    return first, next(iterator), list(table)
+
+
+def dict_is_filled_anew_behind_a_break():
+    table = {1: 10, 2: 20, 3: 30}
+    iterator = iter(table)
+    next(iterator)
+    dj.graph_break()
+    table.clear()
+    table.update({1: 10, 2: 20, 3: 30})
+    dj.graph_break()
+    return list(iterator)
+
+
 CASES = [
     case(reversed_list_is_live),
     case(reversed_list_of_fewer_items),
@@ -91,6 +126,9 @@ CASES = [
     case(reversed_dict_that_grows),
     case(members_change_during_iteration, breaks=None),
     case(key_is_removed_before_the_loop_is_left),
+    case(key_comes_back_behind_a_break, breaks=None, graphs=None),
+    case(key_moves_to_the_end_behind_a_break, breaks=None),
+    case(dict_is_filled_anew_behind_a_break, breaks=None),
 ]
 
 
