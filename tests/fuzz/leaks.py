@@ -19,13 +19,13 @@ def live() -> "collections.Counter[str]":
         gc.collect()
     found: collections.Counter[str] = collections.Counter()
     for held in gc.get_objects():
-        kind = type(held).__qualname__
-        if kind in HEAVY:
-            found[kind] += 1
-        elif isinstance(held, types.FunctionType):
+        kind = type(held)  # isinstance would ask __class__ of objects of anybody
+        if kind.__qualname__ in HEAVY:
+            found[kind.__qualname__] += 1
+        elif kind is types.FunctionType:
             if held.__code__.co_filename.startswith("<program"):
                 found["function"] += 1
-        elif isinstance(held, type) and str(held.__module__).startswith("program_"):
+        elif issubclass(kind, type) and str(held.__module__).startswith("program_"):
             found["class"] += 1
     return found
 
