@@ -18,6 +18,7 @@ class Program:
     source: str
     stages: dict[str, float]
     from_cache: bool
+    may_fail: bool
     explain: str
     def __new__(
         cls,

@@ -108,6 +108,6 @@ def _certain(roots: Sequence[Expression]) -> set[Expression]:
         expression = pending.pop()
         if expression not in found:
             found.add(expression)
-            arms = isinstance(expression, Select)
-            pending += [expression.condition] if arms else expression.operands
+            is_select = isinstance(expression, Select)
+            pending += expression.operands[:1] if is_select else expression.operands
     return found

@@ -98,8 +98,7 @@ def partition(
     saved, recomputed = _choose(candidates, used, volatile, public)
     forward = _forward_graph(joint, saved, public)
     backward = _backward_graph(joint, saved, needed)
-    shown = symbol_places(backward)
-    hidden = sorted(symbols(backward) - shown.keys())
+    hidden = sorted(symbols(backward) - symbol_places(backward).keys())
     places = symbol_places(forward)
     return Partition(
         forward=forward,

@@ -128,7 +128,7 @@ def _needed(
                 case Need.RESULT:
                     yield node, mask
                 case Need.INPUT if isinstance(node.args[parameter.key], Node):
-                    yield node.args[parameter.key], mask  # type: ignore[misc]
+                    yield node.args[parameter.key], mask
                 case Need.INPUTS:
                     for other in node.args[parameter.key :]:
                         if isinstance(other, Node):
