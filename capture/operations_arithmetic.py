@@ -18,7 +18,6 @@ from dynajit.capture.operations_basic import (
     scalar_predicate,
     type_name,
     unsupported,
-    user_method,
 )
 from dynajit.capture.operations_containers import (
     boolean,
@@ -43,7 +42,7 @@ from dynajit.capture.operations_sets import (
 )
 from dynajit.capture.operations_sizes import is_size, size_arithmetic, size_comparison
 from dynajit.capture.operations_text import percent
-from dynajit.capture.users_code import class_with_methods, inherits, lookup
+from dynajit.capture.users_code import class_with_methods, inherits, lookup, user_method
 from dynajit.capture.values import FALSE, TRUE, Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values_containers import (
     DictValue,

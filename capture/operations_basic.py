@@ -6,7 +6,6 @@ run user code is a generator: it yields frames to run and is sent their results.
 
 import enum
 import functools
-import sys
 import types
 from collections import OrderedDict
 from collections.abc import Generator
@@ -21,7 +20,7 @@ from dynajit.capture.exceptions import NotKnown, Raised, raise_python
 from dynajit.capture.guard_facts import Predicate
 from dynajit.capture.guards import Kind
 from dynajit.capture.relations import COMPARISONS
-from dynajit.capture.users_code import class_with_methods
+from dynajit.capture.users_code import class_with_methods, user_method
 from dynajit.capture.values import LITERAL_TYPES, Constant, Known, Opaque, Scalar, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
@@ -133,28 +132,6 @@ def _is_missing(form: type, name: str) -> bool:
         return next((base for base in cls.__mro__ if name in vars(base)), object)
 
     return owner(DISGUISED[form]) is not object and owner(form) is object
-
-
-def user_method(value: Value, *names: str) -> Any:
-    """A special method of the user's that an object known by identity has, or None.
-
-    Enum members and classes have methods of their classes; those of the standard library may be
-    called while capturing.
-    """
-    if isinstance(value, TupleValue):
-        return next(filter(None, (user_method(item, *names) for item in value.items)), None)
-    if not isinstance(value, Known):
-        return None
-    for name in names:
-        for base in type(value.object).__mro__:
-            found = vars(base).get(name)
-            if found is None:
-                continue
-            root = (getattr(found, "__module__", None) or "").partition(".")[0]
-            if isinstance(found, types.FunctionType) and root not in sys.stdlib_module_names:
-                return found
-            break
-    return None
 
 
 # -- to Python and back --------------------------------------------------------------------------

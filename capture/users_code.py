@@ -38,6 +38,19 @@ def class_with_methods(value: Value, *names: str) -> type | None:
     return None
 
 
+def user_method(value: Value, *names: str) -> Any:
+    """A special method of the user's that an object known by identity has, or None.
+
+    Members of enumerations and classes have methods of their classes; a tuple those of its items.
+    """
+    if isinstance(value, TupleValue):
+        return next(filter(None, (user_method(item, *names) for item in value.items)), None)
+    if not isinstance(value, Known):
+        return None
+    found = (lookup(type(value.object), name) for name in names)
+    return next(filter(is_users_code, found), None)
+
+
 def is_users_code(raw: Any) -> bool:
     """True for a Python function that is not of the standard library."""
     if not isinstance(raw, types.FunctionType):
