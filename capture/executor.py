@@ -234,7 +234,9 @@ class Executor:
             reason = UNSUPPORTED.get(instruction.operation, instruction.operation)
             raise GraphBreak(breaks.UNSUPPORTED_INSTRUCTION, reason)
         watches = watched and not watching.is_harmless(instruction.operation)
-        before = (self._trail(), watching.reachable(self)) if watches else None
+        before = None
+        if watches and self._open_ones():
+            before = self._trail(), watching.reachable(self)
         try:
             steps = handler(self, frame, instruction.argument)
             if steps is not None:
@@ -255,24 +257,27 @@ class Executor:
         Raises:
             GraphBreak: it must.
         """
-        watched = list(self.recorder.watched.items())
+        open_ones = self._open_ones()
+        if not open_ones:
+            return
         trail, keys = before or (self._trail(), set())
-        keys |= {key for key, _ in watched[known:]}
-        open_ones = [
-            (key, value)
-            for key, value in watched
-            if (
-                isinstance(key, sources.Source) and self.frames
-            )  # the end of the real frame lets go of what existed
-            or operations_generators.is_open(self, key)
-        ]
-        after = watching.reachable(self)
+        keys |= set(list(self.recorder.watched)[known:])
         try:
-            watching.refuse_end(keys, after, open_ones)
+            watching.refuse_end(keys, watching.reachable(self), open_ones)
         except GraphBreak:
             self.frames = list(trail.frames)
             self._last_trail = trail
             raise
+
+    def _open_ones(self) -> list[tuple[Any, Value]]:
+        """What is watched and still has something to do: key and value."""
+        return [
+            (key, value)
+            for key, value in self.recorder.watched.items()
+            # the end of the real frame lets go of what existed
+            if (isinstance(key, sources.Source) and self.frames)
+            or operations_generators.is_open(self, key)
+        ]
 
     def _advance(self, frame: Frame, sent: Any) -> None:
         """Continue the handler that runs in `frame`; push the frame that it asks for."""

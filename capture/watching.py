@@ -9,14 +9,15 @@ Called by `capture.executor` around each instruction while the recorder knows su
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 from dynajit.capture import breaks, sources
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.lifetimes import is_lent, is_referred_to
 from dynajit.capture.operations_basic import describe
-from dynajit.capture.values import Value
+from dynajit.capture.values import Constant, Value
+from dynajit.capture.values_containers import SetEntries
 
 #: Instructions that only push, or move control: they let go of nothing.
 _HARMLESS: Final = frozenset(
@@ -53,19 +54,40 @@ def _closure(work: list[Any], heap: Any) -> Keys:
     seen: set[int] = set()
     while work:
         item = work.pop()
-        if isinstance(item, (str, int, type, type(None))) or id(item) in seen:
+        if id(item) in seen:
             continue
         seen.add(id(item))
-        if isinstance(item, Value):
+        kind = type(item)
+        if issubclass(kind, Value):
             _enter(item, found, work, heap)
-        if isinstance(item, Mapping):
-            work.extend(item.values())
-        elif isinstance(item, (list, tuple)):
+        if kind is tuple or kind is list:
             work.extend(item)
-        elif dataclasses.is_dataclass(item):
-            names = (field.name for field in dataclasses.fields(item))
-            work.extend(getattr(item, name) for name in names if name not in _PLAIN)
+        elif kind is dict or kind is SetEntries:
+            work.extend(item.values())
+        elif names := _holding_fields(kind):
+            work.extend([getattr(item, name) for name in names])
     return found
+
+
+#: id of a class of capture's -> names of its fields that may hold values. Such classes never end.
+_HOLDING_FIELDS: Final[dict[int, tuple[str, ...]]] = {}
+
+#: Reads what is in a class without running code of a metaclass.
+_INSIDE: Final[Any] = vars(type)["__dict__"].__get__
+
+
+def _holding_fields(kind: type) -> tuple[str, ...]:
+    names = _HOLDING_FIELDS.get(id(kind))
+    if names is not None:
+        return names
+    module = _INSIDE(kind).get("__module__")
+    if kind is Constant or type(module) is not str or not module.startswith("dynajit.capture."):
+        return ()
+    if not dataclasses.is_dataclass(kind):
+        return ()
+    names = tuple(field.name for field in dataclasses.fields(kind) if field.name not in _PLAIN)
+    _HOLDING_FIELDS[id(kind)] = names
+    return names
 
 
 def _enter(value: Value, found: Keys, work: list[Any], heap: Any) -> None:
