@@ -14,14 +14,13 @@
 #define DYNAJIT_IMPORTS_ARRAYS
 #include "native/guards.h"
 #include "native/dict_versions.h"
+#include "native/class_lookup.h"
 #include "native/hashed.h"
 #include <pthread.h>
 
 /* ---------------------------------------------------------------------------- Module state ---- */
 
 TensorApi *tensor_api;
-PyObject *generic_getattribute;
-PyObject *module_getattribute;
 PyObject *name_getattribute;
 PyObject *name_grad;
 PyObject *name_requires_grad;
@@ -1678,6 +1677,11 @@ static PyMethodDef module_methods[] = {
     {"class_tag", module_class_tag, METH_O,
      "class_tag(class) -> int that is another one once the class or a base of it has changed;\n"
      "0: it has none."},
+    {"class_member", (PyCFunction)(void (*)(void))module_class_member, METH_FASTCALL,
+     "class_member(class, name, default): what the class or a base stores under a name.\n"
+     "LookupError: a class has keys that are no strings."},
+    {"makes_plainly", module_makes_plainly, METH_O,
+     "makes_plainly(class) -> (is its tp_new, is its tp_init that of object?)."},
     {"is_held_weakly", module_is_held_weakly, METH_O,
      "is_held_weakly(object) -> bool: do guards refer to it weakly?"},
     {"store_hashed", (PyCFunction)(void (*)(void))module_store_hashed, METH_FASTCALL,
@@ -1739,8 +1743,6 @@ load_dependencies(void)
         || no_keywords == NULL) {
         return -1;
     }
-    generic_getattribute = _PyType_Lookup(&PyBaseObject_Type, name_getattribute);
-    module_getattribute = _PyType_Lookup(&PyModule_Type, name_getattribute);
     extra_index = REQUEST_CODE_EXTRA_INDEX(NULL); /* the slot borrows: nothing to release */
     if (extra_index < 0) {
         PyErr_SetString(PyExc_RuntimeError, "no free slot in code objects");

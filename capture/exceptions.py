@@ -127,14 +127,17 @@ def record_passage(x: Any, frame: Any, raised: Raised) -> None:
 
 
 def _set_context(x: Any, value: ExceptionValue, context: ExceptionValue | None) -> None:
-    """As the interpreter: a chain that leads back to the exception is cut there."""
+    """As the interpreter: a chain that leads back to the exception is cut there.
+
+    The program may have made a chain that leads back to itself; it is followed once.
+    """
     if context is None:
         state = x.heap[value.identity].state
         write_state(x, value, "__context__", state.get("__context__", ENTRY_CONTEXT))
         return
     if context.identity == value.identity:
         return
-    link = context
+    link, met = context, {context.identity}
     while True:
         following = x.heap[link.identity].state.get("__context__")
         if not isinstance(following, ExceptionValue):
@@ -142,5 +145,8 @@ def _set_context(x: Any, value: ExceptionValue, context: ExceptionValue | None) 
         if following.identity == value.identity:
             write_state(x, link, "__context__", None)
             break
+        if following.identity in met:
+            break
+        met.add(following.identity)
         link = following
     write_state(x, value, "__context__", context)

@@ -24,6 +24,7 @@ from dynajit.capture.operations_instances import (
     is_plain_property,
     is_read_ordinarily,
     object_attribute,
+    place_in_class,
     super_attribute,
     unsupported_attribute,
 )
@@ -152,7 +153,7 @@ def _builtin_attribute(x: Any, value: Value, name: str) -> Value:
         return _folded_attribute(x, value, name)
     if isinstance(value, TupleValue) and type(member) in (tuple, dict, str, type(None)):
         x.recorder.use(value)
-        return x.recorder.wrap(member, sources.Attribute(sources.Constant(value.cls), name))
+        return x.recorder.wrap(member, place_in_class(value.cls, name))
     modelled = (
         Constant, Scalar, TupleValue, ListValue, DictValue, SetValue, IteratorValue,
         GeneratorValue, SliceValue,

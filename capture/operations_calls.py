@@ -11,7 +11,7 @@ import types
 from collections import OrderedDict
 from typing import Any, Final
 
-from dynajit.capture import breaks, control, sources
+from dynajit.capture import _capture, breaks, control, sources
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.awaiting import checked_none, entrance, then
 from dynajit.capture.breaks import GraphBreak
@@ -409,15 +409,16 @@ def _construct(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> St
 
 def refuse_arguments(x: Any, method: str, cls: type, args: Arguments, keywords: Keywords) -> None:
     """What `object.__new__` or `object.__init__` says to arguments; a class that looks alike is
-    asked.
+    asked. They look at how the class is made, which its dict does not always tell.
 
     Raises:
         Raised: Python's own TypeError.
     """
     if not args and not keywords:
         return
-    own = [n for n in ("__new__", "__init__") if lookup(cls, n) is not vars(object)[n]]
-    likeness = type(cls.__name__, (), {name: lambda *_, **__: None for name in own})
+    own = zip(("__new__", "__init__"), _capture.makes_plainly(cls), strict=True)
+    members = {name: lambda *_, **__: None for name, is_plain in own if not is_plain}
+    likeness = type(cls.__name__, (), members)
     first: Any = likeness if method == "__new__" else object.__new__(likeness)
     try:
         getattr(object, method)(first, *[None] * len(args), **dict.fromkeys(keywords))

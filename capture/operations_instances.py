@@ -8,7 +8,7 @@ other class attributes, `__getattr__`. Methods of the executor (`x`), written as
 import collections
 import functools
 import types
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture import breaks, sources
 from dynajit.capture.breaks import GraphBreak
@@ -72,6 +72,27 @@ def function_of_class(cls: type, name: str, raw: types.FunctionType) -> Known:
     if is_own or not is_read_ordinarily(cls):
         return Known(raw)
     return Known(raw, sources.Attribute(sources.Constant(cls), name))
+
+
+def place_in_class(cls: type, name: str) -> sources.Source | None:
+    """Where code and guards find data that `cls` stores; None: it lasts while the class does.
+
+    What stands under a special name is guarded with the class (`classes_met`).
+
+    Raises:
+        GraphBreak: the class shows something else under that name.
+    """
+    is_special = name.startswith("__") and name.endswith("__")
+    if is_special and name not in _CACHES:
+        return None
+    meta = lookup(type(cls), name)
+    if not is_read_ordinarily(cls) or (meta is not MISSING and is_data_descriptor(meta)):
+        raise unsupported_attribute(Known(cls), name)
+    return sources.Attribute(sources.Constant(cls), name)
+
+
+#: Special names under which the standard library stores what it found out; not guarded.
+_CACHES: Final = ("__slotnames__", "__annotations_cache__")
 
 
 def object_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
@@ -249,7 +270,7 @@ def _class_value(x: Any, value: HeapValue, receiver: Value, name: str, raw: Any)
         return (yield from _user_descriptor(x, receiver, name, raw))
     place = class_place(x, value, name)
     if place is None:
-        place = sources.Attribute(sources.Constant(value.cls), name)
+        place = place_in_class(value.cls, name)
     return x.recorder.wrap(raw, place)
 
 
@@ -351,7 +372,7 @@ def super_attribute(x: Any, value: SuperValue, name: str) -> Steps:
             return (yield from x.call(Known(raw.fget), [receiver], {}))
         if _has_get(raw):
             raise unsupported_attribute(value, name)
-        return x.recorder.wrap(raw, sources.Attribute(sources.Constant(base), name))
+        return x.recorder.wrap(raw, place_in_class(base, name))
     raise_python(x, AttributeError, f"'super' object has no attribute '{name}'")
 
 

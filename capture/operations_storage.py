@@ -73,8 +73,10 @@ def _unchanging(x: Any, base: type, args: Arguments, keywords: Keywords) -> Step
         return TupleValue(tuple((yield from x.to_items(args[0])) if args else ()))
     if base is str and len(args) == 1 and not keywords:
         return constant((yield from x.to_text(args[0], "str")))
-    plain = [operand_of(x, value) for value in args]
-    made = yield from x.special_call(base)(x, plain, keywords)
+    maker = x.special_call(base)
+    if maker is None:
+        raise unsupported(f"{base.__name__}.__new__", *args)
+    made = yield from maker(x, [operand_of(x, value) for value in args], keywords)
     if not isinstance(made, (Constant, Scalar)):
         raise unsupported(f"{base.__name__}.__new__", *args)
     return made

@@ -17,17 +17,16 @@ from dynajit.capture.operations_basic import Steps, type_name
 from dynajit.capture.operations_exceptions import delete_member, is_native_field, set_member
 from dynajit.capture.operations_instances import (
     class_place,
+    get_special,
     instance_dict,
     instance_value,
     is_plain_property,
-    known_in_class,
     property_text,
     unsupported_attribute,
 )
 from dynajit.capture.users_code import MISSING, lookup
 from dynajit.capture.values import Constant, Known, Value, constant
 from dynajit.capture.values_functions import (
-    BoundMethod,
     CellValue,
     FunctionValue,
 )
@@ -51,10 +50,9 @@ def set_attribute(x: Any, value: Value, name: str, item: Value) -> Steps:
         x.recorder.use(value)
         if value.cls in DISGUISED and not x.frames[-1].namespace.is_fixed:
             raise unsupported_attribute(value, f"{name} = ...")
-        custom = lookup(value.cls, "__setattr__")
-        if isinstance(custom, types.FunctionType):
-            function = known_in_class(x, value, "__setattr__", custom)
-            yield from x.call(BoundMethod(function, value), [constant(name), item], {})
+        if not _is_plain(value.cls, "__setattr__"):
+            method = yield from get_special(x, value, "__setattr__")
+            yield from x.call(method, [constant(name), item], {})
             return
         yield from set_plain_attribute(x, value, name, item)
         return
@@ -70,6 +68,12 @@ def set_attribute(x: Any, value: Value, name: str, item: Value) -> Steps:
         x.set_tensor_attribute(value, name, item)
         return
     raise unsupported_attribute(value, f"{name} = ...")
+
+
+def _is_plain(cls: type, name: str) -> bool:
+    """True if a class writes and deletes attributes as `object` does, by the slot of that name."""
+    raw = lookup(cls, name)
+    return isinstance(raw, types.WrapperDescriptorType) and raw.__name__ == name
 
 
 #: Attributes of functions that the type checks: the values that are written without a check.
@@ -141,10 +145,9 @@ def delete_attribute(x: Any, value: Value, name: str) -> Steps:
     if not isinstance(value, ObjectValue):
         raise unsupported_attribute(value, f"del {name}")
     x.recorder.use(value)
-    custom = lookup(value.cls, "__delattr__")
-    if isinstance(custom, types.FunctionType):
-        function = known_in_class(x, value, "__delattr__", custom)
-        yield from x.call(BoundMethod(function, value), [constant(name)], {})
+    if not _is_plain(value.cls, "__delattr__"):
+        method = yield from get_special(x, value, "__delattr__")
+        yield from x.call(method, [constant(name)], {})
         return
     yield from delete_plain_attribute(x, value, name)
 

@@ -125,6 +125,12 @@ class Namespace:
         self.builtins = builtins
 
 
+def _reads_as_module(kind: type) -> bool:
+    """True for a class of modules that shows attributes, `__class__` among them, as modules do."""
+    plain = types.ModuleType
+    return all(getattr(kind, n) is getattr(plain, n) for n in ("__getattribute__", "__class__"))
+
+
 def is_harmless(obj: Any) -> bool:
     """True for a literal, a class or a function, and for tuples and frozensets of such."""
     kind = type(obj)
@@ -428,6 +434,8 @@ class Recorder:
             function = self.wrap(descriptor, sources.MethodFunction(source))
             receiver = self.wrap(obj.__self__, sources.MethodSelf(source))
             return BoundMethod(function, receiver, source)
+        if issubclass(kind, types.ModuleType) and not _reads_as_module(kind):
+            return Opaque(obj, source)
         if issubclass(kind, (type, types.FunctionType, types.ModuleType, _KNOWN_INSTANCES)):
             if isinstance(source, sources.Constant):
                 return Known(obj)

@@ -8,6 +8,7 @@ import sys
 import types
 from typing import Any, Final
 
+from dynajit.capture import _capture, breaks
 from dynajit.capture.by_class import remembered
 from dynajit.capture.values import Known, Value
 from dynajit.capture.values_containers import TupleValue
@@ -17,11 +18,15 @@ MISSING: Final = object()
 
 
 def lookup(cls: type, name: str) -> Any:
-    """What the class stores under a name, by its bases; MISSING where nothing does."""
-    for base in cls.__mro__:
-        if name in base.__dict__:
-            return base.__dict__[name]
-    return MISSING
+    """What the class stores under a name, by its bases; MISSING where nothing does.
+
+    Raises:
+        GraphBreak: a class has keys that are no strings: asking runs their `__eq__`.
+    """
+    try:
+        return _capture.class_member(cls, name, MISSING)
+    except LookupError as error:
+        raise breaks.GraphBreak(breaks.UNSUPPORTED_OPERATION, str(error)) from None
 
 
 def class_with_methods(value: Value, *names: str) -> type | None:

@@ -154,7 +154,12 @@ reads_ordinarily(PyTypeObject *type)
         return 1;
     }
     PyObject *found = _PyType_Lookup(type, name_getattribute);
-    return found == generic_getattribute || found == module_getattribute;
+    if (found == NULL || !Py_IS_TYPE(found, &PyWrapperDescr_Type)) {
+        return 0;
+    }
+    void *reader = ((PyWrapperDescrObject *)found)->d_wrapped; /* dict has a wrapper of its own */
+    return reader == (void *)PyObject_GenericGetAttr
+           || reader == (void *)PyModule_Type.tp_getattro;
 }
 
 static PyObject *

@@ -27,8 +27,6 @@
 
 /* Filled when the module is loaded. */
 extern TensorApi *tensor_api;          /* of dynajit.eager._tensor */
-extern PyObject *generic_getattribute; /* object.__getattribute__ as stored in object */
-extern PyObject *module_getattribute;  /* the same of ModuleType */
 extern PyObject *name_getattribute;    /* "__getattribute__" */
 extern PyObject *name_grad;            /* "grad" */
 extern PyObject *name_requires_grad;   /* "requires_grad" */

@@ -110,6 +110,20 @@ frame_set_code(_PyInterpreterFrame *frame, PyCodeObject *new)
 #endif
 }
 
+/* The dict of a class (borrowed), or NULL. From 3.12 on static ones of built-in classes are kept
+ * elsewhere. */
+static inline PyObject *
+class_dict(PyTypeObject *type)
+{
+#if PY_VERSION_HEX < 0x030C0000
+    return type->tp_dict;
+#else
+    PyObject *dict = PyType_GetDict(type);
+    Py_XDECREF(dict); /* the class holds it */
+    return dict;
+#endif
+}
+
 /* The values of an instance that has no dict of its own yet, or NULL. */
 static inline PyDictValues *
 inline_values(PyObject *object)

@@ -125,8 +125,8 @@ def _contents(cell: Any) -> Any:
         return _MISSING
 
 
-def _is_data(name: str, item: Any) -> bool:
-    is_special = name.startswith("__") and name.endswith("__")
+def _is_data(name: Any, item: Any) -> bool:
+    is_special = type(name) is not str or (name.startswith("__") and name.endswith("__"))
     return not is_special and not isinstance(item, _FIXED) and not hasattr(item, "__get__")
 
 
