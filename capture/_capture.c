@@ -131,6 +131,7 @@ typedef struct {
     uint64_t calls;
     uint64_t hits;
     char disabled;
+    char is_rest; /* what goes on after a break: seen by tracers as it is written */
     PyObject *after_miss; /* callable or NULL: called with the object when a missed call is over */
     char is_positional;     /* no keyword-only parameters, no *args, no **kwargs */
     int argument_count;     /* positional parameters */
@@ -705,7 +706,7 @@ static PyObject *
 call_compiled(CompiledFunction *self, PyObject *const *args, size_t nargsf, PyObject *names,
               Handed *handed, int *missed)
 {
-    if (self->disabled || is_eager()) {
+    if (self->disabled || is_eager() || (self->is_rest && PyThreadState_Get()->c_tracefunc != NULL)) {
         Handed *before = hand_over(handed, self->function);
         PyObject *result = call_original(self, args, nargsf, names);
         hook.handed = before;
@@ -1163,6 +1164,8 @@ static PyMemberDef compiled_members[] = {
     {"calls", T_ULONGLONG, offsetof(CompiledFunction, calls), 0, "Calls so far."},
     {"hits", T_ULONGLONG, offsetof(CompiledFunction, hits), 0, "Calls that found an entry."},
     {"disabled", T_BOOL, offsetof(CompiledFunction, disabled), 0, "True: run the original."},
+    {"is_rest", T_BOOL, offsetof(CompiledFunction, is_rest), 0,
+     "True: what goes on after a break; runs the original while sys.settrace is in force."},
     {NULL, 0, 0, 0, NULL},
 };
 

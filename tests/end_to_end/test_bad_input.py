@@ -602,3 +602,34 @@ def test_a_truncated_library_in_the_cache(tmp_path: Path) -> None:
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
     run_program(tmp_path)
+
+
+def _branching(word: str) -> int:
+    match word:
+        case "first":
+            found = 1
+        case _:
+            found = 2
+    return found
+
+
+def _traced_lines() -> list[int]:
+    seen = []
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        if event == "line" and frame.f_code is _branching.__code__:
+            seen.append(frame.f_lineno - frame.f_code.co_firstlineno)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        _branching("first")
+    finally:
+        sys.settrace(before)
+    return seen
+
+
+def test_a_tracer_that_the_function_sets_sees_every_line_that_follows() -> None:
+    compiled = dj.compile(_traced_lines)
+    assert [compiled() for _ in range(2)] == [_traced_lines()] * 2
