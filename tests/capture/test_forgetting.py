@@ -132,6 +132,26 @@ def test_nothing_grows_when_functions_come_and_go(make: Callable[[], Any]) -> No
     assert modules == len(sys.modules)
 
 
+def blocks() -> int:
+    """Memory blocks in use, but for the names that CPython's cache of attributes keeps."""
+    gc.collect()
+    sys._clear_type_cache()
+    return sys.getallocatedblocks()
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=[make.__name__ for make in MAKERS])
+def test_no_memory_block_stays(make: Callable[[], Any]) -> None:
+    """Also what the garbage collector does not know: strings, code, references of C."""
+    rounds = 10
+    for _ in range(rounds):
+        compile_and_drop(make)
+    before = blocks()
+    for _ in range(rounds):
+        compile_and_drop(make)
+
+    assert blocks() - before < rounds // 2
+
+
 def test_the_code_of_a_loop_that_breaks_dies_with_the_function() -> None:
     """The rest of a loop calls itself: the code refers to the object that owns it."""
     compiled = dj.compile(looping(), backend="numpy")
