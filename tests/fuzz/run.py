@@ -139,6 +139,8 @@ def main() -> int:
         for finding in run_batch(first, count, options.backend, options.forced):
             found += 1
             print(finding, flush=True)
+        done = first + count - options.first
+        print(f"{done} of {options.count}: {found} findings", file=sys.stderr, flush=True)
     print(f"{options.count} programs, {found} findings")
     return 1 if found else 0
 
