@@ -25,6 +25,7 @@ PyObject *name_getattribute;
 PyObject *name_grad;
 PyObject *name_requires_grad;
 PyObject *name_bases;
+PyObject *registrations;
 static PyObject *capture_error; /* dynajit.core.errors.CaptureError */
 static Py_ssize_t extra_index;  /* our slot in code objects */
 static PyTypeObject CompiledFunctionType;
@@ -1736,13 +1737,19 @@ load_dependencies(void)
     if (settings.variable == NULL) {
         return -1;
     }
+    PyObject *abstract = PyImport_ImportModule("abc");
+    if (abstract == NULL) {
+        return -1;
+    }
+    registrations = PyObject_GetAttrString(abstract, "get_cache_token");
+    Py_DECREF(abstract);
     name_getattribute = PyUnicode_InternFromString("__getattribute__");
     name_grad = PyUnicode_InternFromString("grad");
     name_requires_grad = PyUnicode_InternFromString("requires_grad");
     name_bases = PyUnicode_InternFromString("__bases__");
     no_keywords = PyDict_New();
     if (name_getattribute == NULL || name_grad == NULL || name_requires_grad == NULL
-        || name_bases == NULL
+        || name_bases == NULL || registrations == NULL
         || no_keywords == NULL) {
         return -1;
     }

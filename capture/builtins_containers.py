@@ -14,12 +14,15 @@ from dynajit.capture.builtins_dicts import dict_of
 from dynajit.capture.builtins_sets import frozenset_of, set_of
 from dynajit.capture.builtins_table import special
 from dynajit.capture.exceptions import Raised, raise_python
+from dynajit.capture.guards import Kind
 from dynajit.capture.library.iteration import CallableIterator, ReversedIterator
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_containers import to_index
 from dynajit.capture.operations_errors import check_count, refuse
 from dynajit.capture.operations_iteration import reverse
 from dynajit.capture.operations_sorting import sort_items
+from dynajit.capture.parts import place_of
+from dynajit.capture.sources import InstanceDict
 from dynajit.capture.values import NONE, Known, Value, constant
 from dynajit.capture.values_containers import (
     EnumerateIterator,
@@ -237,5 +240,8 @@ def _own_attributes(x: Any, function: Value) -> list[str]:
         fields = functools.WRAPPER_ASSIGNMENTS
         return [name for name in names if name not in fields and name != "__kwdefaults__"]
     if isinstance(function, Known) and isinstance(function.object, types.FunctionType):
-        return list(function.object.__dict__)
+        names = list(function.object.__dict__)
+        place = InstanceDict(place_of(x, function))
+        x.recorder.guard(place, Kind.DICT_KEYS, tuple(names), "attributes of a wrapped function")
+        return names
     return []

@@ -19,6 +19,7 @@ from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.operations_storage import new_with_storage
+from dynajit.capture.parts import rely_on_registrations
 from dynajit.capture.users_code import lookup
 from dynajit.capture.values import NOT_IMPLEMENTED, Constant, Known, Opaque, Value
 from dynajit.capture.values_containers import TupleValue
@@ -72,6 +73,8 @@ def _is_one_of(x: Any, value: Value, kind: Any, accepted: Any, check: str) -> St
             return True
     except TypeError as error:
         raise_python(x, TypeError, *error.args)
+    if issubclass(type(accepted), abc.ABCMeta):
+        rely_on_registrations(x)
     claimed = (yield from _claimed_class(x, value, kind)) if by_instance else None
     return claimed is not None and issubclass(claimed, accepted)
 

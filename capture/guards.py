@@ -52,6 +52,7 @@ class Kind(enum.IntEnum):
     STORAGE_EQUALS = 19  # expected: int, float, complex, str, bytes: base class's part of a value
     POSITION = 20  # expected: number of items that an iterator over a list or tuple has given
     CLASS_UNCHANGED = 21  # expected: the class: its bases, methods, descriptors, special names
+    REGISTRATIONS = 22  # expected: int: `abc.get_cache_token()`
 
 
 RELATIONS = (Kind.NOT_ALIASED, Kind.ALIASED, Kind.NO_SHARED_STORAGE)
@@ -178,6 +179,7 @@ _EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.PREDICATE: lambda e: e.text("it"),
     Kind.RELATION: Relation.text,
     Kind.FUNCTION: lambda e: f"the function {e.name or e.code.co_qualname}",
+    Kind.REGISTRATIONS: lambda e: "the classes registered with abstract ones then",
     Kind.GRAD_MODE: lambda e: "grad mode on" if e else "grad mode off",
     Kind.HANDLING: lambda e: "an exception handled by the caller" if e else "no exception",
     Kind.NOT_ALIASED: lambda e: f"an object other than {e.expression()}",
@@ -187,6 +189,8 @@ _EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
 }
 _ACTUAL_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.CLASS_UNCHANGED: _change_text,
+    Kind.REGISTRATIONS: lambda a: "more of them",
+    Kind.FUNCTION: lambda a: f"{describe(a)} with other code",
     Kind.LENGTH: lambda a: f"length {len(a)}" if type(a) in CONTAINERS else describe(a),
     Kind.DICT_KEYS: lambda a: f"the keys {_keys_text(a)}" if type(a) is dict else describe(a),
     Kind.HAS_NO_ATTRIBUTE: lambda a: "it has one",
@@ -223,6 +227,7 @@ _EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
     Kind.RELATION: lambda s, e: e.text(),
     Kind.FUNCTION: _function_condition,
     Kind.GRAD_MODE: lambda s, e: f"{s}.is_grad_enabled() is {e}",
+    Kind.REGISTRATIONS: lambda s, e: f"abc.get_cache_token() == {e}",
     Kind.HANDLING: lambda s, e: f"(sys.exception() is not None) is {e}",
     Kind.NOT_ALIASED: lambda s, e: f"{s} is not {e.expression()}",
     Kind.ALIASED: lambda s, e: f"{s} is {e.expression()}",

@@ -29,6 +29,7 @@ from dynajit.capture.operations_instances import (
     unsupported_attribute,
 )
 from dynajit.capture.operations_output import is_stream
+from dynajit.capture.parts import has_names, part, place_of, wrapped
 from dynajit.capture.users_code import MISSING, has_own_operators, lookup
 from dynajit.capture.values import UNBOUND, Constant, Known, Opaque, Scalar, Value, constant
 from dynajit.capture.values_containers import (
@@ -43,7 +44,6 @@ from dynajit.capture.values_functions import (
     BoundMethod,
     CellValue,
     FunctionValue,
-    GeneratorState,
     GeneratorValue,
     NativeMethod,
     PartialValue,
@@ -52,7 +52,7 @@ from dynajit.capture.values_functions import (
 from dynajit.capture.values_objects import DELETED, ObjectValue, TracebackValue
 from dynajit.capture.values_tensors import TensorValue
 
-_FUNCTION_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__")
+_FUNCTION_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__", "__code__")
 
 
 def get_attribute(x: Any, value: Value, name: str) -> Steps:
@@ -100,7 +100,7 @@ def _find_attribute(x: Any, value: Value, name: str) -> Steps:
         raw = lookup(value.cls, name)
         if is_plain_property(raw) and isinstance(raw.fget, types.FunctionType):
             x.recorder.use(value)
-            return (yield from x.call(Known(raw.fget), [value], {}))
+            return (yield from x.call(wrapped(raw, "fget"), [value], {}))
         if isinstance(raw, classmethod):
             return bound_to_class(raw, Known(value.cls), name)
     return _builtin_attribute(x, value, name)
@@ -128,10 +128,7 @@ def _builtin_attribute(x: Any, value: Value, name: str) -> Value:
     if name == "__class__":
         return Known(x.type_of(value))
     if isinstance(value, GeneratorValue) and name in ("__name__", "__qualname__"):
-        state = x.heap[value.identity]
-        if not isinstance(state, GeneratorState):
-            raise unsupported_attribute(value, name)
-        return constant(getattr(state.code, f"co_{name.strip('_')}"))
+        return value.names[name == "__qualname__"]
     if isinstance(value, NativeMethod) and name in ("__self__", "__name__"):
         return value.receiver if name == "__self__" else constant(value.name)
     if isinstance(value, SliceValue) and name in ("start", "stop", "step"):
@@ -196,16 +193,17 @@ def _known_attribute(x: Any, value: Known, name: str) -> Steps:
 def _enum_attribute(x: Any, value: Known, name: str) -> Steps:
     """An attribute of an enum member; methods and properties of its class are inlined."""
     if name in ("name", "value", "_name_", "_value_"):
-        return x.recorder.wrap(getattr(value.object, f"_{name.strip('_')}_"), None)
+        place = sources.Attribute(_base_of(value), f"_{name.strip('_')}_")
+        return x.recorder.wrap(getattr(value.object, place.name), place)
     raw = lookup(type(value.object), name)
     if isinstance(raw, types.FunctionType):
         return BoundMethod(function_of_class(type(value.object), name, raw), value)
     if is_plain_property(raw) and isinstance(raw.fget, types.FunctionType):
-        return (yield from x.call(Known(raw.fget), [value], {}))
+        return (yield from x.call(wrapped(raw, "fget"), [value], {}))
     if isinstance(raw, classmethod):
         return bound_to_class(raw, Known(type(value.object)), name)
     if isinstance(raw, staticmethod):
-        return Known(raw.__func__)
+        return wrapped(raw, "__func__")
     fields = vars(value.object)
     if name in fields and not is_data_descriptor(raw):
         return x.recorder.wrap(fields[name], sources.Attribute(_base_of(value), name))
@@ -281,6 +279,9 @@ def _class_attribute(x: Any, value: Known, name: str) -> Steps:
     reader = lookup(type(cls), "__getattribute__")
     if isinstance(reader, types.FunctionType):
         return (yield from _class_attribute_by(x, value, name, reader))
+    is_name = name in ("__name__", "__qualname__") and has_names(cls)
+    if is_name and lookup(type(cls), name) is vars(type)[name]:
+        return part(x, value, name)
     if name in ("__name__", "__qualname__", "__module__", "__doc__"):
         found = getattr(cls, name)
         if type(found) not in (str, type(None)):
@@ -302,7 +303,7 @@ def _class_attribute(x: Any, value: Known, name: str) -> Steps:
             kind = type_name(cls)
             raise_python(x, AttributeError, f"type object '{kind}' has no attribute '{name}'")
         if is_plain_property(meta) and isinstance(meta.fget, types.FunctionType):
-            return (yield from x.call(Known(meta.fget), [value], {}))
+            return (yield from x.call(wrapped(meta, "fget"), [value], {}))
         if isinstance(meta, types.FunctionType):
             return BoundMethod(Known(meta), value)
         if name in ("__subclasses__", "mro", "__instancecheck__", "__subclasscheck__"):
@@ -326,7 +327,7 @@ def _bind_class_attribute(x: Any, value: Known, name: str, raw: Any) -> Steps:
     cls = value.object
     place = sources.Attribute(_base_of(value), name) if is_read_ordinarily(cls) else None
     if isinstance(raw, staticmethod):
-        return Known(raw.__func__)
+        return wrapped(raw, "__func__")
     if isinstance(raw, classmethod):
         return bound_to_class(raw, value, name)
     if isinstance(raw, types.FunctionType):
@@ -341,22 +342,21 @@ def _bind_class_attribute(x: Any, value: Known, name: str, raw: Any) -> Steps:
         return Known(raw)
     getter = lookup(type(raw), "__get__")
     if isinstance(getter, types.FunctionType):
-        descriptor = x.recorder.wrap(raw, None)
+        descriptor = x.recorder.wrap(raw, sources.Constant(raw))
+        x.recorder.use(descriptor)
         return (yield from x.call(Known(getter), [descriptor, constant(None), value], {}))
     if getter is not MISSING:
         raise unsupported_attribute(value, name)
     if not is_heap_type(cls):
         return x.recorder.wrap(raw, None)
-    wrapped: Value = x.recorder.wrap(raw, place)
-    return wrapped
+    stored: Value = x.recorder.wrap(raw, place)
+    return stored
 
 
 def _existing_function_attribute(x: Any, value: Known, name: str) -> Value:
     function = value.object
     if name in _FUNCTION_ATTRIBUTES:
-        return constant(getattr(function, name))
-    if name == "__code__":
-        return Known(function.__code__)
+        return part(x, value, name)
     if name == "__get__":
         return NativeMethod(value, name)
     if name in ("__wrapped__",) or name in function.__dict__:
@@ -364,9 +364,10 @@ def _existing_function_attribute(x: Any, value: Known, name: str) -> Value:
         if name not in function.__dict__:
             raise_python(x, AttributeError, f"'function' object has no attribute '{name}'")
         found = function.__dict__[name]
-        wrapped: Value = x.recorder.wrap(found, sources.Attribute(base, name))
-        return wrapped
+        stored: Value = x.recorder.wrap(found, sources.Attribute(base, name))
+        return stored
     if not hasattr(function, name):
+        x.recorder.guard(place_of(x, value), Kind.HAS_NO_ATTRIBUTE, name, "missing attribute")
         raise_python(x, AttributeError, f"'function' object has no attribute '{name}'")
     raise unsupported_attribute(value, name)
 
@@ -385,8 +386,11 @@ def _plain_attribute(x: Any, value: Known, name: str) -> Value:
     found = getattr(obj, name)
     if isinstance(obj, (classmethod, staticmethod)) and name in ("__func__", "__wrapped__"):
         place = value.source if value.source is not None else _base_of(value)
-        inner: Value = x.recorder.wrap(found, sources.Attribute(place, name))
+        where = sources.PartOf if name == "__func__" else sources.Attribute
+        inner: Value = x.recorder.wrap(found, where(place, name))
         return inner
+    if isinstance(obj, property) and name in ("fget", "fset", "fdel"):
+        return wrapped(obj, name)
     if wrapper and isinstance(found, types.FunctionType):
         return Known(found)
     if type(found) in (dict, list, set):

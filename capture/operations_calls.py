@@ -35,6 +35,7 @@ from dynajit.capture.operations_basic import (
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_exceptions import construct_exception
 from dynajit.capture.operations_storage import new_with_storage, storage_method
+from dynajit.capture.parts import part, place_of, rely_on_code, rely_on_defaults
 from dynajit.capture.recording import Namespace
 from dynajit.capture.users_code import is_quiet, is_users_code, lookup
 from dynajit.capture.values import UNBOUND, Constant, Known, Value, constant
@@ -110,8 +111,9 @@ def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
     target = callee.object
     special = x.special_call(target)
     is_function = isinstance(target, types.FunctionType)
-    if is_function and special is None and not x.is_library_function(target):
-        x.recorder.use_function(callee)
+    is_fixed = is_function and (x.is_library_function(target) or is_library(target))
+    if is_function and special is None and not is_fixed:
+        rely_on_code(x, callee)
     else:
         x.recorder.use(callee)
     if is_folded(x, target, args, keywords):
@@ -183,12 +185,13 @@ def _call_builtin(x: Any, target: Any, args: Arguments, keywords: Keywords) -> V
 
 def _call_existing_function(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
     function = callee.object
-    base = function_base(x, callee)
+    base = place_of(x, callee)
     defaults = {}
     code = function.__code__
     positional = code.co_varnames[: code.co_argcount]
     stored = function.__defaults__ or ()
-    for number, value in enumerate(stored):
+    surplus = max(len(stored) - len(positional), 0)  # where the code was replaced by shorter one
+    for number, value in enumerate(stored[surplus:], surplus):
         name = positional[len(positional) - len(stored) + number]
         defaults[name] = (value, sources.DefaultOf(base, number))
     for name, value in (function.__kwdefaults__ or {}).items():
@@ -199,6 +202,8 @@ def _call_existing_function(x: Any, callee: Known, args: Arguments, keywords: Ke
     }
     if is_library(function):
         check_form_arguments(x, function, args, keywords)
+    else:
+        rely_on_defaults(x, callee, len(args), keywords)
     locals = bind(x, code, lazily, args, keywords, function.__qualname__)
     if function.__globals__ is x.root.namespace.globals:
         namespace = x.root.namespace
@@ -210,21 +215,13 @@ def _call_existing_function(x: Any, callee: Known, args: Arguments, keywords: Ke
         x.recorder.wrap(cell, sources.ClosureCell(base, i))
         for i, cell in enumerate(function.__closure__ or ())
     ]
-    return (yield from run(x, code, namespace, locals, tuple(cells)))
+    names = (part(x, callee, "__name__"), part(x, callee, "__qualname__"))
+    return (yield from run(x, code, namespace, locals, tuple(cells), names))
 
 
 def is_library(function: types.FunctionType) -> bool:
     """True for the Python forms of C functions, whose globals nobody changes."""
     return function.__globals__.get("__name__", "").startswith("dynajit.capture.library")
-
-
-def function_base(x: Any, callee: Known) -> sources.Source:
-    """Where to read globals, defaults and cells of an existing function."""
-    if callee.object is x.root_function:
-        return sources.Function(callee.object.__qualname__)
-    if callee.source is not None and isinstance(callee.source.root, sources.Local):
-        return callee.source
-    return sources.Constant(callee.object)
 
 
 def _call_made_function(
@@ -240,10 +237,13 @@ def _call_made_function(
     if contents.keyword_defaults is not None:
         for key, item in x.dict_entries(contents.keyword_defaults).values():
             defaults[as_python(x, key)] = _returning(item)
-    qualname = contents.attributes.get("__qualname__")
-    name = as_python(x, qualname) if qualname is not None else code.co_qualname
-    locals = bind(x, code, defaults, args, keywords, name)
-    return (yield from run(x, code, contents.namespace, locals, contents.closure))
+    name, qualname = (
+        contents.attributes.get(f"__{name}__", constant(getattr(code, f"co_{name}")))
+        for name in ("name", "qualname")
+    )
+    locals = bind(x, code, defaults, args, keywords, as_python(x, qualname))
+    names = (name, qualname)
+    return (yield from run(x, code, contents.namespace, locals, contents.closure, names))
 
 
 def _returning(value: Value) -> Any:
@@ -257,8 +257,18 @@ def run(
     namespace: Namespace,
     locals: dict[str, Value],
     closure: tuple[CellValue, ...],
+    names: tuple[Value, Value],
 ) -> Steps:
-    """Run an inlined frame to its end (or make a generator of it)."""
+    """Run an inlined frame to its end (or make a generator of it).
+
+    Args:
+        x: the executor.
+        code: of the function.
+        namespace: its globals.
+        locals: bound arguments.
+        closure: its cells.
+        names: its `__name__` and `__qualname__`.
+    """
     if code.co_flags & _ASYNC:
         raise GraphBreak(breaks.UNSUPPORTED_CODE, f"coroutine {code.co_qualname}")
     body = decode(code)
@@ -270,7 +280,7 @@ def run(
         slot = x.heap.allocate(None)
         state = GeneratorState(frame.body, code, namespace, closure, frame.save(), slot)
         identity = x.heap.allocate(state)
-        return GeneratorValue(identity, types.GeneratorType)
+        return GeneratorValue(identity, types.GeneratorType, None, names)
     if len(x.frames) >= x.max_depth:
         raise GraphBreak(breaks.RECURSION, f"{code.co_qualname} at depth {len(x.frames)}")
     result = yield frame

@@ -31,6 +31,7 @@ from dynajit.capture.exceptions_in_c import (
 )
 from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
 from dynajit.capture.operations_basic import Steps, as_python, is_known, type_name, unsupported
+from dynajit.capture.parts import wrapped
 from dynajit.capture.users_code import inherits
 from dynajit.capture.values import FALSE, NONE, TRUE, Constant, Known, Opaque, Value, constant
 from dynajit.capture.values_containers import ListValue, TupleValue
@@ -59,7 +60,7 @@ def construct_exception(
         raise unsupported("class with a metaclass", callee)
     new = find(cls, "__new__")
     if isinstance(new, staticmethod):
-        made = yield from x.call(Known(new.__func__), [callee, *args], keywords)
+        made = yield from x.call(wrapped(new, "__func__"), [callee, *args], keywords)
         if not (isinstance(made, ExceptionValue) and issubclass(made.cls, cls)):
             return made
     else:

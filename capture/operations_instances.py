@@ -18,6 +18,7 @@ from dynajit.capture.lifetimes import has_finalizer
 from dynajit.capture.operations_basic import Steps, as_python, describe, lacks, type_name
 from dynajit.capture.operations_exceptions import is_native_field, member
 from dynajit.capture.operations_storage import storage_attribute
+from dynajit.capture.parts import wrapped
 from dynajit.capture.users_code import MISSING, inherits, lookup
 from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_containers import HeapValue, TupleValue
@@ -157,7 +158,7 @@ def _data_descriptor(x: Any, value: ObjectValue, name: str, raw: Any) -> Steps:
         x.recorder.use(known_in_class(x, value, name, raw))
         if raw.fget is None:
             raise_python(x, AttributeError, property_text(value.cls, raw, "getter"))
-        return (yield from x.call(Known(raw.fget), [value], {}))
+        return (yield from x.call(wrapped(raw, "fget"), [value], {}))
     if isinstance(value, ExceptionValue) and is_native_field(raw):
         return member(x, value, name)
     if isinstance(raw, _FIELDS) and raw.__objclass__ in NATIVE:
@@ -231,6 +232,8 @@ def _partial_method(x: Any, value: Any, name: str, raw: Any) -> PartialValue:
     base = sources.Constant(raw)
     function = x.recorder.wrap(raw.func, sources.Attribute(base, "func"))
     args, keywords = sources.Attribute(base, "args"), sources.Attribute(base, "keywords")
+    x.recorder.guard(args, Kind.LENGTH, len(raw.args))
+    x.recorder.guard(keywords, Kind.DICT_KEYS, tuple(raw.keywords))
     given = [x.recorder.wrap(item, sources.Item(args, i)) for i, item in enumerate(raw.args)]
     named = {
         key: x.recorder.wrap(item, sources.Key(keywords, key)) for key, item in raw.keywords.items()
@@ -241,7 +244,8 @@ def _partial_method(x: Any, value: Any, name: str, raw: Any) -> PartialValue:
 def _user_descriptor(x: Any, value: Value, name: str, raw: Any) -> Steps:
     if type(raw) is functools.cached_property and isinstance(value, ObjectValue):
         x.recorder.use(known_in_class(x, value, name, raw))
-        result = yield from x.call(Known(raw.func), [value], {})
+        function = x.recorder.wrap(raw.func, sources.Attribute(sources.Constant(raw), "func"))
+        result = yield from x.call(function, [value], {})
         yield from x.set_plain_attribute(value, raw.attrname, result)
         return result
     if type(raw) is functools.partialmethod and isinstance(raw.func, types.FunctionType):
@@ -250,6 +254,7 @@ def _user_descriptor(x: Any, value: Value, name: str, raw: Any) -> Steps:
     if not isinstance(getter, types.FunctionType):
         raise unsupported_attribute(value, name)
     descriptor = x.recorder.wrap(raw, class_place(x, value, name))  # type: ignore[arg-type]
+    x.recorder.use(descriptor)
     arguments = [descriptor, value, Known(value.python_type)]
     return (yield from x.call(Known(getter), arguments, {}))
 
@@ -260,7 +265,7 @@ def _class_value(x: Any, value: HeapValue, receiver: Value, name: str, raw: Any)
         return BoundMethod(known_in_class(x, value, name, raw), receiver)
     if isinstance(raw, staticmethod):
         x.recorder.use(known_in_class(x, value, name, raw))
-        return Known(raw.__func__)
+        return wrapped(raw, "__func__")
     if isinstance(raw, classmethod):
         x.recorder.use(known_in_class(x, value, name, raw))
         return bound_to_class(raw, Known(value.cls), name)
@@ -363,13 +368,13 @@ def super_attribute(x: Any, value: SuperValue, name: str) -> Steps:
         if isinstance(raw, classmethod):
             return bound_to_class(raw, Known(cls), name)
         if isinstance(raw, staticmethod):
-            return Known(raw.__func__)
+            return wrapped(raw, "__func__")
         if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
             return Known(raw) if is_class else BoundMethod(Known(raw), receiver)
         if isinstance(raw, types.BuiltinFunctionType) and name == "__new__":
             return Known(raw)
         if is_plain_property(raw) and raw.fget is not None and not is_class:
-            return (yield from x.call(Known(raw.fget), [receiver], {}))
+            return (yield from x.call(wrapped(raw, "fget"), [receiver], {}))
         if _has_get(raw):
             raise unsupported_attribute(value, name)
         return x.recorder.wrap(raw, place_in_class(base, name))
@@ -392,4 +397,4 @@ def bound_to_class(raw: Any, cls: Known, name: str) -> BoundMethod:
     """A class method; one that wraps something else than a function may bind in its own way."""
     if not isinstance(raw.__func__, types.FunctionType):
         raise unsupported_attribute(cls, name)
-    return BoundMethod(Known(raw.__func__), cls)
+    return BoundMethod(wrapped(raw, "__func__"), cls)

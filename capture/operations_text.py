@@ -27,6 +27,7 @@ from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_exceptions import exception_text
 from dynajit.capture.operations_results import call_special
 from dynajit.capture.operations_sets import set_in_order
+from dynajit.capture.parts import part, rely_on_names
 from dynajit.capture.users_code import class_with_methods, is_quiet, lookup
 from dynajit.capture.values import Constant, Known, Scalar, Value, constant
 from dynajit.capture.values_containers import (
@@ -75,6 +76,7 @@ def to_text(x: Any, value: Value, conversion: str = "str") -> Steps:
     if isinstance(value, Known) and _shows_itself(value, conversion):
         return (yield from _object_text(x, value, conversion))
     if is_known(value) and (is_quiet(value) or isinstance(value, Known)):
+        rely_on_names(x, value)
         known = as_python(x, value)
         check_digits([known])
         return _CONVERSIONS[conversion](known)
@@ -192,6 +194,7 @@ def _tuple_text(x: Any, value: TupleValue, above: tuple[Any, ...]) -> Steps:
             "collections", f"namedtuple_{value.cls.__name__}",
         ):  # fmt: skip
             raise unsupported("repr", value)
+        x.recorder.use(part(x, Known(value.cls), "__name__"))
         shown = ", ".join(f"{name}={text}" for name, text in zip(fields, texts, strict=True))
         return f"{value.cls.__name__}({shown})"
     if value.cls is not tuple:
@@ -239,6 +242,7 @@ def format_value(x: Any, value: Value, specification: Value | None) -> Steps:
     if text and isinstance(value, Known) and not is_pure_method(value.object, "__format__"):
         raise unsupported("format", value)  # asks the locale, or the decimal context
     if is_known(value) and is_quiet(value):
+        rely_on_names(x, value)
         return fold(x, lambda known: format(known, text), value)
     if isinstance(value, TensorValue):
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, "the text of a tensor")
@@ -274,6 +278,7 @@ def percent(x: Any, template: Constant, values: Value) -> Steps:
     inner = storage_of(x, values)
     values = inner if isinstance(inner, TupleValue) else values
     if is_known(values) and is_quiet(values):
+        rely_on_names(x, values)
         return fold(x, lambda a, b: a % b, template, values)
     pattern = as_python(x, template)
     letters = [found for found in _PERCENT.findall(pattern) if found[4] != "%"]
@@ -318,6 +323,7 @@ def _percent_of_mapping(x: Any, template: Constant, values: Value, letters: Any)
 
 def _percent_part(x: Any, item: Value, letter: str) -> Steps:
     if is_known(item) and is_quiet(item):
+        rely_on_names(x, item)
         return as_python(x, item)
     if not letter:
         return None  # one too many, which is an error once the others are shown
@@ -336,6 +342,8 @@ def format_template(
     """`template.format(*args, **keywords)`."""
     pattern = as_python(x, template)
     if all(is_known(value) and is_quiet(value) for value in (*args, *keywords.values())):
+        for value in (*args, *keywords.values()):
+            rely_on_names(x, value)
         known = [as_python(x, value) for value in args]
         named = {name: as_python(x, value) for name, value in keywords.items()}
         return fold(x, lambda text: text.format(*known, **named), template)

@@ -24,6 +24,7 @@ from dynajit.capture.operations_instances import (
     property_text,
     unsupported_attribute,
 )
+from dynajit.capture.parts import wrapped
 from dynajit.capture.users_code import MISSING, lookup
 from dynajit.capture.values import Constant, Known, Value, constant
 from dynajit.capture.values_functions import (
@@ -109,7 +110,7 @@ def set_plain_attribute(x: Any, value: ObjectValue, name: str, item: Value) -> S
     if is_plain_property(raw):
         if raw.fset is None:
             raise_python(x, AttributeError, property_text(value.cls, raw, "setter"))
-        yield from x.call(Known(raw.fset), [value, item], {})
+        yield from x.call(wrapped(raw, "fset"), [value, item], {})
         return
     if isinstance(value, ExceptionValue) and is_native_field(raw):
         yield from set_member(x, value, name, item)
@@ -120,6 +121,7 @@ def set_plain_attribute(x: Any, value: ObjectValue, name: str, item: Value) -> S
         setter = lookup(type(raw), "__set__")
         if isinstance(setter, types.FunctionType):
             descriptor = x.recorder.wrap(raw, class_place(x, value, name))
+            x.recorder.use(descriptor)
             yield from x.call(Known(setter), [descriptor, value, item], {})
             return
         if isinstance(lookup(type(raw), "__delete__"), types.FunctionType) and setter is MISSING:
@@ -168,7 +170,7 @@ def delete_plain_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
     if is_plain_property(raw):
         if raw.fdel is None:
             raise_python(x, AttributeError, property_text(value.cls, raw, "deleter"))
-        yield from x.call(Known(raw.fdel), [value], {})
+        yield from x.call(wrapped(raw, "fdel"), [value], {})
         return
     if isinstance(value, ExceptionValue) and is_native_field(raw):
         delete_member(x, value, name)
@@ -176,6 +178,7 @@ def delete_plain_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
     deleter = lookup(type(raw), "__delete__")
     if isinstance(deleter, types.FunctionType):
         descriptor = x.recorder.wrap(raw, class_place(x, value, name))
+        x.recorder.use(descriptor)
         yield from x.call(Known(deleter), [descriptor, value], {})
         return
     if isinstance(lookup(type(raw), "__set__"), types.FunctionType):
@@ -253,8 +256,8 @@ def instance_entries(x: Any, value: InstanceDictValue) -> dict[Any, tuple[Value,
         place = sources.InstanceDict(base)
         x.recorder.guard(place, Kind.DICT_KEYS, tuple(fields), "__dict__")
         for name, item in fields.items():
-            wrapped = x.recorder.wrap(item, field_place(value.owner.cls, base, name))
-            entries[name] = (constant(name), wrapped)
+            stored = x.recorder.wrap(item, field_place(value.owner.cls, base, name))
+            entries[name] = (constant(name), stored)
     for name, written in contents.written.items():
         if written is DELETED:
             entries.pop(name, None)

@@ -412,6 +412,7 @@ class Rebuilder:
         if state.frame.index:
             emitter.call(suspended.function(state), *pushers)
             emitter.memoise(value)
+            self._name_generator(value, state.code, emitter)
             self.call(emitter, next, value)  # up to the `yield` at which it is suspended
             emitter.pop()
             return
@@ -423,6 +424,16 @@ class Rebuilder:
             self.call(emitter, types.FunctionType, code, namespace, name, Constant(None), cells)
 
         emitter.call_value(push, *pushers)
+        emitter.memoise(value)
+        self._name_generator(value, state.code, emitter)
+
+    def _name_generator(self, value: GeneratorValue, code: types.CodeType, emitter: Any) -> None:
+        """Where its function has got other names than its code."""
+        for attribute, name in zip(("name", "qualname"), value.names, strict=True):
+            assert isinstance(name, Constant)
+            if name.value != getattr(code, f"co_{attribute}"):
+                self.call(emitter, setattr, value, f"__{attribute}__", name)
+                emitter.pop()
 
     def _bound(self, value: BoundMethod, emitter: Any) -> None:
         function = value.function

@@ -18,7 +18,6 @@ from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.class_layouts import is_modelled_class, is_plain_tensor, is_plain_tuple
 from dynajit.capture.classes_met import ClassesMet
 from dynajit.capture.graph_building import Builder
-from dynajit.capture.guard_facts import FunctionFacts
 from dynajit.capture.guards import Guard, Kind
 from dynajit.capture.heap import Heap
 from dynajit.capture.immutables import is_immutable, is_lasting
@@ -320,15 +319,6 @@ class Recorder:
 
     def _use_known(self, value: Known, source: Source) -> None:
         self.guard(source, Kind.IDENTITY, value.object)
-
-    def use_function(self, value: Known) -> None:
-        """A function is called: of an argument only the code matters, not the identity."""
-        source = value.source
-        if source is not None and isinstance(source.root, sources.Local):
-            facts = FunctionFacts(value.object.__code__, value.object.__qualname__)
-            self.guard(source, Kind.FUNCTION, facts)
-        else:
-            self.use(value)
 
     def _use_object(self, value: HeapValue, source: Source) -> None:
         first = self._first_handle(value)

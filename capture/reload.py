@@ -157,6 +157,11 @@ def _attribute(source: sources.Attribute, writer: Writer, push: PushBase, functi
     writer.load_attribute(source.name)
 
 
+def _part(source: sources.PartOf, writer: Writer, push: PushBase, function: Any) -> None:
+    push(source.base)
+    writer.load_attribute(source.name)
+
+
 def _fixed_attribute(name: str) -> Load:
     def load(source: Any, writer: Writer, push: PushBase, function: Any) -> None:
         push(source.base)
@@ -185,7 +190,7 @@ _LOADS: Final[dict[type, Load]] = {
     sources.ClosureCell: _cell,
     sources.CellContents: _fixed_attribute("cell_contents"),
     sources.DefaultOf: _default,
-    sources.CodeOf: _fixed_attribute("__code__"),
+    sources.PartOf: _part,
     sources.Attribute: _attribute,
     sources.ClassAttribute: _class_attribute,
     sources.InstanceDict: _fixed_attribute("__dict__"),

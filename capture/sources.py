@@ -38,7 +38,7 @@ class Step(enum.IntEnum):
     METHOD_FUNCTION = 14  # bound method -> its function
     METHOD_SELF = 15  # bound method -> the object it is bound to
     CELL = 16  # cell object -> its contents
-    CODE = 17  # function -> its code object
+    PART = 17  # function, class or descriptor -> a field of it; argument: name
     DICT = 18  # object -> its instance dict
     CLOSURE_CELL = 19  # function -> a closure cell itself; argument: index
     ITERATED = 20  # iterator over a list or tuple -> the list or tuple
@@ -328,15 +328,26 @@ class DefaultOf(Source):
 
 
 @dataclass(frozen=True, slots=True)
-class CodeOf(Source):
-    """The code object of the function `base`."""
+class PartOf(Source):
+    """A field that Python shows as an attribute, kept neither in a dict nor in a slot.
+
+    Of functions `__code__`, `__defaults__`, `__kwdefaults__`, `__name__`, `__qualname__`,
+    `__doc__`, `__module__`; of classes `__name__` and `__qualname__`; of properties `fget`, `fset`,
+    `fdel`; of static and class methods `__func__`.
+    """
 
     base: Source
-    step: ClassVar[Step | None] = Step.CODE
+    name: str
+    step: ClassVar[Step | None] = Step.PART
+
+    @property
+    def argument(self) -> str:
+        """The attribute's name."""
+        return self.name
 
     def expression(self) -> str:
         """`f.__code__`."""
-        return f"{self.base.expression()}.__code__"
+        return f"{self.base.expression()}.{self.name}"
 
 
 # ----------------------------------------------------------------------------- steps on objects

@@ -98,10 +98,15 @@ class CellValue(HeapValue):
     __slots__ = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class GeneratorValue(HeapValue):
-    """A generator made by the captured code; contents: GeneratorState, or None when it ended."""
+    """A generator made by the captured code; contents: GeneratorState, or None when it ended.
 
-    __slots__ = ()
+    Args:
+        names: `__name__` and `__qualname__`, those of its function at the time.
+    """
+
+    names: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@
 const char *const step_names[STEP_COUNT] = {
     "SLOT", "FUNCTION", "CONSTANT", "STATE", "GLOBAL", "BUILTIN", "CLOSURE", "DEFAULT",
     "KEYWORD_DEFAULT", "ATTRIBUTE", "CLASS_ATTRIBUTE", "ITEM", "KEY", "TYPE", "METHOD_FUNCTION",
-    "METHOD_SELF", "CELL", "CODE", "DICT", "CLOSURE_CELL", "ITERATED",
+    "METHOD_SELF", "CELL", "PART", "DICT", "CLOSURE_CELL", "ITERATED",
 };
 
 const char *const kind_names[KIND_COUNT] = {
@@ -12,6 +12,7 @@ const char *const kind_names[KIND_COUNT] = {
     "HAS_NO_ATTRIBUTE", "HAS_NO_KEY", "PREDICATE", "FUNCTION", "GRAD_MODE", "NOT_ALIASED",
     "ALIASED", "NO_SHARED_STORAGE", "INSTANCE_LACKS", "SEPARATE_MEMORY", "HANDLING",
     "RELATION", "STORAGE_EQUALS", "POSITION", "CLASS_UNCHANGED",
+    "REGISTRATIONS",
 };
 
 /* A size (exactly), None (any) or (low, high or None); a stride or None. */
@@ -377,6 +378,13 @@ build_node(Guards *self, Node *node, PyObject *spec)
     node->cached_slot = -1;
     if (PyUnicode_CheckExact(argument) && node->step != STEP_KEY && node->step != STEP_CONSTANT) {
         PyUnicode_InternInPlace(&node->argument);
+    }
+    if (node->step == STEP_PART) {
+        node->index = part_number(argument);
+        if (node->index < 0) {
+            PyErr_Format(PyExc_ValueError, "guard tree: unknown part %R", argument);
+            return -1;
+        }
     }
     if (PyLong_CheckExact(argument) && node->step != STEP_KEY && node->step != STEP_CONSTANT) {
         node->index = PyLong_AsSsize_t(argument);

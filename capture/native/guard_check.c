@@ -178,6 +178,17 @@ is_identical(const Check *check, PyObject *value)
     return (check->is_weak ? weak_target(check->expected) : check->expected) == value;
 }
 
+/* No class was registered with an abstract one since `expected`. */
+static int
+has_registrations(PyObject *expected)
+{
+    PyObject *now = PyObject_CallNoArgs(registrations);
+    int same = now != NULL && constant_equal(now, expected);
+    Py_XDECREF(now);
+    PyErr_Clear();
+    return same;
+}
+
 int
 check_value(Guards *self, Check *check, PyObject *value)
 {
@@ -216,6 +227,8 @@ check_value(Guards *self, Check *check, PyObject *value)
         return is_class_unchanged(self, check->classes, value);
     case KIND_GRAD_MODE:
         return tensor_api->grad_mode()->grad_enabled == check->number;
+    case KIND_REGISTRATIONS:
+        return has_registrations(check->expected);
     case KIND_HANDLING: {
         PyObject *handled = PyErr_GetHandledException();
         Py_XDECREF(handled);

@@ -368,6 +368,82 @@ iterator_position(PyObject *iterator)
     return is_sequence_iterator(iterator) && given->sequence != NULL ? given->position : -1;
 }
 
+enum Part {
+    PART_CODE, PART_DEFAULTS, PART_KEYWORD_DEFAULTS, PART_NAME, PART_QUALNAME, PART_DOC,
+    PART_MODULE, PART_GETTER, PART_SETTER, PART_DELETER, PART_WRAPPED, PART_COUNT
+};
+
+static const char *const part_names[PART_COUNT] = {
+    "__code__", "__defaults__", "__kwdefaults__", "__name__", "__qualname__", "__doc__",
+    "__module__", "fget", "fset", "fdel", "__func__",
+};
+
+int
+part_number(PyObject *name)
+{
+    for (int i = 0; i < PART_COUNT; i++) {
+        if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, part_names[i]) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static PyObject **
+function_part(PyFunctionObject *function, Py_ssize_t number)
+{
+    switch (number) {
+    case PART_CODE:
+        return &function->func_code;
+    case PART_DEFAULTS:
+        return &function->func_defaults;
+    case PART_KEYWORD_DEFAULTS:
+        return &function->func_kwdefaults;
+    case PART_NAME:
+        return &function->func_name;
+    case PART_QUALNAME:
+        return &function->func_qualname;
+    case PART_DOC:
+        return &function->func_doc;
+    case PART_MODULE:
+        return &function->func_module;
+    }
+    return NULL;
+}
+
+PyObject **
+part_place(PyObject *object, Py_ssize_t number)
+{
+    if (PyFunction_Check(object)) {
+        return function_part((PyFunctionObject *)object, number);
+    }
+    if (PyType_Check(object)) {
+        PyHeapTypeObject *type = (PyHeapTypeObject *)object;
+        int is_heap_type = PyType_HasFeature((PyTypeObject *)object, Py_TPFLAGS_HEAPTYPE);
+        if (!is_heap_type || (number != PART_NAME && number != PART_QUALNAME)) {
+            return NULL;
+        }
+        return number == PART_NAME ? &type->ht_name : &type->ht_qualname;
+    }
+    PyObject **fields = (PyObject **)(object + 1); /* not in a header: the first fields of each */
+    if (PyObject_TypeCheck(object, &PyProperty_Type)) {
+        return number >= PART_GETTER && number <= PART_DELETER ? fields + (number - PART_GETTER)
+                                                               : NULL;
+    }
+    if (PyObject_TypeCheck(object, &PyStaticMethod_Type)
+        || PyObject_TypeCheck(object, &PyClassMethod_Type)) {
+        return number == PART_WRAPPED ? fields : NULL;
+    }
+    return NULL;
+}
+
+static PyObject *
+read_part(PyObject *object, Py_ssize_t number)
+{
+    PyObject **place = part_place(object, number);
+    return place == NULL ? NULL : *place == NULL ? Py_None : *place;
+}
+
 /* One step from `base`; borrowed, or NULL where the place does not exist. */
 PyObject *
 read_step(Node *node, PyObject *base)
@@ -395,6 +471,8 @@ read_step(Node *node, PyObject *base)
         return is_sequence_iterator(base) ? ((SequenceIterator *)base)->sequence : NULL;
     case STEP_CELL:
         return PyCell_Check(base) ? PyCell_GET(base) : NULL;
+    case STEP_PART:
+        return read_part(base, node->index);
     }
     if (!PyFunction_Check(base)) {
         return NULL;
@@ -417,8 +495,6 @@ read_step(Node *node, PyObject *base)
         return function->func_kwdefaults == NULL
                    ? NULL
                    : dict_get(function->func_kwdefaults, node->argument, node->hash);
-    case STEP_CODE:
-        return function->func_code;
     }
     return NULL;
 }

@@ -230,6 +230,14 @@ is_owned_constant(const Node *node, PyObject *value)
     return node->check_count > 0;
 }
 
+/* True if nothing is asked of a leaf but that it is the object of a weak reference. */
+static int
+is_remembered(const Node *node)
+{
+    return node->check_count == 1 && node->checks[0].kind == KIND_IDENTITY
+           && node->checks[0].is_weak;
+}
+
 /* A child whose value is found at an address inside an object that is known below `level`. */
 static int
 record_stored_child(Guards *self, Node *child, PyObject **address, PyObject *value, int level)
@@ -242,6 +250,12 @@ record_stored_child(Guards *self, Node *child, PyObject **address, PyObject *val
     }
     if (is_owned_constant(child, value)) {
         return record_pointer(address, value, level);
+    }
+    if (is_remembered(child)) { /* the checks own the weak reference */
+        PyObject *reference = child->checks[0].expected;
+        return record_pointer(address, value, level) < 0
+                   ? -1
+                   : record_pointer(&((PyWeakReference *)reference)->wr_object, value, 0);
     }
     return record_slow(self, SLOW_LEAF, child, NULL, address);
 }
@@ -409,8 +423,8 @@ own_place(const Node *child, PyObject *object, const Fields *fields)
         return PyMethod_Check(object) ? &((PyMethodObject *)object)->im_self : NULL;
     case STEP_CELL:
         return PyCell_Check(object) ? &((PyCellObject *)object)->ob_ref : NULL;
-    case STEP_CODE:
-        return PyFunction_Check(object) ? &((PyFunctionObject *)object)->func_code : NULL;
+    case STEP_PART:
+        return part_place(object, child->index);
     case STEP_DICT:
         return fields->storage.dict == NULL ? NULL : fields->storage.address;
     }
@@ -422,6 +436,9 @@ record_elsewhere(Guards *self, Node *child, PyObject *object, const Access *acce
 {
     PyObject **place = own_place(child, object, &access->fields);
     PyObject *value = place == NULL ? read_step(child, object) : *place;
+    if (value == NULL && child->step == STEP_PART && is_leaf(child)) {
+        return record_pointer(place, NULL, access->plain); /* None */
+    }
     if (value == NULL) {
         return -1;
     }
@@ -729,10 +746,24 @@ record_fresh(Guards *self, Node *root)
     return 0;
 }
 
-/* A class that is a root, of which nothing is asked but that it is unchanged, and its class. */
+/* A function that is a root, of which nothing is asked but its code. */
 static int
-record_class_root(Node *root)
+record_function_root(Node *root)
 {
+    if (root->check_count != 1 || root->checks[0].kind != KIND_FUNCTION) {
+        return 0;
+    }
+    return record_now(&((PyFunctionObject *)root->argument)->func_code, 0) < 0 ? -1 : 1;
+}
+
+/* A class that is a root, of which nothing is asked but that it is unchanged, and its class; or a
+ * function. 1: facts say it all. */
+static int
+record_constant_root(Node *root)
+{
+    if (root->step == STEP_CONSTANT && PyFunction_Check(root->argument)) {
+        return record_function_root(root);
+    }
     if (root->step != STEP_CONSTANT || !PyType_Check(root->argument)) {
         return 0;
     }
@@ -759,7 +790,7 @@ record_roots(Guards *self, const Call *call)
     for (int i = 0; i < self->root_count; i++) {
         Node *root = &self->roots[i];
         if (is_leaf(root)) {
-            root->is_in_words = record_class_root(root);
+            root->is_in_words = record_constant_root(root);
             if (root->is_in_words < 0) {
                 return -1;
             }

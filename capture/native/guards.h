@@ -31,6 +31,7 @@ extern PyObject *name_getattribute;    /* "__getattribute__" */
 extern PyObject *name_grad;            /* "grad" */
 extern PyObject *name_requires_grad;   /* "requires_grad" */
 extern PyObject *name_bases;           /* "__bases__" */
+extern PyObject *registrations;        /* abc.get_cache_token */
 
 static inline int
 is_tensor(PyObject *object)
@@ -44,7 +45,7 @@ is_tensor(PyObject *object)
 enum Step {
     STEP_SLOT, STEP_FUNCTION, STEP_CONSTANT, STEP_STATE, STEP_GLOBAL, STEP_BUILTIN, STEP_CLOSURE,
     STEP_DEFAULT, STEP_KEYWORD_DEFAULT, STEP_ATTRIBUTE, STEP_CLASS_ATTRIBUTE, STEP_ITEM, STEP_KEY,
-    STEP_TYPE, STEP_METHOD_FUNCTION, STEP_METHOD_SELF, STEP_CELL, STEP_CODE, STEP_DICT,
+    STEP_TYPE, STEP_METHOD_FUNCTION, STEP_METHOD_SELF, STEP_CELL, STEP_PART, STEP_DICT,
     STEP_CLOSURE_CELL, STEP_ITERATED, STEP_COUNT
 };
 
@@ -56,7 +57,7 @@ enum Kind {
     KIND_DICT_KEYS, KIND_HAS_NO_ATTRIBUTE, KIND_HAS_NO_KEY, KIND_PREDICATE, KIND_FUNCTION,
     KIND_GRAD_MODE, KIND_NOT_ALIASED, KIND_ALIASED, KIND_NO_SHARED_STORAGE, KIND_INSTANCE_LACKS,
     KIND_SEPARATE_MEMORY, KIND_HANDLING, KIND_RELATION, KIND_STORAGE_EQUALS,
-    KIND_POSITION, KIND_CLASS_UNCHANGED, KIND_COUNT
+    KIND_POSITION, KIND_CLASS_UNCHANGED, KIND_REGISTRATIONS, KIND_COUNT
 };
 
 extern const char *const kind_names[KIND_COUNT];
@@ -340,6 +341,12 @@ int class_lookup(Node *node, PyTypeObject *type, PyObject **descriptor);
 PyObject *read_attribute(Node *node, PyObject *object);
 PyObject *read_closure_cell(PyObject *object, Py_ssize_t index);
 PyObject *read_item(PyObject *object, Py_ssize_t index);
+
+/* Number of a field of functions, classes and descriptors by the name that Python shows, or -1. */
+int part_number(PyObject *name);
+
+/* Where an object keeps that field; NULL: it has none. An empty place stands for None. */
+PyObject **part_place(PyObject *object, Py_ssize_t number);
 
 /* One step from `base`; borrowed, or NULL where the place does not exist. */
 PyObject *read_step(Node *node, PyObject *base);

@@ -6,6 +6,7 @@ from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.frames import Frame
 from dynajit.capture.operations_basic import Steps, as_python
 from dynajit.capture.operations_containers import boolean
+from dynajit.capture.parts import rely_on_registrations
 from dynajit.capture.values import NONE, Known, Value, constant
 from dynajit.capture.values_containers import DictValue, TupleValue
 from dynajit.capture.versions import IS_311
@@ -15,6 +16,7 @@ from dynajit.capture.versions import IS_311
 _SEQUENCE: Final = 1 << 5
 _MAPPING: Final = 1 << 6
 _MATCH_SELF: Final = 1 << 22
+_IMMUTABLE: Final = 1 << 8
 
 _ABSENT: Final = Known(object())
 
@@ -26,7 +28,10 @@ def get_len(x: Any, frame: Frame, argument: Any) -> Steps:
 
 def _has_flag(flag: int) -> Any:
     def handler(x: Any, frame: Frame, argument: Any) -> None:
-        frame.push(boolean(bool(x.type_of(frame.stack[-1]).__flags__ & flag)))
+        kind = x.type_of(frame.stack[-1])
+        if not kind.__flags__ & _IMMUTABLE:
+            rely_on_registrations(x)
+        frame.push(boolean(bool(kind.__flags__ & flag)))
 
     return handler
 

@@ -320,7 +320,7 @@ INNER = cell_owner()
         (sources.Builtin("len", sources.Constant(helper)), 1, len),
         (sources.DefaultOf(ROOT, 0), helper, 1),
         (sources.DefaultOf(ROOT, "y"), helper, 2),
-        (sources.CodeOf(ROOT), helper, helper.__code__),
+        (sources.PartOf(ROOT, "__code__"), helper, helper.__code__),
         (sources.Closure(ROOT, 0), INNER, "contents"),
         (sources.ClosureCell(ROOT, 0), INNER, INNER.__closure__[0]),
         (sources.CellContents(sources.ClosureCell(ROOT, 0)), INNER, "contents"),

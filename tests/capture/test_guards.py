@@ -29,7 +29,7 @@ from dynajit.capture.sources import (
     ClassAttribute,
     Closure,
     ClosureCell,
-    CodeOf,
+    PartOf,
     Constant,
     DefaultOf,
     Function,
@@ -499,7 +499,7 @@ def places():
     def with_code():
         return 1
 
-    yield CodeOf(SELF), (with_code,), plain, lambda: setattr(with_code, "__code__", plain.__code__)
+    yield PartOf(SELF, "__code__"), (with_code,), plain, lambda: setattr(with_code, "__code__", plain.__code__)
 
     changed = Node()
     yield TypeOf(SELF), (changed,), plain, lambda: setattr(changed, "__class__", Dynamic)

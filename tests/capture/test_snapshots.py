@@ -17,7 +17,7 @@ from dynajit.capture.sources import (
     ClassAttribute,
     Closure,
     ClosureCell,
-    CodeOf,
+    PartOf,
     Constant,
     DefaultOf,
     Function,
@@ -219,7 +219,7 @@ def test_places_inside_objects_are_words() -> None:
     places: list[tuple[Source, tuple[Any, ...], Any, Any]] = [
         (TypeOf(o), (Owner(o=owner),), plain, Owner),
         (Attribute(MethodSelf(o), "field"), (Owner(o=owner.method),), plain, owner.field),
-        (CodeOf(Function()), (), plain, plain.__code__),
+        (PartOf(Function(), "__code__"), (), plain, plain.__code__),
         (DefaultOf(Function(), 0), (), plain, (1, 2)),
         (CellContents(ClosureCell(Function(), 0)), (), function, Owner),
         (Closure(Function(), 0), (), function, Owner),
