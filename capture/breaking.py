@@ -16,7 +16,6 @@ turn needs no deeper stack, and what the rest deletes dies. Called by `capture.e
 
 import functools
 from collections.abc import Callable, Sequence
-from types import CodeType
 from typing import Any, Final, TypeAlias
 
 from bytecode import Instr, Label
@@ -52,14 +51,12 @@ class State:
 
     Args:
         spot: the state to start from.
-        code: the code whose instructions run.
     """
 
-    def __init__(self, spot: Spot, code: CodeType) -> None:
+    def __init__(self, spot: Spot) -> None:
         self.nulls = list(spot.nulls)
         self.bound = set(spot.bound)
         self.cells = set(spot.cells)
-        self.code = code
 
     def at(self, index: int) -> Spot:
         """The state as that in front of an instruction."""
@@ -67,7 +64,7 @@ class State:
 
     def copy(self) -> "State":
         """The same, to be changed."""
-        return State(self.at(0), self.code)
+        return State(self.at(0))
 
     def caught(self, handler: Handler) -> "State":
         """The state in front of the handler of an exception."""
@@ -95,16 +92,16 @@ class State:
         self._follow_variables(operation, argument, taken)
 
     def _follow_variables(self, operation: str, argument: Any, taken: list[bool]) -> None:
-        unbinds = operation in ("LOAD_FAST_AND_CLEAR", "DELETE_FAST")
         if operation == "MAKE_CELL":
             self.bound.discard(argument)
             self.cells.add(argument)
-        elif unbinds or (operation == "STORE_FAST" and taken[0]):
+        elif operation in ("LOAD_FAST_AND_CLEAR", "DELETE_FAST"):
             self.bound.discard(argument)
+        elif operation == "LOAD_CELL_AND_CLEAR":
             self.cells.discard(argument)
-        elif operation == "STORE_FAST":
-            is_cell = argument in self.code.co_cellvars or argument in self.code.co_freevars
-            (self.cells if is_cell else self.bound).add(argument)
+        elif operation in ("STORE_FAST", "STORE_CELL"):
+            names = self.cells if operation == "STORE_CELL" else self.bound
+            (names.discard if taken[0] else names.add)(argument)
 
     def _pushed_nulls(self, operation: str, argument: Any, pushed: int) -> list[bool]:
         if operation == "PUSH_NULL":
@@ -112,7 +109,9 @@ class State:
         if operation in ("LOAD_METHOD", "LOAD_SUPER_METHOD", "LOAD_SPECIAL"):
             return [NULL_IS_BELOW, not NULL_IS_BELOW]
         if operation == "LOAD_FAST_AND_CLEAR":
-            return [argument not in self.bound and argument not in self.cells]
+            return [argument not in self.bound]
+        if operation == "LOAD_CELL_AND_CLEAR":
+            return [argument not in self.cells]
         return [False] * pushed
 
 
@@ -350,9 +349,7 @@ class Tail:
         body, state = self.body, state.copy()
         while body[index].operation in ("STORE_FAST", "POP_TOP"):
             after = body.after(index)
-            name = body[index].argument
-            is_captured = name in body.cellvars or name in body.freevars
-            if after != index + 1 or is_captured or state.nulls[-1]:
+            if after != index + 1 or state.nulls[-1]:
                 break
             self.writer.extend(self.copy.between(body[index].offset, body[index].last_offset))
             state.run(body[index])

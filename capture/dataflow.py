@@ -79,8 +79,8 @@ def handling(body: "Body") -> tuple[tuple[int, ...], ...]:
 
 #: Operations that only move values: nothing in them can break.
 _MOVES: Final = frozenset(
-    {"LOAD_CONST", "LOAD_FAST", "STORE_FAST", "LOAD_CLOSURE", "PUSH_NULL", "POP_TOP", "COPY",
-     "SWAP", "JUMP", "MAKE_CELL"}
+    {"LOAD_CONST", "LOAD_FAST", "STORE_FAST", "LOAD_CLOSURE", "STORE_CELL", "PUSH_NULL",
+     "POP_TOP", "COPY", "SWAP", "JUMP", "MAKE_CELL"}
 )  # fmt: skip
 
 
@@ -152,10 +152,7 @@ def kept(body: "Body") -> tuple[frozenset[str], ...]:
         pending.extend((successor, after) for successor in body.successors(index))
         if instruction.handler is not None:
             pending.append((instruction.handler.target, names | after))
-    captured = {*body.cellvars, *body.freevars}
-    return tuple(
-        (names or frozenset()) - body.live[index] - captured for index, names in enumerate(bound)
-    )
+    return tuple((names or frozenset()) - body.live[index] for index, names in enumerate(bound))
 
 
 def _always_live(code: CodeType) -> frozenset[str]:

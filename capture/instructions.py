@@ -279,13 +279,14 @@ class _Decoder:
         return tuple(instructions)
 
     def why_unsupported(self) -> str | None:
-        """A reason, or None."""
-        captured = {*self.code.co_cellvars, *self.code.co_freevars}
-        shadows = sorted(
-            row[1] for row in self.rows if row[0] == "LOAD_FAST_AND_CLEAR" and row[1] in captured
-        )
-        if shadows:
-            return f"a comprehension's variable has the name of a captured variable: {shadows[0]}"
+        """A reason, or None.
+
+        Python (3.12 on) itself takes the two variables below for one, which has two names when
+        the code object is written again.
+        """
+        both = sorted({*self.code.co_cellvars} & {*self.code.co_freevars})
+        if both:
+            return f"a free variable has the name of a comprehension's captured variable: {both[0]}"
         return None
 
     def location(self, item: dis.Instruction) -> Location:

@@ -46,7 +46,7 @@ def write(
     _rebuild(emitter, body, end)
     emitter.release()
     tail = Tail(writer, body, Copy(code), Home.of(function), make_resume)
-    state = State(spot, code)
+    state = State(spot)
     if end.awaits is None:
         tail.run_instruction(end.index, state)
     else:
@@ -184,7 +184,7 @@ def stub(frame: InnerFrame, spot: Spot, make_resume: MakeResume | None) -> CodeT
     resume.release(writer)
     resume.restore(writer, body, spot, keep=True)
     tail = Tail(writer, body, Copy(code), frame.home, make_resume)
-    state = State(spot, code)
+    state = State(spot)
     if frame.awaits is None:
         tail.run_instruction(spot.index, state)
     else:

@@ -26,7 +26,14 @@ _FUNCTION_ATTRIBUTES: Final = {
 _COMMON_CONSTANTS: Final = (AssertionError, NotImplementedError, tuple, all, any)
 #: What LOAD_SPECIAL loads, by argument.
 SPECIAL_METHODS: Final = ("__enter__", "__exit__", "__aenter__", "__aexit__")
-_LOADS: Final = frozenset({"LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK"})
+#: Instructions on slots of locals: (operation on a plain local, on the place of a cell).
+_LOCALS: Final = {
+    "LOAD_FAST": ("LOAD_FAST", "LOAD_CLOSURE"),
+    "LOAD_FAST_BORROW": ("LOAD_FAST", "LOAD_CLOSURE"),
+    "LOAD_FAST_CHECK": ("LOAD_FAST", "LOAD_CLOSURE"),
+    "LOAD_FAST_AND_CLEAR": ("LOAD_FAST_AND_CLEAR", "LOAD_CELL_AND_CLEAR"),
+    "STORE_FAST": ("STORE_FAST", "STORE_CELL"),
+}
 _BINARY_SYMBOLS: Final = {
     "ADD": "+", "AND": "&", "FLOOR_DIVIDE": "//", "LSHIFT": "<<", "MATRIX_MULTIPLY": "@",
     "MULTIPLY": "*", "REMAINDER": "%", "OR": "|", "POWER": "**", "RSHIFT": ">>",
@@ -48,9 +55,9 @@ _SAME_WITH_NUMBER: Final = frozenset(
      "RAISE_VARARGS", "RERAISE", "GET_AWAITABLE"}
 )  # fmt: skip
 _SAME_WITH_VALUE: Final = frozenset(
-    {"LOAD_CONST", "LOAD_FAST_AND_CLEAR", "STORE_FAST", "DELETE_FAST", "MAKE_CELL",
-     "LOAD_CLOSURE", "LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "STORE_GLOBAL",
-     "DELETE_GLOBAL", "LOAD_NAME", "STORE_NAME", "DELETE_NAME", "LOAD_CLASSDEREF",
+    {"LOAD_CONST", "DELETE_FAST", "MAKE_CELL", "LOAD_CLOSURE", "LOAD_DEREF", "STORE_DEREF",
+     "DELETE_DEREF", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "STORE_NAME", "DELETE_NAME",
+     "LOAD_CLASSDEREF",
      "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS", "STORE_ATTR", "DELETE_ATTR",
      "IMPORT_NAME", "IMPORT_FROM"}
 )  # fmt: skip
@@ -78,8 +85,8 @@ def canonical(item: dis.Instruction, code: CodeType) -> Pairs:
         return ((name, None),)
     if name in _SAME_WITH_NUMBER:
         return ((name, item.arg),)
-    if name in _LOADS:
-        return (_load_local(item.arg or 0, item.argval, code),)
+    if name in _LOCALS:
+        return (_local(name, item.arg or 0, item.argval, code),)
     if name in _SAME_WITH_VALUE:
         return ((name, item.argval),)
     if item.opcode in dis.hasjrel or item.opcode in dis.hasjabs:
@@ -87,11 +94,14 @@ def canonical(item: dis.Instruction, code: CodeType) -> Pairs:
     raise InternalError(f"decode({code.co_qualname}): unknown bytecode operation {name}.")
 
 
-def _load_local(slot: int, name: str, code: CodeType) -> tuple[str, str]:
-    """Loading a local; 3.13 and later load cells by the same instruction."""
+def _local(operation: str, slot: int, name: str, code: CodeType) -> tuple[str, str]:
+    """An instruction on a slot, which is a plain local's or holds the cell of a captured one.
+
+    From 3.12 on a plain local of a comprehension may have the name of a free variable.
+    """
     names = code.co_varnames
-    is_cell = IS_313 and (slot >= len(names) or names[slot] in code.co_cellvars)
-    return ("LOAD_CLOSURE" if is_cell else "LOAD_FAST", name)
+    is_cell = slot >= len(names) or names[slot] in code.co_cellvars
+    return (_LOCALS[operation][is_cell], name)
 
 
 def _jump_name(name: str) -> str:
@@ -165,20 +175,18 @@ def _intrinsic_2(item: dis.Instruction, _: CodeType) -> Pairs:
 
 
 def _pair(first: str, second: str) -> Translate:
-    def translate(item: dis.Instruction, _: CodeType) -> Pairs:
-        return ((first, item.argval[0]), (second, item.argval[1]))
+    def translate(item: dis.Instruction, code: CodeType) -> Pairs:
+        slots = item.arg or 0
+        names = item.argval
+        return (
+            _local(first, slots >> 4, names[0], code), _local(second, slots & 15, names[1], code)
+        )  # fmt: skip
 
     return translate
 
 
 def _fixed(*rows: tuple[str, Any]) -> Translate:
     return lambda item, code: rows
-
-
-def _load_pair(item: dis.Instruction, code: CodeType) -> Pairs:
-    slots = item.arg or 0
-    first, second = item.argval
-    return (_load_local(slots >> 4, first, code), _load_local(slots & 15, second, code))
 
 
 def _binary_op(item: dis.Instruction, _: CodeType) -> Pairs:
@@ -199,8 +207,8 @@ _TRANSLATIONS: Final[dict[str, Translate]] = {
         ("LOAD_COMMON_CONSTANT", _COMMON_CONSTANTS[item.arg]),
     ),
     "LOAD_SPECIAL": lambda item, code: (("LOAD_SPECIAL", SPECIAL_METHODS[item.arg]),),
-    "LOAD_FAST_LOAD_FAST": _load_pair,
-    "LOAD_FAST_BORROW_LOAD_FAST_BORROW": _load_pair,
+    "LOAD_FAST_LOAD_FAST": _pair("LOAD_FAST", "LOAD_FAST"),
+    "LOAD_FAST_BORROW_LOAD_FAST_BORROW": _pair("LOAD_FAST", "LOAD_FAST"),
     "STORE_FAST_LOAD_FAST": _pair("STORE_FAST", "LOAD_FAST"),
     "STORE_FAST_STORE_FAST": _pair("STORE_FAST", "STORE_FAST"),
     "BINARY_OP": _binary_op,

@@ -9,7 +9,7 @@ from dynajit.capture.frames import Frame
 from dynajit.capture.operations_basic import Steps
 from dynajit.capture.operations_generators import drop
 from dynajit.capture.values import UNBOUND, Known, Value
-from dynajit.capture.values_functions import CellValue, GeneratorValue
+from dynajit.capture.values_functions import GeneratorValue
 from dynajit.capture.values_objects import DELETED
 
 
@@ -31,9 +31,6 @@ def load_fast(x: Any, frame: Frame, name: str) -> None:
 
 def load_fast_and_clear(x: Any, frame: Frame, name: str) -> None:
     """Push a local or NULL, and unbind it."""
-    if name in frame.cells and name in frame.code.co_cellvars:
-        frame.push(frame.cells.pop(name))
-        return
     frame.push(frame.locals.pop(name, None))
 
 
@@ -41,12 +38,8 @@ def store_fast(x: Any, frame: Frame, name: str) -> Steps | None:
     """Pop into a local; NULL unbinds."""
     value = frame.pop()
     before = frame.locals.get(name)
-    captured = name in frame.code.co_cellvars or name in frame.code.co_freevars
-    if isinstance(value, CellValue) and captured:
-        frame.cells[name] = value
-    elif value is None:
+    if value is None:
         frame.locals.pop(name, None)
-        frame.cells.pop(name, None)
     else:
         frame.locals[name] = value
     return None if before is value else _let_go(x, before)
@@ -67,6 +60,20 @@ def make_cell(x: Any, frame: Frame, name: str) -> None:
     """Make the cell of a captured local."""
     initial = frame.locals.pop(name, UNBOUND)
     frame.cells[name] = x.new_cell(initial)
+
+
+def load_cell_and_clear(x: Any, frame: Frame, name: str) -> None:
+    """Push a cell or NULL, and empty its place: a comprehension's variable gets a new one."""
+    frame.push(frame.cells.pop(name, None))
+
+
+def store_cell(x: Any, frame: Frame, name: str) -> None:
+    """Pop a cell into the place of a captured variable; NULL empties it."""
+    value = frame.pop()
+    if value is None:
+        frame.cells.pop(name, None)
+    else:
+        frame.cells[name] = value
 
 
 def load_closure(x: Any, frame: Frame, name: str) -> None:
@@ -184,6 +191,8 @@ HANDLERS = {
     "STORE_FAST": store_fast,
     "DELETE_FAST": delete_fast,
     "MAKE_CELL": make_cell,
+    "LOAD_CELL_AND_CLEAR": load_cell_and_clear,
+    "STORE_CELL": store_cell,
     "LOAD_CLOSURE": load_closure,
     "LOAD_DEREF": load_deref,
     "STORE_DEREF": store_deref,
