@@ -59,10 +59,15 @@ def _is_one_of(x: Any, value: Value, kind: Any, accepted: Any, check: str) -> St
     if by_instance and kind is accepted:
         return True
     custom = lookup(type(accepted), check)
-    module = getattr(custom, "__module__", "") or ""
-    if isinstance(custom, types.FunctionType) and module not in ("abc", "typing"):
+    by_registry = custom in (lookup(abc.ABCMeta, check), lookup(type(Protocol), check))
+    if isinstance(custom, types.FunctionType) and not by_registry:
         result = yield from x.call(Known(custom), [Known(accepted), value], {})
         return (yield from x.truth(result))
+    return (yield from _is_really_one_of(x, value, kind, accepted, by_instance))
+
+
+def _is_really_one_of(x: Any, value: Value, kind: Any, accepted: Any, by_instance: bool) -> Steps:
+    """`_is_one_of` of one class, without asking its metaclass."""
     if getattr(accepted, "_is_protocol", False) and type(accepted) is type(Protocol):
         return _has_protocol(x, value, kind, accepted, by_instance)
     _refuse_hooks(kind, accepted)
@@ -77,6 +82,26 @@ def _is_one_of(x: Any, value: Value, kind: Any, accepted: Any, check: str) -> St
         rely_on_registrations(x)
     claimed = (yield from _claimed_class(x, value, kind)) if by_instance else None
     return claimed is not None and issubclass(claimed, accepted)
+
+
+def _check_of_type(check: Any, by_instance: bool) -> Handler:
+    """`type.__instancecheck__(cls, value)`, which a metaclass's own check falls back on."""
+
+    def handler(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+        if keywords or len(args) != 2 or not is_known(args[0]):
+            raise unsupported(check.__name__, *args)
+        accepted, value = as_python(x, args[0]), args[1]
+        if not isinstance(accepted, type) or not (by_instance or is_known(value)):
+            raise unsupported(check.__name__, *args)
+        kind = x.type_of(value) if by_instance else as_python(x, value)
+        found = yield from _is_really_one_of(x, value, kind, accepted, by_instance)
+        return boolean(found)
+
+    return handler
+
+
+SPECIAL[type.__instancecheck__] = _check_of_type(type.__instancecheck__, True)
+SPECIAL[type.__subclasscheck__] = _check_of_type(type.__subclasscheck__, False)
 
 
 def _claimed_class(x: Any, value: Value, kind: Any) -> Steps:

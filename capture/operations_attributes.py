@@ -115,7 +115,10 @@ def _opaque_attribute(x: Any, value: Opaque, name: str) -> Value:
         raise unsupported_attribute(value, name)
     x.recorder.use(value)
     if cls.__dictoffset__ != 0:
-        if name in object.__getattribute__(value.object, "__dict__"):
+        # Some C classes have a dict that they show to nobody (asyncio's Task).
+        if lookup(cls, "__dict__") is MISSING or (
+            name in object.__getattribute__(value.object, "__dict__")
+        ):
             raise unsupported_attribute(value, name)
         x.recorder.guard(value.source, Kind.INSTANCE_LACKS, name, "method")
     return BoundMethod(Known(raw), value)

@@ -43,7 +43,7 @@ from dynajit.capture.values_containers import (
 )
 from dynajit.capture.values_functions import GeneratorValue
 from dynajit.capture.values_objects import DELETED, InstanceDictValue, ObjectValue
-from dynajit.capture.values_storage import storage_of
+from dynajit.capture.values_storage import operand_of, storage_of
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.capture.versions import IS_314
 from dynajit.eager import Size
@@ -530,9 +530,10 @@ def _sequence_contains(x: Any, sequence: Any, item: Value) -> Steps:
 
 
 def frozen_if_set(x: Any, item: Value) -> Value:
-    """Sets are looked up in sets as frozensets."""
-    if isinstance(item, SetValue):
-        return Constant(frozenset(x.set_entries(item)))
+    """Sets are looked up in sets as frozensets, those of derived classes that cannot be hashed too."""
+    members = operand_of(x, item) if item.python_type.__hash__ is None else item
+    if isinstance(members, SetValue):
+        return Constant(frozenset(x.set_entries(members)))
     return item
 
 

@@ -477,8 +477,9 @@ class Key(Source):
         return self.key
 
     def _identity(self) -> tuple[Any, ...]:
-        plain = isinstance(self.key, (str, int, float, bool, type(None)))
-        return (self.base, type(self.key), self.key if plain else id(self.key))
+        kind = type(self.key)  # a derived class may have a __hash__ of the user's
+        plain = kind in (str, int, float, bool, type(None))
+        return (self.base, kind, self.key if plain else id(self.key))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Key) and self._identity() == other._identity()
