@@ -26,7 +26,7 @@ from dynajit.capture.values_functions import (
     PartialValue,
 )
 from dynajit.capture.values_objects import ObjectValue
-from dynajit.capture.values_storage import keeps, storage_of
+from dynajit.capture.values_storage import is_not_equal_to_itself, keeps, storage_of
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.capture.versions import IS_311
 
@@ -127,7 +127,8 @@ def _hash(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     if own_method(value, "__hash__") is not None:
         return constant((yield from hash_by_method(x, value)))
     storage = storage_of(x, value)
-    if storage is not None and is_known(storage) and keeps(value, "__hash__"):
+    is_kept = storage is not None and is_known(storage) and keeps(value, "__hash__")
+    if is_kept and not is_not_equal_to_itself(storage):
         return x.fold(hash, storage)
     raise unsupported("hash", *args)
 

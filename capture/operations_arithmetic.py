@@ -134,7 +134,7 @@ def binary(x: Any, symbol: str, a: Value, b: Value) -> Steps:
     ):
         return combine(x, function, [set_operand(x, a), set_operand(x, b)])
     is_template = isinstance(a, Constant) and isinstance(a.value, (str, bytes)) and plain == "%"
-    if is_template and not (_is_derived(b, a) and defines(b.python_type, "__rmod__")):
+    if is_template and not (_is_derived(b, a) and _overloads(b, a, "__rmod__")):
         return (yield from _formatted(x, a, b))
     ways = (f"__{name}__", f"__r{name}__", f"__i{name}__")
     if any(class_with_methods(value, *ways) is not None for value in (a, b)):
@@ -260,15 +260,18 @@ def _special_binary(x: Any, name: str, in_place: bool, a: Value, b: Value) -> St
         attempts += [backward, forward]
     else:
         attempts += [forward, backward]
+    asked = []
     for receiver, special, other in attempts:
         cls = class_with_methods(receiver, special)
         if cls is None or not defines(cls, special):
             continue
+        asked.append(receiver)
         method = yield from x.get_special(receiver, special)
         result = yield from x.call(method, [other], {})
         if not (isinstance(result, Constant) and result.value is NotImplemented):
             return result
-    if name != "mod" or a.python_type is not str:
+    is_declined = _have_all_declined(asked, a, b)
+    if not is_declined and (name != "mod" or a.python_type is not str):
         plain = operand_of(x, a), operand_of(x, b)
         if plain != (a, b):
             symbol = _SYMBOLS[name]
@@ -278,13 +281,19 @@ def _special_binary(x: Any, name: str, in_place: bool, a: Value, b: Value) -> St
                 if raised.value.cls is not TypeError:
                     raise
                 raise unsupported(symbol, a, b) from None  # the message names the classes
-    elif isinstance(a, Constant):
+    elif isinstance(a, Constant) and not is_declined:
         return (yield from percent(x, a, b))
     function = getattr(operator, f"i{name}" if in_place else f"__{name}__")
     _refuse_objects(x, name, function, a, b)
 
 
 _SYMBOLS: Final = {name: symbol for symbol, (_, name) in BINARY.items()}
+
+
+def _have_all_declined(asked: list[Value], a: Value, b: Value) -> bool:
+    """True if methods of the classes of both operands were asked: no built-in one is left."""
+    is_asked = [any(value is receiver for receiver in asked) for value in (a, b)]
+    return all(is_asked) or (any(is_asked) and a.python_type is b.python_type)
 
 
 def _refuse_objects(x: Any, name: str, function: Any, a: Value, b: Value) -> None:
@@ -475,14 +484,18 @@ def _compare_sequences(x: Any, symbol: str, a: Any, b: Any) -> Steps:
     if symbol in ("==", "!=") and len(items_of(x, a)) != len(items_of(x, b)):
         return boolean(symbol == "!=")
     pairs = zip(live_items(x, a), live_items(x, b), strict=False)
-    for (_, item), (_, other) in pairs:
+    for position, ((_, item), (_, other)) in enumerate(pairs):
         if same_object(item, other):
             continue
         equal = yield from compare(x, "==", item, other)
-        if not (yield from x.truth(equal)):
-            if symbol in ("==", "!="):
-                return boolean(symbol == "!=")
-            return (yield from compare(x, symbol, item, other))
+        if (yield from x.truth(equal)):
+            continue
+        left, right = items_of(x, a), items_of(x, b)
+        if position >= min(len(left), len(right)):
+            break  # the comparison has shortened a list: the lengths decide
+        if symbol in ("==", "!="):
+            return boolean(symbol == "!=")
+        return (yield from compare(x, symbol, left[position], right[position]))
     return boolean(COMPARISONS[symbol][0](len(items_of(x, a)), len(items_of(x, b))))
 
 

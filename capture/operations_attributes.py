@@ -362,7 +362,8 @@ def _existing_function_attribute(x: Any, value: Known, name: str) -> Value:
         return part(x, value, name)
     if name == "__get__":
         return NativeMethod(value, name)
-    if name in ("__wrapped__",) or name in function.__dict__:
+    is_shown = name in function.__dict__ and name not in vars(types.FunctionType)
+    if name == "__wrapped__" or is_shown:
         base = value.source if value.source is not None else _base_of(value)
         if name not in function.__dict__:
             raise_python(x, AttributeError, f"'function' object has no attribute '{name}'")

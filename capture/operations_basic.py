@@ -38,7 +38,7 @@ from dynajit.capture.values_functions import (
     NativeMethod,
 )
 from dynajit.capture.values_objects import DISGUISED, ObjectValue, TracebackValue
-from dynajit.capture.values_storage import keeps, storage_of
+from dynajit.capture.values_storage import is_not_equal_to_itself, keeps, storage_of
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.capture.versions import IS_314
 from dynajit.core.device import Device
@@ -506,7 +506,8 @@ def hashable(x: Any, value: Value) -> Any:
         existing = x.recorder.existing(value)
         return existing if existing is not None else Stands(value.identity)
     storage = storage_of(x, value)
-    if isinstance(storage, (Constant, Scalar, TupleValue)) and keeps(value, "__hash__", "__eq__"):
+    is_kept = isinstance(storage, (Constant, Scalar, TupleValue))
+    if is_kept and keeps(value, "__hash__", "__eq__") and not is_not_equal_to_itself(storage):
         return hashable(x, storage)
     if isinstance(value, FunctionValue):
         return Stands(value.identity)

@@ -399,7 +399,7 @@ def _construct(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> St
             return _fold_class(x, cls, args, keywords)
         raise GraphBreak(breaks.UNKNOWN_CALL, f"class {cls.__qualname__}")
     made = yield from _new_instance(x, callee, args, keywords)
-    if not (isinstance(made, ObjectValue) and issubclass(made.cls, cls)):
+    if not (isinstance(made, ObjectValue) and cls in made.cls.__mro__):
         return made
     initialise = made.cls.__init__  # type: ignore[misc]
     if isinstance(initialise, types.FunctionType):

@@ -530,7 +530,7 @@ def _sequence_contains(x: Any, sequence: Any, item: Value) -> Steps:
 
 
 def frozen_if_set(x: Any, item: Value) -> Value:
-    """Sets are looked up in sets as frozensets, those of derived classes that cannot be hashed too."""
+    """Sets are looked up in sets as frozensets, and so are derived sets that have no hash."""
     members = operand_of(x, item) if item.python_type.__hash__ is None else item
     if isinstance(members, SetValue):
         return Constant(frozenset(x.set_entries(members)))

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dynajit.capture import sources
+from dynajit.capture.builtins_folded import call_folded, is_deeply_known
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.operations_basic import Steps, as_python, defines, unsupported
 from dynajit.capture.operations_errors import check_count
@@ -23,6 +24,7 @@ from dynajit.capture.values_objects import ObjectContents, ObjectValue
 from dynajit.capture.values_storage import (
     CHANGING,
     STORAGE,
+    is_not_equal_to_itself,
     keeps,
     native_base,
     operand_of,
@@ -61,6 +63,9 @@ def new_with_storage(x: Any, cls: type, args: Arguments, keywords: Keywords) -> 
         inner = x.heap.allocate(() if base is list else contents)
         storage = CHANGING[base](inner, base, None, made)
     else:
+        is_own = cls.__init__ is not object.__init__  # type: ignore[misc]
+        if base is tuple and is_own:
+            keywords = {}  # those of the class's own `__init__`
         storage = yield from _unchanging(x, base, args, keywords)
         made = x.allocate(cls)
     x.heap.write(made.identity, replace(x.heap[made.identity], storage=storage))
@@ -73,13 +78,25 @@ def _unchanging(x: Any, base: type, args: Arguments, keywords: Keywords) -> Step
         return TupleValue(tuple((yield from x.to_items(args[0])) if args else ()))
     if base is str and len(args) == 1 and not keywords:
         return constant((yield from x.to_text(args[0], "str")))
+    plain = [operand_of(x, value) for value in args]
+    if base is bytes:
+        derived = [value for value in args if storage_of(x, value) is not None]
+        if not all(keeps(value, "__bytes__", "__index__") for value in derived):
+            raise unsupported("bytes.__new__", *args)
+        return _bytes(x, plain, keywords)
     maker = x.special_call(base)
     if maker is None:
         raise unsupported(f"{base.__name__}.__new__", *args)
-    made = yield from maker(x, [operand_of(x, value) for value in args], keywords)
+    made = yield from maker(x, plain, keywords)
     if not isinstance(made, (Constant, Scalar)):
         raise unsupported(f"{base.__name__}.__new__", *args)
     return made
+
+
+def _bytes(x: Any, args: Arguments, keywords: Keywords) -> Value:
+    if not all(is_deeply_known(x, value) for value in (*args, *keywords.values())):
+        raise unsupported("bytes.__new__", *args)
+    return call_folded(x, bytes, args, keywords)
 
 
 # -- methods -------------------------------------------------------------------------------------
@@ -96,6 +113,8 @@ def storage_method(
         return (yield from x.call_object_method(name, receiver, args))
     if name == "__init__":
         return (yield from _initialise(x, receiver, storage, args, keywords))
+    if name == "__hash__" and is_not_equal_to_itself(storage):
+        raise unsupported(name, receiver)  # that of a nan follows from the instance's address
     special = _SPECIAL.get((type(storage), name))
     if special is not None:
         return (yield from special(x, receiver, storage, args))
@@ -174,6 +193,8 @@ def _initialise(
         check_count(x, dict, args, {}, 0, 1)
         yield from _update(x, receiver, storage, args, keywords)
     elif isinstance(storage, (ListValue, SetValue)):
+        if storage.cls is list and receiver.cls.__new__ is not list.__new__:
+            keywords = {}  # those of the class's own `__new__`
         check_count(x, storage.cls, args, keywords, 0, 1)
         if x.heap[storage.identity] is None or x.heap[storage.identity]:
             yield from x.call_method(storage, "clear", [], {})

@@ -109,6 +109,12 @@ def storage_of(x: Any, value: Value) -> Value | None:
     return storage
 
 
+def is_not_equal_to_itself(storage: Value | None) -> bool:
+    """True for a nan, which hashes by identity."""
+    plain = getattr(storage, "value", None)
+    return type(plain) in (float, complex) and plain != plain
+
+
 def operand_of(x: Any, value: Value) -> Value:
     """The storage of an instance of a derived class; every other value as it is."""
     storage = storage_of(x, value)
