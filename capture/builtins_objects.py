@@ -160,7 +160,13 @@ def _refuse_hooks(kind: Any, accepted: Any) -> None:
         "__subclasses__" in vars(base) for base in accepted.__mro__
     ):
         raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{accepted.__qualname__}.__subclasses__")
-    if accepted.__subclasshook__(kind) is not NotImplemented or accepted in kind.__mro__:
+    try:
+        answer = accepted.__subclasshook__(kind)
+    except TypeError:  # a protocol that nobody may ask
+        raise GraphBreak(
+            breaks.UNSUPPORTED_OPERATION, f"{accepted.__qualname__}.__subclasshook__"
+        ) from None
+    if answer is not NotImplemented or accepted in kind.__mro__:
         return
     for derived in type.__subclasses__(accepted):
         _refuse_hooks(kind, derived)

@@ -37,7 +37,7 @@ from dynajit.capture.operations_exceptions import construct_exception
 from dynajit.capture.operations_storage import new_with_storage, storage_method
 from dynajit.capture.parts import part, place_of, rely_on_code, rely_on_defaults
 from dynajit.capture.recording import Namespace
-from dynajit.capture.users_code import is_quiet, is_users_code, lookup
+from dynajit.capture.users_code import MISSING, is_quiet, is_users_code, lookup
 from dynajit.capture.values import UNBOUND, Constant, Known, Value, constant
 from dynajit.capture.values_containers import DictValue, TupleValue
 from dynajit.capture.values_functions import (
@@ -377,7 +377,20 @@ def _call_class(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
     maker = lookup(type(cls), "__call__")
     if is_users_code(maker):
         return (yield from call(x, Known(maker), [callee, *args], keywords))
+    if isinstance(maker, staticmethod) or _is_unbound(maker):
+        function = maker.__func__ if isinstance(maker, staticmethod) else maker
+        return (yield from call(x, Known(function), args, keywords))
+    if not isinstance(maker, types.FunctionType) and maker is not _TYPE_CALL:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"class {cls.__qualname__}")
     return (yield from _construct(x, callee, args, keywords))
+
+
+_TYPE_CALL: Final = lookup(type, "__call__")
+
+
+def _is_unbound(maker: Any) -> bool:
+    """True for a class in a metaclass, as `TypedDict` has it: it is called without the class."""
+    return isinstance(maker, type) and lookup(type(maker), "__get__") is MISSING
 
 
 def _construct(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:

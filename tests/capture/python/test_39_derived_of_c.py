@@ -170,3 +170,25 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_is_as_in_plain_python(case, assert_captured):
     case.check(assert_captured)
+
+
+class Point(typing.TypedDict):
+    x: int
+    label: str
+
+
+class Unbound(type):
+    __call__ = staticmethod(lambda *arguments: ("called", arguments))
+
+
+class Made(metaclass=Unbound):
+    pass
+
+
+def metaclasses_may_call_without_the_class():
+    made = Point(x=1, label="a")
+    return type(made) is dict, made, Point({"x": 3}), Made(1, 2)
+
+
+def test_metaclasses_may_call_without_the_class(assert_captured):
+    assert_captured(metaclasses_may_call_without_the_class, graphs=None)
