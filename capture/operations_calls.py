@@ -35,7 +35,7 @@ from dynajit.capture.operations_basic import (
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_exceptions import construct_exception
 from dynajit.capture.operations_storage import new_with_storage, storage_method
-from dynajit.capture.parts import part, place_of, rely_on_code, rely_on_defaults
+from dynajit.capture.parts import part, place_of, rely_on_code, rely_on_defaults, wrapped
 from dynajit.capture.recording import Namespace
 from dynajit.capture.users_code import MISSING, is_quiet, is_users_code, lookup
 from dynajit.capture.values import UNBOUND, Constant, Known, Value, constant
@@ -378,8 +378,9 @@ def _call_class(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
     if is_users_code(maker):
         return (yield from call(x, Known(maker), [callee, *args], keywords))
     if isinstance(maker, staticmethod) or _is_unbound(maker):
-        function = maker.__func__ if isinstance(maker, staticmethod) else maker
-        return (yield from call(x, Known(function), args, keywords))
+        is_static = isinstance(maker, staticmethod)
+        function = wrapped(maker, "__func__") if is_static else Known(maker)
+        return (yield from call(x, function, args, keywords))
     if not isinstance(maker, types.FunctionType) and maker is not _TYPE_CALL:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"class {cls.__qualname__}")
     return (yield from _construct(x, callee, args, keywords))
