@@ -230,14 +230,18 @@ def _chain(error: BaseException) -> list[str]:
 
 
 def _lines(error: BaseException) -> list[tuple[str, int]]:
-    """Functions and lines of the program that the error went through."""
+    """Functions and lines of the program that the error went through.
+
+    Without the last one of a variable that is not bound: CPython 3.11 reads it together
+    with the instruction before, once the code is warm, and names that one's line.
+    """
     found, trace = [], error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
         if code.co_filename.startswith("<program"):
             found.append((code.co_name, trace.tb_lineno))
         trace = trace.tb_next
-    return found
+    return found[:-1] if isinstance(error, UnboundLocalError) else found
 
 
 def compare_source(
