@@ -39,6 +39,7 @@ from dynajit.capture.values_functions import (
 from dynajit.capture.values_objects import ObjectValue
 from dynajit.capture.values_storage import operand_of
 from dynajit.capture.values_tensors import TensorValue
+from dynajit.capture.versions import IS_314
 
 # -- containers ----------------------------------------------------------------------------------
 
@@ -54,7 +55,8 @@ def _tuple(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     check_count(x, tuple, args, keywords, 0, 1)
     if args and isinstance(args[0], TupleValue) and args[0].cls is tuple:
         return args[0]
-    return TupleValue(tuple((yield from x.to_items(args[0], asks_length=True)) if args else ()))
+    asks_length = not IS_314
+    return TupleValue(tuple((yield from x.to_items(args[0], asks_length)) if args else ()))
 
 
 @special(set)

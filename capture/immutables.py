@@ -74,11 +74,16 @@ def is_pure_method(obj: Any, name: str) -> bool:
     return True
 
 
+#: A context in which every signal is an error: `traps` names all of them.
+_STRICT: Final = decimal.Context()
+_STRICT.traps.update(dict.fromkeys(_STRICT.traps, True))
+
+
 def exact_decimal(argument: Any) -> decimal.Decimal | None:
     """`Decimal(argument)`, or None where the decimal context has a say in it."""
     if type(argument) not in (int, str, decimal.Decimal):
         return None
-    with decimal.localcontext(decimal.Context(traps=list(decimal.Context().traps))):
+    with decimal.localcontext(_STRICT):
         try:
             return decimal.Decimal(argument)
         except (ArithmeticError, ValueError):

@@ -10,7 +10,7 @@ import types
 from collections import OrderedDict
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from dynajit.capture import breaks
 from dynajit.capture.awaiting import checked_bool, length_is_true, then
@@ -519,16 +519,24 @@ def hashable(x: Any, value: Value) -> Any:
 
 def hashable_as(x: Any, value: Value, role: str) -> Any:
     """`hashable`; from 3.14 on the error says what the object was to be, "dict key" for example."""
-    if not IS_314:
-        return hashable(x, value)
     try:
         return hashable(x, value)
     except Raised as raised:
-        if raised.value.cls is not TypeError:
-            raise
-        text = as_python(x, x.heap[raised.value.identity].construct[0])
-    message = f"cannot use '{full_name(x.type_of(value))}' as a {role} ({text})"
-    return raise_python(x, TypeError, message)
+        raise_for_role(x, value, role, raised)
+
+
+def raise_for_role(x: Any, value: Value, role: str, raised: Raised) -> NoReturn:
+    """Raise what `__hash__` has raised for what was to be a "dict key" or "set element".
+
+    Source: CPython 3.14, dict_unhashable_type and set_unhashable_type.
+    """
+    if not IS_314 or raised.value.cls is not TypeError:
+        raise raised
+    told = x.heap[raised.value.identity].construct
+    if len(told) != 1 or not is_known(told[0]):
+        raise GraphBreak(breaks.UNKNOWN_HASH, describe(value))
+    name = full_name(x.type_of(value))
+    raise_python(x, TypeError, f"cannot use '{name}' as a {role} ({as_python(x, told[0])})")
 
 
 def full_name(cls: type) -> str:

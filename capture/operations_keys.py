@@ -10,7 +10,8 @@ from typing import Any
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.operations_basic import Steps, describe, hashable, hashable_as
+from dynajit.capture.exceptions import Raised
+from dynajit.capture.operations_basic import Steps, describe, hashable, hashable_as, raise_for_role
 from dynajit.capture.operations_results import hash_by_method
 from dynajit.capture.operations_text import own_method
 from dynajit.capture.values import Value
@@ -24,8 +25,8 @@ def key_token(x: Any, entries: Any, key: Value) -> Steps:
     Args:
         entries: contents of a dict or set by key.
     """
+    role = "set element" if isinstance(entries, SetEntries) else "dict key"
     if own_method(key, "__hash__") is None:
-        role = "set element" if isinstance(entries, SetEntries) else "dict key"
         token = hashable_as(x, key, role)
         if token in entries or not any(isinstance(other, UserKey) for other in entries):
             return token
@@ -33,7 +34,10 @@ def key_token(x: Any, entries: Any, key: Value) -> Steps:
     else:
         if not isinstance(key, ObjectValue):
             raise GraphBreak(breaks.UNKNOWN_HASH, describe(key))
-        number = yield from hash_by_method(x, key)
+        try:
+            number = yield from hash_by_method(x, key)
+        except Raised as raised:
+            raise_for_role(x, key, role, raised)
         token = UserKey(number, key.identity, key)
         identity = key.identity
     for other in entries:
