@@ -398,6 +398,8 @@ def _plain_attribute(x: Any, value: Known, name: str) -> Value:
     if wrapper and isinstance(found, types.FunctionType):
         return Known(found)
     if type(found) in (dict, list, set):
+        if wrapper and is_data_descriptor(lookup(type(obj), name)):  # 3.14: made when asked for
+            raise unsupported_attribute(value, name)
         shared: Value = x.recorder.wrap(found, sources.Attribute(_base_of(value), name))
         return shared
     try:
