@@ -29,7 +29,6 @@ from dynajit.capture.sources import (
     ClassAttribute,
     Closure,
     ClosureCell,
-    PartOf,
     Constant,
     DefaultOf,
     Function,
@@ -40,6 +39,7 @@ from dynajit.capture.sources import (
     Local,
     MethodFunction,
     MethodSelf,
+    PartOf,
     RandomSeed,
     Step,
     TypeOf,
@@ -499,7 +499,12 @@ def places():
     def with_code():
         return 1
 
-    yield PartOf(SELF, "__code__"), (with_code,), plain, lambda: setattr(with_code, "__code__", plain.__code__)
+    yield (
+        PartOf(SELF, "__code__"),
+        (with_code,),
+        plain,
+        lambda: setattr(with_code, "__code__", plain.__code__),
+    )
 
     changed = Node()
     yield TypeOf(SELF), (changed,), plain, lambda: setattr(changed, "__class__", Dynamic)

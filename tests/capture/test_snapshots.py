@@ -17,7 +17,6 @@ from dynajit.capture.sources import (
     ClassAttribute,
     Closure,
     ClosureCell,
-    PartOf,
     Constant,
     DefaultOf,
     Function,
@@ -27,6 +26,7 @@ from dynajit.capture.sources import (
     Local,
     MethodFunction,
     MethodSelf,
+    PartOf,
     Source,
     TypeOf,
 )

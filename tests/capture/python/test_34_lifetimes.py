@@ -386,6 +386,14 @@ CALLS = [
 ]
 
 
+callers_keep_arguments = pytest.mark.xfail(
+    sys.version_info >= (3, 14),
+    reason="from 3.14 on a caller keeps what it hands to an object that is no function",
+    strict=False,
+)
+
+
+@callers_keep_arguments
 @pytest.mark.parametrize("call", CALLS)
 def test_an_argument_dies_when_the_function_deletes_it(call, compiler):
     """As far as the caller does not hold it: in plain Python it does so in some of the calls."""
@@ -403,6 +411,7 @@ def test_an_argument_that_the_caller_keeps_lives(compiler):
     assert isinstance(thing, Thing)
 
 
+@callers_keep_arguments
 def test_spread_arguments_die_when_the_function_deletes_them(compiler):
     compiled = compiler.compile(deletes_all)
     for _ in range(3):
