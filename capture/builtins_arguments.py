@@ -22,7 +22,7 @@ _COUNTS: Final = {
 def _signature(target: Any) -> inspect.Signature | None:
     try:
         return inspect.signature(target)
-    except (TypeError, ValueError):
+    except Exception:  # it evaluates the defaults in the function's text, which need not work
         return None
 
 

@@ -1,6 +1,8 @@
 """Methods of built-in objects: wrong arguments are refused in Python's words; what class they are."""
 
 import collections
+import os
+import select
 import types
 
 import pytest
@@ -53,7 +55,21 @@ def classes_of_bound_methods():
     return [type(kind).__name__ for kind in kinds]
 
 
+def method_whose_signature_cannot_be_evaluated():
+    """Up to CPython 3.13.0 `inspect.signature` of it raises an AttributeError."""
+    poll = select.poll()
+    read, write = os.pipe()
+    try:
+        poll.register(read, select.POLLIN)
+        os.write(write, b"1")
+        return poll.poll(0) == [(read, select.POLLIN)]
+    finally:
+        os.close(read)
+        os.close(write)
+
+
 CASES = [
+    case(method_whose_signature_cannot_be_evaluated, breaks=None),
     case(special_methods_of_containers),
     case(methods_of_iterators),
     case(methods_of_a_deque),
