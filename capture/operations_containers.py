@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from dynajit.capture import breaks, immutables, sources
+from dynajit.capture._capture import is_held_weakly
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.guards import Kind
@@ -128,15 +129,25 @@ def keys_of(value: DictValue, existing: Any) -> tuple[Any, ...]:
 def _read_dict(x: Any, value: DictValue, existing: dict[Any, Any]) -> Entries:
     base = x.recorder.first_source(value)
     entries: Entries = {}
+    places = {id(key): index for index, key in enumerate(dict.__iter__(existing))}
     if isinstance(existing, OrderedDict):
         _check_ordered(existing)
     for key, item in value.cls.items(existing):  # type: ignore[attr-defined]
-        key_value = x.recorder.wrap(key, sources.Constant(key))
+        key_value, found = _key_value(x, key, sources.NthKey(base, places[id(key)]))
         entries[hashable(x, key_value)] = (
             key_value,
-            x.recorder.wrap(item, sources.Key(base, key)),
+            x.recorder.wrap(item, sources.Key(base, key, found)),
         )
     return entries
+
+
+def _key_value(x: Any, key: Any, place: sources.NthKey) -> tuple[Value, sources.NthKey | None]:
+    """A key, and where it is if it is an instance, which compiled code must not keep alive."""
+    if is_held_weakly(key):
+        value = x.recorder.wrap(key, place)
+        if not isinstance(value, Known):
+            return value, place
+    return x.recorder.wrap(key, sources.Constant(key)), None
 
 
 def _check_ordered(existing: OrderedDict[Any, Any]) -> None:

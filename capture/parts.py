@@ -45,6 +45,7 @@ def rely_on_code(x: Any, callee: Known) -> None:
     place = place_of(x, callee)
     if not isinstance(place.root, sources.Local):
         x.recorder.use(callee)
+        place = callee.source or place
     facts = FunctionFacts(callee.object.__code__, callee.object.__qualname__)
     x.recorder.guard(place, Kind.FUNCTION, facts)
 

@@ -6,6 +6,7 @@ runs no user code, as the source promises.
 Called by `capture.emit.Emitter.load_source`.
 """
 
+import itertools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -121,8 +122,24 @@ def _size(source: sources.SizeOf, writer: Writer, push: PushBase, function: Any)
 
 
 def _key(source: sources.Key, writer: Writer, push: PushBase, function: Any) -> None:
-    base = source.base
-    _call(writer, dict.__getitem__, lambda: push(base), lambda: writer.load_constant(source.key))
+    base, found = source.base, source.found
+
+    def key() -> None:
+        writer.load_constant(source.key) if found is None else push(found)
+
+    _call(writer, dict.__getitem__, lambda: push(base), key)
+
+
+def read_nth_key(dictionary: dict[Any, Any], index: int) -> Any:
+    """A key by its place in the dict's own order, whatever a subclass says."""
+    return next(itertools.islice(dict.__iter__(dictionary), index, None))
+
+
+def _nth_key(source: sources.NthKey, writer: Writer, push: PushBase, function: Any) -> None:
+    _call(
+        writer, read_nth_key,
+        lambda: push(source.base), lambda: writer.load_constant(source.index),
+    )  # fmt: skip
 
 
 def read_iterated(iterator: Any) -> Any:
@@ -198,6 +215,7 @@ _LOADS: Final[dict[type, Load]] = {
     sources.Iterated: _iterated,
     sources.Storage: _storage,
     sources.Key: _key,
+    sources.NthKey: _nth_key,
     sources.SizeOf: _size,
     sources.TypeOf: _type,
     sources.MethodFunction: _fixed_attribute("__func__"),

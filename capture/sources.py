@@ -42,6 +42,7 @@ class Step(enum.IntEnum):
     DICT = 18  # object -> its instance dict
     CLOSURE_CELL = 19  # function -> a closure cell itself; argument: index
     ITERATED = 20  # iterator over a list or tuple -> the list or tuple
+    NTH_KEY = 21  # dict -> a key; argument: its place in the order of the dict
 
 
 Path: TypeAlias = tuple[tuple[int, Any], ...]
@@ -465,10 +466,17 @@ class Key(Source):
 
     Keys are compared with their type, so that 1, 1.0 and True are different places for reports
     (a dict holds only one of them); objects that are not numbers or strings compare by identity.
+
+    Args:
+        base: the dict.
+        key: the key.
+        found: where the key itself can be found, so that nothing need keep it alive; None: it is
+            a constant.
     """
 
     base: Source
     key: Any
+    found: Source | None = None
     step: ClassVar[Step | None] = Step.KEY
 
     @property
@@ -495,6 +503,24 @@ class Key(Source):
                 readable = self.key.isidentifier()
                 return f"{owner}.{self.key}" if readable else f"{owner}[{self.key!r}]"
         return f"{self.base.expression()}[{self.key!r}]"
+
+
+@dataclass(frozen=True, slots=True)
+class NthKey(Source):
+    """A key of a dict by its place in the dict's own order: an object that others keep alive."""
+
+    base: Source
+    index: int
+    step: ClassVar[Step | None] = Step.NTH_KEY
+
+    @property
+    def argument(self) -> int:
+        """The place."""
+        return self.index
+
+    def expression(self) -> str:
+        """`list(base)[index]`."""
+        return f"list({self.base.expression()})[{self.index}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ const char *const step_names[STEP_COUNT] = {
     "SLOT", "FUNCTION", "CONSTANT", "STATE", "GLOBAL", "BUILTIN", "CLOSURE", "DEFAULT",
     "KEYWORD_DEFAULT", "ATTRIBUTE", "CLASS_ATTRIBUTE", "ITEM", "KEY", "TYPE", "METHOD_FUNCTION",
     "METHOD_SELF", "CELL", "PART", "DICT", "CLOSURE_CELL", "ITERATED",
+    "NTH_KEY",
 };
 
 const char *const kind_names[KIND_COUNT] = {

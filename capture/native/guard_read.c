@@ -444,6 +444,23 @@ read_part(PyObject *object, Py_ssize_t number)
     return place == NULL ? NULL : *place == NULL ? Py_None : *place;
 }
 
+/* A key by its place in the order of the dict itself; NULL where there are fewer. */
+static PyObject *
+read_nth_key(PyObject *dict, Py_ssize_t index)
+{
+    Py_ssize_t position = 0;
+    PyObject *key = NULL;
+    if (!PyDict_Check(dict)) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i <= index; i++) {
+        if (!PyDict_Next(dict, &position, &key, NULL)) {
+            return NULL;
+        }
+    }
+    return key;
+}
+
 /* One step from `base`; borrowed, or NULL where the place does not exist. */
 PyObject *
 read_step(Node *node, PyObject *base)
@@ -473,6 +490,8 @@ read_step(Node *node, PyObject *base)
         return PyCell_Check(base) ? PyCell_GET(base) : NULL;
     case STEP_PART:
         return read_part(base, node->index);
+    case STEP_NTH_KEY:
+        return read_nth_key(base, node->index);
     }
     if (!PyFunction_Check(base)) {
         return NULL;

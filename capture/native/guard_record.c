@@ -230,12 +230,35 @@ is_owned_constant(const Node *node, PyObject *value)
     return node->check_count > 0;
 }
 
-/* True if nothing is asked of a leaf but that it is the object of a weak reference. */
-static int
-is_remembered(const Node *node)
+/* The weak reference to the object that a leaf must be, if nothing else is asked of it but the code
+ * of a function; else NULL. */
+static PyWeakReference *
+remembered(const Node *node)
 {
-    return node->check_count == 1 && node->checks[0].kind == KIND_IDENTITY
-           && node->checks[0].is_weak;
+    if (node->check_count == 0 || node->checks[0].kind != KIND_IDENTITY
+        || !node->checks[0].is_weak) {
+        return NULL; /* of the two kinds this one comes first */
+    }
+    for (int i = 1; i < node->check_count; i++) {
+        if (node->checks[i].kind != KIND_FUNCTION) {
+            return NULL;
+        }
+    }
+    return (PyWeakReference *)node->checks[0].expected;
+}
+
+/* Both hold the same object still, and its code is the same. The checks own the reference. */
+static int
+record_remembered(const Node *leaf, PyWeakReference *reference, PyObject **address, int level)
+{
+    PyObject *value = *address;
+    if (record_pointer(address, value, level) < 0
+        || record_pointer(&reference->wr_object, value, 0) < 0) {
+        return -1;
+    }
+    return leaf->check_count == 1
+               ? 0
+               : record_now(&((PyFunctionObject *)value)->func_code, level + 1);
 }
 
 /* A child whose value is found at an address inside an object that is known below `level`. */
@@ -251,11 +274,9 @@ record_stored_child(Guards *self, Node *child, PyObject **address, PyObject *val
     if (is_owned_constant(child, value)) {
         return record_pointer(address, value, level);
     }
-    if (is_remembered(child)) { /* the checks own the weak reference */
-        PyObject *reference = child->checks[0].expected;
-        return record_pointer(address, value, level) < 0
-                   ? -1
-                   : record_pointer(&((PyWeakReference *)reference)->wr_object, value, 0);
+    PyWeakReference *reference = remembered(child);
+    if (reference != NULL) {
+        return record_remembered(child, reference, address, level);
     }
     return record_slow(self, SLOW_LEAF, child, NULL, address);
 }
