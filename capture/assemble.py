@@ -3,7 +3,7 @@
 `Writer` appends instructions and follows the stack depth; `Copy` is a verbatim copy of a code
 object whose places are addressed by byte offset; `assemble` makes the code object. Everything is
 written with the `bytecode` package; this file works around four of its habits: constants that
-marshal alike are merged (so other objects than plain literals travel in boxes), operands of fused
+marshal alike are merged (so all but singletons travel in boxes), operands of fused
 instructions with 17 or more locals are mixed up (so fused instructions are split), the depth of
 exception handlers is recomputed (so the given depths are kept), and the conversion of a field of a
 template string is misread (so another instruction stands in for it).
@@ -35,7 +35,7 @@ Item: TypeAlias = Instr | Label | TryBegin | TryEnd | SetLineno
 #: Where LOAD_METHOD and calls have the empty slot: below the callable up to 3.12, above it later.
 NULL_IS_BELOW: Final = not IS_313
 
-_PLAIN: Final = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), CodeType)
+_PLAIN: Final = (bool, type(None), type(Ellipsis), CodeType)
 _FUSED: Final = {
     "LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"),
     "LOAD_FAST_BORROW_LOAD_FAST_BORROW": ("LOAD_FAST", "LOAD_FAST"),
@@ -60,7 +60,10 @@ def _exchanged(code: CodeType, old: int, new: int) -> CodeType:
 
 
 class _Box:
-    """An object on its way into `co_consts`; unique, so that nothing is merged with it."""
+    """An object on its way into `co_consts`; unique, so that nothing is merged with it.
+
+    Equal objects stay two where they are two: the program may ask which they are.
+    """
 
     __slots__ = ("value",)
 
@@ -74,9 +77,15 @@ def boxed(value: Any) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    if type(value) is tuple or type(value) is frozenset:
-        return all(_is_plain(item) for item in value)
     return any(type(value) is kind for kind in _PLAIN)  # `in` may ask the metaclass of a class
+
+
+def _share_boxes(items: Iterable[Item]) -> None:
+    """One box, and so one constant, for each object."""
+    boxes: dict[int, _Box] = {}
+    for item in items:
+        if isinstance(item, Instr) and type(item.arg) is _Box:
+            item.arg = boxes.setdefault(id(item.arg.value), item.arg)
 
 
 class Writer:
@@ -435,6 +444,7 @@ def assemble(
         qualname: the qualified name.
         free_stores: the first so many STORE_DEREF put the cell itself in place.
     """
+    _share_boxes(items)
     bytecode = Bytecode(items)
     bytecode.name = original.co_name
     bytecode.qualname = qualname

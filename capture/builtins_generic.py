@@ -7,6 +7,7 @@ Handlers of `capture.builtins_table`; see there.
 import abc
 import functools
 import types
+import weakref
 from typing import Any
 
 from dynajit.capture import sources
@@ -27,6 +28,9 @@ def _in_closure(
 def _implementation(
     x: Any, dispatch: types.FunctionType, place: sources.Source, kind: type
 ) -> Value:
+    cache, _ = _in_closure(dispatch, place, "dispatch_cache")
+    if type(cache) is not weakref.WeakKeyDictionary:
+        raise unsupported("a generic function with a cache of the user's")
     registry, place = _in_closure(dispatch, place, "registry")
     entries = x.dict_entries(x.recorder.wrap(registry, place))
     if any(isinstance(cls, abc.ABCMeta) for cls in registry):

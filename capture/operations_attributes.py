@@ -462,6 +462,8 @@ def _partial_attribute(x: Any, value: PartialValue, name: str) -> Value:
         pairs = [(constant(key), item) for key, item in value.keywords.items()]
         made: Value = x.new_dict(pairs)
         return made
+    if name == "__self__" and value.is_method and isinstance(value.function, BoundMethod):
+        return value.function.self
     raise unsupported_attribute(value, name)
 
 

@@ -238,7 +238,7 @@ def _partial_method(x: Any, value: Any, name: str, raw: Any) -> PartialValue:
     named = {
         key: x.recorder.wrap(item, sources.Key(keywords, key)) for key, item in raw.keywords.items()
     }
-    return PartialValue(BoundMethod(function, value), tuple(given), named)
+    return PartialValue(BoundMethod(function, value), tuple(given), named, is_method=True)
 
 
 def _user_descriptor(x: Any, value: Value, name: str, raw: Any) -> Steps:

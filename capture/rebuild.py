@@ -455,10 +455,18 @@ class Rebuilder:
     def _partial(self, value: PartialValue, emitter: Any) -> None:
         pushers = [self.pusher(v, emitter) for v in (value.function, *value.args)]
         pushers += [self.pusher(v, emitter) for v in value.keywords.values()]
-        emitter.call(functools.partial, *pushers, keywords=tuple(value.keywords))
+        make = _partial_method if value.is_method else functools.partial
+        emitter.call(make, *pushers, keywords=tuple(value.keywords))
 
     def _super(self, value: SuperValue, emitter: Any) -> None:
         self.call(emitter, super, value.cls, value.receiver)
+
+
+def _partial_method(method: Any, /, *args: Any, **keywords: Any) -> Any:
+    """What a `functools.partialmethod` gives for the instance of a bound method."""
+    made: Any = functools.partial(method, *args, **keywords)
+    made.__self__ = method.__self__
+    return made
 
 
 def _set_annotations(function: types.FunctionType, pairs: tuple[Any, ...]) -> None:

@@ -137,12 +137,17 @@ class SuperValue(Value):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartialValue(Value):
-    """`functools.partial(function, *args, **keywords)`."""
+    """`functools.partial(function, *args, **keywords)`.
+
+    Args:
+        is_method: a `partialmethod` of an instance: the bound function's instance is `__self__`.
+    """
 
     function: Value
     args: tuple[Value, ...]
     keywords: dict[str, Value]
     source: Any = None
+    is_method: bool = False
 
     @property
     def python_type(self) -> type:

@@ -174,6 +174,25 @@ def test_signature_name_and_docstring_stay():
     assert code.co_qualname == f.__code__.co_qualname
 
 
+def test_equal_literals_stay_different_objects():
+    numbers = [float("1.5"), float("1.5"), float("nan"), float("nan")]
+    kept = [*numbers, *(kind([1, 2]) for kind in (frozenset, tuple) * 2), numbers[0]]
+
+    def f():
+        return None
+
+    writer = Writer(InstrLocation(1, None, None, None))
+    for value in kept:
+        writer.load_constant(value)
+    writer.append("BUILD_TUPLE", len(kept), len(kept), 1)
+    writer.append("RETURN_VALUE", None, 1, 0)
+    items = [*prologue(f.__code__), *writer.items]
+    code = assemble(items, f.__code__, signature(f.__code__), writer.maximum, "f")
+    result = FunctionType(code, {})()
+    assert all(found is value for found, value in zip(result, kept, strict=True))
+    assert sum(value is numbers[0] for value in code.co_consts) == 1
+
+
 def test_equal_constants_stay_different_objects():
     first, second = numpy.float32(1), numpy.float32(1)
     left, right = [1], [1]
@@ -192,7 +211,7 @@ def test_equal_constants_stay_different_objects():
     assert result[0] is first and result[1] is second
     assert result[2] is left and result[3] is right and result[4][0] is left
     assert [type(value) for value in result[5:]] == [int, float, bool, str]
-    assert boxed((1, "a")) == (1, "a")
+    assert boxed(None) is None and boxed(True) is True
 
 
 def test_functions_with_many_locals_keep_them_apart():

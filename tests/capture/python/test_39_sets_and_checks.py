@@ -1,7 +1,10 @@
 """Sets as members of sets, keys that count how often they are hashed, checks of typing's classes."""
 
 import asyncio
+import collections
+import functools
 import typing
+import weakref
 
 import pytest
 from harness import Compiler, case
@@ -60,7 +63,71 @@ def class_of_any_is_asked():
     return isinstance(Anything(), Anything), isinstance(3, Anything), issubclass(int, typing.Any)
 
 
+def equal_literals_are_two_objects():
+    text = "one two"
+    cut = text[:3] + text[3:]
+    first, second = frozenset("ab"), frozenset(reversed("ab"))
+    return text is cut, text is text[:], first is second, frozenset(first) is first
+
+
+def equal_literals_are_two_objects_for_id():
+    first, second = frozenset("ab"), frozenset(reversed("ab"))
+    text = "one two"
+    cut = text[:3] + text[3:]
+    return id(first) == id(second), id(text) == id(cut), id(text) == id(text)
+
+
+class Partial:
+    def method(self, *numbers, **named):
+        return numbers, named
+
+    both = functools.partialmethod(method, 3, name=6)
+
+
+def partial_methods_know_their_instance():
+    owner = Partial()
+    bound = owner.both
+    return bound.__self__ is owner, bound(5), bound.args
+
+
+def partial_methods_are_handed_out():
+    return Partial().both
+
+
+def test_partial_methods_that_are_handed_out_know_their_instance():
+    with config.override(strict=True):
+        made = Compiler().compile(partial_methods_are_handed_out)()
+    assert type(made.__self__) is Partial and made(5) == ((3, 5), {"name": 6})
+
+
+class Logged(collections.UserDict):
+    pass
+
+
+def cache_of_a_generic_function(cache):
+    weakref.WeakKeyDictionary = lambda: cache
+    try:
+        generic = functools.singledispatch(lambda number: "base")
+    finally:
+        weakref.WeakKeyDictionary = KEPT
+    return generic
+
+
+KEPT = weakref.WeakKeyDictionary
+
+
+def test_a_cache_that_is_watched_is_filled():
+    cache = Logged()
+    generic = cache_of_a_generic_function(cache)
+    with config.override(strict=True):
+        compiled = Compiler().compile(lambda: generic({}))
+        assert compiled() == "base" and list(cache) == [dict]
+
+
 CASES = [
+    case(equal_literals_are_two_objects),
+    case(equal_literals_are_two_objects_for_id, breaks=None),
+    case(partial_methods_know_their_instance),
     case(sets_are_looked_up_as_frozensets, breaks=0),
     case(missing_set_is_named_as_it_is, breaks=0),
     case(set_is_no_key, breaks=0),
