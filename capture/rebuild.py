@@ -18,6 +18,7 @@ from dynajit.capture.effects import field_access
 from dynajit.capture.exceptions_in_c import native_class
 from dynajit.capture.hashed import hashes_of
 from dynajit.capture.rebuild_exceptions import adopt_context, in_order_of_writing, make_traceback
+from dynajit.capture.rebuild_functions import is_exchanged, partial_method, set_annotations
 from dynajit.capture.rebuild_iterators import (
     TEXT_ITERATORS,
     exhausted,
@@ -214,7 +215,13 @@ class Rebuilder:
             emitter.store_attribute("cell_contents")
 
     def _literal(self, value: Any, emitter: Any) -> None:
-        emitter.load_constant(value.value if isinstance(value, Constant) else value.object)
+        literal = value.value if isinstance(value, Constant) else value.object
+        if type(literal) is str and is_exchanged(literal):
+            emitter.load_constant([literal])
+            emitter.load_constant(0)
+            emitter.load_item()
+        else:
+            emitter.load_constant(literal)
 
     def _scalar(self, value: Scalar, emitter: Any) -> None:
         assert value.expression is not None
@@ -387,7 +394,7 @@ class Rebuilder:
         self.call(emitter, types.FunctionType, code, namespace, code.co_name, defaults, closure)
         emitter.memoise(value)
         if contents.annotations is not None:
-            self.call(emitter, _set_annotations, value, contents.annotations)
+            self.call(emitter, set_annotations, value, contents.annotations)
             emitter.pop()
         if contents.annotate is not None:
             self.call(emitter, setattr, value, "__annotate__", contents.annotate)
@@ -455,22 +462,11 @@ class Rebuilder:
     def _partial(self, value: PartialValue, emitter: Any) -> None:
         pushers = [self.pusher(v, emitter) for v in (value.function, *value.args)]
         pushers += [self.pusher(v, emitter) for v in value.keywords.values()]
-        make = _partial_method if value.is_method else functools.partial
+        make = partial_method if value.is_method else functools.partial
         emitter.call(make, *pushers, keywords=tuple(value.keywords))
 
     def _super(self, value: SuperValue, emitter: Any) -> None:
         self.call(emitter, super, value.cls, value.receiver)
-
-
-def _partial_method(method: Any, /, *args: Any, **keywords: Any) -> Any:
-    """What a `functools.partialmethod` gives for the instance of a bound method."""
-    made: Any = functools.partial(method, *args, **keywords)
-    made.__self__ = method.__self__
-    return made
-
-
-def _set_annotations(function: types.FunctionType, pairs: tuple[Any, ...]) -> None:
-    function.__annotations__ = dict(zip(pairs[::2], pairs[1::2], strict=True))
 
 
 _WRITERS: Final[dict[type, Callable[[Rebuilder, Any, Any], None]]] = {

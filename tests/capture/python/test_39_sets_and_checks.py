@@ -64,7 +64,7 @@ def class_of_any_is_asked():
 
 
 def equal_literals_are_two_objects():
-    text = "one two"
+    text = "one_two"
     cut = text[:3] + text[3:]
     first, second = frozenset("ab"), frozenset(reversed("ab"))
     return text is cut, text is text[:], first is second, frozenset(first) is first
@@ -72,7 +72,7 @@ def equal_literals_are_two_objects():
 
 def equal_literals_are_two_objects_for_id():
     first, second = frozenset("ab"), frozenset(reversed("ab"))
-    text = "one two"
+    text = "one_two"
     cut = text[:3] + text[3:]
     return id(first) == id(second), id(text) == id(cut), id(text) == id(text)
 
