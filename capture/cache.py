@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 
 from dynajit.capture import _capture
 from dynajit.capture.guard_tree import CompiledGuards, Failure, compile_guards
-from dynajit.capture.guards import Guard
+from dynajit.capture.guards import Guard, Kind
 from dynajit.capture.size_memory import SizeMemory
 from dynajit.core import config
 from dynajit.core.errors import InternalError, RecompileError
@@ -218,12 +218,13 @@ class FunctionCache:
     ) -> FunctionType | None:
         failures = self._failures(compiled, function, arguments)
         self.compile_count += 1
-        published = self.compile(function, arguments)
+        published, guards, unstable = self._make(function, arguments)
+        if unstable is not None and unstable.guard.kind is Kind.REGISTRATIONS:
+            # a module that compiling imported has registered classes; now it is imported
+            published, guards, unstable = self._make(function, arguments)
         if published.function is None:
             self._skip(compiled, published)
             return None
-        guards = compile_guards(published.guards)
-        unstable = guards.explain_failure(arguments, function)
         if unstable is not None:
             self._refuse_unstable(compiled, unstable)
             return None
@@ -238,6 +239,16 @@ class FunctionCache:
         self._evict(compiled)
         compiled.add_entry(guards.evaluator, entry.function, entry, entry.is_scoped)
         return entry.function
+
+    def _make(
+        self, function: FunctionType, arguments: tuple[Any, ...]
+    ) -> tuple[Published, CompiledGuards, Failure | None]:
+        """A version for a call, its guards, and which of them does not hold for that call."""
+        published = self.compile(function, arguments)
+        guards = compile_guards(published.guards)
+        if published.function is None:
+            return published, guards, None
+        return published, guards, guards.explain_failure(arguments, function)
 
     def _failures(
         self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]

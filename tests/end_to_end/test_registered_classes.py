@@ -212,3 +212,25 @@ def test_the_next_call_sees_the_change(make: Case) -> None:
     assert use() != before  # plain Python notices
 
     assert pytest.approx(1.0 + use()) == compiled(x).item()
+
+
+def test_a_backend_may_register_classes_while_it_compiles() -> None:
+    """As modules do that it imports for the first time."""
+
+    class Unrelated(abc.ABC):
+        pass
+
+    calls = []
+
+    def backend(graph: Any, types: Any) -> Any:
+        if not calls:
+            Unrelated.register(type("Imported", (), {}))
+        calls.append(graph)
+        return lambda x: (x + 0,)
+
+    item = object()
+    compiled = dj.compile(lambda x: x + isinstance(item, ca.Sized), backend=backend)
+    with dj.config.override(strict=True):
+        assert [1.0] == compiled(dj.ones(1)).tolist()
+    compiled(dj.ones(1))
+    assert 2 == len(calls)
