@@ -9,6 +9,8 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any, Final
 
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown, Raised
 from dynajit.capture.operations_basic import (
     Steps,
@@ -475,6 +477,15 @@ def _compares(cls: type, special: str, inherited: bool = True) -> bool:
     return inherited and special == "__ne__" and _compares(cls, "__eq__")
 
 
+#: Pairs of items of existing lists: each is guarded, which takes longer than comparing them.
+LONGEST_COMPARED: Final = 1000
+
+
+def _existed(x: Any, value: Any) -> bool:
+    source = value.source if isinstance(value, TupleValue) else x.recorder.existing(value)
+    return source is not None
+
+
 def _compare_sequences(x: Any, symbol: str, a: Any, b: Any) -> Steps:
     if isinstance(a, ListValue) != isinstance(b, ListValue):
         if symbol in ("==", "!="):
@@ -483,6 +494,9 @@ def _compare_sequences(x: Any, symbol: str, a: Any, b: Any) -> Steps:
                if isinstance(a, ListValue) else [TupleValue(()), x.new_list([])])  # fmt: skip
     if symbol in ("==", "!=") and len(items_of(x, a)) != len(items_of(x, b)):
         return boolean(symbol == "!=")
+    count = min(len(items_of(x, a)), len(items_of(x, b)))
+    if count > LONGEST_COMPARED and (_existed(x, a) or _existed(x, b)):
+        raise GraphBreak(breaks.LIMIT, f"comparing {count} items")
     pairs = zip(live_items(x, a), live_items(x, b), strict=False)
     for position, ((_, item), (_, other)) in enumerate(pairs):
         if same_object(item, other):

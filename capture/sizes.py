@@ -32,6 +32,9 @@ from dynajit.core.types import Size, TensorType
 SMALLEST: Final = 2
 #: Ints beyond this are compared as Python compares them, by value.
 LARGEST: Final = 1 << 62
+#: Ints that are compared with each other, such as items of lists, beyond this: every relation is
+#: paid for at each call, a value costs little.
+MANY_INTS: Final = 64
 
 MSG_FORCED: Final = (
     "{place} was marked dynamic, but the code needs it to be {size}: {why}, at {where}.  Remove "
@@ -188,7 +191,9 @@ class Sizes:
 
     def hint(self, value: Number) -> int:
         """What an expression is in the present call."""
-        known = {name: size for name, (_, _, size) in self._symbols.items()}
+        if isinstance(value, int):
+            return value
+        known = {name: self._symbols[name][2] for name in symint.symbols(value)}
         found = symint.substitute(value, known)
         assert isinstance(found, int)
         return found
@@ -231,11 +236,11 @@ class Sizes:
         return combined
 
     def _int_symbol(self, scalar: Scalar) -> "Number | None":
-        """A symbol for an int, for use in relations only."""
+        """A symbol for an int, for use in relations only; None: it has none."""
         if scalar.source is None or not scalar.source.is_guardable:
             return None
         found = self._ints.get(scalar.source)
-        if found is None:
+        if found is None and len(self._ints) < MANY_INTS:
             term = Term("", scalar.source, None)
             found = self._ints[scalar.source] = self._new_symbol(term, int(scalar.value), None)
         return found
