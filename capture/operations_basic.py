@@ -301,6 +301,7 @@ def truth(x: Any, value: Value) -> Steps:
             raise unsupported("bool", value)
         return bool(value.object) if isinstance(value, Known) else True
     if isinstance(value, (IteratorValue, TracebackValue)):
+        x.recorder.use(value)
         return True
     raise unsupported("bool", value)
 

@@ -59,6 +59,7 @@ def new_iterator(x: Any, state: Any, cls: type) -> IteratorValue:
 def iterate(x: Any, value: Value) -> Steps:
     """`iter(value)`."""
     if isinstance(value, (IteratorValue, GeneratorValue)):
+        x.recorder.use(value)  # what follows may be real code, which trusts that it is an iterator
         return value
     if isinstance(value, (TupleValue, ListValue)):
         x.recorder.use(value)

@@ -107,3 +107,32 @@ def test_other_iterators_are_left_to_python(compiler):
     assert 6 == compiled(iter({1: 0, 2: 0, 3: 0}))
     assert 6 == compiled(iter(range(4)))
     assert 6 == compiled(number for number in range(4))
+
+
+def goes_through(items):
+    found = []
+    for item in items:
+        found.append(item)
+    return found, items is iter(items)
+
+
+def is_true(items):
+    return 1 if items else 2
+
+
+class Indexed:
+    def __getitem__(self, index):
+        return range(3)[index]
+
+
+MAKERS = (Indexed, range, list, tuple, dict, lambda: enumerate("ab"), lambda: iter(range(2)))
+
+
+@pytest.mark.parametrize("function", (goes_through, is_true))
+@pytest.mark.parametrize("first", (lambda: iter(range(3)), lambda: iter([1]), lambda: zip("ab")))
+def test_a_version_for_an_iterator_is_not_used_for_other_types(compiler, function, first):
+    compiled = compiler.compile(function)
+    assert compiled(first()) == function(first())
+    for make in MAKERS:
+        arguments = (3,) if make is range else ()
+        assert compiled(make(*arguments)) == function(make(*arguments))
