@@ -30,12 +30,16 @@ class Raised(Exception):
     Args:
         value: the exception.
         is_going_on: it was raised before, and goes on (`raise` without an exception).
+        has_context: where it is raised does not give it a context (`generator.throw`).
     """
 
-    def __init__(self, value: ExceptionValue, is_going_on: bool = False) -> None:
+    def __init__(
+        self, value: ExceptionValue, is_going_on: bool = False, has_context: bool = False
+    ) -> None:
         super().__init__(value.cls.__name__)
         self.value = value
         self.is_going_on = is_going_on
+        self.has_context = has_context
         self.is_recorded = False
 
 
@@ -114,7 +118,7 @@ def record_passage(x: Any, frame: Any, raised: Raised) -> None:
     is_first, raised.is_recorded = not raised.is_recorded, True
     if is_first and (raised.is_going_on or instruction.operation in _GOING_ON):
         return
-    if is_first:
+    if is_first and not raised.has_context:
         _set_context(x, value, handled(x))
     before = x.heap[value.identity].state.get("__traceback__")
     following = before if isinstance(before, (TracebackValue, Opaque)) else None
@@ -124,6 +128,21 @@ def record_passage(x: Any, frame: Any, raised: Raised) -> None:
     here = Passed(frame.code, frame.namespace.globals, place.line, columns)
     made = TracebackValue(x.heap.allocate(None), here, following)
     write_state(x, value, "__traceback__", made)
+
+
+def raised_by_close(x: Any) -> Raised:
+    """The GeneratorExit of `generator.close()`: raised where it is called."""
+    made = new_exception(x, GeneratorExit, ())
+    _set_context(x, made, handled(x))
+    return Raised(made, has_context=True)
+
+
+def enter_by_throw(x: Any, frame: Any, raised: Raised) -> None:
+    """An exception enters a generator's frame: what the generator itself handles is its context."""
+    raised.has_context = True
+    own = x.heap[frame.handled]
+    if isinstance(own, ExceptionValue):
+        _set_context(x, raised.value, own)
 
 
 def _set_context(x: Any, value: ExceptionValue, context: ExceptionValue | None) -> None:

@@ -49,7 +49,7 @@ from dynajit.capture import (
 )
 from dynajit.capture.awaiting import Awaited, awaited_by
 from dynajit.capture.breaks import BreakRecord, GraphBreak, SkipFrame
-from dynajit.capture.exceptions import NotKnown, Raised, record_passage
+from dynajit.capture.exceptions import NotKnown, Raised, enter_by_throw, record_passage
 from dynajit.capture.forced import ForcedBreaks
 from dynajit.capture.frames import Frame, SavedFrame
 from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
@@ -301,6 +301,7 @@ class Executor:
         if frame.thrown is not None:
             raised, frame.thrown = frame.thrown, None
             frame.push(NONE)  # in the place of what `send` would have given
+            enter_by_throw(self, frame, raised)
             self._unwind(raised)
 
     def leave(self, value: Value) -> None:

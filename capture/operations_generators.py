@@ -6,7 +6,13 @@ generator are its `GeneratorState` while it is suspended, RUNNING, or None when 
 
 from typing import Any, Final
 
-from dynajit.capture.exceptions import Raised, new_exception, raise_python, write_state
+from dynajit.capture.exceptions import (
+    Raised,
+    new_exception,
+    raise_python,
+    raised_by_close,
+    write_state,
+)
 from dynajit.capture.frames import Frame
 from dynajit.capture.operations_basic import Steps, unsupported
 from dynajit.capture.operations_exceptions import is_traceback
@@ -178,7 +184,7 @@ def close_generator(x: Any, value: GeneratorValue) -> Steps:
     """`generator.close()`: what it returned (3.13 and later), or None."""
     if _suspended(x, value) is None:
         return NONE
-    raised = Raised(new_exception(x, GeneratorExit, ()))
+    raised = raised_by_close(x)
     try:
         item = yield from throw_into(x, value, raised)
     except Raised as another:
@@ -204,7 +210,7 @@ def thrown_exception(x: Any, args: list[Value]) -> Steps:
         raise unsupported("throw", value)
     if len(args) > 2 and is_traceback(x, args[2]):
         write_state(x, value, "__traceback__", args[2])
-    return Raised(value)
+    return Raised(value, has_context=True)
 
 
 # -- dying -----------------------------------------------------------------------------------------
