@@ -11,19 +11,19 @@ and by the reports (`cache_of`). The injected `compile` is `capture.session`'s.
 
 import sys
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any, Final, TypeAlias
 
-from dynajit.capture import _capture
+from dynajit.capture import _capture, own_builtins
 from dynajit.capture.guard_tree import CompiledGuards, Failure, compile_guards
 from dynajit.capture.guards import Guard, Kind
 from dynajit.capture.size_memory import SizeMemory
 from dynajit.core import config
 from dynajit.core.errors import InternalError, RecompileError
+from dynajit.core.warning import warn
 
 MSG_LIMIT: Final = (
     "{name} was compiled {limit} times for different inputs; the oldest version is dropped from "
@@ -157,6 +157,10 @@ class FunctionCache:
                 same code than the one `compiled` was made from.
             arguments: flat, in the order of `co_varnames`.
         """
+        if own_builtins.are_replaced():
+            if self.skips[-1:] != [own_builtins.MSG_BUILTINS]:
+                self.skips.append(own_builtins.MSG_BUILTINS)
+            return None
         stance = config.current().stance
         if stance == "eager_on_recompile":
             return None
@@ -266,7 +270,7 @@ class FunctionCache:
             self._said_given_up = True
             reason = self.recompiles[-1].reason if self.recompiles else "unknown"
             message = MSG_GIVEN_UP.format(name=self.name, count=self.compile_count, reason=reason)
-            warnings.warn(message, RuntimeWarning, stacklevel=4)
+            warn(message, stacklevel=4)
         return True
 
     def _meets_new_class(
@@ -302,7 +306,7 @@ class FunctionCache:
             raise InternalError(message)
         compiled.disabled = True
         self.skips.append(message)
-        warnings.warn(message, RuntimeWarning, stacklevel=4)
+        warn(message, stacklevel=4)
 
     def _note_recompile(self, recompile: Recompile) -> None:
         self.recompiles.append(recompile)
@@ -319,7 +323,7 @@ class FunctionCache:
                 self._warned = True
                 reason = self.recompiles[-1].reason if self.recompiles else "unknown"
                 message = MSG_LIMIT.format(name=self.name, limit=limit, reason=reason)
-                warnings.warn(message, RuntimeWarning, stacklevel=5)
+                warn(message, stacklevel=5)
 
 
 def compiled_function(

@@ -9,17 +9,15 @@ returns; nothing of the user's is run. A defect of the compiler itself never rea
 call runs eagerly, with one warning per function, unless `config.strict`.
 """
 
-import builtins
 import contextlib
 import inspect
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any, Final
 
-from dynajit.capture import _capture, cache
+from dynajit.capture import _capture, cache, own_builtins
 from dynajit.capture.breaking import MakeResume
 from dynajit.capture.breaks import SkipFrame
 from dynajit.capture.emit import emit
@@ -40,6 +38,7 @@ from dynajit.core.errors import (
     ToolchainError,
 )
 from dynajit.core.symint import deciding
+from dynajit.core.warning import warn
 from dynajit.eager.grad_mode import enable_grad, is_grad_enabled
 from dynajit.ops import dispatch
 
@@ -56,15 +55,6 @@ MSG_DEEP: Final = "it is called so deep in a recursion that the compiler has no 
 MSG_NESTED: Final = "its objects are nested so deep that the compiler has no room"
 MSG_MEMORY: Final = "the compiler ran out of memory"
 MSG_NESTED: Final = "objects that are nested too deeply"
-
-MSG_BUILTINS: Final = "a built-in function is replaced by another"
-
-#: What the compiler itself calls: tests replace such functions for the time of a call.
-_BUILTINS: Final = tuple(
-    (name, found)
-    for name, found in vars(builtins).items()
-    if callable(found) and not name.startswith("_") and name not in ("print", "input", "open")
-)
 
 #: How often a capture starts again because more became known about sizes.
 MAX_ATTEMPTS: Final = 64
@@ -218,8 +208,8 @@ def compile_entry(
         GraphBreakError: `options.fullgraph` and a break.
     """
     stages: dict[str, float] = {}
-    if any(getattr(builtins, name, None) is not found for name, found in _BUILTINS):
-        return Compilation(Skip(MSG_BUILTINS, permanent=False), None, None, stages)
+    if own_builtins.are_replaced():
+        return Compilation(Skip(own_builtins.MSG_BUILTINS, permanent=False), None, None, stages)
     try:
         return _compile(function, arguments, options, stages, memory)
     except (GraphBreakError, DynamicSizeError):
@@ -235,7 +225,7 @@ def compile_entry(
         text = MSG_TOOLCHAIN if isinstance(error, ToolchainError) else MSG_INTERNAL
         kind = type(error).__name__
         message = text.format(name=function.__qualname__, kind=kind, error=error)
-        warnings.warn(message, RuntimeWarning, stacklevel=3)
+        warn(message, stacklevel=3)
         return Compilation(Skip(message), None, None, stages, error)
 
 

@@ -9,7 +9,6 @@ and for graphs that have no native lowering, the NumPy backend is used, with a w
 import contextvars
 import functools
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -43,6 +42,7 @@ from dynajit.core.errors import (
 )
 from dynajit.core.symint import Number
 from dynajit.core.types import ScalarType, TensorType, contiguous_strides
+from dynajit.core.warning import warn
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.passes.expand_composites import expand_composites
@@ -153,9 +153,7 @@ def start_compile(
         return functools.partial(NumpyProgram, graph, name, "no C compiler is found.")
     reason = fusion.why_not_native(graph)
     if reason is not None:
-        warnings.warn(
-            f"dynajit: {name} runs on the NumPy backend: {reason}", RuntimeWarning, stacklevel=3
-        )
+        warn(f"dynajit: {name} runs on the NumPy backend: {reason}", stacklevel=3)
         return functools.partial(NumpyProgram, graph, name, reason)
     return _start_native(graph, name, written)
 
@@ -167,7 +165,7 @@ def _warn_once(message: str) -> None:
     """Warn at the first time in this process, whatever the warning filters say."""
     if message not in _warned:
         _warned.add(message)
-        warnings.warn(message, RuntimeWarning, stacklevel=4)
+        warn(message, stacklevel=4)
 
 
 @dataclass(frozen=True, slots=True)

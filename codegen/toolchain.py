@@ -17,13 +17,13 @@ import shutil
 import subprocess
 import tempfile
 import threading
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from dynajit.core import config
 from dynajit.core.errors import ToolchainError
+from dynajit.core.warning import warn
 
 FLAGS: Final = (
     "-std=gnu11", "-O3", "-march=native", "-shared", "-fPIC", "-w",
@@ -260,7 +260,7 @@ def _cache_folder(cache_dir: Path) -> Path:
         message = MSG_UNWRITABLE.format(
             folder=folder, reason=error.strerror or error, temporary=temporary
         )
-        warnings.warn(message, RuntimeWarning, stacklevel=4)
+        warn(message, stacklevel=4)
         return temporary
 
 
