@@ -115,10 +115,9 @@ def _opaque_attribute(x: Any, value: Opaque, name: str) -> Value:
         raise unsupported_attribute(value, name)
     x.recorder.use(value)
     if cls.__dictoffset__ != 0:
-        # Some C classes have a dict that they show to nobody (asyncio's Task).
-        if lookup(cls, "__dict__") is MISSING or (
-            name in object.__getattribute__(value.object, "__dict__")
-        ):
+        # Some C classes have a dict that they show to nobody (asyncio's Task): read around it.
+        found = object.__getattribute__(value.object, name)
+        if not isinstance(found, types.BuiltinMethodType) or found.__self__ is not value.object:
             raise unsupported_attribute(value, name)
         x.recorder.guard(value.source, Kind.INSTANCE_LACKS, name, "method")
     return BoundMethod(Known(raw), value)

@@ -37,7 +37,7 @@ from dynajit.capture.operations_exceptions import construct_exception
 from dynajit.capture.operations_storage import new_with_storage, storage_method
 from dynajit.capture.parts import part, place_of, rely_on_code, rely_on_defaults, wrapped
 from dynajit.capture.recording import Namespace
-from dynajit.capture.users_code import MISSING, is_quiet, is_users_code, lookup
+from dynajit.capture.users_code import MISSING, inherits, is_quiet, is_users_code, lookup
 from dynajit.capture.values import UNBOUND, Constant, Known, Value, constant
 from dynajit.capture.values_containers import DictValue, TupleValue
 from dynajit.capture.values_functions import (
@@ -413,7 +413,7 @@ def _construct(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> St
             return _fold_class(x, cls, args, keywords)
         raise GraphBreak(breaks.UNKNOWN_CALL, f"class {cls.__qualname__}")
     made = yield from _new_instance(x, callee, args, keywords)
-    if not (isinstance(made, ObjectValue) and cls in made.cls.__mro__):
+    if not (isinstance(made, ObjectValue) and inherits(made.cls, cls)):
         return made
     initialise = made.cls.__init__  # type: ignore[misc]
     if isinstance(initialise, types.FunctionType):

@@ -61,7 +61,7 @@ def construct_exception(
     new = find(cls, "__new__")
     if isinstance(new, staticmethod):
         made = yield from x.call(wrapped(new, "__func__"), [callee, *args], keywords)
-        if not (isinstance(made, ExceptionValue) and cls in made.cls.__mro__):
+        if not (isinstance(made, ExceptionValue) and inherits(made.cls, cls)):
             return made
     else:
         made = new_native(x, cls, args, keywords)
