@@ -2,13 +2,14 @@
 
 `TABLE` holds all rows once this package is imported. Rows live in `pointwise`, `elementary`,
 `logic`, `reductions`, `movement`, `indexing`, `random`, `linear_algebra`, `scans`, `activations`,
-`composites`, `attention` and `losses`; PyTorch's signatures are in `functions` (free functions)
-and `methods` (the mixin of eager tensors and graph values).
+`composites`, `attention`, `losses`, `windows` and `convolution`; PyTorch's signatures are in
+`functions` (free functions) and `methods` (the mixin of eager tensors and graph values).
 """
 
 import dynajit.ops.activations
 import dynajit.ops.attention
 import dynajit.ops.composites
+import dynajit.ops.convolution
 import dynajit.ops.elementary
 import dynajit.ops.indexing
 import dynajit.ops.linear_algebra
@@ -18,7 +19,8 @@ import dynajit.ops.movement
 import dynajit.ops.pointwise
 import dynajit.ops.random
 import dynajit.ops.reductions
-import dynajit.ops.scans  # noqa: F401
+import dynajit.ops.scans
+import dynajit.ops.windows  # noqa: F401
 from dynajit.ops.table import TABLE, Kind, Op
 
 __all__ = ["TABLE", "Kind", "Op"]

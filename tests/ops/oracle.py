@@ -115,6 +115,17 @@ def _scatter_like(name: str) -> Callable[..., Any]:
     return lambda x, index, source, *, dim: getattr(torch, name)(x, dim, index, source)
 
 
+def _convolution(
+    x: Any, weight: Any, bias: Any, *, stride: Any, before: Any, after: Any, dilation: Any,
+    groups: int,
+) -> Any:  # fmt: skip
+    amounts = [amount for pair in zip(after[::-1], before[::-1], strict=True) for amount in pair]
+    amounts = [amounts[i ^ 1] for i in range(len(amounts))]
+    whole = torch.nn.functional.pad(x, amounts)
+    run = getattr(torch.nn.functional, f"conv{x.ndim - 2}d")
+    return run(whole, weight, bias, stride, 0, dilation, groups)
+
+
 def _subscript(rank: int, indices: Any, dims: tuple[int, ...]) -> tuple[Any, ...]:
     layers = dict(zip(dims, indices, strict=True))
     return tuple(layers.get(d, slice(None)) for d in range(rank))
@@ -229,6 +240,7 @@ def _calls() -> dict[str, Callable[..., Any] | None]:
         "mse_loss": nn.mse_loss,
         "l1_loss": nn.l1_loss,
         "matmul": torch.matmul,
+        "convolution": _convolution,
         "cumsum": torch.cumsum,
         "cumprod": torch.cumprod,
         "argsort": lambda x, *, dim, descending: torch.argsort(

@@ -19,6 +19,7 @@ import numpy as np
 from dynajit.core import dtypes
 from dynajit.core.device import CPU
 from dynajit.core.dtypes import Category, DType
+from dynajit.core.types import TensorType
 from dynajit.ops import TABLE, Kind, Op
 
 
@@ -462,6 +463,93 @@ def _scan(op: Op, values: Values) -> Iterator[Sample]:
 @special("argsort")
 def _sort(op: Op, values: Values) -> Iterator[Sample]:
     yield from _each_layout(values, {"dim": 0}, {"dim": 1}, {"dim": 1, "descending": True})
+
+
+# ---------------------------------------------------------------------------------------------
+# windows, pools, convolutions
+
+
+def _geometry(
+    stride: Any = (1, 1), before: Any = (0, 0), after: Any = None, dilation: Any = (1, 1)
+) -> dict[str, Any]:
+    after = before if after is None else after
+    return {"stride": stride, "before": before, "after": after, "dilation": dilation}
+
+
+@special("windows", "sum_pool", "max_pool", "max_pool_choice")
+def _windows(op: Op, values: Values) -> Iterator[Sample]:
+    x = values(2, 5, 6)
+    yield Sample("plain", (x,), {"size": (2, 3), **_geometry()})
+    yield Sample("steps", (x,), {"size": (3, 2), **_geometry((2, 3), (1, 0), (1, 1), (1, 2))})
+    yield Sample("cut off", (x,), {"size": (2, 2), **_geometry((2, 2), (0, 1), (-1, -2))})
+    yield Sample("strided", (values(9, 12)[::2, ::-2],), {"size": (2, 2), **_geometry((2, 1))})
+    one = _geometry((2,), (1,), (0,), (1,))
+    yield Sample("one dim", (values(2, 3, 7),), {"size": (3,), **one})
+    yield Sample("no batch", (values(0, 4, 4),), {"size": (2, 2), **_geometry()})
+
+
+@special("spread_windows", "fold_windows")
+def _folds(op: Op, values: Values) -> Iterator[Sample]:
+    yield Sample("plain", (values(2, 4, 4, 2, 3),), {"shape": (5, 6), **_geometry()})
+    steps = _geometry((2, 3), (1, 0), (1, 1), (1, 2))
+    yield Sample("steps", (values(2, 3, 2, 3, 2),), {"shape": (5, 6), **steps})
+    cut_off = _geometry((2, 2), (0, 1), (-1, -2))
+    yield Sample("cut off", (values(2, 2, 2, 2),), {"shape": (5, 6), **cut_off})
+    turned = values(3, 2, 4, 4).transpose(3, 2, 0, 1)[:, ::2]
+    yield Sample("strided", (turned,), {"shape": (6, 3), **_geometry((1, 1), (0, 0))})
+
+
+@special("place_windows")
+def _place(op: Op, values: Values) -> Iterator[Sample]:
+    for geometry, counts in (
+        (_geometry(), (4, 4)),
+        (_geometry((2, 3), (1, 0), (1, 1), (2, 1)), (3, 2)),
+    ):
+        choice = values.integers(6, 2, *counts)
+        attributes = {"shape": (5, 6), "size": (2, 3), **geometry}
+        yield Sample("places", (values(2, *counts), choice), attributes)
+
+
+@special("pick_windows")
+def _pick(op: Op, values: Values) -> Iterator[Sample]:
+    choice = values.integers(6, 2, 4, 4)
+    yield Sample("plain", (values(2, 5, 6), choice), {"size": (2, 3), **_geometry()})
+    steps = _geometry((2, 3), (1, 0), (1, 1), (2, 1))
+    yield Sample("steps", (values(2, 5, 6), choice[:, :3, :2]), {"size": (2, 3), **steps})
+
+
+_CONVOLUTIONS: tuple[tuple[str, Any, Any, dict[str, Any]], ...] = (
+    ("plain", (2, 3, 4, 5), (2, 3, 2, 3), {**_geometry(), "groups": 1}),
+    ("steps", (1, 2, 5, 6), (2, 2, 2, 2), {**_geometry((2, 1), (1, 1), (1, 0), (2, 1)),
+                                           "groups": 1}),
+    ("groups", (2, 4, 4, 4), (2, 2, 3, 3), {**_geometry((1, 2), (1, 1)), "groups": 2}),
+    ("lanes", (2, 2, 4, 4), (4, 1, 3, 2), {**_geometry((1, 1), (1, 0)), "groups": 2}),
+    ("pointwise", (2, 3, 2, 2), (4, 3, 1, 1), {**_geometry(), "groups": 1}),
+    ("cut off", (1, 2, 5), (2, 2, 2), {**_geometry((2,), (0,), (-1,), (1,)), "groups": 1}),
+    ("three dims", (1, 1, 3, 3, 2), (2, 1, 2, 2, 2),
+     {**_geometry((1, 2, 1), (0, 1, 0), (0, 1, 0), (1, 1, 1)), "groups": 1}),
+)  # fmt: skip
+
+
+@special("convolution")
+def _convolution(op: Op, values: Values) -> Iterator[Sample]:
+    for name, x, weight, attributes in _CONVOLUTIONS:
+        bias = values(weight[0]) if name in ("plain", "lanes") else None
+        yield Sample(name, (values(*x), values(*weight), bias), attributes)
+    turned = values(5, 4, 3, 2).T
+    yield Sample("strided", (turned, values(2, 3, 4, 3)[:, :, ::2], None), _CONVOLUTIONS[0][3])
+    yield Sample("no batch", (values(0, 3, 4, 5), values(2, 3, 2, 3), None), _CONVOLUTIONS[0][3])
+
+
+@special("convolution_input", "convolution_weight")
+def _transposes(op: Op, values: Values) -> Iterator[Sample]:
+    for name, x, weight, attributes in _CONVOLUTIONS:
+        types = [TensorType(shape, dtypes.float32) for shape in (x, weight)]
+        y = values(*TABLE.convolution.infer(*types, None, **attributes).shape)
+        if op.name == "convolution_input":
+            yield Sample(name, (y, values(*weight)), {"shape": x[2:], **attributes})
+        else:
+            yield Sample(name, (y, values(*x)), {"size": weight[2:], **attributes})
 
 
 # ---------------------------------------------------------------------------------------------

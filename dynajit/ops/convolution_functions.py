@@ -1,0 +1,320 @@
+"""Convolutions and their windows with the signatures of `torch.nn.functional`.
+
+Contract: tensors in, tensors out. Where sizes are symbolic, what a check finds is decided by the
+sizes of the present call and guarded. `dynajit.nn.functional` publishes them.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dynajit.core.errors import ShapeError
+from dynajit.core.types import Shape, Size, numel
+from dynajit.ops.arguments import require_tensor
+from dynajit.ops.table import TABLE
+from dynajit.ops.windows import Geometry, window_counts
+
+#: One number for every dim, or one per dim.
+Amounts = int | Sequence[int]
+
+
+def per_dim(value: Amounts, n: int, name: str, function: str) -> tuple[int, ...]:
+    """One integer per dim, from a number for all or from as many.
+
+    Raises:
+        ShapeError: neither.
+    """
+    if isinstance(value, int):
+        return (value,) * n
+    entries = tuple(value)
+    if len(entries) == 1:
+        return entries * n
+    if len(entries) != n:
+        raise ShapeError(
+            f"{function}: expected {name} to be a single integer value or a list of {n} values to "
+            f"match the convolution dimensions, but got {name}={list(entries)}."
+        )
+    return entries
+
+
+def require_range(
+    values: Sequence[Any], least: int, name: str, function: str, word: str = "must be"
+) -> None:
+    """Refuse entries below `least`.
+
+    Raises:
+        ShapeError: there is one.
+    """
+    if any(value < least for value in values):
+        wanted = "greater than zero" if least == 1 else "non-negative"
+        raise ShapeError(f"{function}: {name} {word} {wanted}, but got {list(values)}.")
+
+
+def batched(
+    input: Any, n: int, function: str, run: Callable[[Any], Any], names: str = "convolution"
+) -> Any:
+    """`run` on (N, C, *sizes); an input (C, *sizes) is a batch of one.
+
+    Raises:
+        ShapeError: the input has another number of dims.
+    """
+    require_tensor(input, function)
+    rank = len(input.shape)
+    if rank == n + 2:
+        return run(input)
+    if rank != n + 1:
+        raise ShapeError(
+            f"{function}: Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {names}, "
+            f"but got input of size: {list(input.shape)}."
+        )
+    result = run(TABLE.reshape(input, shape=(1, *input.shape)))
+    if isinstance(result, tuple):
+        return tuple(TABLE.reshape(part, shape=tuple(part.shape)[1:]) for part in result)
+    return TABLE.reshape(result, shape=tuple(result.shape)[1:])
+
+
+def require_positive_counts(
+    sizes: Shape, size: Sequence[Size], geometry: Geometry, function: str
+) -> Shape:
+    """How many windows there are; asks about symbolic sizes, too.
+
+    Raises:
+        ShapeError: a window does not fit.
+    """
+    counts = window_counts(sizes, size, geometry)
+    if any(count < 1 for count in counts):
+        padded = [n + b + a for n, b, a in zip(sizes, geometry.before, geometry.after, strict=True)]
+        spans = [d * (k - 1) + 1 for d, k in zip(geometry.dilation, size, strict=True)]
+        raise ShapeError(
+            f"{function}: Calculated padded input size per channel: {padded}.  Kernel size: "
+            f"{spans}.  Kernel size can't be greater than actual input size."
+        )
+    return counts
+
+
+# ---------------------------------------------------------------------------------------------
+# convolutions
+
+
+def _padding_of(
+    padding: Any, size: Sequence[int], stride: Sequence[int], dilation: Sequence[int], function: str
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Padding before and after each dim, from numbers, "valid" or "same"."""
+    n = len(size)
+    if not isinstance(padding, str):
+        amounts = per_dim(padding, n, "padding", function)
+        require_range(amounts, 0, "negative padding is not supported: padding", function)
+        return amounts, amounts
+    if padding == "valid":
+        return (0,) * n, (0,) * n
+    if padding != "same":
+        raise ShapeError(
+            f"{function}: Invalid padding string {padding!r}, should be one of 'valid', 'same'."
+        )
+    if any(step != 1 for step in stride):
+        raise ShapeError(f"{function}: padding='same' is not supported for strided convolutions.")
+    total = [d * (k - 1) for d, k in zip(dilation, size, strict=True)]
+    return tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
+
+
+def _require_kernel(weight: Any, n: int, function: str) -> tuple[int, ...]:
+    require_tensor(weight, function, "weight")
+    if len(weight.shape) != n + 2:
+        raise ShapeError(
+            f"{function}: Expected {n + 2}-dimensional weight, but got weight of size "
+            f"{list(weight.shape)} instead."
+        )
+    return tuple(weight.shape[2:])
+
+
+def _convolve(
+    n: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
+    groups: int,
+) -> Any:  # fmt: skip
+    function = f"conv{n}d"
+    size = _require_kernel(weight, n, function)
+    steps = per_dim(stride, n, "stride", function)
+    gaps = per_dim(dilation, n, "dilation", function)
+    require_range(steps, 1, "non-positive stride is not supported: stride", function)
+    require_range(gaps, 1, "dilation", function)
+    before, after = _padding_of(padding, size, steps, gaps, function)
+    geometry = Geometry(steps, before, after, gaps)
+
+    def run(x: Any) -> Any:
+        require_positive_counts(tuple(x.shape[2:]), size, geometry, function)
+        return TABLE.convolution(x, weight, bias, **geometry.attributes(), groups=groups)
+
+    return batched(input, n, function, run, function)
+
+
+def conv1d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+    dilation: Any = 1, groups: int = 1,
+) -> Any:  # fmt: skip
+    """Convolution of (N, C, L) or (C, L) with weight (O, C / groups, k)."""
+    return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+    dilation: Any = 1, groups: int = 1,
+) -> Any:  # fmt: skip
+    """Convolution of (N, C, H, W) or (C, H, W) with weight (O, C / groups, kh, kw)."""
+    return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+    dilation: Any = 1, groups: int = 1,
+) -> Any:  # fmt: skip
+    """Convolution of (N, C, D, H, W) or (C, D, H, W) with weight (O, C / groups, kd, kh, kw)."""
+    return _convolve(3, input, weight, bias, stride, padding, dilation, groups)
+
+
+def _convolve_transposed(
+    n: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any,
+    groups: int, dilation: Any,
+) -> Any:  # fmt: skip
+    function = f"conv_transpose{n}d"
+    size = _require_kernel(weight, n, function)
+    steps = per_dim(stride, n, "stride", function)
+    gaps = per_dim(dilation, n, "dilation", function)
+    edges = per_dim(padding, n, "padding", function)
+    extra = per_dim(output_padding, n, "output_padding", function)
+    require_range(steps, 1, "non-positive stride is not supported: stride", function)
+    require_range(gaps, 1, "dilation", function)
+    require_range(edges, 0, "negative padding is not supported: padding", function)
+    require_range(extra, 0, "negative output_padding is not supported: output_padding", function)
+    if any(e >= max(s, d) for e, s, d in zip(extra, steps, gaps, strict=True)):
+        raise ShapeError(
+            f"{function}: output padding must be smaller than either stride or dilation, but got "
+            f"output_padding={list(extra)}, stride={list(steps)}, dilation={list(gaps)}."
+        )
+    # Windows of the result lie as those of the convolution whose transpose this is; the extra
+    # elements at the end are in no window, so they are padding taken away.
+    after = tuple(p - e for p, e in zip(edges, extra, strict=True))
+    geometry = Geometry(steps, edges, after, gaps)
+
+    def run(x: Any) -> Any:
+        shape = tuple(
+            (count - 1) * s + d * (k - 1) + 1 - b - a
+            for count, k, s, b, a, d in zip(x.shape[2:], size, *geometry, strict=True)
+        )
+        if any(length < 1 for length in shape):
+            raise ShapeError(
+                f"{function}: Given input size per channel: {list(x.shape[2:])}.  Calculated "
+                f"output size per channel: {list(shape)}.  Output size is too small."
+            )
+        result = TABLE.convolution_input(
+            x, weight, shape=shape, **geometry.attributes(), groups=groups
+        )
+        if bias is None:
+            return result
+        if len(bias.shape) != 1 or bias.shape[0] != result.shape[1]:
+            raise ShapeError(
+                f"{function}: Given transposed=1, weight of size {list(weight.shape)}, expected "
+                f"bias to be 1-dimensional with {result.shape[1]} elements, but got bias of size "
+                f"{list(bias.shape)} instead."
+            )
+        return TABLE.add(result, TABLE.reshape(bias, shape=(*bias.shape, *((1,) * n))))
+
+    return batched(input, n, function, run, function)
+
+
+def conv_transpose1d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Any:  # fmt: skip
+    """Transposed convolution of (N, O, L) or (O, L) with weight (O, C / groups, k)."""
+    return _convolve_transposed(
+        1, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+def conv_transpose2d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Any:  # fmt: skip
+    """Transposed convolution of (N, O, H, W) or (O, H, W) with weight (O, C / groups, kh, kw)."""
+    return _convolve_transposed(
+        2, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+def conv_transpose3d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Any:  # fmt: skip
+    """Transposed convolution of (N, O, D, H, W) or (O, D, H, W) with weight (O, C / groups, kd,
+    kh, kw)."""
+    return _convolve_transposed(
+        3, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# unfold and fold
+
+
+def _plain_geometry(
+    kernel_size: Any, dilation: Any, padding: Any, stride: Any, function: str
+) -> tuple[tuple[int, ...], Geometry]:
+    size = per_dim(kernel_size, 2, "kernel_size", function)
+    gaps = per_dim(dilation, 2, "dilation", function)
+    edges = per_dim(padding, 2, "padding", function)
+    steps = per_dim(stride, 2, "stride", function)
+    require_range(size, 1, "kernel size", function, "should be")
+    require_range(gaps, 1, "dilation", function, "should be")
+    require_range(edges, 0, "padding", function, "should be")
+    require_range(steps, 1, "stride", function, "should be")
+    return size, Geometry(steps, edges, edges, gaps)
+
+
+def unfold(
+    input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Any:
+    """Windows of (N, C, H, W) or (C, H, W) as columns: (N, C * kh * kw, windows)."""
+    size, geometry = _plain_geometry(kernel_size, dilation, padding, stride, "unfold")
+
+    def run(x: Any) -> Any:
+        counts = require_positive_counts(tuple(x.shape[2:]), size, geometry, "unfold")
+        cut = TABLE.windows(x, size=size, **geometry.attributes())
+        columns = TABLE.permute(cut, dims=(0, 1, 4, 5, 2, 3))
+        shape = (x.shape[0], x.shape[1] * math.prod(size), numel(counts))
+        return TABLE.reshape(columns, shape=shape)
+
+    return batched(input, 2, "unfold", run, "unfold")
+
+
+def fold(
+    input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
+    stride: Any = 1,
+) -> Any:  # fmt: skip
+    """Columns (N, C * kh * kw, windows) added up where their windows lie: (N, C, H, W).
+
+    Raises:
+        ShapeError: the columns are not those of an output of this size.
+    """
+    shape = per_dim(output_size, 2, "output_size", "fold")
+    size, geometry = _plain_geometry(kernel_size, dilation, padding, stride, "fold")
+    counts = require_positive_counts(shape, size, geometry, "fold")
+
+    def run(x: Any) -> Any:
+        batch, rows, columns = x.shape
+        if rows % math.prod(size) != 0:
+            raise ShapeError(
+                "fold: Expected size of input's dimension 1 to be divisible by the product of "
+                f"kernel_size, but got input.size(1)={rows} and kernel_size={size}."
+            )
+        if columns != numel(counts):
+            raise ShapeError(
+                f"fold: Given output_size={shape}, kernel_size={size}, expected size of input's "
+                f"dimension 2 to match the calculated number of sliding blocks "
+                f"{' * '.join(map(str, counts))} = {numel(counts)}, but got "
+                f"input.size(2)={columns}."
+            )
+        cut = TABLE.reshape(x, shape=(batch, rows // math.prod(size), *size, *counts))
+        cut = TABLE.permute(cut, dims=(0, 1, 4, 5, 2, 3))
+        return TABLE.fold_windows(cut, shape=shape, **geometry.attributes())
+
+    return batched(input, 1, "fold", run, "fold")

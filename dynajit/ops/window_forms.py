@@ -1,0 +1,230 @@
+"""Windows, pools and convolutions on raw arrays: what eager runs in place of their rows.
+
+Windows are strided views of the padded input. Pools take one pass over the whole output per
+element of the window; convolutions copy windows into columns of bounded size and let BLAS multiply.
+
+Contract: that of `ops.array_forms`: `form(xp, *arrays, **attributes)` gives a new row-major array,
+or NotImplemented for anything but the plain case, and never raises. `windows` and
+`spread_windows` are the array functions of their rows, for any operand. Called by `ops.windows`,
+`ops.convolution` and, through them, `ops.evaluate`.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias
+
+from dynajit.ops.array_forms import INT64, is_plain
+
+Sizes: TypeAlias = tuple[int, ...]
+
+COLUMN_BYTES: Final = 1 << 24
+"""Most memory of the columns of a convolution: 16 MB keep them near the caches."""
+
+SHORT_PLANE: Final = 256
+"""Output elements per channel below which the images of a chunk share one product."""
+
+
+def padded(xp: Any, x: Any, before: Sizes, after: Sizes, value: Any) -> Any:
+    """x with `value` around its last dims; x itself where nothing is added."""
+    lead = x.ndim - len(before)
+    if not any(before) and not any(amount > 0 for amount in after):
+        return x
+    inner = x.shape[lead:]
+    amounts = [max(amount, 0) for amount in after]
+    outer = [b + n + a for b, n, a in zip(before, inner, amounts, strict=True)]
+    result = xp.full((*x.shape[:lead], *outer), value, x.dtype)
+    result[(..., *map(_span, before, inner))] = x
+    return result
+
+
+def _span(start: int, length: int) -> slice:
+    return slice(start, start + length)
+
+
+def counts_of(
+    sizes: Sizes, size: Sizes, stride: Sizes, before: Sizes, after: Sizes, dilation: Sizes
+) -> Sizes:
+    """How many windows fit along each dim."""
+    return tuple(
+        (n + b + a - d * (k - 1) - 1) // s + 1
+        for n, k, s, b, a, d in zip(sizes, size, stride, before, after, dilation, strict=True)
+    )
+
+
+def window_view(xp: Any, x: Any, size: Sizes, counts: Sizes, stride: Sizes, dilation: Sizes) -> Any:
+    """All windows of a padded array, (*, *counts, *size), as a view that must not be written."""
+    lead = x.ndim - len(size)
+    steps = x.strides[lead:]
+    strides = (
+        *x.strides[:lead],
+        *(step * by for step, by in zip(steps, stride, strict=True)),
+        *(step * by for step, by in zip(steps, dilation, strict=True)),
+    )
+    return xp.lib.stride_tricks.as_strided(x, (*x.shape[:lead], *counts, *size), strides)
+
+
+def windows(
+    xp: Any, x: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any,
+    value: Any = 0,
+) -> Any:  # fmt: skip
+    """The array function of `windows`."""
+    counts = counts_of(x.shape[x.ndim - len(size) :], size, stride, before, after, dilation)
+    whole = padded(xp, x, before, after, value)
+    return xp.array(window_view(xp, whole, size, counts, stride, dilation), order="C")
+
+
+def places_of(
+    size: Sizes, counts: Sizes, stride: Sizes, dilation: Sizes
+) -> Iterator[tuple[Sizes, tuple[Any, ...]]]:
+    """Each position within the windows, and the slices of a padded array that hold it for all."""
+    for offset in itertools.product(*map(range, size)):
+        yield (
+            offset,
+            (
+                ...,
+                *(
+                    slice(k * d, k * d + s * (count - 1) + 1, s)
+                    for k, d, s, count in zip(offset, dilation, stride, counts, strict=True)
+                ),
+            ),
+        )
+
+
+def room(shape: Sizes, before: Sizes, after: Sizes) -> Sizes:
+    """Sizes with the padding."""
+    return tuple(b + n + max(a, 0) for b, n, a in zip(before, shape, after, strict=True))
+
+
+def spread_windows(
+    xp: Any, x: Any, *, shape: Any, stride: Any, before: Any, after: Any, dilation: Any
+) -> Any:
+    """The array function of `spread_windows`."""
+    n = len(shape)
+    lead = x.ndim - 2 * n
+    counts, size = x.shape[lead : lead + n], x.shape[lead + n :]
+    result = xp.zeros((*x.shape[:lead], *room(shape, before, after), *size), x.dtype)
+    if 0 not in counts:
+        for offset, place in places_of(size, counts, stride, dilation):
+            result[(*place, *offset)] = x[(..., *offset)]
+    kept = (..., *map(_span, before, shape), *(slice(None),) * n)
+    return xp.array(result[kept], order="C")
+
+
+def fold_windows(
+    xp: Any, x: Any, *, shape: Any, stride: Any, before: Any, after: Any, dilation: Any
+) -> Any:
+    """Form of `fold_windows`."""
+    n = len(shape)
+    if not is_plain(x) or x.ndim < 2 * n:
+        return NotImplemented
+    lead = x.ndim - 2 * n
+    counts, size = x.shape[lead : lead + n], x.shape[lead + n :]
+    if counts_of(shape, size, stride, before, after, dilation) != counts:
+        return NotImplemented
+    total = xp.zeros((*x.shape[:lead], *room(shape, before, after)), x.dtype)
+    for offset, place in places_of(size, counts, stride, dilation):
+        total[place] += x[(..., *offset)]
+    return cropped(xp, total, before, shape)
+
+
+def cropped(xp: Any, total: Any, before: Sizes, shape: Sizes) -> Any:
+    """A padded array without its padding; a copy only where there is some."""
+    kept = total[(..., *map(_span, before, shape))]
+    return kept if kept.shape == total.shape else xp.array(kept, order="C")
+
+
+# ---------------------------------------------------------------------------------------------
+# pools
+
+
+def _pool_counts(
+    x: Any, size: Sizes, stride: Sizes, before: Sizes, after: Sizes, dilation: Sizes
+) -> Sizes | None:
+    """Windows along each dim; None where the row's function should answer."""
+    if not is_plain(x) or x.ndim < len(size):
+        return None
+    counts = counts_of(x.shape[x.ndim - len(size) :], size, stride, before, after, dilation)
+    return counts if min(counts, default=1) > 0 else None
+
+
+def sum_pool(
+    xp: Any, x: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
+) -> Any:
+    """Form of `sum_pool`."""
+    counts = _pool_counts(x, size, stride, before, after, dilation)
+    if counts is None:
+        return NotImplemented
+    whole = padded(xp, x, before, after, 0)
+    total = xp.zeros((*x.shape[: x.ndim - len(size)], *counts), x.dtype)
+    for _, place in places_of(size, counts, stride, dilation):
+        total += whole[place]
+    return total
+
+
+def max_pool(
+    xp: Any, x: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
+) -> Any:
+    """Form of `max_pool`."""
+    counts = _pool_counts(x, size, stride, before, after, dilation)
+    if counts is None:
+        return NotImplemented
+    whole = padded(xp, x, before, after, -math.inf)
+    best = xp.full((*x.shape[: x.ndim - len(size)], *counts), -math.inf, x.dtype)
+    for _, place in places_of(size, counts, stride, dilation):
+        xp.maximum(best, whole[place], out=best)
+    return best
+
+
+def max_pool_choice(
+    xp: Any, x: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
+) -> Any:
+    """Form of `max_pool_choice`."""
+    counts = _pool_counts(x, size, stride, before, after, dilation)
+    if counts is None:
+        return NotImplemented
+    whole = padded(xp, x, before, after, -math.inf)
+    choice = xp.zeros((*x.shape[: x.ndim - len(size)], *counts), INT64)
+    best: Any = None
+    for position, (_, place) in enumerate(places_of(size, counts, stride, dilation)):
+        here = whole[place]
+        if best is None:
+            best = xp.array(here, order="C")
+            continue
+        # The first NaN wins: a NaN is not below anything, and nothing is above it.
+        better = (here > best) | ((here != here) & (best == best))
+        choice[better] = position
+        xp.copyto(best, here, where=better)
+    return choice
+
+
+def place_windows(
+    xp: Any, x: Any, choice: Any, *, shape: Any, size: Any, stride: Any, before: Any,
+    after: Any, dilation: Any,
+) -> Any:  # fmt: skip
+    """Form of `place_windows`."""
+    n = len(shape)
+    if not is_plain(x) or x.shape != choice.shape:
+        return NotImplemented
+    counts = x.shape[x.ndim - n :]
+    if counts_of(shape, size, stride, before, after, dilation) != counts:
+        return NotImplemented
+    total = xp.zeros((*x.shape[: x.ndim - n], *room(shape, before, after)), x.dtype)
+    for position, (_, place) in enumerate(places_of(size, counts, stride, dilation)):
+        here = total[place]
+        xp.add(here, x, out=here, where=choice == position)
+    return cropped(xp, total, before, shape)
+
+
+def pick_windows(
+    xp: Any, x: Any, choice: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
+) -> Any:
+    """Form of `pick_windows`."""
+    counts = _pool_counts(x, size, stride, before, after, dilation)
+    if counts is None or choice.shape != (*x.shape[: x.ndim - len(size)], *counts):
+        return NotImplemented
+    whole = padded(xp, x, before, after, 0)
+    picked = xp.zeros(choice.shape, x.dtype)
+    for position, (_, place) in enumerate(places_of(size, counts, stride, dilation)):
+        xp.copyto(picked, whole[place], where=choice == position)
+    return picked
