@@ -24,8 +24,12 @@ Known: TypeAlias = Mapping[Node, Shape | None]
 
 #: Rows whose eager results lie row by row whatever the layout of their operands.
 _FRESH: Final = frozenset(
-    {"clone", "matmul", "linear", "full", "arange", "embedding", "cumsum", "cumprod"}
-)
+    {
+        "clone", "matmul", "linear", "full", "arange", "embedding", "cumsum", "cumprod",
+        "convolution", "convolution_input", "convolution_weight", "windows", "spread_windows",
+        "fold_windows", "sum_pool", "max_pool", "max_pool_choice", "place_windows", "pick_windows",
+    }
+)  # fmt: skip
 
 
 _NOTHING: Final[Known] = MappingProxyType({})

@@ -2,14 +2,21 @@
 
 The functions themselves are `ops.nn_functions` (and `ops.functions` for those that are also free
 functions). Here they get the `inplace` argument where PyTorch has one: the result is then written
-into the input, which a graph under capture refuses, so that the program falls back to eager.
+into the input.
 """
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any
-
+from dynajit.nn.writing import with_inplace
 from dynajit.ops import functions, nn_functions
+from dynajit.ops.convolution_functions import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    fold,
+    unfold,
+)
 from dynajit.ops.nn_functions import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -42,43 +49,66 @@ from dynajit.ops.nn_functions import (
     softsign,
     tanhshrink,
 )
+from dynajit.ops.pooling_functions import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
+)
 
-
-def _with_inplace(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with a further argument `inplace`."""
-
-    @wraps(function)
-    def wrapper(input: Any, *args: Any, inplace: bool = False, **kwargs: Any) -> Any:
-        result = function(input, *args, **kwargs)
-        return input.copy_(result) if inplace else result
-
-    return wrapper
-
-
-relu = _with_inplace(functions.relu)
-silu = _with_inplace(nn_functions.silu)
-mish = _with_inplace(nn_functions.mish)
-leaky_relu = _with_inplace(nn_functions.leaky_relu)
-elu = _with_inplace(nn_functions.elu)
-selu = _with_inplace(nn_functions.selu)
-celu = _with_inplace(nn_functions.celu)
-relu6 = _with_inplace(nn_functions.relu6)
-hardtanh = _with_inplace(nn_functions.hardtanh)
-hardsigmoid = _with_inplace(nn_functions.hardsigmoid)
-hardswish = _with_inplace(nn_functions.hardswish)
-dropout = _with_inplace(nn_functions.dropout)
+relu = with_inplace(functions.relu)
+silu = with_inplace(nn_functions.silu)
+mish = with_inplace(nn_functions.mish)
+leaky_relu = with_inplace(nn_functions.leaky_relu)
+elu = with_inplace(nn_functions.elu)
+selu = with_inplace(nn_functions.selu)
+celu = with_inplace(nn_functions.celu)
+relu6 = with_inplace(nn_functions.relu6)
+hardtanh = with_inplace(nn_functions.hardtanh)
+hardsigmoid = with_inplace(nn_functions.hardsigmoid)
+hardswish = with_inplace(nn_functions.hardswish)
+dropout = with_inplace(nn_functions.dropout)
 sigmoid = functions.sigmoid
 tanh = functions.tanh
 
 __all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_similarity",
     "cross_entropy",
     "dropout",
     "elu",
     "embedding",
+    "fold",
     "gelu",
     "glu",
     "group_norm",
@@ -93,6 +123,14 @@ __all__ = [
     "linear",
     "log_softmax",
     "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
     "mish",
     "mse_loss",
     "nll_loss",
@@ -115,4 +153,5 @@ __all__ = [
     "softsign",
     "tanh",
     "tanhshrink",
+    "unfold",
 ]

@@ -1,0 +1,323 @@
+"""Pooling layers: each is one function of `nn.functional`."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from dynajit.eager.tensor import Tensor
+from dynajit.nn import functional as F
+from dynajit.nn.module import Module
+
+
+class _Pool(Module):
+    """What pools share: the function they are."""
+
+    _function: ClassVar[Callable[..., Any]]
+
+
+class _MaxPool(_Pool):
+    """The largest element of each window.
+
+    Args:
+        kernel_size: size of the windows.
+        stride: step between windows; `kernel_size` if None.
+        padding: elements of -inf added on both sides of each dim.
+        dilation: step between the elements of a window.
+        return_indices: whether to give (values, positions).
+        ceil_mode: whether a last window may hang over the end.
+
+    Shape: (N, C, *sizes) or (C, *sizes) -> the same with other sizes.
+    """
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = stride if stride is not None else kernel_size
+        self.padding = padding
+        self.dilation = dilation
+        self.return_indices = return_indices
+        self.ceil_mode = ceil_mode
+
+    def forward(self, input: Tensor) -> Any:
+        """The pooled input."""
+        return self._function(
+            input, self.kernel_size, self.stride, self.padding, self.dilation,
+            ceil_mode=self.ceil_mode, return_indices=self.return_indices,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """Options, for repr."""
+        return (
+            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
+            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
+        )
+
+
+class _MaxUnpool(_Pool):
+    """Elements put back where a maximum pool found them; zero elsewhere.
+
+    Args:
+        kernel_size, stride, padding: those of the pool.
+    """
+
+    _n: ClassVar[int]
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        self.kernel_size = _per_dim(kernel_size, self._n)
+        self.stride = _per_dim(stride if stride is not None else kernel_size, self._n)
+        self.padding = _per_dim(padding, self._n)
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        """The larger tensor."""
+        return self._function(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
+
+    def extra_repr(self) -> str:
+        """Options, for repr."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+def _per_dim(value: Any, n: int) -> tuple[int, ...]:
+    return (value,) * n if isinstance(value, int) else tuple(value)
+
+
+class _AvgPool(_Pool):
+    """The mean of each window.
+
+    Args:
+        kernel_size: size of the windows.
+        stride: step between windows; `kernel_size` if None.
+        padding: zeros added on both sides of each dim.
+        ceil_mode: whether a last window may hang over the end.
+        count_include_pad: whether the padding counts as elements.
+        divisor_override: divides the sums in place of the count.
+
+    Shape: (N, C, *sizes) or (C, *sizes) -> the same with other sizes.
+    """
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = stride if stride is not None else kernel_size
+        self.padding = padding
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_override
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The pooled input."""
+        return self._function(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
+            self.count_include_pad, self.divisor_override,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """Options, for repr."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool1d(_Pool):
+    """The mean of each window of (N, C, L) or (C, L)."""
+
+    _function = staticmethod(F.avg_pool1d)
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = _per_dim(kernel_size, 1)
+        self.stride = _per_dim(stride if stride is not None else kernel_size, 1)
+        self.padding = _per_dim(padding, 1)
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The pooled input."""
+        return self._function(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
+            self.count_include_pad,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """Options, for repr."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class _LPPool(_Pool):
+    """(sum of x ** p) ** (1 / p) of each window.
+
+    Args:
+        norm_type: p.
+        kernel_size: size of the windows.
+        stride: step between windows; `kernel_size` if None.
+        ceil_mode: whether a last window may hang over the end.
+    """
+
+    def __init__(
+        self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    ) -> None:
+        super().__init__()
+        self.norm_type = norm_type
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.ceil_mode = ceil_mode
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The pooled input."""
+        return self._function(
+            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
+        )
+
+    def extra_repr(self) -> str:
+        """Options, for repr."""
+        return (
+            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
+
+
+class _AdaptiveAvgPool(_Pool):
+    """Means of as many windows as the output shall have elements.
+
+    Args:
+        output_size: a number for all dims, or one per dim; None keeps a dim.
+    """
+
+    def __init__(self, output_size: Any) -> None:
+        super().__init__()
+        self.output_size = output_size
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The pooled input."""
+        return self._function(input, self.output_size)
+
+    def extra_repr(self) -> str:
+        """The size, for repr."""
+        return f"output_size={self.output_size}"
+
+
+class _AdaptiveMaxPool(_Pool):
+    """Largest elements of as many windows as the output shall have elements.
+
+    Args:
+        output_size: a number for all dims, or one per dim; None keeps a dim.
+        return_indices: whether to give (values, positions).
+    """
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__()
+        self.output_size = output_size
+        self.return_indices = return_indices
+
+    def forward(self, input: Tensor) -> Any:
+        """The pooled input."""
+        return self._function(input, self.output_size, self.return_indices)
+
+    def extra_repr(self) -> str:
+        """The size, for repr."""
+        return f"output_size={self.output_size}"
+
+
+class MaxPool1d(_MaxPool):
+    __doc__ = _MaxPool.__doc__
+    _function = staticmethod(F.max_pool1d)
+
+
+class MaxPool2d(_MaxPool):
+    __doc__ = _MaxPool.__doc__
+    _function = staticmethod(F.max_pool2d)
+
+
+class MaxPool3d(_MaxPool):
+    __doc__ = _MaxPool.__doc__
+    _function = staticmethod(F.max_pool3d)
+
+
+class MaxUnpool1d(_MaxUnpool):
+    __doc__ = _MaxUnpool.__doc__
+    _n = 1
+    _function = staticmethod(F.max_unpool1d)
+
+
+class MaxUnpool2d(_MaxUnpool):
+    __doc__ = _MaxUnpool.__doc__
+    _n = 2
+    _function = staticmethod(F.max_unpool2d)
+
+
+class MaxUnpool3d(_MaxUnpool):
+    __doc__ = _MaxUnpool.__doc__
+    _n = 3
+    _function = staticmethod(F.max_unpool3d)
+
+
+class AvgPool2d(_AvgPool):
+    __doc__ = _AvgPool.__doc__
+    _function = staticmethod(F.avg_pool2d)
+
+
+class AvgPool3d(_AvgPool):
+    __doc__ = _AvgPool.__doc__
+    _function = staticmethod(F.avg_pool3d)
+
+
+class LPPool1d(_LPPool):
+    __doc__ = _LPPool.__doc__
+    _function = staticmethod(F.lp_pool1d)
+
+
+class LPPool2d(_LPPool):
+    __doc__ = _LPPool.__doc__
+    _function = staticmethod(F.lp_pool2d)
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+    __doc__ = _AdaptiveAvgPool.__doc__
+    _function = staticmethod(F.adaptive_avg_pool1d)
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+    __doc__ = _AdaptiveAvgPool.__doc__
+    _function = staticmethod(F.adaptive_avg_pool2d)
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+    __doc__ = _AdaptiveAvgPool.__doc__
+    _function = staticmethod(F.adaptive_avg_pool3d)
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+    __doc__ = _AdaptiveMaxPool.__doc__
+    _function = staticmethod(F.adaptive_max_pool1d)
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+    __doc__ = _AdaptiveMaxPool.__doc__
+    _function = staticmethod(F.adaptive_max_pool2d)
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+    __doc__ = _AdaptiveMaxPool.__doc__
+    _function = staticmethod(F.adaptive_max_pool3d)
