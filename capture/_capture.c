@@ -438,9 +438,9 @@ is_held_by_caller(const Handed *handed, _PyInterpreterFrame *frame)
     PyCodeObject *code = FRAME_CODE(caller);
     PyObject **bottom = (PyObject **)caller->localsplus + code->co_nlocalsplus;
     PyObject **first = handed->held, **top = bottom + code->co_stacksize;
-    if (first >= bottom + 2 && first + handed->count <= top) {
+    if (first > bottom && first + handed->count <= top) { /* the object of a method is the first */
         return first[-1] == handed->callable
-               || (first[-1] == NULL && first[-2] == handed->callable);
+               || (first > bottom + 1 && first[-1] == NULL && first[-2] == handed->callable);
     }
     if (PY_VERSION_HEX < 0x030C0000 || handed->count == 0) {
         return 0;
@@ -559,7 +559,7 @@ call_original(CompiledFunction *self, PyObject *const *args, size_t nargsf, PyOb
 static Entry *
 find_entry(CompiledFunction *self, PyObject *const *slots, PyObject *function)
 {
-    Call call = {slots, self->slot_count, self->named_count, function};
+    Call call = {slots, self->slot_count, self->named_count, function, 1};
     for (int i = 0; i < self->entry_count; i++) {
         Guards *guards = (Guards *)Py_NewRef(self->entries[i].guards);
         int holds = guards_check(guards, &call);
@@ -1621,6 +1621,17 @@ module_class_tag(PyObject *module, PyObject *cls)
 }
 
 static PyObject *
+module_ends_quietly(PyObject *module, PyObject *args)
+{
+    PyObject *object;
+    int is_fresh;
+    if (!PyArg_ParseTuple(args, "Op", &object, &is_fresh)) {
+        return NULL;
+    }
+    return PyBool_FromLong(ends_quietly(object, is_fresh));
+}
+
+static PyObject *
 module_is_held_weakly(PyObject *module, PyObject *object)
 {
     return PyBool_FromLong(is_held_weakly(object));
@@ -1688,6 +1699,9 @@ static PyMethodDef module_methods[] = {
      "makes_plainly(class) -> (is its tp_new, is its tp_init that of object?)."},
     {"is_held_weakly", module_is_held_weakly, METH_O,
      "is_held_weakly(object) -> bool: do guards refer to it weakly?"},
+    {"ends_quietly", module_ends_quietly, METH_VARARGS,
+     "ends_quietly(object, is_fresh) -> bool: can nobody tell that an object ends, and what it\n"
+     "alone keeps alive? is_fresh: a tuple or dict made for one call."},
     {"store_hashed", (PyCFunction)(void (*)(void))module_store_hashed, METH_FASTCALL,
      "store_hashed(dict or set, hashes, keys, values): store keys without asking for their hash."},
     {"get_grad_mode", module_get_grad_mode, METH_NOARGS, "get_grad_mode() -> bool."},

@@ -49,6 +49,7 @@ from dynajit.capture import (
 )
 from dynajit.capture.awaiting import Awaited, awaited_by
 from dynajit.capture.breaks import BreakRecord, GraphBreak, SkipFrame
+from dynajit.capture.ending_arguments import watch_arguments
 from dynajit.capture.exceptions import NotKnown, Raised, enter_by_throw, record_passage
 from dynajit.capture.forced import ForcedBreaks
 from dynajit.capture.frames import Frame, SavedFrame
@@ -175,6 +176,7 @@ class Executor:
             self.recorder.wrap(cell, sources.ClosureCell(base, index))
             for index, cell in enumerate(function.__closure__ or ())
         ]
+        self.arguments = watch_arguments(self.recorder, body, bound, arguments)
         frame = Frame(body, function.__code__, namespace, bound, tuple(cells))
         frame.bind_free_cells()
         frame.handled = self.heap.allocate(None)

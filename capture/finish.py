@@ -10,6 +10,7 @@ from typing import Any, Final
 from dynajit.capture import dead_locals, effects, layouts, sources, tensor_memory
 from dynajit.capture.awaiting import Awaited, Use
 from dynajit.capture.breaks import BreakRecord, SkipFrame
+from dynajit.capture.ending_arguments import guard_ends
 from dynajit.capture.executor import Executor, Returned, Stopped, Thrown
 from dynajit.capture.frames import Frame
 from dynajit.capture.guard_facts import MemoryUse
@@ -184,6 +185,7 @@ def _region(
     _refuse_changed_prints(recorder)
     _guard_aliasing(recorder)
     _guard_memory(recorder)
+    guard_ends(executor)
     copied = {e.result.identity for e in replayed if isinstance(e, effects.TensorEffect)}
     held = _held(recorder, reached, copied)
     outputs = _outputs(recorder, held)

@@ -53,6 +53,7 @@ class Kind(enum.IntEnum):
     POSITION = 20  # expected: number of items that an iterator over a list or tuple has given
     CLASS_UNCHANGED = 21  # expected: the class: its bases, methods, descriptors, special names
     REGISTRATIONS = 22  # expected: int: `abc.get_cache_token()`
+    ENDS_QUIETLY = 23  # expected: bool: whether the argument is a tuple or dict of one call
 
 
 RELATIONS = (Kind.NOT_ALIASED, Kind.ALIASED, Kind.NO_SHARED_STORAGE)
@@ -179,6 +180,7 @@ _EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.PREDICATE: lambda e: e.text("it"),
     Kind.RELATION: Relation.text,
     Kind.FUNCTION: lambda e: f"the function {e.name or e.code.co_qualname}",
+    Kind.ENDS_QUIETLY: lambda e: "an object whose end nobody notices",
     Kind.REGISTRATIONS: lambda e: "the classes registered with abstract ones then",
     Kind.GRAD_MODE: lambda e: "grad mode on" if e else "grad mode off",
     Kind.HANDLING: lambda e: "an exception handled by the caller" if e else "no exception",
@@ -227,6 +229,7 @@ _EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
     Kind.RELATION: lambda s, e: e.text(),
     Kind.FUNCTION: _function_condition,
     Kind.GRAD_MODE: lambda s, e: f"{s}.is_grad_enabled() is {e}",
+    Kind.ENDS_QUIETLY: lambda s, e: f"nobody notices the end of {s}",
     Kind.REGISTRATIONS: lambda s, e: f"abc.get_cache_token() == {e}",
     Kind.HANDLING: lambda s, e: f"(sys.exception() is not None) is {e}",
     Kind.NOT_ALIASED: lambda s, e: f"{s} is not {e.expression()}",

@@ -13,7 +13,7 @@ const char *const kind_names[KIND_COUNT] = {
     "HAS_NO_ATTRIBUTE", "HAS_NO_KEY", "PREDICATE", "FUNCTION", "GRAD_MODE", "NOT_ALIASED",
     "ALIASED", "NO_SHARED_STORAGE", "INSTANCE_LACKS", "SEPARATE_MEMORY", "HANDLING",
     "RELATION", "STORAGE_EQUALS", "POSITION", "CLASS_UNCHANGED",
-    "REGISTRATIONS",
+    "REGISTRATIONS", "ENDS_QUIETLY",
 };
 
 /* A size (exactly), None (any) or (low, high or None); a stride or None. */
@@ -338,6 +338,7 @@ build_check(Guards *self, Check *check, PyObject *spec)
     case KIND_TRUE_VALUE:
     case KIND_GRAD_MODE:
     case KIND_HANDLING:
+    case KIND_ENDS_QUIETLY:
         check->number = PyLong_AsInt(expected);
         return check->number == -1 && PyErr_Occurred() ? -1 : 0;
     case KIND_HAS_NO_ATTRIBUTE:
@@ -590,7 +591,8 @@ parse_call(PyObject *const *args, Py_ssize_t count, Call *call)
     }
     Py_ssize_t slots = PyTuple_GET_SIZE(args[0]);
     Py_ssize_t first_fresh = count == 3 ? PyLong_AsSsize_t(args[2]) : slots;
-    *call = (Call){&PyTuple_GET_ITEM(args[0], 0), slots, first_fresh, args[1]};
+    *call = (Call){&PyTuple_GET_ITEM(args[0], 0), slots, first_fresh, args[1],
+                   2 /* the caller's, the tuple's */};
     return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -630,6 +632,7 @@ guards_first_failure(Guards *self, PyObject *const *args, Py_ssize_t count)
         return NULL;
     }
     self->values_changed = 1;
+    self->held = call.held;
     self->failed_relation = NULL;
     self->failed_class.change = NULL;
     if (check_tree(self, &call)) {

@@ -227,6 +227,8 @@ check_value(Guards *self, Check *check, PyObject *value)
         return is_class_unchanged(self, check->classes, value);
     case KIND_GRAD_MODE:
         return tensor_api->grad_mode()->grad_enabled == check->number;
+    case KIND_ENDS_QUIETLY:
+        return Py_REFCNT(value) > self->held || ends_quietly(value, check->number);
     case KIND_REGISTRATIONS:
         return has_registrations(check->expected);
     case KIND_HANDLING: {

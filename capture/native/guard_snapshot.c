@@ -297,6 +297,7 @@ guards_check(Guards *self, const Call *call)
         return 0;
     }
     self->is_busy = 1;
+    self->held = call->held;
     int holds = check_once(self, call);
     self->is_busy = 0;
     return holds;

@@ -57,7 +57,8 @@ enum Kind {
     KIND_DICT_KEYS, KIND_HAS_NO_ATTRIBUTE, KIND_HAS_NO_KEY, KIND_PREDICATE, KIND_FUNCTION,
     KIND_GRAD_MODE, KIND_NOT_ALIASED, KIND_ALIASED, KIND_NO_SHARED_STORAGE, KIND_INSTANCE_LACKS,
     KIND_SEPARATE_MEMORY, KIND_HANDLING, KIND_RELATION, KIND_STORAGE_EQUALS,
-    KIND_POSITION, KIND_CLASS_UNCHANGED, KIND_REGISTRATIONS, KIND_COUNT
+    KIND_POSITION, KIND_CLASS_UNCHANGED, KIND_REGISTRATIONS,
+    KIND_ENDS_QUIETLY, KIND_COUNT
 };
 
 extern const char *const kind_names[KIND_COUNT];
@@ -182,6 +183,7 @@ typedef struct {
     Py_ssize_t slot_count;
     Py_ssize_t first_fresh; /* from here on: made anew for every call, for *args and **kwargs */
     PyObject *function;
+    Py_ssize_t held; /* references to an argument that only this call has, at most */
 } Call;
 
 /* A fact that is checked in every call: the eight bytes at an address. */
@@ -265,6 +267,7 @@ typedef struct {
     unsigned int misses;    /* consecutive snapshots that did not hold */
     unsigned int pause;     /* calls until the next snapshot is tried */
     int is_busy;            /* a check is running */
+    Py_ssize_t held;        /* of the call being checked */
 } Guards;
 
 extern PyTypeObject GuardsType;
@@ -363,6 +366,9 @@ int is_class_unchanged(Guards *self, ClassSpec *spec, PyObject *cls);
 
 /* The version tag of a class, given one where it has none; 0: it cannot have one. */
 unsigned int class_tag(PyTypeObject *type);
+
+/* Can nobody tell that an object ends? is_fresh: a tuple or dict made for one call. */
+int ends_quietly(PyObject *object, int is_fresh);
 
 /* All checks at and below a node. */
 int walk(Guards *self, Node *node, PyObject *value);
