@@ -11,8 +11,10 @@ from dynajit.capture.frames import Frame
 from dynajit.capture.opcodes.control import callee_and_arguments
 from dynajit.capture.opcodes.operators import is_iterable
 from dynajit.capture.operations_basic import Steps, as_python, is_known, type_name, unsupported
-from dynajit.capture.values import Value
+from dynajit.capture.operations_exceptions import current
+from dynajit.capture.values import NONE, Value
 from dynajit.capture.values_containers import DictValue
+from dynajit.capture.versions import IS_311
 
 
 def called_text(x: Any, callee: Value) -> Steps:
@@ -68,6 +70,9 @@ def dict_merge(x: Any, frame: Frame, depth: int) -> Steps:
         if not is_known(key) or not isinstance(as_python(x, key), str):
             raise_python(x, TypeError, "keywords must be strings")
         if x.dict_contains(target, key):
+            if IS_311 and current(x) is not NONE:
+                # the KeyError is made at once, to be chained, and format_kwargs_error wants it raw
+                raise_python(x, KeyError, as_python(x, key))
             name = yield from called_text(x, callee)
             text = f"{name} got multiple values for keyword argument '{as_python(x, key)}'"
             raise_python(x, TypeError, text)

@@ -51,6 +51,17 @@ def names_given_twice(x):
     )
 
 
+def names_given_twice_while_an_exception_is_handled(x):
+    """CPython 3.11 then raises the KeyError that it otherwise translates."""
+    try:
+        raise ValueError
+    except ValueError:
+        try:
+            starred(k=1, **{"k": 2})
+        except (TypeError, KeyError) as error:
+            return x + 1, type(error).__name__, str(error), repr(error.__context__)
+
+
 def neither_mapping_nor_iterable(x):
     return (
         x + 1,
@@ -69,6 +80,7 @@ def named_by_their_text_or_by_c(x):
 CASES = [
     case(joined, 7),
     case(names_given_twice, 1),
+    case(names_given_twice_while_an_exception_is_handled, 1),
     case(neither_mapping_nor_iterable, 1),
     case(named_by_their_text_or_by_c, 1, breaks=None),
 ]
