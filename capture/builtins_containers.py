@@ -92,6 +92,8 @@ def _slice(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 def _range(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     if any(isinstance(value, TensorValue) for value in args):
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, "range(tensor)")
+    if any(isinstance(value, ObjectValue) and not issubclass(value.cls, int) for value in args):
+        refuse(x, "range", range, args)
     args = [operand_of(x, value) for value in args]
     if not all(is_known(value) for value in args):
         raise unsupported("range", *args)

@@ -144,7 +144,7 @@ def binary(x: Any, symbol: str, a: Value, b: Value) -> Steps:
     if isinstance(a, DictViewValue) and plain in OPERATIONS:
         return combine(x, function, [set_operand(x, a), (yield from operand_of_iterable(x, b))])
     if is_known(a) and is_known(b):
-        return _fold_known(x, function, a, b)
+        return _fold_known(x, _IN_PLACE[plain] if in_place else function, a, b)
     refuse(x, symbol, _IN_PLACE[plain] if in_place else function, [a, b])
 
 
@@ -382,9 +382,13 @@ def compare(x: Any, symbol: str, a: Value, b: Value) -> Steps:
     if is_known(a) and is_known(b):
         return compute(x, function, a, b)
     if symbol in ("==", "!=") and isinstance(a, BoundMethod) and isinstance(b, BoundMethod):
+        x.type_of(a)
+        x.type_of(b)
         same = is_same(x, a.self, b.self) and is_same(x, a.function, b.function)
         return boolean(same == (symbol == "=="))
     if symbol in ("==", "!=") and _equal_by_identity(a) and _equal_by_identity(b):
+        x.type_of(a)
+        x.type_of(b)
         return boolean(is_same(x, a, b) == (symbol == "=="))
     refuse(x, symbol, function, [a, b])
 
@@ -488,6 +492,8 @@ def _existed(x: Any, value: Any) -> bool:
 
 def _compare_sequences(x: Any, symbol: str, a: Any, b: Any) -> Steps:
     if isinstance(a, ListValue) != isinstance(b, ListValue):
+        x.type_of(a)
+        x.type_of(b)
         if symbol in ("==", "!="):
             return boolean(symbol == "!=")
         refuse(x, symbol, COMPARISONS[symbol][0], [x.new_list([]), TupleValue(())]

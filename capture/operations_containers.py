@@ -253,6 +253,7 @@ def subscript(x: Any, container: Value, index: Value) -> Steps:
     if isinstance(container, (TupleValue, ListValue)):
         return (yield from _sequence_item(x, container, index))
     if isinstance(container, DictValue):
+        x.recorder.use(container)
         return (yield from _dict_item(x, container, index))
     cls = class_with_methods(container, "__getitem__")
     if cls is not None and defines(cls, "__getitem__"):

@@ -424,6 +424,7 @@ def to_items(x: Any, value: Value, asks_length: bool = False) -> Steps:
 
 def extend_list(x: Any, value: ListValue, iterable: Value) -> Steps:
     """Append everything that `iterable` gives, each item when it is given."""
+    x.recorder.use(value)
     if isinstance(iterable, (ListValue, TupleValue)):
         items = yield from to_items(x, iterable)
         x.grow_list(value, tuple(items))
