@@ -29,6 +29,7 @@ from dynajit.capture.operations_instances import (
     unsupported_attribute,
 )
 from dynajit.capture.operations_output import is_stream
+from dynajit.capture.partials import is_existing_partial
 from dynajit.capture.parts import has_names, part, place_of, wrapped
 from dynajit.capture.users_code import MISSING, has_own_operators, lookup
 from dynajit.capture.values import UNBOUND, Constant, Known, Opaque, Scalar, Value, constant
@@ -94,6 +95,12 @@ def _find_attribute(x: Any, value: Value, name: str) -> Steps:
     if is_stream(value) and name in ("write", "flush"):
         x.recorder.use(value)
         return NativeMethod(value, name)
+    if is_existing_partial(value) and name in ("func", "args", "keywords"):
+        x.recorder.use(value)
+        found: Value = x.recorder.wrap(
+            getattr(value.object, name), sources.Attribute(value.source, name)
+        )
+        return found
     if isinstance(value, Opaque):
         return _opaque_attribute(x, value, name)
     if isinstance(value, TupleValue):

@@ -35,6 +35,7 @@ from dynajit.capture.operations_basic import (
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_exceptions import construct_exception
 from dynajit.capture.operations_storage import new_with_storage, storage_method
+from dynajit.capture.partials import is_existing_partial, make_partial, read_partial
 from dynajit.capture.parts import part, place_of, rely_on_code, rely_on_defaults, wrapped
 from dynajit.capture.recording import Namespace
 from dynajit.capture.users_code import MISSING, inherits, is_quiet, is_users_code, lookup
@@ -75,6 +76,8 @@ def call(x: Any, callee: Value, args: Arguments, keywords: Keywords) -> Steps:
         return (yield from _call_made_function(x, callee, args, keywords))
     if isinstance(callee, NativeMethod):
         return (yield from x.call_method(callee.receiver, callee.name, args, keywords))
+    if is_existing_partial(callee):
+        callee = read_partial(x, callee)
     if isinstance(callee, PartialValue):
         x.recorder.use(callee)
         merged = {**callee.keywords, **keywords}
@@ -400,7 +403,7 @@ def _construct(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> St
     if issubclass(cls, BaseException):
         return (yield from construct_exception(x, callee, args, keywords))
     if cls is functools.partial:
-        return PartialValue(args[0], tuple(args[1:]), dict(keywords))
+        return make_partial(x, args, keywords)
     if isinstance(cls, enum.EnumMeta):
         return (yield from _enum_member(x, callee, args, keywords))
     if is_plain_tuple(cls) and cls is not Size:

@@ -18,11 +18,12 @@ from dynajit.capture.lifetimes import has_finalizer
 from dynajit.capture.operations_basic import Steps, as_python, describe, lacks, type_name
 from dynajit.capture.operations_exceptions import is_native_field, member
 from dynajit.capture.operations_storage import storage_attribute
+from dynajit.capture.partials import partial_method
 from dynajit.capture.parts import wrapped
 from dynajit.capture.users_code import MISSING, inherits, lookup
 from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_containers import HeapValue, TupleValue
-from dynajit.capture.values_functions import BoundMethod, PartialValue, SuperValue
+from dynajit.capture.values_functions import BoundMethod, SuperValue
 from dynajit.capture.values_objects import (
     DELETED,
     DISGUISED,
@@ -226,21 +227,6 @@ def property_text(cls: type, raw: property, missing: str) -> str:
     raise AssertionError(f"the property has a {missing}")
 
 
-def _partial_method(x: Any, value: Any, name: str, raw: Any) -> PartialValue:
-    """What `functools.partialmethod` gives for an instance."""
-    x.recorder.use(known_in_class(x, value, name, raw))
-    base = sources.Constant(raw)
-    function = x.recorder.wrap(raw.func, sources.Attribute(base, "func"))
-    args, keywords = sources.Attribute(base, "args"), sources.Attribute(base, "keywords")
-    x.recorder.guard(args, Kind.LENGTH, len(raw.args))
-    x.recorder.guard(keywords, Kind.DICT_KEYS, tuple(raw.keywords))
-    given = [x.recorder.wrap(item, sources.Item(args, i)) for i, item in enumerate(raw.args)]
-    named = {
-        key: x.recorder.wrap(item, sources.Key(keywords, key)) for key, item in raw.keywords.items()
-    }
-    return PartialValue(BoundMethod(function, value), tuple(given), named, is_method=True)
-
-
 def _user_descriptor(x: Any, value: Value, name: str, raw: Any) -> Steps:
     if type(raw) is functools.cached_property and isinstance(value, ObjectValue):
         x.recorder.use(known_in_class(x, value, name, raw))
@@ -249,7 +235,8 @@ def _user_descriptor(x: Any, value: Value, name: str, raw: Any) -> Steps:
         yield from x.set_plain_attribute(value, raw.attrname, result)
         return result
     if type(raw) is functools.partialmethod and isinstance(raw.func, types.FunctionType):
-        return _partial_method(x, value, name, raw)
+        x.recorder.use(known_in_class(x, value, name, raw))
+        return partial_method(x, value, raw)
     getter = lookup(type(raw), "__get__")
     if not isinstance(getter, types.FunctionType):
         raise unsupported_attribute(value, name)
