@@ -39,6 +39,10 @@ MSG_GIVEN_UP: Final = (
 PATIENCE: Final = 8
 #: Versions for classes of one class statement before it counts as one that every call runs.
 VERSIONS_OF_A_CLASS: Final = 2
+
+#: Guards that compiling itself may upset, by importing a module that registers classes, or another
+#: thread, by letting go of an object. Such a call runs plainly if that happens twice.
+_OF_THE_MOMENT: Final = (Kind.REGISTRATIONS, Kind.ENDS_QUIETLY)
 MSG_NEW_CLASS: Final = (
     "{name} runs as plain Python for a class that a class statement makes anew in every call "
     "({reason}).  Define the class outside of the compiled function."
@@ -223,11 +227,13 @@ class FunctionCache:
         failures = self._failures(compiled, function, arguments)
         self.compile_count += 1
         published, guards, unstable = self._make(function, arguments)
-        if unstable is not None and unstable.guard.kind is Kind.REGISTRATIONS:
-            # a module that compiling imported has registered classes; now it is imported
+        if unstable is not None and unstable.guard.kind in _OF_THE_MOMENT:
             published, guards, unstable = self._make(function, arguments)
         if published.function is None:
             self._skip(compiled, published)
+            return None
+        if unstable is not None and unstable.guard.kind in _OF_THE_MOMENT:
+            self._skip(compiled, Published(reason=unstable.explanation))
             return None
         if unstable is not None:
             self._refuse_unstable(compiled, unstable)

@@ -37,8 +37,21 @@ class Argument:
     is_quiet: bool
 
 
+def quiet_ends(body: Body, arguments: tuple[Any, ...]) -> tuple[bool, ...]:
+    """For each argument of the entry frame: can nobody tell that it ends?
+
+    Asked before capture refers to any of them: what others hold, too, does not end.
+    """
+    named = _named_count(body)
+    return tuple(ends_quietly(obj, index >= named) for index, obj in enumerate(arguments))
+
+
+def _named_count(body: Body) -> int:
+    return body.code.co_argcount + body.code.co_kwonlyargcount
+
+
 def watch_arguments(
-    recorder: Recorder, body: Body, bound: Mapping[str, Value], existing: tuple[Any, ...]
+    recorder: Recorder, body: Body, bound: Mapping[str, Value], quiet: tuple[bool, ...]
 ) -> dict[str, Argument]:
     """The arguments of the entry frame; those whose end somebody notices are watched from now on.
 
@@ -46,14 +59,12 @@ def watch_arguments(
         recorder: of this capture.
         body: of the entry frame.
         bound: parameter -> value.
-        existing: the objects, in the same order.
+        quiet: `quiet_ends` of them.
     """
-    named = body.code.co_argcount + body.code.co_kwonlyargcount
+    named = _named_count(body)
     found = {}
-    for index, ((name, value), obj) in enumerate(zip(bound.items(), existing, strict=True)):
-        is_fresh = index >= named
-        is_quiet = ends_quietly(obj, is_fresh)
-        found[name] = Argument(value, is_fresh, is_quiet)
+    for index, ((name, value), is_quiet) in enumerate(zip(bound.items(), quiet, strict=True)):
+        found[name] = Argument(value, index >= named, is_quiet)
         if not is_quiet:
             recorder.watched[sources.Local(name, index)] = value
     return found

@@ -49,7 +49,7 @@ from dynajit.capture import (
 )
 from dynajit.capture.awaiting import Awaited, awaited_by
 from dynajit.capture.breaks import BreakRecord, GraphBreak, SkipFrame
-from dynajit.capture.ending_arguments import watch_arguments
+from dynajit.capture.ending_arguments import quiet_ends, watch_arguments
 from dynajit.capture.exceptions import NotKnown, Raised, enter_by_throw, record_passage
 from dynajit.capture.forced import ForcedBreaks
 from dynajit.capture.frames import Frame, SavedFrame
@@ -166,6 +166,7 @@ class Executor:
         self.root.start = start_of(function.__code__)
 
     def _root_frame(self, function: FunctionType, arguments: tuple[Any, ...], body: Body) -> Frame:
+        quiet = quiet_ends(body, arguments)
         base = sources.Function(function.__qualname__)
         namespace = Namespace(base, function.__globals__, function.__builtins__)
         bound = {
@@ -176,7 +177,7 @@ class Executor:
             self.recorder.wrap(cell, sources.ClosureCell(base, index))
             for index, cell in enumerate(function.__closure__ or ())
         ]
-        self.arguments = watch_arguments(self.recorder, body, bound, arguments)
+        self.arguments = watch_arguments(self.recorder, body, bound, quiet)
         frame = Frame(body, function.__code__, namespace, bound, tuple(cells))
         frame.bind_free_cells()
         frame.handled = self.heap.allocate(None)
