@@ -11,7 +11,14 @@ from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_table import SPECIAL, Handler, special
 from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.immutables import is_immutable
-from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
+from dynajit.capture.operations_basic import (
+    Steps,
+    as_python,
+    defines,
+    is_known,
+    is_none,
+    unsupported,
+)
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.operations_errors import check_count, refuse
 from dynajit.capture.operations_instances import super_value
@@ -286,9 +293,10 @@ def _extremum(symbol: str, function: Any) -> Handler:
             refuse_empty(x, function)
         key = keywords.get("key", NONE)
         best, best_key = None, None
+        has_key = not is_none(x, key)
         for item in items:
             measure = item
-            if not (isinstance(key, Constant) and key.value is None):
+            if has_key:
                 measure = yield from x.call(key, [item], {})
             if best_key is None:
                 best, best_key = item, measure

@@ -16,12 +16,20 @@ from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_table import SPECIAL, SPECIAL_CODE, Handler, special
 from dynajit.capture.class_layouts import is_made_class, is_plain_tuple
 from dynajit.capture.exceptions import Raised, raise_python
-from dynajit.capture.operations_basic import Steps, as_python, defines, is_known, unsupported
+from dynajit.capture.operations_basic import (
+    Steps,
+    as_python,
+    defines,
+    is_known,
+    is_none,
+    is_not_implemented,
+    unsupported,
+)
 from dynajit.capture.operations_containers import boolean
 from dynajit.capture.operations_storage import new_with_storage
 from dynajit.capture.parts import rely_on_registrations
 from dynajit.capture.users_code import lookup
-from dynajit.capture.values import NOT_IMPLEMENTED, Constant, Known, Opaque, Value
+from dynajit.capture.values import Constant, Known, Opaque, Value
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_objects import ObjectValue
 from dynajit.capture.values_storage import CHANGING, NATIVE, native_base
@@ -200,7 +208,7 @@ def _divmod(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
             if isinstance(receiver, ObjectValue) and defines(receiver.cls, name):
                 method = yield from x.get_special(receiver, name)
                 result = yield from x.call(method, [other], {})
-                if not (isinstance(result, Constant) and result.value is NOT_IMPLEMENTED.value):
+                if not is_not_implemented(x, result):
                     return result
     if keywords or not all(is_known(value) for value in args):
         raise unsupported("divmod", *args)
@@ -212,8 +220,8 @@ def _round(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     if args and isinstance(args[0], ObjectValue) and defines(args[0].cls, "__round__"):
         method = yield from x.get_special(args[0], "__round__")
         digits = [*args[1:], *keywords.values()]
-        if len(digits) == 1 and isinstance(digits[0], Constant) and digits[0].value is None:
-            x.recorder.use(digits.pop())
+        if len(digits) == 1 and is_none(x, digits[0]):
+            digits.clear()
         return (yield from x.call(method, digits, {}))
     operands = [*args, *keywords.values()]
     if not all(is_known(value) for value in operands) or set(keywords) - {"ndigits"}:

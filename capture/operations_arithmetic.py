@@ -16,6 +16,7 @@ from dynajit.capture.operations_basic import (
     Steps,
     defines,
     is_known,
+    is_not_implemented,
     is_same,
     scalar_predicate,
     type_name,
@@ -270,7 +271,7 @@ def _special_binary(x: Any, name: str, in_place: bool, a: Value, b: Value) -> St
         asked.append(receiver)
         method = yield from x.get_special(receiver, special)
         result = yield from x.call(method, [other], {})
-        if not (isinstance(result, Constant) and result.value is NotImplemented):
+        if not is_not_implemented(x, result):
             return result
     is_declined = _have_all_declined(asked, a, b)
     if not is_declined and (name != "mod" or a.python_type is not str):
@@ -446,7 +447,7 @@ def _special_compare(x: Any, symbol: str, forward: str, backward: str, a: Value,
         is_inverted = special == "__ne__" and not _compares(cls, special, inherited=False)
         bound = yield from x.get_special(receiver, "__eq__" if is_inverted else special)
         result = yield from x.call(bound, [other], {})
-        if isinstance(result, Constant) and result.value is NotImplemented:
+        if is_not_implemented(x, result):
             continue
         return boolean(not (yield from x.truth(result))) if is_inverted else result
     if symbol in ("==", "!="):

@@ -12,6 +12,7 @@ from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.guard_facts import MemoryUse
 from dynajit.capture.guards import Kind
+from dynajit.capture.operations_basic import is_none
 from dynajit.capture.operations_tensors import needs_gradient, tensor_type
 from dynajit.capture.values import NONE, Constant, Value, constant
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
@@ -32,7 +33,7 @@ def set_tensor_attribute(x: Any, receiver: TensorValue, name: str, item: Value) 
 
 def _check_gradient(x: Any, receiver: TensorValue, item: Value) -> None:
     """Leave what eager execution refuses to it."""
-    if isinstance(item, Constant) and item.value is None:
+    if is_none(x, item):
         return
     if not isinstance(item, TensorValue):
         raise GraphBreak(breaks.TENSOR_FAILURE, "Tensor.grad = what is no tensor")

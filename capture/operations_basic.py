@@ -273,6 +273,16 @@ def type_of(x: Any, value: Value) -> type:
     return value.python_type
 
 
+def is_none(x: Any, value: Value) -> bool:
+    """`value is None` as a Python bool, guarded either way."""
+    return type_of(x, value) is type(None)
+
+
+def is_not_implemented(x: Any, value: Value) -> bool:
+    """`value is NotImplemented` as a Python bool, guarded either way."""
+    return type_of(x, value) is type(NotImplemented)
+
+
 # -- truth, length, identity ---------------------------------------------------------------------
 
 

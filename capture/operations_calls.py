@@ -29,6 +29,7 @@ from dynajit.capture.operations_basic import (
     defines,
     describe,
     is_known,
+    is_none,
     type_name,
     unsupported,
 )
@@ -39,7 +40,7 @@ from dynajit.capture.partials import is_existing_partial, make_partial, read_par
 from dynajit.capture.parts import part, place_of, rely_on_code, rely_on_defaults, wrapped
 from dynajit.capture.recording import Namespace
 from dynajit.capture.users_code import MISSING, inherits, is_quiet, is_users_code, lookup
-from dynajit.capture.values import UNBOUND, Constant, Known, Value, constant
+from dynajit.capture.values import UNBOUND, Known, Value, constant
 from dynajit.capture.values_containers import DictValue, TupleValue
 from dynajit.capture.values_functions import (
     BoundMethod,
@@ -423,8 +424,9 @@ def _construct(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> St
         place = sources.Attribute(sources.Constant(made.cls), "__init__")
         steps = call(x, Known(initialise, place), [made, *args], keywords)
         result = yield from then(steps, checked_none, made)
-        if not (isinstance(result, Constant) and result.value is None):
-            raise_python(x, TypeError, "__init__() should return None")
+        if not is_none(x, result):
+            kind = type_name(result.python_type)
+            raise_python(x, TypeError, f"__init__() should return None, not '{kind}'")
     elif initialise is not object.__init__ and storage_of(x, made) is not None:
         yield from storage_method(x, made, "__init__", args, keywords)
     elif initialise is not object.__init__:

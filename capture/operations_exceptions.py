@@ -30,10 +30,17 @@ from dynajit.capture.exceptions_in_c import (
     parsed_text,
 )
 from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
-from dynajit.capture.operations_basic import Steps, as_python, is_known, type_name, unsupported
+from dynajit.capture.operations_basic import (
+    Steps,
+    as_python,
+    is_known,
+    is_none,
+    type_name,
+    unsupported,
+)
 from dynajit.capture.parts import wrapped
 from dynajit.capture.users_code import inherits
-from dynajit.capture.values import FALSE, NONE, TRUE, Constant, Known, Opaque, Value, constant
+from dynajit.capture.values import FALSE, NONE, TRUE, Known, Opaque, Value, constant
 from dynajit.capture.values_containers import ListValue, TupleValue
 from dynajit.capture.values_objects import (
     ENTRY_CONTEXT,
@@ -70,7 +77,7 @@ def construct_exception(
         initialise_native(x, made, args, keywords)
         return made
     result = yield from x.call(Known(initialise), [made, *args], keywords)
-    if not (isinstance(result, Constant) and result.value is None):
+    if not is_none(x, result):
         kind = result.python_type.__name__
         raise_python(x, TypeError, f"__init__() should return None, not '{kind}'")
     return made
@@ -201,14 +208,14 @@ def set_member(x: Any, value: ExceptionValue, name: str, item: Value) -> Steps:
         _set_args(x, value, tuple((yield from x.to_items(item))))
         return
     if name in ("__cause__", "__context__"):
-        if not (isinstance(item, ExceptionValue) or _is_none(item)):
+        if not (isinstance(item, ExceptionValue) or is_none(x, item)):
             what = name.strip("_")
             raise_python(
                 x, TypeError, f"exception {what} must be None or derive from BaseException"
             )
         if name == "__cause__":
             write_state(x, value, "__suppress_context__", TRUE)
-    if name == "__traceback__" and not (is_traceback(x, item) or _is_none(item)):
+    if name == "__traceback__" and not (is_traceback(x, item) or is_none(x, item)):
         raise_python(x, TypeError, "__traceback__ must be a traceback or None")
     if name == "__dict__":
         raise unsupported("__dict__ = ...", value)
@@ -229,10 +236,6 @@ def is_traceback(x: Any, value: Value) -> bool:
     """True for a traceback of the captured code, and for one that existed before."""
     is_known_kind = isinstance(value, (TracebackValue, Opaque))
     return is_known_kind and x.type_of(value) is types.TracebackType
-
-
-def _is_none(value: Value) -> bool:
-    return isinstance(value, Constant) and value.value is None
 
 
 def uses_no_handled(x: Any) -> None:

@@ -14,9 +14,9 @@ from dynajit.capture.exceptions import (
     write_state,
 )
 from dynajit.capture.frames import Frame
-from dynajit.capture.operations_basic import Steps, unsupported
+from dynajit.capture.operations_basic import Steps, is_none, unsupported
 from dynajit.capture.operations_exceptions import is_traceback
-from dynajit.capture.values import NONE, Constant, Known, Value, constant
+from dynajit.capture.values import NONE, Known, Value, constant
 from dynajit.capture.values_functions import GeneratorState, GeneratorValue
 from dynajit.capture.values_objects import ExceptionValue, ObjectValue
 from dynajit.capture.watching import reachable
@@ -44,17 +44,13 @@ def resume_generator(x: Any, value: GeneratorValue, sent: Value) -> Steps:
     if state is None:
         return None
     is_started = state.frame.index > 0
-    if not is_started and not _is_none(sent):
+    if not is_started and not is_none(x, sent):
         message = "can't send non-None value to a just-started generator"
         raise_python(x, TypeError, message)
     frame = _frame_of(value, state)
     if is_started:
         frame.push(sent)
     return (yield from _run(x, value, frame))
-
-
-def _is_none(value: Value) -> bool:
-    return isinstance(value, Constant) and value.value is None
 
 
 def _suspended(x: Any, value: GeneratorValue) -> GeneratorState | None:
@@ -201,7 +197,7 @@ def thrown_exception(x: Any, args: list[Value]) -> Steps:
     """The exception that `throw(...)` names."""
     value = args[0]
     if isinstance(value, Known) and isinstance(value.object, type):
-        rest = [item for item in args[1:2] if not _is_none(item)]
+        rest = [item for item in args[1:2] if not is_none(x, item)]
         if rest and isinstance(rest[0], ExceptionValue):
             value = rest[0]
         else:

@@ -18,6 +18,8 @@ from dynajit.capture.operations_basic import (
     as_python,
     defines,
     describe,
+    is_none,
+    is_not_implemented,
     type_name,
     unsupported,
 )
@@ -388,7 +390,7 @@ def _check_strict(x: Any, state: ZipIterator, position: int) -> Steps:
 
 
 def _advance_filter(x: Any, state: FilterIterator) -> Steps:
-    keeps_all = isinstance(state.function, Constant) and state.function.value is None
+    keeps_all = is_none(x, state.function)
     while True:
         item = yield from advance(x, state.inner)
         if item is None:
@@ -455,7 +457,7 @@ def ask_length(x: Any, value: Value) -> Steps:
         if not issubclass(raised.value.cls, TypeError):
             raise
         return
-    if isinstance(hint, Constant) and hint.value is NotImplemented:
+    if is_not_implemented(x, hint):
         return
     if not issubclass(x.type_of(hint), int):
         kind = hint.python_type.__name__

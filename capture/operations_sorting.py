@@ -8,7 +8,7 @@ from typing import Any, Final
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import raise_python
-from dynajit.capture.operations_basic import Steps, as_python, is_known
+from dynajit.capture.operations_basic import Steps, as_python, is_known, is_none
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.values import NONE, Constant, Value
 from dynajit.capture.values_containers import TupleValue
@@ -28,8 +28,9 @@ def sort_items(x: Any, items: list[Value], keywords: dict[str, Value]) -> Steps:
     if "reverse" in keywords:
         reverse = yield from _flag(x, keywords["reverse"])
     measures = []
+    has_key = not is_none(x, key)
     for item in items:
-        if isinstance(key, Constant) and key.value is None:
+        if not has_key:
             measures.append(item)
         else:
             measures.append((yield from x.call(key, [item], {})))

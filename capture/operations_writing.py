@@ -13,7 +13,7 @@ from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.guards import Kind
 from dynajit.capture.lifetimes import ends_in_place
 from dynajit.capture.operations_attributes import get_attribute
-from dynajit.capture.operations_basic import Steps, type_name
+from dynajit.capture.operations_basic import Steps, is_none, type_name
 from dynajit.capture.operations_exceptions import delete_member, is_native_field, set_member
 from dynajit.capture.operations_instances import (
     class_place,
@@ -26,7 +26,7 @@ from dynajit.capture.operations_instances import (
 )
 from dynajit.capture.parts import wrapped
 from dynajit.capture.users_code import MISSING, lookup
-from dynajit.capture.values import Constant, Known, Value, constant
+from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_functions import (
     CellValue,
     FunctionValue,
@@ -87,7 +87,7 @@ def set_function_attribute(x: Any, value: FunctionValue, name: str, item: Value)
     """`function.name = item` on a function made by the captured code."""
     contents = x.heap[value.identity]
     if name in _FUNCTION_FIELDS:
-        if isinstance(item, Constant) and item.value is None:
+        if is_none(x, item):
             written = None
         elif x.type_of(item) is (tuple if name == "__defaults__" else dict):
             written = item

@@ -8,9 +8,9 @@ from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import Raised
 from dynajit.capture.frames import Frame
-from dynajit.capture.operations_basic import Steps, as_python, unsupported
+from dynajit.capture.operations_basic import Steps, as_python, is_none, unsupported
 from dynajit.capture.operations_generators import stop_iteration_error
-from dynajit.capture.values import NONE, Constant, Known, Value
+from dynajit.capture.values import NONE, Known, Value
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_functions import FunctionContents, FunctionValue, GeneratorValue
 
@@ -136,7 +136,7 @@ def send(x: Any, frame: Frame, target: int) -> Steps:
     receiver = frame.stack[-1]
     if isinstance(receiver, GeneratorValue):
         item = yield from x.resume_generator(receiver, sent)
-    elif isinstance(sent, Constant) and sent.value is None:
+    elif is_none(x, sent):
         item = yield from x.advance(receiver)
     else:
         method = yield from x.get_attribute(receiver, "send")

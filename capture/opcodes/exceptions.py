@@ -10,6 +10,7 @@ from dynajit.capture.operations_basic import (
     as_python,
     full_name,
     is_known,
+    is_none,
     type_name,
     unsupported,
 )
@@ -36,7 +37,7 @@ def raise_varargs(x: Any, frame: Frame, count: int) -> Steps:
     value = yield from _instance(x, operands[0], "exceptions must derive from BaseException")
     if count == 2:
         cause = operands[1]
-        if not (isinstance(cause, Constant) and cause.value is None):
+        if not is_none(x, cause):
             text = "exception causes must derive from BaseException"
             cause = yield from _instance(x, cause, text)
         write_state(x, value, "__cause__", cause)
