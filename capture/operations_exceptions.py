@@ -70,8 +70,10 @@ def construct_exception(
         made = yield from x.call(wrapped(new, "__func__"), [callee, *args], keywords)
         if not (isinstance(made, ExceptionValue) and inherits(made.cls, cls)):
             return made
-    else:
+    elif isinstance(new, types.BuiltinFunctionType):
         made = new_native(x, cls, args, keywords)
+    else:
+        raise unsupported(f"{type(new).__name__} __new__", callee)
     initialise = find(made.cls, "__init__")
     if not isinstance(initialise, types.FunctionType):
         initialise_native(x, made, args, keywords)

@@ -99,7 +99,9 @@ def load_method(x: Any, frame: Frame, name: str) -> Steps:
 
 
 def _super_attribute(x: Any, frame: Frame, name: str) -> Steps:
-    _, cls, receiver = frame.pop_many(3)
+    function, cls, receiver = frame.pop_many(3)
+    if getattr(function, "object", None) is not super:
+        raise unsupported("another function called super", function)
     return (yield from x.get_attribute(super_value(x, cls, receiver), name))
 
 
