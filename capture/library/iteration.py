@@ -344,20 +344,24 @@ class pairwise(Iterator):
         self.before = Unset
 
     def __next__(self):
-        if self.iterator is None:
+        iterator, before = self.iterator, self.before
+        if iterator is None:
             raise StopIteration
-        if self.before is Unset:
-            self.before = self._take()
-        before = self.before
-        self.before = self._take()
-        return before, self.before
+        if before is Unset:
+            before = self.before = self._take(iterator)
+            iterator = self.iterator
+            if iterator is None:  # it came back here, and ended
+                self.before = Unset
+                raise StopIteration
+        after = self.before = self._take(iterator)
+        return before, after
 
-    def _take(self):
+    def _take(self, iterator):
         try:
-            return next(self.iterator)
-        except StopIteration:
-            self.iterator = None
-            raise StopIteration from None
+            return next(iterator)
+        except BaseException:
+            self.iterator, self.before = None, Unset
+            raise
 
 
 @replaces(itertools.repeat)

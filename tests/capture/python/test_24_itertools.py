@@ -270,3 +270,55 @@ def test_function_is_captured_without_a_break(assert_captured, x, function):
 def test_iterators_over_arguments(assert_captured, x):
     """A list argument is iterated over."""
     assert_captured(iterator_over_an_argument, x, [1, 2, 3])
+
+
+class ComesBack:
+    """An iterator that asks the pair of its neighbours for an item, once."""
+
+    def __init__(self, count):
+        self.count, self.pairs, self.given = count, None, 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.given >= self.count:
+            raise StopIteration
+        self.given += 1
+        return next(self.pairs, None) if self.given == 1 else self.given
+
+
+class Fails:
+    """An iterator whose third item is an error."""
+
+    def __init__(self):
+        self.given = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.given += 1
+        if self.given == 3:
+            raise KeyError(self.given)
+        return self.given
+
+
+def pairs_that_are_asked_within(count):
+    found = ComesBack(count)
+    found.pairs = itertools.pairwise(found)
+    return list(found.pairs), list(found.pairs), found.given
+
+
+def pairs_after_an_error(x):
+    pairs = itertools.pairwise(Fails())
+    return x + 1, next(pairs), caught(next, pairs), caught(next, pairs), caught(next, pairs)
+
+
+@pytest.mark.parametrize("count", range(6))
+def test_pairs_that_are_asked_while_they_ask(assert_captured, count):
+    assert_captured(pairs_that_are_asked_within, count, graphs=0)
+
+
+def test_pairs_end_with_an_error(assert_captured):
+    assert_captured(pairs_after_an_error, 1, graphs=0)

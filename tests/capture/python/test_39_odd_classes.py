@@ -28,7 +28,7 @@ class Base:
     message = "base"
 
 
-def _with_its_own_super(super):  # noqa: A002
+def _with_its_own_super(super):
     class Derived(Base):
         def implicit(self):
             return super().message
