@@ -5,8 +5,10 @@ functions). Here they get the `inplace` argument where PyTorch has one: the resu
 into the input.
 """
 
+from dynajit.nn.statistics import batch_norm, instance_norm
 from dynajit.nn.writing import with_inplace
 from dynajit.ops import functions, nn_functions
+from dynajit.ops.batch_normalization import local_response_norm
 from dynajit.ops.convolution_functions import (
     conv1d,
     conv2d,
@@ -94,6 +96,7 @@ __all__ = [
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
+    "batch_norm",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
@@ -116,11 +119,13 @@ __all__ = [
     "hardswish",
     "hardtanh",
     "huber_loss",
+    "instance_norm",
     "kl_div",
     "l1_loss",
     "layer_norm",
     "leaky_relu",
     "linear",
+    "local_response_norm",
     "log_softmax",
     "logsigmoid",
     "lp_pool1d",

@@ -2,12 +2,14 @@
 
 `TABLE` holds all rows once this package is imported. Rows live in `pointwise`, `elementary`,
 `logic`, `reductions`, `movement`, `indexing`, `random`, `linear_algebra`, `scans`, `activations`,
-`composites`, `attention`, `losses`, `windows` and `convolution`; PyTorch's signatures are in
-`functions` (free functions) and `methods` (the mixin of eager tensors and graph values).
+`composites`, `attention`, `losses`, `windows`, `convolution` and `batch_normalization`; PyTorch's
+signatures are in `functions` (free functions) and `methods` (the mixin of eager tensors and graph
+values).
 """
 
 import dynajit.ops.activations
 import dynajit.ops.attention
+import dynajit.ops.batch_normalization
 import dynajit.ops.composites
 import dynajit.ops.convolution
 import dynajit.ops.elementary

@@ -286,7 +286,7 @@ def _norm_infer(name: str) -> Any:
     return infer
 
 
-def _standardized(ops: Any, x: Any, dim: tuple[int, ...], eps: float) -> tuple[Any, Any]:
+def standardized(ops: Any, x: Any, dim: tuple[int, ...], eps: float) -> tuple[Any, Any]:
     """(x - mean) / sqrt(var + eps) along `dim`, and 1 / sqrt(var + eps)."""
     centered = _deviation(ops, x, dim)
     variance = ops.mean(centered * centered, dim=dim, keepdim=True)
@@ -298,7 +298,7 @@ def _layer_norm_vjp_x(
     ops: Any, g: Any, x: Any, weight: Any, normalized_shape: Any, eps: float
 ) -> Any:
     dim = _trailing(x, normalized_shape)
-    unit, scale = _standardized(ops, x, dim, eps)
+    unit, scale = standardized(ops, x, dim, eps)
     g = wide(ops, g)
     g = g if weight is None else g * wide(ops, weight)
     along = ops.mean(g * unit, dim=dim, keepdim=True)
@@ -306,7 +306,7 @@ def _layer_norm_vjp_x(
 
 
 def _layer_norm_vjp_weight(ops: Any, g: Any, x: Any, normalized_shape: Any, eps: float) -> Any:
-    unit, _ = _standardized(ops, x, _trailing(x, normalized_shape), eps)
+    unit, _ = standardized(ops, x, _trailing(x, normalized_shape), eps)
     return wide(ops, g) * unit
 
 
@@ -337,7 +337,7 @@ def layer_norm(
     Biased variance. Source: J. L. Ba et al., "Layer Normalization", arXiv:1607.06450.
     """
     _layer_norm_infer(*map(operand_type, (x, weight, bias)), normalized_shape=normalized_shape)
-    unit, _ = _standardized(ops, x, _trailing(x, normalized_shape), eps)
+    unit, _ = standardized(ops, x, _trailing(x, normalized_shape), eps)
     unit = unit if weight is None else unit * wide(ops, weight)
     unit = unit if bias is None else unit + wide(ops, bias)
     return narrow(ops, unit, x.dtype)

@@ -4,6 +4,7 @@ Contract: tensors in, tensors out; no module state, nothing in place. `dynajit.n
 publishes them.
 """
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -234,7 +235,8 @@ def group_norm(
             f"input of shape {list(shape)} and num_groups={num_groups}."
         )
     group = numel(shape[1:]) // num_groups
-    flat = TABLE.reshape(input, shape=(shape[0], num_groups, group))
+    x = cast(input, dtypes.compute_dtype(input.dtype))
+    flat = TABLE.reshape(x, shape=(shape[0], num_groups, group))
     unit = TABLE.layer_norm(flat, None, None, normalized_shape=(group,), eps=float(eps))
     result = TABLE.reshape(unit, shape=shape)
     per_channel = tuple(shape[1] if d == 1 else 1 for d in range(len(shape)))
@@ -242,7 +244,7 @@ def group_norm(
         result = TABLE.mul(result, TABLE.reshape(weight, shape=per_channel))
     if bias is not None:
         result = TABLE.add(result, TABLE.reshape(bias, shape=per_channel))
-    return result
+    return cast(result, input.dtype)
 
 
 def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
@@ -363,8 +365,7 @@ def _pad_constant(input: Any, amounts: list[tuple[int, int]], value: Any) -> Any
 
 
 def _padded_positions(n: Any, before: int, after: int, mode: str) -> Any:
-    if not isinstance(n, int):
-        raise ShapeError(f"pad(mode={mode!r}): a symbolic size cannot be padded.")
+    n = operator.index(n)  # a symbolic size becomes that of the present call
     limit = n - 1 if mode == "reflect" else n
     if mode != "replicate" and max(before, after) > limit:
         raise ShapeError(

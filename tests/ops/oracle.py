@@ -217,6 +217,7 @@ def _calls() -> dict[str, Callable[..., Any] | None]:
             x, normalized_shape, w, b, eps
         ),
         "rms_norm": lambda x, w, *, normalized_shape, eps: nn.rms_norm(x, normalized_shape, w, eps),
+        "batch_norm": lambda x, w, b, *, eps: nn.batch_norm(x, None, None, w, b, True, 0.1, eps),
         "linear": nn.linear,
         "embedding": lambda w, i, *, padding_idx: nn.embedding(i, w, padding_idx),
         "scaled_dot_product_attention": _attention,

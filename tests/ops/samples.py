@@ -589,6 +589,15 @@ def _layer_norm(op: Op, values: Values) -> Iterator[Sample]:
     yield Sample("transposed", (values(4, 3).T, values(4), values(4)), last)
 
 
+@special("batch_norm")
+def _batch_norm(op: Op, values: Values) -> Iterator[Sample]:
+    eps = {"eps": 1e-3}
+    yield Sample("all", (values(4, 3, 2, 2), values(3), values(3)), eps)
+    yield Sample("no bias", (values(5, 3), values(3), None), eps)
+    yield Sample("bare", (values(2, 3, 4), None, None), eps)
+    yield Sample("transposed", (values(4, 3, 5).T, values(3), values(3)), eps)
+
+
 @special("rms_norm")
 def _rms_norm(op: Op, values: Values) -> Iterator[Sample]:
     last = {"normalized_shape": (4,), "eps": 1e-5}

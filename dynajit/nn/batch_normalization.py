@@ -1,0 +1,321 @@
+"""Normalisation layers with statistics per channel: BatchNorm, InstanceNorm, GroupNorm,
+LocalResponseNorm."""
+
+import warnings
+from typing import Any, ClassVar
+
+from dynajit.core import dtypes
+from dynajit.core.dtypes import DType
+from dynajit.eager.creation import empty, tensor
+from dynajit.eager.tensor import Tensor
+from dynajit.nn import functional as F
+from dynajit.nn import init
+from dynajit.nn.module import Module
+from dynajit.nn.parameter import Parameter
+from dynajit.ops.batch_normalization import averaging_factor
+from dynajit.ops.creation_functions import ones, zeros
+
+
+class _Norm(Module):
+    """What batch and instance norm share: parameters and running statistics."""
+
+    _version = 2
+
+    #: Accepted numbers of dims, and the name in messages.
+    _ranks: ClassVar[tuple[int, ...]]
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float,
+        momentum: float | None,
+        affine: bool,
+        track_running_stats: bool,
+        device: Any,
+        dtype: DType | None,
+        bias: bool,
+    ) -> None:
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        for name, present in (("weight", affine), ("bias", affine and bias)):
+            table = empty(num_features, device=device, dtype=dtype) if present else None
+            self.register_parameter(name, Parameter(table) if table is not None else None)
+        tracked = track_running_stats
+        self.register_buffer(
+            "running_mean", zeros(num_features, device=device, dtype=dtype) if tracked else None
+        )
+        self.register_buffer(
+            "running_var", ones(num_features, device=device, dtype=dtype) if tracked else None
+        )
+        self.register_buffer(
+            "num_batches_tracked",
+            tensor(0, dtype=dtypes.int64, device=device) if tracked else None,
+        )
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Mean 0, variance 1, no batch seen."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Fresh statistics; weight one, bias zero."""
+        self.reset_running_stats()
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() not in self._ranks:
+            wanted = " or ".join(f"{rank}D" for rank in self._ranks)
+            raise ValueError(f"expected {wanted} input (got {input.dim()}D input)")
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, *others: Any
+    ) -> None:
+        """States older than version 2 have no count of batches."""
+        version = local_metadata.get("version", None)
+        key = prefix + "num_batches_tracked"
+        if (version is None or version < 2) and self.track_running_stats:
+            state_dict.setdefault(key, self.num_batches_tracked)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *others)
+
+    def extra_repr(self) -> str:
+        """Sizes and flags, for repr."""
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(_Norm):
+    """Mean 0 and variance 1 per channel over the batch, times weight plus bias.
+
+    In evaluation the running statistics take the batch's place, where they are tracked.
+
+    Args:
+        num_features: size of dim 1.
+        eps: added to the (biased) variance.
+        momentum: share of each batch in the running statistics; None averages over all batches.
+        affine: whether there are a weight and a bias.
+        track_running_stats: whether there are running statistics.
+        bias: whether there is a bias when `affine`.
+
+    Shape: (N, num_features, *) -> the same.
+
+    Source: Ioffe and Szegedy (2015).
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The normalised input; moves the running statistics in training."""
+        self._check_input_dim(input)
+        factor: Any = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                factor = averaging_factor(self.num_batches_tracked)
+        by_batch = self.training or (self.running_mean is None and self.running_var is None)
+        uses_running = not self.training or self.track_running_stats
+        return F.batch_norm(
+            input,
+            self.running_mean if uses_running else None,
+            self.running_var if uses_running else None,
+            self.weight,
+            self.bias,
+            by_batch,
+            factor,
+            self.eps,
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    __doc__ = _BatchNorm.__doc__
+    _ranks = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    __doc__ = _BatchNorm.__doc__
+    _ranks = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    __doc__ = _BatchNorm.__doc__
+    _ranks = (5,)
+
+
+class _InstanceNorm(_Norm):
+    """Mean 0 and variance 1 per instance and channel, times weight plus bias.
+
+    Args:
+        num_features: size of the dim of channels.
+        eps: added to the (biased) variance.
+        momentum: share of each batch in the running statistics.
+        affine: whether there are a weight and a bias.
+        track_running_stats: whether there are running statistics, used in evaluation.
+        bias: whether there is a bias when `affine`.
+
+    Shape: (N, num_features, *sizes) or (num_features, *sizes) -> the same.
+
+    Source: D. Ulyanov et al., "Instance Normalization", arXiv:1607.08022.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: DType | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The normalised input; moves the running statistics in training."""
+        self._check_input_dim(input)
+        is_single = input.dim() == self._ranks[0]
+        channels = input.dim() - self._ranks[0]
+        if input.shape[channels] != self.num_features:
+            if self.affine:
+                raise ValueError(
+                    f"expected input's size at dim={channels} to match num_features "
+                    f"({self.num_features}), but got: {input.shape[channels]}."
+                )
+            warnings.warn(
+                f"input's size at dim={channels} does not match num_features. You can silence this "
+                "warning by not passing in num_features, which is not used because affine=False",
+                stacklevel=2,
+            )
+        batch = input.unsqueeze(0) if is_single else input
+        result = F.instance_norm(
+            batch,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            self.momentum if self.momentum is not None else 0.0,
+            self.eps,
+        )
+        return result.squeeze(0) if is_single else result
+
+
+class InstanceNorm1d(_InstanceNorm):
+    __doc__ = _InstanceNorm.__doc__
+    _ranks = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    __doc__ = _InstanceNorm.__doc__
+    _ranks = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    __doc__ = _InstanceNorm.__doc__
+    _ranks = (4, 5)
+
+
+class GroupNorm(Module):
+    """Mean 0 and variance 1 per instance and group of channels, times weight plus bias.
+
+    Args:
+        num_groups: groups, a divisor of num_channels.
+        num_channels: size of dim 1.
+        eps: added to the (biased) variance.
+        affine: whether there are a weight and a bias.
+        bias: whether there is a bias when `affine`.
+
+    Shape: (N, num_channels, *) -> the same.
+
+    Source: Y. Wu and K. He, "Group Normalization", arXiv:1803.08494.
+    """
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if num_channels % num_groups != 0:
+            raise ValueError(
+                f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})"
+            )
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.affine = affine
+        for name, present in (("weight", affine), ("bias", affine and bias)):
+            table = empty(num_channels, device=device, dtype=dtype) if present else None
+            self.register_parameter(name, Parameter(table) if table is not None else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight one, bias zero."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The normalised input."""
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """Sizes and flags, for repr."""
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class LocalResponseNorm(Module):
+    """input / (k + alpha * mean of squares over `size` neighbouring channels) ** beta."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The normalised input."""
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        """Constants, for repr."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
