@@ -515,6 +515,8 @@ def behind(iterator, taken):
 def _accumulate(iterator, function, initial, total):
     if total is Unset:
         return itertools.accumulate(iterator, function, initial=initial)
+    if total is None:  # as `initial` it would mean that there is none
+        return behind(itertools.accumulate(itertools.chain((total,), iterator), function), 1)
     return behind(itertools.accumulate(iterator, function, initial=total), 1)
 
 

@@ -6,6 +6,7 @@ import heapq
 import itertools
 import operator
 import sys
+import time
 
 import pytest
 
@@ -322,3 +323,21 @@ def test_pairs_that_are_asked_while_they_ask(assert_captured, count):
 
 def test_pairs_end_with_an_error(assert_captured):
     assert_captured(pairs_after_an_error, 1, graphs=0)
+
+
+def totals_of_nothing(x):
+    totals = itertools.accumulate([None, None, None], operator.is_)
+    first = next(totals)
+    return x, first, list(totals)
+
+
+def totals_with_a_break(x):
+    totals = itertools.accumulate([None, x, None], operator.is_)
+    first = next(totals)
+    time.sleep(0)  # a break: the iterator is made again in the middle of its work
+    return first, list(totals), type(totals)
+
+
+def test_a_total_that_is_none_is_kept_across_breaks(assert_captured):
+    assert_captured(totals_of_nothing, 1, graphs=0)
+    assert_captured(totals_with_a_break, None, graphs=0, breaks=None)
