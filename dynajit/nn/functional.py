@@ -7,7 +7,7 @@ into the input.
 
 from dynajit.nn.statistics import batch_norm, instance_norm
 from dynajit.nn.writing import with_inplace
-from dynajit.ops import functions, nn_functions
+from dynajit.ops import functions, nn_functions, resampling_functions
 from dynajit.ops.batch_normalization import local_response_norm
 from dynajit.ops.convolution_functions import (
     conv1d,
@@ -70,6 +70,13 @@ from dynajit.ops.pooling_functions import (
     max_unpool2d,
     max_unpool3d,
 )
+from dynajit.ops.resampling_functions import (
+    channel_shuffle,
+    interpolate,
+    pixel_shuffle,
+    pixel_unshuffle,
+    upsample,
+)
 
 relu = with_inplace(functions.relu)
 silu = with_inplace(nn_functions.silu)
@@ -83,6 +90,9 @@ hardtanh = with_inplace(nn_functions.hardtanh)
 hardsigmoid = with_inplace(nn_functions.hardsigmoid)
 hardswish = with_inplace(nn_functions.hardswish)
 dropout = with_inplace(nn_functions.dropout)
+dropout1d = with_inplace(resampling_functions.dropout1d)
+dropout2d = with_inplace(resampling_functions.dropout2d)
+dropout3d = with_inplace(resampling_functions.dropout3d)
 sigmoid = functions.sigmoid
 tanh = functions.tanh
 
@@ -100,6 +110,7 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
+    "channel_shuffle",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -109,6 +120,9 @@ __all__ = [
     "cosine_similarity",
     "cross_entropy",
     "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
     "elu",
     "embedding",
     "fold",
@@ -120,6 +134,7 @@ __all__ = [
     "hardtanh",
     "huber_loss",
     "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
@@ -143,6 +158,8 @@ __all__ = [
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "prelu",
     "relu",
     "relu6",
@@ -159,4 +176,5 @@ __all__ = [
     "tanh",
     "tanhshrink",
     "unfold",
+    "upsample",
 ]

@@ -1,0 +1,306 @@
+"""Resampling, shuffled pixels and dropout of channels with the signatures of
+`torch.nn.functional`.
+
+Contract: tensors in, tensors out. Where a dim is resampled from computed positions, a symbolic
+size becomes that of the present call; repeating elements a whole number of times, and shuffling,
+keep it. `dynajit.nn.functional` publishes them.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dynajit.core import dtypes
+from dynajit.core.errors import ArgumentError, ShapeError
+from dynajit.core.types import Size
+from dynajit.ops.arguments import cast
+from dynajit.ops.convolution_functions import per_dim
+from dynajit.ops.nn_functions import dropout
+from dynajit.ops.pooling_functions import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+)
+from dynajit.ops.table import TABLE
+
+# ---------------------------------------------------------------------------------------------
+# resampling
+
+_LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
+_MODES = ("nearest", "nearest-exact", *_LINEAR, "bicubic", "area")
+_AREA = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
+
+
+def interpolate(
+    input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+    align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Any:  # fmt: skip
+    """input (N, C, *sizes) with other sizes.
+
+    Args:
+        size: the new sizes, one for all or one per dim; or
+        scale_factor: how often the old ones, rounded down.
+        mode: "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic" or "area".
+        align_corners: whether first and last elements lie on each other (else their outer edges).
+        recompute_scale_factor: whether positions follow from the sizes instead of the factor.
+
+    Raises:
+        ArgumentError: options that do not go together.
+    """
+    n = len(input.shape) - 2
+    _check_mode(n, mode, align_corners, antialias)
+    old = tuple(input.shape[2:])
+    new, factors = _new_sizes(old, size, scale_factor)
+    if recompute_scale_factor:
+        if scale_factor is None:
+            raise ArgumentError(
+                "interpolate: recompute_scale_factor is not meaningful with an explicit size."
+            )
+        factors = (None,) * n
+    if any(length < 1 for length in (*old, *new)):
+        raise ShapeError(
+            f"interpolate: Input and output sizes should be greater than 0, but got {list(old)} "
+            f"and {list(new)}."
+        )
+    if mode == "area":
+        return _AREA[n](input, new)
+    wide = dtypes.compute_dtype(input.dtype)
+    result = input if mode.startswith("nearest") else cast(input, wide)
+    for d in range(n):
+        if mode == "nearest" and _is_repeated(old[d], new[d], factors[d]):
+            result = _repeated(result, 2 + d, new[d] // old[d])
+        else:
+            taps = _taps(int(old[d]), int(new[d]), factors[d], mode, bool(align_corners), wide)
+            result = _resampled(result, 2 + d, taps)
+    if result is input:
+        return TABLE.clone(input)
+    return cast(result, input.dtype)
+
+
+def _check_mode(n: int, mode: str, align_corners: bool | None, antialias: bool) -> None:
+    if mode not in _MODES:
+        raise ArgumentError(f"interpolate(mode={mode!r}): expected one of {', '.join(_MODES)}.")
+    if antialias:
+        raise ArgumentError("interpolate: antialias=True is not available.")
+    if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
+        raise ArgumentError(
+            "interpolate: align_corners option can only be set with the interpolating modes: "
+            "linear | bilinear | bicubic | trilinear."
+        )
+    wanted = 2 if mode == "bicubic" else _LINEAR.get(mode, n)
+    if not 1 <= n <= 3 or wanted != n:
+        raise ArgumentError(
+            f"interpolate: got {n + 2}D input, but the mode {mode!r} needs "
+            f"{wanted + 2 if wanted != n else '3D to 5'}D input."
+        )
+
+
+def _new_sizes(
+    old: tuple[Size, ...], size: Any, scale_factor: Any
+) -> tuple[tuple[Size, ...], tuple[Any, ...]]:
+    """(sizes, factors that positions are computed from, or None)."""
+    n = len(old)
+    if (size is None) == (scale_factor is None):
+        raise ArgumentError("interpolate: only one of size or scale_factor should be defined.")
+    if size is not None:
+        if isinstance(size, Sequence) and len(size) != n:
+            raise ArgumentError(
+                f"interpolate: Input and output must have the same number of spatial dimensions, "
+                f"but got {n} and {len(size)}."
+            )
+        new = tuple(size) if isinstance(size, Sequence) else (size,) * n
+        return new, (None,) * n
+    factors = tuple(scale_factor) if isinstance(scale_factor, Sequence) else (scale_factor,) * n
+    if len(factors) != n:
+        raise ArgumentError(
+            f"interpolate: Input and scale_factor must have the same number of spatial dimensions, "
+            f"but got {n} and {len(factors)}."
+        )
+    new = tuple(
+        length * int(factor) if float(factor).is_integer() else math.floor(int(length) * factor)
+        for length, factor in zip(old, factors, strict=True)
+    )
+    return new, tuple(float(factor) for factor in factors)
+
+
+def _is_repeated(old: Size, new: Size, factor: Any) -> bool:
+    """True if each element is repeated a whole number of times."""
+    if factor is not None:
+        return bool(factor >= 1 and float(factor).is_integer())
+    return isinstance(old, int) and isinstance(new, int) and new % old == 0
+
+
+def _repeated(x: Any, dim: int, times: Size) -> Any:
+    shape = tuple(x.shape)
+    if times == 1:
+        return x
+    apart = TABLE.reshape(x, shape=(*shape[: dim + 1], 1, *shape[dim + 1 :]))
+    wide = TABLE.expand(apart, shape=(*shape[: dim + 1], times, *shape[dim + 1 :]))
+    return TABLE.reshape(wide, shape=(*shape[:dim], shape[dim] * times, *shape[dim + 1 :]))
+
+
+def _taps(
+    old: int, new: int, factor: Any, mode: str, align_corners: bool, dtype: Any
+) -> list[tuple[np.ndarray, np.ndarray | None]]:
+    """(positions, weights) of the elements that make each new element.
+
+    Source: PyTorch's `area_pixel_compute_source_index`, its cubic coefficients with A = -0.75, and
+    `nearest_neighbor_compute_source_index`; scales and positions in the dtype that computes.
+    """
+    kind = np.float64 if dtype is dtypes.float64 else np.float32
+    index = np.arange(new)
+    step = kind(old / new if factor is None else 1.0 / factor)
+    if mode == "nearest":
+        return [(np.minimum(np.floor(index * kind(step)).astype(np.int64), old - 1), None)]
+    if mode == "nearest-exact":
+        middle = np.floor((index + kind(0.5)) * step).astype(np.int64)
+        return [(np.minimum(middle, old - 1), None)]
+    if align_corners:
+        place = index * kind((old - 1) / (new - 1) if new > 1 else 0.0)
+    else:
+        place = step * (index + kind(0.5)) - kind(0.5)
+    place = place.astype(kind)
+    if mode == "bicubic":
+        first = np.floor(place)
+        t = place - first
+        whole = first.astype(np.int64)
+        return [
+            (np.clip(whole + k, 0, old - 1), _cubic(np.abs(t - kind(k))).astype(kind))
+            for k in (-1, 0, 1, 2)
+        ]
+    place = np.maximum(place, kind(0))
+    low = np.minimum(np.floor(place).astype(np.int64), old - 1)
+    share = np.clip(place - low.astype(kind), 0, 1).astype(kind)
+    high = np.minimum(low + 1, old - 1)
+    return [(low, kind(1) - share), (high, share)]
+
+
+def _cubic(t: np.ndarray) -> np.ndarray:
+    """Keys' kernel, A = -0.75, at distances t of at most 2."""
+    a = t.dtype.type(-0.75)
+    near = ((a + 2) * t - (a + 3)) * t * t + 1
+    far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+    return np.where(t <= 1, near, far)
+
+
+def _resampled(x: Any, dim: int, taps: list[tuple[np.ndarray, np.ndarray | None]]) -> Any:
+    rank = len(x.shape)
+    total: Any = None
+    for positions, weights in taps:
+        part = TABLE.index_select(x, TABLE.clone(positions), dim=dim)
+        if weights is not None:
+            shape = (len(weights), *((1,) * (rank - 1 - dim)))
+            part = TABLE.mul(part, TABLE.clone(weights.reshape(shape)))
+        total = part if total is None else TABLE.add(total, part)
+    return total
+
+
+def upsample(
+    input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Any:  # fmt: skip
+    """`interpolate`, by its older name."""
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+# ---------------------------------------------------------------------------------------------
+# shuffled pixels
+
+
+def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
+    """(*, C * r * r, H, W) -> (*, C, H * r, W * r).
+
+    Source: W. Shi et al., arXiv:1609.05158.
+    """
+    shape, r = tuple(input.shape), upscale_factor
+    if len(shape) < 3 or r < 1 or shape[-3] % (r * r) != 0:
+        raise ShapeError(
+            f"pixel_shuffle: expects its input's 'channel' dimension to be divisible by the square "
+            f"of upscale_factor, but got input of shape {list(shape)} and upscale_factor={r}."
+        )
+    lead, (channels, height, width) = shape[:-3], shape[-3:]
+    n = len(lead)
+    apart = TABLE.reshape(input, shape=(*lead, channels // (r * r), r, r, height, width))
+    dims = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
+    turned = TABLE.permute(apart, dims=dims)
+    return TABLE.reshape(turned, shape=(*lead, channels // (r * r), height * r, width * r))
+
+
+def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
+    """(*, C, H * r, W * r) -> (*, C * r * r, H, W)."""
+    shape, r = tuple(input.shape), downscale_factor
+    if len(shape) < 3 or r < 1 or shape[-2] % r != 0 or shape[-1] % r != 0:
+        raise ShapeError(
+            f"pixel_unshuffle: expects height and width to be divisible by downscale_factor, but "
+            f"got input of shape {list(shape)} and downscale_factor={r}."
+        )
+    lead, (channels, height, width) = shape[:-3], shape[-3:]
+    n = len(lead)
+    apart = TABLE.reshape(input, shape=(*lead, channels, height // r, r, width // r, r))
+    turned = TABLE.permute(apart, dims=(*range(n), n, n + 2, n + 4, n + 1, n + 3))
+    return TABLE.reshape(turned, shape=(*lead, channels * r * r, height // r, width // r))
+
+
+def channel_shuffle(input: Any, groups: int) -> Any:
+    """Channels (dim 1) of `groups` groups, taken in turn from each.
+
+    Source: X. Zhang et al., arXiv:1707.01083.
+    """
+    shape = tuple(input.shape)
+    if len(shape) < 3 or groups < 1 or shape[1] % groups != 0:
+        raise ShapeError(
+            f"channel_shuffle: Number of channels must be divisible by groups.  Got input of shape "
+            f"{list(shape)} and groups={groups}."
+        )
+    apart = TABLE.reshape(input, shape=(shape[0], groups, shape[1] // groups, *shape[2:]))
+    turned = TABLE.permute(apart, dims=(0, 2, 1, *range(3, len(shape) + 1)))
+    return TABLE.reshape(turned, shape=shape)
+
+
+# ---------------------------------------------------------------------------------------------
+# dropout of channels
+
+
+def _channel_dropout(input: Any, p: float, training: bool, ranks: tuple[int, ...], n: int) -> Any:
+    rank = len(input.shape)
+    if rank not in ranks:
+        wanted = " or ".join(f"{r}D" for r in ranks)
+        raise ShapeError(f"dropout{n}d: Expected {wanted} input, but received a {rank}D input.")
+    if not 0.0 <= p <= 1.0:
+        raise ArgumentError(f"dropout probability has to be between 0 and 1, but got {p}.")
+    if not training or p == 0:
+        return input
+    lead = 1 if rank == n + 1 and n != 2 else 2
+    shape = (*tuple(input.shape)[:lead], *itertools.repeat(1, rank - lead))
+    ones = TABLE.full(1, shape=shape, dtype=dtypes.float32, device=input.device)
+    factor = dropout(ones, p, True)
+    wide = cast(input, dtypes.compute_dtype(input.dtype))
+    return cast(TABLE.mul(wide, factor), input.dtype)
+
+
+def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Any:
+    """Whole channels of (N, C, L) or (C, L) zeroed with probability p, the others scaled."""
+    return _channel_dropout(input, p, training, (2, 3), 1)
+
+
+def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Any:
+    """Whole channels of (N, C, H, W) zeroed with probability p, the others scaled; with three
+    dims, those of (N, C, L)."""
+    return _channel_dropout(input, p, training, (3, 4), 2)
+
+
+def dropout3d(input: Any, p: float = 0.5, training: bool = True) -> Any:
+    """Whole channels of (N, C, D, H, W) or (C, D, H, W) zeroed with probability p, the others
+    scaled."""
+    return _channel_dropout(input, p, training, (4, 5), 3)
+
+
+def padding_amounts(padding: Any, n: int) -> tuple[int, ...]:
+    """The amounts that `pad` takes, from one number for all sides of n dims, or from all."""
+    if isinstance(padding, int):
+        return (padding,) * (2 * n)
+    return per_dim(padding, 2 * n, "padding", "pad")
