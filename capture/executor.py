@@ -62,7 +62,7 @@ from dynajit.capture.resume import start_of
 from dynajit.capture.values import NONE, Known, Value, constant
 from dynajit.capture.values_containers import SliceValue, TupleValue
 from dynajit.capture.values_functions import CellValue, GeneratorState
-from dynajit.capture.values_objects import ExceptionValue
+from dynajit.capture.values_objects import ExceptionValue, TracebackValue
 from dynajit.capture.versions import IS_311, POSITION_IS_NULL
 from dynajit.capture.watching import Keys
 from dynajit.core.errors import InternalError
@@ -120,10 +120,18 @@ class Thrown:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """A graph break, and the frames that were active."""
+    """A graph break, and the frames that were active.
+
+    Args:
+        record: what is reported.
+        trail: where the region can end.
+        travelling: heap id of an exception whose traceback must hold the real frames, handlers
+            that it passes included.
+    """
 
     record: BreakRecord
     trail: Trail
+    travelling: int | None = None
 
 
 class Executor:
@@ -157,6 +165,7 @@ class Executor:
         self.removals: dict[int, int] = {}
         self._thrown: Thrown | None = None
         self._last_trail: Trail | None = None
+        self._travelling: int | None = None
         self.is_caller_handling = sys.exc_info()[1] is not None
         self._constants: dict[int, Value] = {}
         body = decode(function.__code__)
@@ -207,7 +216,7 @@ class Executor:
         except GraphBreak as stop:
             trail = self._last_trail or self._trail()
             self._left = trail.frames
-            return Stopped(self._record(stop), trail)
+            return Stopped(self._record(stop), trail, self._travelling)
         except NotKnown as reason:
             stop = GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{reason} is not known by value")
             return Stopped(self._record(stop), self._trail())
@@ -246,7 +255,7 @@ class Executor:
                 frame.pending = steps
                 self._advance(frame, None)
         except Raised as raised:
-            self._unwind(raised)
+            self._unwind(raised.with_traceback(None))  # whose frames refer to the exception
         if (before is not None or len(self.recorder.watched) > watched) and self._thrown is None:
             self._refuse_ends(before, watched)
 
@@ -347,6 +356,7 @@ class Executor:
             if watching.is_noticed(self, frame):  # the traceback keeps the frame's objects alive
                 self.frames = list(trail.frames)
                 self._last_trail = trail
+                self._travelling = raised.value.identity
                 raise GraphBreak(breaks.USER_EXCEPTION, self._exception_text(raised))
             self.frames.pop()
             if IS_311 and frame.generator is not None:
@@ -361,7 +371,7 @@ class Executor:
                 self._throw(self.frames[-1], raised)
                 return
             except Raised as another:
-                raised = another
+                raised = another.with_traceback(None)  # which would refer to this very frame
 
     def _throw(self, frame: Frame, raised: Raised) -> None:
         assert frame.pending is not None
@@ -370,6 +380,8 @@ class Executor:
         except StopIteration:
             frame.pending = None
             return
+        finally:
+            raised.__traceback__ = None  # its frames lead back to this one
         self._push(request)
 
     def _exception_text(self, raised: Raised) -> str:
@@ -383,6 +395,13 @@ class Executor:
         places = [frame.location() for frame in self.frames if frame.is_user]
         innermost = places[-1] if places else self.root.location()
         return BreakRecord(stop.reason, stop.detail, innermost, tuple(places[:-1]))
+
+    def is_travelling(self, stopped: Stopped) -> bool:
+        """True if the exception that must not be on its way in the present state is."""
+        identity = stopped.travelling
+        if identity is None or not self.heap.has(identity):
+            return False
+        return isinstance(self.heap[identity].state.get("__traceback__"), TracebackValue)
 
     def go_back(self, trail: Trail, point: Point) -> None:
         """Restore the state in front of an instruction of one of the active frames."""

@@ -62,6 +62,8 @@ def finish(executor: Executor, outcome: Returned | Thrown | Stopped) -> Region:
     problem = "there is no instruction to break at"
     for point in outcome.trail.points:
         executor.go_back(outcome.trail, point)
+        if executor.is_travelling(outcome):
+            raise SkipFrame("an exception that keeps objects of its frames alive passes a handler")
         try:
             return _broken(executor, outcome.record, outcome.trail.awaited)
         except NotRebuildable as reason:

@@ -187,6 +187,8 @@ def close_generator(x: Any, value: GeneratorValue) -> Steps:
         if issubclass(another.value.cls, (GeneratorExit, StopIteration)):
             return NONE
         raise
+    finally:
+        raised.__traceback__ = None  # it refers to this frame
     if item is not None:
         raise_python(x, RuntimeError, "generator ignored GeneratorExit")
     result = x.generator_result(value)

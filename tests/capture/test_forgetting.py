@@ -208,3 +208,55 @@ def test_reasons_of_breaks_are_kept_once() -> None:
     assert len(reasons) == 4
     assert len({id(reason) for reason in reasons}) == 1
     dj.reset()
+
+
+class Held:
+    """An argument whose end is watched."""
+
+    number = 1.0
+
+
+def catches_from_a_callee(held: Held) -> float:
+    """An exception leaves a call that was inlined."""
+
+    def callee() -> None:
+        raise ValueError
+
+    try:
+        try:
+            callee()
+        finally:
+            len([held])
+    except ValueError:
+        return held.number
+    return 0.0
+
+
+def closes_a_generator(held: Held) -> float:
+    """A generator is closed while it waits."""
+
+    def generator() -> Any:
+        try:
+            yield held.number
+        finally:
+            pass
+
+    made = generator()
+    found = next(made)
+    made.close()
+    return float(found)
+
+
+@pytest.mark.parametrize("function", [catches_from_a_callee, closes_a_generator])
+def test_compiling_leaves_no_cycle_that_holds_arguments(function: Callable[..., Any]) -> None:
+    compiled = dj.compile(function, backend="numpy")
+    gc.collect()
+    gc.disable()
+    try:
+        held = Held()
+        reference = weakref.ref(held)
+        compiled(held)
+        del held
+        assert reference() is None
+    finally:
+        gc.enable()

@@ -1,0 +1,111 @@
+"""An exception keeps the frames that it passed, and what their locals hold, until it ends."""
+
+import pytest
+
+import dynajit as dj
+
+LOG = []
+
+
+class Ending:
+    def __init__(self, name):
+        self.name = name
+
+    def __del__(self):
+        LOG.append(self.name)
+
+
+class Manager:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *details):
+        LOG.append("exit")
+
+
+def plain(held):
+    raise ValueError
+
+
+def through_finally(held):
+    try:
+        raise ValueError
+    finally:
+        LOG.append("finally")
+
+
+def through_finally_under_another_name(held):
+    other = held
+    del held
+    try:
+        raise ValueError
+    finally:
+        LOG.append(other.name)
+
+
+def raised_again(held):
+    try:
+        raise ValueError
+    except ValueError:
+        LOG.append("first")
+        raise
+
+
+def not_caught(held):
+    try:
+        raise ValueError
+    except KeyError:
+        LOG.append("never")
+
+
+def through_with(held):
+    with Manager():
+        raise ValueError
+
+
+def from_a_callee(held):
+    def callee():
+        raise ValueError
+
+    try:
+        callee()
+    finally:
+        LOG.append("finally")
+
+
+FUNCTIONS = [
+    plain,
+    through_finally,
+    through_finally_under_another_name,
+    raised_again,
+    not_caught,
+    through_with,
+    from_a_callee,
+]
+
+
+def caught(function):
+    LOG.clear()
+    try:
+        function(Ending("ended"))
+    except ValueError as error:
+        LOG.append("handler")
+        kept = error
+    LOG.append("after")
+    del kept
+    LOG.append("end")
+    return list(LOG)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_what_a_raising_frame_holds_ends_with_the_exception(function):
+    compiled = dj.compile(function, backend="numpy")
+    for _ in range(3):
+        assert caught(function) == caught(compiled)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_the_same_in_a_frame_that_is_inlined(function):
+    compiled = dj.compile(lambda: caught(function), backend="numpy")
+    for _ in range(3):
+        assert caught(function) == compiled()
