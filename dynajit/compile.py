@@ -94,7 +94,7 @@ class Compiler:
         Raises:
             GraphBreakError: fullgraph=True and a break.
         """
-        options = session.Options(self.backend, self.fullgraph, self.rest, needs_tensors)
+        options = session.Options(self.backend, self.fullgraph, self.entry, needs_tensors)
         compilation = session.compile_entry(function, arguments, options, sizes)
         self._tell(compilation, function, arguments)
         region = compilation.region
@@ -111,12 +111,6 @@ class Compiler:
     def entry(self, function: FunctionType) -> Any:
         """A compiled function for `function`."""
         return self._entry(function, needs_tensors=False)
-
-    def rest(self, function: FunctionType) -> Any:
-        """A compiled function for what goes on after a break, which may have set a tracer."""
-        made = self.entry(function)
-        made.is_rest = True
-        return made
 
     def _entry(self, function: FunctionType, needs_tensors: bool) -> Any:
         sizes = SizeMemory(self.dynamic)

@@ -10,7 +10,7 @@ from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.frames import Frame
 from dynajit.capture.opcodes.control import callee_and_arguments
 from dynajit.capture.opcodes.operators import is_iterable
-from dynajit.capture.operations_basic import Steps, as_python, is_known, type_name, unsupported
+from dynajit.capture.operations_basic import Steps, as_python, type_name, unsupported
 from dynajit.capture.operations_exceptions import current
 from dynajit.capture.values import NONE, Value
 from dynajit.capture.values_containers import DictValue
@@ -31,6 +31,22 @@ def called_text(x: Any, callee: Value) -> Steps:
     return f"{name}()" if module in (None, "builtins") else f"{module}.{name}()"
 
 
+def _keyword(x: Any, key: Value) -> str:
+    """The name that a key of `**` is.
+
+    Raises:
+        Raised: it is no string.
+        GraphBreak: it is of a class derived from str, which has a say in what it equals.
+    """
+    kind = x.type_of(key)
+    if not issubclass(kind, str):
+        raise_python(x, TypeError, "keywords must be strings")
+    if kind is not str:
+        raise unsupported("**", key)
+    name: str = as_python(x, key)
+    return name
+
+
 def call_function_ex(x: Any, frame: Frame, with_keywords: bool) -> Steps:
     """`f(*args, **kwargs)`."""
     named = frame.pop() if with_keywords else None
@@ -47,9 +63,7 @@ def call_function_ex(x: Any, frame: Frame, with_keywords: bool) -> Steps:
     keywords = {}
     if named is not None:
         for key, item in (yield from x.to_pairs(named)):
-            if not is_known(key) or not isinstance(as_python(x, key), str):
-                raise_python(x, TypeError, "keywords must be strings")
-            keywords[as_python(x, key)] = item
+            keywords[_keyword(x, key)] = item
     frame.push((yield from x.call(callee, arguments, keywords)))
 
 
@@ -67,8 +81,7 @@ def dict_merge(x: Any, frame: Frame, depth: int) -> Steps:
             x, TypeError, f"{name} argument after ** must be a mapping, not {type_name(kind)}"
         )
     for key, item in (yield from x.to_pairs(items)):
-        if not is_known(key) or not isinstance(as_python(x, key), str):
-            raise_python(x, TypeError, "keywords must be strings")
+        _keyword(x, key)
         if x.dict_contains(target, key):
             if IS_311 and current(x) is not NONE:
                 # the KeyError is made at once, to be chained, and format_kwargs_error wants it raw

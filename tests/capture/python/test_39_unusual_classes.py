@@ -56,6 +56,16 @@ class Restored(Refusing):
         self.item = item
 
 
+class Claims(str):
+    """Equals every other text."""
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return str.__hash__(self) ^ 3
+
+
 class Key:
     """Looks like the name `hidden`, and says so aloud."""
 
@@ -115,6 +125,27 @@ def reads_the_name_of_a_key(cls):
     return cls.hidden, cls().hidden, cls().method()
 
 
+def keyword_of_a_derived_class():
+    return dict(**{Claims("first"): 1}), round(1.75, **{Claims("other"): 1})
+
+
+def traced():
+    lines = []
+
+    def tracer(frame, event, argument):
+        if event == "line" and frame.f_code.co_name == "text_of_an_argument":
+            lines.append(frame.f_lineno - frame.f_code.co_firstlineno)
+        return tracer
+
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        text_of_an_argument(None)
+    finally:
+        sys.settrace(before)
+    return lines
+
+
 def context_that_leads_to_itself():
     try:
         try:
@@ -143,6 +174,7 @@ CASES = [
     case(derived_bytes, breaks=None), case(derived_bytes_of_text, breaks=None),
     case(loud_module, breaks=None),
     case(object_new_with_arguments, breaks=None),
+    case(keyword_of_a_derived_class, breaks=None), case(traced, breaks=None),
     case(context_that_leads_to_itself),
 ]  # fmt: skip
 
