@@ -628,6 +628,10 @@ miss(CompiledFunction *self, PyObject *const *slots, PyObject *function, int *is
     hook_restore(before);
     Py_DECREF(on_miss);
     Py_DECREF(flat);
+    if (target == NULL && PyErr_ExceptionMatches(PyExc_RecursionError)) {
+        PyErr_Clear(); /* no room for the compiler: plain Python meets the limit, or does not */
+        target = Py_NewRef(Py_None);
+    }
     if (target == NULL) {
         hide_own_frames();
         return NULL;

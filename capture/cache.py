@@ -153,7 +153,8 @@ class FunctionCache:
     def on_miss(
         self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]
     ) -> FunctionType | None:
-        """The function to call when no entry fits; None: the original. Called by C.
+        """The function to call when no entry fits; None: the original. Called by C, for which a
+        RecursionError is None, too: there is no room for the compiler.
 
         Args:
             compiled: the CompiledFunction.
@@ -182,8 +183,6 @@ class FunctionCache:
             lock.busy = True
             try:
                 return self._compile(compiled, function, arguments)
-            except RecursionError:
-                return None  # no room for the compiler: plain Python meets the limit, or does not
             finally:
                 lock.busy = False
 

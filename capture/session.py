@@ -293,14 +293,11 @@ def _make_resume(options: Options) -> MakeResume | None:
     if make is None:
         return None
 
-    def make_rest(function: FunctionType) -> Callable[..., Any]:
-        made = make(function)
+    def resume(rest: Resume, home: Home) -> Callable[..., Any]:
+        made: Callable[..., Any] = entry(rest.code, home, make)
         if type(made) is _capture.CompiledFunction:
             made.is_rest = True  # what runs before it may have set a tracer
         return made
-
-    def resume(rest: Resume, home: Home) -> Callable[..., Any]:
-        return entry(rest.code, home, make_rest)
 
     return resume
 

@@ -1,5 +1,7 @@
 """Names that functions and classes are given later; contexts of exceptions thrown into generators."""
 
+import sys
+
 import pytest
 from harness import Compiler, case
 
@@ -170,3 +172,26 @@ def test_a_new_name_is_noticed(compiler, target, attribute):
         assert compiled(waits) == names(waits)
     finally:
         setattr(target, attribute, before)
+
+
+def test_without_room_for_the_compiler_plain_python_runs():
+    before = sys.getrecursionlimit()
+    for room in range(3, 9):
+        compiled, depth = Compiler().compile(some_names), 1
+        while True:
+            try:
+                sys.setrecursionlimit(depth)
+            except RecursionError:
+                depth += 1
+            else:
+                break
+        try:
+            sys.setrecursionlimit(depth + room)
+            found = compiled()
+        finally:
+            sys.setrecursionlimit(before)
+        assert found == some_names()
+
+
+def some_names():
+    return [waits.__name__, Named.__name__]
