@@ -25,6 +25,7 @@ from dynajit.capture.region import Break, End, InnerFrame, Raise, Region, Return
 from dynajit.capture.resume import Home
 from dynajit.capture.saved_tensors import saved_tensors
 from dynajit.capture.sizes import function_of
+from dynajit.capture.unread_results import unread_checks
 from dynajit.capture.values import Constant, Scalar, Value
 from dynajit.capture.values_containers import DictValue, ListValue, SequenceIterator
 from dynajit.capture.values_functions import CellValue, GeneratorValue
@@ -33,6 +34,7 @@ from dynajit.capture.values_storage import STORAGE
 from dynajit.capture.values_tensors import Step, TensorValue
 from dynajit.core import symint
 from dynajit.ir.copies import copy_inputs
+from dynajit.ir.graph import Value as GraphValue
 from dynajit.ops import TABLE
 
 #: Python code that stands for C code while capturing; real code calls the original.
@@ -332,6 +334,9 @@ def _in_layout(recorder: Recorder, value: TensorValue, any_layout: bool) -> Held
 def _outputs(recorder: Recorder, held: Mapping[int, Held]) -> list[Any]:
     """Graph nodes that the launch must return, each once."""
     found = list(dict.fromkeys(result.node for result in held.values()))
+    builder = recorder.builder
+    for node in unread_checks(builder.nodes, found):
+        found.append(builder.without_gradient(GraphValue(builder, node)).node)
     if recorder.random_blocks and not found:
         return recorder.builder.nodes[-1:]  # the launch must draw, though nothing is kept
     return found

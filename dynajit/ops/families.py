@@ -134,6 +134,7 @@ def pointwise(
     vjp: Formulas | None = None,
     domain: tuple[float, float] = (-3.0, 3.0),
     name: str | None = None,
+    divides: bool = False,
 ) -> Decorator:
     """Row of kind POINTWISE from its scalar body `body(m, *inputs, *, **attributes)`.
 
@@ -146,6 +147,7 @@ def pointwise(
             condition of `where`).
         vjp, domain: see `Op`.
         name: name of the row, if not the function's.
+        divides: see `Pointwise`.
     """
 
     def decorate(body: Function) -> Op:
@@ -163,7 +165,7 @@ def pointwise(
                 inputs,
                 attributes,
                 pointwise_infer,
-                Pointwise(body, compute or rule.compute, array, kept),
+                Pointwise(body, compute or rule.compute, array, kept, divides),
                 vjp or {},
                 domain=domain,
                 document=inspect.getdoc(body) or "",

@@ -314,6 +314,7 @@ def round(m: Any, x: Any) -> Any:
     dtype=REAL_NUMERIC,
     vjp={"x": lambda g: g, "y": lambda ops, g, x, y: -g * ops.floor_divide(x, y)},
     domain=(0.6, 3.0),
+    divides=True,
 )
 def remainder(m: Any, x: Any, y: Any) -> Any:
     """x - floor(x / y) * y, sign of y; float by 0 is NaN, integer by 0 raises DivisionError.
@@ -327,6 +328,7 @@ def remainder(m: Any, x: Any, y: Any) -> Any:
     dtype=REAL_NUMERIC,
     vjp={"x": lambda g: g, "y": lambda ops, g, x, y: -g * ops.trunc(ops.div(x, y))},
     domain=(0.6, 3.0),
+    divides=True,
 )
 def fmod(m: Any, x: Any, y: Any) -> Any:
     """x - trunc(x / y) * y, sign of x; float by 0 is NaN, integer by 0 raises DivisionError.
@@ -336,7 +338,7 @@ def fmod(m: Any, x: Any, y: Any) -> Any:
     return m.fmod(x, y)
 
 
-@pointwise(dtype=REAL_NUMERIC, domain=(0.6, 3.0))
+@pointwise(dtype=REAL_NUMERIC, domain=(0.6, 3.0), divides=True)
 def floor_divide(m: Any, x: Any, y: Any) -> Any:
     """Quotient rounded to -inf; floats by 0 as x / 0, integers by 0 raise DivisionError.
 

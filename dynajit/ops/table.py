@@ -65,12 +65,14 @@ class Pointwise:
             or None; inputs already have the compute dtype.
         uncast: names of the inputs that reach the body in their own dtype and take no part in
             promotion: the condition of `where`, the input of `cast`.
+        divides: integers are divided by input 1; zeros in it raise a DivisionError.
     """
 
     body: Callable[..., Any]
     compute: Callable[..., Any]
     array: Callable[..., Any] | None = None
     uncast: frozenset[str] = frozenset()
+    divides: bool = False
 
 
 @dataclass(frozen=True, slots=True)

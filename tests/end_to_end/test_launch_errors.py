@@ -143,3 +143,55 @@ def test_code_that_begins_with_a_long_jump_can_run_plainly() -> None:
         with pytest.raises(BoundsError):
             compiled(dj.ones(3), dj.tensor([4]))
         assert compiled(dj.ones(3), dj.tensor([1])).tolist() == [1.0]
+
+
+def index_read(x, i):
+    x[i]
+    return x + 1
+
+
+def index_written(x, i):
+    y = x.exp()
+    y[i] = y[:2]
+    return x + 1
+
+
+def index_of_a_sum(x, i):
+    x.exp().gather(0, i).sum()
+    dj.graph_break()
+    return x + 1
+
+
+def index_of_an_embedding(x, i):
+    dj.nn.functional.embedding(i, x.reshape(-1, 1))
+    return x + 1
+
+
+def quotient(x, i):
+    i // (i - 1)
+    return x + 1
+
+
+def rest_of_a_number(x, i):
+    7 % (i - 1)
+    return x + 1
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+@pytest.mark.parametrize(
+    "function",
+    [index_read, index_written, index_of_a_sum, index_of_an_embedding, quotient, rest_of_a_number],
+)
+@pytest.mark.parametrize("needs_gradient", [False, True])
+def test_the_error_of_a_result_that_nobody_reads_is_raised(function, backend, needs_gradient):
+    compiled = dj.compile(function, backend=backend)
+    x = dj.tensor([1.0, 2.0], requires_grad=needs_gradient)
+    for index in ([0, 0], [1, 1], [2, 0], [3, 0], [0, 2]):
+        i = dj.tensor(index)
+        try:
+            expected = function(x, i).tolist()
+        except (IndexError, ZeroDivisionError) as error:
+            with pytest.raises(type(error)):
+                compiled(x, i)
+        else:
+            assert expected == compiled(x, i).tolist()
