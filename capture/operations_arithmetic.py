@@ -58,7 +58,7 @@ from dynajit.capture.values_containers import (
 )
 from dynajit.capture.values_functions import BoundMethod, FunctionValue, GeneratorValue
 from dynajit.capture.values_objects import ObjectValue, TracebackValue
-from dynajit.capture.values_storage import operand_of, storage_of
+from dynajit.capture.values_storage import keeps, native_base, operand_of, storage_of
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.eager import Size
 
@@ -268,6 +268,8 @@ def _special_binary(x: Any, name: str, in_place: bool, a: Value, b: Value) -> St
         cls = class_with_methods(receiver, special)
         if cls is None or not defines(cls, special):
             continue
+        if special in ("__mul__", "__rmul__") and _repeats(receiver, special):
+            continue  # a method that is there by name only: operators repeat the storage
         asked.append(receiver)
         method = yield from x.get_special(receiver, special)
         result = yield from x.call(method, [other], {})
@@ -291,6 +293,12 @@ def _special_binary(x: Any, name: str, in_place: bool, a: Value, b: Value) -> St
 
 
 _SYMBOLS: Final = {name: symbol for symbol, (_, name) in BINARY.items()}
+
+
+def _repeats(value: Value, special: str) -> bool:
+    """True for an instance of a derived sequence that keeps the built-in class's method."""
+    base = native_base(value.python_type)
+    return base in (str, bytes, list, tuple) and keeps(value, special)
 
 
 def _have_all_declined(asked: list[Value], a: Value, b: Value) -> bool:

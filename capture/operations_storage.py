@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from dynajit.capture import sources
 from dynajit.capture.builtins_folded import call_folded, is_deeply_known
-from dynajit.capture.exceptions import raise_python
+from dynajit.capture.exceptions import Raised, raise_python
 from dynajit.capture.operations_basic import Steps, as_python, defines, unsupported
 from dynajit.capture.operations_errors import check_count
 from dynajit.capture.operations_sets import set_in_order
@@ -133,10 +133,15 @@ def storage_method(
         return constant(f"{receiver.cls.__name__}({shown if text != '[]' else ''})")
     if name in ("__repr__", "__str__") and not args:
         return constant((yield from x.to_text(storage, name.strip("_"))))
-    args = _operands(x, storage, name, args)
-    if name in _OPERATORS and _declines(storage, args):
+    plain = _operands(x, storage, name, args)
+    if name in _OPERATORS and _declines(storage, plain):
         return NOT_IMPLEMENTED
-    result = yield from x.call_method(storage, name, args, keywords)
+    try:
+        result = yield from x.call_method(storage, name, plain, keywords)
+    except Raised as raised:
+        if raised.value.cls is not TypeError or plain == args:
+            raise
+        raise unsupported(name, receiver, *args) from None  # the message names the classes
     return receiver if result is storage and isinstance(storage, STORAGE) else result
 
 

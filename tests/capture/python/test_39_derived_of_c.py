@@ -154,7 +154,33 @@ def annotations_of_a_wrapper():
     return Dispatching.made.__annotations__["number"]
 
 
+class Sequence(list):
+    pass
+
+
+def sequences_are_repeated():
+    found = [3 * Shown("ab"), 2 * Sequence([1]), Shown("ab") * 2, True * Data(b"a")]
+    for first, second in (([1], Shown("a")), (Shown("a"), [1]), ("a", Sequence())):
+        try:
+            found.append(first * second)
+        except TypeError as error:
+            found.append(str(error))
+    return found
+
+
+def texts_name_the_derived_class():
+    found = []
+    for first, second in ((Shown("a"), Added(1)), ("a", Added(1)), (Sequence(), Shown("a"))):
+        try:
+            found.append(first + second)
+        except TypeError as error:
+            found.append(str(error))
+    return found
+
+
 CASES = [
+    case(texts_name_the_derived_class, breaks=None),
+    case(sequences_are_repeated, breaks=None),
     case(bytes_are_made),
     case(bytes_are_refused),
     case(keywords_belong_to_the_derived_class),
