@@ -353,7 +353,8 @@ class Executor:
                 frame.push(raised.value)
                 frame.index = target.target
                 return
-            if watching.is_noticed(self, frame):  # the traceback keeps the frame's objects alive
+            # the traceback keeps the frame's objects alive
+            if watching.is_noticed(self, frame) or operations_generators.holds_open(self, frame):
                 self.frames = list(trail.frames)
                 self._last_trail = trail
                 self._travelling = raised.value.identity

@@ -232,6 +232,12 @@ def is_open(x: Any, key: Any) -> bool:
     return isinstance(key, int) and x.heap.has(key) and is_guarded(x.heap[key])
 
 
+def holds_open(x: Any, frame: Frame) -> bool:
+    """True if a frame holds a generator that is closed when it dies."""
+    held = (*frame.locals.values(), *frame.cells.values(), *frame.stack)
+    return any(isinstance(v, GeneratorValue) and is_open(x, v.identity) for v in held)
+
+
 def drop(x: Any, value: Any) -> Steps:
     """The stack or a local lets go of `value`: a generator that nobody else holds is closed."""
     if not isinstance(value, GeneratorValue) or not is_guarded(x.heap[value.identity]):

@@ -73,7 +73,49 @@ def from_a_callee(held):
         LOG.append("finally")
 
 
+def suspended():
+    try:
+        yield 1
+    finally:
+        LOG.append("closed")
+
+
+def with_a_generator_of_its_own(held):
+    generator = suspended()
+    next(generator)
+    raise ValueError
+
+
+def with_a_generator_through_finally(held):
+    generator = suspended()
+    try:
+        next(generator)
+        raise ValueError
+    finally:
+        LOG.append("finally")
+
+
+def with_a_generator_through_with(held):
+    with Manager():
+        generator = suspended()
+        next(generator)
+        raise ValueError
+
+
+def with_a_generator_past_a_handler(held):
+    try:
+        generator = suspended()
+        next(generator)
+        raise ValueError
+    except KeyError:
+        LOG.append("another")
+
+
 FUNCTIONS = [
+    with_a_generator_of_its_own,
+    with_a_generator_through_finally,
+    with_a_generator_through_with,
+    with_a_generator_past_a_handler,
     plain,
     through_finally,
     through_finally_under_another_name,
