@@ -181,7 +181,9 @@ def moved_statistics(
         require_channels(input, running.shape, "running statistics")
         batch = row(x, dim=dims, keepdim=False, **options)
         batch = TABLE.mean(batch, dim=(0,), keepdim=False) if per_instance else batch
-        old = TABLE.mul(wide(TABLE, running), TABLE.sub(1.0, momentum))
+        # Two numbers would make a float32 tensor.
+        rest = 1.0 - momentum if isinstance(momentum, (int, float)) else TABLE.sub(1.0, momentum)
+        old = TABLE.mul(wide(TABLE, running), rest)
         moved.append(cast(TABLE.add(old, TABLE.mul(batch, momentum)), running.dtype))
     return moved[0], moved[1]
 

@@ -86,6 +86,16 @@ def test_16_bit_floats_compute_in_float32(name: str) -> None:
     assert (F.group_norm(x, 2) == F.group_norm(x.float(), 2).to(x.dtype)).all()
 
 
+def test_running_statistics_of_float64_are_exact() -> None:
+    """No share of a batch is rounded to float32."""
+    found = []
+    for library in (torch, dj):
+        norm = library.nn.BatchNorm2d(4, dtype=library.float64)
+        norm(library.from_numpy(X2.astype(np.float64)))
+        found.append(norm.running_var.numpy().copy())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-14)
+
+
 def test_double_backward() -> None:
     """gradcheck and gradgradcheck in float64."""
     x = dj.randn(3, 2, 3, dtype=dj.float64).requires_grad_()
