@@ -36,7 +36,7 @@ def _per_channel(ops: Any, value: Any, rank: int) -> Any:
 
 
 def _batch_norm_infer(
-    x: ValueType, weight: ValueType | None, bias: ValueType | None, *, eps: float
+    x: ValueType | None, weight: ValueType | None, bias: ValueType | None, *, eps: float
 ) -> TensorType:
     type = floating_tensor("batch_norm", x)
     if type.rank < 2:
@@ -171,7 +171,7 @@ def moved_statistics(
     """
     x = wide(TABLE, TABLE.detach(input))
     dims = tuple(range(2, len(input.shape))) if per_instance else _statistics_dims(len(x.shape))
-    moved = []
+    moved: list[Any] = []
     for running, row, options in (
         (running_mean, TABLE.mean, {}), (running_var, TABLE.var, {"correction": 1}),
     ):  # fmt: skip

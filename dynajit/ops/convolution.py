@@ -66,7 +66,12 @@ def _check_groups(call: str, outputs: Size, groups: int) -> None:
 
 
 def _convolution_infer(
-    x: ValueType, weight: ValueType, bias: ValueType | None, *, groups: int, **geometry: Any
+    x: ValueType | None,
+    weight: ValueType | None,
+    bias: ValueType | None,
+    *,
+    groups: int,
+    **geometry: Any,
 ) -> TensorType:
     call, image, kernel = _operands("convolution", ("x", "weight"), (x, weight))
     outputs, per_group, *size = kernel.shape
@@ -96,7 +101,7 @@ def _convolution_infer(
 
 
 def _input_infer(
-    y: ValueType, weight: ValueType, *, shape: Shape, groups: int, **geometry: Any
+    y: ValueType | None, weight: ValueType | None, *, shape: Shape, groups: int, **geometry: Any
 ) -> TensorType:
     call, image, kernel = _operands("convolution_input", ("y", "weight"), (y, weight))
     outputs, per_group, *size = kernel.shape
@@ -113,7 +118,7 @@ def _input_infer(
 
 
 def _weight_infer(
-    y: ValueType, x: ValueType, *, size: Shape, groups: int, **geometry: Any
+    y: ValueType | None, x: ValueType | None, *, size: Shape, groups: int, **geometry: Any
 ) -> TensorType:
     call, out, image = _operands("convolution_weight", ("y", "x"), (y, x))
     _check_groups(call, out.shape[1], groups)
@@ -247,8 +252,9 @@ def convolution(
     *size), bias (O) or None -> (N, O, *counts)."""
     geometry = Geometry(stride, before, after, dilation)
     result = _convolution_infer(
-        *map(operand_type, (x, weight, bias)), groups=groups, **geometry.attributes()
-    )
+        operand_type(x), operand_type(weight), operand_type(bias), groups=groups,
+        **geometry.attributes(),
+    )  # fmt: skip
     image, kernel = wide(ops, x), wide(ops, weight)
     size = tuple(weight.shape[2:])
     if _is_depthwise(x.shape[1], groups):

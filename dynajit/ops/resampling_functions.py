@@ -184,7 +184,8 @@ def _cubic(t: np.ndarray) -> np.ndarray:
     a = t.dtype.type(-0.75)
     near = ((a + 2) * t - (a + 3)) * t * t + 1
     far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
-    return np.where(t <= 1, near, far)
+    weights: np.ndarray = np.where(t <= 1, near, far)
+    return weights
 
 
 def _resampled(x: Any, dim: int, taps: list[tuple[np.ndarray, np.ndarray | None]]) -> Any:

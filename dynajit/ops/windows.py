@@ -130,7 +130,7 @@ def _split(type: TensorType, n: int) -> tuple[Shape, Shape, Shape]:
     return type.shape[:lead], type.shape[lead : lead + n], type.shape[lead + n :]
 
 
-def _require_fit(name: str, x: ValueType, shape: Shape, geometry: Geometry) -> TensorType:
+def _require_fit(name: str, x: ValueType | None, shape: Shape, geometry: Geometry) -> TensorType:
     call = describe(name, ("x",), (x,))
     type = require_tensor(x, call, "x")
     if type.rank < 2 * len(shape):
