@@ -51,6 +51,7 @@ MSG_UNSTABLE: Final = (
     "{name} runs as plain Python: right after it was compiled its guard did not hold ({reason}).  "
     "Please report this."
 )
+MSG_LARGE: Final = "a relation between numbers needs one of more than 64 bits"
 MSG_STANCE: Final = (
     "{name} would have to be compiled, and the stance is fail_on_recompile: {reason}.  Call it "
     "with what it was compiled for, or set another stance."
@@ -254,7 +255,10 @@ class FunctionCache:
     ) -> tuple[Published, CompiledGuards, Failure | None]:
         """A version for a call, its guards, and which of them does not hold for that call."""
         published = self.compile(function, arguments)
-        guards = compile_guards(published.guards)
+        try:
+            guards = compile_guards(published.guards)
+        except OverflowError:  # relations are computed with 64 bits
+            return Published(reason=MSG_LARGE), compile_guards(()), None
         if published.function is None:
             return published, guards, None
         return published, guards, guards.explain_failure(arguments, function)

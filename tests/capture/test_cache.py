@@ -17,9 +17,11 @@ from dynajit.capture.cache import (
     mark_skip,
 )
 from dynajit.capture.guards import Guard, Kind
+from dynajit.capture.relations import Relation, Term
 from dynajit.capture.sources import Local
 from dynajit.core import config
 from dynajit.core.errors import InternalError
+from dynajit.core.symint import symbol
 
 X = Local("x", 0)
 
@@ -50,6 +52,19 @@ def test_a_miss_compiles_once_and_runs_the_entry():
     assert (0, "facts 1") == (entry.number, entry.facts)
     assert {0: 2} == cache.hits(compiled)
     assert [] == cache.recompiles
+
+
+def test_a_relation_to_a_number_of_more_than_64_bits_is_left_to_python():
+    size = symbol("x", None)
+
+    def compile(function, arguments):
+        relation = Relation("<", size, 2**70, (Term("x", X, None),))
+        return Published((Guard(X, Kind.RELATION, relation),), lambda x: ("compiled", x))
+
+    compiled, cache = make(compile)
+    assert [("original", 1)] * 2 == [compiled(1) for _ in range(2)]
+    assert () == cache.entries(compiled)
+    assert "64 bits" in cache.skips[0]
 
 
 def test_a_recompile_says_which_guard_failed():
