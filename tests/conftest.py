@@ -1,6 +1,8 @@
 """Options of the whole test suite."""
 
-from collections.abc import Iterator
+import gc
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -25,3 +27,15 @@ def strict_programs(kernel_folder: Any) -> Iterator[None]:
     with dj.config.override(strict=True, cache_dir=kernel_folder):
         yield
     dj.reset()
+
+
+@pytest.fixture
+def blocks() -> Callable[[], int]:
+    """Memory blocks in use now, but for the names that CPython's cache of attributes keeps."""
+
+    def count() -> int:
+        gc.collect()
+        sys._clear_type_cache()
+        return sys.getallocatedblocks()
+
+    return count

@@ -132,15 +132,8 @@ def test_nothing_grows_when_functions_come_and_go(make: Callable[[], Any]) -> No
     assert modules == len(sys.modules)
 
 
-def blocks() -> int:
-    """Memory blocks in use, but for the names that CPython's cache of attributes keeps."""
-    gc.collect()
-    sys._clear_type_cache()
-    return sys.getallocatedblocks()
-
-
 @pytest.mark.parametrize("make", MAKERS, ids=[make.__name__ for make in MAKERS])
-def test_no_memory_block_stays(make: Callable[[], Any]) -> None:
+def test_no_memory_block_stays(make: Callable[[], Any], blocks: Callable[[], int]) -> None:
     """Also what the garbage collector does not know: strings, code, references of C."""
     rounds = 10
     for _ in range(rounds):

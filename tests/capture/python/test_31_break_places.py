@@ -333,14 +333,7 @@ def test_a_break_keeps_no_object_alive(x, compiler):
         assert reference() is None
 
 
-def blocks():
-    """Memory blocks in use, but for the names that CPython's cache of attributes keeps."""
-    gc.collect()
-    sys._clear_type_cache()
-    return sys.getallocatedblocks()
-
-
-def test_ten_thousand_breaks_leak_nothing(x, compiler):
+def test_ten_thousand_breaks_leak_nothing(x, compiler, blocks):
     compiled = compiler.compile(keeps_nothing)
     for _ in range(100):
         compiled(x, None)
@@ -350,7 +343,7 @@ def test_ten_thousand_breaks_leak_nothing(x, compiler):
     assert blocks() - before < 20
 
 
-def test_exceptions_across_breaks_leak_nothing(x, compiler):
+def test_exceptions_across_breaks_leak_nothing(x, compiler, blocks):
     def function(v):
         try:
             memoryview(5)
