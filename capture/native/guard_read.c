@@ -70,7 +70,8 @@ storage_equal(PyObject *value, PyObject *expected)
 PyObject *
 weak_target(PyObject *reference)
 {
-    return ((PyWeakReference *)reference)->wr_object; /* None when dead */
+    PyObject *target = ((PyWeakReference *)reference)->wr_object;
+    return target == Py_None ? NULL : target; /* of a dead one it is None, which is a value, too */
 }
 
 /* Borrowed value of a key, or NULL without an exception. */
@@ -470,7 +471,7 @@ read_step(Node *node, PyObject *base)
         return read_attribute(node, base);
     case STEP_KEY: {
         PyObject *key = node->is_weak ? weak_target(node->argument) : node->argument;
-        return PyDict_Check(base) ? dict_get(base, key, node->hash) : NULL;
+        return key != NULL && PyDict_Check(base) ? dict_get(base, key, node->hash) : NULL;
     }
     case STEP_ITEM:
         return read_item(base, node->index);

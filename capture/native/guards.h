@@ -323,7 +323,7 @@ int constant_equal(PyObject *a, PyObject *b);
 Py_ssize_t iterator_position(PyObject *iterator);
 int storage_equal(PyObject *value, PyObject *expected);
 
-/* None when dead; borrowed. */
+/* Borrowed, or NULL when dead. */
 PyObject *weak_target(PyObject *reference);
 
 /* Borrowed value of a key, or NULL without an exception. */
