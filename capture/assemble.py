@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Final, TypeAlias
 
-from bytecode import Bytecode, Instr, Label, SetLineno
+from bytecode import Bytecode, ConcreteBytecode, Instr, Label, SetLineno
+from bytecode.concrete import ExceptionTableEntry
 from bytecode.flags import CompilerFlags
 from bytecode.instr import BinaryOp, CellVar, FreeVar, InstrLocation, TryBegin, TryEnd
 
@@ -242,7 +243,9 @@ def _read(code: CodeType) -> _Reading:
         return entry[1]
     readable = _exchanged(code, _MISREAD, _STAND_IN)
     readable = readable.replace(co_code=_with_cells_readable(readable))
-    items = tuple(Bytecode.from_code(readable, conserve_exception_block_stackdepth=True))
+    concrete = ConcreteBytecode.from_code(readable)
+    concrete.exception_table = _whole(concrete.exception_table, code)
+    items = tuple(concrete.to_bytecode(conserve_exception_block_stackdepth=True))
     offsets = Copy.offsets(code)
     instructions = [item for item in items if isinstance(item, Instr)]
     if len(offsets) != len(instructions):
@@ -250,6 +253,22 @@ def _read(code: CodeType) -> _Reading:
     reading = _Reading(items, dict(zip(offsets, instructions, strict=True)))
     _READ[key] = (weakref.ref(code, forget(_READ, key)), reading)
     return reading
+
+
+def _whole(table: list[ExceptionTableEntry], code: CodeType) -> list[ExceptionTableEntry]:
+    """The same entries, in whole instructions.
+
+    The `bytecode` package places entries before it knows which jumps need an EXTENDED_ARG: in
+    what it wrote an entry may begin between that and the jump, where it does not look for it when
+    it reads.
+    """
+    raw = code.co_code
+    for entry in table:
+        while entry.start_offset and raw[2 * entry.start_offset - 2] == dis.EXTENDED_ARG:
+            entry.start_offset -= 1
+        while raw[2 * entry.stop_offset] == dis.EXTENDED_ARG:
+            entry.stop_offset -= 1
+    return [entry for entry in table if entry.start_offset <= entry.stop_offset]
 
 
 def _units(code: CodeType) -> Iterator[tuple[int, str, int]]:
