@@ -11,10 +11,9 @@ import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from dynajit.backend import NAMES, make_backend
-from dynajit.capture import cache, control, session
+from dynajit.capture import control
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.control import (
     allow_in_graph,
@@ -23,16 +22,27 @@ from dynajit.capture.control import (
     is_compiling,
     set_stance,
 )
-from dynajit.capture.region import Backend, Region, Skip
 from dynajit.capture.size_memory import SizeMemory, mark_dynamic, mark_static
 from dynajit.core import config
 from dynajit.core.errors import ArgumentError
+from dynajit.core.late import Late, load
 from dynajit.nn.module import Module
 from dynajit.nn.state import install_compiler
 from dynajit.report import history
-from dynajit.report.dump import dump_compilation, dump_reproduction
-from dynajit.report.explanation import Explanation, explanation_of
 from dynajit.report.log import log_compilation, write
+
+if TYPE_CHECKING:
+    from dynajit.capture.cache import Published, Recompile
+    from dynajit.capture.region import Backend
+    from dynajit.capture.session import Compilation
+    from dynajit.report.explanation import Explanation
+
+backends = Late("dynajit.backend")
+cache = Late("dynajit.capture.cache")
+dump = Late("dynajit.report.dump")
+explanations = Late("dynajit.report.explanation")
+regions = Late("dynajit.capture.region")
+session = Late("dynajit.capture.session")
 
 __all__ = [
     "allow_in_graph",
@@ -52,7 +62,7 @@ __all__ = [
 #: What a compiled module gets from its compiled call.
 REPORTS: Final = ("report", "guards")
 
-Listener = Callable[[str, session.Compilation], None]
+Listener: TypeAlias = "Callable[[str, Compilation], None]"
 
 _statistics = history.Statistics()
 _compiled: "weakref.WeakSet[Any]" = weakref.WeakSet()
@@ -71,11 +81,16 @@ class Compiler:
         family: everything compiled for this call, for reports.
     """
 
-    backend: Backend
+    backend: "Backend"
     fullgraph: bool = False
     dynamic: bool | None = None
-    listener: Listener | None = None
+    listener: "Listener | None" = None
     family: history.Family = field(default_factory=history.Family)
+
+    def __post_init__(self) -> None:
+        # Here, so that a first call takes the time of its own compilation only.
+        for part in (backends, cache, session, dump):
+            load(part)
 
     def publish(
         self,
@@ -83,7 +98,7 @@ class Compiler:
         sizes: SizeMemory,
         function: FunctionType,
         arguments: tuple[Any, ...],
-    ) -> cache.Published:
+    ) -> "Published":
         """Compile one call; see `capture.cache.Compile`.
 
         Args:
@@ -98,7 +113,7 @@ class Compiler:
         compilation = session.compile_entry(function, arguments, options, sizes)
         self._tell(compilation, function, arguments)
         region = compilation.region
-        if isinstance(region, Skip):
+        if isinstance(region, regions.Skip):
             return cache.Published(permanent=region.permanent, reason=region.reason)
         return cache.Published(
             guards=region.guards,
@@ -129,19 +144,19 @@ class Compiler:
 
     def _tell(
         self,
-        compilation: session.Compilation,
+        compilation: "Compilation",
         function: FunctionType,
         arguments: tuple[Any, ...],
     ) -> None:
-        if isinstance(compilation.region, Region):
+        if isinstance(compilation.region, regions.Region):
             _statistics.count(compilation.region)
         self.family.count(function.__qualname__, function.__code__, compilation)
         if self.listener is not None:
             self.listener(function.__qualname__, compilation)
         log_compilation(function.__qualname__, compilation)
-        dump_compilation(function, compilation)
+        dump.dump_compilation(function, compilation)
         if compilation.error is not None:
-            dump_reproduction(function, arguments, compilation.error)
+            dump.dump_reproduction(function, arguments, compilation.error)
         record = getattr(compilation.launch, "record", None)
         if record is not None and self.listener is None:
             record.release()
@@ -192,7 +207,7 @@ def compile(
         )
     if disable:
         return model
-    compiler = Compiler(make_backend(backend), fullgraph, dynamic)
+    compiler = Compiler(backends.make_backend(backend), fullgraph, dynamic)
     return _compile_any(model, compiler, name)
 
 
@@ -271,7 +286,7 @@ def _compile_module_in_place(module: Module, **options: Any) -> Any:
     fullgraph, backend = options.pop("fullgraph", False), options.pop("backend", "native")
     dynamic = options.pop("dynamic", None)
     _check_options(dynamic, options.pop("mode", None), options or None)
-    call = _module_call(module, Compiler(make_backend(backend), fullgraph, dynamic))
+    call = _module_call(module, Compiler(backends.make_backend(backend), fullgraph, dynamic))
     _install_call(module, call)
     return call
 
@@ -327,7 +342,7 @@ def _with_reports(compiler: Compiler, compiled: Any, name: str) -> Any:
     return compiled
 
 
-def _recompiles(records: Iterable[cache.Recompile]) -> Iterable[history.Recompile]:
+def _recompiles(records: "Iterable[Recompile]") -> Iterable[history.Recompile]:
     for record in records:
         for failure in record.failures[:1]:
             place = failure.guard.location
@@ -340,7 +355,7 @@ def _recompiles(records: Iterable[cache.Recompile]) -> Iterable[history.Recompil
             )
 
 
-def explain(model: Any, *, backend: Any = "native") -> Callable[..., Explanation]:
+def explain(model: Any, *, backend: Any = "native") -> "Callable[..., Explanation]":
     """`explain(fn)(*args)`: compile one call afresh, run it, and say everything that was done.
 
     Args:
@@ -348,16 +363,16 @@ def explain(model: Any, *, backend: Any = "native") -> Callable[..., Explanation
         backend: as for `compile`.
     """
 
-    def run(*args: Any, **kwargs: Any) -> Explanation:
-        compilations: list[tuple[str, session.Compilation]] = []
+    def run(*args: Any, **kwargs: Any) -> "Explanation":
+        compilations: list[tuple[str, Compilation]] = []
 
-        def listen(name: str, compilation: session.Compilation) -> None:
+        def listen(name: str, compilation: "Compilation") -> None:
             compilations.append((name, compilation))
 
-        compiler = Compiler(make_backend(backend), listener=listen)
+        compiler = Compiler(backends.make_backend(backend), listener=listen)
         compiled = _compile_any(_original(model), compiler)
         compiled(*args, **kwargs)
-        return explanation_of(_name_of(model), compilations)
+        return explanations.explanation_of(_name_of(model), compilations)
 
     return run
 
@@ -382,7 +397,7 @@ def compile_stats() -> dict[str, Any]:
 
 def list_backends() -> list[str]:
     """Names that `compile(backend=...)` accepts."""
-    return list(NAMES)
+    return list(backends.NAMES)
 
 
 def reset() -> None:
