@@ -424,7 +424,10 @@ def _refuse_open_generators(recorder: Recorder, reached: list[Value]) -> None:
 
 
 def _guard_aliasing(recorder: Recorder) -> None:
-    """Objects that were written must differ from all others of their class that were used."""
+    """Objects that were written must differ from all others of their class that were used.
+
+    So must the lists that written texts are recorded in.
+    """
     changed = {
         identity for identity in recorder.heap.changed() if identity != recorder.grad_mode_id
     }
@@ -440,6 +443,10 @@ def _guard_aliasing(recorder: Recorder) -> None:
         h.owner.identity for h in handles if isinstance(h, STORAGE) and h.identity in changed
     }
     handles = [handle for handle in handles if not isinstance(handle, STORAGE)]
+    for touched in {touched for effect in recorder.output for touched in effect.touched}:
+        for other in handles:
+            if other.cls is list:
+                recorder.guard(touched.source, Kind.NOT_ALIASED, other.source, "recorded texts")
     for written in handles:
         if written.identity not in changed:
             continue

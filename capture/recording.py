@@ -228,6 +228,10 @@ class Recorder:
         """A further effect that writes text."""
         self.heap.write(self._output, (*self.output, effect))
 
+    def is_met(self, obj: Any) -> bool:
+        """Whether the captured code has reached this object."""
+        return id(obj) in self._by_object
+
     def add_printed(self, tensor: TensorValue) -> None:
         """A further existing tensor that is shown."""
         self.heap.write(self._printed, (*self.printed, tensor))
@@ -475,6 +479,8 @@ class Recorder:
         first = self._by_object.get(id(obj))
         if first is not None:
             return family(first.identity, type(obj), source)
+        if any(touched.object is obj for effect in self.output for touched in effect.touched):
+            raise breaks.GraphBreak(breaks.OUTPUT, "a list that texts are recorded in is used")
         handle = family(self.heap.adopt(contents), type(obj), source)
         self._by_object[id(obj)] = handle
         self._existing[handle.identity] = obj
