@@ -40,6 +40,8 @@ def is_lent(value: Value) -> bool:
 
 def is_held_by_its_place(source: sources.Source) -> bool:
     """True for a place that holds its object itself, whatever the captured frames do."""
+    while isinstance(source, (sources.MethodFunction, sources.MethodSelf)):
+        source = source.base  # a method holds both as long as it lives
     return isinstance(source, _HOLDING)
 
 

@@ -268,6 +268,7 @@ def _class_value(x: Any, value: HeapValue, receiver: Value, name: str, raw: Any)
 
 def instance_value(x: Any, value: ObjectValue, name: str) -> Value | None:
     """What the instance itself (its dict or slots) holds under `name`, or None; guarded."""
+    value = holder(x, value, name)
     contents: ObjectContents = x.heap[value.identity]
     if name in contents.written:
         written = contents.written[name]
@@ -291,6 +292,19 @@ def instance_value(x: Any, value: ObjectValue, name: str) -> Value | None:
     elif has_instance_dict(existing):
         x.recorder.guard(base, Kind.INSTANCE_LACKS, name, "class attribute")
     return None
+
+
+def holder(x: Any, value: Any, name: str | None) -> Any:
+    """The instance whose contents hold `value.name`: an earlier one if they share their dict.
+
+    Without a name: what the dict itself holds.
+    """
+    existing = x.heap[value.identity].existing
+    if existing is None or not has_instance_dict(existing):
+        return value
+    if name and isinstance(lookup(value.cls, name), types.MemberDescriptorType):
+        return value  # in a slot
+    return x.recorder.owner_of_fields(value, instance_dict(existing))
 
 
 def _slot_value(raw: Any, existing: Any) -> Any:

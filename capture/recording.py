@@ -162,6 +162,7 @@ class Recorder:
         self._inputs: dict[Any, tuple[graph.Value, Value, bool]] = {}
         self._wrapped: dict[Source, Value] = {}
         self._by_object: dict[int, HeapValue] = {}
+        self._by_fields: dict[int, HeapValue] = {}
         self._existing: dict[int, Any] = {}
         self._storages: list[HeapValue] = []
         self.classes = ClassesMet()
@@ -377,6 +378,19 @@ class Recorder:
         if isinstance(value, HeapValue):
             return self.existing(value)
         return value.object if isinstance(value, (Opaque, Known)) else None
+
+    def owner_of_fields(self, value: HeapValue, fields: dict[str, Any]) -> HeapValue:
+        """The instance under which `fields`, the dict of the instance `value`, was met first.
+
+        Instances may have one and the same dict: that they do is guarded.
+        """
+        first = self._by_fields.setdefault(id(fields), value)
+        if first.identity != value.identity:
+            ours, others = self.first_source(value), self.first_source(first)
+            self.guard(
+                sources.InstanceDict(ours), Kind.ALIASED, sources.InstanceDict(others), "one dict"
+            )
+        return first
 
     # -- existing objects as values ----------------------------------------------------------
 

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dynajit.capture import control
 from dynajit.capture._capture import CompiledFunction
@@ -26,6 +26,7 @@ from dynajit.capture.size_memory import SizeMemory, mark_dynamic, mark_static
 from dynajit.core import config
 from dynajit.core.errors import ArgumentError
 from dynajit.core.late import Late, load
+from dynajit.nn.compiled_calls import made_compiled_calls, original_of, shared
 from dynajit.nn.module import Module
 from dynajit.nn.state import install_compiler
 from dynajit.report import history
@@ -58,9 +59,6 @@ __all__ = [
     "reset",
     "set_stance",
 ]
-
-#: What a compiled module gets from its compiled call.
-REPORTS: Final = ("report", "guards")
 
 Listener: TypeAlias = "Callable[[str, Compilation], None]"
 
@@ -190,7 +188,9 @@ def compile(
 
     Returns:
         For a function a callable with the same signature and `report()`, `guards()`. For a module
-        a shallow copy that shares parameters, buffers and sub-modules and whose call is compiled.
+        a second object of its class with the very same `__dict__`, whose call is compiled: what
+        is set, registered or switched (`eval()`) on one holds for both. The original's call
+        stays as it is; `forward` and hooks get the original as `self`.
 
     Raises:
         ArgumentError: `model` cannot be compiled, or an option is not known.
@@ -254,41 +254,28 @@ def _why_not(model: Any) -> str:
 
 
 def _compile_module(module: Module, compiler: Compiler) -> Module:
-    """A shallow copy of `module` whose call is compiled; the original stays as it is.
-
-    Both have the same parameters, sub-modules and hooks.
-    """
-    module._made_call_hooks()
-    copied = module.__class__.__new__(module.__class__)
-    object.__setattr__(copied, "__dict__", dict(module.__dict__))
-    _install_call(copied, _module_call(copied, compiler))
-    return copied
-
-
-def _install_call(module: Module, call: Any) -> None:
-    """Make `call` the module's call, and its reports the module's, unless its class has such."""
-    fields = module.__dict__
-    fields["_compiled_call"] = call
-    for name in REPORTS:
-        if not hasattr(type(module), name):
-            fields[name] = getattr(call, name)
+    """An object with the very state of `module` whose call is compiled; see `compile`."""
+    original = original_of(module)
+    original._made_call_hooks()
+    made: Module = shared(original, MethodType(_module_call(original, compiler), original))
+    return made
 
 
 def _module_call(module: Module, compiler: Compiler) -> Any:
+    """The compiled call of modules of this class, to be called with the module."""
     name = type(module).__qualname__
     call: Any = type(module)._call_forward
     named = FunctionType(call.__code__, call.__globals__, name, call.__defaults__, call.__closure__)
     named.__qualname__ = name
-    return MethodType(_with_reports(compiler, compiler.entry(named), name), module)
+    return _with_reports(compiler, compiler.entry(named), name)
 
 
-def _compile_module_in_place(module: Module, **options: Any) -> Any:
+def _compile_module_in_place(module: Module, **options: Any) -> None:
     fullgraph, backend = options.pop("fullgraph", False), options.pop("backend", "native")
     dynamic = options.pop("dynamic", None)
     _check_options(dynamic, options.pop("mode", None), options or None)
     call = _module_call(module, Compiler(backends.make_backend(backend), fullgraph, dynamic))
-    _install_call(module, call)
-    return call
+    made_compiled_calls(module).in_place = call
 
 
 install_compiler(_compile_module_in_place)
@@ -381,6 +368,8 @@ def _original(model: Any) -> Any:
     """What was compiled, if `model` is the result of `compile`."""
     if isinstance(model, CompiledFunction):
         return model.__wrapped__
+    if isinstance(model, Module):
+        return original_of(model)
     if isinstance(model, MethodType) and isinstance(model.__func__, CompiledFunction):
         return MethodType(model.__func__.__wrapped__, model.__self__)
     return model
