@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -133,23 +133,28 @@ def measure_program(library: str, program: str, env: Mapping[str, str]) -> Found
 
 def measure(
     rows: Sequence[Fresh], libraries: Sequence[Library], threads_env: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    """Rows as `measuring.Measurement` has them; `seconds` holds the row's figure."""
+) -> Iterator[dict[str, Any]]:
+    """Rows as `measuring.Measurement` has them, one by one; `seconds` holds the row's figure."""
     found: dict[tuple[str, str], Found | str] = {}
     env = dict(os.environ) | dict(threads_env)
-    for library in libraries if rows else ():
-        if library.name in KNOWN and library.why_not_available() is None:
-            run_child(library.name, IMPORT, environment(Path(os.devnull), env))  # bytecode
+    if rows:
+        _cache_bytecode(libraries, env)
     for row in rows:
         for library in libraries:
             key = (library.name, row.program)
-            reason = why_not(row, library)
-            if key not in found and reason is None:
+            if key not in found and why_not(row, library) is None:
                 try:
                     found[key] = measure_program(*key, env)
                 except RuntimeError as error:
                     found[key] = str(error)
-    return [_as_row(row, libraries, found) for row in rows]
+        yield _as_row(row, libraries, found)
+
+
+def _cache_bytecode(libraries: Sequence[Library], env: Mapping[str, str]) -> None:
+    for library in libraries:
+        if library.name in KNOWN and library.why_not_available() is None:
+            program = "chain" if library.name in COMPILING else IMPORT
+            measure_program(library.name, program, env)
 
 
 def _as_row(
