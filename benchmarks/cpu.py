@@ -120,15 +120,18 @@ def verdict(row: Row) -> str:
 
 
 def print_row(row: Row) -> None:
-    """One line: figures, how many times dynajit's each is, the roofline, what is asked."""
+    """One line: figures, how many times dynajit's each is, the roofline, what is asked.
+
+    Behind `cpu`: how many times dynajit's processor time each takes, where other programs or more
+    threads than asked for make that another number.
+    """
     if "limits" in row:
         _print_limits(row)
         return
     mine = row["seconds"].get(measuring.MEASURED)
     cells = [f"{row['name']:52s}"]
     for name, value in row["seconds"].items():
-        times = "" if name == measuring.MEASURED or not mine else f" ({value / mine:.2f}x)"
-        cells.append(f"{name} {figure(row, value)}{times}")
+        cells.append(f"{name} {figure(row, value)}{_ratios(row, name)}")
     if row.get("least_s") and mine:
         cells.append(f"roofline {row['least_s'] / mine:.0%}")
     cells.append(verdict(row))
@@ -136,6 +139,18 @@ def print_row(row: Row) -> None:
     if row["missing"]:
         reasons = (f"{name}: {reason}" for name, reason in row["missing"].items())
         print(f"    not available: {'; '.join(reasons)}", flush=True)
+
+
+def _ratios(row: Row, name: str) -> str:
+    """A contestant's time over dynajit's, and the same of processor time where it differs."""
+    mine = row["seconds"].get(measuring.MEASURED)
+    if name == measuring.MEASURED or not mine:
+        return ""
+    ratio = row["seconds"][name] / mine
+    cpu = row.get("cpu_seconds", {})
+    processor = cpu[name] / cpu[measuring.MEASURED] if name in cpu else ratio
+    differs = not 0.9 <= processor / ratio <= 1.1
+    return f" ({ratio:.2f}x, cpu {processor:.2f}x)" if differs else f" ({ratio:.2f}x)"
 
 
 def _print_limits(row: Row) -> None:
@@ -152,13 +167,19 @@ def _print_limits(row: Row) -> None:
     )
 
 
-def geometric_mean(rows: Sequence[Row], baseline: str) -> float | None:
-    """Of baseline time over dynajit time, over the run-time rows that have both."""
+def geometric_mean(rows: Sequence[Row], baseline: str, kind: str = "seconds") -> float | None:
+    """Of baseline time over dynajit time, over the run-time rows that have both.
+
+    Args:
+        rows: of the table.
+        baseline: a contestant.
+        kind: "seconds", or "cpu_seconds".
+    """
     ratios = [
-        row["seconds"][baseline] / row["seconds"][measuring.MEASURED]
+        row[kind][baseline] / row[kind][measuring.MEASURED]
         for row in rows
         if row.get("group") not in (None, "fresh processes")
-        and {baseline, measuring.MEASURED} <= row["seconds"].keys()
+        and {baseline, measuring.MEASURED} <= row.get(kind, {}).keys()
     ]
     return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
 
@@ -179,9 +200,10 @@ def summary(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
     """Means, and the rows that are behind."""
     lines = []
     for name in names:
-        mean = geometric_mean(rows, name)
+        mean, cpu = geometric_mean(rows, name), geometric_mean(rows, name, "cpu_seconds")
         if mean is not None and name != measuring.MEASURED:
-            lines.append(f"geometric mean of {name} / dynajit: {mean:.2f}x")
+            processor = "" if cpu is None else f" (of processor time {cpu:.2f}x)"
+            lines.append(f"geometric mean of {name} / dynajit: {mean:.2f}x{processor}")
     slower = [line for row in rows if "seconds" in row and (line := behind(row))]
     if slower:
         lines += ["more than 10 % behind:", *(f"  {line}" for line in slower)]

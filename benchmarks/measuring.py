@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks import latency, libraries, machine, pointwise, reductions, training
 from benchmarks.case import Case, Run
 from benchmarks.libraries import Library
-from benchmarks.timing import interleaved
+from benchmarks.timing import Times, interleaved_times
 
 GROUPS: Final = (latency, pointwise, reductions, training)
 
@@ -56,6 +56,7 @@ class Measurement:
 
     Args:
         seconds: median per call, by contestant.
+        cpu_seconds: the same of processor time, all threads together.
         missing: why a contestant has no time, by contestant.
         first_call_s: building and the first call, by contestant.
         least_s: the roofline's time, or None where the case states no work.
@@ -65,6 +66,7 @@ class Measurement:
     group: str
     threads: int
     seconds: Mapping[str, float]
+    cpu_seconds: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
     first_call_s: Mapping[str, float] = field(default_factory=dict)
     least_s: float | None = None
@@ -182,16 +184,17 @@ def measure(
             if case.why_not(library) is None:
                 stack.enter_context(libraries.fresh(library))
         made = build(case, contestants)
-        times = {}
+        times: dict[str, Times] = {}
         if made.runs:
             rounds = rounds_within(request.seconds, made.runs)
-            times = interleaved(made.runs, rounds=rounds, round_s=_ROUND_S)
+            times = interleaved_times(made.runs, rounds=rounds, round_s=_ROUND_S)
     gc.collect()
     return Measurement(
         name=case.name,
         group=case.group,
         threads=request.threads,
-        seconds=times,
+        seconds={name: found.wall_s for name, found in times.items()},
+        cpu_seconds={name: found.cpu_s for name, found in times.items()},
         missing=made.missing,
         first_call_s=made.first_call_s,
         least_s=limits.seconds(case.work) or None,

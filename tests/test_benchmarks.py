@@ -182,12 +182,23 @@ def test_a_row_is_printed_with_ratios_and_verdict(capsys: pytest.CaptureFixture[
     assert "not available: jax: not installed" in text
 
 
+def test_processor_time_is_shown_where_it_differs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Ratios of the clock and of the processor within 10 % are one number."""
+    cpu_s = {"dynajit": 1e-3, "torch-compile": 4.2e-3, "numpy": 1e-3}
+    cpu.print_row(ROW | {"cpu_seconds": cpu_s})
+    text = capsys.readouterr().out
+
+    assert "torch-compile 4 ms (4.00x)" in text
+    assert "numpy 500 us (0.50x, cpu 1.00x)" in text
+
+
 def test_the_summary_names_rows_that_are_behind() -> None:
     """The geometric mean, and who is faster by more than 10 %."""
     other = ROW | {"name": "exp", "seconds": {"dynajit": 1e-3, "torch-compile": 1e-3}}
+    other["cpu_seconds"] = {"dynajit": 1e-3, "torch-compile": 3e-3}
 
     assert [
-        "geometric mean of torch-compile / dynajit: 2.00x",
+        "geometric mean of torch-compile / dynajit: 2.00x (of processor time 3.00x)",
         "more than 10 % behind:",
         "  softmax: numpy is 2.00x faster",
     ] == cpu.summary([ROW, other], ["dynajit", "torch-compile"])
