@@ -179,6 +179,7 @@ class FunctionCache:
             found = self._find(compiled, function, arguments)
             if found is not None:
                 return found  # another thread was faster
+            self._drop_dead(compiled)
             if self._gives_up() or self._meets_new_class(compiled, function, arguments):
                 return None
             lock.busy = True
@@ -270,6 +271,12 @@ class FunctionCache:
             entry.guards.explain_failure(arguments, function) for entry in self.entries(compiled)
         )
         return tuple(failure for failure in found if failure is not None)
+
+    def _drop_dead(self, compiled: Any) -> None:
+        """Forget versions for objects that have died, but for the last: `_meets_new_class` asks."""
+        dead = [entry for entry in self.entries(compiled) if entry.guards.evaluator.is_dead]
+        for entry in dead[VERSIONS_OF_A_CLASS:]:
+            compiled.remove_entry(entry)
 
     def _gives_up(self) -> bool:
         """True if so many versions were dropped that new ones would be dropped, too."""

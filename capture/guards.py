@@ -143,7 +143,7 @@ def _change_text(change: Any) -> str:
     return f"{_class_name(cls)}.{name} was {happened}"
 
 
-def _class_name(cls: type) -> str:
+def _class_name(cls: Any) -> str:
     return describe(cls).removeprefix("class ")
 
 
@@ -165,7 +165,7 @@ def _length_text(expected: Any) -> str:
 
 
 _EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
-    Kind.TYPE_IS: lambda e: f"a {e.__qualname__}",
+    Kind.TYPE_IS: lambda e: f"a {_class_name(e)}",
     Kind.IDENTITY: _describe_expected,
     Kind.EQUALS: _describe_expected,
     Kind.STORAGE_EQUALS: _describe_expected,
@@ -212,7 +212,7 @@ def _function_condition(name: str, facts: FunctionFacts) -> str:
 
 
 _EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
-    Kind.TYPE_IS: lambda s, e: f"type({s}) is {e.__qualname__}",
+    Kind.TYPE_IS: lambda s, e: f"type({s}) is {_class_name(e)}",
     Kind.IDENTITY: lambda s, e: f"{s} is {describe(e)}",
     Kind.EQUALS: lambda s, e: f"{s} == {e!r}",
     Kind.TENSOR: lambda s, e: f"{s} is {e}",

@@ -172,10 +172,11 @@ lacks_attribute(PyObject *object, Check *check, int look_at_class)
                && _PyType_Lookup(Py_TYPE(object), check->expected) == NULL);
 }
 
-static int
-is_identical(const Check *check, PyObject *value)
+/* What is expected; NULL where it has died. Borrowed. */
+static PyObject *
+expected_object(const Check *check)
 {
-    return (check->is_weak ? weak_target(check->expected) : check->expected) == value;
+    return check->is_weak ? weak_target(check->expected) : check->expected;
 }
 
 /* No class was registered with an abstract one since `expected`. */
@@ -189,14 +190,22 @@ has_registrations(PyObject *expected)
     return same;
 }
 
+/* Nobody can ask for a key that has died. */
+static int
+lacks_key(PyObject *dict, const Check *check)
+{
+    PyObject *key = expected_object(check);
+    return key != NULL && dict_get(dict, key, check->hash) == NULL;
+}
+
 int
 check_value(Guards *self, Check *check, PyObject *value)
 {
     switch (check->kind) {
     case KIND_TYPE_IS:
-        return (PyObject *)Py_TYPE(value) == check->expected;
+        return (PyObject *)Py_TYPE(value) == expected_object(check);
     case KIND_IDENTITY:
-        return is_identical(check, value);
+        return value == expected_object(check);
     case KIND_EQUALS:
         return constant_equal(value, check->expected);
     case KIND_STORAGE_EQUALS:
@@ -218,7 +227,7 @@ check_value(Guards *self, Check *check, PyObject *value)
     case KIND_INSTANCE_LACKS:
         return lacks_attribute(value, check, 0);
     case KIND_HAS_NO_KEY:
-        return PyDict_Check(value) && dict_get(value, check->expected, check->hash) == NULL;
+        return PyDict_Check(value) && lacks_key(value, check);
     case KIND_PREDICATE:
         return check_predicate(check->predicate, value);
     case KIND_FUNCTION:
@@ -552,7 +561,13 @@ walk_tree(Guards *self, const Call *call)
             self->failed_value = NULL;
             return 0;
         }
-        if (!walk(self, root, read_root(root, call))) {
+        PyObject *value = read_root(root, call);
+        if (value == NULL) {
+            self->failed_guard = any_guard_below(root);
+            self->failed_value = NULL;
+            return 0;
+        }
+        if (!walk(self, root, value)) {
             return 0;
         }
     }

@@ -67,13 +67,6 @@ storage_equal(PyObject *value, PyObject *expected)
     return result == Py_True;
 }
 
-PyObject *
-weak_target(PyObject *reference)
-{
-    PyObject *target = ((PyWeakReference *)reference)->wr_object;
-    return target == Py_None ? NULL : target; /* of a dead one it is None, which is a value, too */
-}
-
 /* Borrowed value of a key, or NULL without an exception. */
 PyObject *
 dict_get(PyObject *dict, PyObject *key, Py_hash_t hash)
@@ -493,6 +486,8 @@ read_step(Node *node, PyObject *base)
         return read_part(base, node->index);
     case STEP_NTH_KEY:
         return read_nth_key(base, node->index);
+    case STEP_MEMBER:
+        return PyType_Check(base) ? _PyType_Lookup((PyTypeObject *)base, node->argument) : NULL;
     }
     if (!PyFunction_Check(base)) {
         return NULL;
