@@ -30,7 +30,7 @@ from dynajit.capture.operations_instances import (
 )
 from dynajit.capture.operations_output import is_stream
 from dynajit.capture.partials import is_existing_partial
-from dynajit.capture.parts import has_names, part, place_of, wrapped
+from dynajit.capture.parts import has_names, is_wrapper, part, place_of, wrapped
 from dynajit.capture.users_code import MISSING, has_own_operators, lookup
 from dynajit.capture.values import UNBOUND, Constant, Known, Opaque, Scalar, Value, constant
 from dynajit.capture.values_containers import (
@@ -108,8 +108,10 @@ def _find_attribute(x: Any, value: Value, name: str) -> Steps:
         if is_plain_property(raw) and isinstance(raw.fget, types.FunctionType):
             x.recorder.use(value)
             return (yield from x.call(wrapped(raw, "fget"), [value], {}))
-        if isinstance(raw, classmethod):
+        if is_wrapper(raw, classmethod):
             return bound_to_class(raw, Known(value.cls), name)
+        if isinstance(lookup(type(raw), "__get__"), types.FunctionType):
+            raise unsupported_attribute(value, name)
     return _builtin_attribute(x, value, name)
 
 
@@ -209,9 +211,9 @@ def _enum_attribute(x: Any, value: Known, name: str) -> Steps:
         return BoundMethod(function_of_class(type(value.object), name, raw), value)
     if is_plain_property(raw) and isinstance(raw.fget, types.FunctionType):
         return (yield from x.call(wrapped(raw, "fget"), [value], {}))
-    if isinstance(raw, classmethod):
+    if is_wrapper(raw, classmethod):
         return bound_to_class(raw, Known(type(value.object)), name)
-    if isinstance(raw, staticmethod):
+    if is_wrapper(raw, staticmethod):
         return wrapped(raw, "__func__")
     fields = vars(value.object)
     if name in fields and not is_data_descriptor(raw):
@@ -335,13 +337,15 @@ def _class_attribute_by(x: Any, value: Known, name: str, reader: types.FunctionT
 def _bind_class_attribute(x: Any, value: Known, name: str, raw: Any) -> Steps:
     cls = value.object
     place = sources.Attribute(_base_of(value), name) if is_read_ordinarily(cls) else None
-    if isinstance(raw, staticmethod):
+    if is_wrapper(raw, staticmethod):
         return wrapped(raw, "__func__")
-    if isinstance(raw, classmethod):
+    if is_wrapper(raw, classmethod):
         return bound_to_class(raw, value, name)
     if isinstance(raw, types.FunctionType):
         return function_of_class(cls, name, raw)
-    if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType, property)):
+    if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+        return Known(raw)
+    if is_plain_property(raw):
         return Known(raw)
     if isinstance(raw, types.ClassMethodDescriptorType):
         return NativeMethod(value, name)

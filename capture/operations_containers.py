@@ -30,6 +30,7 @@ from dynajit.capture.operations_basic import (
 )
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_results import call_special
+from dynajit.capture.parts import is_wrapper
 from dynajit.capture.users_code import class_with_methods, is_quiet, is_users_code, lookup
 from dynajit.capture.values import FALSE, TRUE, Constant, Known, Scalar, Value
 from dynajit.capture.values_containers import (
@@ -240,6 +241,8 @@ def _own_subscript(container: Value) -> Any:
     if not isinstance(container, Known) or not isinstance(container.object, type):
         return None
     raw = lookup(container.object, "__class_getitem__")
+    if isinstance(raw, classmethod) and not is_wrapper(raw, classmethod):
+        raise unsupported("subscript of a class", container)
     function = raw.__func__ if isinstance(raw, classmethod) else None
     return function if is_users_code(function) else None
 

@@ -19,7 +19,7 @@ from dynajit.capture.operations_basic import Steps, as_python, describe, lacks, 
 from dynajit.capture.operations_exceptions import is_native_field, member
 from dynajit.capture.operations_storage import storage_attribute
 from dynajit.capture.partials import partial_method
-from dynajit.capture.parts import wrapped
+from dynajit.capture.parts import is_wrapper, wrapped
 from dynajit.capture.users_code import MISSING, inherits, lookup
 from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_containers import HeapValue, TupleValue
@@ -250,10 +250,10 @@ def _class_value(x: Any, value: HeapValue, receiver: Value, name: str, raw: Any)
     """A non-data attribute of the class, bound to `receiver`."""
     if isinstance(raw, types.FunctionType):
         return BoundMethod(known_in_class(x, value, name, raw), receiver)
-    if isinstance(raw, staticmethod):
+    if is_wrapper(raw, staticmethod):
         x.recorder.use(known_in_class(x, value, name, raw))
         return wrapped(raw, "__func__")
-    if isinstance(raw, classmethod):
+    if is_wrapper(raw, classmethod):
         x.recorder.use(known_in_class(x, value, name, raw))
         return bound_to_class(raw, Known(value.cls), name)
     if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
@@ -366,9 +366,9 @@ def super_attribute(x: Any, value: SuperValue, name: str) -> Steps:
         if isinstance(raw, types.FunctionType):
             function = function_of_class(base, name, raw)
             return function if is_class else BoundMethod(function, receiver)
-        if isinstance(raw, classmethod):
+        if is_wrapper(raw, classmethod):
             return bound_to_class(raw, Known(cls), name)
-        if isinstance(raw, staticmethod):
+        if is_wrapper(raw, staticmethod):
             return wrapped(raw, "__func__")
         if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
             return Known(raw) if is_class else BoundMethod(Known(raw), receiver)
