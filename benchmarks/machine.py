@@ -48,10 +48,19 @@ class Limits:
 
 def measure(threads: int) -> Limits:
     """Measure with `threads` threads; the BLAS takes its number from the environment."""
+    return Limits(_rates(threads, _stream, 12), _rates(threads, _update, 8), _gemm_rate())
+
+
+def _rates(
+    threads: int, prepare: Callable[[int], Callable[[int], None]], bytes_per_element: int
+) -> tuple[float, ...]:
+    """Bytes per second for each of WORKING_SETS."""
+    private, *shared = WORKING_SETS
     with ThreadPoolExecutor(threads) as pool:
-        stream = tuple(_rate(pool, threads, _stream, size, 12) for size in WORKING_SETS)
-        update = tuple(_rate(pool, threads, _update, size, 8) for size in WORKING_SETS)
-    return Limits(stream, update, _gemm_rate())
+        # Every core has its own: one is measured, without threads that wait for the interpreter.
+        alone = _rate(pool, 1, prepare, private, bytes_per_element)
+        rates = [_rate(pool, threads, prepare, size, bytes_per_element) for size in shared]
+    return (threads * alone, *rates)
 
 
 def _rate(
