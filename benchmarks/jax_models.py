@@ -189,8 +189,8 @@ def training_step(
     kept = [(parameters, no_moments(parameters))]
 
     def step() -> Any:
-        value, kept[0] = donated(*kept[0], *batch)
-        return jax.block_until_ready(value)
+        value, kept[0] = jax.block_until_ready(donated(*kept[0], *batch))
+        return value
 
     return step
 
