@@ -62,6 +62,12 @@ def thread_environment(threads: int) -> dict[str, str]:
     return dict.fromkeys(names, number) | {"XLA_FLAGS": jax}
 
 
+def settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables that choose a library's kernels or memory, and so change its speed."""
+    prefixes = ("OPENBLAS_", "MKL_", "ONEDNN_", "DNNL_", "ATEN_CPU", "MALLOC_", "GOMP_", "OMP_")
+    return {name: value for name, value in environ.items() if name.startswith(prefixes)}
+
+
 def measure_in_processes(options: argparse.Namespace, names: Sequence[str]) -> list[Row]:
     """Rows of all cases but the fresh processes."""
     cases = measuring.chosen(measuring.all_cases(), options.cases)
@@ -217,6 +223,7 @@ def document(rows: Sequence[Row], options: argparse.Namespace) -> Mapping[str, A
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
         "compare": options.compare,
+        "environment": settings(os.environ),
         "rows": list(rows),
     }
 
@@ -232,6 +239,8 @@ def main(arguments: Sequence[str]) -> None:
         return
     names = [measuring.MEASURED, *(name for name in options.compare.split(",") if name)]
     contestants = libraries.named(names)
+    for name, value in settings(os.environ).items():
+        print(f"set in the environment: {name}={value}")
     rows = measure_in_processes(options, names)
     for row in fresh_processes.measure(
         fresh_processes.chosen(options.cases), contestants, thread_environment(1)

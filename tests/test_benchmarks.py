@@ -204,6 +204,13 @@ def test_the_summary_names_rows_that_are_behind() -> None:
     ] == cpu.summary([ROW, other], ["dynajit", "torch-compile"])
 
 
+def test_settings_of_libraries_are_told() -> None:
+    """A kernel chosen by the environment explains a row."""
+    assert {"OPENBLAS_CORETYPE": "Haswell"} == cpu.settings(
+        {"OPENBLAS_CORETYPE": "Haswell", "HOME": "/"}
+    )
+
+
 def test_the_picture_is_a_png(tmp_path: Path) -> None:
     """Where matplotlib is installed."""
     pytest.importorskip("matplotlib")
