@@ -39,6 +39,9 @@ MSG_GIVEN_UP: Final = (
 PATIENCE: Final = 8
 #: Versions for classes of one class statement before it counts as one that every call runs.
 VERSIONS_OF_A_CLASS: Final = 2
+#: Compiles of the rest of a function before it is asked whether they pay.
+VERSIONS_OF_A_REST: Final = 8
+MSG_RARE: Final = "nearly every call needs a version of its own"
 
 #: Guards that compiling itself may upset, by importing a module that registers classes, or another
 #: thread, by letting go of an object. Such a call runs plainly if that happens twice.
@@ -180,7 +183,11 @@ class FunctionCache:
             if found is not None:
                 return found  # another thread was faster
             self._drop_dead(compiled)
-            if self._gives_up() or self._meets_new_class(compiled, function, arguments):
+            if (
+                self._is_rarely_met_again(compiled)
+                or self._gives_up()
+                or self._meets_new_class(compiled, function, arguments)
+            ):
                 return None
             lock.busy = True
             try:
@@ -277,6 +284,17 @@ class FunctionCache:
         dead = [entry for entry in self.entries(compiled) if entry.guards.evaluator.is_dead]
         for entry in dead[VERSIONS_OF_A_CLASS:]:
             compiled.remove_entry(entry)
+
+    def _is_rarely_met_again(self, compiled: Any) -> bool:
+        """True for the rest of a function, such as the next turns of a loop, whose versions fit
+        hardly any later call: it runs plainly as long as they do not.
+        """
+        rare = self.compile_count >= VERSIONS_OF_A_REST and compiled.hits * 2 < self.compile_count
+        if not compiled.is_rest or not rare:
+            return False
+        if self.skips[-1:] != [MSG_RARE]:
+            self.skips.append(MSG_RARE)
+        return True
 
     def _gives_up(self) -> bool:
         """True if so many versions were dropped that new ones would be dropped, too."""
