@@ -30,12 +30,14 @@ class Writes:
 
     Args:
         counted: node that a tensor holds -> counted writes to its memory until then; 0 if missing.
+        hidden: the same for writes through `.data`, which eager execution does not count.
         placed: nodes that a write put into memory.
         private: node that a write computes with -> the tensor's old value, of which the tape has
             a copy of its own.
     """
 
     counted: dict[graph.Node, int] = field(default_factory=dict)
+    hidden: dict[graph.Node, int] = field(default_factory=dict)
     placed: set[graph.Node] = field(default_factory=set)
     private: dict[graph.Node, graph.Node] = field(default_factory=dict)
 
@@ -56,6 +58,7 @@ def read(recorder: Any, value: TensorValue) -> graph.Value:
         found = recorder.builder.view(step, found)
     recorder.owners[found.node] = value.identity
     recorder.writes.counted[found.node] = memory.bumps
+    recorder.writes.hidden[found.node] = memory.hidden
     now = replace(contents, value=found, version=memory.version)
     recorder.heap.write(value.identity, now)
     return found
@@ -113,6 +116,7 @@ def _new_view(
     """A tensor that looks at existing memory."""
     held: MemoryContents = recorder.heap[memory]
     recorder.writes.counted[value.node] = held.bumps
+    recorder.writes.hidden[value.node] = held.hidden
     made = TensorContents(value, memory=memory, steps=steps, version=held.version)
     return _allocate(recorder, made, cls)
 
