@@ -514,7 +514,7 @@ def _compare_sequences(x: Any, symbol: str, a: Any, b: Any) -> Steps:
         raise GraphBreak(breaks.LIMIT, f"comparing {count} items")
     pairs = zip(live_items(x, a), live_items(x, b), strict=False)
     for position, ((_, item), (_, other)) in enumerate(pairs):
-        if same_object(item, other):
+        if same_object(x, item, other):
             continue
         equal = yield from compare(x, "==", item, other)
         if (yield from x.truth(equal)):
@@ -541,7 +541,7 @@ def _compare_dicts(x: Any, symbol: str, a: DictValue, b: DictValue) -> Steps:
             if found not in right:
                 same = False
                 break
-            if same_object(item, right[found][1]):
+            if same_object(x, item, right[found][1]):
                 continue
             equal = yield from compare(x, "==", item, right[found][1])
             if not (yield from x.truth(equal)):

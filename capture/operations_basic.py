@@ -19,6 +19,7 @@ from dynajit.capture.class_layouts import is_plain_tuple
 from dynajit.capture.exceptions import NotKnown, Raised, raise_python
 from dynajit.capture.guard_facts import Predicate
 from dynajit.capture.guards import Kind
+from dynajit.capture.identity_keys import note_key
 from dynajit.capture.relations import COMPARISONS
 from dynajit.capture.users_code import class_with_methods, user_method
 from dynajit.capture.values import LITERAL_TYPES, Constant, Known, Opaque, Scalar, Value, constant
@@ -452,7 +453,7 @@ def is_same(x: Any, a: Value, b: Value) -> bool:
         left, right = as_python(x, a), as_python(x, b)
         if isinstance(left, (bool, type(None), type(Ellipsis), type(NotImplemented))):
             return left is right
-        if left != right:
+        if left != right and (left == left or right == right):
             return False
         if isinstance(a, Constant) and isinstance(b, Constant) and a.source is b.source is None:
             return left is right  # computed by the operations that the program does
@@ -503,6 +504,8 @@ def hashable(x: Any, value: Value) -> Any:
     if isinstance(value, (Constant, Known, Scalar)) or is_known(value):
         if user_method(value, "__hash__", "__eq__") is not None:
             raise GraphBreak(breaks.UNKNOWN_HASH, describe(value))
+        if _holds_nan(value):
+            raise unsupported("hash", value)  # it hashes by identity, which no guard tells
         found = as_python(x, value)
         try:
             hash(found)
@@ -510,12 +513,15 @@ def hashable(x: Any, value: Value) -> Any:
             raise_python(x, TypeError, str(error))
         return found
     if isinstance(value, TupleValue):
+        x.recorder.use(value)
         return tuple(hashable(x, item) for item in value.items)
     if isinstance(value, TensorValue):
         x.recorder.use(value)
+        note_key(x.recorder, value)
         return Stands(value.identity)
     if isinstance(value, ObjectValue) and value.cls.__hash__ is object.__hash__:
         x.recorder.use(value)
+        note_key(x.recorder, value)
         existing = x.recorder.existing(value)
         return existing if existing is not None else Stands(value.identity)
     storage = storage_of(x, value)
@@ -528,6 +534,13 @@ def hashable(x: Any, value: Value) -> Any:
     if is_object or isinstance(value, (ListValue, DictValue, SetValue)):
         raise_python(x, TypeError, f"unhashable type: '{type_name(type_of(x, value))}'")
     raise GraphBreak(breaks.UNKNOWN_HASH, describe(value))
+
+
+def _holds_nan(value: Value) -> bool:
+    """True for a nan that the captured code did not make, and for a tuple with one."""
+    if isinstance(value, TupleValue):
+        return any(map(_holds_nan, value.items))
+    return getattr(value, "source", None) is not None and is_not_equal_to_itself(value)
 
 
 def hashable_as(x: Any, value: Value, role: str) -> Any:

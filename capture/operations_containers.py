@@ -18,6 +18,7 @@ from dynajit.capture._capture import is_held_weakly
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.guards import Kind
+from dynajit.capture.identity_keys import holds_nan
 from dynajit.capture.operations_basic import (
     Steps,
     as_python,
@@ -134,6 +135,8 @@ def _read_dict(x: Any, value: DictValue, existing: dict[Any, Any]) -> Entries:
     if isinstance(existing, OrderedDict):
         _check_ordered(existing)
     for key, item in value.cls.items(existing):  # type: ignore[attr-defined]
+        if holds_nan(key):
+            raise unsupported("a dict with a key that is not equal to itself")
         key_value, found = _key_value(x, key, sources.NthKey(base, places[id(key)]))
         entries[hashable(x, key_value)] = (
             key_value,
@@ -532,9 +535,7 @@ def contains(x: Any, container: Value, item: Value) -> Steps:
 
 def _sequence_contains(x: Any, sequence: Any, item: Value) -> Steps:
     for _, candidate in live_items(x, sequence):
-        if same_object(candidate, item):
-            x.recorder.use(candidate)
-            x.recorder.use(item)
+        if same_object(x, candidate, item):
             return True
         if isinstance(candidate, TensorValue) or isinstance(item, TensorValue):
             raise GraphBreak(breaks.DATA_DEPENDENT_BRANCH, "searching a sequence for a tensor")
@@ -552,20 +553,31 @@ def frozen_if_set(x: Any, item: Value) -> Value:
     return item
 
 
-def same_object(a: Value, b: Value) -> bool:
-    """True where Python takes two items for one object, which containers do not compare.
+def same_object(x: Any, a: Value, b: Value) -> bool:
+    """True where Python takes two items for one object, which containers do not compare; guarded.
 
     Raises:
         GraphBreak: two numbers that are not equal to themselves may be one object or two.
     """
-    if a is b or (a.object_id is not None and a.object_id == b.object_id):
+    if a is b:
         return True
+    if isinstance(a, Known) and isinstance(b, Known):
+        if a.object is b.object:
+            x.recorder.use(a)
+            x.recorder.use(b)
+        return a.object is b.object
+    if a.object_id is not None and b.object_id is not None:
+        # Whether containers are one object does not matter: that shows in their items.
+        containers = (ListValue, DictValue, SetValue)
+        if isinstance(a, containers) and isinstance(b, containers) and a.object_id != b.object_id:
+            return False
+        return x.is_same(a, b)
     literals = (Constant, Scalar)
     if not isinstance(a, literals) or not isinstance(b, literals):
         return False
     if isinstance(a, Constant) and isinstance(b, Constant) and a.source is b.source is None:
         return a.value is b.value
-    if a.value is b.value and a.value != a.value:
+    if a.value != a.value and b.value != b.value:
         raise unsupported("identity", a, b)
     return False
 

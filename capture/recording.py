@@ -164,6 +164,8 @@ class Recorder:
         self._by_object: dict[int, HeapValue] = {}
         self._by_fields: dict[int, HeapValue] = {}
         self._existing: dict[int, Any] = {}
+        #: Heap id -> (handle, known by identity), of objects that were keys of dicts or sets.
+        self.identity_keys: dict[int, tuple[HeapValue, bool]] = {}
         self._storages: list[HeapValue] = []
         self.classes = ClassesMet()
         #: Source or heap id -> a value whose end does something (`capture.watching`).
