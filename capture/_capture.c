@@ -16,6 +16,7 @@
 #include "native/dict_versions.h"
 #include "native/class_lookup.h"
 #include "native/hashed.h"
+#include "native/quiet_lookup.h"
 #include <pthread.h>
 
 /* ---------------------------------------------------------------------------- Module state ---- */
@@ -1699,6 +1700,8 @@ static PyMethodDef module_methods[] = {
     {"class_member", (PyCFunction)(void (*)(void))module_class_member, METH_FASTCALL,
      "class_member(class, name, default): what the class or a base stores under a name.\n"
      "LookupError: a class has keys that are no strings."},
+    {"has_text_keys", module_has_text_keys, METH_O,
+     "has_text_keys(dict) -> bool: looking up a str in it never asks a key of another class."},
     {"makes_plainly", module_makes_plainly, METH_O,
      "makes_plainly(class) -> (is its tp_new, is its tp_init that of object?)."},
     {"is_held_weakly", module_is_held_weakly, METH_O,
@@ -1778,7 +1781,7 @@ load_dependencies(void)
     }
     outer_evaluator = _PyEval_EvalFrameDefault;
     start_watching();
-    return start_hashed();
+    return start_quiet_lookup() < 0 ? -1 : start_hashed();
 }
 
 static int

@@ -31,7 +31,7 @@ from dynajit.capture.operations_instances import (
 from dynajit.capture.operations_output import is_stream
 from dynajit.capture.partials import is_existing_partial
 from dynajit.capture.parts import has_names, is_wrapper, part, place_of, wrapped
-from dynajit.capture.users_code import MISSING, has_own_operators, lookup
+from dynajit.capture.users_code import MISSING, has_own_operators, lookup, text_keyed
 from dynajit.capture.values import UNBOUND, Constant, Known, Opaque, Scalar, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
@@ -246,7 +246,7 @@ def _module_attribute(x: Any, value: Known, name: str) -> Steps:
     if raw is not MISSING and inspect.isdatadescriptor(raw):
         raise unsupported_attribute(value, name)
     written = x.module_write(module, name)
-    fields = types.ModuleType.__getattribute__(module, "__dict__")
+    fields = text_keyed(types.ModuleType.__getattribute__(module, "__dict__"))
     found = fields.get(name, MISSING) if written is None else written
     if written is not None and written is not DELETED:
         return written
@@ -372,7 +372,7 @@ def _existing_function_attribute(x: Any, value: Known, name: str) -> Value:
         return part(x, value, name)
     if name == "__get__":
         return NativeMethod(value, name)
-    is_shown = name in function.__dict__ and name not in vars(types.FunctionType)
+    is_shown = name in text_keyed(function.__dict__) and name not in vars(types.FunctionType)
     if name == "__wrapped__" or is_shown:
         base = value.source if value.source is not None else _base_of(value)
         if name not in function.__dict__:

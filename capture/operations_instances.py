@@ -20,7 +20,7 @@ from dynajit.capture.operations_exceptions import is_native_field, member
 from dynajit.capture.operations_storage import storage_attribute
 from dynajit.capture.partials import partial_method
 from dynajit.capture.parts import is_wrapper, wrapped
-from dynajit.capture.users_code import MISSING, inherits, lookup
+from dynajit.capture.users_code import MISSING, inherits, lookup, text_keyed
 from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_containers import HeapValue, TupleValue
 from dynajit.capture.values_functions import BoundMethod, SuperValue
@@ -323,8 +323,7 @@ def instance_dict(existing: Any) -> dict[str, Any]:
     """The instance dict, without running user code; empty where there is none."""
     if not has_instance_dict(existing):
         return {}
-    fields: dict[str, Any] = object.__getattribute__(existing, "__dict__")
-    return fields
+    return text_keyed(object.__getattribute__(existing, "__dict__"))
 
 
 def super_value(x: Any, cls: Value, receiver: Value) -> SuperValue:

@@ -17,6 +17,18 @@ from dynajit.capture.values_objects import ObjectValue
 MISSING: Final = object()
 
 
+def text_keyed(fields: dict[Any, Any]) -> dict[str, Any]:
+    """The `__dict__` of an object, as it is.
+
+    Raises:
+        GraphBreak: it has keys that are no strings: looking a name up may run their `__eq__`.
+    """
+    if not _capture.has_text_keys(fields):
+        detail = "a __dict__ with keys that are no strings"
+        raise breaks.GraphBreak(breaks.UNSUPPORTED_OPERATION, detail)
+    return fields
+
+
 def lookup(cls: type, name: str) -> Any:
     """What the class stores under a name, by its bases; MISSING where nothing does.
 

@@ -164,6 +164,10 @@ lacks_attribute(PyObject *object, Check *check, int look_at_class)
                && _PyType_Lookup(Py_TYPE(object), check->expected) == NULL;
     }
     Py_ssize_t slot = -1;
+    PyObject *dict = storage_of(object).dict;
+    if (dict != NULL && !lookup_is_quiet(dict, check->expected, check->hash)) {
+        return 0;
+    }
     if (instance_get(object, check->expected, check->hash, &slot) != NULL) {
         return 0;
     }
@@ -195,7 +199,8 @@ static int
 lacks_key(PyObject *dict, const Check *check)
 {
     PyObject *key = expected_object(check);
-    return key != NULL && dict_get(dict, key, check->hash) == NULL;
+    return key != NULL && lookup_is_quiet(dict, key, check->hash)
+           && dict_get(dict, key, check->hash) == NULL;
 }
 
 int

@@ -67,10 +67,13 @@ storage_equal(PyObject *value, PyObject *expected)
     return result == Py_True;
 }
 
-/* Borrowed value of a key, or NULL without an exception. */
+/* Borrowed value of a key, or NULL without an exception, also where user code would be asked. */
 PyObject *
 dict_get(PyObject *dict, PyObject *key, Py_hash_t hash)
 {
+    if (!lookup_is_quiet(dict, key, hash)) {
+        return NULL;
+    }
     PyObject *value = _PyDict_GetItem_KnownHash(dict, key, hash);
     if (value == NULL && PyErr_Occurred()) {
         PyErr_Clear();

@@ -13,6 +13,7 @@
 #ifndef DYNAJIT_CAPTURE_GUARDS_H
 #define DYNAJIT_CAPTURE_GUARDS_H
 
+#include "quiet_lookup.h"
 #include "versions.h"
 
 #define PY_ARRAY_UNIQUE_SYMBOL dynajit_capture_arrays
@@ -343,7 +344,7 @@ int constant_equal(PyObject *a, PyObject *b);
 Py_ssize_t iterator_position(PyObject *iterator);
 int storage_equal(PyObject *value, PyObject *expected);
 
-/* Borrowed value of a key, or NULL without an exception. */
+/* Borrowed value of a key, or NULL without an exception, also where user code would be asked. */
 PyObject *dict_get(PyObject *dict, PyObject *key, Py_hash_t hash);
 
 /* Index of `name` in the shared keys of the class, or -1. */
