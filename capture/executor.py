@@ -301,6 +301,16 @@ class Executor:
             raise SkipFrame(MSG_MANY, permanent=not self.recorder.met_tensor)
         return found
 
+    def refuse_watched(self, values: list[Value | None]) -> None:
+        """Refuse an instruction that takes these values if one of them is or holds a watched one.
+
+        Raises:
+            GraphBreak: it must run for real.
+        """
+        if self.recorder.watched:
+            held = watching.held_by(values, self.recorder.heap)
+            watching.refuse_end(held, set(), self._open_ones())
+
     def _open_ones(self) -> list[tuple[Any, Value]]:
         """What is watched and still has something to do: key and value."""
         return [
