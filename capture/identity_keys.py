@@ -11,7 +11,7 @@ from dynajit.capture import sources
 from dynajit.capture.guards import Kind
 from dynajit.capture.values_containers import HeapValue
 
-#: Objects that are kept apart by a guard per pair; from then on each is guarded to be itself.
+#: Objects that are kept apart by a guard per pair; if there are more, each is guarded to be itself.
 KEPT_APART: Final = 32
 
 
@@ -32,8 +32,13 @@ def note_key(recorder: Any, value: HeapValue) -> None:
         return
     place = recorder.first_source(value)
     if not is_known and len(known) >= KEPT_APART:
-        recorder.guard(place, Kind.IDENTITY, existing, "key")
-        is_known = True
+        for identity, (other, is_other_known) in [*known.items(), (value.identity, (value, False))]:
+            if not is_other_known:
+                recorder.guard(
+                    recorder.first_source(other), Kind.IDENTITY, recorder.existing(other), "key"
+                )
+            known[identity] = (other, True)
+        return
     for other, is_other_known in known.values():
         if not (is_known and is_other_known):
             recorder.guard(place, Kind.NOT_ALIASED, recorder.first_source(other), "key")

@@ -65,7 +65,12 @@ def is_referred_to(obj: Any) -> bool:
 @remembered
 def has_finalizer(kind: type) -> bool:
     """True if a class has `__del__`."""
-    return any("__del__" in vars(cls) for cls in kind.__mro__)
+    return any("__del__" in _MEMBERS(cls) for cls in _BASES(kind))
+
+
+#: What a class stores and inherits from, without asking its metaclass.
+_MEMBERS: Final[Any] = vars(type)["__dict__"].__get__
+_BASES: Final[Any] = vars(type)["__mro__"].__get__
 
 
 def _has_callback(obj: Any) -> bool:

@@ -119,7 +119,7 @@ def _opaque_attribute(x: Any, value: Opaque, name: str) -> Value:
     """A method in C of an object that is not modelled: the call is where Python takes over."""
     cls = value.python_type
     raw = lookup(cls, name)
-    is_plain = cls.__getattribute__ is object.__getattribute__
+    is_plain = lookup(cls, "__getattribute__") is vars(object)["__getattribute__"]
     if not isinstance(raw, types.MethodDescriptorType) or not is_plain:
         raise unsupported_attribute(value, name)
     x.recorder.use(value)

@@ -21,7 +21,7 @@ from dynajit.capture.guard_facts import Predicate
 from dynajit.capture.guards import Kind
 from dynajit.capture.identity_keys import note_key
 from dynajit.capture.relations import COMPARISONS
-from dynajit.capture.users_code import class_with_methods, user_method
+from dynajit.capture.users_code import MISSING, class_with_methods, lookup, user_method
 from dynajit.capture.values import LITERAL_TYPES, Constant, Known, Opaque, Scalar, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
@@ -64,6 +64,10 @@ _NAMED: Final = (
 )  # fmt: skip
 
 
+#: The name of a class, without asking its metaclass.
+_NAME: Final[Any] = vars(type)["__name__"].__get__
+
+
 def describe(value: Any) -> str:
     """A short text for break details."""
     if isinstance(value, (Constant, Scalar)):
@@ -83,7 +87,7 @@ def describe(value: Any) -> str:
         return describe(value.function)
     if isinstance(value, Value):
         try:
-            return value.python_type.__name__
+            return _NAME(value.python_type)
         except NotImplementedError:
             return type(value).__name__
     return repr(value)
@@ -113,13 +117,10 @@ def defines(cls: type, name: str) -> bool:
     """
     if lacks(cls, name):
         raise GraphBreak(breaks.UNSUPPORTED_ATTRIBUTE, f"{DISGUISED[cls].__qualname__}.{name}")
-    for base in cls.__mro__:
-        if name in vars(base):
-            found = vars(base)[name]
-            if found is None and name != "__hash__":
-                raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{name} = None")
-            return found is not None
-    return False
+    found = lookup(cls, name)
+    if found is None and name != "__hash__":
+        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{name} = None")
+    return found is not None and found is not MISSING
 
 
 def lacks(cls: type, name: str) -> bool:

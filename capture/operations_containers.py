@@ -285,8 +285,10 @@ def subscript(x: Any, container: Value, index: Value) -> Steps:
     refuse(x, "subscript", lambda a, b: a[b], [container, index])
 
 
+#: The least limit on the digits of texts of numbers that can be set.
+_MANY_DIGITS: Final = sys.int_info.str_digits_check_threshold
 #: Numbers with at most so many bits have at most as many digits as every limit allows.
-_MANY_BITS: Final = int(math.log2(10) * sys.int_info.str_digits_check_threshold) - 1
+_MANY_BITS: Final = int(math.log2(10) * _MANY_DIGITS) - 1
 
 #: What a UnicodeEncodeError and its likes take from their arguments.
 _UNICODE_FIELDS: Final = ("encoding", "object", "start", "end", "reason")
@@ -330,10 +332,23 @@ def check_digits(values: Iterable[Any]) -> None:
         GraphBreak: one of the numbers has more digits than the least limit that can be set.
     """
     for value in values:
-        if type(value) is tuple:
+        if type(value) in (tuple, list):
             check_digits(value)
+        elif type(value) is dict:
+            check_digits([*value, *value.values()])
         elif type(value) is int and value.bit_length() > _MANY_BITS:
             raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "the text of a number of many digits")
+
+
+def check_texts(values: Iterable[Any]) -> None:
+    """Whether a long text may be read as a number, and who reads it, depends on them as well.
+
+    Raises:
+        GraphBreak: one of the texts has more characters than the least limit that can be set.
+    """
+    for value in values:
+        if isinstance(value, (str, bytes)) and len(value) > _MANY_DIGITS:
+            raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "a number of a text of many digits")
 
 
 def items_of(x: Any, container: Any) -> tuple[Value, ...]:

@@ -24,6 +24,7 @@ from dynajit.capture.immutables import is_immutable, is_lasting
 from dynajit.capture.size_memory import SizeMemory
 from dynajit.capture.sizes import Sizes
 from dynajit.capture.sources import Source
+from dynajit.capture.users_code import answers_itself
 from dynajit.capture.values import LITERAL_TYPES, Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values_containers import (
     DictValue,
@@ -409,6 +410,9 @@ class Recorder:
 
     def _wrap(self, obj: Any, source: Source) -> Value:
         kind = type(obj)  # never isinstance(obj, ...): that would ask obj.__class__, user code
+        meta = kind if issubclass(kind, type) else type(kind)
+        if meta is not type and answers_itself(meta):
+            return Opaque(obj, source)
         self.classes.add(obj if issubclass(kind, type) else kind)
         if kind is frozenset and not all(map(is_harmless, obj)):
             return Opaque(obj, source)  # comparing it would run code of the user's

@@ -97,6 +97,19 @@ _OPERATORS: Final = frozenset(
 )  # fmt: skip
 
 
+@remembered
+def answers_itself(kind: type) -> bool:
+    """True for a metaclass with code of its own for what is asked of every class."""
+    return any(lookup(kind, name) is not plain for name, plain in _OF_CLASSES.items())
+
+
+_OF_CLASSES: Final = {
+    name: vars(type)[name] for name in (
+        "__getattribute__", "__mro__", "__bases__", "__dict__", "__name__", "__qualname__",
+        "__flags__", "__dictoffset__", "__weakrefoffset__", "__basicsize__")
+}  # fmt: skip
+
+
 def is_quiet(value: Value) -> bool:
     """True if operators on a value that is known run no code of the user."""
     if isinstance(value, TupleValue):

@@ -195,6 +195,18 @@ class_lookup(Node *node, PyTypeObject *type, PyObject **descriptor)
     return 0;
 }
 
+/* True if the metaclass reads attributes as `type` does; `__getattr__` is for those not found. */
+static int
+reads_as_class(PyTypeObject *meta)
+{
+    if (meta->tp_getattro == PyType_Type.tp_getattro) {
+        return 1;
+    }
+    PyObject *found = _PyType_Lookup(meta, name_getattribute);
+    return found != NULL && Py_IS_TYPE(found, &PyWrapperDescr_Type)
+           && ((PyWrapperDescrObject *)found)->d_wrapped == (void *)PyType_Type.tp_getattro;
+}
+
 /* An attribute of a class: first in its MRO that does not bind. */
 static PyObject *
 read_class(PyTypeObject *class, PyObject *name)
@@ -203,7 +215,7 @@ read_class(PyTypeObject *class, PyObject *name)
     if (meta != NULL && Py_TYPE(meta)->tp_descr_set != NULL) {
         return NULL;
     }
-    if (Py_TYPE(class)->tp_getattro != PyType_Type.tp_getattro) {
+    if (!reads_as_class(Py_TYPE(class))) {
         return NULL;
     }
     PyObject *value = _PyType_Lookup(class, name);
