@@ -152,17 +152,17 @@ def _fits(old: Any, new: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A condition on a Python int or float: every comparison holds.
+    """A condition on a Python int, float or str: every comparison holds.
 
     Args:
-        number_class: int, float or bool: the exact class of the value.
+        number_class: int, float, bool or str: the exact class of the value.
         comparisons: ((operator, constant), ...) with operators of `COMPARISONS`; constants are
-            int or float. A NaN value satisfies only `!=`.
+            int or float, or str for a str. A NaN value satisfies only `!=`.
         negated: the whole condition is false instead (needed for NaN: `not x < 1`).
     """
 
     number_class: type
-    comparisons: tuple[tuple[str, int | float], ...]
+    comparisons: tuple[tuple[str, int | float | str], ...]
     negated: bool = False
 
     def text(self, name: str) -> str:

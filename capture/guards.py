@@ -39,7 +39,7 @@ class Kind(enum.IntEnum):
     DICT_KEYS = 6  # expected: tuple of the keys, or of the members of a set, in order
     HAS_NO_ATTRIBUTE = 7  # expected: name found neither on the instance nor on its class
     HAS_NO_KEY = 8  # expected: key that a dict lacks
-    PREDICATE = 9  # expected: Predicate: comparisons of an int or float with constants
+    PREDICATE = 9  # expected: Predicate: comparisons of an int, float or str with constants
     FUNCTION = 10  # expected: FunctionFacts: code object
     GRAD_MODE = 11  # expected: bool
     NOT_ALIASED = 12  # expected: other Source: two different objects

@@ -15,6 +15,7 @@ from dynajit.capture.exceptions import NotKnown, Raised
 from dynajit.capture.operations_basic import (
     Steps,
     defines,
+    guard_other_text,
     is_known,
     is_not_implemented,
     is_same,
@@ -380,6 +381,8 @@ def compare(x: Any, symbol: str, a: Value, b: Value) -> Steps:
         return boolean(scalar_predicate(x, a, symbol, _used(x, b)))
     if isinstance(b, Scalar) and isinstance(a, Constant) and _is_real(a.value):
         return boolean(scalar_predicate(x, b, _MIRROR[symbol], _used(x, a)))
+    if symbol in ("==", "!=") and guard_other_text(x, a, b):
+        return boolean(symbol == "!=")
     if isinstance(a, (TupleValue, ListValue)) and isinstance(b, (TupleValue, ListValue)):
         return (yield from _compare_sequences(x, symbol, a, b))
     if isinstance(a, DictValue) and isinstance(b, DictValue) and symbol in ("==", "!="):

@@ -12,7 +12,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
-from dynajit.capture import breaks
+from dynajit.capture import breaks, sources
 from dynajit.capture.awaiting import checked_bool, length_is_true, then
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.class_layouts import is_plain_tuple
@@ -381,6 +381,31 @@ def scalar_predicate(x: Any, value: Scalar, symbol: str, other: int | float) -> 
     fact = Predicate(value.python_type, ((symbol, other),), negated=not outcome)
     x.recorder.guard(value.source, Kind.PREDICATE, fact, "comparison of a number")
     return bool(outcome)
+
+
+def guard_other_text(x: Any, a: Value, b: Value) -> bool:
+    """True if a text of the program's input differs from a text that stays the same; guarded.
+
+    Only that it differs: one version serves every other text. What equals a constant is that
+    constant, which the caller guards.
+    """
+    if not (isinstance(a, Constant) and isinstance(b, Constant)):
+        return False
+    if not (type(a.value) is type(b.value) is str) or a.value == b.value:
+        return False
+    if not _is_argument(a):
+        a, b = b, a
+    if not _is_argument(a) or _is_argument(b):
+        return False
+    x.recorder.use(b)
+    fact = Predicate(str, (("!=", b.value),))
+    x.recorder.guard(a.source, Kind.PREDICATE, fact, "comparison of a text")
+    return True
+
+
+def _is_argument(value: Constant) -> bool:
+    """True for what an argument holds: other calls may bring another one."""
+    return isinstance(getattr(value.source, "root", None), sources.Local)
 
 
 def length(x: Any, value: Value) -> Steps:

@@ -104,7 +104,8 @@ build_predicate_spec(PyObject *expected)
     }
     spec->type = (PyTypeObject *)type;
     spec->negated = negated;
-    int valid = type == (PyObject *)&PyLong_Type || type == (PyObject *)&PyFloat_Type
+    int is_text = type == (PyObject *)&PyUnicode_Type;
+    int valid = is_text || type == (PyObject *)&PyLong_Type || type == (PyObject *)&PyFloat_Type
                 || type == (PyObject *)&PyBool_Type;
     for (Py_ssize_t i = 0; valid && i < count; i++) {
         int operation;
@@ -114,8 +115,9 @@ build_predicate_spec(PyObject *expected)
             break;
         }
         valid = operation >= 0 && operation < 6
-                && (PyLong_CheckExact(constant) || PyFloat_CheckExact(constant)
-                    || PyBool_Check(constant));
+                && (is_text ? PyUnicode_CheckExact(constant)
+                            : PyLong_CheckExact(constant) || PyFloat_CheckExact(constant)
+                                  || PyBool_Check(constant));
         if (valid) {
             spec->comparisons[i].operation = comparison_operations[operation];
             spec->comparisons[i].constant = Py_NewRef(constant);
@@ -129,7 +131,7 @@ build_predicate_spec(PyObject *expected)
         PyMem_Free(spec);
         if (!PyErr_Occurred()) {
             PyErr_SetString(PyExc_ValueError,
-                            "PREDICATE guard: expected int, float or bool and such constants");
+                            "PREDICATE guard: expected int, float, bool or str and such constants");
         }
         return NULL;
     }

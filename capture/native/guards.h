@@ -85,7 +85,7 @@ typedef struct {
 #define ANY_NUMBER NPY_MIN_INTP
 
 typedef struct {
-    PyTypeObject *type; /* borrowed: int, float or bool */
+    PyTypeObject *type; /* borrowed: int, float, bool or str */
     int count;
     int negated;
     struct {
