@@ -547,7 +547,7 @@ class Recorder:
             self._inputs[key] = (value, handle, bool(tensor.requires_grad))
             if isinstance(handle, TensorValue):
                 for memory in tensor_memory.written(self):
-                    tensor_memory.refuse_overlap(self, memory.base)
+                    tensor_memory.refuse_overlap(self, memory.base, (handle,))
                 self.owners[value.node] = handle.identity
         return self._inputs[key][0]
 

@@ -8,7 +8,7 @@ Functions on the recorder of one capture; called by `capture.recording` (read, n
 `capture.operations_mutation` (writes) and `capture.finish`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -188,7 +188,7 @@ def write(recorder: Any, value: TensorValue, part: graph.Value, hides: bool) -> 
     memory: MemoryContents = recorder.heap[identity]
     steps = recorder.heap[value.identity].steps
     builder = recorder.builder
-    refuse_overlap(recorder, memory.base)
+    refuse_overlap(recorder, memory.base, recorder.lifted_tensors)
     if memory.is_uncertain:
         raise GraphBreak(breaks.TENSOR_MUTATION, "its layout is not known")
     needs = builder.needs_gradient(memory.value), builder.needs_gradient(part)
@@ -325,8 +325,12 @@ def written(recorder: Any) -> Iterator[MemoryContents]:
             yield contents
 
 
-def refuse_overlap(recorder: Any, base: TensorValue) -> None:
+def refuse_overlap(recorder: Any, base: TensorValue, others: Iterable[TensorValue]) -> None:
     """An existing tensor is written: it must not overlap with a graph input.
+
+    Args:
+        base: what is written.
+        others: graph inputs: all of them at a write, the new one where an input is added later.
 
     Raises:
         GraphBreak: it does.
@@ -334,7 +338,7 @@ def refuse_overlap(recorder: Any, base: TensorValue) -> None:
     written = recorder.existing(base)
     if written is None:
         return
-    for other in recorder.lifted_tensors:
+    for other in others:
         tensor = recorder.existing(other)
         if tensor is not written and np.may_share_memory(tensor.array, written.array):
             raise GraphBreak(breaks.TENSOR_MUTATION, "two tensors share memory")
