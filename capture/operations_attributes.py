@@ -403,7 +403,7 @@ def _plain_attribute(x: Any, value: Known, name: str) -> Value:
         where = sources.PartOf if name == "__func__" else sources.Attribute
         inner: Value = x.recorder.wrap(found, where(place, name))
         return inner
-    if isinstance(obj, property) and name in ("fget", "fset", "fdel"):
+    if isinstance(obj, property) and name in ("fget", "fset", "fdel") and found is not None:
         return wrapped(obj, name)
     if wrapper and isinstance(found, types.FunctionType):
         return Known(found)

@@ -388,3 +388,15 @@ def test_classes_are_asked_as_often_as_python_asks_them(function, metaclass, str
         ASKED.clear()
         found.append((called(cls, cls()), list(ASKED)))
     assert found[0] == found[1] == found[2]
+
+
+READ_ONLY, READ_AND_WRITTEN = property(len), property(len, len)
+
+
+def lacks_setter(n):
+    return READ_ONLY.fset is None, READ_AND_WRITTEN.fset is None, READ_AND_WRITTEN.fdel, n
+
+
+def test_a_property_without_a_setter_has_none(strict):
+    compiled = Compiler().compile(lacks_setter)
+    assert [lacks_setter(1)] * 2 == [compiled(1) for _ in range(2)]
