@@ -390,7 +390,7 @@ def _plain_attribute(x: Any, value: Known, name: str) -> Value:
     """An attribute of an identity-guarded object that cannot change (dtype, enum member, ...)."""
     obj = value.object
     wrapper = isinstance(obj, (property, classmethod, staticmethod))
-    if wrapper and name == "__isabstractmethod__":  # asks the functions, which are the user's
+    if wrapper and name in ("__isabstractmethod__", "__name__"):  # asks what is wrapped: the user's
         raise unsupported_attribute(value, name)
     if name == "__dict__":
         raise unsupported_attribute(value, name)

@@ -114,3 +114,33 @@ def test_the_class_of_an_argument_is_asked(assert_captured, x):
 )
 def test_is_as_in_plain_python(assert_captured, x, function):
     assert_captured(function, x, graphs=None, breaks=None)
+
+
+class Nameless:
+    """A getter that refuses to say its name."""
+
+    asked = 0
+
+    def __getattr__(self, name):
+        Nameless.asked += 1
+        raise KeyError(name)
+
+    def __call__(self, instance):
+        return 3
+
+
+class Strange:
+    value = property(Nameless())
+
+
+def name_of_a_getter(x):
+    before = Nameless.asked
+    try:
+        found = Strange.value.__name__
+    except (AttributeError, KeyError) as error:
+        found = type(error).__name__
+    return x + 1, found, Nameless.asked - before
+
+
+def test_what_a_property_wraps_is_asked_when_the_program_does(assert_captured, x):
+    assert_captured(name_of_a_getter, x, graphs=None, breaks=None)
