@@ -1,5 +1,6 @@
 /* The walk of the tree: every check, and the relations between what was found. */
 #include "guards.h"
+#include "caller_stack.h"
 
 static int
 dtype_matches(PyArray_Descr *actual, PyArray_Descr *expected)
@@ -242,7 +243,8 @@ check_value(Guards *self, Check *check, PyObject *value)
     case KIND_GRAD_MODE:
         return tensor_api->grad_mode()->grad_enabled == check->number;
     case KIND_ENDS_QUIETLY:
-        return Py_REFCNT(value) > self->held || ends_quietly(value, check->number);
+        return Py_REFCNT(value) > self->held || ends_quietly(value, check->number)
+               || is_lent_by_caller(value);
     case KIND_REGISTRATIONS:
         return has_registrations(check->expected);
     case KIND_HANDLING: {
