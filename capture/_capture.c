@@ -1658,6 +1658,8 @@ static PyMethodDef module_methods[] = {
     {"class_member", (PyCFunction)(void (*)(void))module_class_member, METH_FASTCALL,
      "class_member(class, name, default): what the class or a base stores under a name.\n"
      "LookupError: a class has keys that are no strings."},
+    {"is_quiet_lookup", (PyCFunction)(void (*)(void))module_is_quiet_lookup, METH_FASTCALL,
+     "is_quiet_lookup(dict, name): whether looking the name up asks no key's Python code."},
     {"has_text_keys", module_has_text_keys, METH_O,
      "has_text_keys(dict) -> bool: looking up a str in it never asks a key of another class."},
     {"makes_plainly", module_makes_plainly, METH_O,

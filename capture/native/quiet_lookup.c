@@ -87,6 +87,17 @@ module_has_text_keys(PyObject *module, PyObject *dict)
     return PyBool_FromLong(DK_IS_UNICODE(((PyDictObject *)dict)->ma_keys));
 }
 
+PyObject *
+module_is_quiet_lookup(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    if (count != 2 || !PyDict_Check(arguments[0]) || !PyUnicode_CheckExact(arguments[1])) {
+        PyErr_SetString(PyExc_TypeError, "is_quiet_lookup: expected a dict and a str");
+        return NULL;
+    }
+    Py_hash_t hash = PyObject_Hash(arguments[1]);
+    return PyBool_FromLong(lookup_is_quiet(arguments[0], arguments[1], hash));
+}
+
 int
 start_quiet_lookup(void)
 {

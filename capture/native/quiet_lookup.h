@@ -12,6 +12,9 @@ int lookup_is_quiet(PyObject *dict, PyObject *key, Py_hash_t hash);
 /* has_text_keys(dict) -> bool: every key is a str, and none ever was anything else. */
 PyObject *module_has_text_keys(PyObject *module, PyObject *dict);
 
+/* Of Python: `lookup_is_quiet` for a name. */
+PyObject *module_is_quiet_lookup(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+
 int start_quiet_lookup(void); /* 0, or -1 with an exception */
 
 #pragma GCC visibility pop

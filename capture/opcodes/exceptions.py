@@ -25,7 +25,7 @@ from dynajit.capture.operations_exceptions import (
 from dynajit.capture.users_code import lookup
 from dynajit.capture.values import NONE, TRUE, Constant, Known, Opaque, Value
 from dynajit.capture.values_containers import ListValue
-from dynajit.capture.values_objects import ExceptionValue, HandledException
+from dynajit.capture.values_objects import ExceptionValue, HandledException, TracebackValue
 from dynajit.capture.versions import IS_311
 
 
@@ -183,7 +183,14 @@ def _is_part(x: Any, item: ExceptionValue, original: ExceptionValue) -> bool:
     """True for a part of the original group that goes on as it was."""
     states = [x.heap[value.identity].state for value in (item, original)]
     names = ("__traceback__", "__context__", "__cause__")
-    return all(states[0].get(name) is states[1].get(name) for name in names)
+    return all(_is_one(states[0].get(name), states[1].get(name)) for name in names)
+
+
+def _is_one(left: Value | None, right: Value | None) -> bool:
+    """Whether two are one object: of one traceback there may be several handles."""
+    if isinstance(left, TracebackValue) and isinstance(right, TracebackValue):
+        return left.identity == right.identity
+    return left is right
 
 
 def _leaves(x: Any, value: ExceptionValue) -> list[int]:

@@ -3,7 +3,7 @@
 import builtins
 from typing import Any
 
-from dynajit.capture import sources
+from dynajit.capture import _capture, breaks, sources
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.frames import Frame
 from dynajit.capture.operations_basic import Steps
@@ -118,6 +118,7 @@ def load_global(x: Any, frame: Frame, name: str) -> None:
         mapping = namespace.globals if name in namespace.globals else namespace.builtins
         frame.push(x.recorder.wrap(mapping[name], None))
         return
+    _refuse_asking(namespace.globals, name)
     written = x.global_write(namespace.globals, name)
     if written is not None and written is not DELETED:
         frame.push(written)
@@ -127,9 +128,17 @@ def load_global(x: Any, frame: Frame, name: str) -> None:
         frame.push(x.recorder.wrap(namespace.globals[name], source))
         return
     mapping = namespace.builtins
+    _refuse_asking(mapping, name)
     if name not in mapping:
         raise_python(x, NameError, f"name '{name}' is not defined", name=name)
     frame.push(x.recorder.wrap(mapping[name], sources.Builtin(name, namespace.base)))
+
+
+def _refuse_asking(mapping: dict[str, Any], name: str) -> None:
+    """Leave a namespace to Python whose look-up would run the `__eq__` of a key."""
+    if not _capture.is_quiet_lookup(mapping, name):
+        detail = f"looking up {name!r} asks a key of the namespace that is no string"
+        raise breaks.GraphBreak(breaks.UNSUPPORTED_OPERATION, detail)
 
 
 def store_global(x: Any, frame: Frame, name: str) -> None:
@@ -140,6 +149,7 @@ def store_global(x: Any, frame: Frame, name: str) -> None:
 def delete_global(x: Any, frame: Frame, name: str) -> None:
     """`global name; del name`."""
     namespace = frame.namespace
+    _refuse_asking(namespace.globals, name)
     written = x.global_write(namespace.globals, name)
     if written is DELETED or (written is None and name not in namespace.globals):
         raise_python(x, NameError, f"name '{name}' is not defined", name=name)
