@@ -35,6 +35,7 @@ from dynajit.capture.values_objects import HandledException, ObjectValue
 from dynajit.capture.values_storage import STORAGE
 from dynajit.capture.values_tensors import Step, TensorValue
 from dynajit.core import symint
+from dynajit.core.types import contiguous_strides
 from dynajit.ir.copies import copy_inputs
 from dynajit.ir.graph import Value as GraphValue
 from dynajit.ops import TABLE
@@ -295,7 +296,8 @@ def _held(recorder: Recorder, reached: list[Value], copied: set[int]) -> dict[in
     """Heap id of a tensor -> what the launch returns for it.
 
     A view of an input, or of memory that another tensor looks at afterwards, is not among them:
-    it is made eagerly from its base, so that they share memory as in the original program.
+    it is made eagerly from its base, so that they share memory as in the original program. Nor
+    is a view that leaves gaps in the memory: it has its strides from its base.
 
     Args:
         copied: tensors whose elements are copied elsewhere: their layout does not matter.
@@ -313,9 +315,22 @@ def _held(recorder: Recorder, reached: list[Value], copied: set[int]) -> dict[in
         base = values[0] if memory < 0 else recorder.heap[memory].base
         if recorder.heap.is_adopted(base.identity):
             continue
-        kept = values[0] if len(values) == 1 else base
+        kept = values[0] if len(values) == 1 and _is_dense(recorder, values[0]) else base
         held[kept.identity] = _in_layout(recorder, kept, kept.identity in copied)
     return held
+
+
+def _is_dense(recorder: Recorder, value: TensorValue) -> bool:
+    """False if eager execution would leave gaps between the elements; True if it is not known."""
+    shape = tuple(recorder.graph_value(value).shape)
+    strides = tensor_memory.strides_of(recorder, value)
+    if strides is None or 0 in shape or not all(isinstance(n, int) for n in (*shape, *strides)):
+        return True
+    order = layouts.storage_order(shape, strides) or tuple(range(len(shape)))
+    dense = contiguous_strides(tuple(shape[dim] for dim in order))
+    return all(
+        strides[dim] == stride for dim, stride in zip(order, dense, strict=True) if shape[dim] != 1
+    )
 
 
 def _in_layout(recorder: Recorder, value: TensorValue, any_layout: bool) -> Held:

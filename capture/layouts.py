@@ -140,7 +140,7 @@ def is_row_major(shape: Shape, strides: Shape) -> bool:
 def storage_order(shape: Shape, strides: Shape | None) -> tuple[int, ...] | None:
     """The dims from the outermost in memory to the innermost, if a kernel has to know.
 
-    None for row-major layouts, for those with gaps, which results do not get, and where strides
+    None for row-major layouts, for those with gaps, which only views have, and where strides
     are not known.
     """
     if strides is None or not _are_large(shape) or is_row_major(shape, strides):

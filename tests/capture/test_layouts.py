@@ -81,3 +81,35 @@ def test_running_sums_of_a_turned_tensor_lie_row_by_row() -> None:
     for function in (running, dj.compile(running, fullgraph=True, backend="numpy")):
         found, inside = function(dj.ones(3, 4))
         assert [t.stride() for t in found] == inside == [(3, 1), (3, 1)]
+
+
+PARTS = {
+    "every second": lambda x: (x + 1)[::2],
+    "a column": lambda x: (x + 1)[:, 1],
+    "rows": lambda x: (x + 1)[1:],
+    "a row of a turned one": lambda x: (x.t() + 1)[0],
+    "rows of a turned one": lambda x: (x.t() + 1)[1:],
+    "turned rows": lambda x: (x + 1)[1:].t(),
+    "an inner block": lambda x: (x + 1)[1:, 1:3],
+    "repeated": lambda x: (x[0] * 2).expand(3, 4),
+    "one of many": lambda x: (x * 2).expand(2, 3, 4)[1],
+    "of a reduction": lambda x: x.sum(1)[::2],
+    "windows": lambda x: (x * 2).reshape(-1).unfold(0, 4, 3),
+}
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_of_a_result_has_the_strides_of_eager_execution(name, backend) -> None:
+    """With and without gradients; values, too."""
+    compiled = dj.compile(PARTS[name], fullgraph=True, backend=backend, dynamic=False)
+    for needs in (False, True):
+        x = dj.arange(12.0).reshape(3, 4).requires_grad_(needs)
+        expected, actual = PARTS[name](x), compiled(x)
+        assert expected.stride() == actual.stride()
+        assert expected.tolist() == actual.tolist()
+        assert expected.is_contiguous() == actual.is_contiguous()
+        if needs:
+            (grad,) = dj.autograd.grad(expected.sum() * 3, [x])
+            (found,) = dj.autograd.grad(actual.sum() * 3, [x])
+            assert grad.tolist() == found.tolist()
