@@ -6,6 +6,8 @@ generator are its `GeneratorState` while it is suspended, RUNNING, or None when 
 
 from typing import Any, Final
 
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import (
     Raised,
     new_exception,
@@ -239,8 +241,17 @@ def holds_open(x: Any, frame: Frame) -> bool:
 
 
 def drop(x: Any, value: Any) -> Steps:
-    """The stack or a local lets go of `value`: a generator that nobody else holds is closed."""
+    """The stack or a local lets go of `value`: a generator that nobody else holds is closed.
+
+    Raises:
+        GraphBreak: closing it raises an error, which Python shows and then forgets.
+    """
     if not isinstance(value, GeneratorValue) or not is_guarded(x.heap[value.identity]):
         return
-    if value.identity not in reachable(x):
+    if value.identity in reachable(x):
+        return
+    try:
         yield from close_generator(x, value)
+    except Raised as raised:
+        detail = f"a generator that raises {raised.value.cls.__name__} when it is closed"
+        raise GraphBreak(breaks.OBJECT_ENDS, detail) from None
