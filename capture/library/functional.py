@@ -9,7 +9,7 @@ from types import BuiltinFunctionType
 
 from dynajit.capture.library.iteration import Unset
 from dynajit.capture.library.pure import load
-from dynajit.capture.library.table import rebuilds, replaces
+from dynajit.capture.library.table import rebuilds, replaces, stands_for
 
 
 @replaces(functools.reduce)
@@ -56,14 +56,33 @@ class _Key:
         return self._compare(self.obj, other.obj) >= 0
 
 
+@rebuilds(_Key)
+def _key(_compare, obj):
+    return functools.cmp_to_key(_compare)(obj)
+
+
+class _KeyMaker:
+    """Makes sort keys that are compared by a function."""
+
+    def __init__(self, compare):
+        self._compare = compare
+
+    def __call__(self, obj):
+        return _Key(self._compare, obj)
+
+
+@rebuilds(_KeyMaker)
+def _key_maker(_compare):
+    return functools.cmp_to_key(_compare)
+
+
+stands_for(type(functools.cmp_to_key(math.fmod)), _Key, _KeyMaker)
+
+
 @replaces(functools.cmp_to_key)
 def cmp_to_key(mycmp):
     """A sort key from a comparison function."""
-
-    def key(obj):
-        return _Key(mycmp, obj)
-
-    return key
+    return _KeyMaker(mycmp)
 
 
 # -- operator --------------------------------------------------------------------------------------

@@ -27,6 +27,12 @@ def replaces(original: Any) -> Callable[[Form], Form]:
     return enter
 
 
+def stands_for(original: type, *forms: type) -> None:
+    """Enter classes whose instances stand for those of a C class that nobody calls by its name."""
+    for form in forms:
+        DISGUISED[form] = original
+
+
 def rebuilds(form: type) -> Callable[[Form], Form]:
     """Enter the function that makes an original from an instance's attributes, by their names."""
 

@@ -1,9 +1,10 @@
 /* Weak references of guards, and the count of classes and functions that have died.
  *
  * Contract. A guard keeps nothing of the user's alive. A snapshot need not look at each class
- * and each function that it relies on: while the count of deaths stays, all of them live. The interpreter counts through
- * the callback of the references, except for those that are garbage together with what they
- * refer to; guards that are garbage forget their snapshot for that reason (guards_finalize).
+ * and each function that it relies on: while the count of deaths stays, all of them live. The
+ * interpreter counts through the callback of the references, except for those that are garbage
+ * together with what they refer to; guards that are garbage forget their snapshot for that reason
+ * (guards_finalize).
  */
 #include "guards.h"
 

@@ -229,3 +229,33 @@ def test_dates_that_differ_in_every_call_do_not_recompile(compiler):
     for number in range(1, 20):
         assert (2, datetime.date(2020, 1, number)) == compiled(datetime.date(2020, 1, number), 1)
     assert 1 == cache.cache_of(compiled).compile_count
+
+
+def by_remainder(left, right):
+    return left % 3 - right % 3
+
+
+def keys_that_leave(x):
+    make = functools.cmp_to_key(by_remainder)
+    keys = [make(obj=i) for i in range(3)]
+    return x + 1, type(make).__name__, [type(key).__name__ for key in keys], keys[1].obj
+
+
+def keys_that_are_returned(x):
+    make = functools.cmp_to_key(by_remainder)
+    return x + 1, make, [make(4), make(2)]
+
+
+def test_keys_that_leave_the_region_are_those_of_functools(compiler, x):
+    compiled = compiler.compile(keys_that_are_returned)
+    for _ in range(2):
+        _, make, keys = compiled(x)
+        _, real_make, real_keys = keys_that_are_returned(x)
+        assert type(make) is type(real_make)
+        assert {type(key) for key in keys} == {type(key) for key in real_keys}
+        mixed = sorted([*keys, *real_keys, make(3)])
+        assert [key.obj for key in mixed] == [3, 4, 4, 2, 2]
+
+
+def test_names_of_the_classes_of_keys(assert_captured, x):
+    assert_captured(keys_that_leave, x, graphs=None, breaks=None)
