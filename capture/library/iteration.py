@@ -12,7 +12,7 @@ import itertools
 import operator
 import sys
 
-from dynajit.capture.library.table import rebuilds, replaces
+from dynajit.capture.library.table import rebuilds, replaces, stands_for
 from dynajit.capture.values_objects import DISGUISED
 
 
@@ -433,6 +433,10 @@ class _Tee(Iterator):
 
     def __copy__(self):
         return _Tee(self.iterator, self.items, self.position)
+
+
+stands_for(type(itertools.tee(())[0]), _Tee)
+stands_for(type(next(itertools.groupby("a"))[1]), _Group)
 
 
 @replaces(itertools.tee)

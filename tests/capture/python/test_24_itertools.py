@@ -341,3 +341,16 @@ def totals_with_a_break(x):
 def test_a_total_that_is_none_is_kept_across_breaks(assert_captured):
     assert_captured(totals_of_nothing, 1, graphs=0)
     assert_captured(totals_with_a_break, None, graphs=0, breaks=None)
+
+
+def classes_of_readers(x):
+    first, second = itertools.tee([1, 2, 3])
+    third = next(itertools.groupby("aab"))[1]
+    again = type(first)("de")
+    shared, _ = itertools.tee(first)
+    names = [type(reader).__name__ for reader in (first, third, again, shared)]
+    return x + 1, names, list(second), list(again), list(shared)
+
+
+def test_the_classes_of_readers_and_groups(assert_captured, x):
+    assert_captured(classes_of_readers, x, graphs=None, breaks=None)
