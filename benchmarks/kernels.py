@@ -10,24 +10,9 @@ from typing import Any
 import numpy as np
 
 import dynajit as dj
+from benchmarks.programs import arithmetic, gelu_chain
 from benchmarks.timing import interleaved, row
 from dynajit.core import optional
-
-
-def arithmetic(m: Any, x: Any) -> Any:
-    """Twelve arithmetic operations."""
-    y = x * 1.5 + 0.25
-    y = y * x - 0.75
-    y = y * 0.5 + x
-    y = (y - 1.25) * 2.0
-    y = y * y + 3.0
-    return y * 0.125 - x
-
-
-def gelu_chain(m: Any, x: Any) -> Any:
-    """Twelve operations with a tanh, as in the tanh form of GELU."""
-    inner = (x + x * x * x * 0.044715) * 0.7978845608
-    return (inner.tanh() + 1.0) * 0.5 * x * 1.5 + 0.25 - x * 0.125
 
 
 def softmax(m: Any, x: Any) -> Any:

@@ -1,7 +1,7 @@
 """Cases of pointwise programs: chains, one function at a time, a broadcast."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -64,31 +64,30 @@ def _stream(count: int) -> Work:
 
 
 def _chain(count: int, ratio: float) -> Case:
-    everywhere = over_namespace(programs.gelu_chain)
-    plain = over_tensors(forms.numpy_gelu_chain)
-    return Case(
-        name=f"12-op GELU-like chain, {count:.0e}".replace("e+0", "e"),
-        group="pointwise",
-        inputs=lambda: (programs.normal(count),),
-        builds={"torch": everywhere, "jax": everywhere, "numpy": plain, "numba": plain},
-        work=_stream(count),
-        ratio=ratio,
-        asked="and JAX's speed",
-    )
+    name = f"12-op GELU-like chain, {count:.0e}"
+    case = _elementwise(name, programs.gelu_chain, forms.numpy_gelu_chain, count)
+    return replace(case, ratio=ratio, asked="and JAX's speed")
 
 
 def _arithmetic(count: int, suffix: str, environment: Mapping[str, str]) -> Case:
-    everywhere = over_namespace(programs.arithmetic)
-    plain = over_tensors(forms.numpy_arithmetic)
+    name = f"12 arithmetic ops, {count:.0e}{suffix}"
+    case = _elementwise(name, programs.arithmetic, forms.numpy_arithmetic, count)
+    if not environment:
+        return replace(case, ratio=4)
+    return replace(case, asked="beside it: no page faults for anybody", environment=environment)
+
+
+def _elementwise(
+    name: str, program: Callable[..., Any], plain: Callable[..., Any], count: int
+) -> Case:
+    """One text for all libraries, and its form for NumPy, over `count` normal numbers."""
+    everywhere, arrays = over_namespace(program), over_tensors(plain)
     return Case(
-        name=f"12 arithmetic ops, {count:.0e}{suffix}".replace("e+0", "e"),
+        name=name.replace("e+0", "e"),
         group="pointwise",
         inputs=lambda: (programs.normal(count),),
-        builds={"torch": everywhere, "jax": everywhere, "numpy": plain, "numba": plain},
+        builds={"torch": everywhere, "jax": everywhere, "numpy": arrays, "numba": arrays},
         work=_stream(count),
-        ratio=None if environment else 4,
-        asked="beside it: no page faults for anybody" if environment else "",
-        environment=environment,
     )
 
 
