@@ -66,6 +66,7 @@ class Scope:
         parent: the enclosing scope, None for the outermost.
         variables: index variables that this block defines.
         is_arm: statements must stay in this block.
+        near: this block may compute `NEAR` functions for small operands only; theirs are put here.
     """
 
     def __init__(
@@ -74,11 +75,13 @@ class Scope:
         parent: "Scope | None" = None,
         variables: Sequence[str] = (),
         is_arm: bool = False,
+        near: list[str] | None = None,
     ) -> None:
         self.names = names
         self.parent = parent
         self.variables = set(variables)
         self.is_arm = is_arm
+        self.near = near
         self.lines: list[str] = []
         self.known: dict[Expression, str] = {}
 
@@ -166,6 +169,9 @@ class Scope:
         home = self._home(expression, variables)
         name = self.names.new()
         text = spelled(expression, operands, self.names.target)
+        if home.near is not None and _has_near_form(expression):
+            text = text.replace("_f32(", "_near_f32(", 1)
+            home.near.extend(operands)
         home.add(f"const {expression.dtype.c} {name} = {text};")
         home.known[expression] = name
 
@@ -228,6 +234,15 @@ def _inline(arm: Scope, result: str) -> str:
     if not start.endswith(f" {result}"):
         raise InternalError(f"the arm {line!r} does not compute {result}")
     return f"({value.rstrip(';')})"
+
+
+NEAR = frozenset(("sin", "cos", "tan"))
+"""Functions of float32 that vecmath.h has for small operands, as `dj_<name>_near_f32`."""
+
+
+def _has_near_form(expression: Expression) -> bool:
+    is_float = expression.dtype is dtypes.float32
+    return is_float and isinstance(expression, Apply) and expression.function in NEAR
 
 
 def _is_free(expression: Expression) -> bool:

@@ -322,14 +322,31 @@ class _Rows:
         return row.child([axis.name for axis in self.kernel.elements])
 
     def _plain_loop(self, row: Scope, body: Callable[[Scope], None]) -> list[str]:
-        scope = self._element_scope(row)
-        body(scope)
         if not self.kernel.elements or self.kernel.elements[-1].size == 1:
+            scope = self._element_scope(row)
+            body(scope)
             return ["{", *scope.text(), "}"]
+        # What was read and overwritten cannot be computed again.
+        near: list[str] = []
+        scope = self._element_scope(row)
+        scope.near = None if self.kernel.in_place else near
+        body(scope)
         bounds = self._bounds()
         name = self.kernel.elements[-1].name
-        inner = ["#pragma omp simd", *loop(name, bounds.start, bounds.stop, scope.lines)]
-        return nest(self.kernel.elements[:-1], inner)
+        if not near:
+            inner = ["#pragma omp simd", *loop(name, bounds.start, bounds.stop, scope.lines)]
+            return nest(self.kernel.elements[:-1], inner)
+        whole = self._element_scope(row)
+        body(whole)
+        far = " | ".join(f"(fabsf({operand}) > DJ_NEAR)" for operand in dict.fromkeys(near))
+        step = [*scope.lines, f"far |= {far};"]
+        inner = [
+            "int far = 0;",
+            "#pragma omp simd reduction(|:far)",
+            *loop(name, bounds.start, bounds.stop, step),
+            *block("if (far)", loop(name, bounds.start, bounds.stop, whole.lines)),
+        ]
+        return nest(self.kernel.elements[:-1], ["{", *inner, "}"])
 
     def _accumulate(
         self, row: Scope, accumulates: Sequence[Accumulate], body: Callable[[Scope], None]
