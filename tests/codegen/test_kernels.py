@@ -301,6 +301,38 @@ def test_argmax_takes_the_first_of_equals_and_nan(codegen) -> None:
                                          ops[n](x, dim=(0, 1))], x)  # fmt: skip
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint8])
+@pytest.mark.parametrize("size", [1, 31, 64, 65, 100, 333, 9000])
+def test_positions_in_rows_of_any_length(codegen, size, dtype) -> None:
+    """The first of equals among blocks, in the rest of a row, and at both ends."""
+    x = rng.integers(0, 7, (6, size)).astype(dtype)
+    x[0], x[1, -1], x[2, 0] = 3, 9, 9
+    codegen.check(
+        lambda x: [ops.argmax(x, dim=(1,)), ops.argmin(x, dim=(1,)), ops.amax(x, dim=(1,))], x
+    )
+    codegen.check(lambda x: [ops.argmax(x, dim=(0, 1)), ops.argmin(x, dim=(0,))], x)
+
+
+@pytest.mark.parametrize("place", [0, 40, 98])
+def test_positions_of_nan(codegen, place) -> None:
+    """The first NaN is largest and smallest, wherever it lies; infinities are numbers."""
+    x = normal(3, 99)
+    x[0, place] = x[0, 98] = np.nan
+    x[1], x[2] = np.inf, -np.inf
+    codegen.check(lambda x: [ops.argmax(x, dim=(1,)), ops.argmin(x, dim=(1,))], x)
+    codegen.check(lambda x: ops.argmax(ops.mul(ops.exp(x), ops.sin(x)), dim=(1,)), x)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 5, 4099])
+@pytest.mark.parametrize("columns", [1, 5, 1024, 1030])
+def test_column_sums_of_any_size(codegen, rows, columns) -> None:
+    """Rows that are met together and those that are left; blocks of columns and their rest."""
+    x = normal(rows, columns)
+    codegen.check(
+        lambda x: [ops.sum(ops.mul(x, x), dim=(0,)), ops.amax(x, dim=(0,))], x, tolerance=1e-4
+    )
+
+
 def test_nan_and_infinity_in_reductions(codegen) -> None:
     """NaN spreads through extrema; infinities add up to NaN."""
     x = normal(4, 200)
