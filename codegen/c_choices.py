@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from dynajit.codegen.c_expressions import Scope
 from dynajit.codegen.c_support import accumulator_names, block, loop
-from dynajit.codegen.loops import Accumulate, Apply, Slot, cost, walk
+from dynajit.codegen.loops import Accumulate, Apply, Expression, Slot, cost, walk
 from dynajit.core import dtypes
 
 CHEAP = 12
@@ -24,15 +24,36 @@ def is_choice(accumulate: Accumulate) -> bool:
     if len(accumulate.element) != 2 or accumulate.first is None:
         return False
     value, position = accumulate.combine
-    if not isinstance(position, Apply) or position.function != "where":
+    leaves = _choices(position)
+    if leaves is None:
         return False
-    sides = tuple(Slot(side, 1, dtypes.int64) for side in "ba")
-    parts = (value, position.arguments[0])
+    conditions, chosen = leaves
     return (
-        position.arguments[1:] == sides
-        and not any(isinstance(e, Slot) and e.component == 1 for e in walk(parts))
+        chosen == {Slot("a", 1, dtypes.int64), Slot("b", 1, dtypes.int64)}
+        and not any(_is_position(e) for e in walk((value, *conditions)))
         and sum(map(cost, walk(accumulate.element[:1]))) <= CHEAP
     )
+
+
+def _is_position(expression: Expression) -> bool:
+    return isinstance(expression, Slot) and expression.component == 1
+
+
+def _choices(position: Expression) -> tuple[list[Expression], set[Expression]] | None:
+    """(conditions, what is chosen from) of choices inside each other."""
+    conditions: list[Expression] = []
+    chosen: set[Expression] = set()
+    pending = [position]
+    while pending:
+        expression = pending.pop()
+        if isinstance(expression, Apply) and expression.function == "where":
+            conditions.append(expression.arguments[0])
+            pending.extend(expression.arguments[1:])
+        elif isinstance(expression, Slot):
+            chosen.add(expression)
+        else:
+            return None
+    return conditions, chosen
 
 
 def value_of(accumulate: Accumulate) -> Accumulate:
@@ -50,14 +71,14 @@ def value_of(accumulate: Accumulate) -> Accumulate:
 def beaten(scope: Scope, accumulate: Accumulate, value: str, best: str) -> str:
     """C condition: `best`, coming later, would replace `value`."""
     inner = Scope(scope.names)
-    position = accumulate.combine[1]
-    assert isinstance(position, Apply)
     dtype = accumulate.element[0].dtype
     inner.known[Slot("a", 0, dtype)] = value
     inner.known[Slot("b", 0, dtype)] = best
-    condition = inner.emit(position.arguments[0])
+    inner.known[Slot("a", 1, dtypes.int64)] = "0"
+    inner.known[Slot("b", 1, dtypes.int64)] = "1"
+    position = inner.emit(accumulate.combine[1])
     scope.add(*inner.lines)
-    return condition
+    return position
 
 
 def search(

@@ -8,7 +8,7 @@ accumulator per chunk of rows, combined in order. Called by `codegen.c_text`.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dynajit.codegen import c_choices
+from dynajit.codegen import c_choices, c_short_rows
 from dynajit.codegen.c_expressions import INDENT, Names, Scope
 from dynajit.codegen.c_support import (
     Function,
@@ -75,6 +75,8 @@ def lanes_of(accumulates: Sequence[Accumulate], size: Number) -> int:
 
 def print_rows(kernel: RowKernel) -> Function:
     """The C function of a row kernel."""
+    if c_short_rows.fits(kernel):
+        return c_short_rows.print_short_rows(kernel)
     rows = _Rows(kernel, kernel.name, None)
     if not rows.may_be_short():
         return rows.function()

@@ -170,9 +170,14 @@ def _position_of(m: Any, accumulator: tuple[Any, Any]) -> Any:
 def _with_winner(
     m: Any, a: tuple[Any, Any], b: tuple[Any, Any], value: Any, better: Any
 ) -> tuple[Any, Any]:
-    """`value`, and the later position if that is `better`, or NaN while the earlier is not."""
-    wins = (better | m.isnan(b[0])) & m.logical_not(m.isnan(a[0]))
-    return value, m.where(wins, b[1], a[1])
+    """`value`, and the later position if that is `better`, or NaN while the earlier is not.
+
+    Choices inside each other: C compilers keep them in vector registers, and not conditions that
+    are combined.
+    """
+    position = m.where(better, b[1], a[1])
+    position = m.where(m.isnan(b[0]), b[1], position)
+    return value, m.where(m.isnan(a[0]), a[1], position)
 
 
 def _argmax_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:

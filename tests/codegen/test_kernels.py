@@ -333,6 +333,59 @@ def test_column_sums_of_any_size(codegen, rows, columns) -> None:
     )
 
 
+@pytest.mark.parametrize("rows", [(4,), (3, 5), (257,), (2, 300)])
+@pytest.mark.parametrize("elements", [(2,), (2, 2), (3, 3), (16,)])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_rows_of_few_elements(codegen, rows, elements, dtype) -> None:
+    """Windows and other small dims: sums, choices, what depends on them, in one kernel."""
+    x = rng.integers(-5, 6, (*rows, *elements)).astype(dtype)
+    dim = tuple(range(len(rows), x.ndim))
+
+    def function(x):
+        largest = ops.amax(x, dim=dim, keepdim=True)
+        return [
+            ops.sum(ops.eq(x, largest), dim=dim), ops.argmax(x, dim=dim), ops.argmin(x, dim=dim),
+            ops.sub(x, largest), ops.sum(ops.mul(x, x), dim=dim),
+        ]  # fmt: skip
+
+    codegen.check(function, x)
+
+
+@pytest.mark.parametrize("shape", [(300, 5), (4, 64, 10), (2, 3, 4)])
+def test_softmax_of_few_elements(codegen, shape) -> None:
+    """Values that are kept between passes; infinities and NaN stay in their rows."""
+    x = normal(*shape)
+    x.reshape(-1, shape[-1])[:3, 0] = np.inf, -np.inf, np.nan
+
+    def function(x):
+        powers = ops.exp(ops.sub(x, ops.amax(x, dim=(-1 % x.ndim,), keepdim=True)))
+        return ops.div(powers, ops.sum(powers, dim=(-1 % x.ndim,), keepdim=True))
+
+    program = codegen.check(lambda x: function(x), x[..., 1:].copy())
+    with np.errstate(invalid="ignore"):
+        want = interpret.run(codegen.graph_of(function, codegen.type_of(x)), [x])[0]
+    got = compile_graph(codegen.graph_of(function, codegen.type_of(x)))(x)[0]
+
+    assert 1 == len(program.kernels)
+    np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("shape", [(2, 8, 8), (1, 7, 9), (3, 30, 28)])
+def test_tiles_put_back(codegen, shape) -> None:
+    """Windows side by side and what is left over behind them; their gradients choose one place."""
+    options = {"stride": (2, 3), "before": (0, 0), "after": (0, 0), "dilation": (1, 1)}
+    x = normal(*shape)
+    counts = tuple((n - k) // k + 1 for n, k in zip(shape[1:], (2, 3), strict=True))
+    g = normal(shape[0], *counts)
+
+    def function(x, g):
+        choice = ops.max_pool_choice(x, size=(2, 3), **options)
+        placed = ops.place_windows(g, choice, shape=shape[1:], size=(2, 3), **options)
+        return [placed, ops.sum(placed, dim=(1, 2)), ops.max_pool(x, size=(2, 3), **options)]
+
+    codegen.check(function, x, g)
+
+
 def test_nan_and_infinity_in_reductions(codegen) -> None:
     """NaN spreads through extrema; infinities add up to NaN."""
     x = normal(4, 200)
