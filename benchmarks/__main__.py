@@ -1,12 +1,14 @@
 """`python -m benchmarks [NAME ...]`: run all benchmarks, or the named ones.
 
 `python -m benchmarks kernels models --compare torch` adds PyTorch eager and `torch.compile`
-where PyTorch is installed.
+where PyTorch is installed. `python -m benchmarks cpu [--help]` is the table of what is asked of a
+CPU, with options of its own.
 """
 
 import argparse
+import sys
 
-from benchmarks import eager, guards, kernels, models, overhead
+from benchmarks import cpu, eager, guards, kernels, models, overhead
 
 BENCHMARKS = {
     "eager": eager.main,
@@ -28,4 +30,7 @@ def main() -> None:
         BENCHMARKS[name](compare=options.compare.split(",") if options.compare else [])
 
 
-main()
+if sys.argv[1:2] == ["cpu"]:
+    cpu.main(sys.argv[2:])
+else:
+    main()

@@ -146,7 +146,7 @@ def network_variant(name: str, network: nn.Module, calls: int) -> Variant:
     x = dj.ones(2, 3)
     for _ in range(3):
         compiled(x)
-    found = compiled._compiled_call.__func__
+    found = compiled._own_call.__func__
     (entry,) = cache.cache_of(found).entries(found)
 
     def replacement(self: Any, *args: Any, **kwargs: Any) -> None:

@@ -8,6 +8,7 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 Candidate = Callable[[], object]
 
@@ -25,27 +26,59 @@ def calibrate(candidate: Candidate, target_s: float) -> int:
         repeats *= 4
 
 
-def interleaved(
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Medians per call.
+
+    Args:
+        wall_s: of the clock.
+        cpu_s: of the processor, all threads together: what other programs take does not count.
+    """
+
+    wall_s: float
+    cpu_s: float
+
+
+def interleaved_times(
     candidates: Mapping[str, Candidate], *, rounds: int = 15, round_s: float = 0.02
-) -> dict[str, float]:
-    """Median seconds per call of each candidate; the candidates take turns in every round."""
+) -> dict[str, Times]:
+    """Times per call of each candidate; the candidates take turns in every round."""
     repeats = {}
     for name, candidate in candidates.items():
         candidate()
         repeats[name] = calibrate(candidate, round_s)
-    samples: dict[str, list[float]] = {name: [] for name in candidates}
+    samples: dict[str, list[Times]] = {name: [] for name in candidates}
     gc.disable()
     try:
         for _ in range(rounds):
             for name, candidate in candidates.items():
-                count = repeats[name]
-                start = time.perf_counter()
-                for _ in range(count):
-                    candidate()
-                samples[name].append((time.perf_counter() - start) / count)
+                samples[name].append(_round(candidate, repeats[name]))
     finally:
         gc.enable()
-    return {name: statistics.median(times) for name, times in samples.items()}
+    return {
+        name: Times(
+            statistics.median(times.wall_s for times in found),
+            statistics.median(times.cpu_s for times in found),
+        )
+        for name, found in samples.items()
+    }
+
+
+def _round(candidate: Candidate, count: int) -> Times:
+    """Times per call of `count` calls in a row."""
+    start, cpu_start = time.perf_counter(), time.process_time()
+    for _ in range(count):
+        candidate()
+    wall_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu_start
+    return Times(wall_s / count, cpu_s / count)
+
+
+def interleaved(
+    candidates: Mapping[str, Candidate], *, rounds: int = 15, round_s: float = 0.02
+) -> dict[str, float]:
+    """Median seconds per call of each candidate; the candidates take turns in every round."""
+    found = interleaved_times(candidates, rounds=rounds, round_s=round_s)
+    return {name: times.wall_s for name, times in found.items()}
 
 
 def seconds(value: float) -> str:

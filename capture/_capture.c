@@ -16,6 +16,8 @@
 #include "native/dict_versions.h"
 #include "native/class_lookup.h"
 #include "native/hashed.h"
+#include "native/quiet_lookup.h"
+#include "native/caller_stack.h"
 #include <pthread.h>
 
 /* ---------------------------------------------------------------------------- Module state ---- */
@@ -47,7 +49,7 @@ typedef struct {
 typedef struct {
     PyObject **held;    /* owned references: a tail call's, or perhaps the caller's stack */
     Py_ssize_t count;
-    PyObject *callable; /* borrowed: what was called, for `is_held_by_caller`; NULL: a tail call */
+    PyObject *callable; /* borrowed: what was called, for `release_on_stack`; NULL: a tail call */
     Binding *binding;   /* or NULL */
     PyObject *code;     /* borrowed, only compared: what will ask for their release */
 } Handed;
@@ -409,50 +411,6 @@ wanted_callback(CompiledFunction *self, int is_scoped)
     return self->callback == NULL || self->callback == Py_None ? hook.callback : self->callback;
 }
 
-/* The Python frame that called a frame, or NULL. */
-static _PyInterpreterFrame *
-calling_frame(_PyInterpreterFrame *frame)
-{
-    do {
-        frame = frame->previous;
-#if PY_VERSION_HEX >= 0x030C0000
-    } while (frame != NULL && frame->owner >= FRAME_OWNED_BY_CSTACK);
-#else
-    } while (0);
-#endif
-    return frame;
-}
-
-/* Whether arguments are the interpreter's own references, which nobody needs any more.
- *
- * They are on the stack of the calling frame, of a call that the interpreter makes itself: the
- * callable lies right below. Or they are in a tuple that only that stack holds, of a call with *;
- * 3.11 keeps that tuple for functions, too. */
-static int
-is_held_by_caller(const Handed *handed, _PyInterpreterFrame *frame)
-{
-    _PyInterpreterFrame *caller = calling_frame(frame);
-    if (PY_VERSION_HEX >= 0x030E0000 || caller == NULL) {
-        return 0;
-    }
-    PyCodeObject *code = FRAME_CODE(caller);
-    PyObject **bottom = (PyObject **)caller->localsplus + code->co_nlocalsplus;
-    PyObject **first = handed->held, **top = bottom + code->co_stacksize;
-    if (first > bottom && first + handed->count <= top) { /* the object of a method is the first */
-        return first[-1] == handed->callable
-               || (first > bottom + 1 && first[-1] == NULL && first[-2] == handed->callable);
-    }
-    if (PY_VERSION_HEX < 0x030C0000 || handed->count == 0) {
-        return 0;
-    }
-    PyObject *tuple = (PyObject *)((char *)first - offsetof(PyTupleObject, ob_item));
-    while (bottom < top && *bottom != tuple) {
-        bottom++;
-    }
-    return bottom < top && PyTuple_CheckExact(tuple) && Py_REFCNT(tuple) == 1
-           && PyTuple_GET_SIZE(tuple) == handed->count;
-}
-
 /* Let go of the arguments that the caller of the running code holds: the frame has them. */
 static PyObject *
 module_release(PyObject *module, PyObject *unused)
@@ -463,10 +421,11 @@ module_release(PyObject *module, PyObject *unused)
         Py_RETURN_NONE;
     }
     hook.handed = NULL;
-    if (handed->callable == NULL || is_held_by_caller(handed, frame)) {
-        for (Py_ssize_t i = 0; i < handed->count; i++) {
-            Py_SETREF(handed->held[i], Py_NewRef(Py_None));
-        }
+    if (handed->callable == NULL) {
+        release_all(handed->held, handed->count);
+    }
+    else {
+        release_on_stack(frame, handed->callable, handed->held, handed->count);
     }
     if (handed->binding != NULL) {
         Py_CLEAR(handed->binding->args);
@@ -1699,6 +1658,8 @@ static PyMethodDef module_methods[] = {
     {"class_member", (PyCFunction)(void (*)(void))module_class_member, METH_FASTCALL,
      "class_member(class, name, default): what the class or a base stores under a name.\n"
      "LookupError: a class has keys that are no strings."},
+    {"has_text_keys", module_has_text_keys, METH_O,
+     "has_text_keys(dict) -> bool: looking up a str in it never asks a key of another class."},
     {"makes_plainly", module_makes_plainly, METH_O,
      "makes_plainly(class) -> (is its tp_new, is its tp_init that of object?)."},
     {"is_held_weakly", module_is_held_weakly, METH_O,
@@ -1778,7 +1739,7 @@ load_dependencies(void)
     }
     outer_evaluator = _PyEval_EvalFrameDefault;
     start_watching();
-    return start_hashed();
+    return start_quiet_lookup() < 0 ? -1 : start_hashed();
 }
 
 static int

@@ -2,11 +2,12 @@
 
 `Writer` appends instructions and follows the stack depth; `Copy` is a verbatim copy of a code
 object whose places are addressed by byte offset; `assemble` makes the code object. Everything is
-written with the `bytecode` package; this file works around four of its habits: constants that
+written with the `bytecode` package; this file works around five of its habits: constants that
 marshal alike are merged (so all but singletons travel in boxes), operands of fused
 instructions with 17 or more locals are mixed up (so fused instructions are split), the depth of
-exception handlers is recomputed (so the given depths are kept), and the conversion of a field of a
-template string is misread (so another instruction stands in for it).
+exception handlers is recomputed (so the given depths are kept), the conversion of a field of a
+template string is misread (so another instruction stands in for it), and so are captured variables
+whose name a plain local has, too (likewise).
 
 Used by `capture.emit` and `capture.resume`.
 """
@@ -20,7 +21,8 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Final, TypeAlias
 
-from bytecode import Bytecode, Instr, Label, SetLineno
+from bytecode import Bytecode, ConcreteBytecode, Instr, Label, SetLineno
+from bytecode.concrete import ExceptionTableEntry
 from bytecode.flags import CompilerFlags
 from bytecode.instr import BinaryOp, CellVar, FreeVar, InstrLocation, TryBegin, TryEnd
 
@@ -48,6 +50,10 @@ _FUSED: Final = {
 #: only in coroutines, which are never copied.
 _MISREAD: Final = dis.opmap.get("BUILD_INTERPOLATION", -1)
 _STAND_IN: Final = dis.opmap["GET_AWAITABLE"]
+
+
+#: An instruction whose operand is always read as that of a captured variable.
+_ON_CAPTURED: Final = "DELETE_DEREF"
 
 
 def _exchanged(code: CodeType, old: int, new: int) -> CodeType:
@@ -241,15 +247,36 @@ def _read(code: CodeType) -> _Reading:
     if entry is not None and entry[0]() is code:
         return entry[1]
     readable = _exchanged(code, _MISREAD, _STAND_IN)
-    readable = readable.replace(co_code=_with_cells_readable(readable))
-    items = tuple(Bytecode.from_code(readable, conserve_exception_block_stackdepth=True))
+    text, misread = _with_cells_readable(readable)
+    concrete = ConcreteBytecode.from_code(readable.replace(co_code=text))
+    concrete.exception_table = _whole(concrete.exception_table, code)
+    items = tuple(concrete.to_bytecode(conserve_exception_block_stackdepth=True))
     offsets = Copy.offsets(code)
     instructions = [item for item in items if isinstance(item, Instr)]
     if len(offsets) != len(instructions):
         raise InternalError(f"Copy({code.co_qualname}): instructions were lost in reading.")
+    for offset, instruction in zip(offsets, instructions, strict=True):
+        if offset in misread:
+            instruction.name = misread[offset]
     reading = _Reading(items, dict(zip(offsets, instructions, strict=True)))
     _READ[key] = (weakref.ref(code, forget(_READ, key)), reading)
     return reading
+
+
+def _whole(table: list[ExceptionTableEntry], code: CodeType) -> list[ExceptionTableEntry]:
+    """The same entries, in whole instructions.
+
+    The `bytecode` package places entries before it knows which jumps need an EXTENDED_ARG: in
+    what it wrote an entry may begin between that and the jump, where it does not look for it when
+    it reads.
+    """
+    raw = code.co_code
+    for entry in table:
+        while entry.start_offset and raw[2 * entry.start_offset - 2] == dis.EXTENDED_ARG:
+            entry.start_offset -= 1
+        while raw[2 * entry.stop_offset] == dis.EXTENDED_ARG:
+            entry.stop_offset -= 1
+    return [entry for entry in table if entry.start_offset <= entry.stop_offset]
 
 
 def _units(code: CodeType) -> Iterator[tuple[int, str, int]]:
@@ -465,14 +492,28 @@ def assemble(
     return code if _MISREAD < 0 else _exchanged(code, _STAND_IN, _MISREAD)
 
 
-def _with_cells_readable(code: CodeType) -> bytes:
-    """The bytecode as the `bytecode` package can read it: undoes `_with_cells_placed`."""
+def _with_cells_readable(code: CodeType) -> tuple[bytes, dict[int, str]]:
+    """The bytecode as the `bytecode` package can read it: undoes `_with_cells_placed`.
+
+    And where another instruction stands in for one: byte offset -> its name.
+    """
     changed = bytearray(code.co_code)
-    slots = {*code.co_varnames, *code.co_cellvars}
+    misread = {}
+    count = len({*code.co_varnames, *code.co_cellvars})
     for offset, name, operand in _units(code):
-        if name == "STORE_FAST" and operand >= len(slots):
+        if name == "STORE_FAST" and operand >= count:
             changed[offset] = dis.opmap["STORE_DEREF"]
-    return bytes(changed)
+        elif _is_misread(name, operand >= count):
+            changed[offset] = dis.opmap[_ON_CAPTURED]
+            misread[offset] = name
+    return bytes(changed), misread
+
+
+def _is_misread(name: str, is_free: bool) -> bool:
+    """True if the package looks an operand up among plain locals, which is a captured variable."""
+    if IS_314 and name == "LOAD_DEREF":
+        return True
+    return IS_313 and is_free and dis.opmap[name] in dis.haslocal and name not in _FUSED
 
 
 def _with_cells_placed(code: CodeType, count: int) -> bytes:

@@ -28,6 +28,7 @@ from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_table import special
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.operations_basic import Steps, as_python, from_python, is_known, unsupported
+from dynajit.capture.operations_containers import check_digits, check_texts
 from dynajit.capture.users_code import has_own_operators
 from dynajit.capture.values import Known, Value
 from dynajit.capture.values_containers import DictValue, ListValue, SetValue, TupleValue
@@ -48,6 +49,10 @@ FOLDED: Final[frozenset[Any]] = frozenset(
        string.Template, datetime.timedelta, datetime.date, datetime.datetime, struct.Struct,
        pathlib.PurePath, pathlib.PurePosixPath, pathlib.PureWindowsPath}
 )  # fmt: skip
+
+
+#: What makes whole numbers of decimal digits.
+_READ_DIGITS: Final = (int, fractions.Fraction, json.loads)
 
 
 def is_folded(x: Any, target: Any, args: list[Value], keywords: dict[str, Value]) -> bool:
@@ -96,6 +101,10 @@ def call_folded(x: Any, target: Any, args: list[Value], keywords: dict[str, Valu
     """`target(*args, **keywords)`, computed now; its exception is the program's exception."""
     values = [deep_python(x, value) for value in args]
     named = {name: deep_python(x, value) for name, value in keywords.items()}
+    if target in _READ_DIGITS:
+        check_texts([*values, *named.values()])
+    if target is json.dumps:
+        check_digits([*values, *named.values()])
     try:
         result = target(*values, **named)
     except Exception as error:

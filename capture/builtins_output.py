@@ -7,15 +7,20 @@ import logging
 import warnings
 from typing import Any, Final
 
+from dynajit.capture import sources
 from dynajit.capture.builtins_table import Handler, special
 from dynajit.capture.operations_basic import Steps, as_python, is_known, unsupported
 from dynajit.capture.operations_output import (
     OutputEffect,
-    is_redirected,
     is_stream,
     record,
-    refuse_output,
     snapshot,
+)
+from dynajit.capture.output_writers import (
+    refuse_output,
+    rely_on_logger,
+    rely_on_standard_streams,
+    rely_on_warnings,
 )
 from dynajit.capture.values import NONE, Constant, Known, Value, constant
 from dynajit.capture.values_containers import TupleValue
@@ -26,7 +31,8 @@ from dynajit.capture.values_objects import ObjectValue
 
 @special(print)
 def _print(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    if is_redirected(x) or not set(keywords) <= {"sep", "end", "file", "flush"}:
+    rely_on_standard_streams(x, "print()")
+    if not set(keywords) <= {"sep", "end", "file", "flush"}:
         raise refuse_output("print()")
     options = []
     for name, value in keywords.items():
@@ -46,8 +52,7 @@ def _print(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 def stream_method(x: Any, receiver: Value, name: str, args: list[Value]) -> Value:
     """`write` and `flush` of an existing text stream."""
-    if is_redirected(x):
-        raise refuse_output(f"{name}()")
+    rely_on_standard_streams(x, f"{name}()")
     if name == "flush" and not args:
         record(x, OutputEffect(_flush, (receiver,)))
         return NONE
@@ -122,8 +127,9 @@ def _of_logger(level: int | None) -> Handler:
             raise refuse_output("logging by a new logger")
         x.recorder.use(logger)
         number = rest.pop(0) if level is None and rest else constant(level)
+        touched = rely_on_logger(x, x.recorder.existing(logger), logger.source)
         parts = yield from _log(x, number, rest, keywords)
-        record(x, OutputEffect(write_log, (logger, *parts)))
+        record(x, OutputEffect(write_log, (logger, *parts), touched=touched))
         return NONE
 
     return handle
@@ -133,8 +139,9 @@ def _of_module(level: int | None) -> Handler:
     def handle(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
         rest = list(args)
         number = rest.pop(0) if level is None and rest else constant(level)
+        touched = rely_on_logger(x, logging.root, sources.Constant(logging.root))
         parts = yield from _log(x, number, rest, keywords)
-        record(x, OutputEffect(write_root_log, parts))
+        record(x, OutputEffect(write_root_log, parts, touched=touched))
         return NONE
 
     return handle
@@ -203,7 +210,8 @@ def _warn(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     place = (frame.code.co_filename, frame.location().line, frame.namespace.globals)
     if action_of(message.value, kind, place[1], place[2].get("__name__") or "<string>") == "error":
         raise refuse_output("warnings.warn() where the warning is an error")
+    touched = rely_on_warnings(x)
     values = (message, Known(kind), *(Known(part) for part in place))
-    record(x, OutputEffect(write_warning, values))
+    record(x, OutputEffect(write_warning, values, touched=touched))
     return NONE
     yield

@@ -39,9 +39,14 @@ MSG_GIVEN_UP: Final = (
 PATIENCE: Final = 8
 #: Versions for classes of one class statement before it counts as one that every call runs.
 VERSIONS_OF_A_CLASS: Final = 2
+#: Compiles of the rest of a function before it is asked whether they pay.
+VERSIONS_OF_A_REST: Final = 8
+MSG_RARE: Final = "nearly every call needs a version of its own"
 
-#: Guards that compiling itself may upset, by importing a module that registers classes, or another
-#: thread, by letting go of an object. Such a call runs plainly if that happens twice.
+#: How often a call is compiled whose guards do not hold right afterwards: another thread, a
+#: finalizer or the collector may change what was looked at meanwhile.
+ATTEMPTS: Final = 3
+#: Guards that ask about a moment: nothing at their place says whether the world changed.
 _OF_THE_MOMENT: Final = (Kind.REGISTRATIONS, Kind.ENDS_QUIETLY)
 MSG_NEW_CLASS: Final = (
     "{name} runs as plain Python for a class that a class statement makes anew in every call "
@@ -50,6 +55,10 @@ MSG_NEW_CLASS: Final = (
 MSG_UNSTABLE: Final = (
     "{name} runs as plain Python: right after it was compiled its guard did not hold ({reason}).  "
     "Please report this."
+)
+MSG_CHANGED: Final = (
+    "what it was compiled for changed meanwhile, by another thread, a finalizer or the collector "
+    "({reason})"
 )
 MSG_LARGE: Final = "a relation between numbers needs one of more than 64 bits"
 MSG_STANCE: Final = (
@@ -179,7 +188,12 @@ class FunctionCache:
             found = self._find(compiled, function, arguments)
             if found is not None:
                 return found  # another thread was faster
-            if self._gives_up() or self._meets_new_class(compiled, function, arguments):
+            self._drop_dead(compiled)
+            if (
+                self._is_rarely_met_again(compiled)
+                or self._gives_up()
+                or self._meets_new_class(compiled, function, arguments)
+            ):
                 return None
             lock.busy = True
             try:
@@ -227,16 +241,15 @@ class FunctionCache:
         failures = self._failures(compiled, function, arguments)
         self.compile_count += 1
         published, guards, unstable = self._make(function, arguments)
-        if unstable is not None and unstable.guard.kind in _OF_THE_MOMENT:
+        upset = [unstable]
+        while unstable is not None and len(upset) < ATTEMPTS:
             published, guards, unstable = self._make(function, arguments)
+            upset.append(unstable)
         if published.function is None:
             self._skip(compiled, published)
             return None
-        if unstable is not None and unstable.guard.kind in _OF_THE_MOMENT:
-            self._skip(compiled, Published(reason=unstable.explanation))
-            return None
         if unstable is not None:
-            self._refuse_unstable(compiled, unstable)
+            self._refuse_unstable(compiled, upset)
             return None
         replacement: Any = published.function
         if function is not compiled.__wrapped__:  # a frame of the hook: only the code will run
@@ -270,6 +283,23 @@ class FunctionCache:
             entry.guards.explain_failure(arguments, function) for entry in self.entries(compiled)
         )
         return tuple(failure for failure in found if failure is not None)
+
+    def _drop_dead(self, compiled: Any) -> None:
+        """Forget versions for objects that have died, but for the last: `_meets_new_class` asks."""
+        dead = [entry for entry in self.entries(compiled) if entry.guards.evaluator.is_dead]
+        for entry in dead[VERSIONS_OF_A_CLASS:]:
+            compiled.remove_entry(entry)
+
+    def _is_rarely_met_again(self, compiled: Any) -> bool:
+        """True for the rest of a function, such as the next turns of a loop, whose versions fit
+        hardly any later call: it runs plainly as long as they do not.
+        """
+        rare = self.compile_count >= VERSIONS_OF_A_REST and compiled.hits * 2 < self.compile_count
+        if not compiled.is_rest or not rare:
+            return False
+        if self.skips[-1:] != [MSG_RARE]:
+            self.skips.append(MSG_RARE)
+        return True
 
     def _gives_up(self) -> bool:
         """True if so many versions were dropped that new ones would be dropped, too."""
@@ -309,7 +339,18 @@ class FunctionCache:
         if hopeless or (published.permanent and not compiled.entry_count):
             compiled.disabled = True
 
-    def _refuse_unstable(self, compiled: Any, failure: Failure) -> None:
+    def _refuse_unstable(self, compiled: Any, failures: list[Failure | None]) -> None:
+        """Leave a call alone whose guards did not hold after any attempt.
+
+        A place where every attempt found the same, and none had captured that, did not change:
+        the compiler is at fault.
+        """
+        failure = failures[-1]
+        assert failure is not None
+        places = {f and (f.guard.source.expression(), f.guard.kind, f.new) for f in failures}
+        if len(places) > 1 or failure.guard.kind in _OF_THE_MOMENT:
+            self._skip(compiled, Published(reason=MSG_CHANGED.format(reason=failure.explanation)))
+            return
         message = MSG_UNSTABLE.format(name=self.name, reason=failure.explanation)
         if config.current().strict:
             raise InternalError(message)

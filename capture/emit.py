@@ -9,13 +9,14 @@ real, and passes what is live to a resume function, one per place where the inst
 `Emitter` is what values and effects use to write themselves; `emit` is called by the session.
 """
 
+import weakref
 from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
 from typing import Any, Final
 
 from bytecode.instr import InstrLocation
 
-from dynajit.capture import nesting, reload, resume, sources
+from dynajit.capture import mortal, nesting, reload, resume, sources
 from dynajit.capture.assemble import Item, Signature, Writer, assemble, prologue
 from dynajit.capture.breaking import MakeResume
 from dynajit.capture.instructions import parameters
@@ -69,12 +70,18 @@ class Emitter:
         self._random: tuple[str, str] | None = None
         self._temporaries: list[str] = []
         self._plain: PlainRun | None = None
+        self._mortal = mortal.guarded(region.guards)
+        self._members = mortal.members(region.guards)
 
     # -- loading -------------------------------------------------------------------------------
 
     def load_constant(self, value: Any) -> None:
         """Push any Python object, by reference."""
         self.writer.load_constant(value)
+
+    def load_object(self, value: Any) -> None:
+        """Push an object of the program's, which the code does not keep alive."""
+        self._push_source(sources.Constant(value), self.writer)
 
     def load_source(self, source: sources.Source) -> None:
         """Push the value that `source` had when the function was entered."""
@@ -225,10 +232,14 @@ class Emitter:
     def _push_source(self, source: sources.Source, writer: Writer) -> None:
         """Load directly what cannot change; everything else is read once, at entry."""
         own = self.function.__code__.co_cellvars
-        fixed = (sources.Constant, sources.Function)
-        if isinstance(source, fixed) or (
-            isinstance(source, sources.Local) and source.name not in own
-        ):
+        if isinstance(source, sources.Constant):
+            source = self._members.get(id(source.value), source)
+        is_fixed = (
+            isinstance(source, sources.Function)
+            or (isinstance(source, sources.Constant) and id(source.value) not in self._mortal)
+            or (isinstance(source, sources.Local) and source.name not in own)
+        )
+        if is_fixed:
             reload.load(source, writer, self._push_base, self.function)
             return
         writer.load_local(self._read_at_entry(source))
@@ -238,7 +249,12 @@ class Emitter:
         if isinstance(source, (sources.RandomSeed, sources.RandomOffset)):
             return self._reserve(source)
         if source not in self._sources:
-            reload.load(source, self._entry, self._push_base, self.function)
+            if isinstance(source, sources.Constant):  # a mortal one: the guards hold, so it lives
+                reference = weakref.ref(source.value)
+                self._entry.callable(lambda: self._entry.load_constant(reference))
+                self._entry.call(0)
+            else:
+                reload.load(source, self._entry, self._push_base, self.function)
             name = self.new_temporary()
             self._entry.store_local(name)
             self._sources[source] = name

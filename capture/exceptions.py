@@ -117,6 +117,8 @@ def record_passage(x: Any, frame: Any, raised: Raised) -> None:
     value = raised.value
     is_first, raised.is_recorded = not raised.is_recorded, True
     if is_first and (raised.is_going_on or instruction.operation in _GOING_ON):
+        if raised.is_going_on or not instruction.argument:  # else it is where it was before
+            _note_last_line(x, frame, value, instruction.location.line)
         return
     if is_first and not raised.has_context:
         _set_context(x, value, handled(x))
@@ -128,6 +130,16 @@ def record_passage(x: Any, frame: Any, raised: Raised) -> None:
     here = Passed(frame.code, frame.namespace.globals, place.line, columns)
     made = TracebackValue(x.heap.allocate(None), here, following)
     write_state(x, value, "__traceback__", made)
+
+
+def _note_last_line(x: Any, frame: Any, value: ExceptionValue, line: int) -> None:
+    """The frame stands where it raises the exception again; the traceback's line stays."""
+    passed = x.heap[value.identity].state.get("__traceback__")
+    if not isinstance(passed, TracebackValue) or passed.entry.code is not frame.code:
+        return
+    if line != (passed.entry.last_line or passed.entry.line):
+        entry = replace(passed.entry, last_line=line)
+        write_state(x, value, "__traceback__", replace(passed, entry=entry))
 
 
 def raised_by_close(x: Any) -> Raised:

@@ -71,6 +71,12 @@ from dynajit.core.symint import Number
 #: Instructions executed in one capture before it breaks: about a minute of symbolic execution.
 MAX_INSTRUCTIONS: Final = 2_000_000
 
+#: Values looked at, all instructions together, to see which let go of a watched object; counted
+#: where one instruction must look at so many.
+MAX_LOOKED_AT: Final = 300_000
+MANY_LOOKED_AT: Final = 5_000
+MSG_MANY: Final = "it meets objects whose end does something among too many others"
+
 #: `start` of a frame in which no region ends.
 NEVER: Final = sys.maxsize
 
@@ -165,6 +171,7 @@ class Executor:
         self.removals: dict[int, int] = {}
         self._thrown: Thrown | None = None
         self._last_trail: Trail | None = None
+        self._looked_at = 0
         self._travelling: int | None = None
         self.is_caller_handling = sys.exc_info()[1] is not None
         self._constants: dict[int, Value] = {}
@@ -248,7 +255,7 @@ class Executor:
         watches = watched and not watching.is_harmless(instruction.operation)
         before = None
         if watches and self._open_ones():
-            before = self._trail(), watching.reachable(self)
+            before = self._trail(), self._reachable()
         try:
             steps = handler(self, frame, instruction.argument)
             if steps is not None:
@@ -275,11 +282,34 @@ class Executor:
         trail, keys = before or (self._trail(), set())
         keys |= set(list(self.recorder.watched)[known:])
         try:
-            watching.refuse_end(keys, watching.reachable(self), open_ones)
+            watching.refuse_end(keys, self._reachable(), open_ones)
         except GraphBreak:
             self.frames = list(trail.frames)
             self._last_trail = trail
             raise
+
+    def _reachable(self) -> watching.Keys:
+        """What the frames and the world outside hold.
+
+        Raises:
+            SkipFrame: so much, asked for so often, that running the frame is cheaper.
+        """
+        found = watching.reachable(self)
+        if len(found) > MANY_LOOKED_AT:
+            self._looked_at += len(found)
+        if self._looked_at > MAX_LOOKED_AT:
+            raise SkipFrame(MSG_MANY, permanent=not self.recorder.met_tensor)
+        return found
+
+    def refuse_watched(self, values: list[Value | None]) -> None:
+        """Refuse an instruction that takes these values if one of them is or holds a watched one.
+
+        Raises:
+            GraphBreak: it must run for real.
+        """
+        if self.recorder.watched:
+            held = watching.held_by(values, self.recorder.heap)
+            watching.refuse_end(held, set(), self._open_ones())
 
     def _open_ones(self) -> list[tuple[Any, Value]]:
         """What is watched and still has something to do: key and value."""

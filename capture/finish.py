@@ -18,6 +18,7 @@ from dynajit.capture.guards import Kind
 from dynajit.capture.heap import Heap
 from dynajit.capture.instructions import Body, live_locals
 from dynajit.capture.operations_generators import is_guarded
+from dynajit.capture.operations_instances import has_instance_dict, instance_dict
 from dynajit.capture.rebuild import Held, Rebuilder
 from dynajit.capture.recording import NAMESPACE_MARK, Recorder
 from dynajit.capture.references import NotRebuildable, reach
@@ -25,11 +26,12 @@ from dynajit.capture.region import Break, End, InnerFrame, Raise, Region, Return
 from dynajit.capture.resume import Home
 from dynajit.capture.saved_tensors import saved_tensors
 from dynajit.capture.sizes import function_of
+from dynajit.capture.sources import InstanceDict, Source
 from dynajit.capture.unread_results import unread_checks
 from dynajit.capture.values import Constant, Scalar, Value
 from dynajit.capture.values_containers import DictValue, ListValue, SequenceIterator
 from dynajit.capture.values_functions import CellValue, GeneratorValue
-from dynajit.capture.values_objects import HandledException
+from dynajit.capture.values_objects import HandledException, ObjectValue
 from dynajit.capture.values_storage import STORAGE
 from dynajit.capture.values_tensors import Step, TensorValue
 from dynajit.core import symint
@@ -423,8 +425,20 @@ def _refuse_open_generators(recorder: Recorder, reached: list[Value]) -> None:
             raise NotRebuildable("a generator is suspended inside try or with")
 
 
+def _places_of_contents(recorder: Recorder, written: Any, other: Any) -> tuple[Source, Source]:
+    """Where two objects of a class keep what is written: instances may share their dict."""
+    if isinstance(written, ObjectValue) and has_instance_dict(recorder.existing(written)):
+        fields = (instance_dict(recorder.existing(value)) for value in (written, other))
+        if next(fields) is not next(fields):
+            return InstanceDict(written.source), InstanceDict(other.source)
+    return written.source, other.source
+
+
 def _guard_aliasing(recorder: Recorder) -> None:
-    """Objects that were written must differ from all others of their class that were used."""
+    """Objects that were written must differ from all others of their class that were used.
+
+    So must the lists that written texts are recorded in.
+    """
     changed = {
         identity for identity in recorder.heap.changed() if identity != recorder.grad_mode_id
     }
@@ -440,6 +454,10 @@ def _guard_aliasing(recorder: Recorder) -> None:
         h.owner.identity for h in handles if isinstance(h, STORAGE) and h.identity in changed
     }
     handles = [handle for handle in handles if not isinstance(handle, STORAGE)]
+    for touched in {touched for effect in recorder.output for touched in effect.touched}:
+        for other in handles:
+            if other.cls is list:
+                recorder.guard(touched.source, Kind.NOT_ALIASED, other.source, "recorded texts")
     for written in handles:
         if written.identity not in changed:
             continue
@@ -447,4 +465,5 @@ def _guard_aliasing(recorder: Recorder) -> None:
             recorder.guard(written.source, Kind.HAS_NO_KEY, NAMESPACE_MARK, "written dict")
         for other in handles:
             if other.cls is written.cls and other.identity != written.identity:
-                recorder.guard(written.source, Kind.NOT_ALIASED, other.source, "written object")
+                ours, others = _places_of_contents(recorder, written, other)
+                recorder.guard(ours, Kind.NOT_ALIASED, others, "written object")

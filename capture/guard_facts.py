@@ -152,17 +152,17 @@ def _fits(old: Any, new: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A condition on a Python int or float: every comparison holds.
+    """A condition on a Python int, float or str: every comparison holds.
 
     Args:
-        number_class: int, float or bool: the exact class of the value.
+        number_class: int, float, bool or str: the exact class of the value.
         comparisons: ((operator, constant), ...) with operators of `COMPARISONS`; constants are
-            int or float. A NaN value satisfies only `!=`.
+            int or float, or str for a str. A NaN value satisfies only `!=`.
         negated: the whole condition is false instead (needed for NaN: `not x < 1`).
     """
 
     number_class: type
-    comparisons: tuple[tuple[str, int | float], ...]
+    comparisons: tuple[tuple[str, int | float | str], ...]
     negated: bool = False
 
     def text(self, name: str) -> str:
@@ -209,6 +209,10 @@ def _value_text(value: Any) -> str:
 _MANY_BITS: Final = 200
 
 
+#: The qualified name of a class, without asking its metaclass.
+qualified: Final[Any] = vars(type)["__qualname__"].__get__
+
+
 def describe(value: Any) -> str:
     """A short text for any object; runs no user code."""
     if type(value) is Remembered:
@@ -219,11 +223,11 @@ def describe(value: Any) -> str:
         text = repr(value)
         return text if len(text) <= 60 else text[:57] + "..."
     if issubclass(type(value), type):
-        return f"class {type.__getattribute__(value, '__qualname__')}"
+        return f"class {qualified(value)}"
     if any(type(value) is kind for kind in CONTAINERS):
         return f"a {type(value).__name__} of {len(value)}"
     if type(value) is FunctionType or type(value) is BuiltinFunctionType:
         return f"function {value.__qualname__}"
     if type(value) is ModuleType:
         return f"module {vars(value).get('__name__', 'without a name')}"
-    return f"a {type(value).__qualname__} at {id(value):#x}"
+    return f"a {qualified(type(value))} at {id(value):#x}"

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dynajit.capture import _capture
+from dynajit.capture import _capture, mortal
 from dynajit.capture.guard_facts import COMPARISONS, Remembered, SizeRange, TensorFacts, describe
 from dynajit.capture.guards import (
     MISSING,
@@ -22,7 +22,7 @@ from dynajit.capture.guards import (
     is_equality_constant,
 )
 from dynajit.capture.relations import Relation
-from dynajit.capture.sources import Key, Source, Step
+from dynajit.capture.sources import Constant, Key, Source, Step
 from dynajit.core.errors import InternalError
 
 
@@ -33,6 +33,11 @@ def compile_guards(guards: Iterable[Guard]) -> "CompiledGuards":
         InternalError: an EQUALS guard expects something that C cannot compare.
     """
     unique = tuple({guard.identity(): guard for guard in guards}.values())
+    members = mortal.members(unique)
+    if members:
+        unique = tuple(
+            replace(guard, source=mortal.in_class(guard.source, members)) for guard in unique
+        )
     tree = _Tree()
     for index, guard in enumerate(unique):
         tree.find(guard.source).checks.append((int(guard.kind), _lower(guard, tree), index))
@@ -42,9 +47,9 @@ def compile_guards(guards: Iterable[Guard]) -> "CompiledGuards":
 
 
 def _release(guard: Guard) -> Guard:
-    """The same guard without strong references to the user's instances."""
+    """The same guard without strong references to the user's objects."""
     expected = guard.expected
-    if guard.kind is Kind.IDENTITY:
+    if guard.kind in (Kind.IDENTITY, Kind.TYPE_IS, Kind.CLASS_UNCHANGED, Kind.HAS_NO_KEY):
         expected = _remember(expected)
     elif guard.kind is Kind.DICT_KEYS:
         expected = tuple(_remember(key) for key in expected)
@@ -63,7 +68,16 @@ def _remember(value: Any) -> Any:
     return Remembered(describe(value), weakref.ref(value))
 
 
+def _name(text: str) -> str:
+    for kind in ("class ", "function ", "module "):
+        text = text.removeprefix(kind)
+    return text
+
+
 def _release_source(source: Source) -> Source:
+    if isinstance(source, Constant):
+        held = _remember(source.value)
+        return source if held is source.value else Constant(held, source.name or _name(held.text))
     if source.parent is None:
         return source
     released: dict[str, Any] = {"base": _release_source(source.parent)}

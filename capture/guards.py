@@ -39,7 +39,7 @@ class Kind(enum.IntEnum):
     DICT_KEYS = 6  # expected: tuple of the keys, or of the members of a set, in order
     HAS_NO_ATTRIBUTE = 7  # expected: name found neither on the instance nor on its class
     HAS_NO_KEY = 8  # expected: key that a dict lacks
-    PREDICATE = 9  # expected: Predicate: comparisons of an int or float with constants
+    PREDICATE = 9  # expected: Predicate: comparisons of an int, float or str with constants
     FUNCTION = 10  # expected: FunctionFacts: code object
     GRAD_MODE = 11  # expected: bool
     NOT_ALIASED = 12  # expected: other Source: two different objects
@@ -143,7 +143,7 @@ def _change_text(change: Any) -> str:
     return f"{_class_name(cls)}.{name} was {happened}"
 
 
-def _class_name(cls: type) -> str:
+def _class_name(cls: Any) -> str:
     return describe(cls).removeprefix("class ")
 
 
@@ -165,7 +165,7 @@ def _length_text(expected: Any) -> str:
 
 
 _EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
-    Kind.TYPE_IS: lambda e: f"a {e.__qualname__}",
+    Kind.TYPE_IS: lambda e: f"a {_class_name(e)}",
     Kind.IDENTITY: _describe_expected,
     Kind.EQUALS: _describe_expected,
     Kind.STORAGE_EQUALS: _describe_expected,
@@ -212,7 +212,7 @@ def _function_condition(name: str, facts: FunctionFacts) -> str:
 
 
 _EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
-    Kind.TYPE_IS: lambda s, e: f"type({s}) is {e.__qualname__}",
+    Kind.TYPE_IS: lambda s, e: f"type({s}) is {_class_name(e)}",
     Kind.IDENTITY: lambda s, e: f"{s} is {describe(e)}",
     Kind.EQUALS: lambda s, e: f"{s} == {e!r}",
     Kind.TENSOR: lambda s, e: f"{s} is {e}",

@@ -40,6 +40,8 @@ def is_lent(value: Value) -> bool:
 
 def is_held_by_its_place(source: sources.Source) -> bool:
     """True for a place that holds its object itself, whatever the captured frames do."""
+    while isinstance(source, (sources.MethodFunction, sources.MethodSelf)):
+        source = source.base  # a method holds both as long as it lives
     return isinstance(source, _HOLDING)
 
 
@@ -63,7 +65,12 @@ def is_referred_to(obj: Any) -> bool:
 @remembered
 def has_finalizer(kind: type) -> bool:
     """True if a class has `__del__`."""
-    return any("__del__" in vars(cls) for cls in kind.__mro__)
+    return any("__del__" in _MEMBERS(cls) for cls in _BASES(kind))
+
+
+#: What a class stores and inherits from, without asking its metaclass.
+_MEMBERS: Final[Any] = vars(type)["__dict__"].__get__
+_BASES: Final[Any] = vars(type)["__mro__"].__get__
 
 
 def _has_callback(obj: Any) -> bool:

@@ -15,6 +15,7 @@ from dynajit.capture.exceptions import NotKnown, Raised
 from dynajit.capture.operations_basic import (
     Steps,
     defines,
+    guard_other_text,
     is_known,
     is_not_implemented,
     is_same,
@@ -380,6 +381,8 @@ def compare(x: Any, symbol: str, a: Value, b: Value) -> Steps:
         return boolean(scalar_predicate(x, a, symbol, _used(x, b)))
     if isinstance(b, Scalar) and isinstance(a, Constant) and _is_real(a.value):
         return boolean(scalar_predicate(x, b, _MIRROR[symbol], _used(x, a)))
+    if symbol in ("==", "!=") and guard_other_text(x, a, b):
+        return boolean(symbol == "!=")
     if isinstance(a, (TupleValue, ListValue)) and isinstance(b, (TupleValue, ListValue)):
         return (yield from _compare_sequences(x, symbol, a, b))
     if isinstance(a, DictValue) and isinstance(b, DictValue) and symbol in ("==", "!="):
@@ -514,7 +517,7 @@ def _compare_sequences(x: Any, symbol: str, a: Any, b: Any) -> Steps:
         raise GraphBreak(breaks.LIMIT, f"comparing {count} items")
     pairs = zip(live_items(x, a), live_items(x, b), strict=False)
     for position, ((_, item), (_, other)) in enumerate(pairs):
-        if same_object(item, other):
+        if same_object(x, item, other):
             continue
         equal = yield from compare(x, "==", item, other)
         if (yield from x.truth(equal)):
@@ -541,7 +544,7 @@ def _compare_dicts(x: Any, symbol: str, a: DictValue, b: DictValue) -> Steps:
             if found not in right:
                 same = False
                 break
-            if same_object(item, right[found][1]):
+            if same_object(x, item, right[found][1]):
                 continue
             equal = yield from compare(x, "==", item, right[found][1])
             if not (yield from x.truth(equal)):

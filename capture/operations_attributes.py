@@ -30,8 +30,8 @@ from dynajit.capture.operations_instances import (
 )
 from dynajit.capture.operations_output import is_stream
 from dynajit.capture.partials import is_existing_partial
-from dynajit.capture.parts import has_names, part, place_of, wrapped
-from dynajit.capture.users_code import MISSING, has_own_operators, lookup
+from dynajit.capture.parts import has_names, is_wrapper, part, place_of, wrapped
+from dynajit.capture.users_code import MISSING, has_own_operators, lookup, text_keyed
 from dynajit.capture.values import UNBOUND, Constant, Known, Opaque, Scalar, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
@@ -108,8 +108,10 @@ def _find_attribute(x: Any, value: Value, name: str) -> Steps:
         if is_plain_property(raw) and isinstance(raw.fget, types.FunctionType):
             x.recorder.use(value)
             return (yield from x.call(wrapped(raw, "fget"), [value], {}))
-        if isinstance(raw, classmethod):
+        if is_wrapper(raw, classmethod):
             return bound_to_class(raw, Known(value.cls), name)
+        if isinstance(lookup(type(raw), "__get__"), types.FunctionType):
+            raise unsupported_attribute(value, name)
     return _builtin_attribute(x, value, name)
 
 
@@ -117,7 +119,7 @@ def _opaque_attribute(x: Any, value: Opaque, name: str) -> Value:
     """A method in C of an object that is not modelled: the call is where Python takes over."""
     cls = value.python_type
     raw = lookup(cls, name)
-    is_plain = cls.__getattribute__ is object.__getattribute__
+    is_plain = lookup(cls, "__getattribute__") is vars(object)["__getattribute__"]
     if not isinstance(raw, types.MethodDescriptorType) or not is_plain:
         raise unsupported_attribute(value, name)
     x.recorder.use(value)
@@ -209,9 +211,9 @@ def _enum_attribute(x: Any, value: Known, name: str) -> Steps:
         return BoundMethod(function_of_class(type(value.object), name, raw), value)
     if is_plain_property(raw) and isinstance(raw.fget, types.FunctionType):
         return (yield from x.call(wrapped(raw, "fget"), [value], {}))
-    if isinstance(raw, classmethod):
+    if is_wrapper(raw, classmethod):
         return bound_to_class(raw, Known(type(value.object)), name)
-    if isinstance(raw, staticmethod):
+    if is_wrapper(raw, staticmethod):
         return wrapped(raw, "__func__")
     fields = vars(value.object)
     if name in fields and not is_data_descriptor(raw):
@@ -244,7 +246,7 @@ def _module_attribute(x: Any, value: Known, name: str) -> Steps:
     if raw is not MISSING and inspect.isdatadescriptor(raw):
         raise unsupported_attribute(value, name)
     written = x.module_write(module, name)
-    fields = types.ModuleType.__getattribute__(module, "__dict__")
+    fields = text_keyed(types.ModuleType.__getattribute__(module, "__dict__"))
     found = fields.get(name, MISSING) if written is None else written
     if written is not None and written is not DELETED:
         return written
@@ -335,13 +337,15 @@ def _class_attribute_by(x: Any, value: Known, name: str, reader: types.FunctionT
 def _bind_class_attribute(x: Any, value: Known, name: str, raw: Any) -> Steps:
     cls = value.object
     place = sources.Attribute(_base_of(value), name) if is_read_ordinarily(cls) else None
-    if isinstance(raw, staticmethod):
+    if is_wrapper(raw, staticmethod):
         return wrapped(raw, "__func__")
-    if isinstance(raw, classmethod):
+    if is_wrapper(raw, classmethod):
         return bound_to_class(raw, value, name)
     if isinstance(raw, types.FunctionType):
         return function_of_class(cls, name, raw)
-    if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType, property)):
+    if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+        return Known(raw)
+    if is_plain_property(raw):
         return Known(raw)
     if isinstance(raw, types.ClassMethodDescriptorType):
         return NativeMethod(value, name)
@@ -368,7 +372,7 @@ def _existing_function_attribute(x: Any, value: Known, name: str) -> Value:
         return part(x, value, name)
     if name == "__get__":
         return NativeMethod(value, name)
-    is_shown = name in function.__dict__ and name not in vars(types.FunctionType)
+    is_shown = name in text_keyed(function.__dict__) and name not in vars(types.FunctionType)
     if name == "__wrapped__" or is_shown:
         base = value.source if value.source is not None else _base_of(value)
         if name not in function.__dict__:
@@ -386,7 +390,7 @@ def _plain_attribute(x: Any, value: Known, name: str) -> Value:
     """An attribute of an identity-guarded object that cannot change (dtype, enum member, ...)."""
     obj = value.object
     wrapper = isinstance(obj, (property, classmethod, staticmethod))
-    if wrapper and name == "__isabstractmethod__":  # asks the functions, which are the user's
+    if wrapper and name in ("__isabstractmethod__", "__name__"):  # asks what is wrapped: the user's
         raise unsupported_attribute(value, name)
     if name == "__dict__":
         raise unsupported_attribute(value, name)
@@ -399,7 +403,7 @@ def _plain_attribute(x: Any, value: Known, name: str) -> Value:
         where = sources.PartOf if name == "__func__" else sources.Attribute
         inner: Value = x.recorder.wrap(found, where(place, name))
         return inner
-    if isinstance(obj, property) and name in ("fget", "fset", "fdel"):
+    if isinstance(obj, property) and name in ("fget", "fset", "fdel") and found is not None:
         return wrapped(obj, name)
     if wrapper and isinstance(found, types.FunctionType):
         return Known(found)

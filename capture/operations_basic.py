@@ -12,15 +12,16 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
-from dynajit.capture import breaks
+from dynajit.capture import breaks, sources
 from dynajit.capture.awaiting import checked_bool, length_is_true, then
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.class_layouts import is_plain_tuple
 from dynajit.capture.exceptions import NotKnown, Raised, raise_python
 from dynajit.capture.guard_facts import Predicate
 from dynajit.capture.guards import Kind
+from dynajit.capture.identity_keys import note_key
 from dynajit.capture.relations import COMPARISONS
-from dynajit.capture.users_code import class_with_methods, user_method
+from dynajit.capture.users_code import MISSING, class_with_methods, lookup, user_method
 from dynajit.capture.values import LITERAL_TYPES, Constant, Known, Opaque, Scalar, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
@@ -63,6 +64,10 @@ _NAMED: Final = (
 )  # fmt: skip
 
 
+#: The name of a class, without asking its metaclass.
+_NAME: Final[Any] = vars(type)["__name__"].__get__
+
+
 def describe(value: Any) -> str:
     """A short text for break details."""
     if isinstance(value, (Constant, Scalar)):
@@ -82,7 +87,7 @@ def describe(value: Any) -> str:
         return describe(value.function)
     if isinstance(value, Value):
         try:
-            return value.python_type.__name__
+            return _NAME(value.python_type)
         except NotImplementedError:
             return type(value).__name__
     return repr(value)
@@ -112,13 +117,10 @@ def defines(cls: type, name: str) -> bool:
     """
     if lacks(cls, name):
         raise GraphBreak(breaks.UNSUPPORTED_ATTRIBUTE, f"{DISGUISED[cls].__qualname__}.{name}")
-    for base in cls.__mro__:
-        if name in vars(base):
-            found = vars(base)[name]
-            if found is None and name != "__hash__":
-                raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{name} = None")
-            return found is not None
-    return False
+    found = lookup(cls, name)
+    if found is None and name != "__hash__":
+        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{name} = None")
+    return found is not None and found is not MISSING
 
 
 def lacks(cls: type, name: str) -> bool:
@@ -381,6 +383,31 @@ def scalar_predicate(x: Any, value: Scalar, symbol: str, other: int | float) -> 
     return bool(outcome)
 
 
+def guard_other_text(x: Any, a: Value, b: Value) -> bool:
+    """True if a text of the program's input differs from a text that stays the same; guarded.
+
+    Only that it differs: one version serves every other text. What equals a constant is that
+    constant, which the caller guards.
+    """
+    if not (isinstance(a, Constant) and isinstance(b, Constant)):
+        return False
+    if not (type(a.value) is type(b.value) is str) or a.value == b.value:
+        return False
+    if not _is_argument(a):
+        a, b = b, a
+    if not _is_argument(a) or _is_argument(b):
+        return False
+    x.recorder.use(b)
+    fact = Predicate(str, (("!=", b.value),))
+    x.recorder.guard(a.source, Kind.PREDICATE, fact, "comparison of a text")
+    return True
+
+
+def _is_argument(value: Constant) -> bool:
+    """True for what an argument holds: other calls may bring another one."""
+    return isinstance(getattr(value.source, "root", None), sources.Local)
+
+
 def length(x: Any, value: Value) -> Steps:
     """`len(value)` as an int, which is symbolic for a tensor whose size varies."""
     if isinstance(value, Constant) and hasattr(value.value, "__len__"):
@@ -452,7 +479,7 @@ def is_same(x: Any, a: Value, b: Value) -> bool:
         left, right = as_python(x, a), as_python(x, b)
         if isinstance(left, (bool, type(None), type(Ellipsis), type(NotImplemented))):
             return left is right
-        if left != right:
+        if left != right and (left == left or right == right):
             return False
         if isinstance(a, Constant) and isinstance(b, Constant) and a.source is b.source is None:
             return left is right  # computed by the operations that the program does
@@ -503,6 +530,8 @@ def hashable(x: Any, value: Value) -> Any:
     if isinstance(value, (Constant, Known, Scalar)) or is_known(value):
         if user_method(value, "__hash__", "__eq__") is not None:
             raise GraphBreak(breaks.UNKNOWN_HASH, describe(value))
+        if _holds_nan(value):
+            raise unsupported("hash", value)  # it hashes by identity, which no guard tells
         found = as_python(x, value)
         try:
             hash(found)
@@ -510,12 +539,15 @@ def hashable(x: Any, value: Value) -> Any:
             raise_python(x, TypeError, str(error))
         return found
     if isinstance(value, TupleValue):
+        x.recorder.use(value)
         return tuple(hashable(x, item) for item in value.items)
     if isinstance(value, TensorValue):
         x.recorder.use(value)
+        note_key(x.recorder, value)
         return Stands(value.identity)
     if isinstance(value, ObjectValue) and value.cls.__hash__ is object.__hash__:
         x.recorder.use(value)
+        note_key(x.recorder, value)
         existing = x.recorder.existing(value)
         return existing if existing is not None else Stands(value.identity)
     storage = storage_of(x, value)
@@ -528,6 +560,13 @@ def hashable(x: Any, value: Value) -> Any:
     if is_object or isinstance(value, (ListValue, DictValue, SetValue)):
         raise_python(x, TypeError, f"unhashable type: '{type_name(type_of(x, value))}'")
     raise GraphBreak(breaks.UNKNOWN_HASH, describe(value))
+
+
+def _holds_nan(value: Value) -> bool:
+    """True for a nan that the captured code did not make, and for a tuple with one."""
+    if isinstance(value, TupleValue):
+        return any(map(_holds_nan, value.items))
+    return getattr(value, "source", None) is not None and is_not_equal_to_itself(value)
 
 
 def hashable_as(x: Any, value: Value, role: str) -> Any:

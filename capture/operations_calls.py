@@ -37,7 +37,14 @@ from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_exceptions import construct_exception
 from dynajit.capture.operations_storage import new_with_storage, storage_method
 from dynajit.capture.partials import is_existing_partial, make_partial, read_partial
-from dynajit.capture.parts import part, place_of, rely_on_code, rely_on_defaults, wrapped
+from dynajit.capture.parts import (
+    is_wrapper,
+    part,
+    place_of,
+    rely_on_code,
+    rely_on_defaults,
+    wrapped,
+)
 from dynajit.capture.recording import Namespace
 from dynajit.capture.users_code import MISSING, inherits, is_quiet, is_users_code, lookup
 from dynajit.capture.values import UNBOUND, Known, Value, constant
@@ -381,8 +388,8 @@ def _call_class(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
     maker = lookup(type(cls), "__call__")
     if is_users_code(maker):
         return (yield from call(x, Known(maker), [callee, *args], keywords))
-    if isinstance(maker, staticmethod) or _is_unbound(maker):
-        is_static = isinstance(maker, staticmethod)
+    if is_wrapper(maker, staticmethod) or _is_unbound(maker):
+        is_static = is_wrapper(maker, staticmethod)
         function = wrapped(maker, "__func__") if is_static else Known(maker)
         return (yield from call(x, function, args, keywords))
     if not isinstance(maker, types.FunctionType) and maker is not _TYPE_CALL:

@@ -18,6 +18,7 @@ from dynajit.capture._capture import is_held_weakly
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.guards import Kind
+from dynajit.capture.identity_keys import holds_nan
 from dynajit.capture.operations_basic import (
     Steps,
     as_python,
@@ -30,6 +31,7 @@ from dynajit.capture.operations_basic import (
 )
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_results import call_special
+from dynajit.capture.parts import is_wrapper
 from dynajit.capture.users_code import class_with_methods, is_quiet, is_users_code, lookup
 from dynajit.capture.values import FALSE, TRUE, Constant, Known, Scalar, Value
 from dynajit.capture.values_containers import (
@@ -133,6 +135,8 @@ def _read_dict(x: Any, value: DictValue, existing: dict[Any, Any]) -> Entries:
     if isinstance(existing, OrderedDict):
         _check_ordered(existing)
     for key, item in value.cls.items(existing):  # type: ignore[attr-defined]
+        if holds_nan(key):
+            raise unsupported("a dict with a key that is not equal to itself")
         key_value, found = _key_value(x, key, sources.NthKey(base, places[id(key)]))
         entries[hashable(x, key_value)] = (
             key_value,
@@ -240,6 +244,8 @@ def _own_subscript(container: Value) -> Any:
     if not isinstance(container, Known) or not isinstance(container.object, type):
         return None
     raw = lookup(container.object, "__class_getitem__")
+    if isinstance(raw, classmethod) and not is_wrapper(raw, classmethod):
+        raise unsupported("subscript of a class", container)
     function = raw.__func__ if isinstance(raw, classmethod) else None
     return function if is_users_code(function) else None
 
@@ -279,8 +285,10 @@ def subscript(x: Any, container: Value, index: Value) -> Steps:
     refuse(x, "subscript", lambda a, b: a[b], [container, index])
 
 
+#: The least limit on the digits of texts of numbers that can be set.
+_MANY_DIGITS: Final = sys.int_info.str_digits_check_threshold
 #: Numbers with at most so many bits have at most as many digits as every limit allows.
-_MANY_BITS: Final = int(math.log2(10) * sys.int_info.str_digits_check_threshold) - 1
+_MANY_BITS: Final = int(math.log2(10) * _MANY_DIGITS) - 1
 
 #: What a UnicodeEncodeError and its likes take from their arguments.
 _UNICODE_FIELDS: Final = ("encoding", "object", "start", "end", "reason")
@@ -324,10 +332,23 @@ def check_digits(values: Iterable[Any]) -> None:
         GraphBreak: one of the numbers has more digits than the least limit that can be set.
     """
     for value in values:
-        if type(value) is tuple:
+        if type(value) in (tuple, list):
             check_digits(value)
+        elif type(value) is dict:
+            check_digits([*value, *value.values()])
         elif type(value) is int and value.bit_length() > _MANY_BITS:
             raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "the text of a number of many digits")
+
+
+def check_texts(values: Iterable[Any]) -> None:
+    """Whether a long text may be read as a number, and who reads it, depends on them as well.
+
+    Raises:
+        GraphBreak: one of the texts has more characters than the least limit that can be set.
+    """
+    for value in values:
+        if isinstance(value, (str, bytes)) and len(value) > _MANY_DIGITS:
+            raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "a number of a text of many digits")
 
 
 def items_of(x: Any, container: Any) -> tuple[Value, ...]:
@@ -529,9 +550,7 @@ def contains(x: Any, container: Value, item: Value) -> Steps:
 
 def _sequence_contains(x: Any, sequence: Any, item: Value) -> Steps:
     for _, candidate in live_items(x, sequence):
-        if same_object(candidate, item):
-            x.recorder.use(candidate)
-            x.recorder.use(item)
+        if same_object(x, candidate, item):
             return True
         if isinstance(candidate, TensorValue) or isinstance(item, TensorValue):
             raise GraphBreak(breaks.DATA_DEPENDENT_BRANCH, "searching a sequence for a tensor")
@@ -549,20 +568,31 @@ def frozen_if_set(x: Any, item: Value) -> Value:
     return item
 
 
-def same_object(a: Value, b: Value) -> bool:
-    """True where Python takes two items for one object, which containers do not compare.
+def same_object(x: Any, a: Value, b: Value) -> bool:
+    """True where Python takes two items for one object, which containers do not compare; guarded.
 
     Raises:
         GraphBreak: two numbers that are not equal to themselves may be one object or two.
     """
-    if a is b or (a.object_id is not None and a.object_id == b.object_id):
+    if a is b:
         return True
+    if isinstance(a, Known) and isinstance(b, Known):
+        if a.object is b.object:
+            x.recorder.use(a)
+            x.recorder.use(b)
+        return a.object is b.object
+    if a.object_id is not None and b.object_id is not None:
+        # Whether containers are one object does not matter: that shows in their items.
+        containers = (ListValue, DictValue, SetValue)
+        if isinstance(a, containers) and isinstance(b, containers) and a.object_id != b.object_id:
+            return False
+        return x.is_same(a, b)
     literals = (Constant, Scalar)
     if not isinstance(a, literals) or not isinstance(b, literals):
         return False
     if isinstance(a, Constant) and isinstance(b, Constant) and a.source is b.source is None:
         return a.value is b.value
-    if a.value is b.value and a.value != a.value:
+    if a.value != a.value and b.value != b.value:
         raise unsupported("identity", a, b)
     return False
 

@@ -38,7 +38,7 @@ from dynajit.capture.operations_basic import (
     type_name,
     unsupported,
 )
-from dynajit.capture.parts import wrapped
+from dynajit.capture.parts import is_wrapper, wrapped
 from dynajit.capture.users_code import inherits
 from dynajit.capture.values import FALSE, NONE, TRUE, Known, Opaque, Value, constant
 from dynajit.capture.values_containers import ListValue, TupleValue
@@ -66,7 +66,7 @@ def construct_exception(
     if type(cls).__call__ is not type.__call__:
         raise unsupported("class with a metaclass", callee)
     new = find(cls, "__new__")
-    if isinstance(new, staticmethod):
+    if is_wrapper(new, staticmethod):
         made = yield from x.call(wrapped(new, "__func__"), [callee, *args], keywords)
         if not (isinstance(made, ExceptionValue) and inherits(made.cls, cls)):
             return made

@@ -19,8 +19,8 @@ from dynajit.capture.operations_basic import Steps, as_python, describe, lacks, 
 from dynajit.capture.operations_exceptions import is_native_field, member
 from dynajit.capture.operations_storage import storage_attribute
 from dynajit.capture.partials import partial_method
-from dynajit.capture.parts import wrapped
-from dynajit.capture.users_code import MISSING, inherits, lookup
+from dynajit.capture.parts import is_wrapper, wrapped
+from dynajit.capture.users_code import MISSING, inherits, lookup, text_keyed
 from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_containers import HeapValue, TupleValue
 from dynajit.capture.values_functions import BoundMethod, SuperValue
@@ -250,10 +250,10 @@ def _class_value(x: Any, value: HeapValue, receiver: Value, name: str, raw: Any)
     """A non-data attribute of the class, bound to `receiver`."""
     if isinstance(raw, types.FunctionType):
         return BoundMethod(known_in_class(x, value, name, raw), receiver)
-    if isinstance(raw, staticmethod):
+    if is_wrapper(raw, staticmethod):
         x.recorder.use(known_in_class(x, value, name, raw))
         return wrapped(raw, "__func__")
-    if isinstance(raw, classmethod):
+    if is_wrapper(raw, classmethod):
         x.recorder.use(known_in_class(x, value, name, raw))
         return bound_to_class(raw, Known(value.cls), name)
     if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
@@ -268,6 +268,7 @@ def _class_value(x: Any, value: HeapValue, receiver: Value, name: str, raw: Any)
 
 def instance_value(x: Any, value: ObjectValue, name: str) -> Value | None:
     """What the instance itself (its dict or slots) holds under `name`, or None; guarded."""
+    value = holder(x, value, name)
     contents: ObjectContents = x.heap[value.identity]
     if name in contents.written:
         written = contents.written[name]
@@ -293,6 +294,19 @@ def instance_value(x: Any, value: ObjectValue, name: str) -> Value | None:
     return None
 
 
+def holder(x: Any, value: Any, name: str | None) -> Any:
+    """The instance whose contents hold `value.name`: an earlier one if they share their dict.
+
+    Without a name: what the dict itself holds.
+    """
+    existing = x.heap[value.identity].existing
+    if existing is None or not has_instance_dict(existing):
+        return value
+    if name and isinstance(lookup(value.cls, name), types.MemberDescriptorType):
+        return value  # in a slot
+    return x.recorder.owner_of_fields(value, instance_dict(existing))
+
+
 def _slot_value(raw: Any, existing: Any) -> Any:
     try:
         return raw.__get__(existing, type(existing))
@@ -309,8 +323,7 @@ def instance_dict(existing: Any) -> dict[str, Any]:
     """The instance dict, without running user code; empty where there is none."""
     if not has_instance_dict(existing):
         return {}
-    fields: dict[str, Any] = object.__getattribute__(existing, "__dict__")
-    return fields
+    return text_keyed(object.__getattribute__(existing, "__dict__"))
 
 
 def super_value(x: Any, cls: Value, receiver: Value) -> SuperValue:
@@ -352,9 +365,9 @@ def super_attribute(x: Any, value: SuperValue, name: str) -> Steps:
         if isinstance(raw, types.FunctionType):
             function = function_of_class(base, name, raw)
             return function if is_class else BoundMethod(function, receiver)
-        if isinstance(raw, classmethod):
+        if is_wrapper(raw, classmethod):
             return bound_to_class(raw, Known(cls), name)
-        if isinstance(raw, staticmethod):
+        if is_wrapper(raw, staticmethod):
             return wrapped(raw, "__func__")
         if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
             return Known(raw) if is_class else BoundMethod(Known(raw), receiver)

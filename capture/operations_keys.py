@@ -12,6 +12,7 @@ from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import Raised
 from dynajit.capture.operations_basic import Steps, describe, hashable, hashable_as, raise_for_role
+from dynajit.capture.operations_containers import same_object
 from dynajit.capture.operations_results import hash_by_method
 from dynajit.capture.operations_text import own_method
 from dynajit.capture.values import Value
@@ -48,6 +49,8 @@ def key_token(x: Any, entries: Any, key: Value) -> Steps:
         stored = other.value if isinstance(other, UserKey) else _stored(entries, other)
         if identity is None and not isinstance(other, UserKey):
             continue
+        if same_object(x, stored, key):
+            return other
         equal = yield from x.compare("==", stored, key)
         if (yield from x.truth(equal)):
             return other

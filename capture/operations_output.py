@@ -6,19 +6,14 @@ are held as they are at that point. The effects are replayed in the order of the
 all writes to objects. Called by `capture.builtins_output`.
 """
 
-import io
-import sys
-import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dynajit.capture import breaks, sources
-from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.effects import Effect
-from dynajit.capture.guards import Kind
 from dynajit.capture.operations_basic import Steps, is_known
 from dynajit.capture.operations_text import Shown
+from dynajit.capture.output_writers import Touched, is_stream_class, refuse_output
 from dynajit.capture.values import Known, Opaque, Scalar, Value, constant
 from dynajit.capture.values_containers import DictValue, ListValue, TupleValue
 from dynajit.capture.values_objects import InstanceDictValue
@@ -27,11 +22,16 @@ from dynajit.capture.values_tensors import TensorContents, TensorValue
 
 @dataclass(frozen=True, slots=True)
 class OutputEffect(Effect):
-    """A call of `function`, whose result does not matter."""
+    """A call of `function`, whose result does not matter.
+
+    Args:
+        touched: lists that it makes longer.
+    """
 
     function: Callable[..., Any]
     arguments: tuple[Value, ...]
     keywords: tuple[tuple[str, Value], ...] = ()
+    touched: tuple[Touched, ...] = ()
 
     @property
     def values(self) -> list[Value]:
@@ -49,35 +49,19 @@ def _pusher(emitter: Any, value: Value) -> Callable[[], None]:
 
 
 def record(x: Any, effect: OutputEffect) -> None:
-    """Add to what is written after the launch."""
+    """Add to what is written after the launch.
+
+    Raises:
+        GraphBreak: the captured code uses a list that this makes longer.
+    """
+    if any(x.recorder.is_met(touched.object) for touched in effect.touched):
+        raise refuse_output("a text is recorded in a list that the code uses")
     x.recorder.add_output(effect)
 
 
-def refuse_output(what: str) -> GraphBreak:
-    """The break for text that has to be written at this very point."""
-    return GraphBreak(breaks.OUTPUT, what)
-
-
-def is_redirected(x: Any) -> bool:
-    """True if the captured code itself has replaced a standard stream, or an object that is no
-    text stream stands in its place: what writing to it does is not known.
-    """
-    for name in ("stdout", "stderr"):
-        if x.module_write(sys, name) is not None:
-            return True
-        stream = getattr(sys, name)
-        if stream is not None and not issubclass(type(stream), io.TextIOBase):
-            return True
-    place = sources.Attribute(sources.Constant(sys), "stdout")
-    x.recorder.guard(place, Kind.TYPE_IS, type(sys.stdout), "where text is written")
-    return False
-
-
 def is_stream(value: Value) -> bool:
-    """True for an existing text stream whose methods are written in C."""
-    if not isinstance(value, Opaque) or not issubclass(type(value.object), io.TextIOBase):
-        return False
-    return not isinstance(getattr(type(value.object), "write", None), types.FunctionType)
+    """True for an existing text stream that only writes."""
+    return isinstance(value, Opaque) and is_stream_class(type(value.object))
 
 
 # -- what is shown -------------------------------------------------------------------------------

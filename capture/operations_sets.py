@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from dynajit.capture.exceptions import Raised
 from dynajit.capture.guards import Kind
+from dynajit.capture.identity_keys import holds_nan
 from dynajit.capture.operations_basic import Steps, hashable, hashable_as, is_known, unsupported
 from dynajit.capture.values import LITERAL_TYPES, Constant, Value, constant
 from dynajit.capture.values_containers import (
@@ -122,6 +123,8 @@ def set_entries(x: Any, value: SetValue) -> SetEntries:
 def _read_set(x: Any, value: SetValue, existing: set[Any]) -> SetEntries:
     if not all(type(member) in LITERAL_TYPES for member in set.__iter__(existing)):
         raise unsupported("reading an existing set of objects", value)
+    if any(map(holds_nan, set.__iter__(existing))):
+        raise unsupported("a set with a member that is not equal to itself")
     members = {member: constant(member) for member in set.__iter__(existing)}
     snapshot = set.copy(existing)
     keeps_order = list(snapshot.copy()) == list(set.__iter__(existing))

@@ -18,6 +18,7 @@ from dynajit.capture.operations_exceptions import delete_member, is_native_field
 from dynajit.capture.operations_instances import (
     class_place,
     get_special,
+    holder,
     instance_dict,
     instance_value,
     is_plain_property,
@@ -135,6 +136,7 @@ def set_plain_attribute(x: Any, value: ObjectValue, name: str, item: Value) -> S
 
 def write_field(x: Any, value: ObjectValue, name: str, item: Value) -> None:
     """Store into the instance itself."""
+    value = holder(x, value, name)
     contents: ObjectContents = x.heap[value.identity]
     if contents.existing is not None and name not in contents.written:
         _refuse_end(instance_dict(contents.existing).get(name))
@@ -185,7 +187,7 @@ def delete_plain_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
         raise_python(x, AttributeError, "__delete__")
     if deleter is not MISSING and not isinstance(raw, types.MemberDescriptorType):
         raise unsupported_attribute(value, f"del {name}")
-    is_written = name in x.heap[value.identity].written
+    is_written = name in x.heap[holder(x, value, name).identity].written
     found = instance_value(x, value, name)
     if found is None:
         if isinstance(raw, types.MemberDescriptorType):
@@ -230,14 +232,15 @@ def field_place(cls: type, base: sources.Source, name: str) -> sources.Source:
 
 def instance_lookup(x: Any, value: InstanceDictValue, name: Any) -> Value | None:
     """`obj.__dict__.get(name)`."""
-    contents: ObjectContents = x.heap[value.identity]
+    owner = holder(x, value.owner, None)
+    contents: ObjectContents = x.heap[owner.identity]
     if name in contents.written:
         written = contents.written[name]
         return None if written is DELETED else written
     if contents.existing is None:
         return None
     fields = instance_dict(contents.existing)
-    base = x.recorder.first_source(value)
+    base = x.recorder.first_source(owner)
     if name in fields:
         place = field_place(value.owner.cls, base, name)
         found: Value = x.recorder.wrap(fields[name], place)
@@ -248,11 +251,12 @@ def instance_lookup(x: Any, value: InstanceDictValue, name: Any) -> Value | None
 
 def instance_entries(x: Any, value: InstanceDictValue) -> dict[Any, tuple[Value, Value]]:
     """All of `obj.__dict__`; the keys of an existing object are guarded."""
-    contents: ObjectContents = x.heap[value.identity]
+    owner = holder(x, value.owner, None)
+    contents: ObjectContents = x.heap[owner.identity]
     entries: dict[Any, tuple[Value, Value]] = {}
     if contents.existing is not None:
         fields = instance_dict(contents.existing)
-        base = x.recorder.first_source(value)
+        base = x.recorder.first_source(owner)
         place = sources.InstanceDict(base)
         x.recorder.guard(place, Kind.DICT_KEYS, tuple(fields), "__dict__")
         for name, item in fields.items():

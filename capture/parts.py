@@ -13,6 +13,7 @@ from dynajit.capture import sources
 from dynajit.capture.guard_facts import FunctionFacts
 from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
 from dynajit.capture.sources import PartOf, Source
+from dynajit.capture.users_code import lookup
 from dynajit.capture.values import Known, Value
 from dynajit.capture.values_containers import TupleValue
 
@@ -38,6 +39,13 @@ def part(x: Any, owner: Known, name: str) -> Value:
 def wrapped(descriptor: Any, name: str) -> Known:
     """What a property (`fget` ...), a static method or a class method (`__func__`) wraps."""
     return Known(getattr(descriptor, name), PartOf(sources.Constant(descriptor), name))
+
+
+def is_wrapper(raw: Any, kind: type) -> bool:
+    """True for a `staticmethod` or `classmethod` that binds as `kind` does, subclass or not."""
+    if type(raw) is kind:
+        return True
+    return isinstance(raw, kind) and lookup(type(raw), "__get__") is vars(kind)["__get__"]
 
 
 def rely_on_code(x: Any, callee: Known) -> None:

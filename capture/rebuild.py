@@ -221,7 +221,7 @@ class Rebuilder:
             emitter.load_constant(0)
             emitter.load_item()
         else:
-            emitter.load_constant(literal)
+            emitter.load_object(literal)
 
     def _scalar(self, value: Scalar, emitter: Any) -> None:
         assert value.expression is not None
@@ -340,7 +340,7 @@ class Rebuilder:
             self.call(emitter, make, *(contents.written[name] for name in parameters(make)))
             return
         if contents.storage is None:
-            emitter.call(object.__new__, lambda: emitter.load_constant(value.cls))
+            emitter.call(object.__new__, lambda: emitter.load_object(value.cls))
             emitter.memoise(value)
         else:
             make_with_storage(self, value, contents, emitter)

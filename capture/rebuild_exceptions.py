@@ -15,6 +15,8 @@ def _template() -> Generator[None, None, None]:
     yield
 
 
+_UNITS: Final = len(_template.__code__.co_code) // 2
+
 #: Attributes that change others when they are set come first.
 _FIRST: Final = ("__cause__",)
 
@@ -33,7 +35,7 @@ def adopt_context(error: BaseException) -> None:
 
 def make_traceback(following: types.TracebackType | None, entry: Passed) -> types.TracebackType:
     """A traceback through a frame that looks like that of the original function."""
-    at = -1 if entry.columns is None else 0
+    at = -1 if entry.columns is None else 2 * (_UNITS - 1)
     return types.TracebackType(following, _frame(entry), at, entry.line)
 
 
@@ -56,24 +58,23 @@ def _frame(entry: Passed) -> types.FrameType:
 
 
 def _line_table(entry: Passed) -> bytes:
-    """A table that puts every instruction of the template at the entry's line and columns.
+    """A table that puts the template's last instruction at the entry's line and columns, and all
+    others, at one of which its frame stands, at the line where the frame stands.
 
     Source: CPython, Objects/locations.md.
     """
-    units = len(_template.__code__.co_code) // 2
-    delta = entry.line - entry.code.co_firstlineno
+    last_line = entry.line if entry.last_line is None else entry.last_line
+    delta = last_line - entry.code.co_firstlineno
     table = b""
-    while units > 0:
-        count = min(units, 8)
-        units -= count
-        place = _signed(delta)
-        kind = _NO_COLUMNS
-        if entry.columns is not None:
-            kind = _LONG
-            place += _unsigned(0) + b"".join(_unsigned(column + 1) for column in entry.columns)
-        table += bytes([0x80 | kind << 3 | count - 1]) + place
+    for start in range(0, _UNITS - 1, 8):
+        count = min(_UNITS - 1 - start, 8)
+        table += bytes([0x80 | _NO_COLUMNS << 3 | count - 1]) + _signed(delta)
         delta = 0
-    return table
+    place, kind = _signed(entry.line - last_line), _NO_COLUMNS
+    if entry.columns is not None:
+        kind = _LONG
+        place += _unsigned(0) + b"".join(_unsigned(column + 1) for column in entry.columns)
+    return table + bytes([0x80 | kind << 3]) + place
 
 
 _NO_COLUMNS: Final = 13

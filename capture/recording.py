@@ -24,6 +24,7 @@ from dynajit.capture.immutables import is_immutable, is_lasting
 from dynajit.capture.size_memory import SizeMemory
 from dynajit.capture.sizes import Sizes
 from dynajit.capture.sources import Source
+from dynajit.capture.users_code import answers_itself
 from dynajit.capture.values import LITERAL_TYPES, Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values_containers import (
     DictValue,
@@ -162,7 +163,10 @@ class Recorder:
         self._inputs: dict[Any, tuple[graph.Value, Value, bool]] = {}
         self._wrapped: dict[Source, Value] = {}
         self._by_object: dict[int, HeapValue] = {}
+        self._by_fields: dict[int, HeapValue] = {}
         self._existing: dict[int, Any] = {}
+        #: Heap id -> (handle, known by identity), of objects that were keys of dicts or sets.
+        self.identity_keys: dict[int, tuple[HeapValue, bool]] = {}
         self._storages: list[HeapValue] = []
         self.classes = ClassesMet()
         #: Source or heap id -> a value whose end does something (`capture.watching`).
@@ -227,6 +231,10 @@ class Recorder:
     def add_output(self, effect: Any) -> None:
         """A further effect that writes text."""
         self.heap.write(self._output, (*self.output, effect))
+
+    def is_met(self, obj: Any) -> bool:
+        """Whether the captured code has reached this object."""
+        return id(obj) in self._by_object
 
     def add_printed(self, tensor: TensorValue) -> None:
         """A further existing tensor that is shown."""
@@ -374,6 +382,19 @@ class Recorder:
             return self.existing(value)
         return value.object if isinstance(value, (Opaque, Known)) else None
 
+    def owner_of_fields(self, value: HeapValue, fields: dict[str, Any]) -> HeapValue:
+        """The instance under which `fields`, the dict of the instance `value`, was met first.
+
+        Instances may have one and the same dict: that they do is guarded.
+        """
+        first = self._by_fields.setdefault(id(fields), value)
+        if first.identity != value.identity:
+            ours, others = self.first_source(value), self.first_source(first)
+            self.guard(
+                sources.InstanceDict(ours), Kind.ALIASED, sources.InstanceDict(others), "one dict"
+            )
+        return first
+
     # -- existing objects as values ----------------------------------------------------------
 
     def wrap(self, obj: Any, source: Source | None) -> Value:
@@ -389,6 +410,9 @@ class Recorder:
 
     def _wrap(self, obj: Any, source: Source) -> Value:
         kind = type(obj)  # never isinstance(obj, ...): that would ask obj.__class__, user code
+        meta = kind if issubclass(kind, type) else type(kind)
+        if meta is not type and answers_itself(meta):
+            return Opaque(obj, source)
         self.classes.add(obj if issubclass(kind, type) else kind)
         if kind is frozenset and not all(map(is_harmless, obj)):
             return Opaque(obj, source)  # comparing it would run code of the user's
@@ -475,6 +499,8 @@ class Recorder:
         first = self._by_object.get(id(obj))
         if first is not None:
             return family(first.identity, type(obj), source)
+        if any(touched.object is obj for effect in self.output for touched in effect.touched):
+            raise breaks.GraphBreak(breaks.OUTPUT, "a list that texts are recorded in is used")
         handle = family(self.heap.adopt(contents), type(obj), source)
         self._by_object[id(obj)] = handle
         self._existing[handle.identity] = obj
@@ -521,7 +547,7 @@ class Recorder:
             self._inputs[key] = (value, handle, bool(tensor.requires_grad))
             if isinstance(handle, TensorValue):
                 for memory in tensor_memory.written(self):
-                    tensor_memory.refuse_overlap(self, memory.base)
+                    tensor_memory.refuse_overlap(self, memory.base, (handle,))
                 self.owners[value.node] = handle.identity
         return self._inputs[key][0]
 

@@ -27,16 +27,25 @@ def read_item(sequence: Any, index: int) -> Any:
     return kind.__getitem__(sequence, index)
 
 
+def read_member(cls: Any, name: str) -> Any:
+    """What a class stores, itself or in a base, without binding.
+
+    Raises:
+        AttributeError: no class in the MRO stores it.
+    """
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    raise AttributeError(name)
+
+
 def read_class_attribute(instance: Any, name: str) -> Any:
     """An attribute of an object's class as stored, without binding.
 
     Raises:
         AttributeError: no class in the MRO stores it.
     """
-    for cls in type(instance).__mro__:
-        if name in cls.__dict__:
-            return cls.__dict__[name]
-    raise AttributeError(name)
+    return read_member(type(instance), name)
 
 
 def _call(writer: Writer, function: Callable[..., Any], *pushers: Callable[[], None]) -> None:
@@ -169,6 +178,11 @@ def _class_attribute(
     )  # fmt: skip
 
 
+def _member(source: sources.Member, writer: Writer, push: PushBase, function: Any) -> None:
+    name = source.name
+    _call(writer, read_member, lambda: push(source.base), lambda: writer.load_constant(name))
+
+
 def _attribute(source: sources.Attribute, writer: Writer, push: PushBase, function: Any) -> None:
     push(source.base)
     writer.load_attribute(source.name)
@@ -210,6 +224,7 @@ _LOADS: Final[dict[type, Load]] = {
     sources.PartOf: _part,
     sources.Attribute: _attribute,
     sources.ClassAttribute: _class_attribute,
+    sources.Member: _member,
     sources.InstanceDict: _fixed_attribute("__dict__"),
     sources.Item: _item,
     sources.Iterated: _iterated,

@@ -3,7 +3,9 @@
 The eager tape notes the version of every tensor that it saves, and backward fails where one was
 written since. Here the same is found out for a captured graph: for each value that eager execution
 would save (`ir.saved`) whose memory the user can reach, the number of writes that backward expects.
-A value that the region itself wrote to afterwards is spoiled: its backward fails always.
+A value that the region itself wrote to afterwards is spoiled: its backward fails always. One that
+it wrote to through `.data` is no error: eager backward computes with what it reads by then, which
+the graph of the region does not say.
 
 The other way round, compiled code may keep a reference to memory that the user can reach only
 where eager execution would notice a write to it. Called by `capture.finish`.
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynajit.capture import layouts
+from dynajit.capture.breaks import SkipFrame
 from dynajit.capture.recording import Recorder
 from dynajit.capture.region import Place, SavedCheck, SavedTensors
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
@@ -31,11 +34,13 @@ class Memory:
         identity: of the tensor that everything in this memory starts at.
         counted: writes when the tensor was saved.
         total: writes at the end of the region.
+        is_overwritten: a write through `.data`, which does not count, came after that.
     """
 
     identity: int
     counted: int
     total: int
+    is_overwritten: bool = False
 
 
 def saved_tensors(
@@ -46,6 +51,9 @@ def saved_tensors(
     Args:
         graph: as captured, in terms of the recorder's nodes.
         held: heap id of a fresh tensor -> the output of the graph that it becomes.
+
+    Raises:
+        SkipFrame: backward shall compute with what the region writes through `.data`.
     """
     if not any(recorder.builder.node_needs_gradient(o) for o in graph.outputs):
         return None
@@ -57,6 +65,8 @@ def saved_tensors(
         memory = tensors.memory_of(use)
         if memory is None:
             continue
+        if memory.is_overwritten:
+            raise SkipFrame("a tensor that backward needs is overwritten through `.data`")
         place = places.get(memory.identity)
         if memory.counted != memory.total:
             place = None
@@ -111,18 +121,24 @@ class _Tensors:
                     return None
                 identity = recorder.owners.get(captured)
                 if identity is not None and recorder.heap.has(identity):
-                    return self._memory(identity, writes.counted.get(captured, 0))
+                    return self._memory(identity, captured)
                 if not self._is_alias(captured):
                     return None
             node = node.args[0] if node.is_view and isinstance(node.args[0], Node) else None
         return None
 
-    def _memory(self, identity: int, counted: int) -> Memory:
+    def _memory(self, identity: int, node: Node) -> Memory:
         contents: TensorContents = self.recorder.heap[identity]
+        writes = self.recorder.writes
         if not contents.memory:
             return Memory(identity, 0, 0)
         memory: MemoryContents = self.recorder.heap[contents.memory]
-        return Memory(memory.base.identity, counted, memory.bumps)
+        return Memory(
+            memory.base.identity,
+            writes.counted.get(node, 0),
+            memory.bumps,
+            writes.hidden.get(node, 0) != memory.hidden,
+        )
 
     def _is_alias(self, node: Node) -> bool:
         """True if a view row gives a view, not a copy."""

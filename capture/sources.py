@@ -43,6 +43,7 @@ class Step(enum.IntEnum):
     CLOSURE_CELL = 19  # function -> a closure cell itself; argument: index
     ITERATED = 20  # iterator over a list or tuple -> the list or tuple
     NTH_KEY = 21  # dict -> a key; argument: its place in the order of the dict
+    MEMBER = 22  # class -> what it or a base stores, unbound; argument: name
 
 
 Path: TypeAlias = tuple[tuple[int, Any], ...]
@@ -393,6 +394,24 @@ class ClassAttribute(Source):
     def expression(self) -> str:
         """`type(base).name`."""
         return f"type({self.base.expression()}).{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Member(Source):
+    """What the class `base`, or a base of it, stores under `name`, unbound."""
+
+    base: Source
+    name: str
+    step: ClassVar[Step | None] = Step.MEMBER
+
+    @property
+    def argument(self) -> str:
+        """The name."""
+        return self.name
+
+    def expression(self) -> str:
+        """`base.name`."""
+        return f"{self.base.expression()}.{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ Functions on the recorder of one capture; called by `capture.recording` (read, n
 `capture.operations_mutation` (writes) and `capture.finish`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -30,12 +30,14 @@ class Writes:
 
     Args:
         counted: node that a tensor holds -> counted writes to its memory until then; 0 if missing.
+        hidden: the same for writes through `.data`, which eager execution does not count.
         placed: nodes that a write put into memory.
         private: node that a write computes with -> the tensor's old value, of which the tape has
             a copy of its own.
     """
 
     counted: dict[graph.Node, int] = field(default_factory=dict)
+    hidden: dict[graph.Node, int] = field(default_factory=dict)
     placed: set[graph.Node] = field(default_factory=set)
     private: dict[graph.Node, graph.Node] = field(default_factory=dict)
 
@@ -56,6 +58,7 @@ def read(recorder: Any, value: TensorValue) -> graph.Value:
         found = recorder.builder.view(step, found)
     recorder.owners[found.node] = value.identity
     recorder.writes.counted[found.node] = memory.bumps
+    recorder.writes.hidden[found.node] = memory.hidden
     now = replace(contents, value=found, version=memory.version)
     recorder.heap.write(value.identity, now)
     return found
@@ -113,6 +116,7 @@ def _new_view(
     """A tensor that looks at existing memory."""
     held: MemoryContents = recorder.heap[memory]
     recorder.writes.counted[value.node] = held.bumps
+    recorder.writes.hidden[value.node] = held.hidden
     made = TensorContents(value, memory=memory, steps=steps, version=held.version)
     return _allocate(recorder, made, cls)
 
@@ -184,7 +188,7 @@ def write(recorder: Any, value: TensorValue, part: graph.Value, hides: bool) -> 
     memory: MemoryContents = recorder.heap[identity]
     steps = recorder.heap[value.identity].steps
     builder = recorder.builder
-    refuse_overlap(recorder, memory.base)
+    refuse_overlap(recorder, memory.base, recorder.lifted_tensors)
     if memory.is_uncertain:
         raise GraphBreak(breaks.TENSOR_MUTATION, "its layout is not known")
     needs = builder.needs_gradient(memory.value), builder.needs_gradient(part)
@@ -321,8 +325,12 @@ def written(recorder: Any) -> Iterator[MemoryContents]:
             yield contents
 
 
-def refuse_overlap(recorder: Any, base: TensorValue) -> None:
+def refuse_overlap(recorder: Any, base: TensorValue, others: Iterable[TensorValue]) -> None:
     """An existing tensor is written: it must not overlap with a graph input.
+
+    Args:
+        base: what is written.
+        others: graph inputs: all of them at a write, the new one where an input is added later.
 
     Raises:
         GraphBreak: it does.
@@ -330,7 +338,7 @@ def refuse_overlap(recorder: Any, base: TensorValue) -> None:
     written = recorder.existing(base)
     if written is None:
         return
-    for other in recorder.lifted_tensors:
+    for other in others:
         tensor = recorder.existing(other)
         if tensor is not written and np.may_share_memory(tensor.array, written.array):
             raise GraphBreak(breaks.TENSOR_MUTATION, "two tensors share memory")

@@ -17,6 +17,18 @@ from dynajit.capture.values_objects import ObjectValue
 MISSING: Final = object()
 
 
+def text_keyed(fields: dict[Any, Any]) -> dict[str, Any]:
+    """The `__dict__` of an object, as it is.
+
+    Raises:
+        GraphBreak: it has keys that are no strings: looking a name up may run their `__eq__`.
+    """
+    if not _capture.has_text_keys(fields):
+        detail = "a __dict__ with keys that are no strings"
+        raise breaks.GraphBreak(breaks.UNSUPPORTED_OPERATION, detail)
+    return fields
+
+
 def lookup(cls: type, name: str) -> Any:
     """What the class stores under a name, by its bases; MISSING where nothing does.
 
@@ -83,6 +95,19 @@ _OPERATORS: Final = frozenset(
         "getitem", "neg", "pos", "invert", "abs", "index", "int", "float", "complex", "repr",
         "str", "format", "round", "reversed", "enter", "exit")}
 )  # fmt: skip
+
+
+@remembered
+def answers_itself(kind: type) -> bool:
+    """True for a metaclass with code of its own for what is asked of every class."""
+    return any(lookup(kind, name) is not plain for name, plain in _OF_CLASSES.items())
+
+
+_OF_CLASSES: Final = {
+    name: vars(type)[name] for name in (
+        "__getattribute__", "__mro__", "__bases__", "__dict__", "__name__", "__qualname__",
+        "__flags__", "__dictoffset__", "__weakrefoffset__", "__basicsize__")
+}  # fmt: skip
 
 
 def is_quiet(value: Value) -> bool:

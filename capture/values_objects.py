@@ -72,12 +72,15 @@ class Passed:
 
     Args:
         columns: first and last column of the expression, where it is within its line.
+        last_line: where the exception was raised again last, which is where the frame stands; None:
+            nowhere.
     """
 
     code: CodeType
     globals: dict[str, Any]
     line: int
     columns: tuple[int, int] | None = None
+    last_line: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -82,6 +82,11 @@ class MemoryContents:
     has_history: bool = False
     is_uncertain: bool = False
 
+    @property
+    def hidden(self) -> int:
+        """Writes that do not count: those through `.data`."""
+        return self.version - self.bumps
+
 
 class TensorValue(HeapValue):
     """A tensor; `cls` is its exact class (Tensor, Parameter, ...)."""

@@ -49,6 +49,11 @@ def reachable(x: Any) -> Keys:
     return _closure(work, recorder.heap)
 
 
+def held_by(values: Iterable[Value | None], heap: Any) -> Keys:
+    """The same of what these values hold, and of the values themselves."""
+    return _closure(list(values), heap)
+
+
 def _closure(work: list[Any], heap: Any) -> Keys:
     found: Keys = set()
     seen: set[int] = set()

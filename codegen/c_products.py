@@ -4,6 +4,8 @@ Contract: tiles depend on sizes only; transposed and sliced operands are read wh
 Called by `codegen.c_text`.
 """
 
+from dataclasses import dataclass
+
 from dynajit.codegen.c_support import (
     PARALLEL_WORK,
     Function,
@@ -23,10 +25,17 @@ from dynajit.core.types import numel
 TILE_WORK = 1 << 21
 """Multiplications that one BLAS call should do at least when a product is cut into tiles."""
 
-TILE_ROWS = 64
-"""Rows of a tile at least: fewer make the packing of the right operand dominate."""
+LONG = 256
+"""Rows or columns of a tile, of whichever there are more: BLAS packs the other operand anew for
+every tile. Measured on AVX2, one thread: 64 cost 25 % of the speed, 128 cost 11 %, 256 cost 5 %."""
+
+SHORT = 1024
+"""The same of whichever there are fewer."""
 
 LARGEST_TILE_COUNT = 16
+
+BLAS_BLOCK = 16
+"""Tiles are multiples of this many rows and columns, as the inner blocks of BLAS are."""
 
 _SUFFIX = {
     "bool": "b8", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
@@ -42,61 +51,111 @@ def print_matmul(kernel: MatmulKernel) -> Function:
         f"{'' if b is kernel.result.buffer else 'const '}{b.dtype.c} *{b.name}" for b in buffers
     ]
     batch = numel(kernel.batch)
-    tiles, rows, head = _tiles(kernel, batch)
+    tiles = _tiles(kernel, batch)
+    across = f"task / {tiles.row_count} % {tiles.column_count}"
+    ends = (symint.c(kernel.rows), symint.c(kernel.columns))
     task = [
-        f"const int64_t first = task % {tiles} * {rows};",
-        f"const int64_t rows = dj_min_index({rows}, {symint.c(kernel.rows)} - first);",
-        f"int64_t rest = task / {tiles}, left = 0, right = 0, result = 0;",
+        f"const int64_t row = task % {tiles.row_count} * {tiles.rows};",
+        f"const int64_t column = {across} * {tiles.columns};",
+        f"const int64_t rows = dj_min_index({tiles.rows}, {ends[0]} - row);",
+        f"const int64_t columns = dj_min_index({tiles.columns}, {ends[1]} - column);",
+        f"int64_t rest = task / ({tiles.row_count} * {tiles.column_count});",
+        "int64_t left = 0, right = 0, result = 0;",
         *_batch_offsets(kernel),
         "(void)rest;",
         _call(kernel, dtype is dtypes.float32 or dtype is dtypes.float64, _SUFFIX[dtype.name]),
     ]
     multiplications = batch * kernel.rows * kernel.inner * kernel.columns
-    count = symint.c(batch * int(tiles)) if not head else f"{symint.c(batch)} * tiles"
     work = Work(multiplications, 16 * PARALLEL_WORK)
-    if count == "1":
-        lines = loop("task", "0", count, task)
+    count = f"{symint.c(batch)} * {tiles.row_count} * {tiles.column_count}"
+    if batch == 1 and tiles.is_one:
+        lines = loop("task", "0", "1", task)
     else:
         lines = parallel(work, "task", count, task, "runtime->is_silenced ? threads : 1")
-    body = [*head, *lines]
+    body = [*tiles.head, *lines]
     sizes = sizes_used(body)
     team = f"{work.condition} && runtime->is_silenced" if work.condition else ""
     text = function_text(kernel.name, [*parameters, *size_parameters(sizes)], body, bool(team))
     return Function(kernel.name, kernel, text, buffers, False, sizes, team)
 
 
-def _tiles(kernel: MatmulKernel, batch: Number) -> tuple[str, str, list[str]]:
-    """(tiles, rows per tile) of each matrix of the batch, and the lines that compute them where
-    the sizes are not known."""
-    work = kernel.rows * kernel.inner * kernel.columns
-    if not (isinstance(work, int) and isinstance(batch, int)):
+@dataclass(frozen=True, slots=True)
+class _Tiles:
+    """How each matrix of the batch is cut, as C.
+
+    Args:
+        row_count, column_count: tiles below and beside each other.
+        rows, columns: of a tile; the last ones may have fewer.
+        head: lines that compute these where sizes are not known.
+    """
+
+    row_count: str
+    column_count: str
+    rows: str
+    columns: str
+    head: tuple[str, ...] = ()
+
+    @property
+    def is_one(self) -> bool:
+        """Nothing is cut."""
+        return self.row_count == self.column_count == "1"
+
+
+def _tiles(kernel: MatmulKernel, batch: Number) -> _Tiles:
+    """Tiles by the sizes alone, so that the bits of a result do not depend on the threads.
+
+    The longer side is cut first: into two from half of LONG on, into more where each has LONG.
+    """
+    rows, columns = kernel.rows, kernel.columns
+    work = rows * kernel.inner * columns
+    if not all(isinstance(number, int) for number in (work, batch, rows, columns)):
         return _tiles_text(kernel, batch)
-    assert isinstance(kernel.rows, int)
-    count = min(max(work // TILE_WORK, 1), max(kernel.rows // TILE_ROWS, 1), LARGEST_TILE_COUNT)
-    if batch >= LARGEST_TILE_COUNT:
-        count = 1
-    # A multiple of 8 rows keeps tiles on the boundaries of BLAS's own inner blocks.
-    rows = -(-max(kernel.rows, 1) // count)
-    rows = -(-rows // 8) * 8 if count > 1 else rows
-    return str(max(1, -(-kernel.rows // rows))), str(rows), []
+    assert isinstance(rows, int) and isinstance(columns, int)
+    assert isinstance(work, int) and isinstance(batch, int)
+    most = 1 if batch >= LARGEST_TILE_COUNT else min(max(work // TILE_WORK, 1), LARGEST_TILE_COUNT)
+    longer, shorter = max(rows, columns), min(rows, columns)
+    pieces = max(min(max(longer // LONG, min(2 * longer // LONG, 2)), most), 1)
+    others = max(min(shorter // SHORT, most // pieces), 1)
+    row_count, column_count = (pieces, others) if rows >= columns else (others, pieces)
+    tile_rows, tile_columns = _step(rows, row_count), _step(columns, column_count)
+    return _Tiles(
+        str(max(1, -(-rows // tile_rows))),
+        str(max(1, -(-columns // tile_columns))),
+        str(tile_rows),
+        str(tile_columns),
+    )
 
 
-def _tiles_text(kernel: MatmulKernel, batch: Number) -> tuple[str, str, list[str]]:
+def _step(length: int, count: int) -> int:
+    """Rows or columns of a tile; at least 1."""
+    even = -(-max(length, 1) // count)
+    return -(-even // BLAS_BLOCK) * BLAS_BLOCK if count > 1 else even
+
+
+def _tiles_text(kernel: MatmulKernel, batch: Number) -> _Tiles:
     """What `_tiles` computes, in C."""
-    rows, work = symint.c(kernel.rows), symint.c(kernel.rows * kernel.inner * kernel.columns)
-    few = f"dj_min_index({work} / {TILE_WORK}, {rows} / {TILE_ROWS})"
-    count = f"dj_max_index(dj_min_index({few}, {LARGEST_TILE_COUNT}), 1)"
+    rows, columns = symint.c(kernel.rows), symint.c(kernel.columns)
+    work = symint.c(kernel.rows * kernel.inner * kernel.columns)
+    most = f"dj_max_index(dj_min_index({work} / {TILE_WORK}, {LARGEST_TILE_COUNT}), 1)"
     if symint.is_at_least(batch, LARGEST_TILE_COUNT):
-        count = "1"
+        most = "1"
     elif not isinstance(batch, int):
-        count = f"{symint.c(batch)} >= {LARGEST_TILE_COUNT} ? 1 : {count}"
-    head = [
-        f"const int64_t most = {count};",
-        f"const int64_t even = (dj_max_index({rows}, 1) + most - 1) / most;",
-        "const int64_t step = most > 1 ? (even + 7) / 8 * 8 : even;",
-        f"const int64_t tiles = dj_max_index(({rows} + step - 1) / step, 1);",
-    ]
-    return "tiles", "step", head
+        most = f"{symint.c(batch)} >= {LARGEST_TILE_COUNT} ? 1 : {most}"
+    head = (
+        f"const int64_t most = {most}, is_upright = {rows} >= {columns};",
+        f"const int64_t longer = dj_max_index({rows}, {columns});",
+        f"const int64_t shorter = dj_min_index({rows}, {columns});",
+        f"const int64_t halves = dj_min_index(2 * longer / {LONG}, 2);",
+        f"const int64_t wanted = dj_min_index(dj_max_index(longer / {LONG}, halves), most);",
+        "const int64_t pieces = dj_max_index(wanted, 1);",
+        f"const int64_t others = dj_max_index(dj_min_index(shorter / {SHORT}, most / pieces), 1);",
+        f"const int64_t tile_rows = dj_tile_length({rows}, is_upright ? pieces : others);",
+        f"const int64_t tile_columns = dj_tile_length({columns}, is_upright ? others : pieces);",
+        f"const int64_t row_count = dj_max_index(({rows} + tile_rows - 1) / tile_rows, 1);",
+        f"const int64_t columns_left = {columns} + tile_columns - 1;",
+        "const int64_t column_count = dj_max_index(columns_left / tile_columns, 1);",
+    )
+    return _Tiles("row_count", "column_count", "tile_rows", "tile_columns", head)
 
 
 def _batch_offsets(kernel: MatmulKernel) -> list[str]:
@@ -125,15 +184,15 @@ def _call(kernel: MatmulKernel, is_real: bool, suffix: str) -> str:
     )
     gemm = {"f32": "(dj_sgemm_function)runtime->sgemm", "f64": "(dj_dgemm_function)runtime->dgemm"}
     head = f"dj_gemm_{suffix}({gemm[suffix]}, " if blas else f"dj_product_{suffix}("
-    inner, columns = symint.c(kernel.inner), symint.c(kernel.columns)
+    whole = symint.c(kernel.columns)
     return (
-        f"{head}{_operand(left, 'left', f'first * {symint.c(left.row_stride)}')}, "
-        f"{_operand(right, 'right', '0')}, "
-        f"{result.buffer.name} + result + first * {columns}, "
-        f"rows, {inner}, {columns});"
+        f"{head}{_operand(left, 'left', f'row * {symint.c(left.row_stride)}')}, "
+        f"{_operand(right, 'right', f'column * {symint.c(right.column_stride)}')}, "
+        f"{result.buffer.name} + result + row * {whole} + column, {whole}, "
+        f"rows, {symint.c(kernel.inner)}, columns);"
     )
 
 
-def _operand(matrix: Matrix, batch: str, row: str) -> str:
-    place = f"{matrix.buffer.name} + {symint.c(matrix.offset)} + {batch} + {row}"
+def _operand(matrix: Matrix, batch: str, first: str) -> str:
+    place = f"{matrix.buffer.name} + {symint.c(matrix.offset)} + {batch} + {first}"
     return f"{place}, {symint.c(matrix.row_stride)}, {symint.c(matrix.column_stride)}"

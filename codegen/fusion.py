@@ -332,20 +332,41 @@ class _Planner:
 
     def _merge_siblings(self) -> None:
         """Join regions that read the same memory over the same domain."""
-        merged = True
-        while merged:
-            merged = False
-            regions = [unit for unit in self.units if isinstance(unit, Region)]
-            loads = {region: region.loads() for region in regions}
-            for i, first in enumerate(regions):
-                for second in regions[i + 1 :]:
-                    if loads[first] & loads[second] and self._merge(first, second):
-                        merged = True
-                        break
-                if merged:
-                    break
+        loads: dict[Region, set[Buffer]] = {}
+        apart: set[tuple[Region, Region]] = set()  # what was refused, and would be again
+        while self._merge_first(loads, apart):
+            pass
+
+    def _merge_first(
+        self, loads: dict[Region, set[Buffer]], apart: set[tuple[Region, Region]]
+    ) -> bool:
+        """Join the first pair that can be joined; False if there is none.
+
+        Args:
+            loads: what is known of the buffers that regions read; added to.
+            apart: pairs that do not fuse; added to.
+        """
+        regions = [unit for unit in self.units if isinstance(unit, Region)]
+        for region in regions:
+            if region not in loads:
+                loads[region] = region.loads()
+        for i, first in enumerate(regions):
+            for second in regions[i + 1 :]:
+                if loads[first].isdisjoint(loads[second]) or (first, second) in apart:
+                    continue
+                try:
+                    if self._merge(first, second):
+                        return True
+                except NotFusable:
+                    apart.add((first, second))
+        return False
 
     def _merge(self, first: Region, second: Region) -> bool:
+        """Join two regions; False if they are in each other's way now.
+
+        Raises:
+            NotFusable: they cannot share a kernel, whatever else is joined.
+        """
         if first.columns != second.columns or not _similar(first, second):
             return False
         if _reaches_indirectly(first, second) or _reaches_indirectly(second, first):
@@ -360,15 +381,11 @@ class _Planner:
         try:
             for member in members:
                 whole.add(member)
+            if division_count(whole) > division_count(first) + division_count(second):
+                raise NotFusable("together they would divide indices")
         except NotFusable as refusal:
             self.notes.append(f"{members[0].name} and {members[-1].name} stay apart: {refusal}")
-            return False
-        if division_count(whole) > division_count(first) + division_count(second):
-            self.notes.append(
-                f"{members[0].name} and {members[-1].name} stay apart: together they would divide "
-                "indices"
-            )
-            return False
+            raise
         whole.needs = (first.needs | second.needs) - {first, second}
         self.units[self.units.index(first)] = whole
         self.units.remove(second)

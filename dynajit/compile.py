@@ -11,10 +11,9 @@ import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dynajit.backend import NAMES, make_backend
-from dynajit.capture import cache, control, session
+from dynajit.capture import control
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.control import (
     allow_in_graph,
@@ -23,16 +22,28 @@ from dynajit.capture.control import (
     is_compiling,
     set_stance,
 )
-from dynajit.capture.region import Backend, Region, Skip
 from dynajit.capture.size_memory import SizeMemory, mark_dynamic, mark_static
 from dynajit.core import config
 from dynajit.core.errors import ArgumentError
+from dynajit.core.late import Late, load
+from dynajit.nn.compiled_calls import made_compiled_calls, original_of, shared
 from dynajit.nn.module import Module
 from dynajit.nn.state import install_compiler
 from dynajit.report import history
-from dynajit.report.dump import dump_compilation, dump_reproduction
-from dynajit.report.explanation import Explanation, explanation_of
 from dynajit.report.log import log_compilation, write
+
+if TYPE_CHECKING:
+    from dynajit.capture.cache import Published, Recompile
+    from dynajit.capture.region import Backend
+    from dynajit.capture.session import Compilation
+    from dynajit.report.explanation import Explanation
+
+backends = Late("dynajit.backend")
+cache = Late("dynajit.capture.cache")
+dump = Late("dynajit.report.dump")
+explanations = Late("dynajit.report.explanation")
+regions = Late("dynajit.capture.region")
+session = Late("dynajit.capture.session")
 
 __all__ = [
     "allow_in_graph",
@@ -49,10 +60,7 @@ __all__ = [
     "set_stance",
 ]
 
-#: What a compiled module gets from its compiled call.
-REPORTS: Final = ("report", "guards")
-
-Listener = Callable[[str, session.Compilation], None]
+Listener: TypeAlias = "Callable[[str, Compilation], None]"
 
 _statistics = history.Statistics()
 _compiled: "weakref.WeakSet[Any]" = weakref.WeakSet()
@@ -71,11 +79,16 @@ class Compiler:
         family: everything compiled for this call, for reports.
     """
 
-    backend: Backend
+    backend: "Backend"
     fullgraph: bool = False
     dynamic: bool | None = None
-    listener: Listener | None = None
+    listener: "Listener | None" = None
     family: history.Family = field(default_factory=history.Family)
+
+    def __post_init__(self) -> None:
+        # Here, so that a first call takes the time of its own compilation only.
+        for part in (backends, cache, session, dump):
+            load(part)
 
     def publish(
         self,
@@ -83,7 +96,7 @@ class Compiler:
         sizes: SizeMemory,
         function: FunctionType,
         arguments: tuple[Any, ...],
-    ) -> cache.Published:
+    ) -> "Published":
         """Compile one call; see `capture.cache.Compile`.
 
         Args:
@@ -98,7 +111,7 @@ class Compiler:
         compilation = session.compile_entry(function, arguments, options, sizes)
         self._tell(compilation, function, arguments)
         region = compilation.region
-        if isinstance(region, Skip):
+        if isinstance(region, regions.Skip):
             return cache.Published(permanent=region.permanent, reason=region.reason)
         return cache.Published(
             guards=region.guards,
@@ -129,19 +142,19 @@ class Compiler:
 
     def _tell(
         self,
-        compilation: session.Compilation,
+        compilation: "Compilation",
         function: FunctionType,
         arguments: tuple[Any, ...],
     ) -> None:
-        if isinstance(compilation.region, Region):
+        if isinstance(compilation.region, regions.Region):
             _statistics.count(compilation.region)
         self.family.count(function.__qualname__, function.__code__, compilation)
         if self.listener is not None:
             self.listener(function.__qualname__, compilation)
         log_compilation(function.__qualname__, compilation)
-        dump_compilation(function, compilation)
+        dump.dump_compilation(function, compilation)
         if compilation.error is not None:
-            dump_reproduction(function, arguments, compilation.error)
+            dump.dump_reproduction(function, arguments, compilation.error)
         record = getattr(compilation.launch, "record", None)
         if record is not None and self.listener is None:
             record.release()
@@ -175,7 +188,9 @@ def compile(
 
     Returns:
         For a function a callable with the same signature and `report()`, `guards()`. For a module
-        a shallow copy that shares parameters, buffers and sub-modules and whose call is compiled.
+        a second object of its class with the very same `__dict__`, whose call is compiled: what
+        is set, registered or switched (`eval()`) on one holds for both. The original's call
+        stays as it is; `forward` and hooks get the original as `self`.
 
     Raises:
         ArgumentError: `model` cannot be compiled, or an option is not known.
@@ -192,7 +207,7 @@ def compile(
         )
     if disable:
         return model
-    compiler = Compiler(make_backend(backend), fullgraph, dynamic)
+    compiler = Compiler(backends.make_backend(backend), fullgraph, dynamic)
     return _compile_any(model, compiler, name)
 
 
@@ -239,41 +254,28 @@ def _why_not(model: Any) -> str:
 
 
 def _compile_module(module: Module, compiler: Compiler) -> Module:
-    """A shallow copy of `module` whose call is compiled; the original stays as it is.
-
-    Both have the same parameters, sub-modules and hooks.
-    """
-    module._made_call_hooks()
-    copied = module.__class__.__new__(module.__class__)
-    object.__setattr__(copied, "__dict__", dict(module.__dict__))
-    _install_call(copied, _module_call(copied, compiler))
-    return copied
-
-
-def _install_call(module: Module, call: Any) -> None:
-    """Make `call` the module's call, and its reports the module's, unless its class has such."""
-    fields = module.__dict__
-    fields["_compiled_call"] = call
-    for name in REPORTS:
-        if not hasattr(type(module), name):
-            fields[name] = getattr(call, name)
+    """An object with the very state of `module` whose call is compiled; see `compile`."""
+    original = original_of(module)
+    original._made_call_hooks()
+    made: Module = shared(original, MethodType(_module_call(original, compiler), original))
+    return made
 
 
 def _module_call(module: Module, compiler: Compiler) -> Any:
+    """The compiled call of modules of this class, to be called with the module."""
     name = type(module).__qualname__
     call: Any = type(module)._call_forward
     named = FunctionType(call.__code__, call.__globals__, name, call.__defaults__, call.__closure__)
     named.__qualname__ = name
-    return MethodType(_with_reports(compiler, compiler.entry(named), name), module)
+    return _with_reports(compiler, compiler.entry(named), name)
 
 
-def _compile_module_in_place(module: Module, **options: Any) -> Any:
+def _compile_module_in_place(module: Module, **options: Any) -> None:
     fullgraph, backend = options.pop("fullgraph", False), options.pop("backend", "native")
     dynamic = options.pop("dynamic", None)
     _check_options(dynamic, options.pop("mode", None), options or None)
-    call = _module_call(module, Compiler(make_backend(backend), fullgraph, dynamic))
-    _install_call(module, call)
-    return call
+    call = _module_call(module, Compiler(backends.make_backend(backend), fullgraph, dynamic))
+    made_compiled_calls(module).in_place = call
 
 
 install_compiler(_compile_module_in_place)
@@ -327,7 +329,7 @@ def _with_reports(compiler: Compiler, compiled: Any, name: str) -> Any:
     return compiled
 
 
-def _recompiles(records: Iterable[cache.Recompile]) -> Iterable[history.Recompile]:
+def _recompiles(records: "Iterable[Recompile]") -> Iterable[history.Recompile]:
     for record in records:
         for failure in record.failures[:1]:
             place = failure.guard.location
@@ -340,7 +342,7 @@ def _recompiles(records: Iterable[cache.Recompile]) -> Iterable[history.Recompil
             )
 
 
-def explain(model: Any, *, backend: Any = "native") -> Callable[..., Explanation]:
+def explain(model: Any, *, backend: Any = "native") -> "Callable[..., Explanation]":
     """`explain(fn)(*args)`: compile one call afresh, run it, and say everything that was done.
 
     Args:
@@ -348,16 +350,16 @@ def explain(model: Any, *, backend: Any = "native") -> Callable[..., Explanation
         backend: as for `compile`.
     """
 
-    def run(*args: Any, **kwargs: Any) -> Explanation:
-        compilations: list[tuple[str, session.Compilation]] = []
+    def run(*args: Any, **kwargs: Any) -> "Explanation":
+        compilations: list[tuple[str, Compilation]] = []
 
-        def listen(name: str, compilation: session.Compilation) -> None:
+        def listen(name: str, compilation: "Compilation") -> None:
             compilations.append((name, compilation))
 
-        compiler = Compiler(make_backend(backend), listener=listen)
+        compiler = Compiler(backends.make_backend(backend), listener=listen)
         compiled = _compile_any(_original(model), compiler)
         compiled(*args, **kwargs)
-        return explanation_of(_name_of(model), compilations)
+        return explanations.explanation_of(_name_of(model), compilations)
 
     return run
 
@@ -366,6 +368,8 @@ def _original(model: Any) -> Any:
     """What was compiled, if `model` is the result of `compile`."""
     if isinstance(model, CompiledFunction):
         return model.__wrapped__
+    if isinstance(model, Module):
+        return original_of(model)
     if isinstance(model, MethodType) and isinstance(model.__func__, CompiledFunction):
         return MethodType(model.__func__.__wrapped__, model.__self__)
     return model
@@ -382,7 +386,7 @@ def compile_stats() -> dict[str, Any]:
 
 def list_backends() -> list[str]:
     """Names that `compile(backend=...)` accepts."""
-    return list(NAMES)
+    return list(backends.NAMES)
 
 
 def reset() -> None:

@@ -35,7 +35,10 @@ def blocks() -> Callable[[], int]:
 
     def count() -> int:
         gc.collect()
-        sys._clear_type_cache()
+        if sys.version_info >= (3, 13):
+            sys._clear_internal_caches()
+        else:
+            sys._clear_type_cache()
         return sys.getallocatedblocks()
 
     return count

@@ -52,3 +52,21 @@ def test_import_loads_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "[]" == done.stdout.strip()
+
+
+def test_import_loads_no_compiler() -> None:
+    """Capture, graphs and code generation come with the first `compile`."""
+    import subprocess
+    import sys
+
+    parts = ["capture.session", "capture.cache", "ir.graph", "codegen.pipeline", "backend"]
+    found = f"[p for p in {parts} if 'dynajit.' + p in sys.modules]"
+    code = f"""import sys, dynajit as dj
+print({found})
+dj.nn.Linear(2, 3)(dj.ones(4, 2)).sum().backward()
+print({found})
+dj.compile(lambda x: x)
+print({found} == {parts})"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert ["[]", "[]", "True"] == done.stdout.split()

@@ -5,7 +5,7 @@ const char *const step_names[STEP_COUNT] = {
     "SLOT", "FUNCTION", "CONSTANT", "STATE", "GLOBAL", "BUILTIN", "CLOSURE", "DEFAULT",
     "KEYWORD_DEFAULT", "ATTRIBUTE", "CLASS_ATTRIBUTE", "ITEM", "KEY", "TYPE", "METHOD_FUNCTION",
     "METHOD_SELF", "CELL", "PART", "DICT", "CLOSURE_CELL", "ITERATED",
-    "NTH_KEY",
+    "NTH_KEY", "MEMBER",
 };
 
 const char *const kind_names[KIND_COUNT] = {
@@ -104,7 +104,8 @@ build_predicate_spec(PyObject *expected)
     }
     spec->type = (PyTypeObject *)type;
     spec->negated = negated;
-    int valid = type == (PyObject *)&PyLong_Type || type == (PyObject *)&PyFloat_Type
+    int is_text = type == (PyObject *)&PyUnicode_Type;
+    int valid = is_text || type == (PyObject *)&PyLong_Type || type == (PyObject *)&PyFloat_Type
                 || type == (PyObject *)&PyBool_Type;
     for (Py_ssize_t i = 0; valid && i < count; i++) {
         int operation;
@@ -114,8 +115,9 @@ build_predicate_spec(PyObject *expected)
             break;
         }
         valid = operation >= 0 && operation < 6
-                && (PyLong_CheckExact(constant) || PyFloat_CheckExact(constant)
-                    || PyBool_Check(constant));
+                && (is_text ? PyUnicode_CheckExact(constant)
+                            : PyLong_CheckExact(constant) || PyFloat_CheckExact(constant)
+                                  || PyBool_Check(constant));
         if (valid) {
             spec->comparisons[i].operation = comparison_operations[operation];
             spec->comparisons[i].constant = Py_NewRef(constant);
@@ -129,7 +131,7 @@ build_predicate_spec(PyObject *expected)
         PyMem_Free(spec);
         if (!PyErr_Occurred()) {
             PyErr_SetString(PyExc_ValueError,
-                            "PREDICATE guard: expected int, float or bool and such constants");
+                            "PREDICATE guard: expected int, float, bool or str and such constants");
         }
         return NULL;
     }
@@ -212,21 +214,12 @@ build_relation_spec(Guards *self, PyObject *expected)
     return spec;
 }
 
-/* Instances are held weakly, so that a guard does not keep the user's model alive; classes,
- * modules, functions written in C and what has no weak references are held. */
-int
-is_held_weakly(PyObject *object)
-{
-    return !(PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object)
-             || PyCode_Check(object) || !PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)));
-}
-
 /* New reference to the object or to a weak reference to it; *is_weak says which. */
 static PyObject *
-hold(PyObject *object, int *is_weak)
+hold(PyObject *object, int is_constant, int *is_weak)
 {
     *is_weak = is_held_weakly(object);
-    return *is_weak ? PyWeakref_NewRef(object, NULL) : Py_NewRef(object);
+    return *is_weak ? refer_weakly(object, is_constant) : Py_NewRef(object);
 }
 
 static int
@@ -245,7 +238,7 @@ hold_keys(Check *check, PyObject *keys)
     }
     for (Py_ssize_t i = 0; i < count; i++) {
         int is_weak;
-        PyObject *held = hold(PyTuple_GET_ITEM(keys, i), &is_weak);
+        PyObject *held = hold(PyTuple_GET_ITEM(keys, i), 0, &is_weak);
         if (held == NULL) {
             return -1;
         }
@@ -307,7 +300,8 @@ build_check(Guards *self, Check *check, PyObject *spec)
     }
     switch (check->kind) {
     case KIND_IDENTITY:
-        check->expected = hold(expected, &check->is_weak);
+    case KIND_TYPE_IS:
+        check->expected = hold(expected, 0, &check->is_weak);
         return check->expected == NULL ? -1 : 0;
     case KIND_DICT_KEYS:
         return hold_keys(check, expected);
@@ -348,6 +342,10 @@ build_check(Guards *self, Check *check, PyObject *spec)
         if (check->hash == -1) {
             return -1;
         }
+        if (check->kind == KIND_HAS_NO_KEY) {
+            check->expected = hold(expected, 0, &check->is_weak);
+            return check->expected == NULL ? -1 : 0;
+        }
         break;
     }
     check->expected = Py_NewRef(expected);
@@ -368,8 +366,8 @@ build_node(Guards *self, Node *node, PyObject *spec)
         PyErr_SetString(PyExc_ValueError, "guard tree: unknown step or node number");
         return -1;
     }
-    if (node->step == STEP_KEY) {
-        node->argument = hold(argument, &node->is_weak);
+    if (node->step == STEP_KEY || node->step == STEP_CONSTANT) {
+        node->argument = hold(argument, node->step == STEP_CONSTANT, &node->is_weak);
         if (node->argument == NULL) {
             return -1;
         }
@@ -579,6 +577,14 @@ guards_dealloc(Guards *self)
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
+/* They are garbage: the death of a class that is garbage with them is not counted, if a finalizer
+ * should bring both back to life. */
+static void
+guards_finalize(PyObject *self)
+{
+    ((Guards *)self)->snapshot.is_valid = 0;
+}
+
 /* (flat arguments, function, first fresh slot); nothing is fresh where that is left out. */
 static int
 parse_call(PyObject *const *args, Py_ssize_t count, Call *call)
@@ -650,6 +656,47 @@ guards_first_failure(Guards *self, PyObject *const *args, Py_ssize_t count)
     return Py_BuildValue("iO", self->failed_guard, value);
 }
 
+static int
+is_check_dead(const Check *check)
+{
+    if (check->is_weak && weak_target(check->expected) == NULL) {
+        return 1;
+    }
+    for (Py_ssize_t i = 0; check->weak_items != NULL && i < PyTuple_GET_SIZE(check->expected); i++) {
+        if (check->weak_items[i] && weak_target(PyTuple_GET_ITEM(check->expected, i)) == NULL) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Does some node refer to an object that has died? */
+static int
+are_dead(const Node *nodes, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const Node *node = &nodes[i];
+        if (node->is_weak && weak_target(node->argument) == NULL) {
+            return 1;
+        }
+        for (int j = 0; j < node->check_count; j++) {
+            if (is_check_dead(&node->checks[j])) {
+                return 1;
+            }
+        }
+        if (are_dead(node->children, node->child_count)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static PyObject *
+guards_is_dead(Guards *self, void *closure)
+{
+    return PyBool_FromLong(are_dead(self->roots, self->root_count));
+}
+
 static PyObject *
 guards_facts(Guards *self, void *closure)
 {
@@ -680,6 +727,8 @@ static PyGetSetDef guards_getset[] = {
     {"facts", (getter)guards_facts, NULL,
      "The snapshot: (words compared, facts that take more, levels of words); None without one.",
      NULL},
+    {"is_dead", (getter)guards_is_dead, NULL,
+     "An object that they ask for has died: they never hold again.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -692,6 +741,7 @@ PyTypeObject GuardsType = {
     .tp_new = guards_new,
     .tp_dealloc = (destructor)guards_dealloc,
     .tp_traverse = (traverseproc)guards_traverse,
+    .tp_finalize = guards_finalize,
     .tp_methods = guards_methods,
     .tp_members = guards_members,
     .tp_getset = guards_getset,

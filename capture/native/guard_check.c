@@ -1,5 +1,6 @@
 /* The walk of the tree: every check, and the relations between what was found. */
 #include "guards.h"
+#include "caller_stack.h"
 
 static int
 dtype_matches(PyArray_Descr *actual, PyArray_Descr *expected)
@@ -164,6 +165,10 @@ lacks_attribute(PyObject *object, Check *check, int look_at_class)
                && _PyType_Lookup(Py_TYPE(object), check->expected) == NULL;
     }
     Py_ssize_t slot = -1;
+    PyObject *dict = storage_of(object).dict;
+    if (dict != NULL && !lookup_is_quiet(dict, check->expected, check->hash)) {
+        return 0;
+    }
     if (instance_get(object, check->expected, check->hash, &slot) != NULL) {
         return 0;
     }
@@ -172,10 +177,11 @@ lacks_attribute(PyObject *object, Check *check, int look_at_class)
                && _PyType_Lookup(Py_TYPE(object), check->expected) == NULL);
 }
 
-static int
-is_identical(const Check *check, PyObject *value)
+/* What is expected; NULL where it has died. Borrowed. */
+static PyObject *
+expected_object(const Check *check)
 {
-    return (check->is_weak ? weak_target(check->expected) : check->expected) == value;
+    return check->is_weak ? weak_target(check->expected) : check->expected;
 }
 
 /* No class was registered with an abstract one since `expected`. */
@@ -189,14 +195,23 @@ has_registrations(PyObject *expected)
     return same;
 }
 
+/* Nobody can ask for a key that has died. */
+static int
+lacks_key(PyObject *dict, const Check *check)
+{
+    PyObject *key = expected_object(check);
+    return key != NULL && lookup_is_quiet(dict, key, check->hash)
+           && dict_get(dict, key, check->hash) == NULL;
+}
+
 int
 check_value(Guards *self, Check *check, PyObject *value)
 {
     switch (check->kind) {
     case KIND_TYPE_IS:
-        return (PyObject *)Py_TYPE(value) == check->expected;
+        return (PyObject *)Py_TYPE(value) == expected_object(check);
     case KIND_IDENTITY:
-        return is_identical(check, value);
+        return value == expected_object(check);
     case KIND_EQUALS:
         return constant_equal(value, check->expected);
     case KIND_STORAGE_EQUALS:
@@ -218,7 +233,7 @@ check_value(Guards *self, Check *check, PyObject *value)
     case KIND_INSTANCE_LACKS:
         return lacks_attribute(value, check, 0);
     case KIND_HAS_NO_KEY:
-        return PyDict_Check(value) && dict_get(value, check->expected, check->hash) == NULL;
+        return PyDict_Check(value) && lacks_key(value, check);
     case KIND_PREDICATE:
         return check_predicate(check->predicate, value);
     case KIND_FUNCTION:
@@ -228,7 +243,8 @@ check_value(Guards *self, Check *check, PyObject *value)
     case KIND_GRAD_MODE:
         return tensor_api->grad_mode()->grad_enabled == check->number;
     case KIND_ENDS_QUIETLY:
-        return Py_REFCNT(value) > self->held || ends_quietly(value, check->number);
+        return Py_REFCNT(value) > self->held || ends_quietly(value, check->number)
+               || is_lent_by_caller(value);
     case KIND_REGISTRATIONS:
         return has_registrations(check->expected);
     case KIND_HANDLING: {
@@ -552,7 +568,13 @@ walk_tree(Guards *self, const Call *call)
             self->failed_value = NULL;
             return 0;
         }
-        if (!walk(self, root, read_root(root, call))) {
+        PyObject *value = read_root(root, call);
+        if (value == NULL) {
+            self->failed_guard = any_guard_below(root);
+            self->failed_value = NULL;
+            return 0;
+        }
+        if (!walk(self, root, value)) {
             return 0;
         }
     }

@@ -4,13 +4,20 @@
  * differs, the dicts of the mutable classes of its MRO are compared with what they held: other
  * data in them (counters, lists, tensors) is guarded where it is read, and may change. Keys are
  * found by their stored hash and values compared by identity: no user code runs.
+ *
+ * Functions in a class are referred to weakly: one that is deleted ends. What has no weak references
+ * (members of slots, class methods) often refers back to the class, so that a guard that owned it
+ * would keep the class alive. The class itself owns it, in a field that the interpreter visits and
+ * frees, but does not use.
  */
 #include "guards.h"
 
 struct ClassSpec {
-    unsigned int tag;  /* at which the class was found unchanged last; 0: none */
-    PyObject *mro;     /* owned tuple */
-    PyObject *members; /* owned tuple: per class of the MRO a dict from names to members, or None */
+    unsigned int tag;    /* at which the class was found unchanged last; 0: none */
+    PyObject *reference; /* owned: to the class; NULL: the spec owns `held` */
+    PyObject *number;    /* owned: under which the class keeps `held` */
+    PyObject *held;      /* (MRO, members): per class of the MRO a dict from names to members, or
+                          * None; borrowed from the class while that lives */
 };
 
 /* Caches that the standard library stores in classes. */
@@ -59,6 +66,33 @@ class_tag(PyTypeObject *type)
     return type->tp_version_tag;
 }
 
+/* A weak reference, or a tuple of the value. */
+static PyObject *
+remember(PyObject *value)
+{
+    return is_held_weakly(value) ? refer_weakly(value, 0) : PyTuple_Pack(1, value);
+}
+
+/* What was remembered under a name; NULL: nothing, or it has died. Borrowed. */
+static PyObject *
+remembered_member(PyObject *members, PyObject *name)
+{
+    PyObject *found = dict_get(members, name, ((PyASCIIObject *)name)->hash);
+    if (found == NULL) {
+        return NULL;
+    }
+    return PyTuple_CheckExact(found) ? PyTuple_GET_ITEM(found, 0) : weak_target(found);
+}
+
+static int
+add_member(PyObject *members, PyObject *name, PyObject *value)
+{
+    PyObject *remembered = remember(value);
+    int status = remembered == NULL ? -1 : PyDict_SetItem(members, name, remembered);
+    Py_XDECREF(remembered);
+    return status;
+}
+
 static PyObject *
 members_of(PyObject *cls)
 {
@@ -70,11 +104,49 @@ members_of(PyObject *cls)
     while (members != NULL
            && PyDict_Next(((PyTypeObject *)cls)->tp_dict, &position, &name, &value)) {
         if (PyUnicode_CheckExact(name) && is_member(name, value)
-            && PyDict_SetItem(members, name, value) < 0) {
+            && add_member(members, name, value) < 0) {
             Py_CLEAR(members);
         }
     }
     return members;
+}
+
+static PyObject *
+held_of(PyTypeObject *type)
+{
+    PyObject *mro = type->tp_mro, *held = PyTuple_New(PyTuple_GET_SIZE(mro));
+    for (Py_ssize_t i = 0; held != NULL && i < PyTuple_GET_SIZE(mro); i++) {
+        PyObject *members = members_of(PyTuple_GET_ITEM(mro, i));
+        if (members == NULL) {
+            Py_CLEAR(held);
+            break;
+        }
+        PyTuple_SET_ITEM(held, i, members);
+    }
+    return held == NULL ? NULL : Py_BuildValue("ON", mro, held);
+}
+
+/* The class takes over what the spec holds, unless its field is in use or it lives forever. */
+static int
+give_to_class(ClassSpec *spec, PyTypeObject *type)
+{
+    static unsigned long long last = 0;
+    if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)
+        || (type->tp_cache != NULL && !PyDict_CheckExact(type->tp_cache))) {
+        return 0;
+    }
+    if (type->tp_cache == NULL && (type->tp_cache = PyDict_New()) == NULL) {
+        return -1;
+    }
+    spec->number = PyLong_FromUnsignedLongLong(++last);
+    spec->reference = refer_weakly((PyObject *)type, 0);
+    if (spec->number == NULL || spec->reference == NULL
+        || PyDict_SetItem(type->tp_cache, spec->number, spec->held) < 0) {
+        Py_CLEAR(spec->reference);
+        return -1;
+    }
+    Py_DECREF(spec->held);
+    return 0;
 }
 
 ClassSpec *
@@ -84,22 +156,13 @@ build_class_spec(PyObject *expected)
         PyErr_SetString(PyExc_TypeError, "CLASS_UNCHANGED guard: expected a class");
         return NULL;
     }
-    PyObject *mro = ((PyTypeObject *)expected)->tp_mro;
     ClassSpec *spec = PyMem_Calloc(1, sizeof(ClassSpec));
     if (spec == NULL) {
         PyErr_NoMemory();
         return NULL;
     }
-    spec->mro = Py_NewRef(mro);
-    spec->members = PyTuple_New(PyTuple_GET_SIZE(mro));
-    for (Py_ssize_t i = 0; spec->members != NULL && i < PyTuple_GET_SIZE(mro); i++) {
-        PyObject *members = members_of(PyTuple_GET_ITEM(mro, i));
-        if (members == NULL) {
-            break;
-        }
-        PyTuple_SET_ITEM(spec->members, i, members);
-    }
-    if (PyErr_Occurred()) {
+    spec->held = held_of((PyTypeObject *)expected);
+    if (spec->held == NULL || give_to_class(spec, (PyTypeObject *)expected) < 0) {
         free_class_spec(spec);
         return NULL;
     }
@@ -110,18 +173,33 @@ build_class_spec(PyObject *expected)
 void
 free_class_spec(ClassSpec *spec)
 {
-    if (spec != NULL) {
-        Py_XDECREF(spec->mro);
-        Py_XDECREF(spec->members);
-        PyMem_Free(spec);
+    if (spec == NULL) {
+        return;
     }
+    if (spec->reference == NULL) {
+        Py_XDECREF(spec->held);
+    }
+    else {
+        PyTypeObject *type = (PyTypeObject *)weak_target(spec->reference);
+        if (type != NULL && type->tp_cache != NULL) {
+            Py_INCREF(type);
+            if (PyDict_DelItem(type->tp_cache, spec->number) < 0) {
+                PyErr_Clear();
+            }
+            Py_DECREF(type);
+        }
+        Py_DECREF(spec->reference);
+    }
+    Py_XDECREF(spec->number);
+    PyMem_Free(spec);
 }
 
 int
 visit_class_spec(ClassSpec *spec, visitproc visit, void *arg)
 {
-    Py_VISIT(spec->mro);
-    Py_VISIT(spec->members);
+    if (spec->reference == NULL) {
+        Py_VISIT(spec->held);
+    }
     return 0;
 }
 
@@ -137,7 +215,7 @@ first_new(PyObject *members, PyObject *held, Py_ssize_t *count)
         }
         ++*count;
         if (!PyUnicode_CheckExact(name)
-            || dict_get(members, name, ((PyASCIIObject *)name)->hash) != value) {
+            || remembered_member(members, name) != value) {
             return name;
         }
     }
@@ -148,10 +226,11 @@ first_new(PyObject *members, PyObject *held, Py_ssize_t *count)
 static PyObject *
 first_removed(PyObject *members, PyObject *held)
 {
-    PyObject *name, *value;
+    PyObject *name;
     Py_ssize_t position = 0;
-    while (PyDict_Next(members, &position, &name, &value)) {
-        if (dict_get(held, name, ((PyASCIIObject *)name)->hash) != value) {
+    while (PyDict_Next(members, &position, &name, NULL)) {
+        PyObject *value = remembered_member(members, name);
+        if (value == NULL || dict_get(held, name, ((PyASCIIObject *)name)->hash) != value) {
             return name;
         }
     }
@@ -168,18 +247,19 @@ fail(Guards *self, PyObject *cls, PyObject *name, const char *change)
 static int
 compare_class(Guards *self, const ClassSpec *spec, PyTypeObject *type)
 {
-    PyObject *mro = type->tp_mro;
-    Py_ssize_t size = PyTuple_GET_SIZE(spec->mro);
+    PyObject *mro = type->tp_mro, *old_mro = PyTuple_GET_ITEM(spec->held, 0);
+    PyObject *old_members = PyTuple_GET_ITEM(spec->held, 1);
+    Py_ssize_t size = PyTuple_GET_SIZE(old_mro);
     if (mro == NULL || PyTuple_GET_SIZE(mro) != size) {
         return fail(self, (PyObject *)type, name_bases, "replaced");
     }
     for (Py_ssize_t i = 0; i < size; i++) {
-        if (PyTuple_GET_ITEM(mro, i) != PyTuple_GET_ITEM(spec->mro, i)) {
+        if (PyTuple_GET_ITEM(mro, i) != PyTuple_GET_ITEM(old_mro, i)) {
             return fail(self, (PyObject *)type, name_bases, "replaced");
         }
     }
     for (Py_ssize_t i = 0; i < size; i++) {
-        PyObject *members = PyTuple_GET_ITEM(spec->members, i), *cls = PyTuple_GET_ITEM(mro, i);
+        PyObject *members = PyTuple_GET_ITEM(old_members, i), *cls = PyTuple_GET_ITEM(mro, i);
         if (members == Py_None) {
             continue;
         }
@@ -201,7 +281,10 @@ compare_class(Guards *self, const ClassSpec *spec, PyTypeObject *type)
 int
 is_class_unchanged(Guards *self, ClassSpec *spec, PyObject *cls)
 {
-    PyTypeObject *type = (PyTypeObject *)cls; /* the node's constant */
+    PyTypeObject *type = (PyTypeObject *)cls;
+    if (spec->reference != NULL && weak_target(spec->reference) != cls) {
+        return fail(self, cls, name_bases, "replaced");
+    }
     if (spec->tag != 0 && spec->tag == type->tp_version_tag) {
         return 1;
     }

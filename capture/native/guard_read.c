@@ -67,16 +67,13 @@ storage_equal(PyObject *value, PyObject *expected)
     return result == Py_True;
 }
 
-PyObject *
-weak_target(PyObject *reference)
-{
-    return ((PyWeakReference *)reference)->wr_object; /* None when dead */
-}
-
-/* Borrowed value of a key, or NULL without an exception. */
+/* Borrowed value of a key, or NULL without an exception, also where user code would be asked. */
 PyObject *
 dict_get(PyObject *dict, PyObject *key, Py_hash_t hash)
 {
+    if (!lookup_is_quiet(dict, key, hash)) {
+        return NULL;
+    }
     PyObject *value = _PyDict_GetItem_KnownHash(dict, key, hash);
     if (value == NULL && PyErr_Occurred()) {
         PyErr_Clear();
@@ -198,6 +195,18 @@ class_lookup(Node *node, PyTypeObject *type, PyObject **descriptor)
     return 0;
 }
 
+/* True if the metaclass reads attributes as `type` does; `__getattr__` is for those not found. */
+static int
+reads_as_class(PyTypeObject *meta)
+{
+    if (meta->tp_getattro == PyType_Type.tp_getattro) {
+        return 1;
+    }
+    PyObject *found = _PyType_Lookup(meta, name_getattribute);
+    return found != NULL && Py_IS_TYPE(found, &PyWrapperDescr_Type)
+           && ((PyWrapperDescrObject *)found)->d_wrapped == (void *)PyType_Type.tp_getattro;
+}
+
 /* An attribute of a class: first in its MRO that does not bind. */
 static PyObject *
 read_class(PyTypeObject *class, PyObject *name)
@@ -206,7 +215,7 @@ read_class(PyTypeObject *class, PyObject *name)
     if (meta != NULL && Py_TYPE(meta)->tp_descr_set != NULL) {
         return NULL;
     }
-    if (Py_TYPE(class)->tp_getattro != PyType_Type.tp_getattro) {
+    if (!reads_as_class(Py_TYPE(class))) {
         return NULL;
     }
     PyObject *value = _PyType_Lookup(class, name);
@@ -470,7 +479,7 @@ read_step(Node *node, PyObject *base)
         return read_attribute(node, base);
     case STEP_KEY: {
         PyObject *key = node->is_weak ? weak_target(node->argument) : node->argument;
-        return PyDict_Check(base) ? dict_get(base, key, node->hash) : NULL;
+        return key != NULL && PyDict_Check(base) ? dict_get(base, key, node->hash) : NULL;
     }
     case STEP_ITEM:
         return read_item(base, node->index);
@@ -492,6 +501,8 @@ read_step(Node *node, PyObject *base)
         return read_part(base, node->index);
     case STEP_NTH_KEY:
         return read_nth_key(base, node->index);
+    case STEP_MEMBER:
+        return PyType_Check(base) ? _PyType_Lookup((PyTypeObject *)base, node->argument) : NULL;
     }
     if (!PyFunction_Check(base)) {
         return NULL;

@@ -74,6 +74,14 @@ record_version(Node *node, PyObject *base, PyObject *dict, int level)
     return record(address, *address, (Origin){node, base, dict}, level);
 }
 
+/* The object that is referred to weakly lives: it is no other one at its address. */
+static int
+record_alive(PyObject *reference)
+{
+    return record_now(counts_death(reference) ? (const void *)death_count()
+                                              : &((PyWeakReference *)reference)->wr_object, 0);
+}
+
 static int
 record_class(PyObject *object, int level)
 {
@@ -159,6 +167,7 @@ static int
 record_pinned_leaf(Guards *self, Node *node, PyObject *value, int level)
 {
     int needs_version = 0, needs_size = 0, needs_type = 0, is_covered_tensor = 0;
+    PyObject *reference = NULL; /* to its class */
     for (int i = 0; i < node->check_count; i++) {
         int kind = node->checks[i].kind;
         if ((kind == KIND_LENGTH || kind == KIND_TRUE_VALUE) && PyDict_Check(value)
@@ -175,6 +184,7 @@ record_pinned_leaf(Guards *self, Node *node, PyObject *value, int level)
         }
         else if (kind == KIND_TYPE_IS) {
             needs_type = !has_fixed_class(value);
+            reference = node->checks[i].is_weak ? node->checks[i].expected : NULL;
         }
         else if (kind == KIND_TENSOR && ((TensorObject *)value)->replay == NULL) {
             is_covered_tensor = 1;
@@ -192,6 +202,7 @@ record_pinned_leaf(Guards *self, Node *node, PyObject *value, int level)
     if ((needs_type && record_class(value, level) < 0)
         || (needs_size && record_now(&((PyDictObject *)value)->ma_used, level) < 0)
         || (needs_version && record_version(node, value, value, level) < 0)
+        || (reference != NULL && !is_covered_tensor && record_alive(reference) < 0)
         || (is_covered_tensor && record_tensor(self, node, value, level) < 0)) {
         return -1;
     }
@@ -481,6 +492,9 @@ record_child(Guards *self, Node *child, PyObject *object, const Access *access)
         }
         level = access->fields.level;
         break;
+    case STEP_MEMBER:
+        level = access->fields.level;
+        break;
     case STEP_CLOSURE:
     case STEP_CLOSURE_CELL:
         return record_in_tuple(self, child, &((PyFunctionObject *)object)->func_closure,
@@ -519,7 +533,8 @@ uses_of(const Node *node)
     Uses uses = {0, 0, 0, 0, 0};
     for (int i = 0; i < node->child_count; i++) {
         int step = node->children[i].step;
-        uses.attributes |= step == STEP_ATTRIBUTE || step == STEP_DICT;
+        uses.attributes |= step == STEP_ATTRIBUTE || step == STEP_DICT
+                           || step == STEP_MEMBER;
         uses.class_attributes |= step == STEP_CLASS_ATTRIBUTE;
         uses.keys |= step == STEP_KEY;
         uses.globals |= step == STEP_GLOBAL || step == STEP_BUILTIN;
@@ -550,17 +565,15 @@ record_own_checks(Guards *self, Node *node, PyObject *object, const Access *acce
     for (int i = 0; i < node->check_count; i++) {
         Check *check = &node->checks[i];
         switch (check->kind) {
-        case KIND_TYPE_IS:
-            break;
         case KIND_CLASS_UNCHANGED:
             must_run |= ((PyTypeObject *)object)->tp_version_tag == 0;
             if (!must_run && record_tag((PyTypeObject *)object, access->plain) < 0) {
                 return -1;
             }
             break;
+        case KIND_TYPE_IS: /* the class is a fact */
         case KIND_IDENTITY: /* the guards own what they refer to weakly by */
-            if (check->is_weak
-                && record_pointer(&((PyWeakReference *)check->expected)->wr_object, object, 0) < 0) {
+            if (check->is_weak && record_alive(check->expected) < 0) {
                 return -1;
             }
             break;
@@ -774,7 +787,10 @@ record_function_root(Node *root)
     if (root->check_count != 1 || root->checks[0].kind != KIND_FUNCTION) {
         return 0;
     }
-    return record_now(&((PyFunctionObject *)root->argument)->func_code, 0) < 0 ? -1 : 1;
+    return record_alive(root->argument) < 0
+                   || record_now(&((PyFunctionObject *)root->seen)->func_code, 1) < 0
+               ? -1
+               : 1;
 }
 
 /* A class that is a root, of which nothing is asked but that it is unchanged, and its class; or a
@@ -782,24 +798,30 @@ record_function_root(Node *root)
 static int
 record_constant_root(Node *root)
 {
-    if (root->step == STEP_CONSTANT && PyFunction_Check(root->argument)) {
+    if (root->step == STEP_CONSTANT && PyFunction_Check(root->seen)) {
         return record_function_root(root);
     }
-    if (root->step != STEP_CONSTANT || !PyType_Check(root->argument)) {
+    if (root->step != STEP_CONSTANT || !PyType_Check(root->seen)) {
         return 0;
     }
-    PyTypeObject *type = (PyTypeObject *)root->argument;
+    PyTypeObject *type = (PyTypeObject *)root->seen;
     for (int i = 0; i < root->check_count; i++) {
         int kind = root->checks[i].kind;
         if (kind != KIND_TYPE_IS && kind != KIND_CLASS_UNCHANGED) {
             return 0;
         }
+        if (kind == KIND_TYPE_IS && root->checks[i].is_weak
+            && record_alive(root->checks[i].expected) < 0) {
+            return -1;
+        }
     }
     if (type->tp_version_tag == 0) {
         return 0;
     }
-    if (record_now(&type->tp_version_tag, 0) < 0
-        || record_class((PyObject *)type, 0) < 0) {
+    int level = root->is_weak;
+    if ((root->is_weak && record_alive(root->argument) < 0)
+        || record_now(&type->tp_version_tag, level) < 0
+        || record_class((PyObject *)type, level) < 0) {
         return -1;
     }
     return 1;
@@ -810,6 +832,7 @@ record_roots(Guards *self, const Call *call)
 {
     for (int i = 0; i < self->root_count; i++) {
         Node *root = &self->roots[i];
+        root->seen = read_root(root, call);
         if (is_leaf(root)) {
             root->is_in_words = record_constant_root(root);
             if (root->is_in_words < 0) {
@@ -817,10 +840,13 @@ record_roots(Guards *self, const Call *call)
             }
             continue;
         }
-        root->seen = read_root(root, call);
-        int is_owned = root->step == STEP_CONSTANT;
-        int status = is_fresh(root, call) ? record_fresh(self, root)
-                                          : record_object(self, root, root->seen, 0, is_owned);
+        if (root->is_weak && record_alive(root->argument) < 0) {
+            return -1;
+        }
+        int is_known = root->is_in_words = root->step == STEP_CONSTANT;
+        int status = is_fresh(root, call)
+                         ? record_fresh(self, root)
+                         : record_object(self, root, root->seen, root->is_weak, is_known);
         if (status < 0) {
             return -1;
         }

@@ -202,14 +202,17 @@ check_roots(Guards *self, const Call *call)
 {
     for (int i = 0; i < self->root_count; i++) {
         Node *root = &self->roots[i];
+        if (root->is_in_words) {
+            continue;
+        }
         if (root->step == STEP_SLOT && root->index >= call->slot_count) {
             return OUTCOME_FAILS;
         }
         PyObject *value = read_root(root, call);
-        enum Outcome outcome = OUTCOME_HOLDS;
-        if (root->is_in_words) {
-            continue;
+        if (value == NULL) {
+            return OUTCOME_FAILS;
         }
+        enum Outcome outcome = OUTCOME_HOLDS;
         if (is_leaf(root)) {
             outcome = check_leaf(self, root, value);
         }

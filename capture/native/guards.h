@@ -13,6 +13,7 @@
 #ifndef DYNAJIT_CAPTURE_GUARDS_H
 #define DYNAJIT_CAPTURE_GUARDS_H
 
+#include "quiet_lookup.h"
 #include "versions.h"
 
 #define PY_ARRAY_UNIQUE_SYMBOL dynajit_capture_arrays
@@ -46,7 +47,8 @@ enum Step {
     STEP_SLOT, STEP_FUNCTION, STEP_CONSTANT, STEP_STATE, STEP_GLOBAL, STEP_BUILTIN, STEP_CLOSURE,
     STEP_DEFAULT, STEP_KEYWORD_DEFAULT, STEP_ATTRIBUTE, STEP_CLASS_ATTRIBUTE, STEP_ITEM, STEP_KEY,
     STEP_TYPE, STEP_METHOD_FUNCTION, STEP_METHOD_SELF, STEP_CELL, STEP_PART, STEP_DICT,
-    STEP_CLOSURE_CELL, STEP_ITERATED, STEP_NTH_KEY, STEP_COUNT
+    STEP_CLOSURE_CELL, STEP_ITERATED, STEP_NTH_KEY, STEP_MEMBER,
+    STEP_COUNT
 };
 
 extern const char *const step_names[STEP_COUNT];
@@ -83,7 +85,7 @@ typedef struct {
 #define ANY_NUMBER NPY_MIN_INTP
 
 typedef struct {
-    PyTypeObject *type; /* borrowed: int, float or bool */
+    PyTypeObject *type; /* borrowed: int, float, bool or str */
     int count;
     int negated;
     struct {
@@ -145,7 +147,7 @@ typedef struct ClassSpec ClassSpec;
 typedef struct {
     int kind;
     int guard;          /* number of the guard */
-    PyObject *expected; /* owned; for a weak IDENTITY: the weak reference */
+    PyObject *expected; /* owned; where is_weak: the weak reference to it */
     Py_hash_t hash;     /* of a key or name */
     int number;         /* LENGTH, TRUE_VALUE, GRAD_MODE; node number of the other operand */
     int is_weak;
@@ -160,7 +162,7 @@ typedef struct {
 typedef struct Node {
     int step;
     int number;
-    PyObject *argument; /* owned; for a weak key: the weak reference */
+    PyObject *argument; /* owned; for a weak key or constant: the weak reference */
     int is_weak;
     Py_ssize_t index;
     Py_hash_t hash;
@@ -278,6 +280,15 @@ is_leaf(const Node *node)
     return node->child_count == 0;
 }
 
+/* NULL when dead; borrowed. */
+static inline PyObject *
+weak_target(PyObject *reference)
+{
+    PyObject *target = ((PyWeakReference *)reference)->wr_object;
+    return target == Py_None ? NULL : target; /* nobody can refer weakly to None */
+}
+
+/* Borrowed; NULL: a constant that has died. */
 static inline PyObject *
 read_root(const Node *node, const Call *call)
 {
@@ -287,7 +298,7 @@ read_root(const Node *node, const Call *call)
     case STEP_FUNCTION:
         return call->function;
     case STEP_CONSTANT:
-        return node->argument;
+        return node->is_weak ? weak_target(node->argument) : node->argument;
     default:
         return Py_None; /* STEP_STATE: its checks do not look at a value */
     }
@@ -303,9 +314,19 @@ is_fresh(const Node *root, const Call *call)
  * dict key calls user code or a stale view is refreshed: a miss is slow, but never wrong. */
 int guards_check(Guards *self, const Call *call);
 
-/* Instances are held weakly, so that a guard does not keep the user's model alive; classes,
- * modules, functions written in C and what has no weak references are held. */
+/* A guard keeps nothing of the user's alive: it refers weakly to all that can die. What has no weak
+ * references, and code objects, are held. */
 int is_held_weakly(PyObject *object);
+
+/* New weak reference to such an object; one to a class, or to a function that a guard starts from,
+ * counts its death. */
+PyObject *refer_weakly(PyObject *object, int is_constant);
+
+/* Is the death of what it refers to counted? */
+int counts_death(PyObject *reference);
+
+/* Where the number of deaths counted so far is kept. */
+const uint64_t *death_count(void);
 
 /* ------------------------------------------------------------- Reading: no user code runs ---- */
 
@@ -323,10 +344,7 @@ int constant_equal(PyObject *a, PyObject *b);
 Py_ssize_t iterator_position(PyObject *iterator);
 int storage_equal(PyObject *value, PyObject *expected);
 
-/* None when dead; borrowed. */
-PyObject *weak_target(PyObject *reference);
-
-/* Borrowed value of a key, or NULL without an exception. */
+/* Borrowed value of a key, or NULL without an exception, also where user code would be asked. */
 PyObject *dict_get(PyObject *dict, PyObject *key, Py_hash_t hash);
 
 /* Index of `name` in the shared keys of the class, or -1. */

@@ -1,5 +1,5 @@
 /* What differs between CPython 3.11 to 3.14, and the headers that know. Nothing else asks for the
- * version, except `dict_versions.h`.
+ * version, except `dict_versions.h` and `caller_stack.c`.
  */
 #ifndef DYNAJIT_CAPTURE_VERSIONS_H
 #define DYNAJIT_CAPTURE_VERSIONS_H

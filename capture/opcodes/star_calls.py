@@ -49,6 +49,8 @@ def _keyword(x: Any, key: Value) -> str:
 
 def call_function_ex(x: Any, frame: Frame, with_keywords: bool) -> Steps:
     """`f(*args, **kwargs)`."""
+    if IS_311:  # the caller keeps the arguments until the call is over; an inlined one does not
+        x.refuse_watched(frame.stack[-1 - with_keywords :])
     named = frame.pop() if with_keywords else None
     items = frame.pop()
     kind = x.type_of(items)

@@ -1,9 +1,17 @@
 /* Matrix products of generated C: single-threaded BLAS calls per tile, and loops for the dtypes that
  * BLAS does not know. Included where a graph has a product.
  *
- * Matrices are given by row and column strides in elements; the result is row-major. Tiles depend on
- * sizes only, so the bits of a result do not depend on the number of threads.
+ * Matrices are given by row and column strides in elements; the result is row-major, its rows c_row
+ * elements apart. Tiles depend on sizes only, so the bits of a result do not depend on the number of
+ * threads.
  */
+
+/* Rows or columns of a tile where `length` is cut into `count`; at least 1. */
+static __attribute__((unused)) int64_t dj_tile_length(int64_t length, int64_t count) {
+    int64_t even = (dj_max_index(length, 1) + count - 1) / count;
+    return count > 1 ? (even + 15) / 16 * 16 : even;
+}
+
 typedef void (*dj_sgemm_function)(char *, char *, int *, int *, int *, float *, float *, int *,
                                   float *, int *, float *, float *, int *);
 typedef void (*dj_dgemm_function)(char *, char *, int *, int *, int *, double *, double *, int *,
@@ -13,7 +21,7 @@ typedef void (*dj_dgemm_function)(char *, char *, int *, int *, int *, double *,
 #define DJ_PRODUCT(T, S, A, LOAD, KEEP, PLUS, TIMES)                                                \
     static __attribute__((unused)) void dj_product_##S(                                             \
         const T *a, int64_t a_row, int64_t a_column, const T *b, int64_t b_row, int64_t b_column,   \
-        T *c, int64_t n, int64_t k, int64_t m) {                                                    \
+        T *c, int64_t c_row, int64_t n, int64_t k, int64_t m) {                                     \
         enum { BLOCK = 256 };                                                                       \
         for (int64_t i = 0; i < n; i++)                                                             \
             for (int64_t start = 0; start < m; start += BLOCK) {                                    \
@@ -27,7 +35,7 @@ typedef void (*dj_dgemm_function)(char *, char *, int *, int *, int *, double *,
                         sum[j] = (A)(sum[j] PLUS (x TIMES y));                                      \
                     }                                                                               \
                 }                                                                                   \
-                for (int64_t j = 0; j < width; j++) c[i * m + start + j] = KEEP(sum[j]);            \
+                for (int64_t j = 0; j < width; j++) c[i * c_row + start + j] = KEEP(sum[j]);        \
             }                                                                                       \
     }
 
@@ -47,21 +55,21 @@ DJ_PRODUCT(dj_bfloat, bf16, float, dj_load_bf16, dj_store_bf16, +, *)
     /* c (n, m) = a (n, k) @ b (k, m). BLAS is column-major: it computes c' = b' a'. */             \
     static __attribute__((unused)) void dj_gemm_##S(                                                \
         GEMM gemm, const T *a, int64_t a_row, int64_t a_column, const T *b, int64_t b_row,          \
-        int64_t b_column, T *c, int64_t n, int64_t k, int64_t m) {                                  \
+        int64_t b_column, T *c, int64_t c_row, int64_t n, int64_t k, int64_t m) {                   \
         if (n == 0 || m == 0) return;                                                               \
         if (k == 0) {                                                                               \
-            memset(c, 0, sizeof(T) * (size_t)(n * m));                                              \
+            for (int64_t i = 0; i < n; i++) memset(c + i * c_row, 0, sizeof(T) * (size_t)m);        \
             return;                                                                                 \
         }                                                                                           \
         int a_rows = a_column == 1 && a_row >= k, b_rows = b_column == 1 && b_row >= m;             \
         int64_t a_step = a_rows ? a_row : a_column, b_step = b_rows ? b_row : b_column;             \
-        int64_t most = n | k | m | a_step | b_step;                                                 \
+        int64_t most = n | k | m | a_step | b_step | c_row;                                         \
         if (most > INT32_MAX) { /* more than this BLAS can count */                                 \
-            dj_product_##S(a, a_row, a_column, b, b_row, b_column, c, n, k, m);                     \
+            dj_product_##S(a, a_row, a_column, b, b_row, b_column, c, c_row, n, k, m);              \
             return;                                                                                 \
         }                                                                                           \
         char a_order = a_rows ? 'N' : 'T', b_order = b_rows ? 'N' : 'T';                            \
-        int rows = (int)m, columns = (int)n, inner = (int)k, result = (int)m;                       \
+        int rows = (int)m, columns = (int)n, inner = (int)k, result = (int)c_row;                   \
         int a_int = (int)a_step, b_int = (int)b_step;                                               \
         T one = 1, zero = 0;                                                                        \
         gemm(&b_order, &a_order, &rows, &columns, &inner, &one, (T *)b, &b_int, (T *)a, &a_int,     \

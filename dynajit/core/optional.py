@@ -1,7 +1,7 @@
 """The one place where heavy or optional libraries are imported late.
 
-`import dynajit` loads NumPy and nothing heavy; SciPy's BLAS pointers, networkx, CuPy, matplotlib
-and the like are loaded when first needed, through `load`.
+`import dynajit` loads NumPy and nothing heavy; SciPy's BLAS pointers, CuPy, matplotlib and the like
+are loaded when first needed, through `load`.
 """
 
 import importlib

@@ -3,9 +3,10 @@
 Contract: as `torch.nn.Module`. Parameters, buffers and sub-modules live in the dicts
 `_parameters`, `_buffers`, `_modules` and are reached as attributes; hooks live in ordered dicts,
 those of calls in dicts that are made when they are first asked for: guards of a compiled module
-then have nothing to say about them.
-A call runs pre-hooks, `forward`, hooks, in that order. State dicts are in `nn.state`, hook
-plumbing in `nn.hooks`. Capture inlines `__call__` and `__getattr__` as ordinary Python.
+then have nothing to say about them. A compiled module shares its dict with the original: see
+`nn.compiled_calls`. A call runs pre-hooks, `forward`, hooks, in that order. State dicts are in
+`nn.state`, hook plumbing in `nn.hooks`. Capture inlines `__call__` and `__getattr__` as ordinary
+Python.
 """
 
 import sys
@@ -20,6 +21,7 @@ from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tensor import Tensor
 from dynajit.nn import hooks as module_hooks
 from dynajit.nn import state
+from dynajit.nn.compiled_calls import attribute_outside, original_of, set_in_both
 from dynajit.nn.hooks import BackwardHooks, CallHooks, RemovableHandle, add_hook
 from dynajit.nn.parameter import Parameter
 
@@ -51,6 +53,8 @@ class Module:
     Call `super().__init__()` before assigning parameters or modules.
     """
 
+    __slots__ = ("__dict__", "__weakref__", "_own_call")  # the last: see `nn.compiled_calls`
+
     training: bool
     _version = 1
     _call_hooks: CallHooks | None = None  # in the instance from the first use on
@@ -74,8 +78,13 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run `forward` with its hooks (or the compiled call made by `compile`)."""
         compiled = self._compiled_call
-        if compiled is not None:
-            return compiled(*args, **kwargs)
+        if compiled is None:
+            return self._call_forward(*args, **kwargs)
+        own = self._own_call
+        if own is not None:
+            return own(*args, **kwargs)
+        if compiled.in_place is not None:
+            return compiled.in_place(self, *args, **kwargs)
         return self._call_forward(*args, **kwargs)
 
     def _call_forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -125,6 +134,11 @@ class Module:
                 return fields["_buffers"][name]
             if name in fields["_modules"]:
                 return fields["_modules"][name]
+        if name == "_own_call":
+            return None
+        found = () if fields.get("_compiled_call") is None else attribute_outside(self, name)
+        if found:
+            return found[0]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -164,7 +178,10 @@ class Module:
                     )
                 fields["_buffers"][name] = value
                 return
-        object.__setattr__(self, name, value)
+        if fields.get("_compiled_call") is None:
+            object.__setattr__(self, name, value)
+        else:
+            set_in_both(self, name, value)
 
     def __delattr__(self, name: str) -> None:
         for table in (self._parameters, self._buffers, self._modules):
@@ -172,7 +189,7 @@ class Module:
                 del table[name]
                 self._non_persistent_buffers_set.discard(name)
                 return
-        object.__delattr__(self, name)
+        object.__delattr__(original_of(self), name)
 
     def __dir__(self) -> list[str]:
         names = set(object.__dir__(self))
@@ -460,7 +477,7 @@ class Module:
 
     def compile(self, **options: Any) -> None:
         """Compile this module's call in place; options as those of `dynajit.compile`."""
-        self._compiled_call = state.compile_module_call(self, **options)
+        state.compile_module_call(self, **options)
 
     # -- hooks ----------------------------------------------------------------------------
 
@@ -593,13 +610,7 @@ class Module:
         return f"{self._get_name()}(\n  {body}\n)"
 
     def __getstate__(self) -> dict[str, Any]:
-        fields = dict(self.__dict__)
-        compiled = fields["_compiled_call"]
-        fields["_compiled_call"] = None
-        for name in ("report", "guards"):  # put there with the compiled call
-            if compiled is not None and fields.get(name) == getattr(compiled, name, None):
-                fields.pop(name, None)
-        return fields
+        return {**self.__dict__, "_compiled_call": None}
 
     def __setstate__(self, fields: dict[str, Any]) -> None:
         self.__dict__.update(fields)

@@ -37,7 +37,7 @@ def install_compiler(compiler: Callable[..., Any]) -> None:
 
 
 def compile_module_call(module: Any, **options: Any) -> Any:
-    """The compiled call of `module`."""
+    """Compile the call of `module` in place."""
     if not _compilers:
         raise InternalError("Module.compile: import dynajit before compiling a module")
     return _compilers[0](module, **options)

@@ -10,10 +10,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dynajit.capture.region import Region
-from dynajit.capture.session import Compilation
+from dynajit.core.late import Late
+
+if TYPE_CHECKING:
+    from dynajit.capture.session import Compilation
+
+regions = Late("dynajit.capture.region")
 
 #: A place in user code: file and line.
 Line = tuple[str, int]
@@ -141,10 +145,10 @@ class Family:
             if compiled is not None:
                 yield compiled
 
-    def count(self, name: str, code: CodeType, compilation: Compilation) -> None:
+    def count(self, name: str, code: CodeType, compilation: "Compilation") -> None:
         """Add one compilation of a member with this name and code."""
         region = compilation.region
-        if isinstance(region, Region):
+        if isinstance(region, regions.Region):
             self.graphs += bool(region.graph.calls)
             self.captured |= region.lines
             for record in region.breaks:

@@ -6,11 +6,16 @@ and recompilation; prints nothing by default.
 """
 
 import sys
+from typing import TYPE_CHECKING
 
-from dynajit.capture.region import Region
-from dynajit.capture.session import Compilation
 from dynajit.core import config
 from dynajit.core.errors import ArgumentError
+from dynajit.core.late import Late
+
+if TYPE_CHECKING:
+    from dynajit.capture.session import Compilation
+
+regions = Late("dynajit.capture.region")
 
 CHANNELS = frozenset({"summary", "breaks", "guards", "recompiles", "graph", "kernels", "perf"})
 ALIASES = {"graph_breaks": "breaks", "graphs": "graph"}
@@ -58,12 +63,12 @@ def write(channel: str, text: str) -> None:
         print(f"dynajit {channel}: {line}", file=sys.stderr)
 
 
-def log_compilation(name: str, compilation: Compilation) -> None:
+def log_compilation(name: str, compilation: "Compilation") -> None:
     """Print what the channels want to know of one compilation."""
     if not config.current().log:
         return
     region = compilation.region
-    if not isinstance(region, Region):
+    if not isinstance(region, regions.Region):
         write("breaks", f"{name} runs as plain Python: {region.reason}")
         return
     for record in region.breaks:

@@ -20,6 +20,7 @@ import shlex
 import statistics
 import string
 import textwrap
+import traceback
 from types import CodeType, FunctionType
 
 import numpy
@@ -28,7 +29,7 @@ from bytecode import Instr
 from bytecode.instr import InstrLocation
 
 from dynajit.capture.assemble import Copy, Signature, Writer, assemble, boxed, prologue
-from dynajit.capture.instructions import decode, parameters
+from dynajit.capture.instructions import _exception_table, decode, parameters
 from dynajit.core.errors import InternalError
 
 MODULES = (
@@ -249,3 +250,41 @@ def test_a_copy_is_addressed_by_offset():
     with pytest.raises(InternalError, match="no instruction at"):
         copy.label(add.offset + 1)
     assert Copy.offsets(f.__code__) == [item.offset for item in dis.get_instructions(f.__code__)]
+
+
+def nested_handlers(lines):
+    """A function where a handler begins at a jump, over so many lines."""
+    body = [
+        "def f(k):",
+        "    log = []",
+        "    for i in range(3):",
+        "        try:",
+        "            log.append(1 // k)",
+        "            item = [1][k]",
+        "        except IndexError:",
+        *(["            log.append((k, i))"] * lines),
+        "        except TypeError:",
+        "            log.append('type')",
+        "            raise",
+        "        finally:",
+        "            log.append([0, 1][k - i])",
+        "        if i == 2:",
+        "            return i, log",
+    ]
+    namespace = {}
+    exec("\n".join(body), namespace)
+    return namespace["f"]
+
+
+@pytest.mark.parametrize("lines", range(1, 30, 4))
+def test_a_copy_of_a_copy_has_the_handlers_of_long_jumps(lines):
+    def outcome(function, k):
+        try:
+            return function(k)
+        except Exception as error:
+            return repr(error), [line for _, line in traceback.walk_tb(error.__traceback__)]
+
+    f = nested_handlers(lines)
+    twice = FunctionType(copied(copied(f.__code__)), {})
+    assert all(start < stop for start, stop, *_ in _exception_table(twice.__code__))
+    assert [outcome(f, k) for k in (0, 1, 2, "a")] == [outcome(twice, k) for k in (0, 1, 2, "a")]

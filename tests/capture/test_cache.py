@@ -138,6 +138,37 @@ def test_a_guard_that_does_not_hold_at_once_is_reported():
         compiled(1)
 
 
+@pytest.mark.parametrize("changes", [1, 2, 5])
+def test_what_changes_while_it_is_compiled_is_compiled_again_and_then_left_alone(changes):
+    pending = []
+
+    def compile(function, arguments):
+        guards = (Guard(X, Kind.LENGTH, len(pending)),)
+        if len(pending) < changes:
+            pending.append("from another thread")
+        return Published(guards, lambda x: ("compiled", len(x)))
+
+    compiled, cache = make(compile)
+    with config.override(strict=True):
+        expected = "compiled" if changes < 3 else "original"
+        assert expected == compiled(pending)[0]
+    assert 1 == cache.compile_count
+    if changes == 5:
+        (reason,) = cache.skips
+        assert "changed meanwhile" in reason
+        assert "x: expected length 2, now length 3" in reason
+        assert ("compiled", 5) == compiled(pending)
+
+
+def test_a_place_that_did_not_change_is_no_excuse_for_a_guard_that_does_not_hold():
+    wanted = iter(range(10, 20))
+    wrong = lambda f, a: Published((Guard(X, Kind.EQUALS, next(wanted)),), lambda x: "wrong")
+    compiled, _ = make(wrong)
+
+    with config.override(strict=True), pytest.raises(InternalError, match="expected 12, now 1"):
+        compiled(1)
+
+
 def test_an_error_of_the_compile_reaches_the_caller_and_the_lock_is_free():
     def fails(function, arguments):
         raise KeyError("compile")

@@ -908,6 +908,24 @@ def test_an_identity_guard_fails_for_another_object_at_the_address():
         assert not holds(compiled, (Node(),))
 
 
+@pytest.mark.parametrize("times", [0, 5])
+def test_none_is_not_an_object_that_has_ended(times):
+    node = Node()
+    guarded = [
+        (Guard(SELF, Kind.IDENTITY, node), node, None),
+        (Guard(SELF, Kind.DICT_KEYS, (node,)), {node: 1}, {None: 1}),
+        (Guard(Key(SELF, node), Kind.EQUALS, 1), {node: 1}, {None: 1}),
+    ]
+    compiled = []
+    for guard, fitting, other in guarded:
+        compiled.append((compile_guards([guard]), other))
+        assert all(holds(compiled[-1][0], (fitting,)) for _ in range(1 + times))
+    del node, guarded, guard, fitting
+    gc.collect()
+
+    assert [False] * 3 == [holds(guards, (other,)) for guards, other in compiled]
+
+
 def test_guards_release_what_they_own():
     class Local_(Node):
         pass

@@ -65,7 +65,7 @@ def warm(guards: list[Guard], slots: tuple[Any, ...], function: Any = plain) -> 
 
 def entry_of(compiled: Any) -> Any:
     """The version used last."""
-    found = compiled._compiled_call.__func__
+    found = compiled._own_call.__func__
     return cache.cache_of(found).entries(found)[0]
 
 

@@ -482,8 +482,12 @@ def test_products_read_views_where_they_lie(codegen) -> None:
 
 
 @pytest.mark.parametrize(
-    "sizes", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 1, 1), (1, 50, 1), (200, 90, 70)]
-)
+    "sizes",
+    [
+        (0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 1, 1), (1, 50, 1), (200, 90, 70),
+        (300, 90, 600), (70, 200, 1030), (1030, 200, 70), (2060, 20, 1100), (400, 0, 700),
+    ],
+)  # fmt: skip
 def test_product_sizes(codegen, sizes) -> None:
     """Empty, single and larger products; an empty inner size gives zeros."""
     n, k, m = sizes
@@ -516,6 +520,22 @@ def test_the_number_of_threads_does_not_change_bits(codegen) -> None:
     for others in results[1:]:
         for first, other in zip(results[0], others, strict=True):
             np.testing.assert_array_equal(first, other)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("sizes", [(60, 90, 1030), (1030, 90, 60), (1040, 20, 1100)])
+def test_tiles_of_products_do_not_depend_on_threads(codegen, sizes, dtype) -> None:
+    """Cut below and beside each other; whole numbers are exact in every order."""
+    n, k, m = sizes
+    random = np.random.default_rng(4)
+    x, w = random.integers(-9, 9, (n, k)).astype(dtype), random.integers(-9, 9, (k, m))
+    expected, w = x @ w, w.astype(dtype)
+    graph = codegen.graph_of(
+        lambda x, w: [ops.matmul(x, w)], codegen.type_of(x), codegen.type_of(w)
+    )
+    for threads in (1, 2, 3):
+        with config.override(num_threads=threads):
+            np.testing.assert_array_equal(expected, compile_graph(graph)(x, w)[0])
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")

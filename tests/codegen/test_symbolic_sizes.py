@@ -373,6 +373,13 @@ def test_large_products_in_tiles(compiled: Any) -> None:
     check_sizes(case, (2, 65, 500, 2000), tolerance=1e-3)
 
 
+def test_large_products_in_tiles_beside_each_other(compiled: Any) -> None:
+    """More columns than rows, of a batch; and tiles both ways."""
+    case = compiled(lambda x, y: ops.matmul(x, y), (S0, S1, 70), (70, S2))
+    for sizes in ((2, 50, 300), (3, 129, 1000), (2, 1100, 2100), (17, 30, 600)):
+        case.check(**dict(zip(("s0", "s1", "s2"), sizes, strict=True)), tolerance=1e-3)
+
+
 def test_a_network(compiled: Any) -> None:
     """Its intermediate values share memory, which grows with the batch."""
 

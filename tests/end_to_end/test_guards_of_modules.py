@@ -43,7 +43,7 @@ class Negative(Scaled):
 
 def entry_of(compiled: Any) -> Any:
     """The version used last."""
-    found = compiled._compiled_call.__func__
+    found = compiled._own_call.__func__
     return cache.cache_of(found).entries(found)[0]
 
 
@@ -185,7 +185,7 @@ def test_a_change_is_seen_by_the_next_call(change: Callable[[Any], None]) -> Non
 
 
 def test_hooks_of_the_original_are_those_of_the_compiled_module() -> None:
-    """It is a shallow copy. A hook that comes and goes needs two versions, not one per change."""
+    """A hook that comes and goes needs two versions, not one per change."""
     model = nn.Linear(2, 2)
     compiled = dj.compile(model, backend="numpy")
     x = dj.ones(3, 2)
@@ -199,6 +199,6 @@ def test_hooks_of_the_original_are_those_of_the_compiled_module() -> None:
         assert [[100.0, 100.0]] * 3 == (compiled(x) - plain).tolist()
         assert compiled._forward_hooks == model._forward_hooks
         del model._forward_hooks[0]
-        recompiles = len(cache.cache_of(compiled._compiled_call.__func__).recompiles)
+        recompiles = len(cache.cache_of(compiled._own_call.__func__).recompiles)
         assert step > 0 or recompiles == 1
     assert recompiles == 1

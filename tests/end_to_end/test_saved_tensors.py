@@ -185,3 +185,59 @@ def test_versions_count_the_writes_of_a_region() -> None:
     assert expected[3] == found[3]
     found[1].add_(1)
     assert found[0]._version == versions[0] + 1
+
+
+def _overwritten_input(x, w):
+    y = (x * w) * (x * w)
+    w.data.mul_(3)
+    return y
+
+
+def _overwritten_element(x, w):
+    y = (x * w).exp()
+    w.data[0] = 5.0
+    return y
+
+
+def _overwritten_then_used(x, w):
+    y = x * w
+    w.data.add_(1)
+    return (y * w).sum()
+
+
+def _overwritten_result(x, w):
+    y = x.exp()
+    y.data.mul_(2)
+    return y * w
+
+
+@pytest.mark.parametrize(
+    "function",
+    [_overwritten_input, _overwritten_element, _overwritten_then_used, _overwritten_result],
+)
+def test_backward_computes_with_what_was_written_through_data(function) -> None:
+    """Such a write does not count: the tape reads what the tensor holds by then."""
+    torch = pytest.importorskip("torch")
+
+    def gradients(lib, called):
+        x = lib.tensor([1.0, 2.0], requires_grad=True)
+        w = lib.tensor([3.0, 4.0], requires_grad=True)
+        called(x, w).sum().backward()
+        return [*x.grad.tolist(), *w.grad.tolist(), *w.tolist()]
+
+    expected = gradients(torch, function)
+    assert expected == pytest.approx(gradients(dj, function))
+    assert expected == pytest.approx(gradients(dj, dj.compile(function, backend="numpy")))
+
+
+def test_what_backward_does_not_need_may_be_written_through_data() -> None:
+    """It is no reason to leave the function to plain Python."""
+
+    def average(x, w):
+        w.data.mul_(0.5).add_(x.detach())
+        return (x * 2).sum()
+
+    x = dj.tensor([1.0, 2.0], requires_grad=True)
+    w = dj.tensor([4.0, 6.0])
+    dj.compile(average, backend="numpy", fullgraph=True)(x, w).backward()
+    assert [[2.0, 2.0], [3.0, 5.0]] == [x.grad.tolist(), w.tolist()]

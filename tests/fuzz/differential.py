@@ -6,12 +6,13 @@ what differs, or None; `compare_source` does the same for the text of a program.
 """
 
 import contextlib
+import gc
 import io
 import linecache
 import random
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,8 +167,13 @@ def broken(function: types.FunctionType, backend: str) -> Any:
     return cache.compiled_function(function, publish)
 
 
-def run(source: str, seed: int, backend: str | None, forced: bool = False) -> Seen:
-    """All calls of one program, plainly (None) or compiled; `forced`: broken at every statement."""
+def run(
+    source: str, seed: int, backend: str | None, forced: bool = False, collected: bool = False
+) -> Seen:
+    """All calls of one program, plainly (None) or compiled.
+
+    `forced`: broken at every statement; `collected`: the garbage collector runs after each call.
+    """
     dj.manual_seed(seed)
     module = module_of(source, str(seed))
     function = module.main
@@ -181,6 +187,8 @@ def run(source: str, seed: int, backend: str | None, forced: bool = False) -> Se
             CHANGES[call.changed](module)
             passed, leaves = arguments(module, call)
             outcomes.append((outcome(function, passed, leaves, call), passed))
+            if collected:
+                gc.collect()
     return Seen(tuple(outcomes), state(module), printed.getvalue())
 
 
@@ -247,14 +255,35 @@ def _lines(error: BaseException) -> list[tuple[str, int]]:
 def compare_source(
     source: str, seed: int, backend: str = "numpy", forced: bool = False
 ) -> str | None:
-    """The first difference between a plain and a compiled run of a text, or None."""
-    plain = run(source, seed, None)
-    compiled = run(source, seed, backend, forced)
+    """The first difference between a plain and a compiled run of a text, or None.
+
+    Where plain Python itself shows something else when the garbage collector runs after each
+    call (`eval()` in a handler makes a cycle of the frame on 3.11), that moment is not the
+    program's, and both are compared with the collector running then.
+    """
+
+    def runs(*collected: bool) -> Iterator[Seen]:
+        return (run(source, seed, None, collected=c) for c in collected)
+
+    def compiled(collected: bool) -> Seen:
+        return run(source, seed, backend, forced, collected)
+
+    found = first_difference(*runs(False), compiled(False))
+    if found is not None and first_difference(*runs(False, True)) is not None:
+        found = first_difference(*runs(True), compiled(True))
     linecache.cache.pop(f"<program {seed}>", None)
+    return found
+
+
+def first_difference(plain: Seen, compiled: Seen) -> str | None:
+    """The first difference between what two runs of one program show, or None.
+
+    It consumes what is left of iterators: a run is compared once.
+    """
+    met = Met()
     for (left, _), (right, _) in zip(plain.outcomes, compiled.outcomes, strict=True):
         if left[0] == right[0] == "value" and isinstance(left[2], str):
             right[2:] = left[2:]  # what plain backward refuses may work: less is saved
-    met = Met()
     for part in ("outcomes", "printed", "state"):
         found = difference(getattr(plain, part), getattr(compiled, part), part, met)
         if found is not None:

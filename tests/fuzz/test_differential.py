@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from differential import compare
+from differential import Seen, compare, compare_source
 from leaks import grown, live
 from programs import write
 from shrink import shrink
@@ -57,6 +57,24 @@ def test_programs_leave_no_tensors_graphs_functions_and_classes_behind():
     before = run_all()
     run_all()
     assert grown(before) == {}
+
+
+@pytest.mark.parametrize(
+    ("plain", "compiled", "found"),
+    [
+        ((5, 6), (6, 6), None),
+        ((5, 6), (6, 5), "state[0]: 6 expected, found 5"),
+        ((6, 6), (5, 6), "state[0]: 6 expected, found 5"),
+    ],
+)
+def test_only_what_plain_python_leaves_to_the_collector_is_compared_after_it_ran(
+    monkeypatch, plain, compiled, found
+):
+    def ended(source, seed, backend, forced=False, collected=False):
+        return Seen((), [(plain if backend is None else compiled)[collected]], "")
+
+    monkeypatch.setattr("differential.run", ended)
+    assert compare_source("", 0) == found
 
 
 def test_a_difference_is_shrunk_to_what_makes_it(monkeypatch):

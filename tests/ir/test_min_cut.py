@@ -45,11 +45,32 @@ def test_of_two_equal_cuts_the_one_near_the_sink() -> None:
     assert {1, 3} == minimum_cut(edges, 4)
 
 
-def test_large_capacities_are_scaled() -> None:
-    """Terabytes fit into the 32 bits of the solver."""
+def test_large_capacities_are_exact() -> None:
+    """Terabytes that differ by one byte."""
+    edges = {(0, 2): 1 << 62, (2, 3): (1 << 62) - 1, (3, 1): 1 << 62}
+
+    assert {1, 3} == minimum_cut(edges, 4)
+
+
+def test_large_capacities_and_unlimited_ones() -> None:
+    """The smaller of two edges in a row."""
     edges = {(0, 2): UNLIMITED, (2, 3): 1 << 42, (3, 4): 1 << 41, (4, 1): UNLIMITED, (0, 3): 1}
 
     assert {1, 4} == minimum_cut(edges, 5)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_dense_networks_are_cut_where_scipy_cuts(seed: int) -> None:
+    """Paths that must be undone: every vertex leads to others in any direction."""
+    csgraph = pytest.importorskip("scipy.sparse.csgraph")
+    sparse = pytest.importorskip("scipy.sparse")
+    random = np.random.default_rng(seed)
+    capacities = random.integers(0, 20, (15, 15)) * (random.random((15, 15)) < 0.4)
+    np.fill_diagonal(capacities, 0)
+    edges = {(i, j): int(c) for (i, j), c in np.ndenumerate(capacities) if c}
+    flow = csgraph.maximum_flow(sparse.csr_matrix(capacities.astype(np.int32)), 0, 1).flow_value
+
+    assert flow == capacity(edges, minimum_cut(edges, 15))
 
 
 def test_without_edges_the_sink_is_alone() -> None:

@@ -1,6 +1,7 @@
 """Texts of objects: derived strings, copies of strings, errors of encodings; odd numbers and proxies."""
 
 import itertools
+import json
 import sys
 import weakref
 from fractions import Fraction
@@ -64,6 +65,30 @@ def under_another_limit(number, text):
     sys.set_int_max_str_digits(700)
     try:
         return caught(str, number), caught(int, text), caught(lambda: f"{number}")
+    finally:
+        sys.set_int_max_str_digits(allowed)
+
+
+NUMBER = int("7" * 1000)
+READ = {
+    "int": lambda text: int(text) % 1000,
+    "bytes": lambda text: int(text.encode(), 10) % 1000,
+    "fraction": lambda text: Fraction(text) % 1000,
+    "json": lambda text: json.loads(text) % 1000,
+    "written": lambda text: json.dumps([{text: NUMBER}]),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_lower_limit_on_digits_is_met_by_a_version_made_before(name, compiler):
+    function = READ[name]
+    compiled = compiler.compile(function)
+    text = "7" * 1000
+    allowed = sys.get_int_max_str_digits()
+    assert function(text) == compiled(text)
+    sys.set_int_max_str_digits(700)
+    try:
+        assert caught(function, text) == caught(compiled, text)
     finally:
         sys.set_int_max_str_digits(allowed)
 

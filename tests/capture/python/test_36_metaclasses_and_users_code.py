@@ -305,3 +305,98 @@ def annotations_of_a_module():
 )
 def test_module_is_as_in_plain_python(case, assert_captured):
     case.check(assert_captured)
+
+
+ASKED = []
+
+
+class Asked(type):
+    """A metaclass that notes what is asked of its classes."""
+
+    def __getattribute__(cls, name):
+        ASKED.append(name)
+        return type.__getattribute__(cls, name)
+
+
+class Attributes(type):
+    """A metaclass with attributes that are not stored."""
+
+    def __getattr__(cls, name):
+        ASKED.append(name)
+        return 5
+
+
+class Shown(type):
+    @property
+    def __mro__(cls):
+        ASKED.append("mro")
+        return ()
+
+    @property
+    def __name__(cls):
+        ASKED.append("name")
+        return "shown"
+
+
+def of_metaclass(metaclass):
+    class Made(metaclass=metaclass):
+        x = 1
+
+        def __init__(self):
+            self.v = 1
+
+        def method(self):
+            return self.v
+
+        def __add__(self, other):
+            return 3
+
+    return Made
+
+
+def uses_class(cls, o):
+    return cls().v, cls.x
+
+
+def uses_method(cls, o):
+    o.v = 2
+    return o.method(), o + 1, [o] == [o]
+
+
+def asks_class(cls, o):
+    return isinstance(o, cls), isinstance(o, int), type(o) is cls, bool(o)
+
+
+def asks_missing(cls, o):
+    return getattr(o, "missing", 4), getattr(cls, "missing", 4)
+
+
+def refuses(cls, o):
+    try:
+        return len(o)
+    except TypeError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("metaclass", [Asked, Attributes, Shown])
+@pytest.mark.parametrize("function", [uses_class, uses_method, asks_class, asks_missing, refuses])
+def test_classes_are_asked_as_often_as_python_asks_them(function, metaclass, strict):
+    cls = of_metaclass(metaclass)
+    compiled = Compiler().compile(function)
+    found = []
+    for called in (function, compiled, compiled):
+        ASKED.clear()
+        found.append((called(cls, cls()), list(ASKED)))
+    assert found[0] == found[1] == found[2]
+
+
+READ_ONLY, READ_AND_WRITTEN = property(len), property(len, len)
+
+
+def lacks_setter(n):
+    return READ_ONLY.fset is None, READ_AND_WRITTEN.fset is None, READ_AND_WRITTEN.fdel, n
+
+
+def test_a_property_without_a_setter_has_none(strict):
+    compiled = Compiler().compile(lacks_setter)
+    assert [lacks_setter(1)] * 2 == [compiled(1) for _ in range(2)]

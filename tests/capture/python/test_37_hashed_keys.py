@@ -1,7 +1,9 @@
 """`__hash__` and `__eq__` of keys run as often as in plain Python, and when it runs them."""
 
+from types import ModuleType
+
 import pytest
-from harness import case
+from harness import Compiler, case
 
 from dynajit.capture import _capture
 
@@ -149,3 +151,64 @@ def test_keys_are_stored_under_given_hashes_without_a_call():
 def test_wrong_arguments_are_refused(arguments):
     with pytest.raises((TypeError, ValueError)):
         _capture.store_hashed(*arguments)
+
+
+class Asked:
+    """Has the hash of a name, and notes that it was asked."""
+
+    def __init__(self, name, log):
+        self.name, self.log = name, log
+
+    def __hash__(self):
+        return hash(self.name)
+
+    def __eq__(self, other):
+        self.log.append(other)
+        return False
+
+
+def missing_attribute(o):
+    return getattr(o, "x", 5)
+
+
+def written_attribute(o):
+    o.x = 3
+    return o.x
+
+
+def name_in_fields(o):
+    return "x" in o.__dict__
+
+
+def name_of_variables(o):
+    return hasattr(o, "x"), vars(o).get("x")
+
+
+class Owner:
+    """An ordinary instance."""
+
+
+KINDS = {"instance": Owner, "function": lambda: lambda: None, "module": lambda: ModuleType("m")}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "function", [missing_attribute, written_attribute, name_in_fields, name_of_variables]
+)
+def test_names_are_looked_up_among_other_keys_as_often_as_python_does(function, kind):
+    def made(log, has_other_keys):
+        owner = KINDS[kind]()
+        owner.__dict__["y"] = 1
+        if has_other_keys:
+            owner.__dict__[Asked("x", log)] = 0
+        return owner
+
+    compiled = Compiler().compile(function)
+    for has_other_keys in (True, True, False, True):
+        logs: tuple[list, list] = [], []
+        expected, actual = (
+            called(made(log, has_other_keys))
+            for called, log in zip((function, compiled), logs, strict=True)
+        )
+        assert expected == actual
+        assert logs[0] == logs[1]

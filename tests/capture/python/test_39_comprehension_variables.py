@@ -82,6 +82,25 @@ def cells_as_items(y):
     return inner()
 
 
+def captured_beside_a_shadowed_one(y, z):
+    def inner():
+        numbers = [len(memoryview(b"ab")) + y for y in (1, 2)]
+        return numbers, y, z, (lambda: (y, z))()
+
+    return inner()
+
+
+def written_beside_shadowed_ones(a, y, z):
+    def inner():
+        nonlocal z
+        names = [type(y).__name__ for y in inner.__closure__]
+        z = z + y
+        later = [(y, z, (lambda: (a, z))()) for y in (a, z)]
+        return names, a, y, z, (lambda: (z, y, a))(), later
+
+    return inner()
+
+
 def in_a_generator(x):
     def made():
         yield [(lambda: n)() for n in (1, 2)]
@@ -123,6 +142,8 @@ CASES = [
     case(raised_inside, 5, graphs=0),
     case(changed_inside, 5, graphs=0),
     case(cells_as_items, 5, graphs=0, breaks=1),
+    case(captured_beside_a_shadowed_one, 5, 6, graphs=0, breaks=None),
+    case(written_beside_shadowed_ones, 5, 6, 7, graphs=0, breaks=1),
     case(in_a_generator, 5, graphs=0),
     case(breaks_inside, 5, graphs=0),
     case(breaks_inside_where_unbound, graphs=0),
