@@ -33,7 +33,7 @@ from dynajit.core import dtypes, symint
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import InternalError
 from dynajit.core.symint import Number
-from dynajit.ops.scalar import SCALARS, spell
+from dynajit.ops.scalar import SCALARS, SUFFIX, spell
 
 INDENT = "    "
 _ACCESS = {"float16": "f16", "bfloat16": "bf16"}
@@ -66,7 +66,7 @@ class Scope:
         parent: the enclosing scope, None for the outermost.
         variables: index variables that this block defines.
         is_arm: statements must stay in this block.
-        near: this block may compute `NEAR` functions for small operands only; theirs are put here.
+        near: `NEAR` functions may be for small operands here; conditions of others are put in it.
     """
 
     def __init__(
@@ -170,8 +170,10 @@ class Scope:
         name = self.names.new()
         text = spelled(expression, operands, self.names.target)
         if home.near is not None and _has_near_form(expression):
-            text = text.replace("_f32(", "_near_f32(", 1)
-            home.near.extend(operands)
+            suffix = SUFFIX[expression.dtype.name]
+            text = text.replace(f"_{suffix}(", f"_near_{suffix}(", 1)
+            narrow = "f" if expression.dtype is dtypes.float32 else ""
+            home.near.append(f"(fabs{narrow}({operands[0]}) > DJ_NEAR)")
         home.add(f"const {expression.dtype.c} {name} = {text};")
         home.known[expression] = name
 
@@ -237,12 +239,11 @@ def _inline(arm: Scope, result: str) -> str:
 
 
 NEAR = frozenset(("sin", "cos", "tan"))
-"""Functions of float32 that vecmath.h has for small operands, as `dj_<name>_near_f32`."""
+"""Functions that the vector headers have for small operands, as `dj_<name>_near_<suffix>`."""
 
 
 def _has_near_form(expression: Expression) -> bool:
-    is_float = expression.dtype is dtypes.float32
-    return is_float and isinstance(expression, Apply) and expression.function in NEAR
+    return isinstance(expression, Apply) and expression.function in NEAR
 
 
 def _is_free(expression: Expression) -> bool:

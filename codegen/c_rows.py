@@ -341,7 +341,7 @@ class _Rows:
             return nest(self.kernel.elements[:-1], inner)
         whole = self._element_scope(row)
         body(whole)
-        far = " | ".join(f"(fabsf({operand}) > DJ_NEAR)" for operand in dict.fromkeys(near))
+        far = " | ".join(dict.fromkeys(near))
         step = [*scope.lines, f"far |= {far};"]
         inner = [
             "int far = 0;",

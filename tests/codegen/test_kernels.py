@@ -168,12 +168,13 @@ def test_angles_of_any_size(codegen, shape, far) -> None:
     x = normal(*shape)
     x.flat[3 : 3 + len(far)] = far
     y = normal(*shape[-1:])
-    codegen.check(
-        lambda x, y: [
-            ops.sin(x), ops.cos(ops.mul(x, y)), ops.tan(y), ops.sin(ops.amin(x, dim=(0,))),
-        ],
-        x, y,
-    )  # fmt: skip
+    for dtype in (np.float32, np.float64):
+        codegen.check(
+            lambda x, y: [
+                ops.sin(x), ops.cos(ops.mul(x, y)), ops.tan(y), ops.sin(ops.amin(x, dim=(0,))),
+            ],
+            x.astype(dtype), y.astype(dtype),
+        )  # fmt: skip
 
 
 def test_angles_of_nan_and_infinity(codegen) -> None:
