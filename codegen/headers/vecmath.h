@@ -262,6 +262,87 @@ dj_erf_f32(float x)
     return copysignf(a < 1.0f ? near : far, x);
 }
 
+/* ---- inverse functions ---- */
+
+static inline float
+dj_atan_f32(float x)
+{
+    float a = fabsf(x);
+    int far = a > 1.0f;
+    float t = far ? 1.0f / a : a;
+    float z = t * t, z2 = z * z;
+    float b = DJ_FMA(0.1999853402376175f, z, -0.33333298563957214f);
+    float c = DJ_FMA(0.10951506346464157f, z, -0.14264102280139923f);
+    float d = DJ_FMA(0.05792722851037979f, z, -0.08401581645011902f);
+    float e = DJ_FMA(0.010899696499109268f, z, -0.031148936599493027f);
+    e = DJ_FMA(-0.0017904058331623673f, z2, e);
+    float p = DJ_FMA(DJ_FMA(e, z2, d), z2 * z2, DJ_FMA(c, z2, b));
+    float y = DJ_FMA(t * z, p, t);
+    y = far ? 1.57079637f - (y + 4.37113883e-8f) : y; /* pi / 2 in two parts */
+    return copysignf(x != x ? x : y, x);
+}
+
+/* asin(s) for 0 <= s <= 1 / 2, z = s^2. */
+static inline float
+dj_asin_reduced(float s, float z)
+{
+    float p = DJ_FMA(0.07495252043008804f, z, 0.16666753590106964f);
+    float q = DJ_FMA(0.02415209263563156f, z, 0.0454760417342186f);
+    q = DJ_FMA(0.04221179708838463f, z * z, q);
+    return DJ_FMA(s * z, DJ_FMA(q, z * z, p), s);
+}
+
+static inline float
+dj_asin_f32(float x)
+{
+    float a = fabsf(x);
+    int far = a > 0.5f;
+    float z = far ? 0.5f - 0.5f * a : a * a; /* below 0 outside [-1, 1]: the root is NaN */
+    float y = dj_asin_reduced(far ? sqrtf(z) : a, z);
+    y = far ? 1.57079637f - (y + y + 4.37113883e-8f) : y;
+    return copysignf(x != x ? x : y, x);
+}
+
+static inline float
+dj_acos_f32(float x)
+{
+    float a = fabsf(x);
+    int far = a > 0.5f;
+    float z = far ? 0.5f - 0.5f * a : a * a;
+    float y = dj_asin_reduced(far ? sqrtf(z) : a, z);
+    float near = 1.57079637f - (copysignf(y, x) + 4.37113883e-8f);
+    float turned = 3.14159274f - (y + y + 8.74227766e-8f);
+    y = far ? (x < 0.0f ? turned : y + y) : near;
+    return x != x ? x : y;
+}
+
+static inline float
+dj_atanh_f32(float x)
+{
+    float a = fabsf(x);
+    return copysignf(0.5f * dj_log1p_f32((a + a) / (1.0f - a)), x);
+}
+
+static inline float
+dj_asinh_f32(float x)
+{
+    float a = fabsf(x);
+    int far = a > 1e9f;
+    float z = a * a;
+    float y = dj_log1p_f32(far ? a : a + z / (1.0f + sqrtf(1.0f + z)));
+    return copysignf(far ? y + 0.693147180559945309f : y, x);
+}
+
+static inline float
+dj_acosh_f32(float x)
+{
+    int far = x > 1e9f;
+    float t = x - 1.0f;
+    float y = dj_log1p_f32(far ? x : t + sqrtf(t * (x + 1.0f)));
+    y = far ? y + 0.693147180559945309f : y;
+    return x < 1.0f ? NAN : y;
+}
+
 /* ---- angles ---- */
 
 /* sin_near, cos_near and tan_near are for |x| <= DJ_NEAR; larger angles need thousands of bits of pi,

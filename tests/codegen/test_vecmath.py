@@ -23,6 +23,12 @@ EXACT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "sinh": np.sinh,
     "cosh": np.cosh,
     "tanh": np.tanh,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
     "erf": special.erf,
 }
 NEAR: dict[str, Callable[[np.ndarray], np.ndarray]] = {
