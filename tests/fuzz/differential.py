@@ -175,6 +175,7 @@ def run(
     `forced`: broken at every statement; `collected`: the garbage collector runs after each call.
     """
     dj.manual_seed(seed)
+    dj.set_grad_enabled(True)  # whatever the run before left
     module = module_of(source, str(seed))
     function = module.main
     if backend is not None:
