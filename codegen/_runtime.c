@@ -744,6 +744,9 @@ static struct PyModuleDef module_definition = {
 PyMODINIT_FUNC PyInit__runtime(void) {
     import_array();
     if (PyType_Ready(&Block_Type) < 0 || PyType_Ready(&Program_Type) < 0) return NULL;
+    /* Who owns the array owns the memory: the tape need not copy such a gradient. */
+    if (PyDict_SetItemString(Block_Type.tp_dict, "serves_one_array", Py_True) < 0) return NULL;
+    PyType_Modified(&Block_Type);
     PyObject *module = PyModule_Create(&module_definition);
     if (!module) return NULL;
     if (PyModule_AddObjectRef(module, "Program", (PyObject *)&Program_Type) < 0 ||

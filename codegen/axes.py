@@ -16,12 +16,16 @@ from dynajit.core.types import Shape, numel
 MOST_SPLITS = 6
 """Axes that are added to a region at most."""
 
+LARGEST_SPLIT = 8
+"""Known numbers up to which an axis that is divided by them is split: the inner axis is written
+out then, and nothing is divided. Larger ones would leave loops of odd lengths."""
+
 
 def with_split_axes(region: Region) -> Region:
-    """The same region with two loops for an axis that is divided by a symbolic size.
+    """The same region with two loops for an axis that is divided by a symbolic or small size.
 
     A division for each element by a number that the compiler does not know costs more than the
-    rest of most kernels.
+    rest of most kernels, and one by a small number keeps neighbours out of vector registers.
     """
     for _ in range(MOST_SPLITS):
         found = next(_divisors(region), None)
@@ -39,15 +43,26 @@ def with_split_axes(region: Region) -> Region:
 
 
 def _divisors(region: Region) -> Iterator[tuple[int, Number]]:
-    """(axis, size) where an index divides an axis by a symbolic size that divides its own."""
+    """(axis, size) where an index divides an axis by a size that divides its own."""
     axes = {axis.name: d for d, axis in enumerate(region.axes)}
     for atom in _atoms(_numbers(region)):
-        if atom.kind not in ("floordiv", "mod") or isinstance(atom.operands[1], int):
+        if atom.kind not in ("floordiv", "mod"):
             continue
         numerator, divisor = atom.operands
+        if isinstance(divisor, int) and divisor > LARGEST_SPLIT:
+            continue
         d = axes.get(symint.name_of(numerator) or "")
-        if d is not None and symint.mod(region.shape[d], divisor) == 0:
+        if d is None or region.shape[d] == divisor:
+            continue
+        if isinstance(divisor, int) and d in region.reduced:
+            continue  # sums want long loops
+        if symint.mod(region.shape[d], divisor) == 0:
             yield d, divisor
+
+
+def division_count(region: Region) -> int:
+    """Different divisions in the index expressions of a region."""
+    return len({a for a in _atoms(_numbers(region)) if a.kind in ("floordiv", "mod")})
 
 
 def _atoms(numbers: Iterable[Number]) -> Iterator[Atom]:

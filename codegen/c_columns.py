@@ -28,8 +28,14 @@ from dynajit.core import symint
 from dynajit.core.dtypes import DType
 from dynajit.core.symint import Number, is_at_least
 
-COLUMN_BLOCK = 256
-"""Columns whose accumulators stay in the first-level cache."""
+COLUMN_BLOCK = 1024
+"""Columns whose accumulators stay in the first-level cache; fewer would break up what is read."""
+
+ROWS_AT_ONCE = 4
+"""Rows that are met while an accumulator is in a register."""
+
+FEW_EXPRESSIONS = 24
+"""Expressions of an element up to which rows are met together: more would fill the registers."""
 
 LARGEST_PARTIALS = 1 << 14
 """Accumulators of a column kernel that may be kept per group of rows, on the stack."""
@@ -149,26 +155,70 @@ class _Columns:
             for k, name in enumerate(accumulator_names(accumulate, "a")):
                 task.add(f"{accumulate.element[k].dtype.c} {name}[{self.width}];")
         task.add(*self._columns(self._start(task.child([column]))))
-        down = task.child([axis.name for axis in kernel.reduced])
-        across = down.child([column])
-        for accumulate in kernel.accumulates:
-            values = [across.emit(part) for part in accumulate.element]
-            names = accumulator_names(accumulate, "a")
-            target = [f"{name}[{column} - start]" for name in names]
-            combine_into(across, accumulate, target, values)
-        lines = [
-            *unflattened("position", kernel.reduced),
-            *down.lines,
-            *self._columns(across.lines),
-        ]
         first, last = f"chunk * {per}", f"dj_min_index((chunk + 1) * {per}, {rows})"
-        task.add(*loop("position", first, last, lines))
+        # Positions along several loops would be divided for every column.
+        is_plain = len(kernel.reduced) == 1 and not kernel.indices
+        if not is_plain or len(self.expressions) > FEW_EXPRESSIONS:
+            task.add(*loop("position", first, last, self._one_row(task)))
+        else:
+            task.add(f"const int64_t last = {last};", f"int64_t next = {first};")
+            head = f"for (; next < last - {ROWS_AT_ONCE - 1}; next += {ROWS_AT_ONCE})"
+            task.add(*block(head, self._many_rows(task)))
+            task.add(*loop("position", "next", "last", self._one_row(task)))
         whole, part = (self._columns(self._end(task.child([column]), p)) for p in (False, True))
         if self.chunks is None:
             task.add(*block("if (chunks > 1)", part), *block("else", whole))
         else:
             task.add(*(whole if self.chunks == 1 else part))
         return task.lines
+
+    def _one_row(self, task: Scope) -> list[str]:
+        """Lines that meet the row `position`."""
+        down = task.child([axis.name for axis in self.kernel.reduced])
+        across = down.child([self.column.name])
+        self._meet(across, f"[{self.column.name} - start]", "a")
+        return [
+            *unflattened("position", self.kernel.reduced),
+            *down.lines,
+            *self._columns(across.lines),
+        ]
+
+    def _many_rows(self, task: Scope) -> list[str]:
+        """Lines that meet `ROWS_AT_ONCE` rows from `next` on, in order."""
+        accumulates = self.kernel.accumulates
+        here = f"[{self.column.name} - start]"
+        pairs = [
+            (accumulate.element[k].dtype.c, name, register)
+            for accumulate in accumulates
+            for k, (name, register) in enumerate(
+                zip(
+                    accumulator_names(accumulate, "a"),
+                    accumulator_names(accumulate, "c"),
+                    strict=True,
+                )
+            )
+        ]
+        lines = [f"{c} {register} = {name}{here};" for c, name, register in pairs]
+        for k in range(ROWS_AT_ONCE):
+            row = task.child([self.column.name, *(axis.name for axis in self.kernel.reduced)])
+            self._meet(row, "", "c")
+            position = f"const int64_t position = next + {k};"
+            lines += [
+                "{",
+                position,
+                *unflattened("position", self.kernel.reduced),
+                *row.text(),
+                "}",
+            ]
+        lines += [f"{name}{here} = {register};" for _, name, register in pairs]
+        return self._columns(lines)
+
+    def _meet(self, scope: Scope, here: str, prefix: str) -> None:
+        """Combine the element at hand into the accumulators, `prefix` their names."""
+        for accumulate in self.kernel.accumulates:
+            values = [scope.emit(part) for part in accumulate.element]
+            target = [f"{name}{here}" for name in accumulator_names(accumulate, prefix)]
+            combine_into(scope, accumulate, target, values)
 
     def _columns(self, lines: list[str]) -> list[str]:
         return ["#pragma omp simd", *loop(self.column.name, "start", "stop", lines)]

@@ -33,7 +33,7 @@ from dynajit.core import dtypes, symint
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import InternalError
 from dynajit.core.symint import Number
-from dynajit.ops.scalar import SCALARS, spell
+from dynajit.ops.scalar import SCALARS, SUFFIX, spell
 
 INDENT = "    "
 _ACCESS = {"float16": "f16", "bfloat16": "bf16"}
@@ -66,6 +66,7 @@ class Scope:
         parent: the enclosing scope, None for the outermost.
         variables: index variables that this block defines.
         is_arm: statements must stay in this block.
+        near: `NEAR` functions may be for small operands here; conditions of others are put in it.
     """
 
     def __init__(
@@ -74,11 +75,13 @@ class Scope:
         parent: "Scope | None" = None,
         variables: Sequence[str] = (),
         is_arm: bool = False,
+        near: list[str] | None = None,
     ) -> None:
         self.names = names
         self.parent = parent
         self.variables = set(variables)
         self.is_arm = is_arm
+        self.near = near
         self.lines: list[str] = []
         self.known: dict[Expression, str] = {}
 
@@ -166,6 +169,11 @@ class Scope:
         home = self._home(expression, variables)
         name = self.names.new()
         text = spelled(expression, operands, self.names.target)
+        if home.near is not None and _has_near_form(expression):
+            suffix = SUFFIX[expression.dtype.name]
+            text = text.replace(f"_{suffix}(", f"_near_{suffix}(", 1)
+            narrow = "f" if expression.dtype is dtypes.float32 else ""
+            home.near.append(f"(fabs{narrow}({operands[0]}) > DJ_NEAR)")
         home.add(f"const {expression.dtype.c} {name} = {text};")
         home.known[expression] = name
 
@@ -228,6 +236,14 @@ def _inline(arm: Scope, result: str) -> str:
     if not start.endswith(f" {result}"):
         raise InternalError(f"the arm {line!r} does not compute {result}")
     return f"({value.rstrip(';')})"
+
+
+NEAR = frozenset(("sin", "cos", "tan"))
+"""Functions that the vector headers have for small operands, as `dj_<name>_near_<suffix>`."""
+
+
+def _has_near_form(expression: Expression) -> bool:
+    return isinstance(expression, Apply) and expression.function in NEAR
 
 
 def _is_free(expression: Expression) -> bool:

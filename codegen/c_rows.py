@@ -8,6 +8,7 @@ accumulator per chunk of rows, combined in order. Called by `codegen.c_text`.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dynajit.codegen import c_choices, c_short_rows
 from dynajit.codegen.c_expressions import INDENT, Names, Scope
 from dynajit.codegen.c_support import (
     Function,
@@ -74,6 +75,8 @@ def lanes_of(accumulates: Sequence[Accumulate], size: Number) -> int:
 
 def print_rows(kernel: RowKernel) -> Function:
     """The C function of a row kernel."""
+    if c_short_rows.fits(kernel):
+        return c_short_rows.print_short_rows(kernel)
     rows = _Rows(kernel, kernel.name, None)
     if not rows.may_be_short():
         return rows.function()
@@ -322,19 +325,39 @@ class _Rows:
         return row.child([axis.name for axis in self.kernel.elements])
 
     def _plain_loop(self, row: Scope, body: Callable[[Scope], None]) -> list[str]:
-        scope = self._element_scope(row)
-        body(scope)
         if not self.kernel.elements or self.kernel.elements[-1].size == 1:
+            scope = self._element_scope(row)
+            body(scope)
             return ["{", *scope.text(), "}"]
+        # What was read and overwritten cannot be computed again.
+        near: list[str] = []
+        scope = self._element_scope(row)
+        scope.near = None if self.kernel.in_place else near
+        body(scope)
         bounds = self._bounds()
         name = self.kernel.elements[-1].name
-        inner = ["#pragma omp simd", *loop(name, bounds.start, bounds.stop, scope.lines)]
-        return nest(self.kernel.elements[:-1], inner)
+        if not near:
+            inner = ["#pragma omp simd", *loop(name, bounds.start, bounds.stop, scope.lines)]
+            return nest(self.kernel.elements[:-1], inner)
+        whole = self._element_scope(row)
+        body(whole)
+        far = " | ".join(dict.fromkeys(near))
+        step = [*scope.lines, f"far |= {far};"]
+        inner = [
+            "int far = 0;",
+            "#pragma omp simd reduction(|:far)",
+            *loop(name, bounds.start, bounds.stop, step),
+            *block("if (far)", loop(name, bounds.start, bounds.stop, whole.lines)),
+        ]
+        return nest(self.kernel.elements[:-1], ["{", *inner, "}"])
 
     def _accumulate(
         self, row: Scope, accumulates: Sequence[Accumulate], body: Callable[[Scope], None]
     ) -> None:
         """Append a loop that leaves each accumulator in its `r` variables."""
+        if self._finds_positions(accumulates):
+            self._choose(row, accumulates, body)
+            return
         bounds = self._bounds()
         size = self.kernel.elements[-1].size if self.kernel.elements else 1
         block_size = symint.minimum(size, BLOCK) if self.is_blocked else size
@@ -358,6 +381,32 @@ class _Rows:
         lines = self._many_lanes(row, accumulates, part, lanes, body)
         head = f"const int64_t stop = dj_min_index(start + {BLOCK}, {symint.c(size)});"
         row.add(*loop("start", "0", symint.c(size), [head, *lines], step=str(BLOCK)))
+
+    def _finds_positions(self, accumulates: Sequence[Accumulate]) -> bool:
+        """True if choices are better found in two passes over a long row: value, then position."""
+        return (
+            any(map(c_choices.is_choice, accumulates))
+            and len(self.kernel.elements) == 1
+            and not self.is_blocked
+            and self.longest is None
+            and not is_at_least(2 * LANES, self.elements)
+        )
+
+    def _choose(
+        self, row: Scope, accumulates: Sequence[Accumulate], body: Callable[[Scope], None]
+    ) -> None:
+        """Append what `_accumulate` does, with the positions of choices found in a second pass."""
+        choices = [a for a in accumulates if c_choices.is_choice(a)]
+        reduced = [c_choices.value_of(a) if a in choices else a for a in accumulates]
+        self._accumulate(row, reduced, body)
+        (axis,) = self.kernel.elements
+        for choice in choices:
+            position = accumulator_names(choice, "r")[1]
+            row.add(f"int64_t {position} = 0;")
+            row.known[Accumulated(choice.name, 1, choice.element[1].dtype)] = position
+            scopes = (self._element_scope(row), self._element_scope(row))
+            stop = symint.c(axis.size)
+            row.add(*c_choices.search(choice, scopes, axis.name, stop, LANES))
 
     def _one_lane(
         self,
@@ -481,13 +530,14 @@ class _Rows:
         lines: list[str] = []
         for accumulate in accumulates:
             names = accumulator_names(accumulate, "a")
-            fold = Scope(self.names)
-            combine_into(
-                fold, accumulate, [f"{name}[lane]" for name in names],
-                [f"{name}[lane + half]" for name in names],
-            )  # fmt: skip
-            halves = loop("lane", "0", "half", fold.lines)
-            lines += block(f"for (int half = {lanes // 2}; half > 0; half /= 2)", halves)
+            # Constant trips: a loop whose bounds vary would take scalar steps, and branch.
+            for half in (lanes >> k for k in range(1, lanes.bit_length())):
+                fold = Scope(self.names)
+                combine_into(
+                    fold, accumulate, [f"{name}[lane]" for name in names],
+                    [f"{name}[lane + {half}]" for name in names],
+                )  # fmt: skip
+                lines += ["#pragma omp simd", *loop("lane", "0", str(half), fold.lines)]
             result = Scope(self.names)
             combine_into(
                 result, accumulate, accumulator_names(accumulate, "r"),

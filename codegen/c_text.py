@@ -45,9 +45,9 @@ def print_kernel(kernel: Kernel) -> Function:
 def prelude(has_products: bool) -> str:
     """The headers, included textually so that a cached object depends on its source alone.
 
-    Each function that vecmath.h defines is announced by a macro; libm.h supplies the others.
+    Each function of the vector headers is announced by a macro; libm.h supplies the others.
     """
-    vector = (HEADERS / "vecmath.h").read_text()
+    vector = "\n".join((HEADERS / name).read_text() for name in ("vecmath.h", "vecmath_f64.h"))
     defined = dict.fromkeys(re.findall(r"\bdj_([a-z]\w*_f(?:32|64))\(\w+ \w", vector))
     announced = "".join(f"#define DJ_HAVE_{name}\n" for name in defined)
     names = ["scalar.h", "libm.h"] + (["products.h"] if has_products else [])

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from dynajit.codegen.axes import division_count
 from dynajit.codegen.elements import (
     Elements,
     Storage,
@@ -308,8 +309,16 @@ class _Planner:
         return [
             unit
             for unit in reversed(self.units)
-            if isinstance(unit, Region) and unit in sources and not self._would_cycle(unit, sources)
+            if isinstance(unit, Region)
+            and unit in sources
+            and not self._would_cycle(unit, sources)
+            and not self._would_divide(unit, node)
         ]
+
+    def _would_divide(self, region: Region, node: Node) -> bool:
+        """True if `node` would give rows to a domain whose axes are better split."""
+        is_new = is_reduction(node) and not region.reduced and not region.columns
+        return is_new and division_count(region) > 0
 
     def _would_cycle(self, region: Region, sources: Iterable[Any]) -> bool:
         return any(unit is not region and _reaches(unit, region) for unit in sources)
@@ -372,6 +381,8 @@ class _Planner:
         try:
             for member in members:
                 whole.add(member)
+            if division_count(whole) > division_count(first) + division_count(second):
+                raise NotFusable("together they would divide indices")
         except NotFusable as refusal:
             self.notes.append(f"{members[0].name} and {members[-1].name} stay apart: {refusal}")
             raise

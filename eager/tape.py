@@ -193,6 +193,14 @@ def _known_references() -> tuple[int, int]:
 _KNOWN_REFERENCES, _LOCAL_REFERENCES = _known_references()
 
 
+def _owns_memory(array: Any) -> bool:
+    """True unless the memory belongs to another array, or to somebody unknown.
+
+    Arrays that compiled programs make lie in blocks, which say that they serve one array.
+    """
+    return array.base is None or getattr(type(array.base), "serves_one_array", False)
+
+
 def _own(gradient: Any) -> Any:
     """A gradient whose array nobody else can write to: itself if unshared, else a copy."""
     shared = sys.getrefcount(gradient) > _KNOWN_REFERENCES
@@ -200,7 +208,7 @@ def _own(gradient: Any) -> Any:
     if (
         shared
         or sys.getrefcount(array) > _LOCAL_REFERENCES + 1  # the tensor's field
-        or array.base is not None
+        or not _owns_memory(array)
         or not array.flags.c_contiguous
         or not array.flags.writeable
     ):

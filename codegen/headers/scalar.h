@@ -206,8 +206,16 @@ DJ_INLINE int64_t dj_philox(int64_t seed, int64_t block, int64_t position) {
 /* ---- real numbers: rules of ops/scalar.py ---- */
 
 #define DJ_REAL(T, S, F)                                                                            \
-    DJ_INLINE T dj_maximum_##S(T x, T y) { return (x > y) | (x != x) ? x : y; }                     \
-    DJ_INLINE T dj_minimum_##S(T x, T y) { return (x < y) | (x != x) ? x : y; }                     \
+    /* A NaN x is not passed by the comparison, a NaN y by the choice: a chain of calls through x   \
+     * waits for one instruction each. */                                                           \
+    DJ_INLINE T dj_maximum_##S(T x, T y) {                                                          \
+        T z = y > x ? y : x;                                                                        \
+        return y != y ? y : z;                                                                      \
+    }                                                                                               \
+    DJ_INLINE T dj_minimum_##S(T x, T y) {                                                          \
+        T z = y < x ? y : x;                                                                        \
+        return y != y ? y : z;                                                                      \
+    }                                                                                               \
     DJ_INLINE T dj_sign_##S(T x) { return (T)((x > 0) - (x < 0)); }                                 \
     DJ_INLINE T dj_fmod_##S(T x, T y) { return fmod##F(x, y); }                                     \
     DJ_INLINE T dj_remainder_##S(T x, T y) {                                                        \

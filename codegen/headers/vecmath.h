@@ -1,11 +1,13 @@
-/* Vector mathematics for float: exp, exp2, expm1, log, log1p, tanh, erf as branch-free inline code.
+/* Vector mathematics for float as branch-free inline code.
  *
  * Contract: at most 4 ULP from the exact value over all of float; NaN, infinities, signed zeros and
  * subnormals as in C99. No branches, no calls, no tables: a loop that calls these functions
  * vectorises at any vector width, and gives the same bits in the vector body and in the scalar
- * remainder of the loop. Polynomials are minimax fits (iteratively reweighted least squares at
- * Chebyshev nodes) made for this file; range reductions are the textbook ones (Muller, "Elementary
- * Functions", chapters 4 and 11). tests/codegen/test_vecmath.py measures the errors.
+ * remainder of the loop. Polynomials and quotients are minimax fits (iteratively reweighted least
+ * squares at Chebyshev nodes, coefficients rounded one after the other) made for this file; range
+ * reductions are the textbook ones (Muller, "Elementary Functions", chapters 4 and 11). Sums are in
+ * Estrin's order: a vector loop waits for the longest chain, not for the number of operations.
+ * tests/codegen/test_vecmath.py measures the errors.
  */
 #ifndef DYNAJIT_VECMATH_H
 #define DYNAJIT_VECMATH_H
@@ -17,6 +19,15 @@
 #define DJ_LN2_HIGH 0.693145751953125f     /* 16 bits of ln 2: n * this is exact for |n| < 256 */
 #define DJ_LN2_LOW 1.42860682030941723e-6f /* ln 2 minus the above */
 #define DJ_ROUND_MAGIC 12582912.0f         /* 1.5 * 2^23: adding it rounds to an integer */
+
+/* a * b + c, rounded once where that is one instruction. */
+#if defined(__FMA__) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
+#define DJ_FMA(a, b, c) __builtin_fmaf(a, b, c)
+#define DJ_FMA_F64(a, b, c) __builtin_fma(a, b, c)
+#else
+#define DJ_FMA(a, b, c) ((a) * (b) + (c))
+#define DJ_FMA_F64(a, b, c) ((a) * (b) + (c))
+#endif
 
 static inline float
 dj_float_of_bits(uint32_t bits)
@@ -32,113 +43,142 @@ dj_bits_of_float(float x)
     return pun.u;
 }
 
-/* Nearest integer of y (|y| < 2^22) as a float, and as an int32 without a conversion. */
-static inline float
-dj_round_magic(float y, int32_t *integer)
-{
-    float shifted = y + DJ_ROUND_MAGIC;
-    *integer = (int32_t)(dj_bits_of_float(shifted) - 0x4b400000u);
-    return shifted - DJ_ROUND_MAGIC;
-}
-
-/* 2^n for -126 <= n <= 127. */
-static inline float
-dj_power_of_two(int32_t n)
-{
-    return dj_float_of_bits((uint32_t)(n + 127) << 23);
-}
+/* ---- exponentials ---- */
 
 /* expm1(r) for |r| <= ln(2) / 2 (1 + 1e-3). */
 static inline float
 dj_expm1_reduced(float r)
 {
-    float q = 0.0013942160876467824f;
-    q = q * r + 0.008363775908946991f;
-    q = q * r + 0.041666362434625626f;
-    q = q * r + 0.16666573286056519f;
-    q = q * r + 0.5f;
-    return r + (r * r) * q;
+    float r2 = r * r;
+    float low = DJ_FMA(0.1666651964187622f, r, 0.5f);
+    float high = DJ_FMA(0.008368849754333496f, r, 0.041666384786367416f);
+    high = DJ_FMA(0.0013942214427515864f, r2, high);
+    return DJ_FMA(r2, DJ_FMA(high, r2, low), r);
 }
 
-/* 2^n * (1 + p), with n from -151 to 128: two factors keep the scale representable. */
+/* x - n ln 2 with n the nearest integer of x / ln 2. `*shifted` has n in its lowest bits; where |x|
+ * is too large for that, the caller does not use the result. */
 static inline float
-dj_scale_one_plus(float p, int32_t n)
+dj_exp_reduced(float x, float *shifted)
 {
-    int32_t half = n >> 1;
-    return ((1.0f + p) * dj_power_of_two(half)) * dj_power_of_two(n - half);
+    *shifted = DJ_FMA(x, DJ_LOG2_E, DJ_ROUND_MAGIC);
+    float n = *shifted - DJ_ROUND_MAGIC;
+    return DJ_FMA(n, -DJ_LN2_LOW, DJ_FMA(n, -DJ_LN2_HIGH, x));
+}
+
+/* 2^n * y for y in [0.7, 1.42] whose result is no overflow; where that is subnormal, `small` must
+ * hold: then the scale is put on in two steps, of which the second rounds. */
+static inline float
+dj_scaled(float y, float shifted, int small)
+{
+    uint32_t lift = small ? 32u << 23 : 0u;
+    float scaled = dj_float_of_bits(dj_bits_of_float(y) + (dj_bits_of_float(shifted) << 23) + lift);
+    return scaled * (small ? 0x1p-32f : 1.0f);
 }
 
 static inline float
 dj_exp_f32(float x)
 {
-    float clamped = x > 89.0f ? 89.0f : x;
-    clamped = clamped < -104.0f ? -104.0f : clamped;
-    int32_t n;
-    float k = dj_round_magic(clamped * DJ_LOG2_E, &n);
-    float r = (clamped - k * DJ_LN2_HIGH) - k * DJ_LN2_LOW;
-    n = n < -151 ? -151 : n > 129 ? 129 : n; /* only NaN is clamped here */
-    return dj_scale_one_plus(dj_expm1_reduced(r), n);
+    float shifted;
+    float r = dj_exp_reduced(x, &shifted);
+    float y = dj_scaled(1.0f + dj_expm1_reduced(r), shifted, x < -87.0f);
+    y = x < -104.0f ? 0.0f : y;
+    return x <= 88.72283172607422f ? y : x * INFINITY; /* NaN stays */
 }
 
 static inline float
 dj_exp2_f32(float x)
 {
-    float clamped = x > 129.0f ? 129.0f : x;
-    clamped = clamped < -151.0f ? -151.0f : clamped;
-    int32_t n;
-    float k = dj_round_magic(clamped, &n);
-    float r = (clamped - k) * 0.693147180559945309f;
-    n = n < -151 ? -151 : n > 129 ? 129 : n;
-    return dj_scale_one_plus(dj_expm1_reduced(r), n);
+    float shifted = x + DJ_ROUND_MAGIC;
+    float r = (x - (shifted - DJ_ROUND_MAGIC)) * 0.693147180559945309f;
+    float y = dj_scaled(1.0f + dj_expm1_reduced(r), shifted, x < -125.0f);
+    y = x < -150.0f ? 0.0f : y;
+    return x < 128.0f ? y : x * INFINITY;
+}
+
+/* Half of exp(x) - 1, where it is no overflow and x above -20. */
+static inline float
+dj_half_expm1(float x)
+{
+    float shifted;
+    float p = dj_expm1_reduced(dj_exp_reduced(x, &shifted));
+    float half = dj_float_of_bits((dj_bits_of_float(shifted) << 23) + 0x3f000000u); /* 2^(n-1) */
+    return DJ_FMA(half, p, half - 0.5f);
 }
 
 static inline float
 dj_expm1_f32(float x)
 {
-    float clamped = x > 89.0f ? 89.0f : x;
-    clamped = clamped < -20.0f ? -20.0f : clamped;
-    int32_t n;
-    float k = dj_round_magic(clamped * DJ_LOG2_E, &n);
-    float r = (clamped - k * DJ_LN2_HIGH) - k * DJ_LN2_LOW;
-    n = n < -30 ? -30 : n > 129 ? 129 : n;
-    float p = dj_expm1_reduced(r);
-    float half_scale = dj_power_of_two(n - 1 > 127 ? 127 : n - 1);
-    float y = (p * half_scale + (half_scale - 0.5f)) * 2.0f;
-    y = n == 0 ? p : y;
-    y = x > 88.7228394f ? x * INFINITY : y;
-    return x == 0.0f ? x : y; /* keeps -0 */
+    float y = 2.0f * dj_half_expm1(x);
+    y = x < -18.0f ? -1.0f : y;
+    y = fabsf(x) < 1e-8f ? x : y; /* subnormals are not halved; keeps -0 */
+    return x <= 88.72283172607422f ? y : x * INFINITY;
 }
 
-/* log(1 + f) for sqrt(1/2) - 1 <= f <= sqrt(2) - 1, as f - (f^2/2 - f^3 q(f)). */
+/* exp(a) / 2 for a >= 0; NaN stays. */
+static inline float
+dj_half_exp(float a)
+{
+    float shifted;
+    float y = 1.0f + dj_expm1_reduced(dj_exp_reduced(a, &shifted));
+    y = dj_float_of_bits(dj_bits_of_float(y) + ((dj_bits_of_float(shifted) - 1u) << 23));
+    return a <= 89.41598510742188f ? y : a * INFINITY;
+}
+
+static inline float
+dj_sinh_f32(float x)
+{
+    float a = fabsf(x);
+    float half = dj_half_expm1(a < 9.0f ? a : 9.0f); /* E / 2; sinh is (E + E / (E + 1)) / 2 */
+    float y = half + half / (half + half + 1.0f);
+    y = a < 1e-4f ? a : y;
+    return copysignf(a < 9.0f ? y : dj_half_exp(a), x);
+}
+
+static inline float
+dj_cosh_f32(float x)
+{
+    float half = dj_half_exp(fabsf(x));
+    return half + 0.25f / half;
+}
+
+static inline float
+dj_tanh_f32(float x)
+{
+    float a = fabsf(x);
+    float half = dj_half_expm1(a > 10.0f ? 20.0f : a + a);
+    return copysignf(half / (half + 1.0f), x);
+}
+
+/* ---- logarithms ---- */
+
+/* f - log(1 + f) for sqrt(1/2) - 1 <= f <= sqrt(2) - 1, as f^2/2 - f^3 q(f). */
 static inline float
 dj_log1p_reduced_tail(float f)
 {
-    float q = 0.07332437485456467f;
-    q = q * f - 0.11659887433052063f;
-    q = q * f + 0.11634676903486252f;
-    q = q * f - 0.12396707385778427f;
-    q = q * f + 0.1425115466117859f;
-    q = q * f - 0.16669151186943054f;
-    q = q * f + 0.2000068873167038f;
-    q = q * f - 0.24999980628490448f;
-    q = q * f + 0.3333333134651184f;
-    return (f * f) * (0.5f - f * q);
+    float f2 = f * f;
+    float f4 = f2 * f2;
+    float a = DJ_FMA(-0.25000816583633423f, f, 0.33333316445350647f);
+    float b = DJ_FMA(-0.16624337434768677f, f, 0.2000230997800827f);
+    float c = DJ_FMA(-0.13130420446395874f, f, 0.14180563390254974f);
+    float d = DJ_FMA(-0.07860954850912094f, f, 0.12886661291122437f);
+    float q = DJ_FMA(DJ_FMA(d, f2, c), f4, DJ_FMA(b, f2, a));
+    return f2 * DJ_FMA(-f, q, 0.5f);
 }
 
 /* Splits a positive finite x into 2^k * (1 + f), f as above. */
 static inline float
 dj_split(float x, float *k)
 {
-    float subnormal = x < 1.17549435e-38f ? 1.0f : 0.0f;
-    float y = subnormal != 0.0f ? x * 8388608.0f : x;
+    int subnormal = x < 1.17549435e-38f;
+    float y = subnormal ? x * 8388608.0f : x;
     uint32_t bits = dj_bits_of_float(y) + (0x3f800000u - 0x3f3504f3u);
-    int32_t exponent = (int32_t)(bits >> 23) - 127;
-    float m = dj_float_of_bits((bits & 0x007fffffu) + 0x3f3504f3u);
-    *k = (float)exponent - subnormal * 23.0f;
-    return m - 1.0f;
+    int32_t exponent = (int32_t)(bits >> 23) - (subnormal ? 150 : 127);
+    *k = (float)exponent;
+    return dj_float_of_bits((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
 }
 
-/* The edges that log and log1p share: 0 -> -inf, below 0 -> NaN, inf and NaN -> themselves. */
+/* The edges that logarithms share: 0 -> -inf, below 0 -> NaN, inf and NaN -> themselves. */
 static inline float
 dj_log_edges(float argument, float y)
 {
@@ -152,63 +192,289 @@ dj_log_f32(float x)
 {
     float k;
     float f = dj_split(x, &k);
+    float low = DJ_FMA(k, DJ_LN2_LOW, -dj_log1p_reduced_tail(f));
+    return dj_log_edges(x, DJ_FMA(k, DJ_LN2_HIGH, low + f));
+}
+
+static inline float
+dj_log2_f32(float x)
+{
+    float k;
+    float f = dj_split(x, &k);
     float tail = dj_log1p_reduced_tail(f);
-    float y = k * DJ_LN2_HIGH + ((k * DJ_LN2_LOW - tail) + f);
-    return dj_log_edges(x, y);
+    /* (f - tail) / ln 2; the head of 1 / ln 2 has 8 bits and that of f 16, so their product is exact. */
+    float head = dj_float_of_bits(dj_bits_of_float(f) & 0xffffff00u);
+    float rest = (f - head) - tail;
+    float low = DJ_FMA(rest, DJ_LOG2_E, head * 0.00519504088896341f);
+    return dj_log_edges(x, k + (head * 1.4375f + low));
+}
+
+static inline float
+dj_log10_f32(float x)
+{
+    float k;
+    float f = dj_split(x, &k);
+    float tail = dj_log1p_reduced_tail(f);
+    float head = dj_float_of_bits(dj_bits_of_float(f) & 0xffffff00u);
+    float rest = (f - head) - tail;
+    /* 1 / ln 10 in 8 bits and the rest; log10(2) in 12 bits and the rest. */
+    float low = DJ_FMA(rest, 0.434294481903251828f, head * 0.000700731903251828f);
+    low = DJ_FMA(k, 4.6050389811980175e-06f, low);
+    return dj_log_edges(x, k * 0.301025390625f + (head * 0.43359375f + low));
 }
 
 static inline float
 dj_log1p_f32(float x)
 {
     float u = 1.0f + x;
-    float k;
-    float f = dj_split(u, &k);
-    /* What rounding 1 + x lost, relative to u. */
-    float lost = x > 1.0f ? 1.0f - (u - x) : x - (u - 1.0f);
-    float tail = dj_log1p_reduced_tail(f);
-    float y = k * DJ_LN2_HIGH + (((k * DJ_LN2_LOW + lost / u) - tail) + f);
-    y = dj_log_edges(u, y);
+    uint32_t bits = dj_bits_of_float(u) + (0x3f800000u - 0x3f3504f3u);
+    int32_t exponent = (int32_t)(bits >> 23) - 127;
+    /* 2^(2 - k), so that it is a number for every k; then f = 2^-k (1 + x) - 1, rounded once. */
+    float scale = dj_float_of_bits((uint32_t)(129 - exponent) << 23);
+    float f = DJ_FMA(0.25f * x, scale, DJ_FMA(0.25f, scale, -1.0f));
+    float k = (float)exponent;
+    float low = DJ_FMA(k, DJ_LN2_LOW, -dj_log1p_reduced_tail(f));
+    float y = dj_log_edges(u, DJ_FMA(k, DJ_LN2_HIGH, low + f));
     return u == 1.0f ? x : y; /* tiny x, and -0 */
 }
 
-static inline float
-dj_tanh_f32(float x)
-{
-    float a = fabsf(x);
-    float e = dj_expm1_f32(2.0f * (a > 10.0f ? 10.0f : a));
-    float y = a > 10.0f ? 1.0f : e / (e + 2.0f);
-    y = x != x ? x : y;
-    return copysignf(y, x);
-}
+/* ---- error function ---- */
 
 static inline float
 dj_erf_f32(float x)
 {
     float a = fabsf(x);
-    float near = a > 0.9f ? 0.9f : a;
-    float z = near * near;
-    float p = 8.32748701213859e-05f;
-    p = p * z - 0.000813321559689939f;
-    p = p * z + 0.0052002607844769955f;
-    p = p * z - 0.026859119534492493f;
-    p = p * z + 0.11283691227436066f;
-    p = p * z - 0.37612634897232056f;
-    p = p * z + 0.12837916612625122f;
-    float small = near + near * p;
-    float t = a < 0.9f ? 0.9f : a > 4.0f ? 4.0f : a;
-    float q = -7.374564461315458e-07f; /* log(erfc(t)) on [0.9, 4] */
-    q = q * t - 1.1311349226161838e-05f;
-    q = q * t + 0.000378849683329463f;
-    q = q * t - 0.003994101192802191f;
-    q = q * t + 0.02477451227605343f;
-    q = q * t - 0.10785821080207825f;
-    q = q * t - 0.6336632966995239f;
-    q = q * t - 1.129381775856018f;
-    q = q * t + 0.0001506137050455436f;
-    float large = 1.0f - dj_exp_f32(q);
-    float y = a < 0.9f ? small : large;
-    y = x != x ? x : y;
-    return copysignf(y, x);
+    float z = x * x, z2 = z * z;
+    float p = DJ_FMA(-0.3761262595653534f, z, 0.12837916612625122f);
+    float p2 = DJ_FMA(-0.026853347197175026f, z, 0.11283578723669052f);
+    float p4 = DJ_FMA(-0.0007997853099368513f, z, 0.005187162198126316f);
+    p4 = DJ_FMA(7.806903158780187e-05f, z2, p4);
+    float near = DJ_FMA(a, DJ_FMA(DJ_FMA(p4, z2, p2), z2, p), a); /* a < 1 */
+    float q = DJ_FMA(-1.1176214218139648f, a, -0.002619141014292836f);
+    float q2 = DJ_FMA(-0.08879997581243515f, a, -0.6542397737503052f);
+    float q4 = DJ_FMA(-0.001157239661552012f, a, 0.014831955544650555f);
+    q = DJ_FMA(DJ_FMA(q4, z, q2), z, q); /* log(1 - erf(a)) on [1, 4] */
+    float shifted;
+    float e = 1.0f + dj_expm1_reduced(dj_exp_reduced(q, &shifted));
+    float far = 1.0f - dj_scaled(e, shifted, 0);
+    far = a > 4.0f ? 1.0f : far;
+    far = x != x ? x : far;
+    return copysignf(a < 1.0f ? near : far, x);
+}
+
+/* ---- inverse functions ---- */
+
+static inline float
+dj_atan_f32(float x)
+{
+    float a = fabsf(x);
+    int far = a > 1.0f;
+    float t = far ? 1.0f / a : a;
+    float z = t * t, z2 = z * z;
+    float b = DJ_FMA(0.1999853402376175f, z, -0.33333298563957214f);
+    float c = DJ_FMA(0.10951506346464157f, z, -0.14264102280139923f);
+    float d = DJ_FMA(0.05792722851037979f, z, -0.08401581645011902f);
+    float e = DJ_FMA(0.010899696499109268f, z, -0.031148936599493027f);
+    e = DJ_FMA(-0.0017904058331623673f, z2, e);
+    float p = DJ_FMA(DJ_FMA(e, z2, d), z2 * z2, DJ_FMA(c, z2, b));
+    float y = DJ_FMA(t * z, p, t);
+    y = far ? 1.57079637f - (y + 4.37113883e-8f) : y; /* pi / 2 in two parts */
+    return copysignf(x != x ? x : y, x);
+}
+
+/* asin(s) for 0 <= s <= 1 / 2, z = s^2. */
+static inline float
+dj_asin_reduced(float s, float z)
+{
+    float p = DJ_FMA(0.07495252043008804f, z, 0.16666753590106964f);
+    float q = DJ_FMA(0.02415209263563156f, z, 0.0454760417342186f);
+    q = DJ_FMA(0.04221179708838463f, z * z, q);
+    return DJ_FMA(s * z, DJ_FMA(q, z * z, p), s);
+}
+
+static inline float
+dj_asin_f32(float x)
+{
+    float a = fabsf(x);
+    int far = a > 0.5f;
+    float z = far ? 0.5f - 0.5f * a : a * a; /* below 0 outside [-1, 1]: the root is NaN */
+    float y = dj_asin_reduced(far ? sqrtf(z) : a, z);
+    y = far ? 1.57079637f - (y + y + 4.37113883e-8f) : y;
+    return copysignf(x != x ? x : y, x);
+}
+
+static inline float
+dj_acos_f32(float x)
+{
+    float a = fabsf(x);
+    int far = a > 0.5f;
+    float z = far ? 0.5f - 0.5f * a : a * a;
+    float y = dj_asin_reduced(far ? sqrtf(z) : a, z);
+    float near = 1.57079637f - (copysignf(y, x) + 4.37113883e-8f);
+    float turned = 3.14159274f - (y + y + 8.74227766e-8f);
+    y = far ? (x < 0.0f ? turned : y + y) : near;
+    return x != x ? x : y;
+}
+
+static inline float
+dj_atanh_f32(float x)
+{
+    float a = fabsf(x);
+    return copysignf(0.5f * dj_log1p_f32((a + a) / (1.0f - a)), x);
+}
+
+static inline float
+dj_asinh_f32(float x)
+{
+    float a = fabsf(x);
+    int far = a > 1e9f;
+    float z = a * a;
+    float y = dj_log1p_f32(far ? a : a + z / (1.0f + sqrtf(1.0f + z)));
+    return copysignf(far ? y + 0.693147180559945309f : y, x);
+}
+
+static inline float
+dj_acosh_f32(float x)
+{
+    int far = x > 1e9f;
+    float t = x - 1.0f;
+    float y = dj_log1p_f32(far ? x : t + sqrtf(t * (x + 1.0f)));
+    y = far ? y + 0.693147180559945309f : y;
+    return x < 1.0f ? NAN : y;
+}
+
+/* ---- angles ---- */
+
+/* sin_near, cos_near and tan_near are for |x| <= DJ_NEAR; larger angles need thousands of bits of pi,
+ * which libm has: a loop that meets one is run again with it (c_rows.py). */
+#define DJ_NEAR 65536.0f
+
+/* x - n pi / 2, with the nearest n in the lowest bits of `*quadrant`. */
+static inline float
+dj_angle_reduced(float x, uint32_t *quadrant)
+{
+    float shifted = DJ_FMA(x, 0.636619772367581343f, DJ_ROUND_MAGIC);
+    float n = shifted - DJ_ROUND_MAGIC;
+    *quadrant = dj_bits_of_float(shifted);
+#if defined(__FMA__) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
+    /* Positive parts of pi / 2, so that -0 stays; the first step is exact. */
+    float r = DJ_FMA(n, -1.570796251296997f, x);
+    r = DJ_FMA(n, -7.549789415861596e-08f, r);
+    return DJ_FMA(n, -5.390302529957765e-15f, r);
+#else
+    /* Positive parts of pi / 2, so that -0 stays; the first has 33 bits: its product is exact. */
+    double wide = (double)x - (double)n * 1.57079632673412561417;
+    return (float)(wide - (double)n * 6.07710050650619224932e-11);
+#endif
+}
+
+/* sin(r) and cos(r) for |r| <= pi / 4 (1 + 1e-2). */
+static inline float
+dj_sin_reduced(float r)
+{
+    float z = r * r;
+    float p = DJ_FMA(0.00833209604024887f, z, -0.16666653752326965f);
+    float y = DJ_FMA(r * z, DJ_FMA(-0.0001950562873389572f, z * z, p), r);
+    return copysignf(y, r); /* keeps -0 */
+}
+
+static inline float
+dj_cos_reduced(float r)
+{
+    float z = r * r;
+    float p = DJ_FMA(-0.0013887288514524698f, z, 0.04166664555668831f);
+    p = DJ_FMA(2.442821096337866e-05f, z * z, p);
+    return DJ_FMA(z * z, p, DJ_FMA(z, -0.5f, 1.0f));
+}
+
+static inline float
+dj_sin_near_f32(float x)
+{
+    uint32_t n;
+    float r = dj_angle_reduced(x, &n);
+    float y = n & 1u ? dj_cos_reduced(r) : dj_sin_reduced(r);
+    return dj_float_of_bits(dj_bits_of_float(y) ^ (n << 30 & 0x80000000u));
+}
+
+static inline float
+dj_cos_near_f32(float x)
+{
+    uint32_t n;
+    float r = dj_angle_reduced(x, &n);
+    float y = n & 1u ? dj_sin_reduced(r) : dj_cos_reduced(r);
+    return dj_float_of_bits(dj_bits_of_float(y) ^ ((n + 1u) << 30 & 0x80000000u));
+}
+
+static inline float
+dj_tan_near_f32(float x)
+{
+    uint32_t n;
+    float r = dj_angle_reduced(x, &n);
+    float sine = dj_sin_reduced(r), cosine = dj_cos_reduced(r);
+    return (n & 1u ? -cosine : sine) / (n & 1u ? sine : cosine);
+}
+
+/* ---- powers ---- */
+
+/* Through double: log2 |x| with 36 bits, so that 150 times it is known to 28 bits. */
+static inline double
+dj_log2_wide(double x)
+{
+    union { double f; uint64_t u; } pun = {.f = x};
+    uint64_t bits = pun.u + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
+    double k = (double)((int32_t)(bits >> 52) - 1023);
+    pun.u = (bits & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu;
+    double f = pun.f - 1.0;
+    double f2 = f * f, f4 = f2 * f2;
+    double a = DJ_FMA_F64(-0.7213475207493755, f, 1.4426950408664843);
+    double b = DJ_FMA_F64(-0.36067369894497214, f, 0.4808983626834635);
+    double c = DJ_FMA_F64(-0.24045174546581333, f, 0.28853718517933935);
+    double d = DJ_FMA_F64(-0.18033596151386122, f, 0.20617806551700268);
+    double e = DJ_FMA_F64(-0.14276057360348846, f, 0.15875653673298623);
+    double g = DJ_FMA_F64(-0.14448266548890806, f, 0.14449718489639954);
+    double low = DJ_FMA_F64(b, f2, a), high = DJ_FMA_F64(d, f2, c);
+    double top = DJ_FMA_F64(0.07954927737609052, f4, DJ_FMA_F64(g, f2, e));
+    double q = DJ_FMA_F64(DJ_FMA_F64(top, f4, high), f4, low);
+    return DJ_FMA_F64(q, f, k);
+}
+
+/* 2^t for |t| <= 200. */
+static inline double
+dj_exp2_wide(double t)
+{
+    double shifted = t + 6755399441055744.0; /* 1.5 * 2^52 */
+    double r = t - (shifted - 6755399441055744.0);
+    double r2 = r * r;
+    double a = DJ_FMA_F64(0.6931472067410805, r, 0.9999999999189595);
+    double b = DJ_FMA_F64(0.05550327148722332, r, 0.2402265150586815);
+    double c = DJ_FMA_F64(0.0013400458479019513, r, 0.00961799442331326);
+    c = DJ_FMA_F64(0.00015478047607545253, r2, c);
+    double y = DJ_FMA_F64(DJ_FMA_F64(c, r2, b), r2, a);
+    union { double f; uint64_t u; } pun = {.f = shifted}, result = {.f = y};
+    result.u += pun.u << 52;
+    return result.f;
+}
+
+static inline float
+dj_pow_f32(float x, float y)
+{
+    float a = fabsf(x);
+    double t = (double)y * dj_log2_wide((double)a);
+    t = t < -200.0 ? -200.0 : t;
+    t = t > 200.0 ? 200.0 : t;
+    float z = (float)dj_exp2_wide(t);
+    float grown = y < 0.0f ? 0.0f : INFINITY, shrunk = y < 0.0f ? INFINITY : 0.0f;
+    z = a == INFINITY ? grown : z;
+    z = a == 0.0f ? shrunk : z;
+    float limit = (a > 1.0f) == (y > 0.0f) ? INFINITY : 0.0f;
+    z = fabsf(y) == INFINITY ? (a == 1.0f ? 1.0f : limit) : z;
+    float half = y * 0.5f;
+    int is_whole = floorf(y) == y, is_odd = is_whole & (floorf(half) != half);
+    float turned = is_odd ? -z : z;
+    turned = is_whole | (a == INFINITY) | (a == 0.0f) ? turned : NAN;
+    z = dj_bits_of_float(x) >> 31 ? turned : z;
+    z = (x != x) | (y != y) ? x + y : z;
+    return (x == 1.0f) | (y == 0.0f) ? 1.0f : z;
 }
 
 #endif

@@ -52,7 +52,7 @@ def gelu(m: Any, x: Any, *, approximate: str = "none") -> Any:
 
 def _logistic(m: Any, x: Any) -> Any:
     e = m.exp(-m.abs(x))
-    return m.where(x >= 0, 1.0 / (1.0 + e), e / (1.0 + e))
+    return m.where(x >= 0, 1.0, e) / (1.0 + e)
 
 
 def _silu_vjp(ops: Any, g: Any, x: Any) -> Any:

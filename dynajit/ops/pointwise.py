@@ -201,7 +201,7 @@ def lerp(m: Any, x: Any, end: Any, weight: Any) -> Any:
 def sigmoid(m: Any, x: Any) -> Any:
     """Logistic function 1 / (1 + exp(-x)), never overflowing. Shape: as x. Dtype: floating."""
     e = m.exp(-m.abs(x))
-    return m.where(x >= 0, 1 / (1 + e), e / (1 + e))
+    return m.where(x >= 0, 1.0, e) / (1 + e)
 
 
 @pointwise(dtype=REAL_NUMERIC, vjp={"x": lambda ops, g, out: ops.where(ops.le(out, 0), 0.0, g)})

@@ -167,10 +167,17 @@ def _position_of(m: Any, accumulator: tuple[Any, Any]) -> Any:
     return accumulator[1]
 
 
-def _later_wins(m: Any, a: tuple[Any, Any], b: tuple[Any, Any], better: Any) -> tuple[Any, Any]:
-    """The later element wins if strictly better, or NaN while the earlier is not."""
-    wins = (better | m.isnan(b[0])) & m.logical_not(m.isnan(a[0]))
-    return m.where(wins, b[0], a[0]), m.where(wins, b[1], a[1])
+def _with_winner(
+    m: Any, a: tuple[Any, Any], b: tuple[Any, Any], value: Any, better: Any
+) -> tuple[Any, Any]:
+    """`value`, and the later position if that is `better`, or NaN while the earlier is not.
+
+    Choices inside each other: C compilers keep them in vector registers, and not conditions that
+    are combined.
+    """
+    position = m.where(better, b[1], a[1])
+    position = m.where(m.isnan(b[0]), b[1], position)
+    return value, m.where(m.isnan(a[0]), a[1], position)
 
 
 def _argmax_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
@@ -205,7 +212,7 @@ def argmax(m: Any, a: Any, b: Any) -> Any:
 
     Dtype: int64; bool is refused. Raises BoundsError where no element is left to choose.
     """
-    return _later_wins(m, a, b, b[0] > a[0])
+    return _with_winner(m, a, b, m.maximum(a[0], b[0]), b[0] > a[0])
 
 
 @reduction(
@@ -220,7 +227,7 @@ def argmin(m: Any, a: Any, b: Any) -> Any:
 
     Dtype: int64; bool is refused. Raises BoundsError where no element is left to choose.
     """
-    return _later_wins(m, a, b, b[0] < a[0])
+    return _with_winner(m, a, b, m.minimum(a[0], b[0]), b[0] < a[0])
 
 
 def _any_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:

@@ -215,9 +215,37 @@ def fold_windows(
     """The transpose of `windows`: (*, *counts, *size) -> (*, *shape), where windows overlap their
     elements add up."""
     geometry = Geometry(stride, before, after, dilation)
-    _require_fit("fold_windows", operand_type(x), shape, geometry)
+    type = _require_fit("fold_windows", operand_type(x), shape, geometry)
+    if _are_tiles(type, shape, geometry):
+        return _untiled(ops, x, shape)
     spread = ops.spread_windows(wide(ops, x), shape=shape, **geometry.attributes())
     return narrow(ops, ops.sum(spread, dim=_last(len(spread.shape), len(shape))), x.dtype)
+
+
+def _are_tiles(type: TensorType, shape: Shape, geometry: Geometry) -> bool:
+    """True if windows (*, *counts, *size) lie side by side from the start of `shape` on."""
+    _, counts, size = _split(type, len(shape))
+    numbers = (*shape, *counts, *size)
+    return (
+        all(isinstance(number, int) for number in numbers)
+        and tuple(size) == tuple(geometry.stride)
+        and not any(geometry.before)
+        and all(step == 1 for step in geometry.dilation)
+    )
+
+
+def _untiled(ops: Any, x: Any, shape: Shape) -> Any:
+    """Windows that lie side by side as one tensor (*, *shape), zeros behind them."""
+    n, rank = len(shape), len(x.shape)
+    lead = rank - 2 * n
+    pairs = [d for k in range(n) for d in (lead + k, lead + n + k)]
+    covered = [x.shape[lead + k] * x.shape[lead + n + k] for k in range(n)]
+    moved = ops.permute(x, dims=(*range(lead), *pairs))
+    tiles = ops.reshape(moved, shape=(*x.shape[:lead], *covered))
+    after = (*((0,) * lead), *(size - known for size, known in zip(shape, covered, strict=True)))
+    if not any(after):
+        return tiles
+    return ops.pad(tiles, before=(0,) * len(after), after=after, value=0)
 
 
 def _last(rank: int, n: int) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ import threading
 import numpy as np
 import pytest
 
+import dynajit as dj
 from dynajit.codegen import _runtime
 from dynajit.codegen.pipeline import compile_graph
 from dynajit.core import dtypes
@@ -107,6 +108,19 @@ def test_large_outputs_reuse_memory(codegen) -> None:
 
     assert third.ctypes.data == address
     assert third.flags.writeable and third.flags.aligned and third.ctypes.data % 64 == 0
+
+
+def test_gradients_in_blocks_are_taken_over() -> None:
+    """A gradient that a program made becomes `.grad` without a copy; what others hold is copied."""
+    x = dj.ones(1 << 16, requires_grad=True)
+    given = dj.ones(1 << 16)
+    dj.compile(lambda x: (x * x).sum())(x).backward()
+
+    assert type(x.grad.array.base).serves_one_array
+    x.grad = None
+    dj.compile(lambda x: x + 1.0)(x).backward(given)
+
+    assert not np.shares_memory(x.grad.array, given.array)
 
 
 def test_trim_gives_memory_back(codegen) -> None:
