@@ -279,9 +279,7 @@ class _Planner:
     def _place_native(self, node: Node) -> None:
         unit = partner_of(node, self.units)
         if unit is None:
-            reads = tuple(
-                self.storage.add(a) if isinstance(a, Node) else None for a in node.args
-            )
+            reads = tuple(self.storage.add(a) if isinstance(a, Node) else None for a in node.args)
             unit = Native(node, reads)
             self.units.append(unit)
         follower = folded_user(node, self.users[node], self.outputs)

@@ -134,9 +134,9 @@ def partner_of(node: Node, units: Iterable[Any]) -> Native | None:
         if isinstance(unit, Native):
             other = unit.node
             assert other.op is not None
-            if other.op.name == wanted and other.args == node.args:
-                if other.attributes == node.attributes:
-                    return unit
+            is_same = other.args == node.args and other.attributes == node.attributes
+            if other.op.name == wanted and is_same:
+                return unit
     return None
 
 

@@ -161,9 +161,7 @@ def start_compile(
     return _start_native(graph, name, written)
 
 
-def keeps_native(
-    op: Op, types: Sequence[ValueType | None], attributes: Mapping[str, Any]
-) -> bool:
+def keeps_native(op: Op, types: Sequence[ValueType | None], attributes: Mapping[str, Any]) -> bool:
     """True for a call of a composite that has a kernel of its own: passes leave it whole."""
     return natives.why_not_native(op.name, types, attributes) is None
 

@@ -144,7 +144,8 @@ static __attribute__((unused)) void dj_places(const dj_walk *w, const dj_pixels 
                                               int64_t first, int64_t from, int64_t count,
                                               int64_t *base, int64_t *place) {
     int64_t p2 = from % pixels->count[2], rest = from / pixels->count[2];
-    int64_t p1 = rest % pixels->count[1], p0 = rest / pixels->count[1], origin = dj_base(w, 0, first);
+    int64_t p1 = rest % pixels->count[1], p0 = rest / pixels->count[1];
+    const int64_t origin = dj_base(w, 0, first);
     for (int64_t i = 0; i < count;) {
         int64_t a = pixels->start[0] + p0 * w->divide[0], b = pixels->start[1] + p1 * w->divide[1];
         int64_t row = ((dj_base(w, 0, a) - origin) * w->plane[1] + dj_base(w, 1, b)) * w->plane[2];
