@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dynajit.codegen import c_columns, c_products, c_rows, c_scatter, c_sizes
+from dynajit.codegen import c_columns, c_natives, c_products, c_rows, c_scatter, c_sizes
 from dynajit.codegen.c_expressions import INDENT
 from dynajit.codegen.c_support import Function, block
 from dynajit.codegen.loops import (
@@ -19,6 +19,7 @@ from dynajit.codegen.loops import (
     ColumnKernel,
     Kernel,
     MatmulKernel,
+    NativeKernel,
     RowKernel,
     ScatterKernel,
 )
@@ -38,6 +39,8 @@ def print_kernel(kernel: Kernel) -> Function:
         return c_columns.print_columns(kernel)
     if isinstance(kernel, ScatterKernel):
         return c_scatter.print_scatter(kernel)
+    if isinstance(kernel, NativeKernel):
+        return c_natives.print_native(kernel)
     return c_products.print_matmul(kernel)
 
 
@@ -65,6 +68,7 @@ def print_unit(name: str, functions: Sequence[Function], layout: Layout, graph: 
     """
     has_products = any(isinstance(f.kernel, MatmulKernel) for f in functions)
     parts = [f"/* {name} */", RUNTIME, prelude(has_products)]
+    parts += c_natives.helpers([f.kernel for f in functions if isinstance(f.kernel, NativeKernel)])
     symbols = c_sizes.symbols_of(graph)
     if symbols:
         parts.append(THREAD_NUMBER)

@@ -33,6 +33,7 @@ from dynajit.codegen.loops import (
     walk,
 )
 from dynajit.codegen.matrices import as_matrix, operand_base
+from dynajit.codegen.natives import Native, folded_user, is_native, partner_of
 from dynajit.codegen.regions import (
     NotFusable,
     Region,
@@ -96,7 +97,7 @@ class Scattering:
         return (self.node,)
 
 
-Unit: TypeAlias = Region | Product | Scattering
+Unit: TypeAlias = Region | Product | Scattering | Native
 
 
 @dataclass(slots=True)
@@ -190,6 +191,7 @@ class _Planner:
         self.unit_of: dict[Node, Unit] = {}
         self.notes: list[str] = []
         self.live = _live(graph)
+        self.users = graph.users()
         self.outputs = [o for o in dict.fromkeys(graph.outputs)
                         if isinstance(o, Node) and o.kind is NodeKind.CALL]  # fmt: skip
         self.stored = set(extra) | set(self.outputs)
@@ -200,6 +202,8 @@ class _Planner:
 
     def _mark_operands(self) -> None:
         for node in self.live:
+            if is_native(node):
+                self.stored.update(a for a in (node, *node.args) if isinstance(a, Node))
             if node.op is None or node.op.kind is not Kind.EXTERN:
                 continue
             self.stored.add(node)
@@ -222,10 +226,12 @@ class _Planner:
     def run(self) -> None:
         """Place every value that needs a place."""
         for node in self.live:
-            if node.kind is not NodeKind.CALL:
+            if node.kind is not NodeKind.CALL or node in self.unit_of:
                 continue
             assert node.op is not None
-            if node.op.kind is Kind.EXTERN:
+            if is_native(node):
+                self._place_native(node)
+            elif node.op.kind is Kind.EXTERN:
                 self._place_product(node)
             elif node.op.kind is Kind.SCATTER:
                 self._place_scatter(node)
@@ -270,6 +276,19 @@ class _Planner:
         unit = Scattering(node, Elements(self.storage))
         self.units.append(unit)
         self._enter(node, unit)
+
+    def _place_native(self, node: Node) -> None:
+        unit = partner_of(node, self.units)
+        if unit is None:
+            reads = tuple(self.storage.add(a) if isinstance(a, Node) else None for a in node.args)
+            unit = Native(node, reads)
+            self.units.append(unit)
+        follower = folded_user(node, self.users[node], self.outputs)
+        unit.results[node] = self.storage.add(node if follower is None else follower)
+        self._enter(node, unit)
+        if follower is not None:
+            unit.is_rectified = True
+            self._enter(follower, unit)
 
     def _alias(self, node: Node) -> bool:
         """True if `node` is another shape of a stored value, whose memory it then shares."""
@@ -404,7 +423,7 @@ class _Planner:
 
         Of two values that the same kernels compute, one from the other, only the later counts.
         """
-        computing = [unit for unit in self.units if not isinstance(unit, Product)]
+        computing = [unit for unit in self.units if not isinstance(unit, (Product, Native))]
         times = Counter(
             node for unit in computing for node in unit.elements.inlined if node not in unit.anchors
         )
@@ -430,11 +449,10 @@ class _Planner:
             for node, n in times.items()
             if n > 1 and node in reads and (node in costly or is_traffic_saved(n, reads[node]))
         }
-        users = self.graph.users()
         return {
             node
             for node in wanted
-            if not any(user in wanted and times[user] == times[node] for user in users[node])
+            if not any(user in wanted and times[user] == times[node] for user in self.users[node])
         }
 
     def finish(self) -> Plan:

@@ -546,4 +546,23 @@ class MatmulKernel:
     result: Matrix
 
 
-Kernel: TypeAlias = RowKernel | ColumnKernel | ScatterKernel | MatmulKernel
+@dataclass(frozen=True, slots=True)
+class NativeKernel:
+    """A composite row computed by a function of its own: see `codegen.natives`.
+
+    Args:
+        name: the C function's name.
+        row: of the table.
+        reads: the operands, row-major; None for one that is left out.
+        writes: the results, row-major; None for one that nobody needs.
+        numbers: sizes and options that the row's printer knows.
+    """
+
+    name: str
+    row: str
+    reads: tuple[Buffer | None, ...]
+    writes: tuple[Buffer | None, ...]
+    numbers: tuple[tuple[str, tuple[Number, ...]], ...]
+
+
+Kernel: TypeAlias = RowKernel | ColumnKernel | ScatterKernel | MatmulKernel | NativeKernel

@@ -31,6 +31,7 @@ from dynajit.codegen.loops import (
     Store,
     cost,
 )
+from dynajit.codegen.natives import Native, lower_native
 from dynajit.codegen.regions import (
     ELEMENT,
     ELEMENT_TOTAL,
@@ -63,6 +64,8 @@ def lower(plan: Plan) -> list[Kernel]:
             kernels.append(_product(name, unit))
         elif isinstance(unit, Scattering):
             kernels.append(_scatter(name, unit))
+        elif isinstance(unit, Native):
+            kernels.append(lower_native(name, unit))
         else:
             region = with_merged_axes(with_split_axes(unit))
             _require_own_values(name, region)

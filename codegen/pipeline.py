@@ -9,7 +9,7 @@ and for graphs that have no native lowering, the NumPy backend is used, with a w
 import contextvars
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +27,7 @@ from dynajit.codegen import (
     in_place,
     lowering,
     memory,
+    natives,
     toolchain,
 )
 from dynajit.codegen.c_support import PARALLEL_WORK, Function
@@ -41,12 +42,12 @@ from dynajit.core.errors import (
     InternalError,
 )
 from dynajit.core.symint import Number
-from dynajit.core.types import ScalarType, TensorType, contiguous_strides
+from dynajit.core.types import ScalarType, TensorType, ValueType, contiguous_strides
 from dynajit.core.warning import warn
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.passes.expand_composites import expand_composites
-from dynajit.ops.table import Kind
+from dynajit.ops.table import Kind, Op
 
 BACKENDS: Final = ("native", "numpy")
 
@@ -145,17 +146,24 @@ def start_compile(
         )
     name = name or graph.name
     if any(node.op is not None and node.op.kind is Kind.COMPOSITE for node in graph.nodes):
-        graph = expand_composites(graph)
+        graph = expand_composites(graph, keeps=keeps_native if backend == "native" else None)
     if backend == "numpy":
         return functools.partial(NumpyProgram, graph, name)
     if toolchain.find_compiler() is None:
         _warn_once(MSG_NO_COMPILER)
+        graph = expand_composites(graph)
         return functools.partial(NumpyProgram, graph, name, "no C compiler is found.")
     reason = fusion.why_not_native(graph)
     if reason is not None:
+        graph = expand_composites(graph)
         warn(f"dynajit: {name} runs on the NumPy backend: {reason}", stacklevel=3)
         return functools.partial(NumpyProgram, graph, name, reason)
     return _start_native(graph, name, written)
+
+
+def keeps_native(op: Op, types: Sequence[ValueType | None], attributes: Mapping[str, Any]) -> bool:
+    """True for a call of a composite that has a kernel of its own: passes leave it whole."""
+    return natives.why_not_native(op.name, types, attributes) is None
 
 
 _warned: Final[set[str]] = set()

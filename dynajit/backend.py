@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dynajit.capture.region import CapturedGraph, Place
-from dynajit.codegen.pipeline import start_compile
+from dynajit.codegen.pipeline import keeps_native, start_compile
 from dynajit.core.errors import ArgumentError, BoundsError, DivisionError, LaunchFailed
 from dynajit.core.types import TensorType
 from dynajit.eager.compiled import CompiledCall, VersionCheck
@@ -123,7 +123,8 @@ class GraphRecord:
             self.passes.append(PassRecord(role, name, before, after, milliseconds))
 
         with self.timed("passes"):
-            return pipeline.optimize(graph, observe=observe)
+            keeps = keeps_native if self.backend == "native" else None
+            return pipeline.optimize(graph, keeps=keeps, observe=observe)
 
     def generate(
         self, graphs: dict[str, Graph], written: Mapping[int, int] = MappingProxyType({})

@@ -13,7 +13,7 @@ from dynajit.core import config
 from dynajit.ir.graph import Graph
 from dynajit.ir.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code
-from dynajit.ir.passes.expand_composites import expand_composites
+from dynajit.ir.passes.expand_composites import Keeps, expand_composites
 from dynajit.ir.passes.fold_constants import fold_constants
 from dynajit.ir.passes.simplify_algebra import simplify_algebra
 from dynajit.ir.verify import verify
@@ -40,6 +40,7 @@ def optimize(
     *,
     disabled: Set[str] = frozenset(),
     kept_composites: Set[str] = frozenset(),
+    keeps: Keeps | None = None,
     observe: Observer | None = None,
 ) -> Graph:
     """The graph after all passes.
@@ -49,6 +50,7 @@ def optimize(
             `Config.verify_graphs`, and so is the result of every pass.
         disabled: names of passes to leave out.
         kept_composites: names of composites that are not expanded.
+        keeps: further calls of composites that are not.
         observe: called after each pass with its name, the graph before and after, and
             milliseconds.
 
@@ -65,7 +67,7 @@ def optimize(
         start = time.perf_counter()
         before = graph
         if step is expand_composites:
-            graph = expand_composites(graph, kept_composites)
+            graph = expand_composites(graph, kept_composites, keeps)
         else:
             graph = step(graph)
         milliseconds = (time.perf_counter() - start) * 1e3

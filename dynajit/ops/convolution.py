@@ -2,9 +2,10 @@
 
 Contract: `convolution` is bilinear in x (N, C, *sizes) and weight (O, C / groups, *size) and gives
 (N, O, *counts); `convolution_input` and `convolution_weight` are its transposes in x and in weight.
-The windows lie as `ops.windows` says, over one to three dims. All three stay one node until
-`expand_composites` makes them windows and matrix products; where each group has one channel, a
-product and a sum over the windows, which code generation fuses. Eager execution uses
+The windows lie as `ops.windows` says, over one to three dims. All three stay one node: most
+calls until code generation, which has kernels for them; the others until `expand_composites` makes
+them windows and matrix products, or, where each group has one channel, a product and a sum over the
+windows, which are fused. Eager execution uses
 `ops.convolution_forms`. 16-bit floats compute in float32 and round once.
 Called by `ops.convolution_functions`.
 """

@@ -1,34 +1,39 @@
 """Replace composite nodes by the rows that they stand for."""
 
-from collections.abc import Iterable, Set
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, TypeAlias
 
 from dynajit.core.errors import InternalError
-from dynajit.core.types import types_agree
+from dynajit.core.types import ValueType, types_agree
 from dynajit.ir.graph import Builder, Graph, Value
-from dynajit.ir.node import Argument, Node
+from dynajit.ir.node import Argument, Node, type_of
 from dynajit.ir.rebuild import as_operand, keep, rebuild
 from dynajit.ops.table import TABLE, Kind, Op
 
+Keeps: TypeAlias = Callable[[Op, Sequence[ValueType | None], Mapping[str, Any]], bool]
+"""Whether a call of a composite stays: the row, its operands' types, its attributes."""
 
-def expand_composites(graph: Graph, kept: Set[str] = frozenset()) -> Graph:
+
+def expand_composites(
+    graph: Graph, kept: Set[str] = frozenset(), keeps: Keeps | None = None
+) -> Graph:
     """The graph with every composite replaced by what its function records, recursively.
 
     Requires: a verified graph.
-    Ensures: no composite but those named in `kept`; recorded nodes have the composite's location,
-    and the last of them its name.
+    Ensures: no composite but those named in `kept` and calls that `keeps` wants; recorded nodes
+    have the composite's location, and the last of them its name.
 
     Raises:
         InternalError: a composite's function gives another type than its row infers.
     """
-    return expand_with_origins(graph, kept)[0]
+    return expand_with_origins(graph, kept, keeps)[0]
 
 
 def expand_with_origins(
-    graph: Graph, kept: Set[str] = frozenset()
+    graph: Graph, kept: Set[str] = frozenset(), keeps: Keeps | None = None
 ) -> tuple[Graph, dict[Node, Node]]:
     """As `expand_composites`; also, for each node of the result, the node that it was made for."""
-    builder = _Expander(graph.name, (node.name for node in graph.nodes), kept)
+    builder = _Expander(graph.name, (node.name for node in graph.nodes), kept, keeps)
     origins: dict[Node, Node] = {}
 
     def visit(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Any:
@@ -43,17 +48,25 @@ def expand_with_origins(
 class _Expander(Builder):
     """A builder in which composite calls run their function instead of becoming a node."""
 
-    def __init__(self, name: str, reserved: Iterable[str], kept: Set[str]) -> None:
+    def __init__(
+        self, name: str, reserved: Iterable[str], kept: Set[str], keeps: Keeps | None
+    ) -> None:
         super().__init__(name, reserved)
         self.kept = kept
+        self.keeps = keeps
 
-    def is_expanded(self, op: Op | None) -> bool:
+    def is_expanded(self, op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> bool:
         """True for a composite that is not kept."""
-        return op is not None and op.kind is Kind.COMPOSITE and op.name not in self.kept
+        if op.kind is not Kind.COMPOSITE or op.name in self.kept:
+            return False
+        if self.keeps is None:
+            return True
+        types = [type_of(x.node if isinstance(x, Value) else x) for x in inputs]
+        return not self.keeps(op, types, attributes)
 
     def handle(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """Record the call, or what it stands for."""
-        if self.is_expanded(op):
+        if self.is_expanded(op, inputs, attributes):
             return op.rule.function(TABLE, *inputs, **attributes)
         return super().handle(op, inputs, attributes)
 
@@ -61,7 +74,7 @@ class _Expander(Builder):
 def _visit(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Any:
     assert isinstance(builder, _Expander)
     op = node.op
-    if op is None or not builder.is_expanded(op):
+    if op is None or not builder.is_expanded(op, args, node.attributes):
         return keep(builder, node, args)
     mark = builder.snapshot()
     operands = tuple(as_operand(builder, argument) for argument in args)

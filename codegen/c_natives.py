@@ -1,0 +1,98 @@
+"""Kernels of whole composite rows in C: calls of functions in headers/convolution.h and pooling.h.
+
+Contract: the sizes are printed where the function is called, so one graph serves every size; the
+functions take care of threads themselves, and their results do not depend on how many there are.
+Called by `codegen.c_text`.
+"""
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from dynajit.codegen.c_support import Function, function_text, size_parameters, sizes_used
+from dynajit.codegen.loops import Buffer, NativeKernel
+from dynajit.codegen.natives import CONVOLUTIONS
+from dynajit.core import symint
+from dynajit.core.errors import InternalError
+
+HEADERS: Final = Path(__file__).parent / "headers"
+_SUFFIX: Final = {"float32": "f32", "float64": "f64"}
+
+_TILES: Final = """\
+#if !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=fast") /* a product and its sum round once where the CPU can */
+#endif
+DJ_TILE({c}, {suffix})
+#if !defined(__clang__)
+#pragma GCC pop_options
+#endif
+DJ_CONVOLUTION({c}, {suffix})"""
+
+
+def print_native(kernel: NativeKernel) -> Function:
+    """The C function of a row's kernel."""
+    reads = list(dict.fromkeys(b for b in kernel.reads if b is not None))
+    writes = [b for b in kernel.writes if b is not None]
+    parameters = [f"const {b.dtype.c} *{b.name}" for b in reads]
+    parameters += [f"{b.dtype.c} *{b.name}" for b in writes]
+    struct = "dj_convolution" if kernel.row in CONVOLUTIONS else "dj_pool"
+    body = [f"const {struct} c = {{"]
+    body += [f"    .{name} = {_numbers(numbers)}," for name, numbers in kernel.numbers]
+    body += ["};", _call(kernel)]
+    sizes = sizes_used(body)
+    text = function_text(kernel.name, [*parameters, *size_parameters(sizes)], body)
+    return Function(kernel.name, kernel, text, (*reads, *writes), False, sizes)
+
+
+def _numbers(numbers: Sequence[symint.Number]) -> str:
+    texts = [symint.c(number) for number in numbers]
+    return texts[0] if len(texts) == 1 else f"{{{', '.join(texts)}}}"
+
+
+def _call(kernel: NativeKernel) -> str:
+    def names(buffers: Sequence[Buffer | None]) -> list[str]:
+        return ["NULL" if buffer is None else buffer.name for buffer in buffers]
+
+    reads, writes = names(kernel.reads), names(kernel.writes)
+    suffix = _suffix(kernel)
+    match kernel.row:
+        case "convolution":
+            function, given = "correlate", ["0", *reads, *writes]
+        case "convolution_input":
+            function, given = "correlate", ["1", *reads, "NULL", *writes]
+        case "convolution_weight":
+            function, given = "weigh", [*reads, *writes]
+        case "max_pool" | "sum_pool" | "place_windows":
+            function, given = kernel.row, [*reads, *writes]
+        case _:
+            raise InternalError(f"{kernel.name}: {kernel.row} has no kernel")
+    status = ["status"] if kernel.row in CONVOLUTIONS else []
+    return f"dj_{function}_{suffix}({', '.join(['&c', *given, 'threads', *status])});"
+
+
+def _suffix(kernel: NativeKernel) -> str:
+    first = kernel.reads[0]
+    assert first is not None
+    return _SUFFIX[first.dtype.name]
+
+
+def helpers(kernels: Sequence[NativeKernel]) -> list[str]:
+    """The texts that the given kernels call, for the dtypes that they have."""
+    parts: list[str] = []
+    for is_convolution, name in ((True, "convolution.h"), (False, "pooling.h")):
+        found = [kernel for kernel in kernels if (kernel.row in CONVOLUTIONS) is is_convolution]
+        if not found:
+            continue
+        parts.append(_header(name))
+        form = _TILES if is_convolution else "DJ_POOLS({c}, {suffix})"
+        for suffix, c in (("f32", "float"), ("f64", "double")):
+            if any(_suffix(kernel) == suffix for kernel in found):
+                parts.append(form.format(c=c, suffix=suffix))
+    return parts
+
+
+@functools.cache
+def _header(name: str) -> str:
+    return (HEADERS / name).read_text()

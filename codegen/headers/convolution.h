@@ -1,0 +1,549 @@
+/* Convolutions of generated C: products of windows and weights without the windows as a matrix.
+ *
+ * A convolution and its transpose in x are one walk: each result element is a sum over source
+ * channels and taps, `source[base(p) + offset(tap)] * weight`. A task pads one slab of rows of one
+ * image into a buffer near the core, so that no tap needs a condition; the tile in the middle keeps
+ * DJ_ROWS pixels times DJ_BLOCK channels in registers and reads pixels where they lie. Results of a
+ * transpose with a stride fall into classes by their remainder: each class has its own taps.
+ *
+ * All dims are three; convolutions over fewer have leading ones. Every sum has one order, which
+ * depends on sizes only, so the bits of a result do not depend on the number of threads. Included
+ * where a graph has a convolution.
+ */
+
+#ifdef _OPENMP
+int omp_get_thread_num(void);
+#define dj_thread() omp_get_thread_num()
+#else
+#define dj_thread() 0
+#endif
+
+#if defined(__AVX512F__)
+#define DJ_VECTOR_BYTES 64
+#define DJ_PIECES(DO, r) DO(r, 0)
+#elif defined(__AVX__)
+#define DJ_VECTOR_BYTES 32
+#define DJ_PIECES(DO, r) DO(r, 0) DO(r, 1)
+#else
+#define DJ_VECTOR_BYTES 16
+#define DJ_PIECES(DO, r) DO(r, 0) DO(r, 1) DO(r, 2) DO(r, 3)
+#endif
+#define DJ_EACH_ROW(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5)
+
+enum {
+    DJ_ROWS = 6,          /* of a tile; with two vectors each they fill sixteen registers */
+    DJ_BLOCK_BYTES = 64,  /* of the channels of a tile */
+    DJ_PIXELS = 96,       /* that share the weights while these are in the first cache */
+    DJ_DEPTH = 256,       /* products per pixel and pass: their weights are 16 KB */
+    DJ_SLAB_BYTES = 1 << 19,
+    DJ_GRADIENT_PIXELS = 512, /* of a slab whose gradient is transposed */
+    DJ_MOST_TASKS = 16,
+    DJ_NARROW = 4, /* channels up to which pixels, not channels, fill the vectors */
+};
+
+#define DJ_CONVOLUTION_WORK (1 << 20) /* multiplications that are worth a team */
+
+typedef struct {
+    int64_t batch, groups, outputs, channels; /* channels of one group */
+    int64_t in[3], out[3], size[3], stride[3], before[3], dilation[3];
+    int is_rectified; /* the result is max(0, sum) */
+} dj_convolution;
+
+/* Result position p reads the padded source at (p * scale + shift) / divide + offset of a tap. */
+typedef struct {
+    int64_t result[3], source[3], lead[3], reach[3], scale[3], shift[3], divide[3];
+    int64_t plane[3];          /* of a padded slab */
+    int64_t rows, slabs, taps; /* result rows of a slab, slabs of an image, taps of all classes */
+} dj_walk;
+
+DJ_INLINE int64_t dj_volume(const int64_t *d) { return d[0] * d[1] * d[2]; }
+
+DJ_INLINE int64_t dj_base(const dj_walk *w, int d, int64_t p) {
+    return (p * w->scale[d] + w->shift[d]) / w->divide[d];
+}
+
+/* Slabs of at most `most` rows; their planes. */
+static __attribute__((unused)) void dj_cut(dj_walk *w, int64_t channel_bytes, int64_t most,
+                                           int64_t tasks) {
+    for (int d = 1; d < 3; d++)
+        w->plane[d] = dj_max_index(dj_base(w, d, w->result[d] - 1) + w->reach[d] + 1, 1);
+    int64_t row = dj_max_index(channel_bytes * w->plane[1] * w->plane[2], 1);
+    int64_t fit = (DJ_SLAB_BYTES / row - w->reach[0] - 1) * w->divide[0] / w->scale[0] + 1;
+    int64_t split = DJ_MOST_TASKS / dj_max_index(tasks, 1);
+    if (split > 1) most = dj_min_index(most, (w->result[0] + split - 1) / split);
+    w->rows = dj_max_index(dj_min_index(dj_min_index(fit, most), w->result[0]), 1);
+    w->slabs = (w->result[0] + w->rows - 1) / w->rows;
+    w->plane[0] = ((w->rows - 1) * w->scale[0] + w->divide[0] - 1) / w->divide[0] + w->reach[0] + 1;
+}
+
+static __attribute__((unused)) dj_walk dj_walk_forward(const dj_convolution *c) {
+    dj_walk w;
+    for (int d = 0; d < 3; d++) {
+        w.result[d] = c->out[d], w.source[d] = c->in[d], w.lead[d] = c->before[d];
+        w.reach[d] = (c->size[d] - 1) * c->dilation[d];
+        w.scale[d] = c->stride[d], w.shift[d] = 0, w.divide[d] = 1;
+    }
+    w.taps = dj_volume(c->size);
+    return w;
+}
+
+static __attribute__((unused)) dj_walk dj_walk_back(const dj_convolution *c) {
+    dj_walk w;
+    for (int d = 0; d < 3; d++) {
+        w.result[d] = c->in[d], w.source[d] = c->out[d];
+        w.reach[d] = w.lead[d] = (c->size[d] - 1) * c->dilation[d] / c->stride[d];
+        w.scale[d] = 1, w.shift[d] = c->before[d], w.divide[d] = c->stride[d];
+    }
+    w.taps = dj_volume(c->size);
+    return w;
+}
+
+/* The taps of a class: their numbers and their offsets in a plane; returns how many. */
+static __attribute__((unused)) int64_t dj_taps(const dj_convolution *c, const dj_walk *w,
+                                               int is_back, int64_t class, int64_t *number,
+                                               int64_t *offset) {
+    int64_t count = 0, rest[3] = {class / w->divide[2] / w->divide[1],
+                                  class / w->divide[2] % w->divide[1], class % w->divide[2]};
+    for (int64_t tap = 0; tap < w->taps; tap++) {
+        int64_t k[3] = {tap / c->size[2] / c->size[1], tap / c->size[2] % c->size[1],
+                        tap % c->size[2]};
+        int64_t place = 0;
+        int is_in = 1;
+        for (int d = 0; d < 3; d++) {
+            int64_t step = k[d] * c->dilation[d];
+            is_in &= step % w->divide[d] == rest[d];
+            if (is_back) step = w->reach[d] - (step - rest[d]) / w->divide[d];
+            place = place * w->plane[d] + step;
+        }
+        if (is_in) number[count] = tap, offset[count++] = place;
+    }
+    return count;
+}
+
+/* Pixels of one class in the rows [first, end) of a slab: counts and first positions per dim. */
+typedef struct {
+    int64_t start[3], count[3];
+} dj_pixels;
+
+static __attribute__((unused)) dj_pixels dj_pixels_of(const dj_walk *w, int64_t class,
+                                                      int64_t first, int64_t end) {
+    int64_t rest[3] = {class / w->divide[2] / w->divide[1], class / w->divide[2] % w->divide[1],
+                       class % w->divide[2]};
+    dj_pixels pixels;
+    for (int d = 0; d < 3; d++) {
+        int64_t low = d ? 0 : first, high = d ? w->result[d] : end, n = w->divide[d];
+        int64_t start = low + ((rest[d] - (low + w->shift[d])) % n + n) % n;
+        pixels.start[d] = start;
+        pixels.count[d] = start < high ? (high - start + n - 1) / n : 0;
+    }
+    return pixels;
+}
+
+/* Where the pixels [from, from + count) of a class lie in the slab and in the result. */
+static __attribute__((unused)) void dj_places(const dj_walk *w, const dj_pixels *pixels,
+                                              int64_t first, int64_t from, int64_t count,
+                                              int64_t *base, int64_t *place) {
+    int64_t p2 = from % pixels->count[2], rest = from / pixels->count[2];
+    int64_t p1 = rest % pixels->count[1], p0 = rest / pixels->count[1];
+    const int64_t origin = dj_base(w, 0, first);
+    for (int64_t i = 0; i < count;) {
+        int64_t a = pixels->start[0] + p0 * w->divide[0], b = pixels->start[1] + p1 * w->divide[1];
+        int64_t row = ((dj_base(w, 0, a) - origin) * w->plane[1] + dj_base(w, 1, b)) * w->plane[2];
+        int64_t out = (a * w->result[1] + b) * w->result[2];
+        int64_t left = dj_min_index(pixels->count[2] - p2, count - i);
+        int64_t q = pixels->start[2] + p2 * w->divide[2], from2 = dj_base(w, 2, q);
+        for (int64_t j = 0; j < left; j++) base[i + j] = row + from2 + j * w->scale[2];
+        if (place)
+            for (int64_t j = 0; j < left; j++) place[i + j] = out + q + j * w->divide[2];
+        i += left, p2 = 0;
+        if (++p1 == pixels->count[1]) p1 = 0, p0++;
+    }
+}
+
+/* Memory of a call, cut into pieces at multiples of 64 bytes. */
+DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 63) / 64 * 64; }
+
+/* result[r][o] = sum over k of source[starts[r] + steps[k]] * weights[k][o], added to what is there
+ * unless it is the first pass. */
+#define DJ_LOAD(r, p) a##r##_##p = *(const vector *)(result + r * BLOCK + p * WIDTH);
+#define DJ_ZERO(r, p) a##r##_##p = (vector){0};
+#define DJ_NAME(r, p) vector a##r##_##p;
+#define DJ_ADD(r, p) a##r##_##p += x##r * w##p;
+#define DJ_KEEP(r, p) *(vector *)(result + r * BLOCK + p * WIDTH) = a##r##_##p;
+#define DJ_WEIGHT(r, p) const vector w##p = *(const vector *)(weights + p * WIDTH);
+#define DJ_ALL_LOAD(r) DJ_PIECES(DJ_LOAD, r)
+#define DJ_ALL_ZERO(r) DJ_PIECES(DJ_ZERO, r)
+#define DJ_ALL_NAME(r) DJ_PIECES(DJ_NAME, r)
+#define DJ_ALL_KEEP(r) DJ_PIECES(DJ_KEEP, r)
+#define DJ_START(r) const T *s##r = source + starts[r];
+#define DJ_STEP(r) { const T x##r = s##r[step]; DJ_PIECES(DJ_ADD, r) }
+
+#if defined(__clang__)
+#define DJ_CONTRACT _Pragma("clang fp contract(fast)")
+#else
+#define DJ_CONTRACT
+#endif
+
+#define DJ_TILE(TYPE, S)                                                                            \
+    static __attribute__((noinline, unused)) void dj_tile_##S(                                      \
+        const TYPE *source, const int64_t *steps, const int64_t *starts, const TYPE *weights,       \
+        int64_t count, TYPE *result, int is_first) {                                                \
+        DJ_CONTRACT                                                                                 \
+        typedef TYPE T;                                                                             \
+        typedef T vector __attribute__((vector_size(DJ_VECTOR_BYTES), aligned(sizeof(T)),           \
+                                        may_alias));                                                \
+        enum { BLOCK = DJ_BLOCK_BYTES / sizeof(T), WIDTH = DJ_VECTOR_BYTES / sizeof(T) };           \
+        DJ_EACH_ROW(DJ_START)                                                                       \
+        DJ_EACH_ROW(DJ_ALL_NAME)                                                                    \
+        if (is_first) {                                                                             \
+            DJ_EACH_ROW(DJ_ALL_ZERO)                                                                \
+        } else {                                                                                    \
+            DJ_EACH_ROW(DJ_ALL_LOAD)                                                                \
+        }                                                                                           \
+        for (int64_t k = 0; k < count; k++, weights += BLOCK) {                                     \
+            const int64_t step = steps[k];                                                          \
+            DJ_PIECES(DJ_WEIGHT, 0)                                                                 \
+            DJ_EACH_ROW(DJ_STEP)                                                                    \
+        }                                                                                           \
+        DJ_EACH_ROW(DJ_ALL_KEEP)                                                                    \
+    }                                                                                               \
+    /* The same for one channel and `length` pixels of a row, `scale` apart in the source. */       \
+    static __attribute__((noinline, unused)) void dj_row_##S(                                       \
+        const TYPE *source, int64_t scale, const int64_t *steps, const TYPE *weights,               \
+        int64_t count, TYPE *sum, int64_t length) {                                                 \
+        DJ_CONTRACT                                                                                 \
+        enum { BLOCK = DJ_BLOCK_BYTES / sizeof(TYPE) };                                             \
+        for (int64_t j = 0; j < length; j++) sum[j] = 0;                                            \
+        for (int64_t k = 0; k < count; k++) {                                                       \
+            const TYPE *x = source + steps[k], w = weights[k * BLOCK];                              \
+            if (scale == 1)                                                                         \
+                for (int64_t j = 0; j < length; j++) sum[j] += w * x[j];                            \
+            else                                                                                    \
+                for (int64_t j = 0; j < length; j++) sum[j] += w * x[j * scale];                    \
+        }                                                                                           \
+    }
+
+#define DJ_CONVOLUTION(T, S)                                                                        \
+    /* Rows from `from` on of some channels with zeros around them. */                              \
+    static __attribute__((unused)) void dj_pad_##S(const dj_walk *w, const T *source,               \
+                                                   int64_t channels, int64_t from, T *slab) {       \
+        const int64_t width = w->plane[2], area = w->source[1] * w->source[2];                      \
+        const int64_t front = dj_min_index(w->lead[2], width);                                      \
+        const int64_t inner = dj_max_index(dj_min_index(w->source[2], width - front), 0);           \
+        for (int64_t c = 0; c < channels; c++, source += w->source[0] * area)                       \
+            for (int64_t i = 0; i < w->plane[0]; i++) {                                             \
+                const int64_t a = from + i - w->lead[0];                                            \
+                const int is_in = a >= 0 && a < w->source[0];                                       \
+                for (int64_t j = 0; j < w->plane[1]; j++, slab += width) {                          \
+                    const int64_t b = j - w->lead[1];                                               \
+                    if (!is_in || b < 0 || b >= w->source[1]) {                                     \
+                        memset(slab, 0, sizeof(T) * (size_t)width);                                 \
+                        continue;                                                                   \
+                    }                                                                               \
+                    for (int64_t l = 0; l < front; l++) slab[l] = 0;                                \
+                    memcpy(slab + front, source + a * area + b * w->source[2],                      \
+                           sizeof(T) * (size_t)inner);                                              \
+                    for (int64_t l = front + inner; l < width; l++) slab[l] = 0;                    \
+                }                                                                                   \
+            }                                                                                       \
+    }                                                                                               \
+                                                                                                    \
+    /* A block's pixels, one row of channels each, to the planes of the result. */                  \
+    static __attribute__((unused)) void dj_put_##S(const T *block, int64_t channels,                \
+                                                   const int64_t *place, int64_t count,             \
+                                                   const T *bias, int is_rectified, T *result,      \
+                                                   int64_t plane) {                                 \
+        enum { BLOCK = DJ_BLOCK_BYTES / sizeof(T) };                                                \
+        const int is_dense = place[count - 1] - place[0] == count - 1;                              \
+        for (int64_t o = 0; o < channels; o++) {                                                    \
+            const T plus = bias ? bias[o] : 0;                                                      \
+            T *to = result + o * plane, line[DJ_PIXELS];                                            \
+            for (int64_t q = 0; q < count; q++) line[q] = block[q * BLOCK + o];                     \
+            if (bias)                                                                               \
+                for (int64_t q = 0; q < count; q++) line[q] += plus;                                \
+            if (is_rectified)                                                                       \
+                for (int64_t q = 0; q < count; q++) line[q] = line[q] <= 0 ? 0 : line[q];            \
+            if (is_dense)                                                                           \
+                memcpy(to + place[0], line, sizeof(T) * (size_t)count);                             \
+            else                                                                                    \
+                for (int64_t q = 0; q < count; q++) to[place[q]] = line[q];                         \
+        }                                                                                           \
+    }                                                                                               \
+                                                                                                    \
+    typedef struct {                                                                                \
+        const dj_convolution *c;                                                                    \
+        dj_walk w;                                                                                  \
+        int64_t classes, results, sources, blocks; /* channels of a group; blocks of results */     \
+        int64_t *starts;                           /* first tap of each class */                    \
+        int64_t *steps;                            /* per class: (source channel, tap) */           \
+        T *weights;                                /* per class: (group, block, step, channel) */   \
+        const T *source, *bias;                                                                     \
+        T *result;                                                                                  \
+    } dj_correlation_##S;                                                                           \
+                                                                                                    \
+    static __attribute__((unused)) void dj_wide_##S(                                                \
+        const dj_correlation_##S *all, int64_t class, int64_t group, int64_t image, int64_t first,  \
+        int64_t end, const T *slab) {                                                               \
+        enum { BLOCK = DJ_BLOCK_BYTES / sizeof(T) };                                                \
+        const dj_walk *w = &all->w;                                                                 \
+        const dj_pixels pixels = dj_pixels_of(w, class, first, end);                                \
+        const int64_t total = dj_volume(pixels.count), plane = dj_volume(w->result);                \
+        const int64_t depth = (all->starts[class + 1] - all->starts[class]) * all->sources;         \
+        const int64_t *steps = all->steps + all->starts[class] * all->sources;                      \
+        int64_t base[DJ_PIXELS], place[DJ_PIXELS];                                                  \
+        T block[DJ_PIXELS * BLOCK] __attribute__((aligned(64)));                                    \
+        for (int64_t from = 0; from < total; from += DJ_PIXELS) {                                   \
+            const int64_t count = dj_min_index(DJ_PIXELS, total - from);                            \
+            dj_places(w, &pixels, first, from, count, base, place);                                 \
+            for (int64_t q = count; q % DJ_ROWS; q++) base[q] = base[count - 1];                    \
+            for (int64_t o = 0; o < all->blocks; o++) {                                             \
+                const T *weights = all->weights + all->starts[class] * all->sources *               \
+                                       all->c->groups * all->blocks * BLOCK +                       \
+                                   (group * all->blocks + o) * depth * BLOCK;                       \
+                const int64_t channel = group * all->results + o * BLOCK;                           \
+                if (!depth) memset(block, 0, sizeof block);                                         \
+                for (int64_t k = 0; k < depth; k += DJ_DEPTH)                                       \
+                    for (int64_t q = 0; q < count; q += DJ_ROWS)                                    \
+                        dj_tile_##S(slab, steps + k, base + q, weights + k * BLOCK,                 \
+                                    dj_min_index(DJ_DEPTH, depth - k), block + q * BLOCK, k == 0);  \
+                dj_put_##S(block, dj_min_index(BLOCK, all->results - o * BLOCK), place, count,      \
+                           all->bias ? all->bias + channel : NULL, all->c->is_rectified,            \
+                           all->result + (image * all->c->groups * all->results + channel) * plane, \
+                           plane);                                                                  \
+            }                                                                                       \
+        }                                                                                           \
+    }                                                                                               \
+                                                                                                    \
+    static __attribute__((unused)) void dj_narrow_##S(                                              \
+        const dj_correlation_##S *all, int64_t class, int64_t group, int64_t image, int64_t first,  \
+        int64_t end, const T *slab) {                                                               \
+        enum { BLOCK = DJ_BLOCK_BYTES / sizeof(T) };                                                \
+        const dj_walk *w = &all->w;                                                                 \
+        const dj_pixels pixels = dj_pixels_of(w, class, first, end);                                \
+        const int64_t rows = pixels.count[2] ? pixels.count[0] * pixels.count[1] : 0;               \
+        const int64_t depth = (all->starts[class + 1] - all->starts[class]) * all->sources;         \
+        const int64_t *steps = all->steps + all->starts[class] * all->sources;                      \
+        const T *weights = all->weights + all->starts[class] * all->sources * all->c->groups *      \
+                                              all->blocks * BLOCK + group * depth * BLOCK;          \
+        for (int64_t row = 0; row < rows; row++)                                                    \
+            for (int64_t from = 0; from < pixels.count[2]; from += DJ_PIXELS) {                     \
+                const int64_t count = dj_min_index(DJ_PIXELS, pixels.count[2] - from);              \
+                int64_t base, place;                                                                \
+                dj_places(w, &pixels, first, row * pixels.count[2] + from, 1, &base, &place);       \
+                for (int64_t o = 0; o < all->results; o++) {                                        \
+                    const int64_t channel = group * all->results + o;                               \
+                    const T plus = all->bias ? all->bias[channel] : 0;                              \
+                    T line[DJ_PIXELS], *to = all->result + place +                                  \
+                        (image * all->c->groups * all->results + channel) * dj_volume(w->result);   \
+                    dj_row_##S(slab + base, w->scale[2], steps, weights + o, depth, line, count);   \
+                    if (all->bias)                                                                  \
+                        for (int64_t q = 0; q < count; q++) line[q] += plus;                        \
+                    if (all->c->is_rectified)                                                       \
+                        for (int64_t q = 0; q < count; q++) line[q] = line[q] <= 0 ? 0 : line[q];    \
+                    for (int64_t q = 0; q < count; q++) to[q * w->divide[2]] = line[q];             \
+                }                                                                                   \
+            }                                                                                       \
+    }                                                                                               \
+                                                                                                    \
+    /* The weights in the order in which tiles read them; zeros beside the last channel. */         \
+    static __attribute__((unused)) void dj_pack_##S(dj_correlation_##S *all, const T *weight,       \
+                                                    int is_back, int64_t *scratch, int team) {      \
+        enum { BLOCK = DJ_BLOCK_BYTES / sizeof(T) };                                                \
+        const int64_t taps = all->w.taps, step = is_back ? all->results * taps : taps;              \
+        const int64_t across = is_back ? taps : all->sources * taps, groups = all->c->groups;       \
+        const int64_t plane = dj_volume(all->w.plane);                                              \
+        all->starts[0] = 0;                                                                         \
+        for (int64_t class = 0; class < all->classes; class++) {                                    \
+            int64_t *number = scratch, *offset = scratch + taps, start = all->starts[class];        \
+            const int64_t count = dj_taps(all->c, &all->w, is_back, class, number, offset);         \
+            const int64_t depth = count * all->sources;                                             \
+            all->starts[class + 1] = start + count;                                                 \
+            for (int64_t k = 0; k < depth; k++)                                                     \
+                all->steps[start * all->sources + k] = k / count * plane + offset[k % count];       \
+            T *to = all->weights + start * all->sources * groups * all->blocks * BLOCK;             \
+            _Pragma("omp parallel for schedule(static) num_threads(team)")                          \
+            for (int64_t b = 0; b < groups * all->blocks; b++) {                                    \
+                const int64_t group = b / all->blocks, o = b % all->blocks * BLOCK;                 \
+                const T *from = weight + group * all->results * all->sources * taps + o * across;   \
+                const int64_t used = dj_min_index(BLOCK, all->results - o);                         \
+                for (int64_t k = 0; k < depth; k++) {                                               \
+                    const T *at = from + k / count * step + number[k % count];                      \
+                    T *line = to + (b * depth + k) * BLOCK;                                         \
+                    for (int64_t l = 0; l < BLOCK; l++) line[l] = l < used ? at[l * across] : 0;    \
+                }                                                                                   \
+            }                                                                                       \
+        }                                                                                           \
+    }                                                                                               \
+                                                                                                    \
+    /* The transpose in x where a weight is infinite or NaN: times the zeros around `y` it would be */ \
+    /* NaN where no window is. One element after the other. */                                      \
+    static __attribute__((unused)) int dj_is_finite_##S(const T *weight, int64_t count) {           \
+        T sum = 0;                                                                                  \
+        for (int64_t i = 0; i < count; i++) sum += weight[i] * 0;                                   \
+        return sum == 0;                                                                            \
+    }                                                                                               \
+    static __attribute__((noinline, cold, unused)) void dj_exact_back_##S(                          \
+        const dj_convolution *c, const T *y, const T *weight, T *result) {                          \
+        const int64_t area = dj_volume(c->in), taps = dj_volume(c->size), out = dj_volume(c->out);  \
+        for (int64_t i = 0; i < c->batch * c->groups * c->channels * area; i++) {                   \
+            const int64_t p[3] = {i / c->in[2] / c->in[1] % c->in[0], i / c->in[2] % c->in[1],      \
+                                  i % c->in[2]};                                                    \
+            const int64_t channel = i / area % c->channels, lane = i / area / c->channels;          \
+            T sum = 0;                                                                              \
+            for (int64_t tap = 0; tap < taps; tap++) {                                              \
+                const int64_t k[3] = {tap / c->size[2] / c->size[1], tap / c->size[2] % c->size[1], \
+                                      tap % c->size[2]};                                            \
+                int64_t place = 0;                                                                  \
+                int is_in = 1;                                                                      \
+                for (int d = 0; d < 3; d++) {                                                       \
+                    const int64_t step = p[d] + c->before[d] - k[d] * c->dilation[d];               \
+                    is_in &= step >= 0 && step % c->stride[d] == 0 && step / c->stride[d] < c->out[d]; \
+                    place = place * c->out[d] + step / c->stride[d];                                \
+                }                                                                                   \
+                if (!is_in) continue;                                                               \
+                for (int64_t o = 0; o < c->outputs; o++)                                            \
+                    sum += y[(lane * c->outputs + o) * out + place] *                               \
+                           weight[((lane % c->groups * c->outputs + o) * c->channels + channel) *   \
+                                      taps + tap];                                                  \
+            }                                                                                       \
+            result[i] = c->is_rectified && sum <= 0 ? 0 : sum;                                      \
+        }                                                                                           \
+    }                                                                                               \
+                                                                                                    \
+    static __attribute__((unused)) void dj_correlate_##S(                                           \
+        const dj_convolution *c, int is_back, const T *source, const T *weight, const T *bias,      \
+        T *result, int threads, int64_t *status) {                                                  \
+        enum { BLOCK = DJ_BLOCK_BYTES / sizeof(T) };                                                \
+        dj_correlation_##S all = {.c = c, .source = source, .bias = bias, .result = result};        \
+        dj_walk *w = &all.w;                                                                        \
+        *w = is_back ? dj_walk_back(c) : dj_walk_forward(c);                                        \
+        all.results = is_back ? c->channels : c->outputs;                                           \
+        all.sources = is_back ? c->outputs : c->channels;                                           \
+        all.blocks = (all.results + BLOCK - 1) / BLOCK;                                             \
+        all.classes = dj_volume(w->divide);                                                         \
+        const int64_t lanes = c->batch * c->groups;                                                 \
+        const int64_t work = lanes * all.results * all.sources * w->taps * dj_volume(c->out);       \
+        const int team = work >= DJ_CONVOLUTION_WORK ? threads : 1;                                 \
+        if (lanes * all.results * dj_volume(w->result) == 0) return;                                \
+        if (is_back && !dj_is_finite_##S(weight, c->groups * all.results * all.sources * w->taps)) { \
+            dj_exact_back_##S(c, source, weight, result);                                           \
+            return;                                                                                 \
+        }                                                                                           \
+        dj_cut(w, all.sources * (int64_t)sizeof(T), w->result[0],                                   \
+               work >= DJ_CONVOLUTION_WORK ? lanes : DJ_MOST_TASKS);                                \
+        const int64_t steps = all.sources * w->taps;                                                \
+        const int64_t packed = steps * c->groups * all.blocks * BLOCK;                              \
+        const int64_t slab = dj_room(all.sources * dj_volume(w->plane), sizeof(T));                 \
+        const int64_t table = dj_room(all.classes + 1 + steps + 2 * w->taps, sizeof(int64_t));      \
+        const int64_t weights = dj_room(packed, sizeof(T));                                         \
+        char *memory = malloc((size_t)(table + weights + slab * team + 64));                        \
+        if (!memory) { status[0] = 3; return; }                                                     \
+        char *aligned = memory + (64 - (uintptr_t)memory % 64);                                     \
+        all.starts = (int64_t *)aligned, all.steps = all.starts + all.classes + 1;                  \
+        all.weights = (T *)(aligned + table);                                                       \
+        dj_pack_##S(&all, weight, is_back, all.steps + steps, team);                                \
+        const int is_narrow = all.results <= (w->scale[2] == 1 ? DJ_NARROW : DJ_NARROW / 2);        \
+        _Pragma("omp parallel num_threads(team)")                                                   \
+        {                                                                                           \
+            T *own = (T *)(aligned + table + weights + slab * dj_thread());                         \
+            _Pragma("omp for schedule(dynamic)")                                                    \
+            for (int64_t task = 0; task < lanes * w->slabs; task++) {                               \
+                const int64_t first = task % w->slabs * w->rows, lane = task / w->slabs;            \
+                const int64_t end = dj_min_index(first + w->rows, w->result[0]);                    \
+                dj_pad_##S(w, source + lane * all.sources * dj_volume(w->source), all.sources,      \
+                           dj_base(w, 0, first), own);                                              \
+                for (int64_t class = 0; class < all.classes; class++)                               \
+                    (is_narrow ? dj_narrow_##S : dj_wide_##S)(                                      \
+                        &all, class, lane % c->groups, lane / c->groups, first, end, own);          \
+            }                                                                                       \
+        }                                                                                           \
+        free(memory);                                                                               \
+    }                                                                                               \
+                                                                                                    \
+    /* The gradient of the weights: sums over images and pixels of windows times `y`. */            \
+    static __attribute__((unused)) void dj_weigh_##S(const dj_convolution *c, const T *y,           \
+                                                     const T *x, T *result, int threads,            \
+                                                     int64_t *status) {                             \
+        enum { BLOCK = DJ_BLOCK_BYTES / sizeof(T) };                                                \
+        dj_walk w = dj_walk_forward(c);                                                             \
+        const int64_t taps = w.taps, blocks = (c->outputs + BLOCK - 1) / BLOCK;                     \
+        const int64_t work = c->batch * c->groups * c->outputs * c->channels * taps *               \
+                             dj_volume(c->out);                                                     \
+        const int team = work >= DJ_CONVOLUTION_WORK ? threads : 1;                                 \
+        if (c->groups * c->outputs * c->channels * taps == 0) return;                               \
+        const int64_t area = dj_max_index(c->out[1] * c->out[2], 1);                                \
+        dj_cut(&w, c->channels * (int64_t)sizeof(T),                                                \
+               dj_max_index(DJ_GRADIENT_PIXELS / area, 1), DJ_MOST_TASKS);                          \
+        /* Parts are summed in order. Large weights have fewer, and tasks have fewer channels. */   \
+        const int64_t depth = c->channels * taps, units = c->batch * w.slabs;                       \
+        const int64_t part = c->groups * blocks * depth * BLOCK;                                    \
+        const int64_t fit = dj_max_index((1 << 20) / part, 1);                                      \
+        const int64_t parts = dj_max_index(                                                         \
+            dj_min_index(dj_min_index(units, fit), DJ_MOST_TASKS), 1);                              \
+        const int64_t wanted = dj_max_index(DJ_MOST_TASKS / 2 / (parts * c->groups), 1);            \
+        const int64_t few = dj_max_index((c->channels + wanted - 1) / wanted, 16);                  \
+        const int64_t cuts = (c->channels + few - 1) / few, plane = dj_volume(w.plane);             \
+        const int64_t pixels = w.rows * area;                                                       \
+        const int64_t slab = dj_room(plane * dj_min_index(few, c->channels), sizeof(T));            \
+        const int64_t turned = dj_room(pixels * BLOCK, sizeof(T));                                  \
+        const int64_t bases = dj_room(pixels, sizeof(int64_t)), own = slab + turned + bases;        \
+        const int64_t table = dj_room(depth + DJ_ROWS + 2 * taps, sizeof(int64_t));                 \
+        const int64_t sums = dj_room(parts * part, sizeof(T));                                      \
+        char *memory = malloc((size_t)(table + sums + own * team + 64));                            \
+        if (!memory) { status[0] = 3; return; }                                                     \
+        char *aligned = memory + (64 - (uintptr_t)memory % 64);                                     \
+        int64_t *steps = (int64_t *)aligned, *number = steps + depth + DJ_ROWS;                     \
+        T *total = (T *)(aligned + table);                                                          \
+        dj_taps(c, &w, 0, 0, number, number + taps);                                                \
+        for (int64_t k = 0; k < depth; k++) steps[k] = k / taps * plane + number[taps + k % taps];  \
+        memset(total, 0, (size_t)sums);                                                             \
+        _Pragma("omp parallel num_threads(team)")                                                   \
+        {                                                                                           \
+            char *mine = aligned + table + sums + own * dj_thread();                                \
+            T *padded = (T *)mine, *turn = (T *)(mine + slab);                                      \
+            int64_t *base = (int64_t *)(mine + slab + turned);                                      \
+            _Pragma("omp for schedule(dynamic)")                                                    \
+            for (int64_t task = 0; task < parts * c->groups * cuts; task++) {                       \
+                const int64_t cut = task % cuts, group = task / cuts % c->groups;                   \
+                const int64_t p = task / cuts / c->groups, channel = cut * few;                     \
+                const int64_t own_channels = dj_min_index(few, c->channels - channel);              \
+                for (int64_t unit = units * p / parts; unit < units * (p + 1) / parts; unit++) {    \
+                    const int64_t image = unit / w.slabs, first = unit % w.slabs * w.rows;          \
+                    const int64_t end = dj_min_index(first + w.rows, c->out[0]);                    \
+                    const int64_t count = (end - first) * area, whole = dj_volume(c->out);          \
+                    const int64_t lane = image * c->groups + group;                                 \
+                    const dj_pixels all = dj_pixels_of(&w, 0, first, end);                          \
+                    if (!count || !dj_volume(all.count)) continue;                                  \
+                    dj_pad_##S(&w, x + (lane * c->channels + channel) * dj_volume(c->in),           \
+                               own_channels, dj_base(&w, 0, first), padded);                        \
+                    dj_places(&w, &all, first, 0, count, base, NULL);                               \
+                    for (int64_t o = 0; o < blocks; o++) {                                          \
+                        const int64_t used = dj_min_index(BLOCK, c->outputs - o * BLOCK);           \
+                        const T *from = y + (lane * c->outputs + o * BLOCK) * whole + first * area; \
+                        for (int64_t l = 0; l < BLOCK; l++)                                         \
+                            for (int64_t q = 0; q < count; q++)                                     \
+                                turn[q * BLOCK + l] = l < used ? from[l * whole + q] : 0;           \
+                        T *sum = total + p * part + ((group * blocks + o) * depth +                 \
+                                                     channel * taps) * BLOCK;                       \
+                        for (int64_t k = 0; k < own_channels * taps; k += DJ_ROWS) {                \
+                            T some[DJ_ROWS * BLOCK] __attribute__((aligned(64)));                   \
+                            int64_t starts[DJ_ROWS];                                                \
+                            const int64_t rows = dj_min_index(DJ_ROWS, own_channels * taps - k);    \
+                            for (int64_t r = 0; r < DJ_ROWS; r++)                                   \
+                                starts[r] = steps[k + dj_min_index(r, rows - 1)];                   \
+                            dj_tile_##S(padded, base, starts, turn, count, some, 1);                \
+                            for (int64_t i = 0; i < rows * BLOCK; i++) sum[k * BLOCK + i] += some[i]; \
+                        }                                                                           \
+                    }                                                                               \
+                }                                                                                   \
+            }                                                                                       \
+        }                                                                                           \
+        for (int64_t p = 1; p < parts; p++)                                                         \
+            for (int64_t i = 0; i < part; i++) total[i] += total[p * part + i];                     \
+        for (int64_t o = 0; o < c->groups * c->outputs; o++) {                                      \
+            const int64_t group = o / c->outputs, lane = o % c->outputs;                            \
+            const T *sum = total + (group * blocks + lane / BLOCK) * depth * BLOCK + lane % BLOCK;  \
+            for (int64_t k = 0; k < depth; k++) result[o * depth + k] = sum[k * BLOCK];             \
+        }                                                                                           \
+        free(memory);                                                                               \
+    }
