@@ -25,7 +25,7 @@ from dynajit.codegen.c_support import (
     unflattened,
     work_of,
 )
-from dynajit.codegen.loops import Accumulated, Expression, Phase, RowKernel, Store
+from dynajit.codegen.loops import Accumulated, Apply, Expression, Phase, RowKernel, Select, Store
 from dynajit.core import symint
 from dynajit.core.symint import is_at_least
 
@@ -48,6 +48,8 @@ def fits(kernel: RowKernel) -> bool:
         return False
     if kernel.totals or kernel.element_totals or kernel.finals:
         return False
+    if _chooses_for_neighbours(kernel):
+        return False
     count = product_of(kernel.elements)
     if not isinstance(count, int) or not 2 <= count <= MOST_ELEMENTS:
         return False
@@ -58,6 +60,20 @@ def fits(kernel: RowKernel) -> bool:
 def print_short_rows(kernel: RowKernel) -> Function:
     """The C function of a kernel that `fits`."""
     return _ShortRows(kernel).function()
+
+
+def _chooses_for_neighbours(kernel: RowKernel) -> bool:
+    """True if values of elements that are stored side by side are choices between others.
+
+    GCC 12 takes the elements of a row for one group then, loads what is not chosen with a mask, and
+    gives the masks of one element to another: measured with `p[3 * i + k] = a[3 * i + k] > 0 ?
+    b[3 * i + k] : 0` written out for k in 0, 1, 2 (wrong values for double with AVX).
+    """
+    stored = [store.value for phase in kernel.phases for store in phase.stores]
+    return any(
+        isinstance(e, Select) or (isinstance(e, Apply) and e.function == "where")
+        for e in all_expressions(stored, ())
+    )
 
 
 def _stores(kernel: RowKernel) -> list[Store]:

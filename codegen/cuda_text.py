@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from dynajit.codegen import cuda_columns, cuda_rows, cuda_scatter, fusion, lowering, memory
 from dynajit.codegen.c_text import HEADERS
 from dynajit.codegen.cuda_support import CudaKernel, LibraryCall, Step
-from dynajit.codegen.loops import ColumnKernel, Kernel, RowKernel, ScatterKernel
+from dynajit.codegen.loops import ColumnKernel, Kernel, NativeKernel, RowKernel, ScatterKernel
 from dynajit.codegen.memory import Layout
 from dynajit.core.errors import CodegenError
 from dynajit.ir.graph import Graph
@@ -47,13 +47,22 @@ class Unit:
 
 
 def print_kernel(kernel: Kernel) -> tuple[Step, ...]:
-    """What runs on the GPU for a loop kernel, in order; empty if there is nothing to compute."""
+    """What runs on the GPU for a loop kernel, in order; empty if there is nothing to compute.
+
+    Raises:
+        CodegenError: a kernel that exists in C only: its composite was not expanded.
+    """
     if isinstance(kernel, RowKernel):
         return cuda_rows.print_rows(kernel)
     if isinstance(kernel, ColumnKernel):
         return cuda_columns.print_columns(kernel)
     if isinstance(kernel, ScatterKernel):
         return cuda_scatter.print_scatter(kernel)
+    if isinstance(kernel, NativeKernel):
+        raise CodegenError(
+            f"{kernel.name}: kernels of convolutions and pools exist in C only; "
+            "expand composites before generating CUDA."
+        )
     return (LibraryCall(kernel.name, kernel),)
 
 

@@ -352,6 +352,28 @@ def test_rows_of_few_elements(codegen, rows, elements, dtype) -> None:
     codegen.check(function, x)
 
 
+@pytest.mark.parametrize("elements", [2, 3, 4, 5, 7])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+def test_choices_in_rows_of_few_elements(codegen, elements, dtype) -> None:
+    """What is not chosen is not taken for a neighbour's choice: GCC 12 mixes up written-out loads
+    of which only some are wanted."""
+    x = rng.integers(-5, 6, (16, 9 * elements)).astype(dtype)[::2, : 3 * elements : 3]
+    other = rng.integers(1, 100, (8, elements)).astype(dtype)
+
+    def gradient(x, other):
+        positive = ops.maximum(x, 0)
+        return [positive, ops.where(ops.le(positive, 0), 0, other)]
+
+    def reductions(x, other):
+        return [
+            ops.sum(ops.where(ops.gt(x, 0), other, 0), dim=(1,)),
+            ops.mul(ops.amax(other, dim=(1,), keepdim=True), ops.where(ops.gt(x, 1), other, x)),
+        ]
+
+    codegen.check(gradient, x, other)
+    codegen.check(reductions, x, other)
+
+
 @pytest.mark.parametrize("shape", [(300, 5), (4, 64, 10), (2, 3, 4)])
 def test_softmax_of_few_elements(codegen, shape) -> None:
     """Values that are kept between passes; infinities and NaN stay in their rows."""
