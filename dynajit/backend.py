@@ -25,8 +25,8 @@ from dynajit.eager.creation import from_numpy
 from dynajit.ir import autodiff, interpret, outputs, partition, pipeline, sizes
 from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Graph
-from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code
+from dynajit.ir.saved import released_together
 
 NAMES = ("native", "numpy", "eager")
 
@@ -272,7 +272,7 @@ def _training(
         requires_grad=requires_grad,
         sizes=_sizes_for_backward(parts),
         replay=functools.partial(_replay, graph),
-        is_separable=_is_separable(graph, joint.differentiable_outputs),
+        needs=_needs(graph, requires_grad, joint.differentiable_outputs),
         reached=joint.reached,
         checks=tuple(_checks(captured, split, joint.differentiable_outputs)),
         saved_copies=parts.saved_copies,
@@ -343,20 +343,16 @@ def _checks(
         )
 
 
-def _is_separable(graph: Graph, positions: Sequence[int]) -> bool:
-    """True if no operation leads to two of the outputs at these positions."""
-    met: set[Node] = set()
-    for position in positions:
-        pending, own = [graph.outputs[position]], set()
-        while pending:
-            node = pending.pop()
-            if isinstance(node, Node) and node.kind is NodeKind.CALL and node not in own:
-                own.add(node)
-                pending.extend(node.args)
-        if own & met:
-            return False
-        met |= own
-    return True
+def _needs(
+    graph: Graph, requires_grad: Sequence[bool], positions: Sequence[int]
+) -> tuple[int, ...]:
+    """Per row of the tape that saves anything a bit set: the gradients of which of these outputs
+    pass through it."""
+    numbered = [
+        sum(1 << i for i, position in enumerate(positions) if mask >> position & 1)
+        for mask in sorted(released_together(graph, requires_grad))
+    ]
+    return tuple(dict.fromkeys(mask for mask in numbered if mask))
 
 
 def _sizes_for_backward(parts: partition.Partition) -> Callable[..., tuple[int, ...]] | None:

@@ -86,8 +86,9 @@ class Training:
         inference: like `forward` without saved values, for calls that record nothing; None uses
             `forward`.
         sizes: from the graph's inputs, the sizes that no argument of `backward` shows.
-        is_separable: no two differentiable outputs depend on one operation: eager can go backward
-            from one after the other, so what is saved stays until it was done from all.
+        needs: per row that saves anything in eager execution a bit set: the gradients of which
+            differentiable outputs pass through it. Backward may come from an output until a
+            backward, from it or from another, has released such a row.
         reached: per differentiable output the positions of the inputs that get a gradient from it;
             empty: of all.
         checks: tensors to check in backward, in order.
@@ -105,7 +106,7 @@ class Training:
     replay: Replay
     inference: Program | None = None
     sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None
-    is_separable: bool = False
+    needs: tuple[int, ...] = (-1,)
     reached: tuple[frozenset[int], ...] = ()
     checks: tuple[VersionCheck, ...] = ()
     saved_copies: tuple[int | None, ...] = ()
@@ -137,7 +138,7 @@ class CompiledCall:
         replay: Replay,
         inference: Program | None = None,
         sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None,
-        is_separable: bool = False,
+        needs: Sequence[int] = (-1,),
         reached: Sequence[frozenset[int]] = (),
         checks: Sequence[VersionCheck] = (),
         saved_copies: Sequence[int | None] = (),
@@ -158,7 +159,7 @@ class CompiledCall:
             replay,
             inference,
             sizes,
-            is_separable,
+            tuple(needs),
             tuple(reached),
             tuple(checks),
             tuple(saved_copies),
@@ -234,7 +235,7 @@ class CompiledNode(Node):
         self.checked: list[Any] = []  # per check: (storage, version when saved)
         self.out_metas: list[Any] = []
         self.coming: set[int] = set()  # outputs that the present backward comes from
-        self.done: set[int] = set()  # outputs that backward came from without keeping
+        self.done = 0  # bit set: outputs that backward came from without keeping
 
     def save(self, values: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Keep the saved values, and what is known of the outputs."""
@@ -260,7 +261,7 @@ class CompiledNode(Node):
 
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
         came = {i for i, gradient in enumerate(gradients) if gradient is not None}
-        if self.inputs is None or came & self.done:
+        if self.inputs is None or any(map(self.is_released, came)):
             raise AutogradError(MSG_SECOND_BACKWARD)
         self.coming = came
         self.check(came, wanted)
@@ -395,12 +396,17 @@ class CompiledNode(Node):
         return saved.tensor if array is saved.tensor.array else _tensor.wrap(array)
 
     def release(self) -> None:
-        self.done |= self.coming
-        if self.facts.is_separable and len(self.done) < self.output_count:
+        self.done |= sum(1 << output for output in self.coming)
+        if not all(map(self.is_released, range(self.output_count))):
             return
         self.inputs = None
         self.saved = []
         self.checked = []
+
+    def is_released(self, output: int) -> bool:
+        """True if eager execution has let go of what an output's gradient needs."""
+        bit, done = 1 << output, self.done
+        return any(need & bit and need & done for need in self.facts.needs)
 
     def name(self) -> str:
         return "CompiledBackward"

@@ -3,7 +3,9 @@
 The eager tape keeps the values that the derivative formulas of each row name, and complains at
 backward if one of them was written in place since. Compiled code saves other values: `uses` tells
 which values count, so that it can complain about the same ones, and save no other value that
-somebody might write to. Called by `capture.saved_tensors`.
+somebody might write to. A row of the tape that backward has passed through lets go of what it
+saved: `released_together` tells which gradients need a row that does. Called by
+`capture.saved_tensors` and the backend.
 """
 
 import functools
@@ -63,12 +65,7 @@ def find_saved(graph: Graph, requires_grad: Sequence[bool]) -> Saved:
         requires_grad: of each input.
     """
     graph, origins = expand_with_origins(graph, kept=differentiable_composites())
-    sources = [
-        node
-        for node, flag in zip(graph.inputs, requires_grad, strict=True)
-        if flag and is_continuous(node.type)
-    ]
-    active = active_nodes(graph, set(sources))
+    active = _active(graph, requires_grad)
     inputs = _reaching_inputs(graph, active)
     outputs = _reached_outputs(graph, active)
     found: list[Use] = []
@@ -77,6 +74,44 @@ def find_saved(graph: Graph, requires_grad: Sequence[bool]) -> Saved:
             for value, mask in _needed(node, active, inputs):
                 found.append(Use(value, node, origins[node], outputs[node], mask))
     return Saved(graph, tuple(dict.fromkeys(found)))
+
+
+def released_together(graph: Graph, requires_grad: Sequence[bool]) -> frozenset[int]:
+    """Per row that saves anything a bit set: the graph's outputs whose gradients pass through it.
+
+    Numbers count: `x * 2` keeps the 2, and backward passes through it once, as in PyTorch.
+
+    Args:
+        requires_grad: of each input.
+    """
+    graph, _ = expand_with_origins(graph, kept=differentiable_composites())
+    active = _active(graph, requires_grad)
+    outputs = _reached_outputs(graph, active)
+    return frozenset(
+        outputs[node]
+        for node in graph.calls
+        if node in active and outputs.get(node) and _saves_anything(node, active)
+    )
+
+
+def _active(graph: Graph, requires_grad: Sequence[bool]) -> set[Argument]:
+    """The nodes that gradients pass through."""
+    sources = [
+        node
+        for node, flag in zip(graph.inputs, requires_grad, strict=True)
+        if flag and is_continuous(node.type)
+    ]
+    return active_nodes(graph, set(sources))
+
+
+def _saves_anything(node: Node, active: set[Argument]) -> bool:
+    """True if a formula of a node needs an operand or its result."""
+    assert node.op is not None
+    return any(
+        parameter.need in (Need.RESULT, Need.INPUT, Need.INPUTS)
+        for name, _ in _differentiable_arguments(node, active)
+        for parameter in formula_parameters(node.op, name) or ()
+    )
 
 
 def _differentiable_arguments(node: Node, active: set[Argument]) -> Iterator[tuple[str, Node]]:

@@ -717,16 +717,20 @@ def test_compile_inside_compile() -> None:
 
 
 def test_independent_results_of_one_graph_go_backward_one_after_the_other() -> None:
-    """As in eager execution; results that share an operation do so only once."""
+    """As in eager execution; results that need one saved value do so only once."""
 
     def independent(x: Any) -> Any:
         return x.exp().sum(), (x * x).sum()
+
+    def saves_nothing_shared(x: Any) -> Any:
+        y = x + 1
+        return y.exp().sum(), (y * y).sum()
 
     def shared(x: Any) -> Any:
         y = x.exp()
         return y.sum(), (y * 2).sum()
 
-    for function, works in ((independent, True), (shared, False)):
+    for function, works in ((independent, True), (saves_nothing_shared, True), (shared, False)):
         gradients = []
         for run in (function, dj.compile(function, fullgraph=True)):
             x = dj.tensor([0.5, -1.0], requires_grad=True)
@@ -741,3 +745,45 @@ def test_independent_results_of_one_graph_go_backward_one_after_the_other() -> N
                 first.backward()
             gradients.append(x.grad.tolist())
         assert gradients[0] == pytest.approx(gradients[1])
+
+
+def test_backward_may_come_again_where_nothing_is_saved() -> None:
+    """As in eager execution and PyTorch: what was saved for one result does not end another."""
+
+    def function(x: Any, y: Any) -> Any:
+        return (x + 1).sum(), x.exp().sum(), -y, x * 1
+
+    gradients = []
+    for run in (function, dj.compile(function, fullgraph=True)):
+        x = dj.tensor([0.5, -1.0], requires_grad=True)
+        y = dj.tensor([2.0, 3.0], requires_grad=True)
+        plus, power, negative, same = run(x, y)
+        for once in (power, same.sum()):
+            once.backward()
+            for _ in range(2):
+                plus.backward()
+                negative.sum().backward()
+            with pytest.raises(dj.errors.AutogradError, match="second time"):
+                once.backward()
+        gradients.append((x.grad.tolist(), y.grad.tolist()))
+    assert gradients[0] == gradients[1]
+
+
+def test_a_break_between_a_write_and_its_old_value_keeps_results_independent() -> None:
+    """What keeps a written tensor's old value is no operation of the program's."""
+    layer = dj.nn.Linear(3, 2)
+
+    def function(x: Any, y: Any) -> Any:
+        old = y * x
+        y[1:].add_(1)
+        layer(x).sum().backward()
+        clamped = old.clamp(-50, 50)
+        return y, clamped
+
+    gradients = []
+    for run in (function, dj.compile(function)):
+        leaf = dj.tensor([1.0, 2.0, -3.0], requires_grad=True)
+        written, _ = run(dj.tensor([1.0, 2.0, 3.0]), leaf * 1)
+        written.sum().backward()
+        gradients.append(leaf.grad.tolist())
+    assert gradients[0] == gradients[1]
