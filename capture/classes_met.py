@@ -12,14 +12,13 @@ from typing import Any, Final
 
 from dynajit.capture import sources
 from dynajit.capture.guards import Guard, Kind
+from dynajit.capture.plain_classes import bases_in_order, flags
 
 _IMMUTABLE: Final = 1 << 8
-_FLAGS: Final = vars(type)["__flags__"]  # read without asking a metaclass
-_MRO: Final = vars(type)["__mro__"]
 
 
 def _is_mutable(cls: type) -> bool:
-    return not _FLAGS.__get__(cls) & _IMMUTABLE
+    return not flags(cls) & _IMMUTABLE
 
 
 class ClassesMet:
@@ -38,7 +37,7 @@ class ClassesMet:
 
     def guards(self) -> Iterator[Guard]:
         """That none of them has changed; a class speaks for its bases."""
-        bases = {id(base) for cls in self._found.values() for base in _MRO.__get__(cls)[1:]}
+        bases = {id(base) for cls in self._found.values() for base in bases_in_order(cls)[1:]}
         for key, cls in self._found.items():
             if _is_mutable(type(cls)):
                 yield Guard(sources.Constant(cls), Kind.TYPE_IS, type(cls), reason="metaclass")

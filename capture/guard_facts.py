@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from dynajit.capture.plain_classes import qualified_name
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import CaptureError
@@ -209,10 +210,6 @@ def _value_text(value: Any) -> str:
 _MANY_BITS: Final = 200
 
 
-#: The qualified name of a class, without asking its metaclass.
-qualified: Final[Any] = vars(type)["__qualname__"].__get__
-
-
 def describe(value: Any) -> str:
     """A short text for any object; runs no user code."""
     if type(value) is Remembered:
@@ -223,11 +220,11 @@ def describe(value: Any) -> str:
         text = repr(value)
         return text if len(text) <= 60 else text[:57] + "..."
     if issubclass(type(value), type):
-        return f"class {qualified(value)}"
+        return f"class {qualified_name(value)}"
     if any(type(value) is kind for kind in CONTAINERS):
         return f"a {type(value).__name__} of {len(value)}"
     if type(value) is FunctionType or type(value) is BuiltinFunctionType:
         return f"function {value.__qualname__}"
     if type(value) is ModuleType:
         return f"module {vars(value).get('__name__', 'without a name')}"
-    return f"a {qualified(type(value))} at {id(value):#x}"
+    return f"a {qualified_name(type(value))} at {id(value):#x}"

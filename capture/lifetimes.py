@@ -16,6 +16,7 @@ from typing import Any, Final
 from dynajit.capture import sources
 from dynajit.capture.by_class import remembered
 from dynajit.capture.instructions import Body, decode
+from dynajit.capture.plain_classes import bases_in_order, namespace
 from dynajit.capture.values import LITERAL_TYPES, Constant, Scalar, Value
 from dynajit.eager import Tensor
 
@@ -65,12 +66,7 @@ def is_referred_to(obj: Any) -> bool:
 @remembered
 def has_finalizer(kind: type) -> bool:
     """True if a class has `__del__`."""
-    return any("__del__" in _MEMBERS(cls) for cls in _BASES(kind))
-
-
-#: What a class stores and inherits from, without asking its metaclass.
-_MEMBERS: Final[Any] = vars(type)["__dict__"].__get__
-_BASES: Final[Any] = vars(type)["__mro__"].__get__
+    return any("__del__" in namespace(cls) for cls in bases_in_order(kind))
 
 
 def _has_callback(obj: Any) -> bool:

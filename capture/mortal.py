@@ -18,13 +18,11 @@ from typing import Any, Final
 from dynajit.capture import sources
 from dynajit.capture._capture import class_member, is_held_weakly
 from dynajit.capture.guards import Guard, Kind
+from dynajit.capture.plain_classes import bases_in_order, namespace, qualified_name
 
 _KINDS: Final = (type, types.FunctionType, types.BuiltinFunctionType)
 _OF_OBJECTS: Final = (Kind.IDENTITY, Kind.TYPE_IS, Kind.CLASS_UNCHANGED)
-_NAMESPACE: Final = vars(type)["__dict__"]  # read without asking a metaclass
-_MRO: Final = vars(type)["__mro__"]
 _DESCRIPTORS: Final = (property, staticmethod, classmethod)
-_QUALNAME: Final = vars(type)["__qualname__"]
 
 
 def guarded(guards: Iterable[Guard]) -> frozenset[int]:
@@ -46,8 +44,8 @@ def members(guards: Iterable[Guard]) -> dict[int, sources.Member]:
         if guard.kind is not Kind.CLASS_UNCHANGED or not is_mortal(guard.expected):
             continue
         stored: dict[Any, Any] = {}
-        for cls in reversed(_MRO.__get__(guard.expected)):
-            items = _NAMESPACE.__get__(cls).items()
+        for cls in reversed(bases_in_order(guard.expected)):
+            items = namespace(cls).items()
             stored.update({name: member for name, member in items if type(name) is str})
         place = sources.Constant(guard.expected)
         for name, member in stored.items():
@@ -91,5 +89,5 @@ def _find(module: str, path: str) -> Any:
 
 def _names(obj: Any) -> tuple[Any, Any]:
     if issubclass(type(obj), type):
-        return class_member(obj, "__module__", None), _QUALNAME.__get__(obj)
+        return class_member(obj, "__module__", None), qualified_name(obj)
     return obj.__module__, obj.__qualname__

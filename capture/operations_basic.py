@@ -20,6 +20,7 @@ from dynajit.capture.exceptions import NotKnown, Raised, raise_python
 from dynajit.capture.guard_facts import Predicate
 from dynajit.capture.guards import Kind
 from dynajit.capture.identity_keys import note_key
+from dynajit.capture.plain_classes import name_of
 from dynajit.capture.relations import COMPARISONS
 from dynajit.capture.users_code import MISSING, class_with_methods, lookup, user_method
 from dynajit.capture.values import LITERAL_TYPES, Constant, Known, Opaque, Scalar, Value, constant
@@ -64,10 +65,6 @@ _NAMED: Final = (
 )  # fmt: skip
 
 
-#: The name of a class, without asking its metaclass.
-_NAME: Final[Any] = vars(type)["__name__"].__get__
-
-
 def describe(value: Any) -> str:
     """A short text for break details."""
     if isinstance(value, (Constant, Scalar)):
@@ -87,7 +84,7 @@ def describe(value: Any) -> str:
         return describe(value.function)
     if isinstance(value, Value):
         try:
-            return _NAME(value.python_type)
+            return name_of(value.python_type)
         except NotImplementedError:
             return type(value).__name__
     return repr(value)

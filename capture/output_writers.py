@@ -7,19 +7,21 @@ itself. Each function guards what it found, or raises the break. A writer that a
 breaks before it does (`Recorder.add_output`). Called by `capture.builtins_output`.
 """
 
-import io
 import logging
 import logging.handlers
 import sys
 import types
 import warnings
+from _io import _TextIOBase
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dynajit.capture import breaks, sources
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.guards import Kind
+from dynajit.capture.plain_classes import derives_from, namespace, qualified_name
 from dynajit.capture.sources import Attribute, Source
+from dynajit.capture.users_code import lookup
 
 #: Streams whose `write` is Python code that only passes the text on (Jupyter's).
 _KNOWN_STREAMS: Final = {("ipykernel.iostream", "OutStream")}
@@ -53,10 +55,11 @@ def refuse_output(what: str) -> GraphBreak:
 
 def is_stream_class(cls: type) -> bool:
     """True for a class of text streams that only write."""
-    if not issubclass(cls, io.TextIOBase):
+    if not derives_from(cls, _TextIOBase):
         return False
-    is_python = isinstance(getattr(cls, "write", None), types.FunctionType)
-    return not is_python or (cls.__module__, cls.__qualname__) in _KNOWN_STREAMS
+    if type(lookup(cls, "write")) is types.MethodDescriptorType:
+        return True
+    return (namespace(cls).get("__module__"), qualified_name(cls)) in _KNOWN_STREAMS
 
 
 def rely_on_standard_streams(x: Any, what: str) -> None:

@@ -16,6 +16,7 @@ from dynajit.capture import breaks, sources
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.lifetimes import is_lent, is_referred_to
 from dynajit.capture.operations_basic import describe
+from dynajit.capture.plain_classes import namespace
 from dynajit.capture.values import Constant, Value
 from dynajit.capture.values_containers import SetEntries
 
@@ -77,15 +78,12 @@ def _closure(work: list[Any], heap: Any) -> Keys:
 #: id of a class of capture's -> names of its fields that may hold values. Such classes never end.
 _HOLDING_FIELDS: Final[dict[int, tuple[str, ...]]] = {}
 
-#: Reads what is in a class without running code of a metaclass.
-_INSIDE: Final[Any] = vars(type)["__dict__"].__get__
-
 
 def _holding_fields(kind: type) -> tuple[str, ...]:
     names = _HOLDING_FIELDS.get(id(kind))
     if names is not None:
         return names
-    module = _INSIDE(kind).get("__module__")
+    module = namespace(kind).get("__module__")
     if kind is Constant or type(module) is not str or not module.startswith("dynajit.capture."):
         return ()
     if not dataclasses.is_dataclass(kind):

@@ -1,8 +1,10 @@
 """Text that is written: print, streams, logging, warnings; without a break, in order."""
 
+import io
 import logging
 import sys
 import warnings
+from functools import partial
 
 import pytest
 
@@ -194,4 +196,23 @@ def test_print_to_an_object_of_a_user_class_is_a_break(compiler, x):
     stream = Stream()
     compiler.compile(redirect)(x, stream)
     assert ["shown", "\n"] == stream.texts
+    assert 1 == len(compiler.breaks)
+
+
+@pytest.mark.parametrize("kind", ["function", "partial"])
+def test_a_stream_that_writes_by_code_of_its_own_is_a_break(compiler, x, kind):
+    """Derived from a stream of the library, and `write` still the user's, however it is stored."""
+    texts = []
+
+    class Stream(io.StringIO):
+        write = partial(texts.append) if kind == "partial" else lambda _, text: texts.append(text)
+
+    def function(x, stream):
+        print("shown", file=stream)
+        return x + len(texts)
+
+    result = compiler.compile(function)(x, Stream())
+
+    assert ["shown", "\n"] == texts
+    assert (x + 2).tolist() == result.tolist()
     assert 1 == len(compiler.breaks)

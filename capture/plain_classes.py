@@ -1,0 +1,21 @@
+"""What the interpreter knows of a class, read without asking its metaclass.
+
+`cls.__name__`, `vars(cls)` and `issubclass` look into the metaclass first, which may be the user's
+code. These are the slots of `type` itself.
+
+Called by everything in capture that looks at classes of the program. Runs no user code.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+name_of: Final[Callable[[type], str]] = vars(type)["__name__"].__get__
+qualified_name: Final[Callable[[type], str]] = vars(type)["__qualname__"].__get__
+namespace: Final[Callable[[type], Mapping[str, Any]]] = vars(type)["__dict__"].__get__
+bases_in_order: Final[Callable[[type], tuple[type, ...]]] = vars(type)["__mro__"].__get__
+flags: Final[Callable[[type], int]] = vars(type)["__flags__"].__get__
+
+
+def derives_from(cls: type, base: type) -> bool:
+    """True if `base` is the class or one that it inherits from; no `__subclasscheck__` is asked."""
+    return any(other is base for other in bases_in_order(cls))
