@@ -205,7 +205,10 @@ def test_a_stream_that_writes_by_code_of_its_own_is_a_break(compiler, x, kind):
     texts = []
 
     class Stream(io.StringIO):
-        write = partial(texts.append) if kind == "partial" else lambda _, text: texts.append(text)
+        write = {
+            "function": lambda _, text: texts.append(text),
+            "partial": staticmethod(partial(texts.append)),
+        }[kind]
 
     def function(x, stream):
         print("shown", file=stream)
