@@ -12,6 +12,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <structmember.h>
@@ -124,6 +126,21 @@ typedef struct {
     void (*set_threads)(int);
 } BlasPool;
 
+/* ---- thread teams ---- */
+
+/* Size of the team of programs that have none of their own, and whether a team has run; guarded by
+ * the GIL. */
+static int team_size = 1, has_had_team;
+
+/* A forked child has none of the threads that libgomp's pool believes to have, and waits for them
+ * without end: it computes alone, if its parent had a team. Results do not depend on that. */
+static int is_alone;
+
+static void become_child(void) {
+    is_alone = has_had_team;
+    blas_users = 0; /* those that ran in other threads of the parent */
+}
+
 static void silence(const BlasPool *pool) {
     if (!pool->get_threads || !pool->set_threads || blas_users++) return;
     blas_threads = pool->get_threads();
@@ -193,6 +210,10 @@ typedef struct {
     void *workspace; /* NULL while a call uses it, or before the first */
     int threads, releases_gil;
 } ProgramObject;
+
+static int team_of(const ProgramObject *self) {
+    return is_alone ? 1 : self->threads ? self->threads : team_size;
+}
 
 static void clear_specs(Spec *specs, Py_ssize_t count) {
     for (Py_ssize_t i = 0; specs && i < count; i++) {
@@ -396,15 +417,17 @@ static int execute(ProgramObject *self, void **inputs, void **outputs, Scalar *s
     size_t needed = table ? (size_t)table[TABLE_WORKSPACE] : self->workspace_size;
     int releases_gil = table ? table[TABLE_ELEMENTS] >= MANY_ELEMENTS : self->releases_gil;
     if (needed && !(workspace = take_workspace(self, &needed))) return -1;
+    int threads = team_of(self);
+    has_had_team |= threads > 1;
     silence(&self->pool);
     if (releases_gil) {
         Py_BEGIN_ALLOW_THREADS
         self->run(inputs, outputs, self->constant_data, scalars, workspace, &self->runtime,
-                  self->threads, status);
+                  threads, status);
         Py_END_ALLOW_THREADS
     } else {
         self->run(inputs, outputs, self->constant_data, scalars, workspace, &self->runtime,
-                  self->threads, status);
+                  threads, status);
     }
     restore(&self->pool);
     if (workspace) keep_workspace(self, workspace, needed);
@@ -463,7 +486,7 @@ static int measure(ProgramObject *self, PyObject *const *args, int64_t *symbols,
             return -1;
         }
     }
-    self->measure(symbols, self->threads, table);
+    self->measure(symbols, team_of(self), table);
     return 0;
 }
 
@@ -700,7 +723,8 @@ static PyObject *Program_repr(ProgramObject *self) {
 static PyMemberDef Program_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(ProgramObject, vectorcall), READONLY, NULL},
     {"name", T_OBJECT, offsetof(ProgramObject, name), READONLY, "Name of the graph."},
-    {"threads", T_INT, offsetof(ProgramObject, threads), 0, "Size of the thread team."},
+    {"threads", T_INT, offsetof(ProgramObject, threads), 0,
+     "Size of the thread team; 0: what `set_team_size` says."},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -727,9 +751,22 @@ static PyTypeObject Program_Type = {
     .tp_doc = "A compiled graph: call it with arrays and numbers, get a tuple of arrays.",
 };
 
+static PyObject *set_team_size(PyObject *module, PyObject *number) {
+    long size = PyLong_AsLong(number);
+    if (size == -1 && PyErr_Occurred()) return NULL;
+    if (size < 1 || size > INT_MAX) {
+        PyErr_SetString(PyExc_ValueError, "A team has at least one thread.");
+        return NULL;
+    }
+    team_size = (int)size;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef module_methods[] = {
     {"trim", trim, METH_NOARGS, "Give cached output memory back to the system."},
     {"cached_bytes", cached, METH_NOARGS, "Bytes of output memory kept for reuse."},
+    {"set_team_size", set_team_size, METH_O,
+     "Size of the thread team of all programs that have none of their own."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -743,6 +780,7 @@ static struct PyModuleDef module_definition = {
 
 PyMODINIT_FUNC PyInit__runtime(void) {
     import_array();
+    if (pthread_atfork(NULL, NULL, become_child)) return PyErr_NoMemory();
     if (PyType_Ready(&Block_Type) < 0 || PyType_Ready(&Program_Type) < 0) return NULL;
     /* Who owns the array owns the memory: the tape need not copy such a gradient. */
     if (PyDict_SetItemString(Block_Type.tp_dict, "serves_one_array", Py_True) < 0) return NULL;

@@ -262,7 +262,7 @@ def _load(graph: Graph, name: str, generated: Generated, library: Any) -> _runti
         constants=tuple(np.ascontiguousarray(array) for array in layout.constants),
         symbols=tuple((s.argument, s.dim, s.low, s.high) for s in symbols),
         workspace=max(_known(layout.workspace_bytes), 0),
-        threads=toolchain.thread_count(),
+        threads=toolchain.team_size(),
         releases_gil=_work(graph) >= PARALLEL_WORK,
         blas=blas.addresses() if has_products else (0, 0, 0, 0),
         fail=_failure(name),

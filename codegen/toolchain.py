@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from dynajit.codegen import _runtime
 from dynajit.core import config
 from dynajit.core.errors import ToolchainError
 from dynajit.core.warning import warn
@@ -300,7 +301,15 @@ def prepare_threads() -> None:
         del os.environ["GOMP_SPINCOUNT"]
 
 
-def thread_count() -> int:
-    """Size of the team of generated kernels."""
-    wanted = config.current().num_threads
-    return wanted if wanted > 0 else len(os.sched_getaffinity(0))
+def team_size() -> int:
+    """Team of a program: 0, what the process is set to, unless an `override` in force here differs.
+
+    Programs without a team of their own follow `set_num_threads`.
+    """
+    overridden = config.CURRENT.get()
+    if overridden is None or overridden.num_threads == config.default().num_threads:
+        return 0
+    return overridden.thread_count
+
+
+config.on_default(lambda default: _runtime.set_team_size(default.thread_count))

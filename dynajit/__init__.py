@@ -36,6 +36,7 @@ from dynajit.core.dtypes import (
     int64,
     uint8,
 )
+from dynajit.core.threads import get_num_threads, set_num_threads
 from dynajit.eager.creation import as_tensor, asarray, from_dlpack, from_numpy, tensor
 from dynajit.eager.grad_mode import (
     enable_grad,
@@ -419,6 +420,7 @@ __all__ = [
     "full_like",
     "gather",
     "ge",
+    "get_num_threads",
     "get_rng_state",
     "graph_break",
     "greater",
@@ -542,6 +544,7 @@ __all__ = [
     "selu",
     "set_grad_enabled",
     "set_logs",
+    "set_num_threads",
     "set_rng_state",
     "set_stance",
     "short",

@@ -50,6 +50,11 @@ class Config:
     verify_graphs: bool = False
 
     @property
+    def thread_count(self) -> int:
+        """Size of the team of generated kernels."""
+        return self.num_threads if self.num_threads > 0 else len(os.sched_getaffinity(0))
+
+    @property
     def is_eager(self) -> bool:
         """Compiled functions run as plain Python, whatever was compiled before."""
         return self.disable or self.stance == "force_eager"
@@ -85,6 +90,11 @@ _listeners: list[Callable[[Config], object]] = []
 def current() -> Config:
     """The configuration in force in this thread or task."""
     return CURRENT.get() or _defaults[0]
+
+
+def default() -> Config:
+    """The configuration of the process, whatever an `override` in force here says."""
+    return _defaults[0]
 
 
 def configure(**changes: Any) -> Config:

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 import dynajit as dj
 import dynajit.nn.functional as F
 from dynajit import nn
+from dynajit.core import config
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/statm").exists(), reason="memory is read from /proc"
@@ -302,17 +304,30 @@ def _in_child(queue: Any, compiled: Any, x: Any) -> None:
     queue.put((compiled(x).tolist(), compiled(dj.ones(7)).tolist()))
 
 
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = config.configure(num_threads=2)
+    yield
+    config.configure(num_threads=before.num_threads)
+
+
+@pytest.mark.usefixtures("two_threads")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_calls_and_compiles() -> None:
-    """Entries made by the parent run in the child; the child makes its own."""
+@pytest.mark.parametrize("size", [4, 1 << 20])
+def test_a_forked_child_calls_and_compiles(size: int) -> None:
+    """Entries made by the parent run in the child; the child makes its own.
+
+    Large ones had a team of threads in the parent, which the child has not.
+    """
     compiled = dj.compile(lambda x: (x * 2).exp().sum(), backend="native")
-    x = dj.ones(4)
+    x = dj.ones(size)
     expected = compiled(x).tolist()
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
     child = context.Process(target=_in_child, args=(queue, compiled, x))
     child.start()
     child.join(60)
+    child.kill()
 
     assert 0 == child.exitcode
     again, seven = queue.get()
