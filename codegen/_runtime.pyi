@@ -20,6 +20,7 @@ class Program:
     from_cache: bool
     may_fail: bool
     explain: str
+    blueprint: Any
     def __new__(
         cls,
         *,

@@ -20,7 +20,7 @@ import numpy as np
 
 from dynajit.codegen import (
     _runtime,
-    blas,
+    blueprints,
     c_sizes,
     c_text,
     fusion,
@@ -30,17 +30,12 @@ from dynajit.codegen import (
     natives,
     toolchain,
 )
+from dynajit.codegen.blueprints import Blueprint, Kernel
 from dynajit.codegen.c_support import PARALLEL_WORK, Function
 from dynajit.codegen.loops import MatmulKernel
 from dynajit.codegen.memory import Layout
 from dynajit.codegen.numpy_backend import NumpyProgram
-from dynajit.core.errors import (
-    ArgumentError,
-    BoundsError,
-    CodegenError,
-    DivisionError,
-    InternalError,
-)
+from dynajit.core.errors import ArgumentError, CodegenError
 from dynajit.core.symint import Number
 from dynajit.core.types import ScalarType, TensorType, ValueType, contiguous_strides
 from dynajit.core.warning import warn
@@ -57,19 +52,6 @@ MSG_NO_COMPILER: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """One generated kernel, for reports.
-
-    Args:
-        name: of the C function.
-        source: its C text; of a product the call of the library.
-    """
-
-    name: str
-    source: str
-
-
 class Program(Protocol):
     """What `compile_graph` returns.
 
@@ -80,6 +62,7 @@ class Program(Protocol):
         stages: milliseconds per stage.
         from_cache: no compiler was run.
         explain: fusion decisions in words.
+        may_fail: a call may refuse its values.
     """
 
     name: str
@@ -88,6 +71,7 @@ class Program(Protocol):
     stages: dict[str, float]
     from_cache: bool
     explain: str
+    may_fail: bool
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         """Run: arrays and numbers in, a tuple of arrays out."""
@@ -214,58 +198,65 @@ def generate(
 def _start_native(graph: Graph, name: str, written: Mapping[int, int]) -> Callable[[], Program]:
     stages = _Stages()
     generated = generate(graph, name, stages, written)
+    return _start(_blueprint(graph, name, generated), stages)
+
+
+def start_build(blueprint: Blueprint) -> Callable[[], Program]:
+    """As `start_compile`, for a program whose code was generated before."""
+    return _start(blueprint, _Stages())
+
+
+def _start(blueprint: Blueprint, stages: _Stages) -> Callable[[], Program]:
+    with stages.timed("compiler"):
+        found = toolchain.find_built(blueprint.source)
+    if found is not None:
+        return lambda: _finish_native(blueprint, found, stages)
     # The thread only waits for the compiler's process; it sees the caller's configuration.
     context = contextvars.copy_context()
     executor = ThreadPoolExecutor(1)
-    building = executor.submit(context.run, toolchain.build, generated.source)
+    building = executor.submit(context.run, toolchain.build, blueprint.source)
     executor.shutdown(wait=False)
 
     def wait() -> Program:
         with stages.timed("compiler"):
             built = building.result()
-        return _finish_native(graph, name, generated, built, stages)
+        return _finish_native(blueprint, built, stages)
 
     return wait
 
 
-def _finish_native(
-    graph: Graph, name: str, generated: Generated, built: toolchain.Built, stages: _Stages
-) -> Program:
+def _finish_native(blueprint: Blueprint, built: toolchain.Built, stages: _Stages) -> Program:
     with stages.timed("load"):
         toolchain.prepare_threads()
         try:
-            program = _load(graph, name, generated, built.library)
+            program = blueprints.load(blueprint, built.library)
         except OSError:
             # The entry is damaged in a way that its checksum does not show: compile it again.
             toolchain.discard(built.library)
-            built = toolchain.build(generated.source)
-            program = _load(graph, name, generated, built.library)
-    program.kernels = tuple(Kernel(f.name, f.text) for f in generated.functions)
-    program.source = generated.source
+            built = toolchain.build(blueprint.source)
+            program = blueprints.load(blueprint, built.library)
     program.stages = stages.milliseconds
     program.from_cache = built.from_cache
-    program.may_fail = any(function.may_fail for function in generated.functions)
-    program.explain = _explained(generated)
     return program
 
 
-def _load(graph: Graph, name: str, generated: Generated, library: Any) -> _runtime.Program:
+def _blueprint(graph: Graph, name: str, generated: Generated) -> Blueprint:
     layout = generated.layout
     symbols = c_sizes.symbols_of(graph)
-    has_products = any(isinstance(f.kernel, MatmulKernel) for f in generated.functions)
-    return _runtime.Program(
+    return Blueprint(
         name=name,
-        library=str(library),
+        source=generated.source,
+        kernels=tuple(Kernel(f.name, f.text) for f in generated.functions),
         arguments=tuple(_argument(node) for node in graph.inputs),
         outputs=tuple(_tensor_spec(node, False) for node in layout.outputs),
         results=tuple(_result(graph, generated, output) for output in graph.outputs),
         constants=tuple(np.ascontiguousarray(array) for array in layout.constants),
         symbols=tuple((s.argument, s.dim, s.low, s.high) for s in symbols),
         workspace=max(_known(layout.workspace_bytes), 0),
-        threads=toolchain.team_size(),
         releases_gil=_work(graph) >= PARALLEL_WORK,
-        blas=blas.addresses() if has_products else (0, 0, 0, 0),
-        fail=_failure(name),
+        has_products=any(isinstance(f.kernel, MatmulKernel) for f in generated.functions),
+        may_fail=any(function.may_fail for function in generated.functions),
+        explain=_explained(generated),
     )
 
 
@@ -315,26 +306,6 @@ def _work(graph: Graph) -> int:
     return total
 
 
-def _failure(name: str) -> Callable[[int, int, int, int], None]:
-    def fail(code: int, value: int, size: int, lowest: int) -> None:
-        """Raise the error that a kernel reported; see headers/scalar.h for the codes."""
-        if code == 1:
-            raise BoundsError(
-                f"{name}: index {value} is out of range for a dimension of size {size}.  Expected "
-                f"a value in [{lowest}, {size - 1}]."
-            )
-        if code == 2:
-            raise DivisionError(
-                f"{name}: integer division by zero.  Expected a divisor without zeros; convert an "
-                "operand to floating point for inf and nan."
-            )
-        if code == 3:
-            raise MemoryError(f"{name}: no memory for a temporary")
-        raise InternalError(f"{name}: a kernel reported the unknown code {code}")
-
-    return fail
-
-
 def _explained(generated: Generated) -> str:
     lines = [f"{len(generated.functions)} kernels"]
     for function in generated.functions:
@@ -349,4 +320,13 @@ def _explained(generated: Generated) -> str:
     return "\n".join(lines)
 
 
-__all__ = ["CodegenError", "Generated", "Kernel", "Program", "compile_graph", "generate"]
+__all__ = [
+    "CodegenError",
+    "Generated",
+    "Kernel",
+    "Program",
+    "compile_graph",
+    "generate",
+    "start_build",
+    "start_compile",
+]

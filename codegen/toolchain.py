@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -139,6 +140,33 @@ _folder_lock: Final = threading.Lock()
 """Programs are built side by side, and share one folder and one warning about it."""
 
 
+def find_built(source: str) -> Built | None:
+    """The shared object of a C translation unit if the cache has it.
+
+    Raises:
+        ToolchainError: there is no compiler.
+    """
+    library = _library_of(source, _required_compiler())
+    return Built(library, True) if _is_intact(library) else None
+
+
+def _required_compiler() -> Compiler:
+    compiler = find_compiler()
+    if compiler is None:
+        raise ToolchainError(
+            "no C compiler is found.  Expected gcc, clang or cc on PATH.  Install gcc, or set "
+            "DYNAJIT_CC."
+        )
+    return compiler
+
+
+def _library_of(source: str, compiler: Compiler) -> Path:
+    """Where the shared object lies, or will."""
+    with _folder_lock:
+        folder = _cache_folder(config.current().cache_dir)
+    return folder / f"{cache_key(source, compiler)}.so"
+
+
 def build(source: str) -> Built:
     """The shared object of a C translation unit.
 
@@ -146,15 +174,9 @@ def build(source: str) -> Built:
         ToolchainError: there is no compiler, or it refused the source; the message shows the
             generated line.
     """
-    compiler = find_compiler()
-    if compiler is None:
-        raise ToolchainError(
-            "no C compiler is found.  Expected gcc, clang or cc on PATH.  Install gcc, or set "
-            "DYNAJIT_CC."
-        )
-    with _folder_lock:
-        folder = _cache_folder(config.current().cache_dir)
-    library = folder / f"{cache_key(source, compiler)}.so"
+    compiler = _required_compiler()
+    library = _library_of(source, compiler)
+    folder = library.parent
     if _is_intact(library):
         return Built(library, True)
     with _compilers:
@@ -200,8 +222,8 @@ def _compile(compiler: Compiler, source: str, library: Path) -> None:
         content = output.read_bytes()
     record = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content),
               "compiler": compiler.version}  # fmt: skip
-    _write_atomically(library, content)
-    _write_atomically(_record_of(library), json.dumps(record).encode())
+    write_atomically(library, content)
+    write_atomically(_record_of(library), json.dumps(record).encode())
 
 
 def _run_compiler(compiler: Compiler, text: Path, output: Path, source: str) -> None:
@@ -233,7 +255,12 @@ def _explain(compiler: Compiler, stderr: str, source: str) -> str:
     )
 
 
-def _write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file of the cache: readers see all of it or none.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".partial-")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -267,18 +294,23 @@ def _cache_folder(cache_dir: Path) -> Path:
 
 def trim_cache(folder: Path, limit_bytes: int, keep: Path) -> None:
     """Delete the oldest entries until the folder is no larger than the limit."""
+    trim(folder.glob("*.so"), limit_bytes, keep)
+
+
+def trim(files: Iterable[Path], limit_bytes: int, keep: Path) -> None:
+    """Delete the oldest of these files, with their records, until the rest fits the limit."""
     entries = []
-    for library in folder.glob("*.so"):
+    for file in files:
         try:
-            entries.append((library.stat().st_mtime, library.stat().st_size, library))
+            entries.append((file.stat().st_mtime, file.stat().st_size, file))
         except OSError:
             continue  # another process removed it
     total = sum(size for _, size, _ in entries)
-    for _, size, library in sorted(entries):
+    for _, size, file in sorted(entries):
         if total <= limit_bytes:
             return
-        if library != keep:
-            discard(library)
+        if file != keep:
+            discard(file)
             total -= size
 
 

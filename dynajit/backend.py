@@ -3,8 +3,9 @@
 `make_backend` turns what the user named (`"native"`, `"numpy"`, `"eager"` or a callable) into the
 function that capture calls with each CapturedGraph. For the built-in ones the steps are, in order:
 split off views, differentiate if a gradient is wanted, partition, run the passes, generate code,
-and join the programs to the tape (`eager.compiled`). Every step's time and result is kept in a
-GraphRecord for the reports.
+and join the programs to the tape (`eager.compiled`). Between the first and the last one a graph
+that was compiled before is restored from disk (`artefacts`). Every step's time and result is kept
+in a GraphRecord for the reports, which makes the graphs of a restored one again when it is asked.
 """
 
 import functools
@@ -16,8 +17,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from dynajit import artefacts
+from dynajit.artefacts import Gradients
 from dynajit.capture.region import CapturedGraph, Place
-from dynajit.codegen.pipeline import keeps_native, start_compile
+from dynajit.codegen import pipeline as code
+from dynajit.codegen.blueprints import Blueprint
 from dynajit.core.errors import ArgumentError, BoundsError, DivisionError, LaunchFailed
 from dynajit.core.types import TensorType
 from dynajit.eager.compiled import CompiledCall, VersionCheck
@@ -56,24 +60,47 @@ class GraphRecord:
     Args:
         graph: as captured.
         backend: the backend's name.
-        forward, backward: graphs that code was generated for; `backward` is None without gradients.
+        made: role -> graph that code was generated for.
         programs: (role, program) of each generated program.
-        passes: what each pass changed.
+        observed: what each pass changed.
         saved_bytes: memory kept for backward.
         saved, recomputed: numbers of values saved, and of nodes computed again in backward.
         stages: milliseconds per stage.
+        remake: makes the graphs of a record that was restored from disk; None where they are made.
     """
 
     graph: Graph
     backend: str
-    forward: Graph | None = None
-    backward: Graph | None = None
+    made: dict[str, Graph] = field(default_factory=dict)
     programs: list[tuple[str, Any]] = field(default_factory=list)
-    passes: list[PassRecord] = field(default_factory=list)
+    observed: list[PassRecord] = field(default_factory=list)
     saved_bytes: int = 0
     saved: int = 0
     recomputed: int = 0
     stages: dict[str, float] = field(default_factory=dict)
+    remake: Callable[[], object] | None = None
+
+    @property
+    def forward(self) -> Graph | None:
+        """The graph whose code a call runs."""
+        return self._graphs().get("forward")
+
+    @property
+    def backward(self) -> Graph | None:
+        """The graph whose code backward runs; None without gradients."""
+        return self._graphs().get("backward")
+
+    @property
+    def passes(self) -> list[PassRecord]:
+        """What each pass changed."""
+        self._graphs()
+        return self.observed
+
+    def _graphs(self) -> dict[str, Graph]:
+        remake, self.remake = self.remake, None
+        if remake is not None:
+            remake()
+        return self.made
 
     @property
     def kernels(self) -> tuple[Any, ...]:
@@ -92,7 +119,7 @@ class GraphRecord:
             before, after = len(record.before.nodes), len(record.after.nodes)
             if before != after:
                 lines.append(f"  {record.role:8s} {record.name}: {before} -> {after} nodes")
-        if self.backward is not None:
+        if any(role == "backward" for role, _ in self.programs):
             lines.append(
                 f"  saved for backward: {self.saved} values, {self.saved_bytes} bytes; "
                 f"{self.recomputed} nodes are computed again"
@@ -104,7 +131,7 @@ class GraphRecord:
 
     def release(self) -> None:
         """Forget the graphs between the passes: nobody will ask any more."""
-        self.passes.clear()
+        self.observed.clear()
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -120,26 +147,34 @@ class GraphRecord:
         """Run the passes on a graph and record what they did."""
 
         def observe(name: str, before: Graph, after: Graph, milliseconds: float) -> None:
-            self.passes.append(PassRecord(role, name, before, after, milliseconds))
+            self.observed.append(PassRecord(role, name, before, after, milliseconds))
 
         with self.timed("passes"):
-            keeps = keeps_native if self.backend == "native" else None
+            keeps = code.keeps_native if self.backend == "native" else None
             return pipeline.optimize(graph, keeps=keeps, observe=observe)
 
     def generate(
-        self, graphs: dict[str, Graph], written: Mapping[int, int] = MappingProxyType({})
-    ) -> list[Any]:
-        """Programs for optimised graphs, by role; their compilers run at the same time."""
-        started = {
-            role: start_compile(graph, backend=self.backend, written=written)
-            for role, graph in graphs.items()
-        }
+        self, written: Mapping[int, int] = MappingProxyType({})
+    ) -> dict[str, code.Program]:
+        """Programs of the graphs made, by role; their compilers run at the same time."""
+        return self._finish(
+            {
+                role: code.start_compile(graph, backend=self.backend, written=written)
+                for role, graph in self.made.items()
+            }
+        )
+
+    def build(self, blueprints: Mapping[str, Blueprint]) -> dict[str, code.Program]:
+        """Programs whose code was generated before, by role."""
+        return self._finish({role: code.start_build(made) for role, made in blueprints.items()})
+
+    def _finish(self, started: Mapping[str, Callable[[], code.Program]]) -> dict[str, code.Program]:
         for role, wait in started.items():
             program = wait()
             self.programs.append((role, program))
             for stage, milliseconds in program.stages.items():
                 self.stages[stage] = self.stages.get(stage, 0.0) + milliseconds
-        return [program for _, program in self.programs]
+        return dict(self.programs)
 
 
 class Launch:
@@ -214,19 +249,34 @@ def _interpreted(captured: CapturedGraph) -> Launch:
 def _generated(backend: str, captured: CapturedGraph) -> Launch:
     record = GraphRecord(captured.graph, backend)
     split = outputs.split_views(captured.graph)
-    recipes = None if split.is_trivial else split.recipes
-    call = _training(record, split, captured)
-    if call is None:
-        call = _inference(record, split, captured)
-    return Launch(call, recipes, record)
+    with record.timed("restore"):
+        key = artefacts.key_of(captured) if backend == "native" else None
+        known = artefacts.restore(key)
+    if known is None:
+        gradients = _make_graphs(record, split, captured)
+        programs = record.generate(_copied(captured, split) if gradients is None else {})
+        artefacts.keep(key, programs, gradients)
+    else:
+        gradients = known.gradients
+        programs = record.build(known.programs)
+        record.remake = functools.partial(_make_graphs, record, split, captured)
+    if gradients is None:
+        call = CompiledCall.inference(programs["forward"])
+    else:
+        record.saved_bytes = gradients.saved_bytes
+        record.saved, record.recomputed = gradients.saved, gradients.recomputed
+        call = _training(programs, gradients, split, captured)
+    return Launch(call, None if split.is_trivial else split.recipes, record)
 
 
-def _inference(
+def _make_graphs(
     record: GraphRecord, split: outputs.SplitOutputs, captured: CapturedGraph
-) -> Callable[..., Any]:
-    record.forward = record.optimize("forward", split.graph)
-    written = _copied(captured, split)
-    return CompiledCall.inference(*record.generate({"forward": record.forward}, written))
+) -> Gradients | None:
+    """Make the graphs that code is generated for; None if no output depends on a trained input."""
+    gradients = _differentiated(record, split, captured)
+    if gradients is None:
+        record.made["forward"] = record.optimize("forward", split.graph)
+    return gradients
 
 
 def _copied(captured: CapturedGraph, split: outputs.SplitOutputs) -> dict[int, int]:
@@ -242,40 +292,58 @@ def _copied(captured: CapturedGraph, split: outputs.SplitOutputs) -> dict[int, i
     }
 
 
-def _training(
+def _differentiated(
     record: GraphRecord, split: outputs.SplitOutputs, captured: CapturedGraph
-) -> Callable[..., Any] | None:
-    """A call that is one node of the tape; None if no output depends on a trained input."""
+) -> Gradients | None:
+    """Forward and backward, and what holds them together; None without gradients."""
     graph = split.graph
-    requires_grad = captured.requires_grad
-    if not any(requires_grad):
+    if not any(captured.requires_grad):
         return None
     with record.timed("autodiff"):
-        joint = autodiff.differentiate(graph, requires_grad)
+        joint = autodiff.differentiate(graph, captured.requires_grad)
     if not joint.differentiable_outputs:
         return None
     joint = replace(joint, graph=record.optimize("joint", joint.graph))
     with record.timed("partition"):
         parts = partition.partition(joint, *_not_to_share(captured, split))
-    record.saved_bytes = parts.saved_bytes
-    record.saved, record.recomputed = len(parts.saved), parts.recomputed
-    record.forward = record.optimize("forward", parts.forward)
-    record.backward = record.optimize("backward", parts.backward)
-    forward, backward = record.generate({"forward": record.forward, "backward": record.backward})
-    return CompiledCall.training(
-        forward=forward,
-        backward=backward,
-        output_count=len(graph.outputs),
+    record.made["forward"] = record.optimize("forward", parts.forward)
+    record.made["backward"] = record.optimize("backward", parts.backward)
+    return Gradients(
         differentiable_outputs=parts.differentiable_outputs,
         saved_inputs=parts.saved_inputs,
         saved_outputs=parts.saved_outputs,
-        requires_grad=requires_grad,
-        sizes=_sizes_for_backward(parts),
-        replay=functools.partial(_replay, graph),
-        needs=_needs(graph, requires_grad, joint.differentiable_outputs),
-        reached=joint.reached,
-        checks=tuple(_checks(captured, split, joint.differentiable_outputs)),
         saved_copies=parts.saved_copies,
+        sizes=parts.sizes,
+        reached=joint.reached,
+        needs=_needs(graph, captured.requires_grad, joint.differentiable_outputs),
+        saved_bytes=parts.saved_bytes,
+        saved=len(parts.saved),
+        recomputed=parts.recomputed,
+    )
+
+
+def _training(
+    programs: Mapping[str, code.Program],
+    gradients: Gradients,
+    split: outputs.SplitOutputs,
+    captured: CapturedGraph,
+) -> Callable[..., Any]:
+    """A call that is one node of the tape."""
+    graph = split.graph
+    return CompiledCall.training(
+        forward=programs["forward"],
+        backward=programs["backward"],
+        output_count=len(graph.outputs),
+        differentiable_outputs=gradients.differentiable_outputs,
+        saved_inputs=gradients.saved_inputs,
+        saved_outputs=gradients.saved_outputs,
+        requires_grad=captured.requires_grad,
+        sizes=_sizes_for_backward(gradients.sizes),
+        replay=functools.partial(_replay, graph),
+        needs=gradients.needs,
+        reached=gradients.reached,
+        checks=tuple(_checks(captured, split, gradients.differentiable_outputs)),
+        saved_copies=gradients.saved_copies,
         writes=tuple(_per_output(captured, split).get(i, 0) for i in range(len(graph.outputs))),
     )
 
@@ -355,9 +423,10 @@ def _needs(
     return tuple(dict.fromkeys(mask for mask in numbered if mask))
 
 
-def _sizes_for_backward(parts: partition.Partition) -> Callable[..., tuple[int, ...]] | None:
+def _sizes_for_backward(
+    places: Mapping[str, sizes.Place],
+) -> Callable[..., tuple[int, ...]] | None:
     """Reads the sizes that backward is told as numbers; None if there are none."""
-    places = parts.sizes
     if not places:
         return None
     return lambda inputs: tuple(sizes.bind(places, inputs).values())

@@ -18,7 +18,7 @@ import pytest
 from samples import all_rows, has_samples, samples
 from tape import type_of
 
-from dynajit.codegen import cuda_text, fusion, nvrtc, pipeline
+from dynajit.codegen import blueprints, cuda_text, fusion, nvrtc
 from dynajit.codegen.cuda_support import SCALARS, STATUS, CudaKernel, LibraryCall
 from dynajit.codegen.cuda_text import Unit
 from dynajit.core import dtypes
@@ -327,7 +327,7 @@ class Emulated:
             launch = getattr(self.library, f"launch_{self.prefix}_{step.name}")
             launch((ctypes.c_void_p * len(pointers))(*pointers))
             if status[0]:
-                pipeline._failure("emulated")(*map(int, status))
+                blueprints.failure("emulated")(*map(int, status))
         found = dict(zip(layout.outputs, outputs, strict=True))
         values = dict(zip(self.graph.inputs, arguments, strict=True))
         return [found.get(o, values.get(o)) for o in self.graph.outputs]

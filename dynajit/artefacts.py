@@ -1,0 +1,186 @@
+"""What was made of a graph, kept on disk: a known graph needs no passes and no code generation.
+
+Contract: `key_of(captured)` names everything on which the result depends: the graph's text
+(`ir.keys`), what capture says about its inputs and outputs, this version of dynajit down to the
+files that make the result, Python and NumPy. `restore(key)` gives what `keep(key, artefact)`
+wrote, or None: for files that are missing, damaged or of another kind. The compiled kernels lie
+apart (`codegen.toolchain`), under the names that their source texts give them. Called by
+`dynajit.backend`.
+"""
+
+import functools
+import hashlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from dynajit.capture.region import CapturedGraph
+from dynajit.codegen import store, toolchain
+from dynajit.codegen.blueprints import Blueprint, Unstorable, from_data, to_data
+from dynajit.core import config, symint
+from dynajit.core.errors import DTypeError
+from dynajit.ir import graph as graphs
+from dynajit.ir.keys import Unkeyed, graph_text
+from dynajit.ir.node import Node, NodeKind
+from dynajit.ir.sizes import Place
+from dynajit.ops import table
+
+
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """What a training call has to know besides its two programs.
+
+    Args:
+        differentiable_outputs, saved_inputs, saved_outputs, saved_copies, sizes, saved_bytes,
+            recomputed: as in `ir.partition.Partition`.
+        saved: number of saved values.
+        reached: as in `ir.autodiff.Joint`.
+        needs: as in `eager.compiled.Training`.
+    """
+
+    differentiable_outputs: tuple[int, ...]
+    saved_inputs: tuple[int | None, ...]
+    saved_outputs: tuple[int | None, ...]
+    saved_copies: tuple[int | None, ...]
+    sizes: Mapping[str, Place]
+    reached: tuple[frozenset[int], ...]
+    needs: tuple[int, ...]
+    saved_bytes: int
+    saved: int
+    recomputed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Artefact:
+    """What was made of a graph.
+
+    Args:
+        programs: "forward", and "backward" with gradients.
+        gradients: None for a graph without.
+    """
+
+    programs: Mapping[str, Blueprint]
+    gradients: Gradients | None = field(default=None)
+
+
+def key_of(captured: CapturedGraph) -> str | None:
+    """The name of what is made of a captured graph; None where nothing may be kept.
+
+    Graphs are made afresh while they are verified, and where an array of the graph itself is given
+    out: another one would be another object.
+    """
+    graph = captured.graph
+    if config.current().verify_graphs:
+        return None
+    if any(isinstance(o, Node) and o.kind is NodeKind.CONSTANT for o in graph.outputs):
+        return None
+    version = _version()
+    try:
+        text = graph_text(graph)
+    except Unkeyed:
+        return None
+    saved = captured.saved
+    shared = None if saved is None else sorted((p.is_output, p.position) for p in saved.shareable)
+    facts = (
+        captured.requires_grad,
+        sorted(captured.written),
+        shared,
+        sorted(captured.copied.items()),
+    )
+    parts = (version, repr(facts), text)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40] if version else None
+
+
+#: Whose files make the result: rows, graphs, code generation, and this package's own.
+_MAKERS: Final = (symint, table, graphs, toolchain)
+_SUFFIXES: Final = (".py", ".h", ".so")
+
+
+@functools.lru_cache(maxsize=1)
+def _version() -> str:
+    """This version of what makes the result; empty where its files are not known.
+
+    Files count by size and time of change, as for Python's own cache of bytecode.
+    """
+    parts = [sys.version, np.__version__, sys.byteorder]
+    try:
+        for module in _MAKERS:
+            folder = os.path.dirname(str(module.__file__))
+            parts += sorted(_states(folder))
+        own = os.path.dirname(str(__file__))
+        parts += (state for state in sorted(_entries(own)) if not state.startswith("__"))
+    except OSError:
+        return ""
+    return "\n".join(parts)
+
+
+def _states(folder: str) -> Iterator[str]:
+    """The state of every file that matters below a folder."""
+    yield from _entries(folder)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir() and not entry.name.startswith(("_", ".")):
+                yield from _states(entry.path)
+
+
+def _entries(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(_SUFFIXES):
+                state = entry.stat()
+                yield f"{entry.name} {state.st_size} {state.st_mtime_ns}"
+
+
+# ---------------------------------------------------------------------------------------------
+# on disk
+
+
+def keep(key: str | None, programs: Mapping[str, Any], gradients: Gradients | None) -> None:
+    """Write what was made under its key; programs of another backend are not kept."""
+    blueprints = {role: getattr(program, "blueprint", None) for role, program in programs.items()}
+    if key is None or None in blueprints.values():
+        return
+    try:
+        made = {role: to_data(blueprint) for role, blueprint in blueprints.items() if blueprint}
+    except Unstorable:
+        return
+    store.write(key, {"programs": made, "gradients": _gradients_data(gradients)})
+
+
+def restore(key: str | None) -> Artefact | None:
+    """What was written under a key, or None."""
+    data = None if key is None or toolchain.find_compiler() is None else store.read(key)
+    if data is None:
+        return None
+    try:
+        programs = {role: from_data(entry) for role, entry in data["programs"].items()}
+        found = data["gradients"]
+        return Artefact(programs, None if found is None else _gradients(found))
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, DTypeError):
+        return None  # written by something else: it is made and written again
+
+
+def _gradients_data(gradients: Gradients | None) -> dict[str, Any] | None:
+    if gradients is None:
+        return None
+    data = {name: getattr(gradients, name) for name in Gradients.__slots__}
+    return {**data, "reached": [sorted(inputs) for inputs in gradients.reached]}
+
+
+def _gradients(data: dict[str, Any]) -> Gradients:
+    return Gradients(
+        differentiable_outputs=tuple(data["differentiable_outputs"]),
+        saved_inputs=tuple(data["saved_inputs"]),
+        saved_outputs=tuple(data["saved_outputs"]),
+        saved_copies=tuple(data["saved_copies"]),
+        sizes={name: (position, dim) for name, (position, dim) in data["sizes"].items()},
+        reached=tuple(frozenset(inputs) for inputs in data["reached"]),
+        needs=tuple(data["needs"]),
+        saved_bytes=data["saved_bytes"],
+        saved=data["saved"],
+        recomputed=data["recomputed"],
+    )

@@ -1,0 +1,127 @@
+"""A text that tells graphs apart: equal texts mean graphs of which every stage makes the same.
+
+Contract: the text holds everything that passes, derivatives, partition and code generation read of
+a graph: kinds, names, types, rows, arguments, attributes, contents of constants, and the range of
+every symbol. User lines are left out: they reach reports only, which ask the graph at hand.
+`Unkeyed` is raised for what cannot be told apart by its text. Called by `dynajit.artefacts`.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+
+from dynajit.core.device import Device
+from dynajit.core.dtypes import DType
+from dynajit.core.symint import Atom, SymInt
+from dynajit.core.types import TensorType, ValueType
+from dynajit.ir.graph import Graph
+from dynajit.ir.node import Node
+from dynajit.ops.table import TABLE, Op
+
+
+class Unkeyed(Exception):
+    """A graph holds a value without a text; used only between `graph_text` and its callers."""
+
+
+#: Values that `repr` tells apart: 1 from True and 1.0, 0.0 from -0.0. All NaN count as one.
+_PLAIN: Final = frozenset({type(None), bool, int, float, complex, str})
+
+
+def graph_text(graph: Graph) -> str:
+    """The text of a graph.
+
+    Raises:
+        Unkeyed: an attribute, a literal or a row is not known here.
+    """
+    printer = _Printer()
+    lines = [repr(graph.name)]
+    for number, node in enumerate(graph.nodes):
+        lines.append(printer.node(node))
+        printer.numbers[node] = number
+    lines.append(printer.items(graph.outputs))
+    return "\n".join(lines)
+
+
+class _Printer:
+    """Texts of the parts of one graph. Mutable: remembers nodes, types and sizes."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Node, int] = {}
+        self.types: dict[ValueType, str] = {}
+        self.sizes: dict[SymInt, str] = {}
+
+    def node(self, node: Node) -> str:
+        """A node: its arguments are the numbers of earlier ones."""
+        parts = [node.kind.name, node.name, self.type(node.type)]
+        if node.op is not None:
+            parts += [_row(node.op), self.items(node.args)]
+            parts += [f"{name}={self.value(value)}" for name, value in node.attributes.items()]
+        if node.value is not None:
+            parts.append(_contents(node.value))
+        return " ".join(parts)
+
+    def type(self, type: ValueType) -> str:
+        """A type with its layout and its place."""
+        found = self.types.get(type)
+        if found is None:
+            found = str(type)
+            if isinstance(type, TensorType):
+                shape = self.items(type.shape)
+                strides = None if type.strides is None else self.items(type.strides)
+                found = f"{type.dtype.name}{shape}{strides}{type.device}"
+            self.types[type] = found
+        return found
+
+    def items(self, values: Iterable[Any]) -> str:
+        """Several values."""
+        return f"({','.join([self.value(value) for value in values])})"
+
+    def value(self, value: Any) -> str:
+        """An argument, an attribute or a size."""
+        kind = type(value)
+        if kind is Node:
+            return f"%{self.numbers[value]}"
+        if kind in _PLAIN:
+            return repr(value)
+        if kind is tuple or kind is list:
+            return kind.__name__ + self.items(value)
+        if kind is SymInt:
+            return self.size(value)
+        if kind is DType:
+            return f"dtype {value.name}"
+        if kind is Device:
+            return f"device {value}"
+        raise Unkeyed(f"a {kind.__name__} has no text")
+
+    def size(self, size: SymInt) -> str:
+        """An expression with the ranges of everything in it."""
+        found = self.sizes.get(size)
+        if found is None:
+            terms = (
+                f"{factor}*{'*'.join([self.atom(atom) for atom in monomial])}"
+                for monomial, factor in size.terms
+            )
+            found = self.sizes[size] = f"<{'+'.join(terms)}>"
+        return found
+
+    def atom(self, atom: Atom) -> str:
+        """A factor of an expression."""
+        below = None if atom.below is None else self.size(atom.below)
+        return f"{atom.kind} {atom.name}{self.items(atom.operands)}[{atom.low},{atom.high},{below}]"
+
+
+def _row(op: Op) -> str:
+    """The name of a row: names stand for rows that are in the table."""
+    if op.name not in TABLE or TABLE[op.name] is not op:
+        raise Unkeyed(f"{op.name} is not in the table")
+    return op.name
+
+
+def _contents(array: Any) -> str:
+    """An array by its bytes; the layout counts, since NumPy's sums depend on it."""
+    if type(array) is not np.ndarray or array.dtype.hasobject:
+        raise Unkeyed("a constant is not a plain array")
+    digest = hashlib.sha256(array.tobytes()).hexdigest()
+    return f"{array.dtype.name}{array.shape}{array.strides}{digest}"
