@@ -114,9 +114,11 @@ def call_method(
     if is_stream(receiver) and not keywords:
         return stream_method(x, receiver, name, args)
     is_function = isinstance(getattr(receiver, "object", None), types.FunctionType)
-    if name == "__get__" and is_function and args and not keywords:
-        from_class = is_known(args[0]) and as_python(x, args[0]) is None
-        return receiver if from_class else BoundMethod(receiver, args[0])
+    is_method = isinstance(receiver, BoundMethod)
+    if name == "__get__" and (is_function or is_method) and len(args) in (1, 2) and not keywords:
+        are_none = [is_known(arg) and as_python(x, arg) is None for arg in args]
+        if not all(are_none):
+            return receiver if is_method or are_none[0] else BoundMethod(receiver, args[0])
     if name == "fromkeys" and _is_dict_class(receiver) and not keywords:
         return (yield from dict_from_keys(x, receiver.object, args))
     if isinstance(receiver, (Constant, Scalar, SliceValue, Known)):

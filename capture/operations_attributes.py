@@ -436,6 +436,8 @@ def _method_attribute(x: Any, value: BoundMethod, name: str) -> Steps:
         return value.function
     if value.python_type is not types.MethodType and name not in ("__name__", "__doc__"):
         raise unsupported_attribute(value, name)
+    if name == "__get__" and lookup(types.MethodType, name) is not MISSING:
+        return NativeMethod(value, name)  # 3.11 has none, and shows that of the function
     return (yield from get_attribute(x, value.function, name))
 
 

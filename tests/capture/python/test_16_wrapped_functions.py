@@ -180,6 +180,33 @@ def setting_wrapped_copies_nothing():
     return wrapper.__name__, wrapper.__doc__
 
 
+class Bound:
+    def itself(self):
+        return self
+
+
+def methods_bound_again(first, second):
+    """From 3.13 on a method stays bound to what it was bound to; before, its function is bound."""
+    again = first.itself.__get__(second, Bound)
+    from_class = first.itself.__get__(None, Bound)
+    new = Bound()
+    return (
+        again() is first, again.__self__ is second, from_class.__name__,
+        new.itself.__get__(first, Bound)() is first,
+    )
+
+
+def functions_bound_by_hand(first):
+    return Bound.itself.__get__(first, Bound)() is first, Bound.itself.__get__(first)() is first
+
+
+def bound_to_nothing(first):
+    try:
+        first.itself.__get__(None, None)
+    except TypeError as error:
+        return str(error)
+
+
 CASES = [
     case(class_method_keeps_its_function, breaks=None),
     case(static_method_keeps_its_function, breaks=None),
@@ -193,6 +220,9 @@ CASES = [
     case(wrapper_has_the_attributes_of_an_existing_function),
     case(only_what_is_asked_for_is_copied, breaks=None),
     case(setting_wrapped_copies_nothing, breaks=None),
+    case(methods_bound_again, Bound(), Bound()),
+    case(functions_bound_by_hand, Bound()),
+    case(bound_to_nothing, Bound(), breaks=None),
 ]
 
 
