@@ -74,6 +74,8 @@ def _check(body: Body, end: Break) -> None:
 def _rebuild(emitter: "Emitter", body: Body, end: Break) -> None:
     """Stack first, then the rest: the stack may need a parameter that is about to change."""
     writer = emitter.writer
+    if any(isinstance(value, HandledException) for value in end.stack):
+        _make_objects(emitter, end)
     for slot, value in enumerate(end.stack):
         if isinstance(value, HandledException):
             emitter.load_value(value.exception)
@@ -100,6 +102,16 @@ def _rebuild(emitter: "Emitter", body: Body, end: Break) -> None:
     for name in body.parameters:
         if name not in end.locals and name not in body.cellvars:
             writer.delete_local(name)
+
+
+def _make_objects(emitter: "Emitter", end: Break) -> None:
+    """Make what the frame holds while the caller's exception is still the handled one: it is the
+    context of exceptions that were raised first."""
+    for value in (*end.stack, *end.locals.values(), *end.cells.values()):
+        made = value.exception if isinstance(value, HandledException) else value
+        if hasattr(made, "identity"):
+            emitter.load_value(made)
+            emitter.writer.pop()
 
 
 def _is_in_place(value: Value, name: str) -> bool:

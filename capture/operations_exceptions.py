@@ -141,16 +141,16 @@ def _new_group(x: Any, cls: type, args: list[Value]) -> ExceptionValue:
         text = f"BaseExceptionGroup.__new__() argument 1 must be str, not {kind}"
         raise_python(x, TypeError, text)
     if not isinstance(given, (ListValue, TupleValue)):
-        raise_python(x, TypeError, "second argument (exceptions) must be a sequence")
+        raise unsupported(f"{cls.__name__} of another sequence", given)
     items = x.list_items(given) if isinstance(given, ListValue) else given.items
     if not items:
         text = "second argument (exceptions) must be a non-empty sequence"
         raise_python(x, ValueError, text)
     for index, item in enumerate(items):
-        if not isinstance(item, ExceptionValue):
+        if not issubclass(x.type_of(item), BaseException):
             text = f"Item {index} of second argument (exceptions) is not an exception"
             raise_python(x, ValueError, text)
-    plain = all(issubclass(item.cls, Exception) for item in items)
+    plain = all(issubclass(x.type_of(item), Exception) for item in items)
     if cls is BaseExceptionGroup and plain:
         cls = ExceptionGroup
     elif issubclass(cls, Exception) and not plain:
@@ -335,16 +335,18 @@ def members_of(x: Any, group: ExceptionValue) -> tuple[Value, ...]:
     return found
 
 
-def split(x: Any, group: ExceptionValue, classes: Any) -> Steps:
+def split(x: Any, group: Value, classes: Any) -> Steps:
     """(matching part, rest) of a group, each a value or None; by classes only."""
     if matches(x, group, classes):
         return group, None
-    if not issubclass(group.cls, BaseExceptionGroup):
+    if not issubclass(group.python_type, BaseExceptionGroup):
         return None, group
+    if not isinstance(group, ExceptionValue):
+        raise unsupported("split", group)
     inside: list[Value] = []
     outside: list[Value] = []
     for item in members_of(x, group):
-        first, second = yield from split(x, item, classes)  # type: ignore[arg-type]
+        first, second = yield from split(x, item, classes)
         inside += [first] if first is not None else []
         outside += [second] if second is not None else []
     left = (yield from derive(x, group, inside)) if inside else None

@@ -151,7 +151,7 @@ def call_intrinsic_2(x: Any, frame: Frame, name: str) -> Steps:
     if name != "PREP_RERAISE_STAR" or not isinstance(raised, ListValue):
         raise unsupported(name)
     for value in (original, *x.list_items(raised)):
-        if isinstance(value, Opaque):
+        if _holds_existing(x, value):
             raise unsupported(name, value)
     items = [item for item in x.list_items(raised) if isinstance(item, ExceptionValue)]
     if not items:
@@ -172,6 +172,14 @@ def call_intrinsic_2(x: Any, frame: Frame, name: str) -> Steps:
         return
     group = Known(BaseExceptionGroup)
     frame.push((yield from x.call(group, [Constant(""), x.new_list(together)], {})))
+
+
+def _holds_existing(x: Any, value: Value) -> bool:
+    """True for an exception from before the call, or a group with one in it."""
+    if isinstance(value, ExceptionValue) and issubclass(value.cls, BaseExceptionGroup):
+        items = x.heap[value.identity].state["exceptions"].items
+        return any(_holds_existing(x, item) for item in items)
+    return isinstance(value, Opaque)
 
 
 def _traceback(x: Any, value: ExceptionValue) -> Value | None:

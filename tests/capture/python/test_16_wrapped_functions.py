@@ -191,7 +191,9 @@ def methods_bound_again(first, second):
     from_class = first.itself.__get__(None, Bound)
     new = Bound()
     return (
-        again() is first, again.__self__ is second, from_class.__name__,
+        again() is first,
+        again.__self__ is second,
+        from_class.__name__,
         new.itself.__get__(first, Bound)() is first,
     )
 

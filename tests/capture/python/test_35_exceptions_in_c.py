@@ -192,6 +192,60 @@ def is_instance_that_fails():
     return isinstance(Refusing(), int)
 
 
+INNER = ExceptionGroup("inner", [TypeError(1), ValueError(2)])
+
+
+def group_of_existing(member):
+    made = []
+    for cls in (ExceptionGroup, BaseExceptionGroup):
+        try:
+            group = cls("eg", [member])
+        except (TypeError, ValueError) as error:
+            made.append(str(error))
+        else:
+            made.append((type(group), group.exceptions[0] is member, repr(group)))
+    return made
+
+
+def group_of_other_sequences():
+    found = []
+    for members in ("ab", "", {1: 2}, range(2), 5):
+        try:
+            ExceptionGroup("eg", members)
+        except (TypeError, ValueError) as error:
+            found.append((type(error), str(error)))
+    return found
+
+
+def existing_members_are_handled(member):
+    handled = []
+    try:
+        raise ExceptionGroup("eg", [ExceptionGroup("x", [member, TypeError()]), member])
+    except* TypeError as error:
+        handled.append([error.message, repr(error)])
+    except* ValueError as error:
+        handled.append([error.exceptions[1] is member, repr(error)])
+    return handled
+
+
+def existing_groups_are_handled():
+    handled = []
+    try:
+        raise ExceptionGroup("eg", [INNER, KeyError(2)])
+    except* TypeError as error:
+        handled.append(repr(error))
+    except* (KeyError, ValueError) as error:
+        handled.append(repr(error))
+    return handled
+
+
+def existing_members_go_on(member):
+    try:
+        raise ExceptionGroup("eg", [member, KeyError(2)])
+    except* KeyError:
+        pass
+
+
 CASES = [
     case(classes_derived_from_os_error),
     case(unicode_and_syntax_errors),
@@ -199,6 +253,13 @@ CASES = [
     case(characters_written),
     case(fields_that_refuse),
     case(group_with_a_constructor_of_its_own),
+    case(group_of_existing, ValueError(3), breaks=None),
+    case(group_of_existing, KeyboardInterrupt(), breaks=None),
+    case(group_of_existing, 5, breaks=None),
+    case(group_of_other_sequences, breaks=None),
+    case(existing_members_are_handled, ValueError(3), breaks=None),
+    case(existing_groups_are_handled, breaks=None),
+    case(existing_members_go_on, ValueError(3), breaks=None),
     case(one_traceback),
     case(traceback_goes_to_another_exception),
     case(lines_of_frames, breaks=None),
