@@ -32,6 +32,8 @@ from dynajit.ops import TABLE as ops
 from dynajit.ops import dispatch
 from dynajit.ops.table import Kind
 
+pytestmark = pytest.mark.one_python
+
 EMULATOR = Path(__file__).parent / "cuda_emulator.h"
 needs_nvrtc = pytest.mark.skipif(
     nvrtc.find() is None, reason="needs NVRTC: pip install nvidia-cuda-nvrtc-cu12"

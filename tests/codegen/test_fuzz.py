@@ -26,6 +26,8 @@ from dynajit.ir.pipeline import optimize
 from dynajit.ops import TABLE as ops
 from dynajit.ops import dispatch
 
+pytestmark = pytest.mark.one_python
+
 SCALE = float(os.environ.get("DYNAJIT_FUZZ_SEEDS", "1"))
 FIRST = int(os.environ.get("DYNAJIT_FUZZ_FIRST", "0"))
 

@@ -22,6 +22,8 @@ from dynajit.ir import interpret
 from dynajit.ops import TABLE as ops
 from dynajit.ops.window_forms import counts_of
 
+pytestmark = pytest.mark.one_python
+
 TYPES = {"float32": dtypes.float32, "float64": dtypes.float64}
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
 

@@ -42,7 +42,10 @@ LARGEST_NEAR = 65536.0
 STRIDE = 331
 """Every 331st bit pattern: 13 million floats, all exponents, both signs."""
 
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs gcc or clang")
+pytestmark = [
+    pytest.mark.one_python,
+    pytest.mark.skipif(COMPILER is None, reason="needs gcc or clang"),
+]
 
 
 @pytest.fixture(scope="module", params=["-O3 -march=native", "-O2 -ftree-vectorize", "-O1"])

@@ -41,6 +41,7 @@ SPECIAL = np.array(
 )  # fmt: skip
 
 pytestmark = [
+    pytest.mark.one_python,
     pytest.mark.skipif(COMPILER is None, reason="needs gcc or clang"),
     pytest.mark.skipif(
         np.finfo(np.longdouble).nmant < 63, reason="needs a float of extended precision"

@@ -22,6 +22,8 @@ from dynajit.core.errors import DTypeError
 from dynajit.ops import Kind, Op
 from dynajit.ops.scalar import NumpyScalars
 
+pytestmark = pytest.mark.one_python
+
 ROWS = [op for op in all_rows() if has_samples(op)]
 REAL = tuple(d for d in dtypes.ALL if not d.is_complex)
 

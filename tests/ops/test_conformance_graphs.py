@@ -26,6 +26,8 @@ from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.pipeline import optimize
 from dynajit.ops import Op
 
+pytestmark = pytest.mark.one_python
+
 ROWS = [op for op in all_rows() if has_samples(op)]
 COMPILER = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
 
