@@ -89,8 +89,11 @@ class Frame:
         if not self.body.stops[self.index]:
             return False
         instruction = self.body.instructions[self.index]
-        if instruction.operation in _UNBROKEN or any(map(_is_closure, self.stack[-2:])):
+        if instruction.operation in _UNBROKEN:
             return False
+        for value in self.stack[-2:]:
+            if isinstance(value, (CellValue, TupleValue)) and _is_closure(value):
+                return False
         return not self.start or instruction.offset >= self.start
 
     @property

@@ -43,23 +43,8 @@ def compile_guards(guards: Iterable[Guard]) -> "CompiledGuards":
         tree.find(guard.source).checks.append((int(guard.kind), _lower(guard, tree), index))
     roots = tuple(node.freeze() for node in tree.roots.values())
     evaluator = _capture.Guards(roots, len(unique))
-    return CompiledGuards(tuple(_release(guard) for guard in unique), evaluator)
-
-
-def _release(guard: Guard) -> Guard:
-    """The same guard without strong references to the user's objects."""
-    expected = guard.expected
-    if guard.kind in (Kind.IDENTITY, Kind.TYPE_IS, Kind.CLASS_UNCHANGED, Kind.HAS_NO_KEY):
-        expected = _remember(expected)
-    elif guard.kind is Kind.DICT_KEYS:
-        expected = tuple(_remember(key) for key in expected)
-    elif guard.kind in RELATIONS:
-        expected = _release_source(expected)
-    elif guard.kind is Kind.SEPARATE_MEMORY:
-        expected = tuple((_release_source(member), use) for member, use in expected)
-    elif guard.kind is Kind.RELATION:
-        expected = expected.mapped(_release_source)
-    return replace(guard, source=_release_source(guard.source), expected=expected)
+    release = _Releaser()
+    return CompiledGuards(tuple(release.guard(guard) for guard in unique), evaluator)
 
 
 def _remember(value: Any) -> Any:
@@ -74,16 +59,50 @@ def _name(text: str) -> str:
     return text
 
 
-def _release_source(source: Source) -> Source:
-    if isinstance(source, Constant):
-        held = _remember(source.value)
-        return source if held is source.value else Constant(held, source.name or _name(held.text))
-    if source.parent is None:
-        return source
-    released: dict[str, Any] = {"base": _release_source(source.parent)}
-    if isinstance(source, Key):
-        released["key"] = _remember(source.key)
-    return replace(source, **released)
+class _Releaser:
+    """Makes guards without strong references to the user's objects. Mutable: remembers places.
+
+    Guards have few places between them, and long ways to these: each is made once. The guards
+    must live as long as this does.
+    """
+
+    def __init__(self) -> None:
+        self._released: dict[int, Source] = {}  # by id: equal places may have unlike names
+
+    def guard(self, guard: Guard) -> Guard:
+        """The same guard without strong references."""
+        expected = guard.expected
+        if guard.kind in (Kind.IDENTITY, Kind.TYPE_IS, Kind.CLASS_UNCHANGED, Kind.HAS_NO_KEY):
+            expected = _remember(expected)
+        elif guard.kind is Kind.DICT_KEYS:
+            expected = tuple(_remember(key) for key in expected)
+        elif guard.kind in RELATIONS:
+            expected = self.source(expected)
+        elif guard.kind is Kind.SEPARATE_MEMORY:
+            expected = tuple((self.source(member), use) for member, use in expected)
+        elif guard.kind is Kind.RELATION:
+            expected = expected.mapped(self.source)
+        return replace(guard, source=self.source(guard.source), expected=expected)
+
+    def source(self, source: Source) -> Source:
+        """The same place without strong references."""
+        found = self._released.get(id(source))
+        if found is None:
+            found = self._released[id(source)] = self._source(source)
+        return found
+
+    def _source(self, source: Source) -> Source:
+        if isinstance(source, Constant):
+            held = _remember(source.value)
+            return (
+                source if held is source.value else Constant(held, source.name or _name(held.text))
+            )
+        if source.parent is None:
+            return source
+        released: dict[str, Any] = {"base": self.source(source.parent)}
+        if isinstance(source, Key):
+            released["key"] = _remember(source.key)
+        return replace(source, **released)
 
 
 @dataclass(frozen=True, slots=True)

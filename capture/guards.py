@@ -12,7 +12,7 @@ import enum
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture.guard_facts import (
     CONTAINERS,
@@ -84,7 +84,7 @@ class Guard:
 
     def identity(self) -> tuple[Any, ...]:
         """A hashable key: two guards with equal keys check the same fact."""
-        return (self.source, self.kind, _expected_key(self.kind, self.expected))
+        return guard_key(self.source, self.kind, self.expected)
 
     def expression(self) -> str:
         """The condition as Python text."""
@@ -125,6 +125,11 @@ class Guard:
         where = f"  # {self.reason}" if self.reason else ""
         line = f" at {self.location}" if self.location else ""
         return f"{self.expression()}{where}{line}"
+
+
+def guard_key(source: Source, kind: Kind, expected: Any) -> tuple[Any, ...]:
+    """`Guard.identity()` of the guard that would be made of these."""
+    return (source, kind, _expected_key(kind, expected))
 
 
 class Missing:
@@ -240,11 +245,15 @@ _EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
 
 
 def _expected_key(kind: Kind, expected: Any) -> Any:
-    if kind in (Kind.EQUALS, Kind.STORAGE_EQUALS, Kind.DICT_KEYS, Kind.HAS_NO_KEY):
-        return constant_key(expected)
-    if kind in (Kind.TYPE_IS, Kind.IDENTITY, Kind.CLASS_UNCHANGED):
+    if kind in _BY_IDENTITY:
         return id(expected)
+    if kind in _BY_VALUE:
+        return constant_key(expected)
     return expected
+
+
+_BY_VALUE: Final = (Kind.EQUALS, Kind.STORAGE_EQUALS, Kind.DICT_KEYS, Kind.HAS_NO_KEY)
+_BY_IDENTITY: Final = (Kind.TYPE_IS, Kind.IDENTITY, Kind.CLASS_UNCHANGED)
 
 
 def constant_key(value: Any) -> Any:

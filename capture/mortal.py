@@ -60,7 +60,10 @@ def in_class(source: sources.Source, found: dict[int, sources.Member]) -> source
         return found.get(id(source.value), source)
     if source.parent is None:
         return source
-    changed: dict[str, Any] = {"base": in_class(source.parent, found)}
+    base = in_class(source.parent, found)
+    if base is source.parent:
+        return source
+    changed: dict[str, Any] = {"base": base}
     return replace(source, **changed)
 
 

@@ -8,7 +8,7 @@ Called by the executor and the operations; never by users.
 
 import enum
 import types
-from collections import OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,7 +18,7 @@ from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.class_layouts import is_modelled_class, is_plain_tensor, is_plain_tuple
 from dynajit.capture.classes_met import ClassesMet
 from dynajit.capture.graph_building import Builder
-from dynajit.capture.guards import Guard, Kind
+from dynajit.capture.guards import Guard, Kind, guard_key
 from dynajit.capture.heap import Heap
 from dynajit.capture.immutables import is_immutable, is_lasting
 from dynajit.capture.size_memory import SizeMemory
@@ -160,6 +160,7 @@ class Recorder:
         self.writes = tensor_memory.Writes()
         self._lines: dict[tuple[str, int], None] = {}
         self._guards: dict[tuple[Any, ...], Guard] = {}
+        self._guarded: Counter[Source] = Counter()  # guards per source
         self._inputs: dict[Any, tuple[graph.Value, Value, bool]] = {}
         self._wrapped: dict[Source, Value] = {}
         self._by_object: dict[int, HeapValue] = {}
@@ -258,7 +259,8 @@ class Recorder:
         self.heap.restore(mark.heap)
         self.builder.restore(mark.nodes)
         while len(self._guards) > mark.guards:
-            self._guards.popitem()
+            _, guard = self._guards.popitem()
+            self._guarded[guard.source] -= 1
         while len(self._inputs) > mark.inputs:
             self._inputs.popitem()
         self.random_blocks = mark.random_blocks
@@ -278,15 +280,24 @@ class Recorder:
         Raises:
             GraphBreak: the guard evaluator cannot reach the source.
         """
+        key = guard_key(source, kind, expected)
+        if key in self._guards:  # so it is for most uses
+            return
         if not source.is_guardable:
             raise breaks.GraphBreak(
                 breaks.UNSUPPORTED_OPERATION, f"{source.expression()} cannot be guarded"
             )
-        self.add_guard(Guard(source, kind, expected, self.location, reason))
+        self._add(key, Guard(source, kind, expected, self.location, reason))
 
     def add_guard(self, guard: Guard) -> None:
         """Record a fact once."""
-        self._guards.setdefault(guard.identity(), guard)
+        key = guard.identity()
+        if key not in self._guards:
+            self._add(key, guard)
+
+    def _add(self, key: tuple[Any, ...], guard: Guard) -> None:
+        self._guards[key] = guard
+        self._guarded[guard.source] += 1
 
     def use(self, value: Value) -> None:
         """An operation relies on what `value` is: guard the fact that its family stands for."""
@@ -360,7 +371,7 @@ class Recorder:
 
     def is_relied_on(self, source: Source) -> bool:
         """True if a guard was recorded on a source."""
-        return any(guard.source == source for guard in self._guards.values())
+        return self._guarded[source] > 0
 
     def first_source(self, value: HeapValue) -> Source:
         """The source under which an existing object was met first."""

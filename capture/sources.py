@@ -79,7 +79,12 @@ class Source:
     @property
     def is_guardable(self) -> bool:
         """True if the C evaluator can reach the value before the compiled code runs."""
-        return all(source.step is not None for source in self.chain())
+        source: Source | None = self
+        while source is not None:
+            if source.step is None:
+                return False
+            source = source.parent
+        return True
 
     def chain(self) -> "Iterator[Source]":
         """The sources from the root to this one."""

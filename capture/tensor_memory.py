@@ -8,7 +8,7 @@ Functions on the recorder of one capture; called by `capture.recording` (read, n
 `capture.operations_mutation` (writes) and `capture.finish`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -317,12 +317,16 @@ _INVERSES: Final[dict[str, Callable[..., graph.Value]]] = {
 # -- existing tensors ----------------------------------------------------------------------------
 
 
-def written(recorder: Any) -> Iterator[MemoryContents]:
+def written(recorder: Any) -> list[MemoryContents]:
     """The memories of existing tensors that were written."""
-    for contents in list(recorder.heap.contents()):
-        is_written = isinstance(contents, MemoryContents) and contents.version
-        if is_written and recorder.heap.is_adopted(contents.base.identity):
-            yield contents
+    heap = recorder.heap
+    return [
+        contents
+        for contents in heap.contents()
+        if type(contents) is MemoryContents
+        and contents.version
+        and heap.is_adopted(contents.base.identity)
+    ]
 
 
 def refuse_overlap(recorder: Any, base: TensorValue, others: Iterable[TensorValue]) -> None:
