@@ -161,6 +161,7 @@ class Recorder:
         self._lines: dict[tuple[str, int], None] = {}
         self._guards: dict[tuple[Any, ...], Guard] = {}
         self._guarded: Counter[Source] = Counter()  # guards per source
+        self._used: dict[int, Value] = {}  # by id: values whose facts are guarded
         self._inputs: dict[Any, tuple[graph.Value, Value, bool]] = {}
         self._wrapped: dict[Source, Value] = {}
         self._by_object: dict[int, HeapValue] = {}
@@ -261,6 +262,7 @@ class Recorder:
         while len(self._guards) > mark.guards:
             _, guard = self._guards.popitem()
             self._guarded[guard.source] -= 1
+            self._used.clear()
         while len(self._inputs) > mark.inputs:
             self._inputs.popitem()
         self.random_blocks = mark.random_blocks
@@ -301,6 +303,11 @@ class Recorder:
 
     def use(self, value: Value) -> None:
         """An operation relies on what `value` is: guard the fact that its family stands for."""
+        if id(value) not in self._used:
+            self._use(value)
+            self._used[id(value)] = value
+
+    def _use(self, value: Value) -> None:
         source = value.source if hasattr(value, "source") else None
         if source is None or isinstance(source, sources.SizeOf):
             return  # a size is read from a tensor whose facts are guarded
