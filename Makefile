@@ -1,6 +1,7 @@
 # Every target makes the environment it needs: a virtual environment per Python version in .venv/.
 #   make demo      train real models eagerly and compiled, and print the report
 #   make test      the test suite            (PYTHON=python3.12 for another interpreter)
+#   make test-sanitizers   kernels under AddressSanitizer and UndefinedBehaviorSanitizer (gcc)
 #   make oracle    PyTorch into the environment, so that make test compares with it
 #   make check     ruff, formatting, mypy, layering
 #   make bench     benchmarks, interleaved ratios
@@ -13,13 +14,23 @@ BIN := $(VENV)/bin
 SOURCES := setup.py pyproject.toml eager/_tensor.c eager/tensor.h capture/_capture.c $(wildcard capture/native/*) codegen/_runtime.c
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test oracle check format bench docs clean
+.PHONY: demo test test-sanitizers oracle check format bench docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m dynajit demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# Generated C only: the extension modules and NumPy are not instrumented. A finding ends the run.
+# SANITIZED names tests; left out by default is what compiles C by itself, or runs no kernel.
+SANITIZED ?= tests/ops/test_conformance_graphs.py -k 'not interpreted' $(filter-out \
+    $(addprefix tests/codegen/test_,vecmath.py vecmath_f64.py nvrtc.py cuda_text.py toolchain.py \
+    sanitizers.py),$(wildcard tests/codegen/test_*.py)) \
+    --deselect tests/codegen/test_runtime.py::test_calls_leak_nothing
+test-sanitizers: $(VENV)/.test
+	DYNAJIT_SANITIZE=1 DYNAJIT_CC=gcc PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" $(BIN)/python -m pytest -x $(SANITIZED)
 
 # PyTorch into the environment: the comparisons with it are skipped without.
 oracle: $(VENV)/.oracle

@@ -52,19 +52,32 @@ static size_t class_of(size_t size, size_t *rounded) {
     return ((size_t)exponent * 8 + (*rounded / step - 8)) % CLASS_COUNT;
 }
 
+/* There under AddressSanitizer only: what a block has beyond its size, and all of one that nobody
+ * uses, is not to be touched. */
+void __asan_poison_memory_region(const volatile void *, size_t) __attribute__((weak));
+void __asan_unpoison_memory_region(const volatile void *, size_t) __attribute__((weak));
+
+static void *guarded(void *memory, size_t size, size_t rounded) {
+    if (memory && __asan_poison_memory_region) {
+        __asan_poison_memory_region(memory, rounded);
+        __asan_unpoison_memory_region(memory, size);
+    }
+    return memory;
+}
+
 static void *block_take(size_t size) {
     size_t rounded, class = class_of(size, &rounded);
     FreeList *list = &free_lists[class];
     if (list->count) {
         cached_bytes -= rounded;
-        return list->memory[--list->count];
+        return guarded(list->memory[--list->count], size, rounded);
     }
     size_t alignment = rounded >= BLOCK_HUGE ? HUGE_PAGE : 64;
     void *memory = aligned_alloc(alignment, (rounded + alignment - 1) & ~(alignment - 1));
 #ifdef MADV_HUGEPAGE
     if (memory && rounded >= BLOCK_HUGE) madvise(memory, rounded, MADV_HUGEPAGE);
 #endif
-    return memory;
+    return guarded(memory, size, rounded);
 }
 
 static void block_give(void *memory, size_t size) {
@@ -75,7 +88,7 @@ static void block_give(void *memory, size_t size) {
         return;
     }
     cached_bytes += rounded;
-    list->memory[list->count++] = memory;
+    list->memory[list->count++] = guarded(memory, 0, rounded);
 }
 
 static PyObject *trim(PyObject *module, PyObject *unused) {

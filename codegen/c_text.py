@@ -82,6 +82,8 @@ def print_unit(name: str, functions: Sequence[Function], layout: Layout, graph: 
             parts.append(f"/* {function.name} is {callee[function.name]} on other buffers */")
     if symbols:
         parts.append(c_sizes.print_measure(symbols, graph, layout))
+    if layout.guarded:
+        parts.append(SANITIZER)
     parts.append(_driver(functions, callee, layout, _sizes_of_run(graph, symbols)))
     return "\n\n".join(parts) + "\n"
 
@@ -115,6 +117,11 @@ typedef struct {
 } dj_runtime;"""
 
 
+SANITIZER = """\
+void __asan_poison_memory_region(const volatile void *, size_t);
+void __asan_unpoison_memory_region(const volatile void *, size_t);"""
+
+
 THREAD_NUMBER = """\
 #ifdef _OPENMP
 int omp_get_thread_num(void), omp_get_num_threads(void);
@@ -142,6 +149,7 @@ def _driver(
         "    (void)inputs, (void)outputs, (void)constants, (void)scalars;",
         "    (void)workspace, (void)runtime, (void)threads;",
         *sizes,
+        *_guard(layout),
     ]
     for function in functions:
         lines += [INDENT + line for line in _call(function, callee[function.name], layout)]
@@ -149,8 +157,23 @@ def _driver(
             lines.append(f"{INDENT}if (status[0]) goto done;")
     if any(function.may_fail for function in functions):
         lines.append("done:")
+    if layout.guarded:
+        size = symint.c(layout.workspace_bytes)
+        lines.append(f"{INDENT}__asan_unpoison_memory_region(workspace, {size});")
     lines += ["    return (int)status[0];", "}"]
     return "\n".join(lines)
+
+
+def _guard(layout: Layout) -> list[str]:
+    """Lines that leave of the workspace only what belongs to buffers."""
+    if not layout.guarded:
+        return []
+    lines = [f"__asan_poison_memory_region(workspace, {symint.c(layout.workspace_bytes)});"]
+    lines += [
+        f"__asan_unpoison_memory_region(workspace + {symint.c(start)}, {symint.c(size)});"
+        for start, size in layout.guarded
+    ]
+    return [INDENT + line for line in lines]
 
 
 def _call(function: Function, callee: str, layout: Layout) -> list[str]:

@@ -3,7 +3,8 @@
 Contract: two buffers share workspace only if no kernel needs both; places are aligned to
 `ALIGNMENT` bytes. The workspace is one block that the runtime keeps between calls. Buffers whose
 size is known when the program runs follow those of known size; they share a place if their sizes
-are the same expression, or one is certainly large enough. Called by `codegen.pipeline`.
+are the same expression, or one is certainly large enough. With `Config.sanitize` no place is shared
+and there is a gap behind each. Called by `codegen.pipeline`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Any, Final
 
 from dynajit.codegen.fusion import Plan
 from dynajit.codegen.loops import Buffer
-from dynajit.core import symint
+from dynajit.core import config, symint
 from dynajit.core.symint import Number
 from dynajit.core.types import TensorType
 from dynajit.ir.node import Node, NodeKind
@@ -33,16 +34,22 @@ class Layout:
         workspace_bytes: size of the workspace.
         outputs: nodes that get an output array each, by position.
         constants: arrays of constant nodes, by position.
+        guarded: (first byte, bytes) of all that kernels may touch of the workspace, to be told to
+            AddressSanitizer; empty without it.
     """
 
     places: dict[Buffer, tuple[str, Number]]
     workspace_bytes: Number
     outputs: tuple[Node, ...]
     constants: tuple[Any, ...]
+    guarded: tuple[tuple[Number, Number], ...] = ()
 
 
 def arrange(
-    plan: Plan, used: Sequence[Sequence[Buffer]], in_place: Mapping[Node, Node] = NOTHING
+    plan: Plan,
+    used: Sequence[Sequence[Buffer]],
+    in_place: Mapping[Node, Node] = NOTHING,
+    keeps_all: bool = False,
 ) -> Layout:
     """Places for all buffers of a plan.
 
@@ -50,6 +57,7 @@ def arrange(
         plan: what is computed.
         used: buffers of each kernel, in running order.
         in_place: outputs that are written into the array of an input.
+        keeps_all: every stored value gets an output array, also those that are no results.
     """
     places: dict[Buffer, tuple[str, Number]] = {}
     buffers = plan.storage.buffers
@@ -69,10 +77,33 @@ def arrange(
             places[buffer] = ("constants", len(constants))
             constants.append(node.value)
     made = tuple(node for node in outputs if node.kind is NodeKind.CALL)
+    if keeps_all:
+        touched = {buffer for kernel_buffers in used for buffer in kernel_buffers}
+        made += tuple(
+            node for node, buffer in buffers.items()
+            if buffer in touched and buffer not in places and node not in made
+        )  # fmt: skip
     for position, node in enumerate(made):
         places[buffers[node]] = ("outputs", position)
+    if config.current().sanitize:
+        size, guarded = _separate_workspace(places, used)
+        return Layout(places, size, made, tuple(constants), guarded)
     size = _workspace(places, used)
     return Layout(places, size, made, tuple(constants))
+
+
+def _separate_workspace(
+    places: dict[Buffer, tuple[str, Number]], used: Sequence[Sequence[Buffer]]
+) -> tuple[Number, tuple[tuple[Number, Number], ...]]:
+    """A place of its own for every other buffer, and the bytes of each."""
+    end: Number = 0
+    guarded: list[tuple[Number, Number]] = []
+    for buffer in dict.fromkeys(buffer for buffers in used for buffer in buffers):
+        if buffer not in places:
+            places[buffer] = ("workspace", end)
+            guarded.append((end, buffer.size * buffer.dtype.itemsize))
+            end = end + _aligned(buffer) + ALIGNMENT
+    return end, tuple(guarded)
 
 
 def _workspace(

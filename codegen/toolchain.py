@@ -34,6 +34,13 @@ FLAGS: Final = (
     "-fno-trapping-math",  # a comparison may be computed for an element that is not chosen
     "-ffp-contract=off",   # the same bits as one operation after the other
 )  # fmt: skip
+SANITIZE_FLAGS: Final = (
+    "-O1", "-g1", "-fno-omit-frame-pointer",
+    "-fsanitize=address,undefined,float-cast-overflow",
+    "-fno-sanitize-recover=all",
+)  # fmt: skip
+"""Behind `FLAGS` with `Config.sanitize`. Integers wrap by contract, so overflow is no finding;
+sizes and indices that overflow show as reads and writes outside of arrays."""
 THREADS_FLAG: Final = "-fopenmp"
 NO_THREADS_FLAG: Final = "-fopenmp-simd"
 LIBRARIES: Final = ("-lm",)
@@ -191,9 +198,14 @@ def discard(library: Path) -> None:
     _record_of(library).unlink(missing_ok=True)
 
 
+def flags() -> tuple[str, ...]:
+    """The compiler's flags under the current configuration, but for the one for threads."""
+    return (*FLAGS, *SANITIZE_FLAGS) if config.current().sanitize else FLAGS
+
+
 def cache_key(source: str, compiler: Compiler) -> str:
     """Name of the cache entry: everything on which the object depends."""
-    parts = (source, *FLAGS, THREADS_FLAG, compiler.path, compiler.version, cpu_identity())
+    parts = (source, *flags(), THREADS_FLAG, compiler.path, compiler.version, cpu_identity())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 
@@ -229,16 +241,22 @@ def _compile(compiler: Compiler, source: str, library: Path) -> None:
 def _run_compiler(compiler: Compiler, text: Path, output: Path, source: str) -> None:
     error = ""
     for threads in (THREADS_FLAG, NO_THREADS_FLAG):
-        command = [compiler.path, *FLAGS, threads, "-o", str(output), str(text), *LIBRARIES]
+        command = [compiler.path, *flags(), threads, "-o", str(output), str(text), *LIBRARIES]
         result = subprocess.run(
-            command, capture_output=True, text=True, timeout=COMPILE_LIMIT_S, check=False
-        )
+            command, capture_output=True, text=True, timeout=COMPILE_LIMIT_S, check=False,
+            env=_environment(),
+        )  # fmt: skip
         if result.returncode == 0:
             return
         error = error or result.stderr
         if not re.search(r"omp", result.stderr):
             break
     raise ToolchainError(_explain(compiler, error, source))
+
+
+def _environment() -> dict[str, str]:
+    """The environment without what is preloaded into this process: a sanitizer, say."""
+    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
 def _explain(compiler: Compiler, stderr: str, source: str) -> str:

@@ -35,6 +35,8 @@ class Config:
         strict: internal errors are raised instead of falling back to eager (`DYNAJIT_STRICT=1`).
         recompile_limit: cache entries kept per compiled function; the oldest is evicted beyond it.
         verify_graphs: check every graph after every pass (on in tests).
+        sanitize: generated C is compiled with AddressSanitizer and UndefinedBehaviorSanitizer
+            (`DYNAJIT_SANITIZE=1`); the process must run with libasan preloaded.
     """
 
     disable: bool = False
@@ -48,6 +50,7 @@ class Config:
     strict: bool = False
     recompile_limit: int = 32
     verify_graphs: bool = False
+    sanitize: bool = False
 
     @property
     def thread_count(self) -> int:
@@ -74,6 +77,7 @@ def from_environment(environ: dict[str, str] | None = None) -> Config:
         num_threads=int(env.get("DYNAJIT_NUM_THREADS", "0")),
         strict=_flag(env, "DYNAJIT_STRICT"),
         verify_graphs=_flag(env, "DYNAJIT_VERIFY_GRAPHS"),
+        sanitize=_flag(env, "DYNAJIT_SANITIZE"),
     )
 
 

@@ -28,11 +28,13 @@ def test_every_variable_is_read():
             "DYNAJIT_NUM_THREADS": "3",
             "DYNAJIT_STRICT": "true",
             "DYNAJIT_VERIFY_GRAPHS": "ON",
+            "DYNAJIT_SANITIZE": "yes",
         }
     )
     assert found.disable
     assert found.strict
     assert found.verify_graphs
+    assert found.sanitize
     assert found.log == {"breaks", "guards"}
     assert (Path("/tmp/dump"), Path("/tmp/cache")) == (found.dump, found.cache_dir)
     assert ("clang", 3) == (found.compiler, found.num_threads)
