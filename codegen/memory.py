@@ -79,9 +79,12 @@ def arrange(
     made = tuple(node for node in outputs if node.kind is NodeKind.CALL)
     if keeps_all:
         touched = {buffer for kernel_buffers in used for buffer in kernel_buffers}
+        results = {buffers[node] for node in made}
+        # Values that are reshaped only share a buffer: the first one stands for all.
+        first = {buffer: node for node, buffer in reversed(buffers.items())}
         made += tuple(
-            node for node, buffer in buffers.items()
-            if buffer in touched and buffer not in places and node not in made
+            node for buffer, node in first.items()
+            if buffer in touched and buffer not in places and buffer not in results
         )  # fmt: skip
     for position, node in enumerate(made):
         places[buffers[node]] = ("outputs", position)

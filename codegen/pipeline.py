@@ -32,9 +32,10 @@ from dynajit.codegen import (
 )
 from dynajit.codegen.blueprints import Blueprint, Kernel
 from dynajit.codegen.c_support import PARALLEL_WORK, Function
-from dynajit.codegen.loops import MatmulKernel
+from dynajit.codegen.loops import Buffer, MatmulKernel
 from dynajit.codegen.memory import Layout
 from dynajit.codegen.numpy_backend import NumpyProgram
+from dynajit.codegen.verified import Stored, VerifiedProgram
 from dynajit.core.errors import ArgumentError, CodegenError
 from dynajit.core.symint import Number
 from dynajit.core.types import ScalarType, TensorType, ValueType, contiguous_strides
@@ -113,6 +114,7 @@ def start_compile(
     backend: str = "native",
     name: str | None = None,
     written: Mapping[int, int] = MappingProxyType({}),
+    verify: bool = False,
 ) -> Callable[[], Program]:
     """Generate code and start the compiler; call the result to wait for the program.
 
@@ -122,6 +124,7 @@ def start_compile(
     Args:
         written: output -> the input that the caller copies it to. The program may write it there
             itself: then the result is the input's array.
+        verify: every kernel of native code is compared with NumPy in every call.
     """
     if backend not in BACKENDS:
         raise ArgumentError(
@@ -142,7 +145,7 @@ def start_compile(
         graph = expand_composites(graph)
         warn(f"dynajit: {name} runs on the NumPy backend: {reason}", stacklevel=3)
         return functools.partial(NumpyProgram, graph, name, reason)
-    return _start_native(graph, name, written)
+    return _start_native(graph, name, {} if verify else written, verify)
 
 
 def keeps_native(op: Op, types: Sequence[ValueType | None], attributes: Mapping[str, Any]) -> bool:
@@ -169,6 +172,7 @@ class Generated:
     source: str
     notes: tuple[str, ...]
     in_place: Mapping[Node, Node]
+    stored: tuple[Stored, ...] = ()
 
 
 def generate(
@@ -176,11 +180,12 @@ def generate(
     name: str,
     stages: _Stages | None = None,
     written: Mapping[int, int] = MappingProxyType({}),
+    verify: bool = False,
 ) -> Generated:
     """Everything up to the C text (used by tests and reports, which need no compiler).
 
     Args:
-        written: see `start_compile`.
+        written, verify: see `start_compile`.
     """
     stages = stages or _Stages()
     with stages.timed("fusion"):
@@ -190,15 +195,32 @@ def generate(
     with stages.timed("printing"):
         functions = tuple(c_text.print_kernel(kernel) for kernel in kernels)
         functions, same = in_place.share(plan, functions, written)
-        layout = memory.arrange(plan, [function.buffers for function in functions], same)
+        used = [function.buffers for function in functions]
+        layout = memory.arrange(plan, used, same, keeps_all=verify)
         source = c_text.print_unit(name, functions, layout, graph)
-    return Generated(functions, layout, source, tuple(plan.notes), same)
+    stored = _stored(functions, layout, plan) if verify else ()
+    return Generated(functions, layout, source, tuple(plan.notes), same, stored)
 
 
-def _start_native(graph: Graph, name: str, written: Mapping[int, int]) -> Callable[[], Program]:
+def _stored(functions: Sequence[Function], layout: Layout, plan: fusion.Plan) -> tuple[Stored, ...]:
+    """Every value with an output array, and the kernel that computes it: the first with it."""
+    maker: dict[Buffer, str] = {}
+    for function in functions:
+        for buffer in function.buffers:
+            maker.setdefault(buffer, function.name)
+    order = {function.name: number for number, function in enumerate(functions)}
+    found = [Stored(node, maker[plan.storage.buffers[node]]) for node in layout.outputs
+             if plan.storage.buffers[node] in maker]  # fmt: skip
+    return tuple(sorted(found, key=lambda stored: order[stored.kernel]))
+
+
+def _start_native(
+    graph: Graph, name: str, written: Mapping[int, int], verify: bool = False
+) -> Callable[[], Program]:
     stages = _Stages()
-    generated = generate(graph, name, stages, written)
-    return _start(_blueprint(graph, name, generated), stages)
+    generated = generate(graph, name, stages, written, verify)
+    wait = _start(_blueprint(graph, name, generated), stages)
+    return (lambda: VerifiedProgram(wait(), graph, generated.stored)) if verify else wait
 
 
 def start_build(blueprint: Blueprint) -> Callable[[], Program]:
@@ -249,7 +271,10 @@ def _blueprint(graph: Graph, name: str, generated: Generated) -> Blueprint:
         kernels=tuple(Kernel(f.name, f.text) for f in generated.functions),
         arguments=tuple(_argument(node) for node in graph.inputs),
         outputs=tuple(_tensor_spec(node, False) for node in layout.outputs),
-        results=tuple(_result(graph, generated, output) for output in graph.outputs),
+        results=tuple(
+            _result(graph, generated, output)
+            for output in (*graph.outputs, *(stored.node for stored in generated.stored))
+        ),
         constants=tuple(np.ascontiguousarray(array) for array in layout.constants),
         symbols=tuple((s.argument, s.dim, s.low, s.high) for s in symbols),
         workspace=max(_known(layout.workspace_bytes), 0),

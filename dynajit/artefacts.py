@@ -70,11 +70,11 @@ class Artefact:
 def key_of(captured: CapturedGraph) -> str | None:
     """The name of what is made of a captured graph; None where nothing may be kept.
 
-    Graphs are made afresh while they are verified, and where an array of the graph itself is given
-    out: another one would be another object.
+    Graphs are made afresh while they are verified, or their code is built with sanitizers, and
+    where an array of the graph itself is given out: another one would be another object.
     """
     graph = captured.graph
-    if config.current().verify_graphs:
+    if config.current().verify_graphs or config.current().sanitize:
         return None
     if any(isinstance(o, Node) and o.kind is NodeKind.CONSTANT for o in graph.outputs):
         return None

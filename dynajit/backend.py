@@ -61,6 +61,7 @@ class GraphRecord:
         graph: as captured.
         backend: the backend's name.
         made: role -> graph that code was generated for.
+        verify: programs compare their kernels with NumPy.
         programs: (role, program) of each generated program.
         observed: what each pass changed.
         saved_bytes: memory kept for backward.
@@ -71,6 +72,7 @@ class GraphRecord:
 
     graph: Graph
     backend: str
+    verify: bool = False
     made: dict[str, Graph] = field(default_factory=dict)
     programs: list[tuple[str, Any]] = field(default_factory=list)
     observed: list[PassRecord] = field(default_factory=list)
@@ -159,7 +161,9 @@ class GraphRecord:
         """Programs of the graphs made, by role; their compilers run at the same time."""
         return self._finish(
             {
-                role: code.start_compile(graph, backend=self.backend, written=written)
+                role: code.start_compile(
+                    graph, backend=self.backend, written=written, verify=self.verify
+                )
                 for role, graph in self.made.items()
             }
         )
@@ -206,22 +210,30 @@ class Launch:
         return tuple(recipe.take(results, inputs) for recipe in self.recipes)
 
 
-def make_backend(backend: Any) -> Callable[[CapturedGraph], Callable[..., tuple[Any, ...]]]:
+def make_backend(
+    backend: Any, verify: bool = False
+) -> Callable[[CapturedGraph], Callable[..., tuple[Any, ...]]]:
     """The function that capture calls with every captured graph.
 
     Args:
         backend: a name out of `NAMES`, or a callable `backend(graph, example_types)` that
             returns a callable over tensors.
+        verify: every kernel is compared with NumPy in every call; "native" only.
 
     Raises:
-        ArgumentError: neither.
+        ArgumentError: neither, or another backend cannot verify.
     """
+    if verify and backend != "native":
+        raise ArgumentError(
+            f"compile(backend={backend!r}, options={{'verify': True}}): only the kernels of "
+            "backend='native' can be verified."
+        )
     if callable(backend):
         return lambda captured: _custom(backend, captured)
     if backend == "eager":
         return _interpreted
     if backend in NAMES:
-        return lambda captured: _generated(backend, captured)
+        return lambda captured: _generated(backend, captured, verify)
     raise ArgumentError(
         f"compile(backend={backend!r}): not a backend.  Expected one of {', '.join(NAMES)}, or a "
         "callable (graph, example_types) -> callable."
@@ -246,11 +258,11 @@ def _interpreted(captured: CapturedGraph) -> Launch:
     return Launch(generated_function(graph, from_numpy), None, GraphRecord(graph, "eager"))
 
 
-def _generated(backend: str, captured: CapturedGraph) -> Launch:
-    record = GraphRecord(captured.graph, backend)
+def _generated(backend: str, captured: CapturedGraph, verify: bool) -> Launch:
+    record = GraphRecord(captured.graph, backend, verify=verify)
     split = outputs.split_views(captured.graph)
     with record.timed("restore"):
-        key = artefacts.key_of(captured) if backend == "native" else None
+        key = artefacts.key_of(captured) if backend == "native" and not verify else None
         known = artefacts.restore(key)
     if known is None:
         gradients = _make_graphs(record, split, captured)

@@ -60,6 +60,9 @@ __all__ = [
     "set_stance",
 ]
 
+OPTIONS = frozenset({"verify"})
+"""Keys of `compile(options=...)`."""
+
 Listener: TypeAlias = "Callable[[str, Compilation], None]"
 
 _statistics = history.Statistics()
@@ -182,7 +185,9 @@ def compile(
         backend: "native" (generated C), "numpy", "eager", or a callable
             `backend(graph, example_types) -> callable`.
         mode: accepted for compatibility: None or "default".
-        options: none are known yet.
+        options: `{"verify": True}`: the values that each kernel stores are compared with NumPy's
+            in every call, which raises VerificationError if they differ by more than rounding
+            explains. Slow; for finding out which kernel is wrong. Only with backend "native".
         disable: return `model` as it is.
         name: name in reports, instead of the function's own.
 
@@ -202,12 +207,13 @@ def compile(
             fullgraph=fullgraph,
             dynamic=dynamic,
             backend=backend,
+            options=options,
             disable=disable,
             name=name,
         )
     if disable:
         return model
-    compiler = Compiler(backends.make_backend(backend), fullgraph, dynamic)
+    compiler = Compiler(_backend(backend, options), fullgraph, dynamic)
     return _compile_any(model, compiler, name)
 
 
@@ -216,8 +222,15 @@ def _check_options(dynamic: Any, mode: str | None, options: dict[str, Any] | Non
         raise ArgumentError(f"compile(dynamic={dynamic!r}): expected None, True or False.")
     if mode not in (None, "default"):
         raise ArgumentError(f"compile(mode={mode!r}): expected None or 'default'.")
-    if options:
-        raise ArgumentError(f"compile(options={options!r}): no options are known.  Expected None.")
+    if not set(options or {}) <= OPTIONS:
+        raise ArgumentError(
+            f"compile(options={options!r}): not known.  Expected keys of {sorted(OPTIONS)}."
+        )
+
+
+def _backend(backend: Any, options: dict[str, Any] | None) -> "Backend":
+    """The backend as `compile` was asked for it."""
+    return backends.make_backend(backend, verify=bool((options or {}).get("verify")))
 
 
 def _compile_any(model: Any, compiler: Compiler, name: str | None = None) -> Any:
@@ -272,9 +285,9 @@ def _module_call(module: Module, compiler: Compiler) -> Any:
 
 def _compile_module_in_place(module: Module, **options: Any) -> None:
     fullgraph, backend = options.pop("fullgraph", False), options.pop("backend", "native")
-    dynamic = options.pop("dynamic", None)
-    _check_options(dynamic, options.pop("mode", None), options or None)
-    call = _module_call(module, Compiler(backends.make_backend(backend), fullgraph, dynamic))
+    dynamic, chosen = options.pop("dynamic", None), options.pop("options", None)
+    _check_options(dynamic, options.pop("mode", None), {**(chosen or {}), **options})
+    call = _module_call(module, Compiler(_backend(backend, chosen), fullgraph, dynamic))
     made_compiled_calls(module).in_place = call
 
 

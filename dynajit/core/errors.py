@@ -25,6 +25,7 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     |   |-- ToolchainError              the C or CUDA compiler is missing or failed
     |   `-- CacheError                  the kernel cache cannot be used
     `-- InternalError   (AssertionError) a broken invariant of dynajit itself: please report
+        `-- VerificationError            `verify=True` found a kernel that computes wrongly
 """
 
 
@@ -105,3 +106,7 @@ class CacheError(CodegenError):
 
 class InternalError(DynajitError, AssertionError):
     """An invariant of dynajit itself is broken; the message names the stage that found it."""
+
+
+class VerificationError(InternalError):
+    """A kernel's result differs from that of the rows; the message names kernel, line and file."""

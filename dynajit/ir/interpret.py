@@ -69,19 +69,19 @@ def _walk(
         raise InternalError(f"{graph.name} has {len(placeholders)} inputs; {len(inputs)} given")
     known: dict[Node, Any] = dict(zip(placeholders, inputs, strict=True))
     numbers = sizes.bind(sizes.symbol_places(graph), inputs)
-    last_uses = _last_uses(graph)
+    uses = last_uses(graph)
     for node in graph.nodes:
         if node.kind is NodeKind.CONSTANT:
             known[node] = constant(node.value)
         elif node.kind is NodeKind.CALL:
             args = tuple(known[a] if isinstance(a, Node) else a for a in node.args)
             known[node] = evaluate(node.op, args, sizes.attributes(node.attributes, numbers))
-        for argument in last_uses.get(node, ()):
+        for argument in uses.get(node, ()):
             del known[argument]
     return tuple(known[o] if isinstance(o, Node) else o for o in graph.outputs)
 
 
-def _last_uses(graph: Graph) -> dict[Node, list[Node]]:
+def last_uses(graph: Graph) -> dict[Node, list[Node]]:
     """For each node the values that nothing needs after it: their memory is free from there."""
     last = {a: node for node in graph.nodes for a in node.args if isinstance(a, Node)}
     for output in graph.outputs:
