@@ -1,26 +1,24 @@
 """Row kernels in C.
 
-Contract: a row kernel runs its rows in parallel, each row by one thread; reductions within a row
-use `LANES` accumulators side by side, which are combined in a fixed tree, and totals over rows one
-accumulator per chunk of rows, combined in order. Called by `codegen.c_text`.
+Contract: a row kernel runs its rows in parallel, each row by one thread (the loops over its
+elements: `codegen.c_row_loops`), and totals over rows use one accumulator per chunk of rows,
+combined in order. Called by `codegen.c_text`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from dynajit.codegen import c_choices, c_short_rows
+from dynajit.codegen import c_short_rows
 from dynajit.codegen.c_expressions import INDENT, Names, Scope
+from dynajit.codegen.c_row_loops import BLOCK, RowLoops
 from dynajit.codegen.c_support import (
     Function,
     accumulator_names,
     after_all,
     all_expressions,
-    block,
     ceil_div,
     combine_into,
     define,
     loop,
-    nest,
     parallel,
     product_of,
     start_values,
@@ -29,7 +27,6 @@ from dynajit.codegen.c_support import (
     work_of,
 )
 from dynajit.codegen.loops import (
-    Accumulate,
     Accumulated,
     Buffer,
     Expression,
@@ -44,33 +41,11 @@ from dynajit.core.symint import Number, is_at_least
 TEAM = symint.symbol("team", 1)
 """Threads that run a program, in sizes of workspace."""
 
-LANES = 32
-"""Accumulators side by side in a long row: two AVX-512 or four AVX2 registers of floats."""
-
-SHORT_LANES = 8
-"""The same in rows of fewer than 64 elements."""
-
-BLOCK = 4096
-"""Elements after which lane sums are put aside, so that long sums keep their accuracy."""
-
-RUNS = 64
-"""Runs of the innermost of several loops after which sums are put aside, for the same reason."""
-
 LONGEST_SHORT_ROW = 63
 """Rows of unknown length are reduced by a function of their own up to this length."""
 
 CHUNKS = 64
 """Groups of rows with a total of their own."""
-
-
-def lanes_of(accumulates: Sequence[Accumulate], size: Number) -> int:
-    """Accumulators side by side; one where the order of elements matters or rows are short.
-
-    Rows of unknown length count as long.
-    """
-    if any(len(accumulate.element) > 1 for accumulate in accumulates) or is_at_least(15, size):
-        return 1
-    return SHORT_LANES if is_at_least(63, size) else LANES
 
 
 def print_rows(kernel: RowKernel) -> Function:
@@ -91,15 +66,6 @@ def print_rows(kernel: RowKernel) -> Function:
     return replace(whole, text=f"{short.text}\n\n{whole.text}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Bounds:
-    """The run of the innermost element loop: C expressions, and the count if it is fixed."""
-
-    start: str
-    stop: str
-    count: "Number | None"
-
-
 class _Rows:
     """Prints one row kernel. Mutable: scopes fill up.
 
@@ -118,6 +84,7 @@ class _Rows:
         self.elements = product_of(kernel.elements)
         self.row_count = product_of(kernel.rows)
         self.is_blocked = self._is_blocked()
+        self.loops = RowLoops(kernel, self.names, longest, self.is_blocked)
         if self.is_blocked:
             self.row_count = ceil_div(self.elements, BLOCK)
         self.scratch: list[Buffer] = []
@@ -258,7 +225,7 @@ class _Rows:
             for keep in phase.keeps:
                 row.add(self._kept(keep))
         for number, phase in enumerate(kernel.phases):
-            self._phase(row, phase, kept, kernel.element_totals if number == 0 else ())
+            self._phase(row, phase, kept, number == 0)
             kept.update({keep.value: keep.name for keep in phase.keeps})
         for store in kernel.row_stores:
             row.store(target(row, store), store.buffer.dtype, store.value)
@@ -287,8 +254,10 @@ class _Rows:
         row: Scope,
         phase: Phase,
         kept: dict[Expression, str],
-        totals: Sequence[Accumulate],
+        is_first: bool,
     ) -> None:
+        totals = self.kernel.element_totals if is_first else ()
+
         def body(scope: Scope) -> None:
             position = symint.c(self._position())
             for value, name in kept.items():
@@ -301,9 +270,9 @@ class _Rows:
         accumulates = (*phase.accumulates, *totals)
         if not accumulates:
             if phase.keeps or phase.stores:
-                row.add(*self._plain_loop(row, body))
+                row.add(*self.loops.plain(row, body))
             return
-        self._accumulate(row, accumulates, body)
+        self.loops.accumulate(row, accumulates, body, reads_ahead=is_first)
         for total in totals:
             names = accumulator_names(total, "r")
             combine_into(row, total, accumulator_names(total, "s"), names)
@@ -313,241 +282,3 @@ class _Rows:
         for axis in self.kernel.elements:
             position = position * axis.size + axis.symbol
         return position
-
-    def _bounds(self) -> _Bounds:
-        if self.is_blocked:
-            known = BLOCK if symint.mod(self.elements, BLOCK) == 0 else None
-            return _Bounds("start", "stop", known)
-        size = self.kernel.elements[-1].size if self.kernel.elements else 1
-        return _Bounds("0", symint.c(size), size)
-
-    def _element_scope(self, row: Scope) -> Scope:
-        return row.child([axis.name for axis in self.kernel.elements])
-
-    def _plain_loop(self, row: Scope, body: Callable[[Scope], None]) -> list[str]:
-        if not self.kernel.elements or self.kernel.elements[-1].size == 1:
-            scope = self._element_scope(row)
-            body(scope)
-            return ["{", *scope.text(), "}"]
-        # What was read and overwritten cannot be computed again.
-        near: list[str] = []
-        scope = self._element_scope(row)
-        scope.near = None if self.kernel.in_place else near
-        body(scope)
-        bounds = self._bounds()
-        name = self.kernel.elements[-1].name
-        if not near:
-            inner = ["#pragma omp simd", *loop(name, bounds.start, bounds.stop, scope.lines)]
-            return nest(self.kernel.elements[:-1], inner)
-        whole = self._element_scope(row)
-        body(whole)
-        far = " | ".join(dict.fromkeys(near))
-        step = [*scope.lines, f"far |= {far};"]
-        inner = [
-            "int far = 0;",
-            "#pragma omp simd reduction(|:far)",
-            *loop(name, bounds.start, bounds.stop, step),
-            *block("if (far)", loop(name, bounds.start, bounds.stop, whole.lines)),
-        ]
-        return nest(self.kernel.elements[:-1], ["{", *inner, "}"])
-
-    def _accumulate(
-        self, row: Scope, accumulates: Sequence[Accumulate], body: Callable[[Scope], None]
-    ) -> None:
-        """Append a loop that leaves each accumulator in its `r` variables."""
-        if self._finds_positions(accumulates):
-            self._choose(row, accumulates, body)
-            return
-        bounds = self._bounds()
-        size = self.kernel.elements[-1].size if self.kernel.elements else 1
-        block_size = symint.minimum(size, BLOCK) if self.is_blocked else size
-        if self.longest is not None:
-            size = block_size = self.longest
-        lanes = lanes_of(accumulates, block_size)
-        for accumulate in accumulates:
-            starts = start_values(row, accumulate)
-            for k, name in enumerate(accumulator_names(accumulate, "r")):
-                row.add(f"{accumulate.element[k].dtype.c} {name} = {starts[k]};")
-                dtype = accumulate.element[k].dtype
-                row.known[Accumulated(accumulate.name, k, dtype)] = name
-        if lanes == 1:
-            row.add(*self._one_lane(row, accumulates, bounds, body))
-            return
-        is_long = not self.is_blocked and not is_at_least(2 * BLOCK, size)
-        if len(self.kernel.elements) != 1 or not is_long:
-            row.add(*self._many_lanes(row, accumulates, bounds, lanes, body))
-            return
-        part = _Bounds("start", "stop", BLOCK if symint.mod(size, BLOCK) == 0 else None)
-        lines = self._many_lanes(row, accumulates, part, lanes, body)
-        head = f"const int64_t stop = dj_min_index(start + {BLOCK}, {symint.c(size)});"
-        row.add(*loop("start", "0", symint.c(size), [head, *lines], step=str(BLOCK)))
-
-    def _finds_positions(self, accumulates: Sequence[Accumulate]) -> bool:
-        """True if choices are better found in two passes over a long row: value, then position."""
-        return (
-            any(map(c_choices.is_choice, accumulates))
-            and len(self.kernel.elements) == 1
-            and not self.is_blocked
-            and self.longest is None
-            and not is_at_least(2 * LANES, self.elements)
-        )
-
-    def _choose(
-        self, row: Scope, accumulates: Sequence[Accumulate], body: Callable[[Scope], None]
-    ) -> None:
-        """Append what `_accumulate` does, with the positions of choices found in a second pass."""
-        choices = [a for a in accumulates if c_choices.is_choice(a)]
-        reduced = [c_choices.value_of(a) if a in choices else a for a in accumulates]
-        self._accumulate(row, reduced, body)
-        (axis,) = self.kernel.elements
-        for choice in choices:
-            position = accumulator_names(choice, "r")[1]
-            row.add(f"int64_t {position} = 0;")
-            row.known[Accumulated(choice.name, 1, choice.element[1].dtype)] = position
-            scopes = (self._element_scope(row), self._element_scope(row))
-            stop = symint.c(axis.size)
-            row.add(*c_choices.search(choice, scopes, axis.name, stop, LANES))
-
-    def _one_lane(
-        self,
-        row: Scope,
-        accumulates: Sequence[Accumulate],
-        bounds: _Bounds,
-        body: Callable[[Scope], None],
-    ) -> list[str]:
-        scope = self._element_scope(row)
-        self._element(scope, accumulates, body, "", dict.fromkeys(accumulates, "r"))
-        if not self.kernel.elements:
-            return ["{", *scope.text(), "}"]
-        if self._rounds(accumulates):
-            return self._in_runs(row, accumulates, bounds, body)
-        last = self.kernel.elements[-1]
-        if last.size == 1:
-            return nest(self.kernel.elements[:-1], ["{", *scope.text(), "}"])
-        inner = loop(last.name, bounds.start, bounds.stop, scope.lines)
-        return nest(self.kernel.elements[:-1], inner)
-
-    def _rounds(self, accumulates: Sequence[Accumulate]) -> bool:
-        """True for long sums over several loops, whose order decides how accurate they are."""
-        runs = product_of(self.kernel.elements[:-1])
-        return not is_at_least(RUNS, runs) and any(map(_is_sum, accumulates))
-
-    def _in_runs(
-        self,
-        row: Scope,
-        accumulates: Sequence[Accumulate],
-        bounds: _Bounds,
-        body: Callable[[Scope], None],
-    ) -> list[str]:
-        """One lane, with sums of their own for the innermost loop and for `RUNS` turns of it."""
-        sums = [accumulate for accumulate in accumulates if _is_sum(accumulate)]
-        prefixes = {accumulate: "q" if accumulate in sums else "r" for accumulate in accumulates}
-        scope = self._element_scope(row)
-        self._element(scope, accumulates, body, "", prefixes)
-        last = self.kernel.elements[-1]
-        inner = loop(last.name, bounds.start, bounds.stop, scope.lines)
-        if last.size == 1:
-            inner = ["{", *scope.text(), "}"]
-        turn = Scope(self.names)
-        aside = Scope(self.names)
-        lines: list[str] = ["int64_t run = 0;"]
-        for accumulate in sums:
-            starts = start_values(Scope(self.names), accumulate)
-            names = {prefix: accumulator_names(accumulate, prefix) for prefix in "mqr"}
-            for k, value in enumerate(starts):
-                c = accumulate.element[k].dtype.c
-                lines.append(f"{c} {names['m'][k]} = {value};")
-                inner.insert(0, f"{c} {names['q'][k]} = {value};")
-            combine_into(turn, accumulate, names["m"], names["q"])
-            combine_into(aside, accumulate, names["r"], names["m"])
-            aside.add(*(f"{name} = {value};" for name, value in
-                        zip(names["m"], starts, strict=True)))  # fmt: skip
-        flush = block(f"if (++run % {RUNS} == 0)", aside.lines)
-        whole = nest(self.kernel.elements[:-1], [*inner, *turn.lines, *flush])
-        return ["{", *lines, *whole, *aside.lines, "}"]
-
-    def _element(
-        self,
-        scope: Scope,
-        accumulates: Sequence[Accumulate],
-        body: Callable[[Scope], None],
-        suffix: str,
-        prefixes: Mapping[Accumulate, str],
-    ) -> None:
-        for accumulate in accumulates:
-            prefix = prefixes[accumulate]
-            # While it runs, the accumulator must not be taken for its result.
-            values = [scope.emit(part) for part in accumulate.element]
-            target = [f"{name}{suffix}" for name in accumulator_names(accumulate, prefix)]
-            combine_into(scope, accumulate, target, values)
-        body(scope)
-
-    def _many_lanes(
-        self,
-        row: Scope,
-        accumulates: Sequence[Accumulate],
-        bounds: _Bounds,
-        lanes: int,
-        body: Callable[[Scope], None],
-    ) -> list[str]:
-        """Lines of a block that combines its elements, by lanes, into the `r` variables."""
-        last = self.kernel.elements[-1]
-        lane_names = dict.fromkeys(accumulates, "a")
-        lines: list[str] = []
-        fill: list[str] = []
-        for accumulate in accumulates:
-            starts = accumulator_names(accumulate, "r")
-            if accumulate.identity is not None:
-                starts = start_values(Scope(self.names), accumulate)
-            for k, name in enumerate(accumulator_names(accumulate, "a")):
-                lines.append(f"{accumulate.element[k].dtype.c} {name}[{lanes}];")
-                fill.append(f"{name}[lane] = {starts[k]};")
-        fills = loop("lane", "0", str(lanes), fill)
-        lines += fills
-        scope = self._element_scope(row)
-        self._element(scope, accumulates, body, "[lane]", lane_names)
-        step = [f"const int64_t {last.name} = base + lane;", *scope.lines]
-        simd = ["#pragma omp simd", *loop("lane", "0", str(lanes), step)]
-        bound = f"{bounds.stop} - {lanes - 1}"
-        inner = loop("base", bounds.start, bound, simd, step=str(lanes))
-        if bounds.count is None or symint.mod(bounds.count, lanes) != 0:
-            rest = self._element_scope(row)
-            self._element(rest, accumulates, body, "[lane]", lane_names)
-            run = f"({bounds.stop} - {bounds.start})"
-            head = f"const int64_t base = {bounds.stop} - {run} % {lanes};"
-            step = [f"const int64_t {last.name} = base + lane;", *rest.lines]
-            tail = loop("lane", "0", f"{bounds.stop} - base", step)
-            inner += ["{", head, *tail, "}"]
-        folds = self._folded(accumulates, lanes)
-        if self._rounds(accumulates):
-            aside = block(f"if (++run % {RUNS} == 0)", [*folds, *fills])
-            lines.append("int64_t run = 0;")
-            inner = [*inner, *aside]
-        return ["{", *lines, *nest(self.kernel.elements[:-1], inner), *folds, "}"]
-
-    def _folded(self, accumulates: Sequence[Accumulate], lanes: int) -> list[str]:
-        """Lines that combine the lanes into the `r` variables."""
-        lines: list[str] = []
-        for accumulate in accumulates:
-            names = accumulator_names(accumulate, "a")
-            # Constant trips: a loop whose bounds vary would take scalar steps, and branch.
-            for half in (lanes >> k for k in range(1, lanes.bit_length())):
-                fold = Scope(self.names)
-                combine_into(
-                    fold, accumulate, [f"{name}[lane]" for name in names],
-                    [f"{name}[lane + {half}]" for name in names],
-                )  # fmt: skip
-                lines += ["#pragma omp simd", *loop("lane", "0", str(half), fold.lines)]
-            result = Scope(self.names)
-            combine_into(
-                result, accumulate, accumulator_names(accumulate, "r"),
-                [f"{name}[0]" for name in names],
-            )  # fmt: skip
-            lines += result.lines
-        return lines
-
-
-def _is_sum(accumulate: Accumulate) -> bool:
-    """True if the order of the elements changes how the result is rounded."""
-    is_floating = accumulate.element[0].dtype.is_floating_point
-    return accumulate.identity is not None and is_floating

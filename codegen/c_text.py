@@ -67,7 +67,7 @@ def print_unit(name: str, functions: Sequence[Function], layout: Layout, graph: 
         graph: what is computed, for its symbolic sizes.
     """
     has_products = any(isinstance(f.kernel, MatmulKernel) for f in functions)
-    parts = [f"/* {name} */", RUNTIME, prelude(has_products)]
+    parts = [f"/* {name} */", COMPILER, RUNTIME, prelude(has_products)]
     parts += c_natives.helpers([f.kernel for f in functions if isinstance(f.kernel, NativeKernel)])
     symbols = c_sizes.symbols_of(graph)
     if symbols:
@@ -109,6 +109,13 @@ def without_names(function: Function) -> str:
 
     return _WORD.sub(number, function.text)
 
+
+COMPILER = """\
+/* GCC would put two turns of a loop over lanes into one, and then keep their accumulators in memory:
+   sums of rows take twice as long. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-loop-unroll-and-jam")
+#endif"""
 
 RUNTIME = """\
 typedef struct {

@@ -1,0 +1,329 @@
+"""The loops over the elements of a row in C, with and without accumulators.
+
+Contract: reductions within a row use `LANES` accumulators side by side, which are combined in a
+fixed tree; long sums are put aside now and then, so that they keep their accuracy. Called by
+`codegen.c_rows`, which prints what stands around these loops.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dynajit.codegen import c_ahead, c_choices
+from dynajit.codegen.c_expressions import Names, Scope
+from dynajit.codegen.c_support import (
+    accumulator_names,
+    block,
+    combine_into,
+    loop,
+    nest,
+    product_of,
+    start_values,
+)
+from dynajit.codegen.loops import Accumulate, Accumulated, RowKernel
+from dynajit.core import symint
+from dynajit.core.symint import Number, is_at_least
+
+LANES = 32
+"""Accumulators side by side in a long row: two AVX-512 or four AVX2 registers of floats."""
+
+SHORT_LANES = 8
+"""The same in rows of fewer than 64 elements."""
+
+BLOCK = 4096
+"""Elements after which lane sums are put aside, so that long sums keep their accuracy."""
+
+RUNS = 64
+"""Runs of the innermost of several loops after which sums are put aside, for the same reason."""
+
+
+def lanes_of(accumulates: Sequence[Accumulate], size: Number) -> int:
+    """Accumulators side by side; one where the order of elements matters or rows are short.
+
+    Rows of unknown length count as long.
+    """
+    if any(len(accumulate.element) > 1 for accumulate in accumulates) or is_at_least(15, size):
+        return 1
+    return SHORT_LANES if is_at_least(63, size) else LANES
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """The run of the innermost element loop: C expressions, and the count if it is fixed."""
+
+    start: str
+    stop: str
+    count: "Number | None"
+
+
+class RowLoops:
+    """Prints loops over the elements of one row.
+
+    Args:
+        kernel: whose rows they are.
+        names: of the function that is printed.
+        longest: elements of a row at most, if that is assumed.
+        is_blocked: the loop runs over one block of the only row, from `start` to `stop`.
+    """
+
+    def __init__(
+        self, kernel: RowKernel, names: Names, longest: int | None, is_blocked: bool
+    ) -> None:
+        self.kernel = kernel
+        self.names = names
+        self.longest = longest
+        self.is_blocked = is_blocked
+        self.elements = product_of(kernel.elements)
+        self.ahead = () if longest else c_ahead.streams(kernel)
+
+    def _bounds(self) -> _Bounds:
+        if self.is_blocked:
+            known = BLOCK if symint.mod(self.elements, BLOCK) == 0 else None
+            return _Bounds("start", "stop", known)
+        size = self.kernel.elements[-1].size if self.kernel.elements else 1
+        return _Bounds("0", symint.c(size), size)
+
+    def element_scope(self, row: Scope) -> Scope:
+        """A scope of one element."""
+        return row.child([axis.name for axis in self.kernel.elements])
+
+    def plain(self, row: Scope, body: Callable[[Scope], None]) -> list[str]:
+        """A loop that runs `body` for each element."""
+        if not self.kernel.elements or self.kernel.elements[-1].size == 1:
+            scope = self.element_scope(row)
+            body(scope)
+            return ["{", *scope.text(), "}"]
+        # What was read and overwritten cannot be computed again.
+        near: list[str] = []
+        scope = self.element_scope(row)
+        scope.near = None if self.kernel.in_place else near
+        body(scope)
+        bounds = self._bounds()
+        name = self.kernel.elements[-1].name
+        if not near:
+            inner = ["#pragma omp simd", *loop(name, bounds.start, bounds.stop, scope.lines)]
+            return nest(self.kernel.elements[:-1], inner)
+        whole = self.element_scope(row)
+        body(whole)
+        far = " | ".join(dict.fromkeys(near))
+        step = [*scope.lines, f"far |= {far};"]
+        inner = [
+            "int far = 0;",
+            "#pragma omp simd reduction(|:far)",
+            *loop(name, bounds.start, bounds.stop, step),
+            *block("if (far)", loop(name, bounds.start, bounds.stop, whole.lines)),
+        ]
+        return nest(self.kernel.elements[:-1], ["{", *inner, "}"])
+
+    def accumulate(
+        self,
+        row: Scope,
+        accumulates: Sequence[Accumulate],
+        body: Callable[[Scope], None],
+        reads_ahead: bool = False,
+    ) -> None:
+        """Append a loop that runs `body` for each element and leaves each accumulator in its `r`
+        variables; one such loop of a row may read ahead."""
+        if self._finds_positions(accumulates):
+            self._choose(row, accumulates, body, reads_ahead)
+            return
+        ahead = self.ahead if reads_ahead else ()
+        bounds = self._bounds()
+        size = self.kernel.elements[-1].size if self.kernel.elements else 1
+        block_size = symint.minimum(size, BLOCK) if self.is_blocked else size
+        if self.longest is not None:
+            size = block_size = self.longest
+        lanes = lanes_of(accumulates, block_size)
+        for accumulate in accumulates:
+            starts = start_values(row, accumulate)
+            for k, name in enumerate(accumulator_names(accumulate, "r")):
+                row.add(f"{accumulate.element[k].dtype.c} {name} = {starts[k]};")
+                dtype = accumulate.element[k].dtype
+                row.known[Accumulated(accumulate.name, k, dtype)] = name
+        if lanes == 1:
+            row.add(*self._one_lane(row, accumulates, bounds, body))
+            return
+        is_long = not self.is_blocked and not is_at_least(2 * BLOCK, size)
+        if len(self.kernel.elements) != 1 or not is_long:
+            row.add(*self._many_lanes(row, accumulates, bounds, lanes, body, ahead))
+            return
+        part = _Bounds("start", "stop", BLOCK if symint.mod(size, BLOCK) == 0 else None)
+        lines = self._many_lanes(row, accumulates, part, lanes, body, ahead)
+        head = f"const int64_t stop = dj_min_index(start + {BLOCK}, {symint.c(size)});"
+        row.add(*loop("start", "0", symint.c(size), [head, *lines], step=str(BLOCK)))
+
+    def _finds_positions(self, accumulates: Sequence[Accumulate]) -> bool:
+        """True if choices are better found in two passes over a long row: value, then position."""
+        return (
+            any(map(c_choices.is_choice, accumulates))
+            and len(self.kernel.elements) == 1
+            and not self.is_blocked
+            and self.longest is None
+            and not is_at_least(2 * LANES, self.elements)
+        )
+
+    def _choose(
+        self,
+        row: Scope,
+        accumulates: Sequence[Accumulate],
+        body: Callable[[Scope], None],
+        reads_ahead: bool,
+    ) -> None:
+        """Append what `accumulate` does, with the positions of choices found in a second pass."""
+        choices = [a for a in accumulates if c_choices.is_choice(a)]
+        reduced = [c_choices.value_of(a) if a in choices else a for a in accumulates]
+        self.accumulate(row, reduced, body, reads_ahead)
+        (axis,) = self.kernel.elements
+        for choice in choices:
+            position = accumulator_names(choice, "r")[1]
+            row.add(f"int64_t {position} = 0;")
+            row.known[Accumulated(choice.name, 1, choice.element[1].dtype)] = position
+            scopes = (self.element_scope(row), self.element_scope(row))
+            stop = symint.c(axis.size)
+            row.add(*c_choices.search(choice, scopes, axis.name, stop, LANES))
+
+    def _one_lane(
+        self,
+        row: Scope,
+        accumulates: Sequence[Accumulate],
+        bounds: _Bounds,
+        body: Callable[[Scope], None],
+    ) -> list[str]:
+        scope = self.element_scope(row)
+        self._element(scope, accumulates, body, "", dict.fromkeys(accumulates, "r"))
+        if not self.kernel.elements:
+            return ["{", *scope.text(), "}"]
+        if self._rounds(accumulates):
+            return self._in_runs(row, accumulates, bounds, body)
+        last = self.kernel.elements[-1]
+        if last.size == 1:
+            return nest(self.kernel.elements[:-1], ["{", *scope.text(), "}"])
+        inner = loop(last.name, bounds.start, bounds.stop, scope.lines)
+        return nest(self.kernel.elements[:-1], inner)
+
+    def _rounds(self, accumulates: Sequence[Accumulate]) -> bool:
+        """True for long sums over several loops, whose order decides how accurate they are."""
+        runs = product_of(self.kernel.elements[:-1])
+        return not is_at_least(RUNS, runs) and any(map(_is_sum, accumulates))
+
+    def _in_runs(
+        self,
+        row: Scope,
+        accumulates: Sequence[Accumulate],
+        bounds: _Bounds,
+        body: Callable[[Scope], None],
+    ) -> list[str]:
+        """One lane, with sums of their own for the innermost loop and for `RUNS` turns of it."""
+        sums = [accumulate for accumulate in accumulates if _is_sum(accumulate)]
+        prefixes = {accumulate: "q" if accumulate in sums else "r" for accumulate in accumulates}
+        scope = self.element_scope(row)
+        self._element(scope, accumulates, body, "", prefixes)
+        last = self.kernel.elements[-1]
+        inner = loop(last.name, bounds.start, bounds.stop, scope.lines)
+        if last.size == 1:
+            inner = ["{", *scope.text(), "}"]
+        turn = Scope(self.names)
+        aside = Scope(self.names)
+        lines: list[str] = ["int64_t run = 0;"]
+        for accumulate in sums:
+            starts = start_values(Scope(self.names), accumulate)
+            names = {prefix: accumulator_names(accumulate, prefix) for prefix in "mqr"}
+            for k, value in enumerate(starts):
+                c = accumulate.element[k].dtype.c
+                lines.append(f"{c} {names['m'][k]} = {value};")
+                inner.insert(0, f"{c} {names['q'][k]} = {value};")
+            combine_into(turn, accumulate, names["m"], names["q"])
+            combine_into(aside, accumulate, names["r"], names["m"])
+            aside.add(*(f"{name} = {value};" for name, value in
+                        zip(names["m"], starts, strict=True)))  # fmt: skip
+        flush = block(f"if (++run % {RUNS} == 0)", aside.lines)
+        whole = nest(self.kernel.elements[:-1], [*inner, *turn.lines, *flush])
+        return ["{", *lines, *whole, *aside.lines, "}"]
+
+    def _element(
+        self,
+        scope: Scope,
+        accumulates: Sequence[Accumulate],
+        body: Callable[[Scope], None],
+        suffix: str,
+        prefixes: Mapping[Accumulate, str],
+    ) -> None:
+        for accumulate in accumulates:
+            prefix = prefixes[accumulate]
+            # While it runs, the accumulator must not be taken for its result.
+            values = [scope.emit(part) for part in accumulate.element]
+            target = [f"{name}{suffix}" for name in accumulator_names(accumulate, prefix)]
+            combine_into(scope, accumulate, target, values)
+        body(scope)
+
+    def _many_lanes(
+        self,
+        row: Scope,
+        accumulates: Sequence[Accumulate],
+        bounds: _Bounds,
+        lanes: int,
+        body: Callable[[Scope], None],
+        ahead: tuple[c_ahead.Stream, ...],
+    ) -> list[str]:
+        """Lines of a block that combines its elements, by lanes, into the `r` variables."""
+        last = self.kernel.elements[-1]
+        lane_names = dict.fromkeys(accumulates, "a")
+        lines: list[str] = []
+        fill: list[str] = []
+        for accumulate in accumulates:
+            starts = accumulator_names(accumulate, "r")
+            if accumulate.identity is not None:
+                starts = start_values(Scope(self.names), accumulate)
+            for k, name in enumerate(accumulator_names(accumulate, "a")):
+                lines.append(f"{accumulate.element[k].dtype.c} {name}[{lanes}];")
+                fill.append(f"{name}[lane] = {starts[k]};")
+        fills = loop("lane", "0", str(lanes), fill)
+        lines += fills
+        scope = self.element_scope(row)
+        self._element(scope, accumulates, body, "[lane]", lane_names)
+        step = [f"const int64_t {last.name} = base + lane;", *scope.lines]
+        simd = ["#pragma omp simd", *loop("lane", "0", str(lanes), step)]
+        bound = f"{bounds.stop} - {lanes - 1}"
+        if lanes == LANES:
+            simd = [*c_ahead.lines(ahead, last, symint.symbol("base"), lanes), *simd]
+        inner = loop("base", bounds.start, bound, simd, step=str(lanes))
+        if bounds.count is None or symint.mod(bounds.count, lanes) != 0:
+            rest = self.element_scope(row)
+            self._element(rest, accumulates, body, "[lane]", lane_names)
+            run = f"({bounds.stop} - {bounds.start})"
+            head = f"const int64_t base = {bounds.stop} - {run} % {lanes};"
+            step = [f"const int64_t {last.name} = base + lane;", *rest.lines]
+            tail = loop("lane", "0", f"{bounds.stop} - base", step)
+            inner += ["{", head, *tail, "}"]
+        folds = self._folded(accumulates, lanes)
+        if self._rounds(accumulates):
+            aside = block(f"if (++run % {RUNS} == 0)", [*folds, *fills])
+            lines.append("int64_t run = 0;")
+            inner = [*inner, *aside]
+        return ["{", *lines, *nest(self.kernel.elements[:-1], inner), *folds, "}"]
+
+    def _folded(self, accumulates: Sequence[Accumulate], lanes: int) -> list[str]:
+        """Lines that combine the lanes into the `r` variables."""
+        lines: list[str] = []
+        for accumulate in accumulates:
+            names = accumulator_names(accumulate, "a")
+            # Constant trips: a loop whose bounds vary would take scalar steps, and branch.
+            for half in (lanes >> k for k in range(1, lanes.bit_length())):
+                fold = Scope(self.names)
+                combine_into(
+                    fold, accumulate, [f"{name}[lane]" for name in names],
+                    [f"{name}[lane + {half}]" for name in names],
+                )  # fmt: skip
+                lines += ["#pragma omp simd", *loop("lane", "0", str(half), fold.lines)]
+            result = Scope(self.names)
+            combine_into(
+                result, accumulate, accumulator_names(accumulate, "r"),
+                [f"{name}[0]" for name in names],
+            )  # fmt: skip
+            lines += result.lines
+        return lines
+
+
+def _is_sum(accumulate: Accumulate) -> bool:
+    """True if the order of the elements changes how the result is rounded."""
+    is_floating = accumulate.element[0].dtype.is_floating_point
+    return accumulate.identity is not None and is_floating
