@@ -26,7 +26,10 @@ def _sanitizer_library() -> str | None:
 
 
 LIBRARY = _sanitizer_library()
-pytestmark = pytest.mark.skipif(LIBRARY is None, reason="needs gcc with libasan")
+pytestmark = [
+    pytest.mark.skipif(LIBRARY is None, reason="needs gcc with libasan"),
+    pytest.mark.one_python,
+]
 
 PROGRAM = """
 from dataclasses import replace
