@@ -7,6 +7,7 @@ result does the same. Called by `codegen.pipeline`, which makes blueprints, and 
 """
 
 import base64
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +76,18 @@ class Blueprint:
     has_products: bool
     may_fail: bool
     explain: str
+
+    @property
+    def peak(self) -> tuple[int, int] | None:
+        """(bytes of results, bytes of temporaries) of a call; None where sizes are symbolic.
+
+        Results are what the call makes; those that are arguments or share their memory are not
+        counted.
+        """
+        if self.symbols:
+            return None
+        specs = [spec for spec in self.outputs if not isinstance(spec, int)]
+        return sum(math.prod(s[1]) * s[0].itemsize for s in specs), self.workspace
 
 
 def load(blueprint: Blueprint, library: Path) -> _runtime.Program:

@@ -128,7 +128,7 @@ class GraphRecord:
             )
         for role, program in self.programs:
             source = "from the cache" if program.from_cache else "compiled"
-            lines.append(f"  {role}: {len(program.kernels)} kernels, {source}")
+            lines.append(f"  {role}: {len(program.kernels)} kernels, {source}{_memory(program)}")
         return "\n".join(lines)
 
     def release(self) -> None:
@@ -179,6 +179,15 @@ class GraphRecord:
             for stage, milliseconds in program.stages.items():
                 self.stages[stage] = self.stages.get(stage, 0.0) + milliseconds
         return dict(self.programs)
+
+
+def _memory(program: Any) -> str:
+    """What a call of a native program needs at its peak, besides its arguments."""
+    blueprint = getattr(program, "blueprint", None)
+    peak = None if blueprint is None else blueprint.peak
+    if peak is None:
+        return ""
+    return f"; at its peak {peak[0]} bytes of results and {peak[1]} of temporaries"
 
 
 class Launch:

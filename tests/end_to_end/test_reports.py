@@ -80,6 +80,22 @@ def test_explain_reads_well(explained: Any) -> None:
     assert explained.to_dict() == json.loads(json.dumps(explained.to_dict()))
 
 
+def test_explain_tells_the_peak_memory_of_each_program() -> None:
+    """Results and temporaries of a call; nothing where sizes vary."""
+
+    def function(x: Any) -> Any:
+        return (x @ x).exp() @ x, x.sum()
+
+    text = str(dj.explain(function)(dj.ones(16, 16)))
+    x = dj.ones(16, 16)
+    dj.mark_dynamic(x, 0)
+    varying = str(dj.explain(lambda x: x.exp())(x))
+
+    size = 16 * 16 * 4
+    assert f"at its peak {size + 4} bytes of results and {2 * size} of temporaries" in text
+    assert "at its peak" not in varying
+
+
 def test_nodes_carry_the_innermost_user_line(explained: Any) -> None:
     """Not the line of the compiled function, nor one inside the library."""
     places = {node.op.name: node.location.line for node in explained.graphs[0].calls}
