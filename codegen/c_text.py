@@ -111,8 +111,8 @@ def without_names(function: Function) -> str:
 
 
 COMPILER = """\
-/* GCC would put two turns of a loop over lanes into one, and then keep their accumulators in memory:
-   sums of rows take twice as long. */
+/* GCC would put two turns of a loop over lanes into one, and then keep their accumulators in
+   memory: sums of rows take twice as long. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-loop-unroll-and-jam")
 #endif"""
