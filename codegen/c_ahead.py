@@ -84,7 +84,7 @@ def _roots(kernel: RowKernel) -> tuple[Expression, ...]:
             roots += accumulate.element
         roots += [keep.value for keep in phase.keeps]
         roots += [store.value for store in phase.stores]
-    for total in kernel.element_totals:
+    for total in (*kernel.element_totals, *kernel.column_totals):
         roots += total.element
     return tuple(roots)
 

@@ -92,10 +92,10 @@ class RowLoops:
             scope = self.element_scope(row)
             body(scope)
             return ["{", *scope.text(), "}"]
-        # What was read and overwritten cannot be computed again.
+        # What was read and overwritten, or added to a total, cannot be computed again.
         near: list[str] = []
         scope = self.element_scope(row)
-        scope.near = None if self.kernel.in_place else near
+        scope.near = None if self.kernel.in_place or self.kernel.column_totals else near
         body(scope)
         bounds = self._bounds()
         name = self.kernel.elements[-1].name

@@ -8,6 +8,7 @@ combined in order. Called by `codegen.c_text`.
 from dataclasses import replace
 
 from dynajit.codegen import c_short_rows
+from dynajit.codegen.c_column_totals import ColumnTotals
 from dynajit.codegen.c_expressions import INDENT, Names, Scope
 from dynajit.codegen.c_row_loops import BLOCK, RowLoops
 from dynajit.codegen.c_support import (
@@ -88,6 +89,7 @@ class _Rows:
         if self.is_blocked:
             self.row_count = ceil_div(self.elements, BLOCK)
         self.scratch: list[Buffer] = []
+        self.columns = ColumnTotals(kernel, self.names) if kernel.column_totals else None
         self.totals = (*kernel.totals, *kernel.element_totals)
         self.expressions = all_expressions(self._roots(), kernel.indices)
         count = self.elements * (1 if self.is_blocked else self.row_count)
@@ -115,6 +117,8 @@ class _Rows:
         self._row(row)
         if self.totals:
             self._chunked(row)
+        elif self.columns is not None:
+            self._by_columns(row, self.columns)
         else:
             lines = [*self._row_variables(), *row.lines]
             body = parallel(self.work, "row", symint.c(self.row_count), lines)
@@ -143,13 +147,14 @@ class _Rows:
     def _roots(self) -> list[Expression]:
         roots = [store.value for store in self._stores()]
         accumulates = [a for phase in self.kernel.phases for a in phase.accumulates]
-        for accumulate in (*accumulates, *self.totals):
+        for accumulate in (*accumulates, *self.totals, *self.kernel.column_totals):
             roots.extend((*accumulate.element, *(accumulate.first or ())))
         return roots
 
     def _stores(self) -> list[Store]:
         stores = [store for phase in self.kernel.phases for store in phase.stores]
-        return [*stores, *self.kernel.row_stores, *self.kernel.finals]
+        kernel = self.kernel
+        return [*stores, *kernel.row_stores, *kernel.finals, *kernel.column_stores]
 
     def _row_variables(self) -> list[str]:
         if self.is_blocked:
@@ -204,6 +209,18 @@ class _Rows:
         self.root.add(*parallel(self.work, "chunk", chunks, lines))
         self.chunks = chunks
 
+    def _by_columns(self, row: Scope, columns: ColumnTotals) -> None:
+        """Rows in groups with one accumulator for each column."""
+        self.scratch += columns.scratch
+        start = columns.start(self.root)
+        rows = loop(
+            "row", f"chunk * {columns.per_group}",
+            f"dj_min_index((chunk + 1) * {columns.per_group}, {columns.rows})",
+            [*self._row_variables(), *row.lines],
+        )  # fmt: skip
+        self.root.add(*parallel(self.work, "chunk", str(columns.groups), [*start, *rows]))
+        columns.finish(self.root)
+
     def _combine_groups(self) -> None:
         """The groups combined in order."""
         for total in self.totals:
@@ -257,6 +274,7 @@ class _Rows:
         is_first: bool,
     ) -> None:
         totals = self.kernel.element_totals if is_first else ()
+        columns = self.columns if phase is self.kernel.phases[-1] else None
 
         def body(scope: Scope) -> None:
             position = symint.c(self._position())
@@ -266,10 +284,12 @@ class _Rows:
                 scope.add(f"{keep.name}[{position}] = {scope.emit(keep.value)};")
             for store in phase.stores:
                 scope.store(target(scope, store), store.buffer.dtype, store.value)
+            if columns is not None:
+                columns.meet(scope)
 
         accumulates = (*phase.accumulates, *totals)
         if not accumulates:
-            if phase.keeps or phase.stores:
+            if phase.keeps or phase.stores or columns is not None:
                 row.add(*self.loops.plain(row, body))
             return
         self.loops.accumulate(row, accumulates, body, reads_ahead=is_first)

@@ -46,7 +46,7 @@ def fits(kernel: RowKernel) -> bool:
     """True if the rows of a kernel are few elements, and many."""
     if not kernel.rows or not kernel.elements or kernel.indices or kernel.in_place:
         return False
-    if kernel.totals or kernel.element_totals or kernel.finals:
+    if kernel.totals or kernel.element_totals or kernel.finals or kernel.column_totals:
         return False
     if _chooses_for_neighbours(kernel):
         return False

@@ -78,6 +78,7 @@ def _kernel(functions: Sequence[Function], output: Buffer, source: Buffer | None
 def _is_safe(kernel: RowKernel, output: Buffer, source: Buffer) -> bool:
     """True for a pointwise kernel that reads of the source only what it overwrites."""
     others = kernel.row_stores or kernel.totals or kernel.element_totals or kernel.finals
+    others = others or kernel.column_totals
     if others or len(kernel.phases) != 1 or kernel.indices:
         return False
     (phase,) = kernel.phases

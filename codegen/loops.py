@@ -452,6 +452,8 @@ class RowKernel:
         finals: values stored once.
         indices: meaning of the data indices used.
         in_place: (read, written) buffers that are one array: each element is read, then written.
+        column_totals: reductions over all rows for each position in a row.
+        column_stores: values at a position in a row, from those, after all rows.
     """
 
     name: str
@@ -464,6 +466,8 @@ class RowKernel:
     finals: tuple[Store, ...] = ()
     indices: tuple[DataIndex, ...] = ()
     in_place: tuple[tuple[Buffer, Buffer], ...] = ()
+    column_totals: tuple[Accumulate, ...] = ()
+    column_stores: tuple[Store, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

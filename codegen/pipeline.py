@@ -25,6 +25,7 @@ from dynajit.codegen import (
     c_text,
     fusion,
     in_place,
+    joining,
     lowering,
     memory,
     natives,
@@ -191,7 +192,7 @@ def generate(
     with stages.timed("fusion"):
         plan = fusion.plan(graph)
     with stages.timed("lowering"):
-        kernels = lowering.lower(plan)
+        kernels = joining.join(lowering.lower(plan))
     with stages.timed("printing"):
         functions = tuple(c_text.print_kernel(kernel) for kernel in kernels)
         functions, same = in_place.share(plan, functions, written)
