@@ -67,7 +67,7 @@ class Artefact:
     gradients: Gradients | None = field(default=None)
 
 
-def key_of(captured: CapturedGraph) -> str | None:
+def key_of(captured: CapturedGraph, memory_budget: float = 1.0) -> str | None:
     """The name of what is made of a captured graph; None where nothing may be kept.
 
     Graphs are made afresh while they are verified, or their code is built with sanitizers, and
@@ -90,6 +90,7 @@ def key_of(captured: CapturedGraph) -> str | None:
         sorted(captured.written),
         shared,
         sorted(captured.copied.items()),
+        memory_budget,
     )
     parts = (version, repr(facts), text)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40] if version else None

@@ -62,6 +62,7 @@ class GraphRecord:
         backend: the backend's name.
         made: role -> graph that code was generated for.
         verify: programs compare their kernels with NumPy.
+        memory_budget: of what is saved for backward.
         programs: (role, program) of each generated program.
         observed: what each pass changed.
         saved_bytes: memory kept for backward.
@@ -73,6 +74,7 @@ class GraphRecord:
     graph: Graph
     backend: str
     verify: bool = False
+    memory_budget: float = 1.0
     made: dict[str, Graph] = field(default_factory=dict)
     programs: list[tuple[str, Any]] = field(default_factory=list)
     observed: list[PassRecord] = field(default_factory=list)
@@ -220,7 +222,7 @@ class Launch:
 
 
 def make_backend(
-    backend: Any, verify: bool = False
+    backend: Any, verify: bool = False, memory_budget: float = 1.0
 ) -> Callable[[CapturedGraph], Callable[..., tuple[Any, ...]]]:
     """The function that capture calls with every captured graph.
 
@@ -228,21 +230,27 @@ def make_backend(
         backend: a name out of `NAMES`, or a callable `backend(graph, example_types)` that
             returns a callable over tensors.
         verify: every kernel is compared with NumPy in every call; "native" only.
+        memory_budget: of what is saved for backward, see `ir.partition`.
 
     Raises:
-        ArgumentError: neither, or another backend cannot verify.
+        ArgumentError: neither, or another backend cannot verify, or has no budget.
     """
     if verify and backend != "native":
         raise ArgumentError(
             f"compile(backend={backend!r}, options={{'verify': True}}): only the kernels of "
             "backend='native' can be verified."
         )
+    if memory_budget != 1.0 and backend not in NAMES[:2]:
+        raise ArgumentError(
+            f"compile(backend={backend!r}, options={{'activation_memory_budget': "
+            f"{memory_budget}}}): only 'native' and 'numpy' choose what is saved for backward."
+        )
     if callable(backend):
         return lambda captured: _custom(backend, captured)
     if backend == "eager":
         return _interpreted
     if backend in NAMES:
-        return lambda captured: _generated(backend, captured, verify)
+        return lambda captured: _generated(backend, captured, verify, memory_budget)
     raise ArgumentError(
         f"compile(backend={backend!r}): not a backend.  Expected one of {', '.join(NAMES)}, or a "
         "callable (graph, example_types) -> callable."
@@ -267,11 +275,12 @@ def _interpreted(captured: CapturedGraph) -> Launch:
     return Launch(generated_function(graph, from_numpy), None, GraphRecord(graph, "eager"))
 
 
-def _generated(backend: str, captured: CapturedGraph, verify: bool) -> Launch:
-    record = GraphRecord(captured.graph, backend, verify=verify)
+def _generated(backend: str, captured: CapturedGraph, verify: bool, memory_budget: float) -> Launch:
+    record = GraphRecord(captured.graph, backend, verify=verify, memory_budget=memory_budget)
     split = outputs.split_views(captured.graph)
     with record.timed("restore"):
-        key = artefacts.key_of(captured) if backend == "native" and not verify else None
+        is_kept = backend == "native" and not verify
+        key = artefacts.key_of(captured, memory_budget) if is_kept else None
         known = artefacts.restore(key)
     if known is None:
         gradients = _make_graphs(record, split, captured)
@@ -326,7 +335,9 @@ def _differentiated(
         return None
     joint = replace(joint, graph=record.optimize("joint", joint.graph))
     with record.timed("partition"):
-        parts = partition.partition(joint, *_not_to_share(captured, split))
+        parts = partition.partition(
+            joint, *_not_to_share(captured, split), budget=record.memory_budget
+        )
     record.made["forward"] = record.optimize("forward", parts.forward)
     record.made["backward"] = record.optimize("backward", parts.backward)
     return Gradients(

@@ -60,7 +60,7 @@ __all__ = [
     "set_stance",
 ]
 
-OPTIONS = frozenset({"verify"})
+OPTIONS = frozenset({"activation_memory_budget", "verify"})
 """Keys of `compile(options=...)`."""
 
 Listener: TypeAlias = "Callable[[str, Compilation], None]"
@@ -188,6 +188,9 @@ def compile(
         options: `{"verify": True}`: the values that each kernel stores are compared with NumPy's
             in every call, which raises VerificationError if they differ by more than rounding
             explains. Slow; for finding out which kernel is wrong. Only with backend "native".
+            `{"activation_memory_budget": 0.5}`: training saves at most so much of the bytes that
+            it would save for backward, where computing values again can bring that about; from 0
+            to 1. Gradients may differ by roundings.
         disable: return `model` as it is.
         name: name in reports, instead of the function's own.
 
@@ -226,11 +229,19 @@ def _check_options(dynamic: Any, mode: str | None, options: dict[str, Any] | Non
         raise ArgumentError(
             f"compile(options={options!r}): not known.  Expected keys of {sorted(OPTIONS)}."
         )
+    budget = (options or {}).get("activation_memory_budget", 1.0)
+    if type(budget) not in (int, float) or not 0 <= budget <= 1:
+        raise ArgumentError(
+            f"compile(options={{'activation_memory_budget': {budget!r}}}): expected a number from "
+            "0 (save as little as possible) to 1 (save what is cheapest)."
+        )
 
 
 def _backend(backend: Any, options: dict[str, Any] | None) -> "Backend":
     """The backend as `compile` was asked for it."""
-    return backends.make_backend(backend, verify=bool((options or {}).get("verify")))
+    chosen = options or {}
+    budget = chosen.get("activation_memory_budget", 1.0)
+    return backends.make_backend(backend, bool(chosen.get("verify")), float(budget))
 
 
 def _compile_any(model: Any, compiler: Compiler, name: str | None = None) -> Any:

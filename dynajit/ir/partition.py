@@ -4,7 +4,9 @@ A value that backward needs is either saved by forward or recomputed in backward
 values. What is saved is the minimum cut of a flow network: every value that does not depend on
 output gradients is an edge whose capacity is its size in bytes. Inputs of the forward graph are
 free to save. Matrix products and other library calls are never recomputed; the others have the
-cost that `recompute_cost` says.
+cost that `recompute_cost` says. With a memory budget below 1 they may be, and bytes count for more
+and more until what is saved fits the budget: the cut for each price of a byte is the cheapest way
+to save as little as it does (Lagrange multipliers).
 
 Called by `ir.pipeline`; the compile driver and reports read the `Partition`.
 
@@ -12,11 +14,13 @@ Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost" (2016), for
 the max-flow min-cut theorem of Ford and Fulkerson for the choice.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from dynajit.core.dtypes import Category
+from dynajit.core.symint import Number
 from dynajit.core.types import ScalarType, TensorType, ValueType
 from dynajit.ir.autodiff import Joint
 from dynajit.ir.copies import copy_inputs
@@ -35,6 +39,17 @@ ASSUMED_SIZE: Final = 64
 TRANSCENDENTAL_BYTES: Final = 1
 RANDOM_BYTES: Final = 2
 
+
+# Of a library call: a product does so many operations in the time in which a byte is moved (100
+# GFLOP/s and 25 GB/s on one core); of others a product over 16 elements is assumed.
+OPERATIONS_PER_BYTE: Final = 4
+ASSUMED_DEPTH: Final = 16
+
+# Factors on saved bytes that are tried for a memory budget, up to one beyond every cost.
+_PRICES: Final = tuple(1 << step for step in range(0, 48, 2))
+
+_Choice: TypeAlias = tuple[tuple[Node, ...], tuple[Node, ...]]
+"""What is saved, what is computed again."""
 
 # Saving a copy reads the value once more than saving the value itself, which is written anyway.
 COPYING_FACTOR: Final = 2
@@ -79,7 +94,10 @@ class Partition:
 
 
 def partition(
-    joint: Joint, written: Collection[int] = (), shown: Collection[int] = ()
+    joint: Joint,
+    written: Collection[int] = (),
+    shown: Collection[int] = (),
+    budget: float = 1.0,
 ) -> Partition:
     """Forward and backward graph of a joint graph (optimised or not).
 
@@ -87,6 +105,8 @@ def partition(
         written: positions of inputs whose memory may be overwritten between forward and backward:
             a copy is saved, never the input.
         shown: the same of outputs.
+        budget: from 0 to 1: below 1 so much of the bytes that would be saved may be; 0 saves as few
+            as possible. What cannot be computed again is saved in any case.
     """
     joint = replace(joint, graph=copy_inputs(joint.graph, written))
     volatile = {joint.graph.inputs[position] for position in written}
@@ -96,6 +116,9 @@ def partition(
     candidates = [node for node in joint.graph.nodes if node in needed and node not in dependent]
     used = _used_by_backward(joint, needed, dependent)
     saved, recomputed = _choose(candidates, used, volatile, public)
+    if budget < 1:
+        choose = functools.partial(_choose, candidates, used, volatile, public)
+        saved, recomputed = _within(budget * _stored_bytes(saved), choose, len(candidates))
     forward = _forward_graph(joint, saved, public)
     backward = _backward_graph(joint, saved, needed)
     hidden = sorted(symbols(backward) - symbol_places(backward).keys())
@@ -104,9 +127,7 @@ def partition(
         forward=forward,
         backward=_with_sizes(backward, hidden),
         saved=saved,
-        saved_bytes=sum(
-            size_bytes(node.type) for node in saved if node.kind is not NodeKind.PLACEHOLDER
-        ),
+        saved_bytes=_stored_bytes(saved),
         recomputed=sum(node.kind is NodeKind.CALL for node in recomputed),
         saved_inputs=_positions(saved, joint.graph.inputs[: joint.input_count]),
         saved_outputs=_output_positions(
@@ -139,6 +160,23 @@ def size_bytes(type: ValueType) -> int:
     return size
 
 
+def _stored_bytes(saved: Iterable[Node]) -> int:
+    """Bytes of saved values that are no inputs."""
+    return sum(size_bytes(node.type) for node in saved if node.kind is not NodeKind.PLACEHOLDER)
+
+
+def library_cost(node: Node) -> int | None:
+    """What a library call would cost if it ran again, as `recompute_cost`; None for a number."""
+    if node.op is None or not isinstance(node.type, TensorType):
+        return None
+    elements = size_bytes(node.type) // node.type.dtype.itemsize
+    depth: Number = ASSUMED_DEPTH
+    if node.op is TABLE.matmul:
+        depth = node.args[0].type.shape[-1]  # type: ignore[union-attr]
+    known = depth if isinstance(depth, int) else ASSUMED_SIZE
+    return max(2 * elements * known // OPERATIONS_PER_BYTE, 1)
+
+
 def recompute_cost(node: Node) -> int | None:
     """What computing `node` again costs, in bytes one would rather save; None for never.
 
@@ -164,11 +202,17 @@ def recompute_cost(node: Node) -> int | None:
 
 
 def _choose(
-    candidates: list[Node], used: set[Node], volatile: set[Node], public: set[Node]
-) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    candidates: list[Node],
+    used: set[Node],
+    volatile: set[Node],
+    public: set[Node],
+    price: int = 1,
+    unpriced: int | None = None,
+) -> _Choice:
     """(saved, recomputed) among the candidates, by minimum cut.
 
-    Volatile ones are not saved. Of public ones a copy is: they have to be in memory anyway.
+    Volatile ones are not saved. Of public ones a copy is: they have to be in memory anyway. With a
+    price a saved byte counts so many times, and library calls may run again.
 
     Vertices: 0 is the source, 1 the sink; candidate i enters at 2 + 2 i and leaves at 3 + 2 i.
     Cutting the edge in between saves the value; cutting source -> entry recomputes it.
@@ -177,10 +221,14 @@ def _choose(
     edges: dict[tuple[int, int], int] = {}
     for node, i in position.items():
         enter, leave = 2 + 2 * i, 3 + 2 * i
-        edges[enter, leave] = UNLIMITED if node in volatile else _saving_cost(node)
-        if storage_root(node) in public:
-            edges[enter, leave] *= COPYING_FACTOR
+        saving = UNLIMITED if node in volatile else _saving_cost(node)
+        is_priced = unpriced is not None and i >= unpriced
+        factor = COPYING_FACTOR if storage_root(node) in public else 1
+        factor *= price if is_priced else 1
+        edges[enter, leave] = saving if saving == UNLIMITED else saving * factor
         cost = recompute_cost(node)
+        if cost is None and is_priced:
+            cost = library_cost(node)
         edges[0, enter] = UNLIMITED if cost is None else cost
         for argument in node.args:
             if isinstance(argument, Node):
@@ -195,6 +243,29 @@ def _choose(
         if 3 + 2 * i in backward_side and 2 + 2 * i not in backward_side
     )
     return saved, recomputed
+
+
+def _within(allowed: float, choose: Callable[[int, int], _Choice], count: int) -> _Choice:
+    """The choice that saves as many bytes as are allowed, or as few as can be.
+
+    Equal layers have one price, at which all of them are computed again or none. So many nodes from
+    the front as still fit are then chosen as without a price.
+    """
+    for price in _PRICES:
+        choice = choose(price, 0)
+        if _stored_bytes(choice[0]) <= allowed:
+            break
+    else:
+        return choice
+    fits, too_many = 0, count + 1
+    while too_many - fits > 1:
+        middle = (fits + too_many) // 2
+        other = choose(price, middle)
+        if _stored_bytes(other[0]) <= allowed:
+            fits, choice = middle, other
+        else:
+            too_many = middle
+    return choice
 
 
 def _saving_cost(node: Node) -> int:

@@ -14,12 +14,12 @@ from dynajit.ops import TABLE as ops
 from dynajit.ops.table import Kind
 
 
-def divided(graph, requires_grad=None, optimized=True):
+def divided(graph, requires_grad=None, optimized=True, budget=1.0):
     """(joint, partition) of a graph, verified."""
     joint = differentiate(graph, requires_grad or [True] * len(graph.inputs))
     if optimized:
         joint = replace(joint, graph=optimize(joint.graph))
-    parts = partition(joint)
+    parts = partition(joint, budget=budget)
     verify(parts.forward)
     verify(parts.backward)
     return joint, parts
@@ -52,15 +52,16 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.parametrize("budget", [1.0, 0.5, 0])
 @pytest.mark.parametrize("optimized", [False, True])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_forward_then_backward_is_the_joint_graph(
-    name: str, optimized: bool, record, samples, same_bits
+    name: str, optimized: bool, budget: float, record, samples, same_bits
 ) -> None:
     """The same bits, whatever is saved and recomputed."""
     function, inputs = FUNCTIONS[name]
     graph = record(function, **inputs)
-    joint, parts = divided(graph, optimized=optimized)
+    joint, parts = divided(graph, optimized=optimized, budget=budget)
     arrays = samples(joint.graph)
     given, seeds = arrays[: joint.input_count], arrays[joint.input_count :]
     expected = run(joint.graph, arrays)
@@ -191,3 +192,43 @@ def test_of_an_input_that_is_overwritten_a_copy_is_saved(record) -> None:
     assert 0 not in parts.saved_inputs
     assert parts.saved_bytes >= 12
     assert 0 in partition(joint).saved_inputs
+
+
+def layers(x, **weights):
+    """Equal layers: each saves a product, its activation is computed again."""
+    for weight in weights.values():
+        x = ops.gelu(ops.matmul(x, weight))
+    return ops.sum(x, dim=(0, 1))
+
+
+@pytest.mark.parametrize("budget", [0.9, 0.7, 0.5, 0.3, 0.1, 0.0])
+def test_a_budget_is_kept_and_used(budget: float, record) -> None:
+    """As many layers are saved as fit; what is left over is less than one."""
+    graph = record(layers, x=(8, 16), **{f"w{k}": (16, 16) for k in range(10)})
+    _, whole = divided(graph)
+    _, parts = divided(graph, budget=budget)
+    one = 8 * 16 * 4
+
+    assert 10 * one <= whole.saved_bytes
+    assert parts.saved_bytes <= budget * whole.saved_bytes
+    assert budget * whole.saved_bytes - parts.saved_bytes < 2 * one
+    assert parts.recomputed > whole.recomputed
+
+
+def test_with_no_budget_only_inputs_are_saved(record) -> None:
+    """Every product runs again."""
+    graph = record(layers, x=(8, 16), w0=(16, 16), w1=(16, 16))
+    _, parts = divided(graph, budget=0)
+
+    assert 0 == parts.saved_bytes
+    assert None not in parts.saved_inputs
+
+
+def test_what_cannot_be_computed_again_is_saved_without_a_budget(record) -> None:
+    """An input that is overwritten is copied, whatever that costs."""
+    graph = record(lambda x, y: ops.matmul(ops.exp(x), y), x=(3, 3), y=(3, 3))
+    joint = differentiate(graph, (True, True))
+    parts = partition(joint, written=(0,), budget=0)
+
+    assert 0 not in parts.saved_inputs
+    assert 9 * 4 <= parts.saved_bytes

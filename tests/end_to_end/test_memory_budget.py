@@ -1,0 +1,90 @@
+"""`compile(options={"activation_memory_budget": ...})`: less is saved, gradients are the same."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynajit as dj
+from dynajit import nn
+from dynajit.core import config
+from dynajit.ir.partition import partition
+
+
+def model() -> nn.Module:
+    dj.manual_seed(0)
+    blocks = [(nn.Linear(32, 32), nn.GELU(), nn.LayerNorm(32)) for _ in range(4)]
+    return nn.Sequential(*(layer for block in blocks for layer in block))
+
+
+@pytest.fixture
+def saved_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[int]]:
+    """Bytes that each graph saves for backward, in the order in which graphs were cut."""
+    found: list[int] = []
+
+    def cut(*arguments: Any, **keywords: Any) -> Any:
+        parts = partition(*arguments, **keywords)
+        found.append(parts.saved_bytes)
+        return parts
+
+    monkeypatch.setattr("dynajit.ir.partition.partition", cut)
+    with config.override(cache_dir=tmp_path):
+        yield found
+
+
+def trained(model: nn.Module, x: Any, **options: Any) -> list[Any]:
+    """The gradients of a step."""
+    compiled = dj.compile(model, options=options)
+    model.zero_grad()
+    compiled(x).square().sum().backward()
+    return [parameter.grad.numpy().copy() for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize("budget", [0.6, 0.25, 0])
+def test_less_is_saved_and_gradients_stay(budget: float, saved_bytes: list[int]) -> None:
+    x = dj.randn(16, 32)
+    network = model()
+    expected = trained(network, x)
+    found = trained(network, x, activation_memory_budget=budget)
+
+    everything, saved = saved_bytes
+    assert saved <= max(budget, 0.35) * everything  # results are in memory anyway
+    for left, right in zip(expected, found, strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-6)
+
+
+def test_backward_after_a_write_to_a_recomputed_operand_is_as_in_eager_execution() -> None:
+    """Eager execution saves no weight of a product whose input needs no gradient: a write to it
+    changes nothing, also where the product runs again."""
+    x, target = dj.randn(4, 4), dj.randn(4, 4, requires_grad=True)
+    results = []
+    for budget in (None, 1.0, 0.0):
+        weight = dj.ones(4, 4)
+
+        def function(target: Any, weight: Any = weight) -> Any:
+            return ((x @ weight).exp() @ target).sum()
+
+        if budget is not None:
+            function = dj.compile(function, options={"activation_memory_budget": budget})
+        target.grad = None
+        loss = function(target)
+        weight.mul_(3)
+        loss.backward()
+        results.append(target.grad.numpy().copy())
+
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-5)
+    np.testing.assert_allclose(results[0], results[2], rtol=1e-5)
+
+
+@pytest.mark.parametrize("wrong", [-0.1, 1.5, "half", True, float("nan")])
+def test_a_budget_that_is_no_part_is_refused(wrong: Any) -> None:
+    with pytest.raises(dj.errors.ArgumentError, match="expected a number from 0"):
+        dj.compile(model(), options={"activation_memory_budget": wrong})
+
+
+@pytest.mark.parametrize("backend", ["eager", lambda graph, types: None])
+def test_a_backend_that_saves_nothing_has_no_budget(backend: Any) -> None:
+    with pytest.raises(dj.errors.ArgumentError, match="what is saved for backward"):
+        dj.compile(model(), backend=backend, options={"activation_memory_budget": 0.5})
