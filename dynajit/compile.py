@@ -60,6 +60,9 @@ __all__ = [
     "set_stance",
 ]
 
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+"""What `compile(mode=...)` takes."""
+
 OPTIONS = frozenset({"activation_memory_budget", "verify"})
 """Keys of `compile(options=...)`."""
 
@@ -184,7 +187,8 @@ def compile(
             False: every new shape is compiled on its own. See also `mark_dynamic`.
         backend: "native" (generated C), "numpy", "eager", or a callable
             `backend(graph, example_types) -> callable`.
-        mode: accepted for compatibility: None or "default".
+        mode: one of `MODES`, as in PyTorch. They choose how work is launched on a GPU; on the CPU,
+            where a call is one launch and nothing is tuned by measuring, all of them are alike.
         options: `{"verify": True}`: the values that each kernel stores are compared with NumPy's
             in every call, which raises VerificationError if they differ by more than rounding
             explains. Slow; for finding out which kernel is wrong. Only with backend "native".
@@ -223,8 +227,12 @@ def compile(
 def _check_options(dynamic: Any, mode: str | None, options: dict[str, Any] | None) -> None:
     if dynamic not in (None, True, False):
         raise ArgumentError(f"compile(dynamic={dynamic!r}): expected None, True or False.")
-    if mode not in (None, "default"):
-        raise ArgumentError(f"compile(mode={mode!r}): expected None or 'default'.")
+    if mode not in (None, *MODES):
+        raise ArgumentError(f"compile(mode={mode!r}): not known.  Expected one of {list(MODES)}.")
+    if mode not in (None, "default") and options:
+        raise ArgumentError(
+            f"compile(mode={mode!r}, options={options!r}): expected either a mode or options."
+        )
     if not set(options or {}) <= OPTIONS:
         raise ArgumentError(
             f"compile(options={options!r}): not known.  Expected keys of {sorted(OPTIONS)}."

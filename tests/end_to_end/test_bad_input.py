@@ -453,7 +453,7 @@ def test_options_that_are_not_known() -> None:
     for options in (
         {"backend": "inductor"},
         {"backend": 3},
-        {"mode": "max-autotune"},
+        {"mode": "fastest"},
         {"options": {"a": 1}},
         {"dynamic": "yes"},
     ):
@@ -633,3 +633,18 @@ def _traced_lines() -> list[int]:
 def test_a_tracer_that_the_function_sets_sees_every_line_that_follows() -> None:
     compiled = dj.compile(_traced_lines)
     assert [compiled() for _ in range(2)] == [_traced_lines()] * 2
+
+
+@pytest.mark.parametrize(
+    "mode", ["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
+)
+def test_the_modes_of_pytorch_are_taken(mode: str) -> None:
+    """They are about GPUs: on the CPU the results are the same."""
+    compiled = dj.compile(lambda x: x.exp() + 1, mode=mode)
+
+    assert [2.0] == compiled(dj.zeros(1)).tolist()
+
+
+def test_a_mode_and_options_exclude_each_other() -> None:
+    with pytest.raises(dj.errors.ArgumentError, match="either a mode or options"):
+        dj.compile(lambda x: x, mode="reduce-overhead", options={"verify": True})
