@@ -99,13 +99,10 @@ DJ_INLINE dj_bfloat dj_store_bf16(float x) {
     return (dj_bfloat)(x != x ? quiet : rounded);
 }
 
-#if defined(DJ_HAVE_f16)
-#elif defined(__F16C__)
-#include <immintrin.h>
-DJ_INLINE float dj_load_f16(dj_half x) { return _cvtsh_ss(x); }
-DJ_INLINE dj_half dj_store_f16(float x) { return (dj_half)_cvtss_sh(x, 0); }
-#else
-/* Source: IEEE 754 binary16; subnormals through a float multiplication, which is exact. */
+#ifndef DJ_HAVE_f16
+/* In integers, which compilers put into vector lanes; GCC 12 makes a loop with the instruction of
+ * F16C take one element at a time. Source: IEEE 754 binary16; subnormals through a float
+ * multiplication, which is exact. */
 DJ_INLINE float dj_load_f16(dj_half x) {
     uint32_t sign = (uint32_t)(x & 0x8000u) << 16, rest = x & 0x7fffu;
     uint32_t normal = (rest << 13) + (rest >= 0x7c00u ? 0x70000000u : 0x38000000u);
