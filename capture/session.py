@@ -222,11 +222,15 @@ def compile_entry(
             return Compilation(Skip(reason, permanent=False), None, None, stages)
         if config.current().strict:
             raise
-        text = MSG_TOOLCHAIN if isinstance(error, ToolchainError) else MSG_INTERNAL
-        kind = type(error).__name__
-        message = text.format(name=function.__qualname__, kind=kind, error=error)
+        message = failure_text(function.__qualname__, error)
         warn(message, stacklevel=3)
         return Compilation(Skip(message), None, None, stages, error)
+
+
+def failure_text(name: str, error: Exception) -> str:
+    """What the user is told where a function runs as plain Python because of an error."""
+    text = MSG_TOOLCHAIN if isinstance(error, ToolchainError) else MSG_INTERNAL
+    return text.format(name=name, kind=type(error).__name__, error=error)
 
 
 def _compile(

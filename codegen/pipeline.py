@@ -10,7 +10,7 @@ import contextvars
 import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -79,6 +79,34 @@ class Program(Protocol):
         """Run: arrays and numbers in, a tuple of arrays out."""
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A program on its way: call it to wait for it.
+
+    Args:
+        finish: gives the program.
+        blueprint: of a native program.
+        building: what the compiler is doing; None where nothing is compiled.
+    """
+
+    finish: Callable[[], Program]
+    blueprint: Blueprint | None = None
+    building: "Future[toolchain.Built] | None" = None
+
+    @property
+    def is_ready(self) -> bool:
+        """True if a call will not wait."""
+        return self.building is None or self.building.done()
+
+    def __call__(self) -> Program:
+        """The program.
+
+        Raises:
+            ToolchainError: the compiler refused the generated code.
+        """
+        return self.finish()
+
+
 class _Stages:
     """Milliseconds per stage. Mutable: stages are added as they finish."""
 
@@ -116,8 +144,8 @@ def start_compile(
     name: str | None = None,
     written: Mapping[int, int] = MappingProxyType({}),
     verify: bool = False,
-) -> Callable[[], Program]:
-    """Generate code and start the compiler; call the result to wait for the program.
+) -> Started:
+    """Generate code and start the compiler.
 
     Several graphs are compiled at the same time by starting all before waiting for any. Arguments
     and errors as for `compile_graph`.
@@ -136,16 +164,16 @@ def start_compile(
     if any(node.op is not None and node.op.kind is Kind.COMPOSITE for node in graph.nodes):
         graph = expand_composites(graph, keeps=keeps_native if backend == "native" else None)
     if backend == "numpy":
-        return functools.partial(NumpyProgram, graph, name)
+        return Started(functools.partial(NumpyProgram, graph, name))
     if toolchain.find_compiler() is None:
         _warn_once(MSG_NO_COMPILER)
         graph = expand_composites(graph)
-        return functools.partial(NumpyProgram, graph, name, "no C compiler is found.")
+        return Started(functools.partial(NumpyProgram, graph, name, "no C compiler is found."))
     reason = fusion.why_not_native(graph)
     if reason is not None:
         graph = expand_composites(graph)
         warn(f"dynajit: {name} runs on the NumPy backend: {reason}", stacklevel=3)
-        return functools.partial(NumpyProgram, graph, name, reason)
+        return Started(functools.partial(NumpyProgram, graph, name, reason))
     return _start_native(graph, name, {} if verify else written, verify)
 
 
@@ -217,23 +245,28 @@ def _stored(functions: Sequence[Function], layout: Layout, plan: fusion.Plan) ->
 
 def _start_native(
     graph: Graph, name: str, written: Mapping[int, int], verify: bool = False
-) -> Callable[[], Program]:
+) -> Started:
     stages = _Stages()
     generated = generate(graph, name, stages, written, verify)
-    wait = _start(_blueprint(graph, name, generated), stages)
-    return (lambda: VerifiedProgram(wait(), graph, generated.stored)) if verify else wait
+    started = _start(_blueprint(graph, name, generated), stages)
+    if not verify:
+        return started
+    wait = started.finish
+    return Started(
+        lambda: VerifiedProgram(wait(), graph, generated.stored), building=started.building
+    )
 
 
-def start_build(blueprint: Blueprint) -> Callable[[], Program]:
+def start_build(blueprint: Blueprint) -> Started:
     """As `start_compile`, for a program whose code was generated before."""
     return _start(blueprint, _Stages())
 
 
-def _start(blueprint: Blueprint, stages: _Stages) -> Callable[[], Program]:
+def _start(blueprint: Blueprint, stages: _Stages) -> Started:
     with stages.timed("compiler"):
         found = toolchain.find_built(blueprint.source)
     if found is not None:
-        return lambda: _finish_native(blueprint, found, stages)
+        return Started(lambda: _finish_native(blueprint, found, stages), blueprint)
     # The thread only waits for the compiler's process; it sees the caller's configuration.
     context = contextvars.copy_context()
     executor = ThreadPoolExecutor(1)
@@ -245,7 +278,7 @@ def _start(blueprint: Blueprint, stages: _Stages) -> Callable[[], Program]:
             built = building.result()
         return _finish_native(blueprint, built, stages)
 
-    return wait
+    return Started(wait, blueprint, building)
 
 
 def _finish_native(blueprint: Blueprint, built: toolchain.Built, stages: _Stages) -> Program:
@@ -351,6 +384,7 @@ __all__ = [
     "Generated",
     "Kernel",
     "Program",
+    "Started",
     "compile_graph",
     "generate",
     "start_build",

@@ -140,13 +140,15 @@ def _entries(folder: str) -> Iterator[str]:
 # on disk
 
 
-def keep(key: str | None, programs: Mapping[str, Any], gradients: Gradients | None) -> None:
-    """Write what was made under its key; programs of another backend are not kept."""
-    blueprints = {role: getattr(program, "blueprint", None) for role, program in programs.items()}
-    if key is None or None in blueprints.values():
+def keep(
+    key: str | None, programs: Mapping[str, Blueprint | None], gradients: Gradients | None
+) -> None:
+    """Write what was made under its key, if all of it is native."""
+    blueprints = {role: program for role, program in programs.items() if program is not None}
+    if key is None or len(blueprints) < len(programs):
         return
     try:
-        made = {role: to_data(blueprint) for role, blueprint in blueprints.items() if blueprint}
+        made = {role: to_data(blueprint) for role, blueprint in blueprints.items()}
     except Unstorable:
         return
     store.write(key, {"programs": made, "gradients": _gradients_data(gradients)})

@@ -9,220 +9,31 @@ in a GraphRecord for the reports, which makes the graphs of a restored one again
 """
 
 import functools
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dynajit import artefacts
 from dynajit.artefacts import Gradients
 from dynajit.capture.region import CapturedGraph, Place
 from dynajit.codegen import pipeline as code
-from dynajit.codegen.blueprints import Blueprint
-from dynajit.core.errors import ArgumentError, BoundsError, DivisionError, LaunchFailed
+from dynajit.core.errors import ArgumentError
 from dynajit.core.types import TensorType
 from dynajit.eager.compiled import CompiledCall, VersionCheck
 from dynajit.eager.creation import from_numpy
-from dynajit.ir import autodiff, interpret, outputs, partition, pipeline, sizes
+from dynajit.ir import autodiff, interpret, outputs, partition, sizes
 from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Graph
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code
 from dynajit.ir.saved import released_together
+from dynajit.launches import BackgroundLaunch, GraphRecord, Launch
 
 NAMES = ("native", "numpy", "eager")
 
 
-@dataclass(frozen=True, slots=True)
-class PassRecord:
-    """What one pass did to one graph.
-
-    Args:
-        role: which graph: "joint", "forward" or "backward".
-        name: the pass.
-        before, after: the graph.
-        milliseconds: how long it took.
-    """
-
-    role: str
-    name: str
-    before: Graph
-    after: Graph
-    milliseconds: float
-
-
-@dataclass(slots=True)
-class GraphRecord:
-    """Everything that was made of one captured graph; filled while it is compiled.
-
-    Args:
-        graph: as captured.
-        backend: the backend's name.
-        made: role -> graph that code was generated for.
-        verify: programs compare their kernels with NumPy.
-        memory_budget: of what is saved for backward.
-        programs: (role, program) of each generated program.
-        observed: what each pass changed.
-        saved_bytes: memory kept for backward.
-        saved, recomputed: numbers of values saved, and of nodes computed again in backward.
-        stages: milliseconds per stage.
-        remake: makes the graphs of a record that was restored from disk; None where they are made.
-    """
-
-    graph: Graph
-    backend: str
-    verify: bool = False
-    memory_budget: float = 1.0
-    made: dict[str, Graph] = field(default_factory=dict)
-    programs: list[tuple[str, Any]] = field(default_factory=list)
-    observed: list[PassRecord] = field(default_factory=list)
-    saved_bytes: int = 0
-    saved: int = 0
-    recomputed: int = 0
-    stages: dict[str, float] = field(default_factory=dict)
-    remake: Callable[[], object] | None = None
-
-    @property
-    def forward(self) -> Graph | None:
-        """The graph whose code a call runs."""
-        return self._graphs().get("forward")
-
-    @property
-    def backward(self) -> Graph | None:
-        """The graph whose code backward runs; None without gradients."""
-        return self._graphs().get("backward")
-
-    @property
-    def passes(self) -> list[PassRecord]:
-        """What each pass changed."""
-        self._graphs()
-        return self.observed
-
-    def _graphs(self) -> dict[str, Graph]:
-        remake, self.remake = self.remake, None
-        if remake is not None:
-            remake()
-        return self.made
-
-    @property
-    def kernels(self) -> tuple[Any, ...]:
-        """Kernels of all programs."""
-        return tuple(kernel for _, program in self.programs for kernel in program.kernels)
-
-    @property
-    def from_cache(self) -> bool:
-        """True if no program needed the C compiler."""
-        return all(program.from_cache for _, program in self.programs)
-
-    def summary(self) -> str:
-        """A few lines of text: passes that changed something, what is saved, programs."""
-        lines = [f"{self.graph.name} ({self.backend} backend)"]
-        for record in self.passes:
-            before, after = len(record.before.nodes), len(record.after.nodes)
-            if before != after:
-                lines.append(f"  {record.role:8s} {record.name}: {before} -> {after} nodes")
-        if any(role == "backward" for role, _ in self.programs):
-            lines.append(
-                f"  saved for backward: {self.saved} values, {self.saved_bytes} bytes; "
-                f"{self.recomputed} nodes are computed again"
-            )
-        for role, program in self.programs:
-            source = "from the cache" if program.from_cache else "compiled"
-            lines.append(f"  {role}: {len(program.kernels)} kernels, {source}{_memory(program)}")
-        return "\n".join(lines)
-
-    def release(self) -> None:
-        """Forget the graphs between the passes: nobody will ask any more."""
-        self.observed.clear()
-
-    @contextmanager
-    def timed(self, stage: str) -> Iterator[None]:
-        """Add the block's time to a stage."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            elapsed_ms = 1e3 * (time.perf_counter() - start)
-            self.stages[stage] = self.stages.get(stage, 0.0) + elapsed_ms
-
-    def optimize(self, role: str, graph: Graph) -> Graph:
-        """Run the passes on a graph and record what they did."""
-
-        def observe(name: str, before: Graph, after: Graph, milliseconds: float) -> None:
-            self.observed.append(PassRecord(role, name, before, after, milliseconds))
-
-        with self.timed("passes"):
-            keeps = code.keeps_native if self.backend == "native" else None
-            return pipeline.optimize(graph, keeps=keeps, observe=observe)
-
-    def generate(
-        self, written: Mapping[int, int] = MappingProxyType({})
-    ) -> dict[str, code.Program]:
-        """Programs of the graphs made, by role; their compilers run at the same time."""
-        return self._finish(
-            {
-                role: code.start_compile(
-                    graph, backend=self.backend, written=written, verify=self.verify
-                )
-                for role, graph in self.made.items()
-            }
-        )
-
-    def build(self, blueprints: Mapping[str, Blueprint]) -> dict[str, code.Program]:
-        """Programs whose code was generated before, by role."""
-        return self._finish({role: code.start_build(made) for role, made in blueprints.items()})
-
-    def _finish(self, started: Mapping[str, Callable[[], code.Program]]) -> dict[str, code.Program]:
-        for role, wait in started.items():
-            program = wait()
-            self.programs.append((role, program))
-            for stage, milliseconds in program.stages.items():
-                self.stages[stage] = self.stages.get(stage, 0.0) + milliseconds
-        return dict(self.programs)
-
-
-def _memory(program: Any) -> str:
-    """What a call of a native program needs at its peak, besides its arguments."""
-    blueprint = getattr(program, "blueprint", None)
-    peak = None if blueprint is None else blueprint.peak
-    if peak is None:
-        return ""
-    return f"; at its peak {peak[0]} bytes of results and {peak[1]} of temporaries"
-
-
-class Launch:
-    """What a region calls: runs the compiled call, then takes views of what came out.
-
-    Args:
-        call: takes the graph's inputs, returns a tuple of tensors.
-        recipes: how the user's outputs follow from inputs and results; None if they are equal.
-        record: for reports.
-
-    `may_fail` is True if a call can raise `LaunchFailed`: a kernel meets an index out of range.
-    """
-
-    __slots__ = ("call", "may_fail", "recipes", "record")
-
-    def __init__(self, call: Callable[..., Any], recipes: Any, record: GraphRecord) -> None:
-        self.call = call
-        self.recipes = recipes
-        self.record = record
-        self.may_fail = not record.programs or record.programs[0][1].may_fail
-
-    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
-        try:
-            results = self.call(*inputs)
-        except (BoundsError, DivisionError) as error:
-            raise LaunchFailed(str(error)) from error
-        if self.recipes is None:
-            return results
-        return tuple(recipe.take(results, inputs) for recipe in self.recipes)
-
-
 def make_backend(
-    backend: Any, verify: bool = False, memory_budget: float = 1.0
+    backend: Any, verify: bool = False, memory_budget: float = 1.0, in_background: bool = False
 ) -> Callable[[CapturedGraph], Callable[..., tuple[Any, ...]]]:
     """The function that capture calls with every captured graph.
 
@@ -231,6 +42,7 @@ def make_backend(
             returns a callable over tensors.
         verify: every kernel is compared with NumPy in every call; "native" only.
         memory_budget: of what is saved for backward, see `ir.partition`.
+        in_background: calls run op by op while the C compiler is at work.
 
     Raises:
         ArgumentError: neither, or another backend cannot verify, or has no budget.
@@ -250,7 +62,7 @@ def make_backend(
     if backend == "eager":
         return _interpreted
     if backend in NAMES:
-        return lambda captured: _generated(backend, captured, verify, memory_budget)
+        return functools.partial(_generated, backend, verify, memory_budget, in_background)
     raise ArgumentError(
         f"compile(backend={backend!r}): not a backend.  Expected one of {', '.join(NAMES)}, or a "
         "callable (graph, example_types) -> callable."
@@ -275,28 +87,73 @@ def _interpreted(captured: CapturedGraph) -> Launch:
     return Launch(generated_function(graph, from_numpy), None, GraphRecord(graph, "eager"))
 
 
-def _generated(backend: str, captured: CapturedGraph, verify: bool, memory_budget: float) -> Launch:
-    record = GraphRecord(captured.graph, backend, verify=verify, memory_budget=memory_budget)
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A launch on its way: everything is there but what the C compiler makes.
+
+    Args:
+        record: for reports.
+        captured, split: the graph, and the same without views among its outputs.
+        gradients: None without.
+        programs: by role.
+    """
+
+    record: GraphRecord
+    captured: CapturedGraph
+    split: outputs.SplitOutputs
+    gradients: Gradients | None
+    programs: Mapping[str, code.Started]
+
+    @property
+    def is_ready(self) -> bool:
+        """True if `finish` will not wait."""
+        return all(program.is_ready for program in self.programs.values())
+
+    def finish(self) -> Launch:
+        """Wait for the compiler.
+
+        Raises:
+            ToolchainError: it refused the generated code.
+        """
+        programs = self.record.finish(self.programs)
+        if self.gradients is None:
+            call = CompiledCall.inference(programs["forward"])
+        else:
+            call = _training(programs, self.gradients, self.split, self.captured)
+        return Launch(call, None if self.split.is_trivial else self.split.recipes, self.record)
+
+
+def _generated(
+    backend: str,
+    verify: bool,
+    memory_budget: float,
+    in_background: bool,
+    captured: CapturedGraph,
+) -> Launch:
+    started = _start(GraphRecord(captured.graph, backend, verify, memory_budget), captured)
+    if in_background and not started.is_ready:
+        return BackgroundLaunch(started)
+    return started.finish()
+
+
+def _start(record: GraphRecord, captured: CapturedGraph) -> _Started:
     split = outputs.split_views(captured.graph)
     with record.timed("restore"):
-        is_kept = backend == "native" and not verify
-        key = artefacts.key_of(captured, memory_budget) if is_kept else None
+        is_kept = record.backend == "native" and not record.verify
+        key = artefacts.key_of(captured, record.memory_budget) if is_kept else None
         known = artefacts.restore(key)
     if known is None:
         gradients = _make_graphs(record, split, captured)
-        programs = record.generate(_copied(captured, split) if gradients is None else {})
-        artefacts.keep(key, programs, gradients)
+        programs = record.start(_copied(captured, split) if gradients is None else {})
+        artefacts.keep(key, {r: program.blueprint for r, program in programs.items()}, gradients)
     else:
         gradients = known.gradients
-        programs = record.build(known.programs)
+        programs = {role: code.start_build(made) for role, made in known.programs.items()}
         record.remake = functools.partial(_make_graphs, record, split, captured)
-    if gradients is None:
-        call = CompiledCall.inference(programs["forward"])
-    else:
+    if gradients is not None:
         record.saved_bytes = gradients.saved_bytes
         record.saved, record.recomputed = gradients.saved, gradients.recomputed
-        call = _training(programs, gradients, split, captured)
-    return Launch(call, None if split.is_trivial else split.recipes, record)
+    return _Started(record, captured, split, gradients, programs)
 
 
 def _make_graphs(

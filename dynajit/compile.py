@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from dynajit.capture import control
 from dynajit.capture._capture import CompiledFunction
@@ -63,7 +63,7 @@ __all__ = [
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """What `compile(mode=...)` takes."""
 
-OPTIONS = frozenset({"activation_memory_budget", "verify"})
+OPTIONS: Final = frozenset({"activation_memory_budget", "async", "verify"})
 """Keys of `compile(options=...)`."""
 
 Listener: TypeAlias = "Callable[[str, Compilation], None]"
@@ -195,6 +195,9 @@ def compile(
             `{"activation_memory_budget": 0.5}`: training saves at most so much of the bytes that
             it would save for backward, where computing values again can bring that about; from 0
             to 1. Gradients may differ by roundings.
+            `{"async": True}`: calls run op by op while the C compiler is at work on their
+            version, and compiled from the first call after it is done. A process that ends
+            before waits for the compiler.
         disable: return `model` as it is.
         name: name in reports, instead of the function's own.
 
@@ -237,6 +240,12 @@ def _check_options(dynamic: Any, mode: str | None, options: dict[str, Any] | Non
         raise ArgumentError(
             f"compile(options={options!r}): not known.  Expected keys of {sorted(OPTIONS)}."
         )
+    for name in ("async", "verify"):
+        value = (options or {}).get(name, False)
+        if type(value) is not bool:
+            raise ArgumentError(
+                f"compile(options={{{name!r}: {value!r}}}): expected True or False."
+            )
     budget = (options or {}).get("activation_memory_budget", 1.0)
     if type(budget) not in (int, float) or not 0 <= budget <= 1:
         raise ArgumentError(
@@ -248,8 +257,9 @@ def _check_options(dynamic: Any, mode: str | None, options: dict[str, Any] | Non
 def _backend(backend: Any, options: dict[str, Any] | None) -> "Backend":
     """The backend as `compile` was asked for it."""
     chosen = options or {}
-    budget = chosen.get("activation_memory_budget", 1.0)
-    return backends.make_backend(backend, bool(chosen.get("verify")), float(budget))
+    budget = float(chosen.get("activation_memory_budget", 1.0))
+    verify, in_background = chosen.get("verify", False), chosen.get("async", False)
+    return backends.make_backend(backend, verify, budget, in_background)
 
 
 def _compile_any(model: Any, compiler: Compiler, name: str | None = None) -> Any:

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from dynajit.backend import GraphRecord
 from dynajit.capture.region import Region
 from dynajit.capture.session import Compilation
 from dynajit.ir.graph import Graph
+from dynajit.launches import GraphRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,261 @@
+"""What a region calls, and what is known of it: launches, and records for the reports.
+
+Contract: a launch takes a region's inputs and returns its outputs as tensors; one that fails has
+changed nothing. A launch whose programs are still being compiled runs the graph op by op. Made by
+`dynajit.backend`; read by `dynajit.report`.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from dynajit.capture.session import failure_text
+from dynajit.codegen import pipeline as code
+from dynajit.core import config
+from dynajit.core.errors import BoundsError, DivisionError, LaunchFailed
+from dynajit.core.warning import warn
+from dynajit.eager.creation import from_numpy
+from dynajit.ir import pipeline
+from dynajit.ir.generated import generated_function
+from dynajit.ir.graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord:
+    """What one pass did to one graph.
+
+    Args:
+        role: which graph: "joint", "forward" or "backward".
+        name: the pass.
+        before, after: the graph.
+        milliseconds: how long it took.
+    """
+
+    role: str
+    name: str
+    before: Graph
+    after: Graph
+    milliseconds: float
+
+
+@dataclass(slots=True)
+class GraphRecord:
+    """Everything that was made of one captured graph; filled while it is compiled.
+
+    Args:
+        graph: as captured.
+        backend: the backend's name.
+        verify: programs compare their kernels with NumPy.
+        memory_budget: of what is saved for backward.
+        made: role -> graph that code was generated for.
+        programs: (role, program) of each generated program.
+        observed: what each pass changed.
+        saved_bytes: memory kept for backward.
+        saved, recomputed: numbers of values saved, and of nodes computed again in backward.
+        stages: milliseconds per stage.
+        remake: makes the graphs of a record that was restored from disk; None where they are made.
+    """
+
+    graph: Graph
+    backend: str
+    verify: bool = False
+    memory_budget: float = 1.0
+    made: dict[str, Graph] = field(default_factory=dict)
+    programs: list[tuple[str, Any]] = field(default_factory=list)
+    observed: list[PassRecord] = field(default_factory=list)
+    saved_bytes: int = 0
+    saved: int = 0
+    recomputed: int = 0
+    stages: dict[str, float] = field(default_factory=dict)
+    remake: Callable[[], object] | None = None
+
+    @property
+    def forward(self) -> Graph | None:
+        """The graph whose code a call runs."""
+        return self._graphs().get("forward")
+
+    @property
+    def backward(self) -> Graph | None:
+        """The graph whose code backward runs; None without gradients."""
+        return self._graphs().get("backward")
+
+    @property
+    def passes(self) -> list[PassRecord]:
+        """What each pass changed."""
+        self._graphs()
+        return self.observed
+
+    def _graphs(self) -> dict[str, Graph]:
+        remake, self.remake = self.remake, None
+        if remake is not None:
+            remake()
+        return self.made
+
+    @property
+    def kernels(self) -> tuple[Any, ...]:
+        """Kernels of all programs."""
+        return tuple(kernel for _, program in self.programs for kernel in program.kernels)
+
+    @property
+    def from_cache(self) -> bool:
+        """True if no program needed the C compiler."""
+        return all(program.from_cache for _, program in self.programs)
+
+    def summary(self) -> str:
+        """A few lines of text: passes that changed something, what is saved, programs."""
+        lines = [f"{self.graph.name} ({self.backend} backend)"]
+        for record in self.passes:
+            before, after = len(record.before.nodes), len(record.after.nodes)
+            if before != after:
+                lines.append(f"  {record.role:8s} {record.name}: {before} -> {after} nodes")
+        if any(role == "backward" for role, _ in self.programs):
+            lines.append(
+                f"  saved for backward: {self.saved} values, {self.saved_bytes} bytes; "
+                f"{self.recomputed} nodes are computed again"
+            )
+        for role, program in self.programs:
+            source = "from the cache" if program.from_cache else "compiled"
+            lines.append(f"  {role}: {len(program.kernels)} kernels, {source}{_memory(program)}")
+        return "\n".join(lines)
+
+    def release(self) -> None:
+        """Forget the graphs between the passes: nobody will ask any more."""
+        self.observed.clear()
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Add the block's time to a stage."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            elapsed_ms = 1e3 * (time.perf_counter() - start)
+            self.stages[stage] = self.stages.get(stage, 0.0) + elapsed_ms
+
+    def optimize(self, role: str, graph: Graph) -> Graph:
+        """Run the passes on a graph and record what they did."""
+
+        def observe(name: str, before: Graph, after: Graph, milliseconds: float) -> None:
+            self.observed.append(PassRecord(role, name, before, after, milliseconds))
+
+        with self.timed("passes"):
+            keeps = code.keeps_native if self.backend == "native" else None
+            return pipeline.optimize(graph, keeps=keeps, observe=observe)
+
+    def start(self, written: Mapping[int, int] = MappingProxyType({})) -> dict[str, code.Started]:
+        """Programs of the graphs made, by role; their compilers run at the same time."""
+        return {
+            role: code.start_compile(
+                graph, backend=self.backend, written=written, verify=self.verify
+            )
+            for role, graph in self.made.items()
+        }
+
+    def finish(self, started: Mapping[str, code.Started]) -> dict[str, code.Program]:
+        """Wait for the programs."""
+        programs = {role: program() for role, program in started.items()}
+        for program in programs.values():
+            for stage, milliseconds in program.stages.items():
+                self.stages[stage] = self.stages.get(stage, 0.0) + milliseconds
+        self.programs.extend(programs.items())
+        return programs
+
+
+def _memory(program: Any) -> str:
+    """What a call of a native program needs at its peak, besides its arguments."""
+    blueprint = getattr(program, "blueprint", None)
+    peak = None if blueprint is None else blueprint.peak
+    if peak is None:
+        return ""
+    return f"; at its peak {peak[0]} bytes of results and {peak[1]} of temporaries"
+
+
+class Launch:
+    """What a region calls: runs the compiled call, then takes views of what came out.
+
+    Args:
+        call: takes the graph's inputs, returns a tuple of tensors.
+        recipes: how the user's outputs follow from inputs and results; None if they are equal.
+        record: for reports.
+
+    `may_fail` is True if a call can raise `LaunchFailed`: a kernel meets an index out of range.
+    """
+
+    __slots__ = ("call", "may_fail", "recipes", "record")
+
+    def __init__(self, call: Callable[..., Any], recipes: Any, record: GraphRecord) -> None:
+        self.call = call
+        self.recipes = recipes
+        self.record = record
+        self.may_fail = not record.programs or record.programs[0][1].may_fail
+
+    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        try:
+            results: tuple[Any, ...] = self.call(*inputs)
+        except (BoundsError, DivisionError) as error:
+            raise LaunchFailed(str(error)) from error
+        if self.recipes is None:
+            return results
+        return tuple(recipe.take(results, inputs) for recipe in self.recipes)
+
+
+class Started(Protocol):
+    """A launch on its way: everything is there but what the C compiler makes."""
+
+    @property
+    def record(self) -> GraphRecord:
+        """For reports."""
+
+    @property
+    def is_ready(self) -> bool:
+        """True if `finish` will not wait."""
+
+    def finish(self) -> Launch:
+        """Wait for the compiler.
+
+        Raises:
+            ToolchainError: it refused the generated code.
+        """
+
+
+class BackgroundLaunch(Launch):
+    """A launch that runs the graph op by op until the compiled call is there; safe in threads."""
+
+    __slots__ = ("_lock", "_started")
+
+    def __init__(self, started: Started) -> None:
+        record = started.record
+        super().__init__(generated_function(record.graph, from_numpy), None, record)
+        self._started: Started | None = started
+        self._lock = threading.Lock()
+
+    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        started = self._started
+        if started is not None and started.is_ready and self._lock.acquire(blocking=False):
+            try:
+                self._take(started)
+            finally:
+                self._lock.release()
+        return super().__call__(*inputs)
+
+    def _take(self, started: Started) -> None:
+        """Run what was compiled from now on.
+
+        Raises:
+            Exception: `Config.strict`, and the compiler failed.
+        """
+        if self._started is None:
+            return  # another thread was here
+        try:
+            made = started.finish()
+        except Exception as error:
+            if config.current().strict:
+                raise
+            warn(failure_text(started.record.graph.name, error), stacklevel=4)
+        else:
+            self.call = made.call if made.recipes is None else made
+        self._started = None
