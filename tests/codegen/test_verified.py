@@ -174,5 +174,5 @@ def test_only_native_kernels_are_verified() -> None:
     """Another backend, and an unknown option, are refused."""
     with pytest.raises(ArgumentError, match="backend='native'"):
         dj.compile(several, backend="numpy", options=VERIFY)
-    with pytest.raises(ArgumentError, match="not known.*'verify'"):
+    with pytest.raises(ArgumentError, match=r"not known.*'verify'"):
         dj.compile(several, options={"verfy": True})
