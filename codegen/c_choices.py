@@ -15,6 +15,9 @@ from dynajit.codegen.c_support import accumulator_names, block, loop
 from dynajit.codegen.loops import Accumulate, Apply, Expression, Slot, cost, walk
 from dynajit.core import dtypes
 
+BLOCK = 256
+"""Elements that are looked at together: whether one of them is meant is asked after each block."""
+
 CHEAP = 12
 """Cost of an element, in additions, up to which it is computed again in the search."""
 
@@ -86,26 +89,35 @@ def search(
     scopes: Sequence[Scope],
     variable: str,
     stop: str,
-    lanes: int,
 ) -> list[str]:
     """Lines that leave the position in the second `r` variable, given the value in the first.
 
     Args:
         accumulate: a choice.
-        scopes: two empty scopes of one element, `variable`.
+        scopes: three empty scopes of one element, `variable`.
         variable: index along the row.
         stop: length of the row in C.
-        lanes: elements that are looked at together.
     """
     best, position = accumulator_names(accumulate, "r")
-    many, one = scopes
+    many, which, one = scopes
+    here = f"const int64_t {variable} = base + lane;"
     outcome = beaten(many, accumulate, many.emit(accumulate.element[0]), best)
-    step = [f"const int64_t {variable} = base + lane;", *many.lines, f"met |= !({outcome});"]
+    step = [here, *many.lines, f"met |= !({outcome});"]
     together = [
         "int met = 0;",
         "#pragma omp simd reduction(|:met)",
-        *loop("lane", "0", str(lanes), step),
+        *loop("lane", "0", str(BLOCK), step),
         "if (met) break;",
+    ]
+    # In a loop of its own the block that has it is small enough for vectors of positions.
+    outcome = beaten(which, accumulate, which.emit(accumulate.element[0]), best)
+    step = [here, *which.lines, f"const int32_t at = {outcome} ? {BLOCK} : lane;",
+            "first = at < first ? at : first;"]  # fmt: skip
+    within = [
+        f"int32_t first = {BLOCK};",
+        "#pragma omp simd reduction(min:first)",
+        *loop("lane", "0", str(BLOCK), step, integer="int32_t"),
+        "base += first;",
     ]
     outcome = beaten(one, accumulate, one.emit(accumulate.element[0]), best)
     found = one.child(is_arm=True)
@@ -114,7 +126,8 @@ def search(
     return [
         "{",
         "int64_t base = 0;",
-        *block(f"for (; base < {stop} - {lanes - 1}; base += {lanes})", together),
+        *block(f"for (; base < {stop} - {BLOCK - 1}; base += {BLOCK})", together),
+        *block(f"if (base < {stop} - {BLOCK - 1})", within),
         *loop(variable, "base", stop, alone),
         "}",
     ]

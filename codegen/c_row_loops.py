@@ -26,6 +26,10 @@ from dynajit.core.symint import Number, is_at_least
 LANES = 32
 """Accumulators side by side in a long row: two AVX-512 or four AVX2 registers of floats."""
 
+WIDE_BYTES = 256
+"""Accumulators of a choice between elements, in bytes: it waits longer for the one before it than
+a sum does, and four registers of AVX-512 wait together."""
+
 SHORT_LANES = 8
 """The same in rows of fewer than 64 elements."""
 
@@ -43,7 +47,11 @@ def lanes_of(accumulates: Sequence[Accumulate], size: Number) -> int:
     """
     if any(len(accumulate.element) > 1 for accumulate in accumulates) or is_at_least(15, size):
         return 1
-    return SHORT_LANES if is_at_least(63, size) else LANES
+    if is_at_least(63, size):
+        return SHORT_LANES
+    chooses = all(accumulate.identity is None for accumulate in accumulates)
+    is_wide = chooses and is_at_least(size, 4 * LANES)
+    return max(LANES, WIDE_BYTES // accumulates[0].element[0].dtype.itemsize) if is_wide else LANES
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +185,9 @@ class RowLoops:
             position = accumulator_names(choice, "r")[1]
             row.add(f"int64_t {position} = 0;")
             row.known[Accumulated(choice.name, 1, choice.element[1].dtype)] = position
-            scopes = (self.element_scope(row), self.element_scope(row))
+            scopes = [self.element_scope(row) for _ in range(3)]
             stop = symint.c(axis.size)
-            row.add(*c_choices.search(choice, scopes, axis.name, stop, LANES))
+            row.add(*c_choices.search(choice, scopes, axis.name, stop))
 
     def _one_lane(
         self,
@@ -283,7 +291,7 @@ class RowLoops:
         step = [f"const int64_t {last.name} = base + lane;", *scope.lines]
         simd = ["#pragma omp simd", *loop("lane", "0", str(lanes), step)]
         bound = f"{bounds.stop} - {lanes - 1}"
-        if lanes == LANES:
+        if lanes >= LANES:
             simd = [*c_ahead.lines(ahead, last, symint.symbol("base"), lanes), *simd]
         inner = loop("base", bounds.start, bound, simd, step=str(lanes))
         if bounds.count is None or symint.mod(bounds.count, lanes) != 0:

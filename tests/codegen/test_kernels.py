@@ -314,6 +314,20 @@ def test_positions_in_rows_of_any_length(codegen, size, dtype) -> None:
     codegen.check(lambda x: [ops.argmax(x, dim=(0, 1)), ops.argmin(x, dim=(0,))], x)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
+def test_every_position_of_a_long_row_is_found(codegen, dtype) -> None:
+    """In each block that is looked at together, and in the rest."""
+    size = 2 * 256 + 77
+    x = rng.integers(0, 7, (size, size)).astype(dtype)
+    np.fill_diagonal(x, 9)
+    program = codegen.check(lambda x: ops.argmax(x, dim=(1,)), x)
+    np.testing.assert_array_equal(np.arange(size), program(x)[0])
+    if dtype is not np.int16:
+        np.fill_diagonal(x, np.nan)
+        x[:, -1] = np.nan
+        np.testing.assert_array_equal(np.arange(size), program(x)[0])
+
+
 @pytest.mark.parametrize("place", [0, 40, 98])
 def test_positions_of_nan(codegen, place) -> None:
     """The first NaN is largest and smallest, wherever it lies; infinities are numbers."""
