@@ -40,7 +40,7 @@ check_tensor(Guards *self, const TensorSpec *spec, PyObject *object)
     TensorObject *tensor = (TensorObject *)object;
     PyArrayObject *array = (PyArrayObject *)tensor->array;
     if (!PyArray_CheckExact((PyObject *)array) || PyArray_NDIM(array) != spec->rank
-        || !dtype_matches(PyArray_DESCR(array), spec->dtype) || !PyArray_ISALIGNED(array)) {
+        || !dtype_matches(PyArray_DESCR(array), spec->dtype)) {
         return 0;
     }
     const npy_intp *sizes = PyArray_DIMS(array);

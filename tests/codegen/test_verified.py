@@ -116,6 +116,13 @@ PROGRAMS = {
     "long rows": lambda: (lambda x: (x.sum(), x.mean(), x.var()), normal(3, 400_001)),
     "sum of one sign": lambda: (lambda x: (x * 0 + 0.1).sum(0), normal(300_000, 2)),
     "cancellation": lambda: (lambda x: (x - x.mean(1, keepdim=True)).sum(1), normal(50, 1000)),
+    "sum of nothing but rounding": lambda: (
+        lambda x: ((x - x.mean(1, keepdim=True)).contiguous().sum(), (x - x.mean()).mean()),
+        normal(50, 1000),
+    ),
+    "cancellation within a row": lambda: (
+        lambda x: F.gelu(x * 4, approximate="tanh"), normal(9000)
+    ),
     "softmax": lambda: (lambda x: (F.softmax(x * 30, 1), F.log_softmax(x, 1)), normal(64, 100)),
     "masks": lambda: (
         lambda x: F.softmax(x.masked_fill(x > 0, -1e9), 1) + x.masked_fill(x < 0, -np.inf),
