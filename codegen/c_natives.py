@@ -1,4 +1,5 @@
-"""Kernels of whole composite rows in C: calls of functions in headers/convolution.h and pooling.h.
+"""Kernels of whole composite rows in C: calls of functions in headers/convolution.h, pooling.h and
+attention.h.
 
 Contract: the sizes are printed where the function is called, so one graph serves every size; the
 functions take care of threads themselves, and their results do not depend on how many there are.
@@ -6,13 +7,15 @@ Called by `codegen.c_text`.
 """
 
 import functools
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from dynajit.codegen.c_support import Function, function_text, size_parameters, sizes_used
 from dynajit.codegen.loops import Buffer, NativeKernel
-from dynajit.codegen.natives import CONVOLUTIONS
+from dynajit.codegen.native_attention import operands_of
+from dynajit.codegen.natives import ATTENTION, CONVOLUTIONS
 from dynajit.core import symint
 from dynajit.core.errors import InternalError
 
@@ -30,6 +33,13 @@ DJ_TILE({c}, {suffix})
 #endif
 DJ_CONVOLUTION({c}, {suffix})"""
 
+_ATTENTION: Final = """\
+#define T {c}
+#define DJ_OF(name) name##_{suffix}
+#define DJ_QUAD {quad}"""
+
+_ATTENTION_END: Final = "#undef T\n#undef DJ_OF\n#undef DJ_QUAD"
+
 
 def print_native(kernel: NativeKernel) -> Function:
     """The C function of a row's kernel."""
@@ -37,8 +47,7 @@ def print_native(kernel: NativeKernel) -> Function:
     writes = [b for b in kernel.writes if b is not None]
     parameters = [f"const {b.dtype.c} *{b.name}" for b in reads]
     parameters += [f"{b.dtype.c} *{b.name}" for b in writes]
-    struct = "dj_convolution" if kernel.row in CONVOLUTIONS else "dj_pool"
-    body = [f"const {struct} c = {{"]
+    body = [f"const {_struct(kernel)} c = {{"]
     body += [f"    .{name} = {_numbers(numbers)}," for name, numbers in kernel.numbers]
     body += ["};", _call(kernel)]
     sizes = sizes_used(body)
@@ -46,9 +55,21 @@ def print_native(kernel: NativeKernel) -> Function:
     return Function(kernel.name, kernel, text, (*reads, *writes), False, sizes)
 
 
-def _numbers(numbers: Sequence[symint.Number]) -> str:
-    texts = [symint.c(number) for number in numbers]
+def _struct(kernel: NativeKernel) -> str:
+    if kernel.row in ATTENTION:
+        return "dj_attention"
+    return "dj_convolution" if kernel.row in CONVOLUTIONS else "dj_pool"
+
+
+def _numbers(numbers: Sequence[Any]) -> str:
+    texts = [_float(n) if isinstance(n, float) else symint.c(n) for n in numbers]
     return texts[0] if len(texts) == 1 else f"{{{', '.join(texts)}}}"
+
+
+def _float(number: float) -> str:
+    if math.isnan(number):
+        return "NAN"
+    return repr(number) if math.isfinite(number) else ("-" * (number < 0)) + "INFINITY"
 
 
 def _call(kernel: NativeKernel) -> str:
@@ -66,9 +87,14 @@ def _call(kernel: NativeKernel) -> str:
             function, given = "weigh", [*reads, *writes]
         case "max_pool" | "sum_pool" | "place_windows":
             function, given = kernel.row, [*reads, *writes]
+        case row if row in ATTENTION:
+            function = "attention_forward" if len(writes) == 2 else "attention_backward"
+            parts = zip(operands_of(row), reads, strict=True)
+            operands = ", ".join(f".{part} = {name}" for part, name in parts)
+            given = [f"(dj_head_operands_{suffix}){{{operands}}}", *writes]
         case _:
             raise InternalError(f"{kernel.name}: {kernel.row} has no kernel")
-    status = ["status"] if kernel.row in CONVOLUTIONS else []
+    status = ["status"] if kernel.row in (*CONVOLUTIONS, *ATTENTION) else []
     return f"dj_{function}_{suffix}({', '.join(['&c', *given, 'threads', *status])});"
 
 
@@ -81,15 +107,19 @@ def _suffix(kernel: NativeKernel) -> str:
 def helpers(kernels: Sequence[NativeKernel]) -> list[str]:
     """The texts that the given kernels call, for the dtypes that they have."""
     parts: list[str] = []
-    for is_convolution, name in ((True, "convolution.h"), (False, "pooling.h")):
-        found = [kernel for kernel in kernels if (kernel.row in CONVOLUTIONS) is is_convolution]
-        if not found:
-            continue
-        parts.append(_header(name))
-        form = _TILES if is_convolution else "DJ_POOLS({c}, {suffix})"
-        for suffix, c in (("f32", "float"), ("f64", "double")):
-            if any(_suffix(kernel) == suffix for kernel in found):
-                parts.append(form.format(c=c, suffix=suffix))
+    for struct, head, form in (
+        ("dj_convolution", "convolution.h", _TILES),
+        ("dj_pool", "pooling.h", "DJ_POOLS({c}, {suffix})"),
+        ("dj_attention", "", _ATTENTION),
+    ):
+        found = {_suffix(kernel) for kernel in kernels if _struct(kernel) == struct}
+        if found and head:
+            parts.append(_header(head))
+        for suffix, c, quad in (("f32", "float", 4), ("f64", "double", 2)):
+            if suffix in found:
+                parts.append(form.format(c=c, suffix=suffix, quad=quad))
+                if not head:
+                    parts += [_header("panels.h"), _header("attention.h"), _ATTENTION_END]
     return parts
 
 

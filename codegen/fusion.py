@@ -32,8 +32,8 @@ from dynajit.codegen.loops import (
     typical,
     walk,
 )
-from dynajit.codegen.matrices import as_matrix, operand_base
-from dynajit.codegen.natives import Native, folded_user, is_native, partner_of
+from dynajit.codegen.matrices import Strided, as_matrix, as_strided, operand_base
+from dynajit.codegen.natives import Native, folded_user, is_native, partner_of, reads_strides
 from dynajit.codegen.regions import (
     NotFusable,
     Region,
@@ -203,7 +203,12 @@ class _Planner:
     def _mark_operands(self) -> None:
         for node in self.live:
             if is_native(node):
-                self.stored.update(a for a in (node, *node.args) if isinstance(a, Node))
+                operands = [
+                    a for a in node.args if isinstance(a, Node) and isinstance(a.type, TensorType)
+                ]
+                if reads_strides(node):
+                    operands = [operand_base(a, self.graph, for_blas=False) for a in operands]
+                self.stored.update((node, *operands))
             if node.op is None or node.op.kind is not Kind.EXTERN:
                 continue
             self.stored.add(node)
@@ -271,6 +276,17 @@ class _Planner:
             raise CodegenError(f"{self.graph.name}: {argument.name} is not stored as a matrix.")
         return matrix
 
+    def _strided(self, argument: Any) -> Strided | None:
+        """Where an operand lies; None for one that is left out."""
+        if not isinstance(argument, Node) or not isinstance(argument.type, TensorType):
+            return None
+        if is_small_constant(argument):  # literals everywhere else
+            return Strided(self.storage.add(argument), 0, (0,) * len(argument.type.shape))
+        found = as_strided(Elements(self.storage), argument)
+        if found is None:
+            raise CodegenError(f"{self.graph.name}: {argument.name} is not stored by strides.")
+        return found
+
     def _place_scatter(self, node: Node) -> None:
         self.storage.add(node)
         unit = Scattering(node, Elements(self.storage))
@@ -280,8 +296,13 @@ class _Planner:
     def _place_native(self, node: Node) -> None:
         unit = partner_of(node, self.units)
         if unit is None:
-            reads = tuple(self.storage.add(a) if isinstance(a, Node) else None for a in node.args)
-            unit = Native(node, reads)
+            if reads_strides(node):
+                places = tuple(map(self._strided, node.args))
+                read = (None if place is None else place.buffer for place in places)
+                unit = Native(node, tuple(read), places)
+            else:
+                added = (self.storage.add(a) if isinstance(a, Node) else None for a in node.args)
+                unit = Native(node, tuple(added))
             self.units.append(unit)
         follower = folded_user(node, self.users[node], self.outputs)
         unit.results[node] = self.storage.add(node if follower is None else follower)

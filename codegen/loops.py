@@ -557,16 +557,16 @@ class NativeKernel:
     Args:
         name: the C function's name.
         row: of the table.
-        reads: the operands, row-major; None for one that is left out.
+        reads: the operands; None for one that is left out.
         writes: the results, row-major; None for one that nobody needs.
-        numbers: sizes and options that the row's printer knows.
+        numbers: sizes, strides and options (integers and floats) that the row's printer knows.
     """
 
     name: str
     row: str
     reads: tuple[Buffer | None, ...]
     writes: tuple[Buffer | None, ...]
-    numbers: tuple[tuple[str, tuple[Number, ...]], ...]
+    numbers: tuple[tuple[str, tuple[Any, ...]], ...]
 
 
 Kernel: TypeAlias = RowKernel | ColumnKernel | ScatterKernel | MatmulKernel | NativeKernel

@@ -1,11 +1,11 @@
-"""Composite rows that have kernels of their own: convolutions and pools.
+"""Composite rows that have kernels of their own: convolutions, pools and attention.
 
 Contract: `why_not_native` decides from a call's operand types and attributes alone, so passes leave
 exactly those calls whole that a kernel is printed for; every other call is expanded into rows that
-code generation fuses. A kernel reads and writes row-major memory; a ReLU that alone reads a
-convolution is computed by its kernel, and a pool's values and choices by one. Dims are three in
-kernels: rows over fewer have leading ones. Called by `codegen.fusion`, `codegen.lowering` and, for
-the passes, `codegen.pipeline`.
+code generation fuses. A kernel reads and writes row-major memory (those of attention read any
+strides); a ReLU that alone reads a convolution is computed by its kernel, and a pool's values and
+choices by one. Dims of windows are three in kernels: rows over fewer have leading ones. Called by
+`codegen.fusion`, `codegen.lowering` and, for the passes, `codegen.pipeline`.
 """
 
 import math
@@ -13,7 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from dynajit.codegen import native_attention
 from dynajit.codegen.loops import Buffer, NativeKernel
+from dynajit.codegen.matrices import Strided
 from dynajit.core import dtypes
 from dynajit.core.symint import Number
 from dynajit.core.types import TensorType, ValueType, numel
@@ -22,7 +24,8 @@ from dynajit.ops.table import Kind
 
 CONVOLUTIONS: Final = ("convolution", "convolution_input", "convolution_weight")
 POOLS: Final = ("max_pool", "max_pool_choice", "sum_pool")
-NAMES: Final = frozenset((*CONVOLUTIONS, *POOLS, "place_windows"))
+ATTENTION: Final = native_attention.NAMES
+NAMES: Final = frozenset((*CONVOLUTIONS, *POOLS, "place_windows", *ATTENTION))
 
 DTYPES: Final = (dtypes.float32, dtypes.float64)
 
@@ -43,6 +46,7 @@ class Native:
     Args:
         node: the first call.
         reads: its operands.
+        places: the operands with their strides, where the kernel reads any.
         results: call -> where its result is stored.
         is_rectified: the kernel computes the following ReLU, too.
         needs: units that run before.
@@ -50,6 +54,7 @@ class Native:
 
     node: Node
     reads: tuple[Buffer | None, ...]
+    places: tuple[Strided | None, ...] = ()
     results: dict[Node, Buffer] = field(default_factory=dict)
     is_rectified: bool = False
     needs: set[Any] = field(default_factory=set)
@@ -69,12 +74,19 @@ def is_native(node: Node) -> bool:
     return node.op is not None and node.op.kind is Kind.COMPOSITE
 
 
+def reads_strides(node: Node) -> bool:
+    """True for a call whose kernel reads operands where they lie, whatever their strides."""
+    return node.op is not None and node.op.name in ATTENTION
+
+
 def why_not_native(
     row: str, types: Sequence[ValueType | None], attributes: Mapping[str, Any]
 ) -> str | None:
     """Why a call of a composite has no kernel of its own, or None if it has."""
     if row not in NAMES:
         return f"{row} has no kernel of its own."
+    if row in ATTENTION:
+        return native_attention.why_not_attention(row, types, attributes)
     tensors = [type for type in types if isinstance(type, TensorType)]
     if len(tensors) != sum(type is not None for type in types):
         return "an operand is a number."
@@ -124,18 +136,16 @@ def _why_not_convolution(
 
 
 def partner_of(node: Node, units: Iterable[Any]) -> Native | None:
-    """The planned kernel of a pool that also computes `node`: the choices of a maximum, or it."""
+    """The planned kernel that also computes `node`: another row over the same operands."""
     assert node.op is not None
-    pair = {"max_pool": "max_pool_choice", "max_pool_choice": "max_pool"}
-    wanted = pair.get(node.op.name)
-    if wanted is None:
-        return None
-    for unit in units:
+    pair = POOLS[:2] if node.op.name in POOLS[:2] else native_attention.family_of(node.op.name)
+    for unit in units if pair else ():
         if isinstance(unit, Native):
             other = unit.node
             assert other.op is not None
             is_same = other.args == node.args and other.attributes == node.attributes
-            if other.op.name == wanted and is_same:
+            taken = [call.op.name for call in unit.results if call.op is not None]
+            if other.op.name in pair and is_same and node.op.name not in taken:
                 return unit
     return None
 
@@ -158,6 +168,8 @@ def lower_native(name: str, unit: Native) -> NativeKernel:
     node = unit.node
     assert node.op is not None
     row = node.op.name
+    if row in ATTENTION:
+        return native_attention.lower_attention(name, node, unit.places, unit.results)
     if row in CONVOLUTIONS:
         numbers = {**_convolution_sizes(row, node), "is_rectified": (int(unit.is_rectified),)}
     else:

@@ -113,7 +113,7 @@ def _shares_memory(array: Any, source: Any) -> bool:
 
 def _composite(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     recorded = needs_grad(inputs)
-    needs_node = recorded and bool(op.vjp)
+    needs_node = recorded and bool(op.vjp) and op.rule.on_tape
     if needs_node or not recorded:
         array = array_form(op, arrays(inputs), attributes)
         if array is not NotImplemented:

@@ -106,9 +106,14 @@ def differentiate(graph: Graph, requires_grad: Sequence[bool]) -> Joint:
     )
 
 
-def differentiable_composites() -> frozenset[str]:
-    """Names of the composites that bring their own derivative."""
-    return frozenset(op.name for op in TABLE if op.kind is Kind.COMPOSITE and op.vjp)
+def differentiable_composites(on_tape: bool = False) -> frozenset[str]:
+    """Names of the composites that bring their own derivative.
+
+    Args:
+        on_tape: only those that the eager tape uses it of.
+    """
+    own = (op for op in TABLE if op.kind is Kind.COMPOSITE and op.vjp)
+    return frozenset(op.name for op in own if op.rule.on_tape or not on_tape)
 
 
 def active_nodes(graph: Graph, sources: set[Node]) -> set[Argument]:

@@ -64,7 +64,7 @@ def find_saved(graph: Graph, requires_grad: Sequence[bool]) -> Saved:
     Args:
         requires_grad: of each input.
     """
-    graph, origins = expand_with_origins(graph, kept=differentiable_composites())
+    graph, origins = expand_with_origins(graph, kept=differentiable_composites(on_tape=True))
     active = _active(graph, requires_grad)
     inputs = _reaching_inputs(graph, active)
     outputs = _reached_outputs(graph, active)

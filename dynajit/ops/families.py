@@ -388,13 +388,14 @@ def composite(
     vjp: Formulas | None = None,
     domain: tuple[float, float] = (-3.0, 3.0),
     name: str | None = None,
+    on_tape: bool = True,
 ) -> Decorator:
     """Row of kind COMPOSITE from `function(ops, *inputs, *, **attributes)`.
 
     Without `infer` the type is found by running the function on operands that know only their
     types: they have `shape`, `dtype`, `device`, the Python operators, and can be given to rows
     (`ops.name(...)`), but have no methods. Without `vjp` the gradient is that of what the
-    function records. See `Composite.array` for `array`.
+    function records. See `Composite` for `array` and `on_tape`.
     """
 
     def decorate(function: Function) -> Op:
@@ -402,8 +403,9 @@ def composite(
         row = name or function.__name__
         rule = infer or traced_infer(function)
         return TABLE.enter(
-            Op(row, Kind.COMPOSITE, inputs, attributes, rule, Composite(function, array), vjp or {},
-               variadic, domain, inspect.getdoc(function) or "")
+            Op(row, Kind.COMPOSITE, inputs, attributes, rule,
+               Composite(function, array, on_tape), vjp or {}, variadic, domain,
+               inspect.getdoc(function) or "")
         )  # fmt: skip
 
     return decorate

@@ -169,17 +169,21 @@ class Composite:
     """A Python function over other rows: `function(ops, *inputs, **attributes)`.
 
     It stays one node in a graph until the pass `expand_composites` replaces it by what the
-    function records. With an own derivative (`Op.vjp`) it is one node of the eager tape, too.
+    function records. With an own derivative (`Op.vjp`) it is one node of the eager tape, too,
+    unless `on_tape` says otherwise.
 
     Args:
         function: see above.
         array: `array(xp, *arrays, **attributes)`: a faster array function with the same meaning
             up to rounding, or None; it may decline operands by returning NotImplemented, and
             never returns (a view of) an operand. See `ops.array_forms`.
+        on_tape: with an own derivative it is one node of the eager tape. False for a derivative
+            that computes again what the tape would have: only graphs use it.
     """
 
     function: Callable[..., Any]
     array: Callable[..., Any] | None = None
+    on_tape: bool = True
 
 
 Rule: TypeAlias = Pointwise | Reduction | Movement | Random | Scatter | Extern | Composite

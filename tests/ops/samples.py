@@ -640,6 +640,26 @@ def _attention(op: Op, values: Values) -> Iterator[Sample]:
     yield Sample("dropout", (q, k, v, None, 3, 4), {"dropout_p": 0.3})
 
 
+@special("attention_level")
+def _attention_level(op: Op, values: Values) -> Iterator[Sample]:
+    for sample in _attention(op, values):
+        yield dataclasses.replace(sample, constants=("value",))  # it is read for its shape only
+
+
+@special(
+    "attention_query_gradient", "attention_key_gradient", "attention_value_gradient",
+    "attention_mask_gradient",
+)  # fmt: skip
+def _attention_gradients(op: Op, values: Values) -> Iterator[Sample]:
+    for sample in _attention(op, values):
+        q, k, v, mask, seed, offset = sample.inputs
+        # What the rows expand to does not read `out` and `level`.
+        g, out, level = values(2, 2, 4, 6), values(2, 2, 4, 6), values(2, 2, 4)
+        operands = (g, q, k, v, mask, out, level, seed, offset)
+        unread = ("out", "level", *(["value"] if op.name == "attention_value_gradient" else []))
+        yield Sample(sample.name, operands, sample.attributes, constants=unread)
+
+
 @special("nll_loss", "cross_entropy")
 def _class_loss(op: Op, values: Values) -> Iterator[Sample]:
     x, target = values(5, 4), values.integers(4, 5)
