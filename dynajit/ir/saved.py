@@ -84,7 +84,7 @@ def released_together(graph: Graph, requires_grad: Sequence[bool]) -> frozenset[
     Args:
         requires_grad: of each input.
     """
-    graph, _ = expand_with_origins(graph, kept=differentiable_composites())
+    graph, _ = expand_with_origins(graph, kept=differentiable_composites(on_tape=True))
     active = _active(graph, requires_grad)
     outputs = _reached_outputs(graph, active)
     return frozenset(
