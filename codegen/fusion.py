@@ -191,6 +191,7 @@ class _Planner:
         self.unit_of: dict[Node, Unit] = {}
         self.notes: list[str] = []
         self.live = _live(graph)
+        self.order = {node: place for place, node in enumerate(graph.nodes)}
         self.users = graph.users()
         self.outputs = [o for o in dict.fromkeys(graph.outputs)
                         if isinstance(o, Node) and o.kind is NodeKind.CALL]  # fmt: skip
@@ -394,6 +395,9 @@ class _Planner:
             for second in regions[i + 1 :]:
                 if loads[first].isdisjoint(loads[second]) or (first, second) in apart:
                     continue
+                if first.columns != second.columns or not _similar(first, second):
+                    apart.add((first, second))
+                    continue
                 try:
                     if self._merge(first, second):
                         return True
@@ -407,16 +411,13 @@ class _Planner:
         Raises:
             NotFusable: they cannot share a kernel, whatever else is joined.
         """
-        if first.columns != second.columns or not _similar(first, second):
-            return False
         if _reaches_indirectly(first, second) or _reaches_indirectly(second, first):
             return False
         wide = second if _is_wider(second, first) else first
         same_size = numel(first.shape) == numel(second.shape)
         if same_size and bool(first.reduced) != bool(second.reduced):
             wide = first if first.reduced else second
-        order = {node: i for i, node in enumerate(self.graph.nodes)}
-        members = sorted((*first.anchors, *second.anchors), key=order.__getitem__)
+        members = sorted((*first.anchors, *second.anchors), key=self.order.__getitem__)
         whole = Region(self.storage, wide.shape, wide.reduced, wide.columns)
         try:
             for member in members:
