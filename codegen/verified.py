@@ -285,13 +285,15 @@ def _wrong_floats(want: Any, got: Any, value: _Value) -> tuple[Any, Any]:
         largest = np.max(np.abs(want), where=is_sure, initial=0.0)
         floor = FLOOR * step * min(largest, 1.0)
         allowed = np.abs(want) * grown + SAFETY * spread + floor + _smallest(dtype)
-        close = np.abs(got - want) <= allowed
-    same = (np.isnan(want) & np.isnan(got)) | (want == got)
+        close = np.isfinite(want) & (np.abs(got - want) <= allowed)
+    # An infinity and NaN may stand for each other: blocked sums meet what is not finite earlier.
+    same = (want == got) | ~(np.isfinite(want) | np.isfinite(got) | (want == -got))
     agree = np.ones(want.shape, bool)
     for run in runs[1:]:
         agree &= (np.isnan(run) & np.isnan(want)) | (run == want)
     # Beside the largest number, and where changed runs are not finite, infinities may differ.
-    near_limit = np.abs(np.where(is_sure, want, 0.0)) >= _largest(dtype) * (1 - grown)
+    size = np.maximum(np.where(is_sure, np.abs(want), 0), np.where(np.isinf(got), 0, np.abs(got)))
+    near_limit = size >= _largest(dtype) * (1 - grown)
     judged = is_sure | agree
     return judged & ~same & ~close & ~(near_limit & ~np.isnan(got)), allowed
 

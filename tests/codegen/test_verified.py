@@ -11,7 +11,7 @@ import pytest
 import dynajit as dj
 import dynajit.nn.functional as F
 from dynajit import nn
-from dynajit.codegen import c_text
+from dynajit.codegen import c_text, verified
 from dynajit.core.errors import ArgumentError, VerificationError
 
 VERIFY = {"verify": True}
@@ -183,3 +183,19 @@ def test_only_native_kernels_are_verified() -> None:
         dj.compile(several, backend="numpy", options=VERIFY)
     with pytest.raises(ArgumentError, match=r"not known.*'verify'"):
         dj.compile(several, options={"verfy": True})
+
+
+@pytest.mark.parametrize(
+    ("want", "got", "is_wrong"),
+    [(np.nan, np.inf, False), (np.nan, np.nan, False), (np.inf, np.inf, False),
+     (np.inf, -np.inf, True), (np.nan, 1.0, True), (1.0, np.nan, True), (np.inf, 1.0, True)],
+)  # fmt: skip
+def test_only_nan_and_infinity_may_stand_for_each_other(
+    want: float, got: float, is_wrong: bool
+) -> None:
+    """Neither for a number, nor one infinity for the other."""
+    runs = (np.full(3, want, np.float32),) * 5
+
+    wrong, _ = verified._wrong_floats(runs[0], np.full(3, got, np.float32), verified._Value(runs))
+
+    assert [is_wrong] * 3 == wrong.tolist()
