@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from teams import same_for_teams
 
 import dynajit as dj
 import dynajit.nn.functional as F
@@ -121,16 +122,6 @@ def every_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small calls have kernels, too."""
     monkeypatch.setattr(native_attention, "LEAST_WORK", 0)
     monkeypatch.setattr(native_attention, "LEAST_MASKED_WORK", 0)
-
-
-def same_for_teams(program: Any, arrays: list[np.ndarray]) -> tuple[Any, ...]:
-    """The results, which are the same bits for one, two and three threads."""
-    results: tuple[Any, ...] = program(*arrays)
-    for threads in (1, 2, 3):
-        program.threads = threads
-        for one, other in zip(results, program(*arrays), strict=True):
-            assert one.tobytes() == other.tobytes(), threads
-    return results
 
 
 def program_of(codegen: Any, calls: list[Call], operands: list[list[np.ndarray]]) -> Any:

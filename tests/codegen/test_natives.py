@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from teams import same_for_teams
 
 import dynajit as dj
 import dynajit.nn.functional as F
@@ -99,16 +100,6 @@ class Call:
 
     def operands(self, dtype: str) -> list[np.ndarray]:
         return [a.astype(dtype) for a in (self.x, self.weight, self.y, self.bias)]
-
-
-def same_for_teams(program: Any, arrays: list[np.ndarray]) -> tuple[Any, ...]:
-    """The results, which are the same bits for one, two and three threads."""
-    results: tuple[Any, ...] = program(*arrays)
-    for threads in (1, 2, 3):
-        program.threads = threads
-        for one, other in zip(results, program(*arrays), strict=True):
-            assert one.tobytes() == other.tobytes(), threads
-    return results
 
 
 @pytest.mark.parametrize("dtype", TYPES)
