@@ -28,6 +28,7 @@ PyObject *name_grad;
 PyObject *name_requires_grad;
 PyObject *name_bases;
 PyObject *registrations;
+vectorcallfunc plain_call;
 static PyObject *capture_error; /* dynajit.core.errors.CaptureError */
 static Py_ssize_t extra_index;  /* our slot in code objects */
 static PyTypeObject CompiledFunctionType;
@@ -670,7 +671,8 @@ static PyObject *
 call_compiled(CompiledFunction *self, PyObject *const *args, size_t nargsf, PyObject *names,
               Handed *handed, int *missed)
 {
-    if (self->disabled || is_eager() || (self->is_rest && PyThreadState_Get()->c_tracefunc != NULL)) {
+    if (self->disabled || is_eager() || (self->is_rest && PyThreadState_Get()->c_tracefunc != NULL)
+        || !is_called_plainly(self->function)) {
         Handed *before = hand_over(handed, self->function);
         PyObject *result = call_original(self, args, nargsf, names);
         hook.handed = before;
@@ -1629,6 +1631,12 @@ module_set_default_is_eager(PyObject *module, PyObject *eager)
     Py_RETURN_NONE;
 }
 
+static PyObject *
+module_is_called_plainly(PyObject *module, PyObject *function)
+{
+    return PyBool_FromLong(is_called_plainly(function));
+}
+
 static PyMethodDef module_methods[] = {
     {"tail_call", (PyCFunction)(void (*)(void))module_tail_call, METH_FASTCALL,
      "tail_call(function, *args): what compiled code returns to have the rest called."},
@@ -1662,6 +1670,9 @@ static PyMethodDef module_methods[] = {
      "is_quiet_lookup(dict, name): whether looking the name up asks no key's Python code."},
     {"has_text_keys", module_has_text_keys, METH_O,
      "has_text_keys(dict) -> bool: looking up a str in it never asks a key of another class."},
+    {"is_called_plainly", module_is_called_plainly, METH_O,
+     "is_called_plainly(function) -> bool: does a call of it run its code, and no C\n"
+     "function that an extension module set?"},
     {"makes_plainly", module_makes_plainly, METH_O,
      "makes_plainly(class) -> (is its tp_new, is its tp_init that of object?)."},
     {"is_held_weakly", module_is_held_weakly, METH_O,
@@ -1686,6 +1697,23 @@ static struct PyModuleDef module = {
     .m_size = -1,
     .m_methods = module_methods,
 };
+
+/* What CPython gives every new function; its name is not public on all versions. */
+static int
+find_plain_call(void)
+{
+    PyObject *scope = PyDict_New();
+    PyCodeObject *code = PyCode_NewEmpty("", "", 1);
+    PyObject *function
+        = scope == NULL || code == NULL ? NULL : PyFunction_New((PyObject *)code, scope);
+    if (function != NULL) {
+        plain_call = ((PyFunctionObject *)function)->vectorcall;
+    }
+    Py_XDECREF(function);
+    Py_XDECREF(code);
+    Py_XDECREF(scope);
+    return function == NULL ? -1 : 0;
+}
 
 static int
 load_dependencies(void)
@@ -1735,6 +1763,9 @@ load_dependencies(void)
         return -1;
     }
     extra_index = REQUEST_CODE_EXTRA_INDEX(NULL); /* the slot borrows: nothing to release */
+    if (find_plain_call() < 0) {
+        return -1;
+    }
     if (extra_index < 0) {
         PyErr_SetString(PyExc_RuntimeError, "no free slot in code objects");
         return -1;

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from typing import Any, Final
 
 from dynajit.capture import _capture, breaks, control, sources
-from dynajit.capture._capture import CompiledFunction
+from dynajit.capture._capture import CompiledFunction, is_called_plainly
 from dynajit.capture.awaiting import checked_none, entrance, then
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_arguments import check_arguments
@@ -122,6 +122,8 @@ def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
     target = callee.object
     special = x.special_call(target)
     is_function = isinstance(target, types.FunctionType)
+    if is_function and not is_called_plainly(target):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{target.__qualname__}: calls of it run C code")
     is_fixed = is_function and (x.is_library_function(target) or is_library(target))
     if is_function and special is None and not is_fixed:
         rely_on_code(x, callee)

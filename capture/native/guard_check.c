@@ -237,7 +237,8 @@ check_value(Guards *self, Check *check, PyObject *value)
     case KIND_PREDICATE:
         return check_predicate(check->predicate, value);
     case KIND_FUNCTION:
-        return PyFunction_Check(value) && ((PyFunctionObject *)value)->func_code == check->expected;
+        return PyFunction_Check(value) && ((PyFunctionObject *)value)->func_code == check->expected
+               && is_called_plainly(value);
     case KIND_CLASS_UNCHANGED:
         return is_class_unchanged(self, check->classes, value);
     case KIND_GRAD_MODE:

@@ -57,6 +57,15 @@ record_now(const void *address, int level)
     return record(address, *(const MemoryWord *)address, (Origin){NULL, NULL, NULL}, level);
 }
 
+/* A call of the function runs the code that it runs now. */
+static int
+record_function(PyObject *object, int level)
+{
+    PyFunctionObject *function = (PyFunctionObject *)object;
+    return record_now(&function->func_code, level) < 0 ? -1
+                                                       : record_now(&function->vectorcall, level);
+}
+
 static int
 record_pointer(const void *address, const void *expected, int level)
 {
@@ -190,7 +199,7 @@ record_pinned_leaf(Guards *self, Node *node, PyObject *value, int level)
             is_covered_tensor = 1;
         }
         else if (kind == KIND_FUNCTION) {
-            if (record_now(&((PyFunctionObject *)value)->func_code, level) < 0) {
+            if (record_function(value, level) < 0) {
                 return -1;
             }
         }
@@ -269,7 +278,7 @@ record_remembered(const Node *leaf, PyWeakReference *reference, PyObject **addre
     }
     return leaf->check_count == 1
                ? 0
-               : record_now(&((PyFunctionObject *)value)->func_code, level + 1);
+               : record_function(value, level + 1);
 }
 
 /* A child whose value is found at an address inside an object that is known below `level`. */
@@ -578,7 +587,7 @@ record_own_checks(Guards *self, Node *node, PyObject *object, const Access *acce
             }
             break;
         case KIND_FUNCTION:
-            if (record_now(&((PyFunctionObject *)object)->func_code, access->plain) < 0) {
+            if (record_function(object, access->plain) < 0) {
                 return -1;
             }
             break;
@@ -788,7 +797,7 @@ record_function_root(Node *root)
         return 0;
     }
     return record_alive(root->argument) < 0
-                   || record_now(&((PyFunctionObject *)root->seen)->func_code, 1) < 0
+                   || record_function(root->seen, 1) < 0
                ? -1
                : 1;
 }

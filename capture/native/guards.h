@@ -33,6 +33,7 @@ extern PyObject *name_grad;            /* "grad" */
 extern PyObject *name_requires_grad;   /* "requires_grad" */
 extern PyObject *name_bases;           /* "__bases__" */
 extern PyObject *registrations;        /* abc.get_cache_token */
+extern vectorcallfunc plain_call;      /* how CPython calls a Python function */
 
 static inline int
 is_tensor(PyObject *object)
@@ -286,6 +287,14 @@ weak_target(PyObject *reference)
 {
     PyObject *target = ((PyWeakReference *)reference)->wr_object;
     return target == Py_None ? NULL : target; /* nobody can refer weakly to None */
+}
+
+/* A call of the function runs its code: no extension module took its calls over with
+ * PyFunction_SetVectorcall. */
+static inline int
+is_called_plainly(PyObject *function)
+{
+    return ((PyFunctionObject *)function)->vectorcall == plain_call;
 }
 
 /* Borrowed; NULL: a constant that has died. */
