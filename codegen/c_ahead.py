@@ -8,6 +8,11 @@ Processors foresee reads within a page of 4 KiB. A row kernel goes through a row
 before it comes to the next one, which is often another page: its first pass would wait for memory
 while the others leave it idle. Measured on two cores of an EPYC, rows of 1024 floats: softmax 1.6
 times as fast, layer norm 1.35, variance 1.5.
+
+A single pass gains by requests close ahead. Measured on two cores of a Xeon (Sapphire Rapids) over
+64 and 128 MiB of floats in large pages, best at 512 bytes: sum 0.79 of the time, `a += 1` 0.94,
+`a -= 0.1 * b` 0.89, Adam 0.89; at 8 KiB updates take longer than without. Small pages gain as much.
+Kernels whose results are arrays of their own would gain 3 to 6 %, and are left alone.
 """
 
 from dataclasses import dataclass
@@ -27,6 +32,12 @@ LEAST_BYTES = 1 << 20
 NEAR_BYTES, FAR_BYTES = 8 << 10, 32 << 10
 """How far ahead: a row, within these bounds. A row further on is too soon for short rows, and too
 much for a first-level cache with long ones."""
+
+CLOSE_BYTES = 512
+"""How far ahead a single pass asks."""
+
+RUN = 64
+"""Elements of a loop without accumulators between two requests."""
 
 MOST_STREAMS = 4
 """Arrays read ahead in one kernel: more would crowd the first-level cache."""
@@ -49,17 +60,18 @@ class Stream:
 
 def streams(kernel: RowKernel) -> tuple[Stream, ...]:
     """The large arrays that a kernel reads without gaps, one row after the other."""
-    if not _passes_again(kernel):
+    again = _passes_again(kernel)
+    if not again and not _reduces(kernel) and not kernel.in_place:
         return ()
-    row = product_of(kernel.elements)
     found: dict[Buffer, Stream] = {}
+    row = product_of(kernel.elements)
     for expression in walk(_roots(kernel)):
         if not isinstance(expression, Load) or expression.buffer in found:
             continue
         buffer = expression.buffer
         small = is_at_least((LEAST_BYTES - 1) // buffer.dtype.itemsize, buffer.size)
         if not small and _is_dense(expression.offset, kernel):
-            distance = _distance(row, buffer.dtype.itemsize)
+            distance = _distance(row, buffer) if again else CLOSE_BYTES // buffer.dtype.itemsize
             found[buffer] = Stream(buffer, expression.offset, distance)
     return tuple(found.values())[:MOST_STREAMS]
 
@@ -95,6 +107,11 @@ def _passes_again(kernel: RowKernel) -> bool:
     return len(kernel.phases) > 1 or choices
 
 
+def _reduces(kernel: RowKernel) -> bool:
+    """True if a kernel reads more than it writes."""
+    return bool(kernel.element_totals) or any(phase.accumulates for phase in kernel.phases)
+
+
 def _is_dense(offset: Number, kernel: RowKernel) -> bool:
     """True if neighbours in the order of the loops are neighbours in memory."""
     axes = (*kernel.rows, *kernel.elements)
@@ -116,7 +133,8 @@ def _step(offset: Number, axis: Axis) -> Number:
     return symint.substitute(offset, {axis.name: axis.symbol + 1}) - offset
 
 
-def _distance(row: Number, itemsize: int) -> int:
+def _distance(row: Number, buffer: Buffer) -> int:
+    itemsize = buffer.dtype.itemsize
     if not isinstance(row, int):
         return NEAR_BYTES // itemsize
     return min(max(row, NEAR_BYTES // itemsize), FAR_BYTES // itemsize)

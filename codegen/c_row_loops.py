@@ -108,7 +108,7 @@ class RowLoops:
         bounds = self._bounds()
         name = self.kernel.elements[-1].name
         if not near:
-            inner = ["#pragma omp simd", *loop(name, bounds.start, bounds.stop, scope.lines)]
+            inner = self._in_order(bounds, scope.lines)
             return nest(self.kernel.elements[:-1], inner)
         whole = self.element_scope(row)
         body(whole)
@@ -121,6 +121,28 @@ class RowLoops:
             *block("if (far)", loop(name, bounds.start, bounds.stop, whole.lines)),
         ]
         return nest(self.kernel.elements[:-1], ["{", *inner, "}"])
+
+    def _in_order(self, bounds: _Bounds, lines: Sequence[str]) -> list[str]:
+        """The innermost loop; one that updates arrays in place reads ahead in them."""
+        last = self.kernel.elements[-1]
+        whole = ["#pragma omp simd", *loop(last.name, bounds.start, bounds.stop, lines)]
+        if not self.kernel.in_place or not self.ahead or not is_at_least(last.size, c_ahead.RUN):
+            return whole
+        run = c_ahead.RUN
+        step = [f"const int64_t {last.name} = base + lane;", *lines]
+        part = [
+            *c_ahead.lines(self.ahead, last, symint.symbol("base"), run),
+            "#pragma omp simd",
+            *loop("lane", "0", str(run), step),
+        ]
+        rest = ["#pragma omp simd", *loop(last.name, "base", bounds.stop, lines)]
+        return [
+            "{",
+            f"int64_t base = {bounds.start};",
+            *block(f"for (; base < {bounds.stop} - {run - 1}; base += {run})", part),
+            *rest,
+            "}",
+        ]
 
     def accumulate(
         self,

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import dynajit as dj
 from dynajit.codegen.pipeline import compile_graph
 from dynajit.core import config
 from dynajit.ops import TABLE as ops
@@ -50,10 +51,35 @@ def test_what_is_read_in_a_later_pass_only_is_asked_for_too(codegen):
     assert 4 == source.count("__builtin_prefetch(")
 
 
-def test_a_single_pass_does_not_read_ahead(codegen):
+def test_a_single_pass_of_a_reduction_asks_for_what_is_close(codegen):
     source = source_of(codegen, lambda x: ops.sum(x, dim=(1,)), normal(ROWS, COLUMNS))
 
-    assert "__builtin_prefetch(" not in source
+    assert 2 == source.count("__builtin_prefetch(")
+    assert f"+ {512 // 4})]" in source
+
+
+def test_results_in_an_array_of_their_own_are_computed_without_requests(codegen):
+    assert "__builtin_prefetch(" not in source_of(codegen, lambda x: x + x, normal(ROWS, COLUMNS))
+
+
+@pytest.mark.parametrize("size", [(1 << 18) + 37, 1 << 19], ids=["rest", "even"])
+def test_updates_in_place_read_ahead_and_are_exact(tmp_path, size):
+    """The arrays of a momentum step: 4 requests for each of 3."""
+    gradient, momentum, parameter = (normal(3, size)[k] for k in range(3))
+    tensors = [dj.from_numpy(a.copy()) for a in (gradient, momentum, parameter)]
+
+    def step(gradient, momentum, parameter):
+        momentum.mul_(0.5).add_(gradient)
+        parameter.sub_(momentum)
+
+    with config.override(dump=tmp_path):
+        dj.compile(step)(*tensors)
+
+    momentum = momentum * np.float32(0.5) + gradient
+    np.testing.assert_array_equal(tensors[1].numpy(), momentum)
+    np.testing.assert_array_equal(tensors[2].numpy(), parameter - momentum)
+    (source,) = tmp_path.glob("*/*_forward.c")
+    assert 12 == source.read_text().count("__builtin_prefetch(")
 
 
 @pytest.mark.parametrize(
