@@ -870,6 +870,7 @@ record_snapshot(Guards *self, const Call *call)
     found.count = found.level_count = 0;
     snapshot->word_count = snapshot->slow_count = snapshot->tensor_count = 0;
     snapshot->level_count = 0;
+    snapshot->first_fresh = call->first_fresh;
     snapshot->epoch = *tensor_api->metadata_epoch;
     snapshot->is_valid = record_roots(self, call) == 0;
     return snapshot->is_valid ? 0 : -1;

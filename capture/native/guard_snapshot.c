@@ -261,7 +261,8 @@ check_once(Guards *self, const Call *call)
     if (!self->is_deep) {
         return check_tree(self, call);
     }
-    int usable = self->snapshot.is_valid && !(self->has_relations && self->values_changed);
+    int usable = self->snapshot.is_valid && self->snapshot.first_fresh == call->first_fresh
+                 && !(self->has_relations && self->values_changed);
     if (usable && self->pause == 0) {
         self->stale = NULL;
         enum Outcome outcome = check_snapshot(self, call);

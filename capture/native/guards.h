@@ -239,6 +239,7 @@ typedef struct {
     int tensor_count;
     int tensor_capacity;
     int is_valid;
+    Py_ssize_t first_fresh; /* of the call it was taken in: what is fresh there is not covered */
     uint64_t epoch;   /* tensor metadata epoch when it was taken */
 } Snapshot;
 

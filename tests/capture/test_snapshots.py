@@ -1,5 +1,6 @@
 """Snapshots of guards: what an unchanged call costs, and that it is never too little."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -260,3 +261,42 @@ def test_a_name_that_an_object_lacks_is_a_word() -> None:
     assert compiled.evaluator.check((owner,), plain)
     owner.method = 6  # type: ignore[method-assign, assignment]
     assert not compiled.evaluator.check((owner,), plain)
+
+
+def test_a_snapshot_holds_for_calls_with_the_same_fresh_arguments() -> None:
+    """What a call makes anew is not covered; asked as an argument like others it is looked at."""
+    kwargs = Local("kwargs", 1)
+    guards = [
+        Guard(Attribute(SELF, "a"), Kind.IDENTITY, Owner),
+        Guard(Key(kwargs, "key"), Kind.TYPE_IS, int),
+    ]
+    evaluator = compile_guards(guards).evaluator
+    slots = Owner(a=Owner), {"key": 1}
+    for _ in range(3):
+        assert evaluator.check(slots, plain, 1)
+    slots[1]["key"] = 1.5
+    assert not evaluator.check(slots, plain)
+    assert not evaluator.check(slots, plain, 1)
+
+
+def test_a_version_is_not_used_for_items_of_another_class_at_the_same_address() -> None:
+    """The tuple of *args is made anew for every call, often where the last one was."""
+
+    class Asking:
+        def __init__(self) -> None:
+            self.asked = functools.partial(isinstance_flipped, isinstance, int)
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            return self.asked(*args, **kwargs)
+
+    asking = Asking()
+    values = [1, "a", "b", 2, 1.5, object(), 3]
+    compiled = dj.compile(Asking.__call__)
+    for _ in range(4):
+        found = list(map(functools.partial(compiled, asking), values))
+        assert found == [isinstance(value, int) for value in values]
+
+
+def isinstance_flipped(ask: Any, cls: Any, value: Any) -> Any:
+    """`ask` with its arguments the other way round."""
+    return ask(value, cls)
