@@ -68,8 +68,10 @@ def construct_exception(
     new = find(cls, "__new__")
     if is_wrapper(new, staticmethod):
         made = yield from x.call(wrapped(new, "__func__"), [callee, *args], keywords)
-        if not (isinstance(made, ExceptionValue) and inherits(made.cls, cls)):
+        if not inherits(x.type_of(made), cls):
             return made
+        if not isinstance(made, ExceptionValue):
+            raise unsupported("__init__", made)
     elif isinstance(new, types.BuiltinFunctionType):
         made = new_native(x, cls, args, keywords)
     else:
@@ -210,7 +212,7 @@ def set_member(x: Any, value: ExceptionValue, name: str, item: Value) -> Steps:
         _set_args(x, value, tuple((yield from x.to_items(item))))
         return
     if name in ("__cause__", "__context__"):
-        if not (isinstance(item, ExceptionValue) or is_none(x, item)):
+        if not (issubclass(x.type_of(item), BaseException) or is_none(x, item)):
             what = name.strip("_")
             raise_python(
                 x, TypeError, f"exception {what} must be None or derive from BaseException"
@@ -360,8 +362,10 @@ def derive(x: Any, group: ExceptionValue, items: list[Value]) -> Steps:
     message = member(x, group, "message")
     if isinstance(method, types.FunctionType):
         made = yield from x.call(Known(method), [group, x.new_list(items)], {})
-        if not (isinstance(made, ExceptionValue) and issubclass(made.cls, BaseExceptionGroup)):
+        if not issubclass(x.type_of(made), BaseExceptionGroup):
             raise_python(x, TypeError, "derive must return an instance of BaseExceptionGroup")
+        if not isinstance(made, ExceptionValue):
+            raise unsupported("derive", made)
     else:
         made = _new_group(x, BaseExceptionGroup, [message, x.new_list(items)])
     state = x.heap[group.identity].state

@@ -4,6 +4,7 @@ Methods of the executor (`x`), written as functions; see `capture.executor`. The
 generator are its `GeneratorState` while it is suspended, RUNNING, or None when it has ended.
 """
 
+import sys
 from typing import Any, Final
 
 from dynajit.capture import breaks
@@ -18,7 +19,9 @@ from dynajit.capture.exceptions import (
 from dynajit.capture.frames import Frame
 from dynajit.capture.operations_basic import Steps, is_none, unsupported
 from dynajit.capture.operations_exceptions import is_traceback
+from dynajit.capture.users_code import inherits
 from dynajit.capture.values import NONE, Known, Value, constant
+from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_functions import GeneratorState, GeneratorValue
 from dynajit.capture.values_objects import ExceptionValue, ObjectValue
 from dynajit.capture.watching import reachable
@@ -198,19 +201,40 @@ def close_generator(x: Any, value: GeneratorValue) -> Steps:
 
 
 def thrown_exception(x: Any, args: list[Value]) -> Steps:
-    """The exception that `throw(...)` names."""
-    value = args[0]
-    if isinstance(value, Known) and isinstance(value.object, type):
-        rest = [item for item in args[1:2] if not is_none(x, item)]
-        if rest and isinstance(rest[0], ExceptionValue):
-            value = rest[0]
-        else:
-            value = yield from x.call(value, rest, {})
+    """The exception that `throw(...)` names.
+
+    Raises:
+        GraphBreak: an exception from before the call; from 3.12 on also a class with a value, which
+            warns where it is called.
+    """
+    kind, given, traceback = (*args, NONE, NONE)[:3]
+    if len(args) > 1 and sys.version_info >= (3, 12):
+        raise unsupported("throw(type, value)", kind)
+    value = kind
+    if isinstance(kind, Known) and isinstance(kind.object, type):
+        value = yield from _normalised(x, kind, given)
+    elif not is_none(x, given):
+        raise unsupported("throw", given)
     if not isinstance(value, ExceptionValue):
         raise unsupported("throw", value)
-    if len(args) > 2 and is_traceback(x, args[2]):
-        write_state(x, value, "__traceback__", args[2])
+    if is_traceback(x, traceback):
+        write_state(x, value, "__traceback__", traceback)
+    elif not is_none(x, traceback):
+        raise unsupported("throw", traceback)
     return Raised(value, has_context=True)
+
+
+def _normalised(x: Any, cls: Known, given: Value) -> Steps:
+    """What the interpreter makes of a class and a value: the value, if it is one of the class."""
+    if is_none(x, given):
+        return (yield from x.call(cls, [], {}))
+    if inherits(x.type_of(given), cls.object):
+        return given
+    if isinstance(given, TupleValue):
+        return (yield from x.call(cls, list(given.items), {}))
+    if issubclass(x.type_of(given), tuple):
+        raise unsupported("throw", given)
+    return (yield from x.call(cls, [given], {}))
 
 
 # -- dying -----------------------------------------------------------------------------------------

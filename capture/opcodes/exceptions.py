@@ -60,15 +60,20 @@ def _instance(x: Any, value: Value, text: str) -> Steps:
         if not issubclass(value.object, BaseException):
             raise_python(x, TypeError, text)
         made = yield from x.call(value, [], {})
-        if not isinstance(made, ExceptionValue):
+        if not issubclass(x.type_of(made), BaseException):
             shown = f"calling {value.object!r} should have returned an instance of BaseException"
             raise_python(x, TypeError, f"{shown}, not {made.python_type!r}")
-        return made
+        return _captured(made)
     if issubclass(x.type_of(value), BaseException):
-        if isinstance(value, ExceptionValue):
-            return value
-        raise unsupported("raise", value)
+        return _captured(value)
     raise_python(x, TypeError, text)
+
+
+def _captured(value: Value) -> Value:
+    """The value, unless the exception existed before the captured code: that is left to Python."""
+    if isinstance(value, ExceptionValue):
+        return value
+    raise unsupported("raise", value)
 
 
 def push_exc_info(x: Any, frame: Frame, argument: Any) -> None:
