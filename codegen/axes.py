@@ -56,6 +56,8 @@ def _divisors(region: Region) -> Iterator[tuple[int, Number]]:
             continue
         if isinstance(divisor, int) and d in region.reduced:
             continue  # sums want long loops
+        if region.scanned and d in region.reduced:
+            continue  # a running value takes one loop
         if symint.mod(region.shape[d], divisor) == 0:
             yield d, divisor
 
@@ -77,7 +79,9 @@ def _atoms(numbers: Iterable[Number]) -> Iterator[Atom]:
 
 def _over(region: Region, shape: Shape, reduced: frozenset[int]) -> Region | None:
     """The same values over other axes; None if equal positions are no longer seen to be equal."""
-    other = Region(region.storage, shape, reduced, region.columns, needs=region.needs)
+    other = Region(
+        region.storage, shape, reduced, region.columns, region.scanned, needs=region.needs
+    )
     try:
         for node, anchor in region.anchors.items():
             other.add(node, forced=True)

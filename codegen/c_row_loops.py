@@ -8,7 +8,7 @@ fixed tree; long sums are put aside now and then, so that they keep their accura
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dynajit.codegen import c_ahead, c_choices
+from dynajit.codegen import c_ahead, c_choices, c_near
 from dynajit.codegen.c_expressions import Names, Scope
 from dynajit.codegen.c_support import (
     accumulator_names,
@@ -100,27 +100,18 @@ class RowLoops:
             scope = self.element_scope(row)
             body(scope)
             return ["{", *scope.text(), "}"]
-        # What was read and overwritten, or added to a total, cannot be computed again.
-        near: list[str] = []
-        scope = self.element_scope(row)
-        scope.near = None if self.kernel.in_place or self.kernel.column_totals else near
-        body(scope)
         bounds = self._bounds()
-        name = self.kernel.elements[-1].name
-        if not near:
+        # What was read and overwritten, or added to a total, cannot be computed again.
+        if self.kernel.in_place or self.kernel.column_totals:
+            scope = self.element_scope(row)
+            body(scope)
             inner = self._in_order(bounds, scope.lines)
-            return nest(self.kernel.elements[:-1], inner)
-        whole = self.element_scope(row)
-        body(whole)
-        far = " | ".join(dict.fromkeys(near))
-        step = [*scope.lines, f"far |= {far};"]
-        inner = [
-            "int far = 0;",
-            "#pragma omp simd reduction(|:far)",
-            *loop(name, bounds.start, bounds.stop, step),
-            *block("if (far)", loop(name, bounds.start, bounds.stop, whole.lines)),
-        ]
-        return nest(self.kernel.elements[:-1], ["{", *inner, "}"])
+        else:
+            name = self.kernel.elements[-1].name
+            inner = c_near.simd_loop(
+                lambda: self.element_scope(row), body, name, bounds.start, bounds.stop
+            )
+        return nest(self.kernel.elements[:-1], inner)
 
     def _in_order(self, bounds: _Bounds, lines: Sequence[str]) -> list[str]:
         """The innermost loop; one that updates arrays in place reads ahead in them."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dynajit.codegen import c_columns, c_natives, c_products, c_rows, c_scatter, c_sizes
+from dynajit.codegen import c_columns, c_natives, c_products, c_rows, c_scans, c_scatter, c_sizes
 from dynajit.codegen.c_expressions import INDENT
 from dynajit.codegen.c_support import Function, block
 from dynajit.codegen.loops import (
@@ -21,6 +21,7 @@ from dynajit.codegen.loops import (
     MatmulKernel,
     NativeKernel,
     RowKernel,
+    ScanKernel,
     ScatterKernel,
 )
 from dynajit.codegen.memory import Layout
@@ -37,6 +38,8 @@ def print_kernel(kernel: Kernel) -> Function:
         return c_rows.print_rows(kernel)
     if isinstance(kernel, ColumnKernel):
         return c_columns.print_columns(kernel)
+    if isinstance(kernel, ScanKernel):
+        return c_scans.print_scan(kernel)
     if isinstance(kernel, ScatterKernel):
         return c_scatter.print_scatter(kernel)
     if isinstance(kernel, NativeKernel):

@@ -13,10 +13,25 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dynajit.codegen import cuda_columns, cuda_rows, cuda_scatter, fusion, lowering, memory
+from dynajit.codegen import (
+    cuda_columns,
+    cuda_rows,
+    cuda_scans,
+    cuda_scatter,
+    fusion,
+    lowering,
+    memory,
+)
 from dynajit.codegen.c_text import HEADERS
 from dynajit.codegen.cuda_support import CudaKernel, LibraryCall, Step
-from dynajit.codegen.loops import ColumnKernel, Kernel, NativeKernel, RowKernel, ScatterKernel
+from dynajit.codegen.loops import (
+    ColumnKernel,
+    Kernel,
+    NativeKernel,
+    RowKernel,
+    ScanKernel,
+    ScatterKernel,
+)
 from dynajit.codegen.memory import Layout
 from dynajit.core.errors import CodegenError
 from dynajit.ir.graph import Graph
@@ -56,6 +71,8 @@ def print_kernel(kernel: Kernel) -> tuple[Step, ...]:
         return cuda_rows.print_rows(kernel)
     if isinstance(kernel, ColumnKernel):
         return cuda_columns.print_columns(kernel)
+    if isinstance(kernel, ScanKernel):
+        return cuda_scans.print_scan(kernel)
     if isinstance(kernel, ScatterKernel):
         return cuda_scatter.print_scatter(kernel)
     if isinstance(kernel, NativeKernel):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynajit.codegen.loops import Buffer, Expression, Index, Literal, Load, Parameter, Word
+from dynajit.codegen.scans import is_inline_scan
 from dynajit.codegen.symbolic import DataIndices, Scalar, SymbolicScalars, cast, lift, literal
 from dynajit.core import dtypes, symint
 from dynajit.core.dtypes import DType
@@ -201,7 +202,7 @@ class Elements:
     def compute(self, node: Node, index: tuple[Number, ...]) -> Expression:
         """The expression of a value from its arguments, stored or not."""
         assert node.op is not None
-        builder = _BUILDERS.get(node.op.kind)
+        builder = _scan_of_one if is_inline_scan(node) else _BUILDERS.get(node.op.kind)
         if builder is None or (node.op.kind is Kind.REDUCTION and not is_inline_reduction(node)):
             raise InternalError(f"{node.name}: {node.op.name} cannot be computed in place")
         expression: Expression = builder(self, node, index)
@@ -286,6 +287,11 @@ def _reduction_of_one(elements: Elements, node: Node, index: tuple[Number, ...])
     accumulator = rule.init(namespace, Scalar(x), Scalar(Literal(0, dtypes.int64)))
     result = rule.finish(namespace, accumulator)
     return cast(lift(result, node.type.dtype), node.type.dtype)
+
+
+def _scan_of_one(elements: Elements, node: Node, index: tuple[Number, ...]) -> Expression:
+    assert isinstance(node.type, TensorType)
+    return cast(elements.at(node.args[0], index), node.type.dtype)
 
 
 def position_expression(position: Number) -> Expression:

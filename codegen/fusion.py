@@ -44,6 +44,7 @@ from dynajit.codegen.regions import (
     reduces_all,
     reduces_columns,
 )
+from dynajit.codegen.scans import direction, is_scan, is_scan_row
 from dynajit.core import symint
 from dynajit.core.errors import CodegenError
 from dynajit.core.symint import Number, is_at_least
@@ -120,7 +121,12 @@ class Plan:
 def why_not_fusable(region: Region, node: Node) -> str | None:
     """Why `node` cannot be computed in the kernel of `region`, or None; changes nothing."""
     twin = Region(
-        region.storage, region.shape, region.reduced, region.columns, needs=set(region.needs)
+        region.storage,
+        region.shape,
+        region.reduced,
+        region.columns,
+        region.scanned,
+        needs=set(region.needs),
     )
     for member in region.anchors:
         twin.add(member, forced=True)
@@ -152,11 +158,20 @@ def why_not_native(graph: Graph) -> str | None:
     for node in graph.nodes:
         if isinstance(node.type, TensorType) and node.type.dtype.is_complex:
             return f"{node.name}: complex numbers have no native code."
-        if node.op is not None and node.op.kind is Kind.EXTERN and node.op.name != "matmul":
+        if _is_library_call(node) and node.op is not None and node.op.name != "matmul":
             return f"{node.op.name} has no native lowering."
         if _may_choose_from_nothing(node):
             return f"{node.name}: {reduced_type(node)} may be empty; it needs an element."
     return why_not_sized(graph)
+
+
+def _is_library_call(node: Node) -> bool:
+    return node.op is not None and node.op.kind is Kind.EXTERN and not is_scan_row(node)
+
+
+def _is_loop(node: Node) -> bool:
+    """True for what is a pass over elements of its own: it is an anchor wherever it stands."""
+    return is_reduction(node) or is_scan(node)
 
 
 def why_not_sized(graph: Graph) -> str | None:
@@ -210,7 +225,7 @@ class _Planner:
                 if reads_strides(node):
                     operands = [operand_base(a, self.graph, for_blas=False) for a in operands]
                 self.stored.update((node, *operands))
-            if node.op is None or node.op.kind is not Kind.EXTERN:
+            if not _is_library_call(node):
                 continue
             self.stored.add(node)
             for argument in node.args:
@@ -225,7 +240,7 @@ class _Planner:
             own = 1 + max((depth.get(a, 0) for a in node.args if isinstance(a, Node)), default=0)
             if own > LONGEST_CHAIN:
                 self.stored.add(node)
-            depth[node] = 0 if node in self.stored or is_reduction(node) else own
+            depth[node] = 0 if node in self.stored or _is_loop(node) else own
 
     # -- placing
 
@@ -237,11 +252,11 @@ class _Planner:
             assert node.op is not None
             if is_native(node):
                 self._place_native(node)
-            elif node.op.kind is Kind.EXTERN:
+            elif _is_library_call(node):
                 self._place_product(node)
             elif node.op.kind is Kind.SCATTER:
                 self._place_scatter(node)
-            elif (node in self.stored or is_reduction(node)) and not self._alias(node):
+            elif (node in self.stored or _is_loop(node)) and not self._alias(node):
                 self._place(node)
         self._merge_siblings()
 
@@ -418,7 +433,7 @@ class _Planner:
         if same_size and bool(first.reduced) != bool(second.reduced):
             wide = first if first.reduced else second
         members = sorted((*first.anchors, *second.anchors), key=self.order.__getitem__)
-        whole = Region(self.storage, wide.shape, wide.reduced, wide.columns)
+        whole = Region(self.storage, wide.shape, wide.reduced, wide.columns, wide.scanned)
         try:
             for member in members:
                 whole.add(member)
@@ -562,11 +577,15 @@ def _is_wider(first: Region, second: Region) -> bool:
 def _sizes(region: Region) -> set[Number]:
     """Numbers of points at which the region has values: elements, and rows."""
     rows = numel(region.row_shape)
-    return {numel(region.shape), rows} - {1} if region.reduced else {numel(region.shape)}
+    has_rows = region.reduced and not region.scanned
+    return {numel(region.shape), rows} - {1} if has_rows else {numel(region.shape)}
 
 
 def _region_for(storage: Storage, node: Node) -> Region:
     """An empty region whose domain suits `node`."""
+    if is_scan(node):
+        reduced = frozenset((node.attributes["dim"],))
+        return Region(storage, node.type.shape, reduced, scanned=direction(node))
     if not is_reduction(node):
         return Region(storage, node.type.shape)
     shape = reduced_type(node).shape

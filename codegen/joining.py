@@ -19,6 +19,7 @@ from dynajit.codegen.loops import (
     MatmulKernel,
     NativeKernel,
     RowKernel,
+    ScanKernel,
     ScatterKernel,
     walk,
 )
@@ -85,6 +86,8 @@ def written(kernel: Kernel) -> set[Buffer]:
         stores = [store for phase in kernel.phases for store in phase.stores]
         stores += [*kernel.row_stores, *kernel.finals, *kernel.column_stores]
         return {store.buffer for store in stores}
+    if isinstance(kernel, ScanKernel):
+        return {store.buffer for phase in kernel.phases for store in phase.stores}
     if isinstance(kernel, ColumnKernel):
         return {store.buffer for store in kernel.stores}
     if isinstance(kernel, ScatterKernel):

@@ -494,6 +494,31 @@ class ColumnKernel:
 
 
 @dataclass(frozen=True, slots=True)
+class ScanKernel:
+    """Running values along one loop, and what follows from them at the same element.
+
+    `Accumulated` is here the running value, the element at hand included.
+
+    Args:
+        name: the C function's name.
+        outer: loops outside the scanned one.
+        scanned: the loop along which values run.
+        columns: loops inside.
+        phases: what needs no running value, or those of earlier phases only.
+        is_reverse: values run from the last element to the first.
+        indices: meaning of the data indices used.
+    """
+
+    name: str
+    outer: tuple[Axis, ...]
+    scanned: Axis
+    columns: tuple[Axis, ...]
+    phases: tuple[Phase, ...]
+    is_reverse: bool
+    indices: tuple[DataIndex, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ScatterKernel:
     """`target` filled with `initial`, then written at computed indices, in row-major order.
 
@@ -569,4 +594,6 @@ class NativeKernel:
     numbers: tuple[tuple[str, tuple[Any, ...]], ...]
 
 
-Kernel: TypeAlias = RowKernel | ColumnKernel | ScatterKernel | MatmulKernel | NativeKernel
+Kernel: TypeAlias = (
+    RowKernel | ColumnKernel | ScanKernel | ScatterKernel | MatmulKernel | NativeKernel
+)

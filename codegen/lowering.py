@@ -26,6 +26,7 @@ from dynajit.codegen.loops import (
     Parameter,
     Phase,
     RowKernel,
+    ScanKernel,
     ScatterKernel,
     Select,
     Store,
@@ -41,6 +42,7 @@ from dynajit.codegen.regions import (
     Region,
     expand,
 )
+from dynajit.codegen.scans import BACKWARD
 from dynajit.codegen.symbolic import Scalar, SymbolicScalars, cast, lift
 from dynajit.core import dtypes, symint
 from dynajit.core.errors import InternalError
@@ -69,8 +71,14 @@ def lower(plan: Plan) -> list[Kernel]:
         else:
             region = with_merged_axes(with_split_axes(unit))
             _require_own_values(name, region)
-            kernels.append(_columns(name, region) if region.columns else _rows(name, region))
+            kernels.append(_loops(name, region))
     return kernels
+
+
+def _loops(name: str, region: Region) -> Kernel:
+    if region.scanned:
+        return _scan(name, region)
+    return _columns(name, region) if region.columns else _rows(name, region)
 
 
 def _require_own_values(name: str, region: Region) -> None:
@@ -132,7 +140,7 @@ def _phases(region: Region) -> list[Phase]:
     """Passes over the elements: each reduction after those it reads, each store likewise."""
     ready: dict[str, int] = {}
     accumulates: dict[int, list[Accumulate]] = {}
-    for accumulate in _accumulates(region, ROW):
+    for accumulate in _accumulates(region, ELEMENT if region.scanned else ROW):
         own = _first_pass((*accumulate.element, *(accumulate.first or ())), ready, region)
         ready[accumulate.name] = own
         accumulates.setdefault(own, []).append(accumulate)
@@ -250,6 +258,22 @@ def _columns(name: str, region: Region) -> ColumnKernel:
         _stores(region, (ROW,)),
         region.elements.data_indices.all(),
     )
+
+
+# ---------------------------------------------------------------------------------------------
+# scans
+
+
+def _scan(name: str, region: Region) -> ScanKernel:
+    """Phases as of a row: values that two of them need are kept for a block of elements."""
+    (d,) = region.reduced
+    outer, scanned, columns = region.axes[:d], region.axes[d], region.axes[d + 1 :]
+    phases = _phases(region)
+    if not columns:
+        phases = _with_keeps(phases, frozenset((scanned.name,)))
+    is_reverse = region.scanned == BACKWARD
+    data = region.elements.data_indices.all()
+    return ScanKernel(name, outer, scanned, columns, tuple(phases), is_reverse, data)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Regions: what one kernel computes, while it is being decided.
 
 Contract: a region has a domain (the row-major index space `shape`, of which the dims in `reduced`
-are reduced per row) and a list of anchors: values that it stores or reduces. `add` takes a further
+are reduced per row, or the one dim is scanned) and a list of anchors: values that it stores, scans
+or reduces. `add` takes a further
 anchor or refuses with `NotFusable`, which says why; a refused anchor leaves the region unchanged.
 A value of the region is read by another one only at the same element or row. Called by
 `codegen.fusion`; `codegen.lowering` turns finished regions into kernels.
@@ -30,7 +31,8 @@ from dynajit.codegen.loops import (
     Slot,
     walk,
 )
-from dynajit.codegen.symbolic import Scalar, SymbolicScalars, cast, lift
+from dynajit.codegen.scans import COMBINES, accumulator, direction, is_scan
+from dynajit.codegen.symbolic import Scalar, SymbolicScalars, cast, lift, literal
 from dynajit.core import symint
 from dynajit.core.symint import Number
 from dynajit.core.types import Shape, TensorType, numel
@@ -61,9 +63,9 @@ class Anchor:
     Args:
         node: the value.
         level: ELEMENT, ROW or FINAL for a stored value; ROW, ELEMENT_TOTAL or ROW_TOTAL for a
-            reduction.
-        value: the stored expression, or of a reduction the finished result.
-        accumulate: for a reduction.
+            reduction. A scan has a running value at each ELEMENT.
+        value: the stored expression, or of a reduction or scan the finished result.
+        accumulate: for a reduction or scan.
         store: where the value is stored, None for a reduction that nothing outside reads.
         offset: position of the stored element.
     """
@@ -125,6 +127,7 @@ class Region:
     shape: Shape
     reduced: frozenset[int] = frozenset()
     columns: bool = False
+    scanned: int = 0  # the direction in which the dim in `reduced` is scanned, not reduced
     anchors: dict[Node, Anchor] = field(default_factory=dict)
     needs: set[Any] = field(default_factory=set)
     elements: Elements = field(init=False)
@@ -166,6 +169,8 @@ class Region:
         size = numel(shape)
         if size == numel(self.shape) and not self.columns:
             return ELEMENT
+        if self.scanned:
+            raise NotFusable("it has fewer elements than the scan")
         if self.reduced and size == numel(self.row_shape):
             return ROW
         if size == 1 and not self.columns:
@@ -217,8 +222,12 @@ class Region:
         self.anchors[node] = anchor
 
     def _upgrade_for(self, node: Node) -> "Region | None":
-        """This region with rows, if `node` reduces what is so far a pointwise domain."""
-        if not is_reduction(node) or self.reduced or self.columns:
+        """This region with rows, if `node` reduces or scans what is so far a pointwise domain."""
+        if self.reduced or self.columns:
+            return None
+        if is_scan(node):
+            return self._with_scan(node)
+        if not is_reduction(node):
             return None
         shape = reduced_type(node).shape
         reduced = frozenset(node.attributes["dim"])
@@ -232,16 +241,30 @@ class Region:
             region.add(member)
         return region
 
+    def _with_scan(self, node: Node) -> "Region":
+        shape = node.type.shape
+        if numel(shape) != numel(self.shape):
+            raise NotFusable(f"it scans another domain than {list(self.shape)}")
+        reduced = frozenset((node.attributes["dim"],))
+        scanned = direction(node)
+        region = Region(self.storage, shape, reduced, scanned=scanned, needs=set(self.needs))
+        for member in self.anchors:
+            region.add(member)
+        return region
+
     def _become(self, other: "Region") -> None:
         """Take over everything of a region over the same values."""
-        self.shape, self.reduced = other.shape, other.reduced
+        self.shape, self.reduced, self.scanned = other.shape, other.reduced, other.scanned
         self._restart()
         self.anchors = {}
         for member in other.anchors:
             self.add(member, forced=True)
 
     def _anchor(self, node: Node, forced: bool) -> Anchor:
-        anchor = self._reduction(node) if is_reduction(node) else self._stored(node)
+        if is_scan(node):
+            anchor = self._scan(node)
+        else:
+            anchor = self._reduction(node) if is_reduction(node) else self._stored(node)
         self._check(anchor, forced)
         return anchor
 
@@ -252,6 +275,27 @@ class Region:
         empty = numel(shape) == 0
         value = nothing(node) if empty else self.elements.compute(node, index)
         return Anchor(node, level, value, offset=linear(index, shape))
+
+    def _scan(self, node: Node) -> Anchor:
+        """A running value: the accumulator after the element at hand."""
+        assert node.op is not None and isinstance(node.type, TensorType)
+        shape = node.type.shape
+        own = frozenset((node.attributes["dim"],))
+        is_same = collapsed(shape, own) == collapsed(self.shape, self.reduced)
+        if self.scanned != direction(node) or not is_same:
+            raise NotFusable("it scans, which is done along one dim in one direction per kernel")
+        index = self.index_of(shape, ELEMENT)
+        dtype = accumulator(node)
+        function, start = COMBINES[node.op.name]
+        accumulate = Accumulate(
+            node.name,
+            (cast(self.elements.at(node.args[0], index), dtype),),
+            None,
+            (literal(start, dtype),),
+            (Apply(function, (Slot("a", 0, dtype), Slot("b", 0, dtype)), dtype),),
+        )
+        value = cast(Accumulated(node.name, 0, dtype), node.type.dtype)
+        return Anchor(node, ELEMENT, value, accumulate, offset=linear(index, shape))
 
     def _reduction(self, node: Node) -> Anchor:
         level, index = self._reduction_level(node)
@@ -272,6 +316,8 @@ class Region:
         reduced = frozenset(node.attributes["dim"])
         size = numel(shape)
         whole = reduces_all(shape, reduced)
+        if self.scanned:
+            raise NotFusable("it reduces what is scanned")
         if self.reduced and collapsed(shape, reduced) == collapsed(self.shape, self.reduced):
             return ROW, self.index_of(shape, ELEMENT)
         if self.columns or not whole:

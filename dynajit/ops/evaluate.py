@@ -278,7 +278,9 @@ def _movement(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: 
 def _wide(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
     """SCATTER and EXTERN: 16-bit floats compute in float32, since they accumulate."""
     dtype = _checked_dtype(op, inputs, attributes)
-    operands = [_widened(_as_array(x)) for x in inputs]
+    operands = [_as_array(x) for x in inputs]
+    if op.kind is Kind.SCATTER or not op.rule.widens:
+        operands = [_widened(x) for x in operands]
     result = QUIET.copy().run(op.rule.array, xp, *operands, **attributes)
     return xp.asarray(result).astype(dtype, copy=False)
 

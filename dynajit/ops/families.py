@@ -367,15 +367,16 @@ def extern(
     vjp: Formulas | None = None,
     domain: tuple[float, float] = (-3.0, 3.0),
     name: str | None = None,
+    widens: bool = False,
 ) -> Decorator:
-    """Row of kind EXTERN from `array(xp, *inputs, *, **attributes)`."""
+    """Row of kind EXTERN from `array(xp, *inputs, *, **attributes)`; `widens`: see `Extern`."""
 
     def decorate(array: Function) -> Op:
         inputs, attributes, variadic = _signature(array, 1)
         row = name or array.__name__
         return TABLE.enter(
-            Op(row, Kind.EXTERN, inputs, attributes, infer, Extern(array), vjp or {}, variadic,
-               domain, inspect.getdoc(array) or "")
+            Op(row, Kind.EXTERN, inputs, attributes, infer, Extern(array, widens), vjp or {},
+               variadic, domain, inspect.getdoc(array) or "")
         )  # fmt: skip
 
     return decorate

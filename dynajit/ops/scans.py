@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from dynajit.core import dtypes
-from dynajit.core.dtypes import Category
+from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import DTypeError
 from dynajit.core.types import TensorType, ValueType
 from dynajit.ops.families import describe, extern, require_tensor
 
 
 def _scan_infer(name: str) -> Any:
-    def infer(x: ValueType, *, dim: int) -> TensorType:
+    def infer(x: ValueType, *, dim: int, reverse: bool) -> TensorType:
         type = require_tensor(x, describe(name, ("x",), (x,)), "x")
         whole = type.dtype.category <= Category.INTEGER
         return type.with_dtype(dtypes.int64 if whole else type.dtype)
@@ -25,37 +25,63 @@ def _scan_infer(name: str) -> Any:
     return infer
 
 
-def _scan(function: Any, x: Any, dim: int) -> Any:
-    """A running NumPy function in float32 for 16-bit floats and int64 for integers.
+def accumulator_dtype(dtype: DType) -> DType:
+    """dtype of a running value, as in PyTorch on CPUs: double for float, float for the 16-bit
+    floats; int64 for bool and integers."""
+    if dtype.category <= Category.INTEGER:
+        return dtypes.int64
+    return dtypes.float64 if dtype is dtypes.float32 else dtypes.compute_dtype(dtype)
+
+
+def _scan(function: Any, x: Any, dim: int, reverse: bool) -> Any:
+    """A running NumPy function, from the last element on if `reverse`.
 
     The result lies row by row, as PyTorch's does.
     """
-    if x.ndim == 0:
-        return function(x[None], axis=0).reshape(())
     kind = dtypes.from_numpy(x.dtype)
-    if kind.category <= Category.INTEGER:
-        return np.ascontiguousarray(function(x, axis=dim, dtype=np.int64))
-    wide = function(x, axis=dim, dtype=dtypes.compute_dtype(kind).numpy)
-    return wide.astype(x.dtype, order="C", copy=False)
+    result = np.dtype(np.int64) if kind.category <= Category.INTEGER else x.dtype
+    if x.ndim == 0:
+        return x.astype(result)
+    given = np.flip(x, dim) if reverse else x
+    wide = function(given, axis=dim, dtype=accumulator_dtype(kind).numpy)
+    wide = np.flip(wide, dim) if reverse else wide
+    return wide.astype(result, order="C", copy=not wide.flags.c_contiguous)
 
 
-def _cumsum_vjp(ops: Any, g: Any, dim: int) -> Any:
+def _cumsum_vjp(ops: Any, g: Any, dim: int, reverse: bool) -> Any:
     """The running sum from the other end."""
-    if not g.shape:
-        return g
-    return ops.flip(ops.cumsum(ops.flip(g, dims=(dim,)), dim=dim), dims=(dim,))
+    return ops.cumsum(g, dim=dim, reverse=not reverse)
 
 
-@extern(infer=_scan_infer("cumsum"), vjp={"x": _cumsum_vjp})
-def cumsum(xp: Any, x: Any, *, dim: int) -> Any:
-    """Sums of the elements up to each position along `dim`. Dtype: int64 for bool and integers."""
-    return _scan(xp.cumsum, x, dim)
+@extern(infer=_scan_infer("cumsum"), vjp={"x": _cumsum_vjp}, widens=True)
+def cumsum(xp: Any, x: Any, *, dim: int, reverse: bool = False) -> Any:
+    """Sums of the elements up to each position along `dim`, or from it on if `reverse`.
+
+    Dtype: int64 for bool and integers.
+    """
+    return _scan(xp.cumsum, x, dim, reverse)
 
 
-@extern(infer=_scan_infer("cumprod"))
-def cumprod(xp: Any, x: Any, *, dim: int) -> Any:
-    """Products of the elements up to each position along `dim`; not differentiable here."""
-    return _scan(xp.cumprod, x, dim)
+def _cumprod_vjp(ops: Any, g: Any, x: Any, out: Any, dim: int, reverse: bool) -> Any:
+    """The sum of g * out from each position on, divided by x: out is a product with x in it.
+
+    That says nothing at zeros. Before the first one it holds, behind it all is 0, and there the
+    products are made again without it.
+    """
+    is_zero = ops.eq(x, 0)
+    zeros = ops.cumsum(is_zero, dim=dim, reverse=reverse)
+    is_first = ops.logical_and(is_zero, ops.eq(zeros, 1))
+    others = ops.cumprod(ops.where(is_first, 1, x), dim=dim, reverse=reverse)
+    without = ops.cumsum(ops.mul(g, others), dim=dim, reverse=not reverse)
+    with_x = ops.cumsum(ops.mul(g, out), dim=dim, reverse=not reverse)
+    before = ops.where(ops.eq(zeros, 0), ops.div(with_x, x), 0)
+    return ops.where(is_first, without, before)
+
+
+@extern(infer=_scan_infer("cumprod"), vjp={"x": _cumprod_vjp}, widens=True)
+def cumprod(xp: Any, x: Any, *, dim: int, reverse: bool = False) -> Any:
+    """Products of the elements up to each position along `dim`, or from it on if `reverse`."""
+    return _scan(xp.cumprod, x, dim, reverse)
 
 
 def _argsort_infer(x: ValueType, *, dim: int, descending: bool) -> TensorType:

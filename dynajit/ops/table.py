@@ -159,9 +159,16 @@ class Scatter:
 @dataclass(frozen=True, slots=True)
 class Extern:
     """A library function: `array(xp, *arrays, **attributes)`; native lowerings are found by the
-    op's name in code generation."""
+    op's name in code generation.
+
+    Args:
+        array: see above.
+        widens: it takes 16-bit floats as they are, and chooses what to compute in. Others get
+            them in float32.
+    """
 
     array: Callable[..., Any]
+    widens: bool = False
 
 
 @dataclass(frozen=True, slots=True)

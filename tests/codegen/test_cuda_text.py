@@ -120,6 +120,15 @@ CASES: dict[str, tuple[Any, ...]] = {
         integers(4, 33, 700).astype(np.float32),
     ),
     "long argmax": (lambda x: ops.argmax(x, dim=(0,)), integers(9, 50_000).astype(np.float64)),
+    "scans": (
+        lambda x: [
+            ops.cumsum(ops.exp(x), dim=1) * 2 + x,
+            ops.cumprod(x, dim=0),
+            ops.cumsum(x, dim=1, reverse=True),
+        ],
+        normal(40, 33),
+    ),
+    "integer scans": (lambda x: ops.cumsum(x, dim=1), integers(9, 5, 7, 3).astype(np.int8)),
     "total": (lambda x: ops.sum(ops.mul(x, x), dim=(0, 1)), normal(300, 301)),
     "total of rows": (
         lambda x: ops.sum(ops.logsumexp(x, dim=(1,)), dim=(0,)), normal(700, 20)
