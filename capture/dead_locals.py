@@ -6,6 +6,7 @@ At a break, real code must find them as plain Python has them: see `capture.life
 
 from collections.abc import Mapping
 
+from dynajit.capture.given_items import keeps_items
 from dynajit.capture.lifetimes import is_lent
 from dynajit.capture.operations_generators import is_guarded
 from dynajit.capture.recording import Recorder
@@ -34,6 +35,8 @@ def _is_kept(value: Value, existing: set[int | None], recorder: Recorder) -> boo
         return is_lent(value)
     if isinstance(value, (Constant, Known, Scalar)):
         return isinstance(value, Constant)
+    if keeps_items(value, recorder):
+        return True
     try:
         reached = reach([value], recorder)
     except NotRebuildable:

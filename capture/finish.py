@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from dynajit.capture import dead_locals, effects, layouts, sources, tensor_memory
+from dynajit.capture import dead_locals, effects, given_items, layouts, sources, tensor_memory
 from dynajit.capture.awaiting import Awaited, Use
 from dynajit.capture.breaks import BreakRecord, SkipFrame
 from dynajit.capture.ending_arguments import guard_ends
@@ -188,6 +188,7 @@ def _region(
     replayed += _effects(executor)
     needed = roots + [value for effect in replayed for value in effect.values]
     reached = reach(needed, recorder)
+    given_items.refuse_kept(reached, recorder)
     _refuse_open_generators(recorder, reached)
     _refuse_changed_prints(recorder)
     _guard_aliasing(recorder)

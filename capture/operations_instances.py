@@ -326,6 +326,14 @@ def instance_dict(existing: Any) -> dict[str, Any]:
     return text_keyed(object.__getattribute__(existing, "__dict__"))
 
 
+def field_names(contents: ObjectContents) -> list[str]:
+    """The keys of an instance's dict, now."""
+    names = [] if contents.existing is None else list(instance_dict(contents.existing))
+    written = contents.written
+    names = [name for name in names if written.get(name) is not DELETED]
+    return names + [n for n in written if written[n] is not DELETED and n not in names]
+
+
 def super_value(x: Any, cls: Value, receiver: Value) -> SuperValue:
     """`super(cls, receiver)`."""
     known = as_python(x, cls)

@@ -12,6 +12,7 @@ from dynajit.capture import breaks, sources
 from dynajit.capture.awaiting import next_item, then
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import Raised, raise_python, stop_iteration_value
+from dynajit.capture.given_items import with_given
 from dynajit.capture.guards import Kind
 from dynajit.capture.operations_basic import (
     Steps,
@@ -24,7 +25,8 @@ from dynajit.capture.operations_basic import (
     unsupported,
 )
 from dynajit.capture.operations_errors import refuse
-from dynajit.capture.operations_sets import set_in_order
+from dynajit.capture.operations_instances import holder
+from dynajit.capture.operations_sets import tokens_in_order
 from dynajit.capture.users_code import MISSING, class_with_methods, lookup
 from dynajit.capture.values import Constant, Known, Value, constant
 from dynajit.capture.values_containers import (
@@ -100,22 +102,30 @@ def _iterate_object(x: Any, value: Value, cls: type) -> Steps:
     refuse(x, "iter", iter, [value])
 
 
+def _of_holder(x: Any, view: DictViewValue) -> DictViewValue:
+    """A view of the `__dict__` of an instance, under the instance whose contents hold it."""
+    owner = holder(x, view.dictionary.owner, None)
+    dictionary = InstanceDictValue(owner.identity, view.dictionary.cls, None, owner)
+    return DictViewValue(dictionary, view.kind)
+
+
 def _iterate_table(x: Any, value: Any, is_reversed: bool = False) -> Value:
-    """Over a dict, view or set; changes of an instance's `__dict__` go unnoticed."""
+    """Over a dict, view or set."""
     if isinstance(value, SetValue):
-        items = set_in_order(x, value)
-        keys = tuple(x.set_entries(value))
-        state = TableIterator(value, keys, items, _removals(x, value))
+        order = tokens_in_order(x, value)
+        state = TableIterator(value, tuple(x.set_entries(value)), order, _removals(x, value))
         return new_iterator(x, state, type(iter(set())))
     view = value if isinstance(value, DictViewValue) else DictViewValue(value, "keys")
-    items = tuple(view_items(x, view))
     dictionary = view.dictionary
-    order = reversed if is_reversed else iter
-    cls = type(order(getattr(_empty(dictionary.cls), view.kind)()))
+    start = reversed if is_reversed else iter
+    cls = type(start(getattr(_empty(dictionary.cls), view.kind)()))
     if isinstance(dictionary, InstanceDictValue):
-        return new_iterator(x, SequenceIterator(TupleValue(tuple(order(items)))), cls)
+        value = view = _of_holder(x, view)
+        dictionary = view.dictionary
     keys = tuple(x.dict_entries(dictionary))
-    state = TableIterator(value, keys, items, _removals(x, dictionary), 0, is_reversed)
+    state = TableIterator(
+        value, keys, tuple(start(keys)), _removals(x, dictionary), is_reversed=is_reversed
+    )
     return new_iterator(x, state, cls)
 
 
@@ -176,16 +186,19 @@ def _advance_table(x: Any, iterator: IteratorValue, state: TableIterator) -> Val
         raise_python(x, RuntimeError, f"{name} changed size during iteration")
     if len(x.heap[slot]) != count or tuple(entries) != state.keys:
         raise unsupported("changing what is iterated over", dictionary)
-    if state.position >= len(state.items):
-        x.heap.write(iterator.identity, Exhausted())
+    if state.position >= len(state.order):
+        x.heap.write(iterator.identity, Exhausted(state.given))
         return None
-    index = len(state.items) - 1 - state.position if state.is_reversed else state.position
-    item = state.items[index]
+    item = entries[state.order[state.position]]
+    given = state.given
     if not is_set:
-        key, stored = entries[state.keys[index]]
+        key, stored = item
         kind = getattr(table, "kind", "keys")
-        item = {"keys": key, "values": stored}.get(kind) or TupleValue((key, stored))
-    x.heap.write(iterator.identity, replace(state, position=state.position + 1))
+        item = {"keys": key, "values": stored}.get(kind)
+        if item is None:
+            item = TupleValue((key, stored))
+            given = with_given(given, item.items)
+    x.heap.write(iterator.identity, replace(state, position=state.position + 1, given=given))
     return item
 
 
@@ -290,11 +303,12 @@ def _advance_state(x: Any, iterator: IteratorValue, state: Any) -> Steps:
         item = yield from advance(x, state.inner)
         if item is None:
             return None
-        count = x.heap[iterator.identity].count  # the item may have advanced it as well
-        x.heap.write(iterator.identity, EnumerateIterator(state.inner, count + 1))
-        return TupleValue((constant(count), item))
+        state = x.heap[iterator.identity]  # the item may have advanced it as well
+        given = with_given(state.given, (item,))
+        x.heap.write(iterator.identity, EnumerateIterator(state.inner, state.count + 1, given))
+        return TupleValue((constant(state.count), item))
     if isinstance(state, ZipIterator):
-        return (yield from _advance_zip(x, state))
+        return (yield from _advance_zip(x, iterator, state))
     if isinstance(state, MapIterator):
         items = []
         for inner in state.inner:
@@ -365,7 +379,7 @@ def _advance_sequence(x: Any, iterator: IteratorValue, state: SequenceIterator) 
     return constant(found) if isinstance(sequence, Constant) else found
 
 
-def _advance_zip(x: Any, state: ZipIterator) -> Steps:
+def _advance_zip(x: Any, iterator: IteratorValue, state: ZipIterator) -> Steps:
     items: list[Value] = []
     if not state.inner:
         return None
@@ -376,6 +390,10 @@ def _advance_zip(x: Any, state: ZipIterator) -> Steps:
                 yield from _check_strict(x, state, position)
             return None
         items.append(item)
+    state = x.heap[iterator.identity]
+    given = with_given(state.given, tuple(items))
+    if given is not state.given:
+        x.heap.write(iterator.identity, replace(state, given=given))
     return TupleValue(tuple(items))
 
 

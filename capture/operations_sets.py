@@ -132,18 +132,24 @@ def _read_set(x: Any, value: SetValue, existing: set[Any]) -> SetEntries:
 
 
 def set_in_order(x: Any, value: SetValue) -> tuple[Value, ...]:
-    """Members of a set in the order that Python gives.
+    """Members of a set in the order that Python gives."""
+    entries = set_entries(x, value)
+    return tuple(entries[token] for token in tokens_in_order(x, value))
+
+
+def tokens_in_order(x: Any, value: SetValue) -> tuple[Any, ...]:
+    """The keys of a set's entries in the order that Python gives.
 
     Raises:
         GraphBreak: the order depends on addresses, or on what happened before the call.
     """
     entries = set_entries(x, value)
     if len(entries) <= 1:
-        return tuple(entries.values())
+        return tuple(entries)
     is_changed = x.heap.is_adopted(value.identity) and x.heap.is_changed(value.identity)
     if not entries.is_ordered or is_changed:
         raise unsupported("the order of a set", value)
-    return tuple(entries[token] for token in entries.real())
+    return tuple(entries.real())
 
 
 # -- operations ----------------------------------------------------------------------------------

@@ -140,6 +140,8 @@ def write_field(x: Any, value: ObjectValue, name: str, item: Value) -> None:
     contents: ObjectContents = x.heap[value.identity]
     if contents.existing is not None and name not in contents.written:
         _refuse_end(instance_dict(contents.existing).get(name))
+    if item is DELETED:
+        x.removed(value, name)
     written = {**contents.written, name: item}
     x.heap.write(value.identity, replace(contents, written=written))
 

@@ -9,7 +9,7 @@ Called by the executor and the operations; never by users.
 import enum
 import types
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -399,6 +399,19 @@ class Recorder:
         if isinstance(value, HeapValue):
             return self.existing(value)
         return value.object if isinstance(value, (Opaque, Known)) else None
+
+    def objects_at(self, keys: Iterable[Any]) -> list[Any]:
+        """The existing objects among these sources and heap ids."""
+        found = []
+        for key in keys:
+            if isinstance(key, int):
+                obj = self._existing.get(key)
+            else:
+                value = self._wrapped.get(key)
+                obj = None if value is None else self.existing_of(value)
+            if obj is not None:
+                found.append(obj)
+        return found
 
     def owner_of_fields(self, value: HeapValue, fields: dict[str, Any]) -> HeapValue:
         """The instance under which `fields`, the dict of the instance `value`, was met first.

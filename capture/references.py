@@ -10,6 +10,7 @@ from typing import Any, Final
 from dynajit.capture import suspended
 from dynajit.capture.heap import Heap
 from dynajit.capture.library import REBUILT
+from dynajit.capture.operations_instances import field_names
 from dynajit.capture.rebuild_storage import parts
 from dynajit.capture.recording import Recorder
 from dynajit.capture.values import UNBOUND, Constant, Known, Opaque, Scalar, Value
@@ -79,8 +80,10 @@ def _of_iterator(value: IteratorValue, heap: Heap) -> list[Value]:
         return [state.sequence]
     if isinstance(state, TableIterator):
         table = getattr(state.table, "dictionary", state.table)
+        contents = heap[table.identity]
+        keys = field_names(contents) if isinstance(table, InstanceDictValue) else contents or ()
         slot, count = state.removals
-        if tuple(heap[table.identity] or ()) != state.keys or len(heap[slot]) != count:
+        if tuple(keys) != state.keys or len(heap[slot]) != count:
             raise NotRebuildable("an iterator over a dict or set that has changed")
         return [state.table]
     if isinstance(state, (EnumerateIterator,)):

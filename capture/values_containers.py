@@ -188,23 +188,34 @@ EVERY_KEY: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """What an iterator has given in tuples of its own, the latest first; see
+    `capture.given_items`.
+    """
+
+    items: tuple[Value, ...]
+    before: "Given | None"
+
+
+@dataclass(frozen=True, slots=True)
 class TableIterator:
     """Over a dict, a dict view or a set: notices when it has changed.
 
     Args:
         table: a DictValue, DictViewValue or SetValue.
         keys: its keys when the iteration began.
-        items: what the iteration gives.
+        order: the same keys in the order in which they are given.
         removals: heap id of the keys removed from the table so far; how many at the start.
-        is_reversed: over a dict or a view of it, from the last key to the first.
+        given: pairs that were given as tuples; see `Given`.
     """
 
     table: Any
     keys: tuple[Any, ...]
-    items: tuple[Value, ...]
+    order: tuple[Any, ...]
     removals: tuple[int, int]
     position: int = 0
     is_reversed: bool = False
+    given: "Given | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +231,7 @@ class EnumerateIterator:
 
     inner: Value
     count: int
+    given: "Given | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +240,7 @@ class ZipIterator:
 
     inner: tuple[Value, ...]
     strict: bool = False
+    given: "Given | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,3 +275,5 @@ class ExistingIterator:
 @dataclass(frozen=True, slots=True)
 class Exhausted:
     """An iterator that has ended; it stays so."""
+
+    given: "Given | None" = None

@@ -27,7 +27,9 @@ _HARMLESS: Final = frozenset(
 )  # fmt: skip
 
 #: Fields that hold no values.
-_PLAIN: Final = frozenset({"body", "code", "namespace", "object", "existing", "source", "tensor"})
+_PLAIN: Final = frozenset(
+    {"body", "code", "namespace", "object", "existing", "source", "tensor", "given"}
+)
 
 Keys = set[Any]
 

@@ -12,7 +12,7 @@ import itertools
 import operator
 import sys
 
-from dynajit.capture.library.table import rebuilds, replaces, stands_for
+from dynajit.capture.library.table import keeps_items, rebuilds, replaces, stands_for
 from dynajit.capture.values_objects import DISGUISED
 
 
@@ -335,6 +335,7 @@ class islice(Iterator):
         return item
 
 
+@keeps_items
 @replaces(itertools.pairwise)
 class pairwise(Iterator):
     """Neighbours."""
@@ -451,6 +452,7 @@ def tee(iterable, n=2, /):
     return tuple([_Tee(iterator, items, 0) for _ in range(n)])
 
 
+@keeps_items
 @replaces(itertools.zip_longest)
 class zip_longest(Iterator):
     """Tuples, as long as one iterable gives."""
@@ -515,12 +517,17 @@ def behind(iterator, taken):
     return iterator
 
 
+def _after(item, iterator):
+    """An item and what follows; a chain would hold a list of it to its end."""
+    return itertools.chain(iter([item]), iterator)
+
+
 @rebuilds(accumulate)
 def _accumulate(iterator, function, initial, total):
     if total is Unset:
         return itertools.accumulate(iterator, function, initial=initial)
     if total is None:  # as `initial` it would mean that there is none
-        return behind(itertools.accumulate(itertools.chain((total,), iterator), function), 1)
+        return behind(itertools.accumulate(_after(total, iterator), function), 1)
     return behind(itertools.accumulate(iterator, function, initial=total), 1)
 
 
@@ -576,7 +583,7 @@ def _islice(iterator, position, next, stop, step):
 def _pairwise(iterator, before):
     if iterator is None:
         return itertools.pairwise(())
-    return itertools.pairwise(iterator if before is Unset else itertools.chain([before], iterator))
+    return itertools.pairwise(iterator if before is Unset else _after(before, iterator))
 
 
 @rebuilds(repeat)

@@ -14,6 +14,15 @@ REPLACED: Final[dict[Any, Callable[..., Any]]] = {}
 #: Instances of other classes of the package cannot be made again.
 REBUILT: Final[dict[type, Callable[..., Any]]] = {}
 
+#: Classes of this package whose originals keep a tuple that they gave: see `capture.given_items`.
+KEEPING: Final[list[type]] = []
+
+
+def keeps_items(form: type) -> type:
+    """Enter a class whose original keeps a tuple that it gave, to fill it anew."""
+    KEEPING.append(form)
+    return form
+
 
 def replaces(original: Any) -> Callable[[Form], Form]:
     """Enter the Python form of a C function or class."""

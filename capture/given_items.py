@@ -1,0 +1,102 @@
+"""What iterators that give tuples may still hold of what they gave.
+
+`items()` of dicts, `zip` and `enumerate` of C keep a tuple that they gave, and what is in it, after
+the program has let go of it: the next turn fills it anew if nobody else holds it by then, and makes
+another one if somebody does. Which items an iterator holds thus depends on how many references
+there were to each tuple. Capture does not count references: while it matters, that is while
+somebody may learn of the end of an item that was given, no region leaves such an iterator behind.
+It ends before the iterator has given it, and the real one goes on.
+
+`with_given` is called where iterators advance, the rest by `capture.finish` and `dead_locals`.
+"""
+
+import gc
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from dynajit.capture.library.table import KEEPING
+from dynajit.capture.lifetimes import is_referred_to
+from dynajit.capture.operations_generators import is_guarded
+from dynajit.capture.recording import Recorder
+from dynajit.capture.references import NotRebuildable
+from dynajit.capture.values import Constant, Known, Scalar, Value
+from dynajit.capture.values_containers import Given, IteratorValue, TupleValue
+from dynajit.capture.values_objects import ObjectValue
+from dynajit.capture.values_tensors import TensorValue
+from dynajit.capture.watching import held_by
+from dynajit.eager import Tensor
+
+#: Objects that are looked at, as for arguments: see `native/quiet_end.c`.
+MOST_OBJECTS: Final = 1000
+
+#: Objects that end quietly, or that others hold.
+_OTHERS: Final = (type, types.FunctionType, types.ModuleType, types.CodeType, Tensor)
+
+
+def with_given(given: Given | None, items: tuple[Value, ...]) -> Given | None:
+    """What an iterator has given, now that it gives these items in a tuple of its own."""
+    return Given(items, given) if any(map(_may_be_noticed, items)) else given
+
+
+def _may_be_noticed(value: Value) -> bool:
+    if isinstance(value, TupleValue) and value.source is None:
+        return any(map(_may_be_noticed, value.items))
+    return not isinstance(value, (Constant, Scalar, Known, TensorValue))
+
+
+def refuse_kept(values: Iterable[Value], recorder: Recorder) -> None:
+    """Refuse to leave behind an iterator whose items somebody may see ending.
+
+    Raises:
+        NotRebuildable: there is one.
+    """
+    for value in values:
+        if keeps_items(value, recorder):
+            raise NotRebuildable("an iterator may keep an item whose end can be noticed")
+
+
+def keeps_items(value: Value, recorder: Recorder) -> bool:
+    """True for an iterator that may hold what it gave, where somebody may learn of its end."""
+    if isinstance(value, ObjectValue) and any(value.cls is kept for kept in KEEPING):
+        met: list[Value] = list(recorder.handles())  # what it gave is not known
+        return bool(recorder.watched) or _is_noticed(met, recorder)
+    if not isinstance(value, IteratorValue) or value.source is not None:
+        return False
+    items = _given_by(value, recorder)
+    return bool(items) and _is_noticed(items, recorder)
+
+
+def _given_by(iterator: IteratorValue, recorder: Recorder) -> list[Value]:
+    if not recorder.heap.has(iterator.identity):
+        return []
+    given = getattr(recorder.heap[iterator.identity], "given", None)
+    items: list[Value] = []
+    while given is not None:
+        items += given.items
+        given = given.before
+    return items
+
+
+def _is_noticed(items: list[Value], recorder: Recorder) -> bool:
+    """True if somebody may learn that one of these values ends, or something in them."""
+    keys = held_by(items, recorder.heap)
+    if not keys.isdisjoint(recorder.watched):
+        return True
+    made = (key for key in keys if isinstance(key, int) and recorder.heap.has(key))
+    if any(is_guarded(recorder.heap[key]) for key in made):
+        return True
+    return any(is_referred_to(obj) for obj in _held(recorder.objects_at(keys)))
+
+
+def _held(objects: list[Any]) -> Iterator[Any]:
+    """Existing objects and what they hold; of very many the beginning."""
+    work = list(objects)
+    seen: set[int] = set()
+    while work and len(seen) < MOST_OBJECTS:
+        obj = work.pop(0)
+        if id(obj) in seen or issubclass(type(obj), _OTHERS):
+            continue
+        seen.add(id(obj))
+        yield obj
+        work += gc.get_referents(obj)
