@@ -125,7 +125,7 @@ static PyTypeObject Block_Type = {
 /* ---- programs ---- */
 
 typedef struct {
-    void *sgemm, *dgemm;
+    void *sgemm, *dgemm, *sgemv, *dgemv;
     int is_silenced; /* the BLAS runs on the calling thread alone */
 } Runtime;
 
@@ -694,13 +694,13 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     PyObject *name, *library, *arguments, *outputs, *results, *constants, *symbols, *fail;
     Py_ssize_t workspace;
     int threads, releases_gil;
-    unsigned long long sgemm, dgemm, get_threads, set_threads;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOO!O!O!O!O!nip(KKKK)O:Program", names, &name,
+    unsigned long long sgemm, dgemm, sgemv, dgemv, get_threads, set_threads;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOO!O!O!O!O!nip(KKKKKK)O:Program", names, &name,
                                      &library, &PyTuple_Type, &arguments, &PyTuple_Type, &outputs,
                                      &PyTuple_Type, &results, &PyTuple_Type, &constants,
                                      &PyTuple_Type, &symbols, &workspace,
-                                     &threads, &releases_gil, &sgemm, &dgemm, &get_threads,
-                                     &set_threads, &fail))
+                                     &threads, &releases_gil, &sgemm, &dgemm, &sgemv, &dgemv,
+                                     &get_threads, &set_threads, &fail))
         return NULL;
     ProgramObject *self = (ProgramObject *)type->tp_alloc(type, 0);
     if (!self) return NULL;
@@ -712,6 +712,8 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     self->releases_gil = releases_gil;
     self->runtime.sgemm = (void *)(uintptr_t)sgemm;
     self->runtime.dgemm = (void *)(uintptr_t)dgemm;
+    self->runtime.sgemv = (void *)(uintptr_t)sgemv;
+    self->runtime.dgemv = (void *)(uintptr_t)dgemv;
     self->pool.get_threads = (int (*)(void))(uintptr_t)get_threads;
     self->pool.set_threads = (void (*)(int))(uintptr_t)set_threads;
     self->runtime.is_silenced = self->pool.get_threads && self->pool.set_threads;

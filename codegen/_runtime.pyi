@@ -34,7 +34,7 @@ class Program:
         workspace: int,
         threads: int,
         releases_gil: bool,
-        blas: tuple[int, int, int, int],
+        blas: tuple[int, int, int, int, int, int],
         fail: Callable[[int, int, int, int], None],
     ) -> Program: ...
     def __call__(self, *arguments: Any) -> tuple[Any, ...]: ...

@@ -1,9 +1,9 @@
 """Addresses of SciPy's BLAS: products call it through function pointers.
 
-Contract: `addresses()` gives sgemm, dgemm (32-bit integers, Fortran order) and the functions that
-read and set the number of BLAS threads, 0 where the library has none. The OpenBLAS that lies beside
-SciPy in its wheels is opened directly: importing `scipy.linalg` for its pointers takes thirty times
-as long. Called by `codegen.pipeline` for graphs with products only.
+Contract: `addresses()` gives sgemm, dgemm, sgemv, dgemv (32-bit integers, Fortran order) and the
+functions that read and set the number of BLAS threads, 0 where the library has none. The OpenBLAS
+that lies beside SciPy in its wheels is opened directly: importing `scipy.linalg` for its pointers
+takes thirty times as long. Called by `codegen.pipeline` for graphs with products only.
 """
 
 import ctypes
@@ -21,39 +21,44 @@ from dynajit.core.optional import load
 _PREFIXES: Final = ("scipy_", "")
 _THREAD_PREFIXES: Final = ("scipy_openblas", "openblas")
 _SUFFIXES: Final = ("", "64_", "_64")
+_PRODUCTS: Final = ("sgemm", "dgemm", "sgemv", "dgemv")
+
+NOWHERE: Final = (0, 0, 0, 0, 0, 0)
+"""What stands for `addresses()` where nothing is multiplied."""
 
 
 @functools.lru_cache(maxsize=1)
-def addresses() -> tuple[int, int, int, int]:
-    """(sgemm, dgemm, get_num_threads, set_num_threads) as integers.
+def addresses() -> tuple[int, int, int, int, int, int]:
+    """(sgemm, dgemm, sgemv, dgemv, get_num_threads, set_num_threads) as integers.
 
     Raises:
         UnsupportedError: SciPy is not installed.
         CodegenError: SciPy's BLAS does not have the expected functions.
     """
-    sgemm, dgemm = _library_products() or _scipy_products()
+    sgemm, dgemm, sgemv, dgemv = _library_products() or _scipy_products()
     get_threads, set_threads = _thread_functions()
-    return sgemm, dgemm, get_threads, set_threads
+    return sgemm, dgemm, sgemv, dgemv, get_threads, set_threads
 
 
-def _library_products() -> tuple[int, int] | None:
-    """sgemm and dgemm of the OpenBLAS beside SciPy, or None where there is none.
+def _library_products() -> tuple[int, int, int, int] | None:
+    """The products of the OpenBLAS beside SciPy, or None where there is none.
 
     Names with a suffix take 64-bit integers and are left alone.
     """
     for library in _libraries():
         for prefix in _PREFIXES:
-            names = (f"{prefix}sgemm_", f"{prefix}dgemm_")
+            names = [f"{prefix}{name}_" for name in _PRODUCTS]
             if all(hasattr(library, name) for name in names):
-                sgemm, dgemm = (_address(library, name) for name in names)
-                return sgemm, dgemm
+                sgemm, dgemm, sgemv, dgemv = (_address(library, name) for name in names)
+                return sgemm, dgemm, sgemv, dgemv
     return None
 
 
-def _scipy_products() -> tuple[int, int]:
-    """sgemm and dgemm as SciPy publishes them, whatever BLAS it was built with."""
+def _scipy_products() -> tuple[int, int, int, int]:
+    """The products as SciPy publishes them, whatever BLAS it was built with."""
     module = load("scipy.linalg.cython_blas", needed_for="matrix products", install="scipy")
-    return _capsule_pointer(module, "sgemm"), _capsule_pointer(module, "dgemm")
+    sgemm, dgemm, sgemv, dgemv = (_capsule_pointer(module, name) for name in _PRODUCTS)
+    return sgemm, dgemm, sgemv, dgemv
 
 
 def _address(library: ctypes.CDLL, name: str) -> int:

@@ -107,7 +107,7 @@ def load(blueprint: Blueprint, library: Path) -> _runtime.Program:
         workspace=blueprint.workspace,
         threads=toolchain.team_size(),
         releases_gil=blueprint.releases_gil,
-        blas=blas.addresses() if blueprint.has_products else (0, 0, 0, 0),
+        blas=blas.addresses() if blueprint.has_products else blas.NOWHERE,
         fail=failure(blueprint.name),
     )
     program.kernels = blueprint.kernels

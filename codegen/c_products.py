@@ -39,7 +39,7 @@ BLAS_BLOCK = 16
 
 _SUFFIX = {
     "bool": "b8", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
-    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
+    "float32": "f32", "float64": "f64",
 }  # fmt: skip
 
 
@@ -182,8 +182,7 @@ def _call(kernel: MatmulKernel, is_real: bool, suffix: str) -> str:
         and is_blas_matrix(left, kernel.rows, kernel.inner)
         and is_blas_matrix(right, kernel.inner, kernel.columns)
     )
-    gemm = {"f32": "(dj_sgemm_function)runtime->sgemm", "f64": "(dj_dgemm_function)runtime->dgemm"}
-    head = f"dj_gemm_{suffix}({gemm[suffix]}, " if blas else f"dj_product_{suffix}("
+    head = f"dj_gemm_{suffix}(runtime, " if blas else f"dj_product_{suffix}("
     whole = symint.c(kernel.columns)
     return (
         f"{head}{_operand(left, 'left', f'row * {symint.c(left.row_stride)}')}, "

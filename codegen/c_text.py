@@ -122,8 +122,8 @@ COMPILER = """\
 
 RUNTIME = """\
 typedef struct {
-    void *sgemm, *dgemm; /* Fortran BLAS, 32-bit integers */
-    int is_silenced;     /* the BLAS runs on the calling thread alone, so a team may call it */
+    void *sgemm, *dgemm, *sgemv, *dgemv; /* Fortran BLAS, 32-bit integers */
+    int is_silenced; /* the BLAS runs on the calling thread alone, so a team may call it */
 } dj_runtime;"""
 
 

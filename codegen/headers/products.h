@@ -16,46 +16,84 @@ typedef void (*dj_sgemm_function)(char *, char *, int *, int *, int *, float *, 
                                   float *, int *, float *, float *, int *);
 typedef void (*dj_dgemm_function)(char *, char *, int *, int *, int *, double *, double *, int *,
                                   double *, int *, double *, double *, int *);
+typedef void (*dj_sgemv_function)(char *, int *, int *, float *, float *, int *, float *, int *,
+                                  float *, float *, int *);
+typedef void (*dj_dgemv_function)(char *, int *, int *, double *, double *, int *, double *, int *,
+                                  double *, double *, int *);
 
-/* Row by row: sums in A, in order of k; LOAD and KEEP convert; PLUS and TIMES combine. */
-#define DJ_PRODUCT(T, S, A, LOAD, KEEP, PLUS, TIMES)                                                \
+#if defined(__AVX512F__)
+#define DJ_PRODUCT_BYTES 64
+#elif defined(__AVX__)
+#define DJ_PRODUCT_BYTES 32
+#else
+#define DJ_PRODUCT_BYTES 16
+#endif
+
+/* Four rows and two vectors of columns at a time, sums in registers in the order of k. The right
+ * operand's columns are packed unless they lie side by side; PLUS and TIMES combine. */
+#define DJ_PRODUCT(T, S, PLUS, TIMES)                                                               \
     static __attribute__((unused)) void dj_product_##S(                                             \
         const T *a, int64_t a_row, int64_t a_column, const T *b, int64_t b_row, int64_t b_column,   \
         T *c, int64_t c_row, int64_t n, int64_t k, int64_t m) {                                     \
-        enum { BLOCK = 256 };                                                                       \
-        for (int64_t i = 0; i < n; i++)                                                             \
-            for (int64_t start = 0; start < m; start += BLOCK) {                                    \
-                A sum[BLOCK];                                                                       \
-                int64_t width = dj_min_index(BLOCK, m - start);                                     \
-                for (int64_t j = 0; j < width; j++) sum[j] = 0;                                     \
-                for (int64_t l = 0; l < k; l++) {                                                   \
-                    A x = (A)LOAD(a[i * a_row + l * a_column]);                                     \
-                    for (int64_t j = 0; j < width; j++) {                                           \
-                        A y = (A)LOAD(b[l * b_row + (start + j) * b_column]);                       \
-                        sum[j] = (A)(sum[j] PLUS (x TIMES y));                                      \
-                    }                                                                               \
+        typedef T vec __attribute__((vector_size(DJ_PRODUCT_BYTES), aligned(sizeof(T)), may_alias)); \
+        enum { LANES = DJ_PRODUCT_BYTES / sizeof(T), WIDTH = 2 * LANES, DEPTH = 128 };              \
+        T panel[DEPTH * WIDTH], tile[4 * WIDTH];                                                    \
+        for (int64_t start = 0; start < m; start += WIDTH)                                          \
+            for (int64_t first = 0; first == 0 || first < k; first += DEPTH) {                      \
+                const int64_t width = dj_min_index(WIDTH, m - start);                               \
+                const int64_t depth = dj_min_index(DEPTH, k - first);                               \
+                const T *right = b + first * b_row + start * b_column;                              \
+                int64_t step = b_row;                                                               \
+                if (b_column != 1 || width < WIDTH) {                                               \
+                    for (int64_t j = 0; j < WIDTH; j++)                                             \
+                        for (int64_t l = 0; l < depth; l++)                                         \
+                            panel[l * WIDTH + j] = j < width ? right[l * b_row + j * b_column] : 0; \
+                    right = panel, step = WIDTH;                                                    \
                 }                                                                                   \
-                for (int64_t j = 0; j < width; j++) c[i * c_row + start + j] = KEEP(sum[j]);        \
+                for (int64_t i = 0; i < n; i += 4) {                                                \
+                    const int64_t rows = dj_min_index(4, n - i);                                    \
+                    T *to = c + i * c_row + start;                                                  \
+                    const T *a0 = a + i * a_row + first * a_column;                                 \
+                    const T *a1 = a0 + (rows > 1 ? a_row : 0);                                      \
+                    const T *a2 = a1 + (rows > 2 ? a_row : 0), *a3 = a2 + (rows > 3 ? a_row : 0);   \
+                    vec s00 = {0}, s10 = {0}, s20 = {0}, s30 = {0};                                 \
+                    vec s01 = {0}, s11 = {0}, s21 = {0}, s31 = {0};                                 \
+                    for (int64_t l = 0; l < depth; l++) {                                           \
+                        const vec b0 = *(const vec *)(right + l * step);                            \
+                        const vec b1 = *(const vec *)(right + l * step + LANES);                    \
+                        const T x0 = a0[l * a_column], x1 = a1[l * a_column];                       \
+                        const T x2 = a2[l * a_column], x3 = a3[l * a_column];                       \
+                        s00 = s00 PLUS(x0 TIMES b0), s01 = s01 PLUS(x0 TIMES b1);                   \
+                        s10 = s10 PLUS(x1 TIMES b0), s11 = s11 PLUS(x1 TIMES b1);                   \
+                        s20 = s20 PLUS(x2 TIMES b0), s21 = s21 PLUS(x2 TIMES b1);                   \
+                        s30 = s30 PLUS(x3 TIMES b0), s31 = s31 PLUS(x3 TIMES b1);                   \
+                    }                                                                               \
+                    vec *sums = (vec *)tile;                                                        \
+                    sums[0] = s00, sums[1] = s01, sums[2] = s10, sums[3] = s11;                     \
+                    sums[4] = s20, sums[5] = s21, sums[6] = s30, sums[7] = s31;                     \
+                    for (int64_t r = 0; r < rows; r++)                                              \
+                        for (int64_t j = 0; j < width; j++) {                                       \
+                            const T sum = tile[r * WIDTH + j];                                      \
+                            to[r * c_row + j] = first == 0 ? sum : (T)(to[r * c_row + j] PLUS sum); \
+                        }                                                                           \
+                }                                                                                   \
             }                                                                                       \
     }
 
-#define DJ_PLAIN(x) (x)
-DJ_PRODUCT(uint8_t, b8, uint8_t, DJ_PLAIN, DJ_PLAIN, |, &)
-DJ_PRODUCT(uint8_t, u8, uint8_t, DJ_PLAIN, DJ_PLAIN, +, *)
-DJ_PRODUCT(int8_t, i8, int8_t, DJ_PLAIN, DJ_PLAIN, +, *)
-DJ_PRODUCT(int16_t, i16, int16_t, DJ_PLAIN, DJ_PLAIN, +, *)
-DJ_PRODUCT(int32_t, i32, int32_t, DJ_PLAIN, DJ_PLAIN, +, *)
-DJ_PRODUCT(int64_t, i64, int64_t, DJ_PLAIN, DJ_PLAIN, +, *)
-DJ_PRODUCT(float, f32, float, DJ_PLAIN, DJ_PLAIN, +, *)
-DJ_PRODUCT(double, f64, double, DJ_PLAIN, DJ_PLAIN, +, *)
-DJ_PRODUCT(dj_half, f16, float, dj_load_f16, dj_store_f16, +, *)
-DJ_PRODUCT(dj_bfloat, bf16, float, dj_load_bf16, dj_store_bf16, +, *)
+DJ_PRODUCT(uint8_t, b8, |, &)
+DJ_PRODUCT(uint8_t, u8, +, *)
+DJ_PRODUCT(int8_t, i8, +, *)
+DJ_PRODUCT(int16_t, i16, +, *)
+DJ_PRODUCT(int32_t, i32, +, *)
+DJ_PRODUCT(int64_t, i64, +, *)
+DJ_PRODUCT(float, f32, +, *)
+DJ_PRODUCT(double, f64, +, *)
 
-#define DJ_GEMM(T, S, GEMM)                                                                         \
+#define DJ_GEMM(T, S, L)                                                                            \
     /* c (n, m) = a (n, k) @ b (k, m). BLAS is column-major: it computes c' = b' a'. */             \
     static __attribute__((unused)) void dj_gemm_##S(                                                \
-        GEMM gemm, const T *a, int64_t a_row, int64_t a_column, const T *b, int64_t b_row,          \
-        int64_t b_column, T *c, int64_t c_row, int64_t n, int64_t k, int64_t m) {                   \
+        const dj_runtime *runtime, const T *a, int64_t a_row, int64_t a_column, const T *b,         \
+        int64_t b_row, int64_t b_column, T *c, int64_t c_row, int64_t n, int64_t k, int64_t m) {    \
         if (n == 0 || m == 0) return;                                                               \
         if (k == 0) {                                                                               \
             for (int64_t i = 0; i < n; i++) memset(c + i * c_row, 0, sizeof(T) * (size_t)m);        \
@@ -69,12 +107,25 @@ DJ_PRODUCT(dj_bfloat, bf16, float, dj_load_bf16, dj_store_bf16, +, *)
             return;                                                                                 \
         }                                                                                           \
         char a_order = a_rows ? 'N' : 'T', b_order = b_rows ? 'N' : 'T';                            \
-        int rows = (int)m, columns = (int)n, inner = (int)k, result = (int)c_row;                   \
+        int rows = (int)m, columns = (int)n, inner = (int)k, result = (int)c_row, next = 1;         \
         int a_int = (int)a_step, b_int = (int)b_step;                                               \
         T one = 1, zero = 0;                                                                        \
-        gemm(&b_order, &a_order, &rows, &columns, &inner, &one, (T *)b, &b_int, (T *)a, &a_int,     \
-             &zero, c, &result);                                                                    \
+        dj_##L##gemv_function gemv = (dj_##L##gemv_function)runtime->L##gemv;                       \
+        if (n == 1 && a_column > 0) { /* products with a vector take twice as long as matrices */   \
+            int wide = b_rows ? rows : inner, tall = b_rows ? inner : rows, step = (int)a_column;   \
+            gemv(&b_order, &wide, &tall, &one, (T *)b, &b_int, (T *)a, &step, &zero, c, &next);     \
+            return;                                                                                 \
+        }                                                                                           \
+        if (m == 1 && b_row > 0) {                                                                  \
+            int wide = a_rows ? inner : columns, tall = a_rows ? columns : inner, step = (int)b_row; \
+            char turned = a_rows ? 'T' : 'N';                                                       \
+            gemv(&turned, &wide, &tall, &one, (T *)a, &a_int, (T *)b, &step, &zero, c, &result);    \
+            return;                                                                                 \
+        }                                                                                           \
+        ((dj_##L##gemm_function)runtime->L##gemm)(&b_order, &a_order, &rows, &columns, &inner,      \
+                                                  &one, (T *)b, &b_int, (T *)a, &a_int, &zero, c,   \
+                                                  &result);                                         \
     }
 
-DJ_GEMM(float, f32, dj_sgemm_function)
-DJ_GEMM(double, f64, dj_dgemm_function)
+DJ_GEMM(float, f32, s)
+DJ_GEMM(double, f64, d)

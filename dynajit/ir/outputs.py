@@ -14,7 +14,7 @@ from typing import Any
 from dynajit.core.types import TensorType
 from dynajit.ir import sizes
 from dynajit.ir.graph import Argument, Graph, Node, NodeKind
-from dynajit.ops.table import Kind, Op
+from dynajit.ops.table import TABLE, Kind, Op
 
 Step = tuple[Op, Mapping[str, Any]]
 
@@ -96,7 +96,7 @@ def _recipe(
         return Recipe("literal", literal=output)
     if root in inputs:
         return Recipe("input", inputs[root], views=views)
-    if views and users(root) == 1 and _is_part(output, root):
+    if views and users(root) == 1 and (_is_part(output, root) or _is_reshaped(views)):
         return Recipe("output", positions.setdefault(output, len(positions)))
     return Recipe("output", positions.setdefault(root, len(positions)), views=views)
 
@@ -111,6 +111,16 @@ def _root_of(output: Argument) -> tuple[Argument, tuple[Step, ...]]:
         steps.append((op, output.attributes))
         output = output.args[0]
     return output, tuple(reversed(steps))
+
+
+def _is_reshaped(views: tuple[Step, ...]) -> bool:
+    """True if a view is its computed root in another shape: computed as that it is the same block
+    of memory, and nothing has to be taken after the launch (vectors times matrices, `einsum`)."""
+    return all(
+        op is TABLE.reshape
+        or (op is TABLE.permute and attributes["dims"] == tuple(range(len(attributes["dims"]))))
+        for op, attributes in views
+    )
 
 
 def _is_part(view: Node, root: Node) -> bool:
