@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from dynajit.codegen.c_support import Function, function_text, size_parameters, sizes_used
 from dynajit.codegen.loops import Buffer, NativeKernel
-from dynajit.codegen.native_attention import operands_of
+from dynajit.codegen.native_attention import masks_of, operands_of
 from dynajit.codegen.natives import ATTENTION, CONVOLUTIONS
 from dynajit.core import symint
 from dynajit.core.errors import InternalError
@@ -36,9 +36,10 @@ DJ_CONVOLUTION({c}, {suffix})"""
 _ATTENTION: Final = """\
 #define T {c}
 #define DJ_OF(name) name##_{suffix}
-#define DJ_QUAD {quad}"""
+#define DJ_QUAD {quad}
+#define DJ_MASKS {masks}"""
 
-_ATTENTION_END: Final = "#undef T\n#undef DJ_OF\n#undef DJ_QUAD"
+_ATTENTION_END: Final = "#undef T\n#undef DJ_OF\n#undef DJ_QUAD\n#undef DJ_MASKS"
 
 
 def print_native(kernel: NativeKernel) -> Function:
@@ -112,12 +113,15 @@ def helpers(kernels: Sequence[NativeKernel]) -> list[str]:
         ("dj_pool", "pooling.h", "DJ_POOLS({c}, {suffix})"),
         ("dj_attention", "", _ATTENTION),
     ):
-        found = {_suffix(kernel) for kernel in kernels if _struct(kernel) == struct}
+        own = [kernel for kernel in kernels if _struct(kernel) == struct]
+        found = {_suffix(kernel) for kernel in own}
         if found and head:
             parts.append(_header(head))
         for suffix, c, quad in (("f32", "float", 4), ("f64", "double", 2)):
             if suffix in found:
-                parts.append(form.format(c=c, suffix=suffix, quad=quad))
+                same = [kernel for kernel in own if _suffix(kernel) == suffix]
+                masks = 0 if head else masks_of(same)
+                parts.append(form.format(c=c, suffix=suffix, quad=quad, masks=masks))
                 if not head:
                     parts += [_header("panels.h"), _header("attention.h"), _ATTENTION_END]
     return parts

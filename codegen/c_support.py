@@ -62,9 +62,16 @@ class Function:
     sizes: tuple[str, ...] = ()
     team: str = ""
 
-    def call(self, name: str, buffers: Sequence[str], member: str = "0", members: str = "1") -> str:
+    def call(
+        self,
+        name: str,
+        buffers: Sequence[str],
+        member: str = "0",
+        members: str = "1",
+        scalars: str = "scalars",
+    ) -> str:
         """The call of the function (or of another one with its parameters)."""
-        arguments = [*buffers, *self.sizes, "scalars", "runtime", "threads", "status"]
+        arguments = [*buffers, *self.sizes, scalars, "runtime", "threads", "status"]
         if self.team:
             arguments += [member, members]
         return f"{name}({', '.join(arguments)});"

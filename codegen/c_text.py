@@ -9,6 +9,7 @@ the CUDA printer reads the same kernels.
 import functools
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from dynajit.codegen import c_columns, c_natives, c_products, c_rows, c_scans, c_scatter, c_sizes
@@ -75,20 +76,66 @@ def print_unit(name: str, functions: Sequence[Function], layout: Layout, graph: 
     symbols = c_sizes.symbols_of(graph)
     if symbols:
         parts.append(THREAD_NUMBER)
-    first: dict[str, str] = {}
-    callee: dict[str, str] = {}
+    calls = _shared(functions)
     for function in functions:
-        callee[function.name] = first.setdefault(without_names(function), function.name)
-        if callee[function.name] == function.name:
-            parts.append(function.text)
+        callee = calls[function.name].callee
+        if callee != function.name:
+            parts.append(f"/* {function.name} is {callee} on other buffers */")
+        elif calls[callee].scalars is not None:
+            parts.append(_with_own_scalars(function.text))
         else:
-            parts.append(f"/* {function.name} is {callee[function.name]} on other buffers */")
+            parts.append(function.text)
     if symbols:
         parts.append(c_sizes.print_measure(symbols, graph, layout))
     if layout.guarded:
         parts.append(SANITIZER)
-    parts.append(_driver(functions, callee, layout, _sizes_of_run(graph, symbols)))
+    parts.append(_driver(functions, calls, layout, _sizes_of_run(graph, symbols)))
     return "\n\n".join(parts) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """How a kernel is called.
+
+    Args:
+        callee: the first kernel that computes the same.
+        scalars: which of the program's numbers the callee's array of numbers has; None for all.
+    """
+
+    callee: str
+    scalars: tuple[int, ...] | None
+
+
+def _shared(functions: Sequence[Function]) -> dict[str, _Call]:
+    """Name -> which kernel is called in its place, so that equal ones are compiled once.
+
+    Kernels may be equal but for the numbers they read, such as each parameter's learning rate in a
+    step of an optimiser: then all of them are given an array of their own numbers.
+    """
+    groups: dict[str, list[Function]] = {}
+    for function in functions:
+        groups.setdefault(without_names(function), []).append(function)
+    calls = {}
+    for group in groups.values():
+        numbers = [_scalars_of(function.text) for function in group]
+        is_same = all(own == numbers[0] for own in numbers)
+        for function, own in zip(group, numbers, strict=True):
+            calls[function.name] = _Call(group[0].name, None if is_same else own)
+    return calls
+
+
+_SCALAR = re.compile(r"\bscalars\[(\d+)\]")
+
+
+def _scalars_of(text: str) -> tuple[int, ...]:
+    """The program's numbers that a kernel reads, in order of their first appearance."""
+    return tuple(dict.fromkeys(int(number) for number in _SCALAR.findall(text)))
+
+
+def _with_own_scalars(text: str) -> str:
+    """A kernel that reads an array of `_scalars_of` in place of all of the program's numbers."""
+    place = {number: at for at, number in enumerate(_scalars_of(text))}
+    return _SCALAR.sub(lambda found: f"scalars[{place[int(found[1])]}]", text)
 
 
 _DECLARED = re.compile(r"\b(?:float|double|u?int\d+_t|dj_half|dj_bfloat) \*?(\w+)")
@@ -97,7 +144,8 @@ _WORD = re.compile(r"\b[A-Za-z_]\w*")
 
 
 def without_names(function: Function) -> str:
-    """The text of a kernel with its own names numbered: equal texts compute the same.
+    """The text of a kernel with its own names and the scalars that it reads numbered: equal texts
+    compute the same.
 
     Layers of a model repeat; their kernels differ only in names and are compiled once. Only names
     that the kernel declares are replaced, so types, helpers and constants still tell texts apart.
@@ -110,7 +158,7 @@ def without_names(function: Function) -> str:
         word = found[0]
         return numbers.setdefault(word, f"@{len(numbers)}") if word in own else word
 
-    return _WORD.sub(number, function.text)
+    return _WORD.sub(number, _with_own_scalars(function.text))
 
 
 COMPILER = """\
@@ -150,7 +198,7 @@ def _sizes_of_run(graph: Graph, symbols: Sequence[c_sizes.Symbol]) -> list[str]:
 
 
 def _driver(
-    functions: Sequence[Function], callee: Mapping[str, str], layout: Layout, sizes: Sequence[str]
+    functions: Sequence[Function], calls: Mapping[str, _Call], layout: Layout, sizes: Sequence[str]
 ) -> str:
     lines = [
         "int run(void **inputs, void **outputs, void **constants, const void *scalars_,",
@@ -162,7 +210,7 @@ def _driver(
         *_guard(layout),
     ]
     for function in functions:
-        lines += [INDENT + line for line in _call(function, callee[function.name], layout)]
+        lines += [INDENT + line for line in _call(function, calls[function.name], layout)]
         if function.may_fail:
             lines.append(f"{INDENT}if (status[0]) goto done;")
     if any(function.may_fail for function in functions):
@@ -186,13 +234,18 @@ def _guard(layout: Layout) -> list[str]:
     return [INDENT + line for line in lines]
 
 
-def _call(function: Function, callee: str, layout: Layout) -> list[str]:
+def _call(function: Function, call: _Call, layout: Layout) -> list[str]:
     """The call of a kernel, by a team if that is decided here and worth it."""
     buffers = [_pointer(buffer, layout) for buffer in function.buffers]
-    alone = function.call(callee, buffers)
+    scalars = "scalars"
+    if call.scalars:
+        own = ", ".join(f"scalars[{number}]" for number in call.scalars)
+        scalars = f"(const dj_scalar[]){{{own}}}"
+    alone = function.call(call.callee, buffers, scalars=scalars)
     if not function.team:
         return [alone]
-    shared = function.call(callee, buffers, "omp_get_thread_num()", "omp_get_num_threads()")
+    member, members = "omp_get_thread_num()", "omp_get_num_threads()"
+    shared = function.call(call.callee, buffers, member, members, scalars)
     team = ["#pragma omp parallel num_threads(threads)", shared]
     return [*block(f"if ({function.team})", team), *block("else", [alone])]
 

@@ -5,7 +5,7 @@ its level share a kernel, and so do the gradients of query, key and value. Calle
 `codegen.natives` and `codegen.fusion`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from dynajit.codegen.loops import Buffer, NativeKernel
@@ -38,11 +38,23 @@ LEAST_MASKED_WORK: Final = 1 << 13
 take 0.38 of the time forward and 0.58 with backward."""
 
 _NO_MASK, _CHOOSES, _ADDS = range(3)
+_DIAGONAL = 4
+"""Kinds of masks, as headers/attention.h numbers them."""
 
 
 def operands_of(row: str) -> tuple[str, ...]:
     """What the first arguments of a row are, as the kernel calls them; the others are not read."""
     return _FORWARD_OPERANDS if row in FORWARD else _BACKWARD_OPERANDS
+
+
+def masks_of(kernels: Iterable[NativeKernel]) -> int:
+    """The kinds of masks that kernels of attention have, for DJ_MASKS."""
+    masks = 0
+    for kernel in kernels:
+        numbers = dict(kernel.numbers)
+        (kind,), (is_causal,) = numbers["mask_kind"], numbers["is_causal"]
+        masks |= kind | (_DIAGONAL if is_causal else 0)
+    return masks
 
 
 def family_of(row: str) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 /* Attention in blocks: softmax(query @ key' * scale + mask) @ value without the matrix of weights.
  *
- * Included once per dtype after panels.h. A block of queries meets one block of keys after the
+ * Included once per dtype after panels.h, with DJ_MASKS defined: the kinds of masks that its calls
+ * have (DJ_MASK_CHOOSES | DJ_MASK_ADDS | DJ_MASK_DIAGONAL), so that no others are compiled. A block of queries meets one block of keys after the
  * other; per query the largest score so far and the sum of exponentials are kept, and what was
  * added up is scaled when a larger score comes. Backward computes the weights again from the logarithm of
  * that sum (`level`). Blocks above the diagonal are left out where nothing in them could give NaN.
@@ -28,6 +29,7 @@ enum {
     DJ_MASK_NONE = 0,
     DJ_MASK_CHOOSES = 1, /* bool: False gives -inf */
     DJ_MASK_ADDS = 2,
+    DJ_MASK_DIAGONAL = 4, /* is_causal */
 };
 
 typedef struct {
@@ -40,7 +42,7 @@ typedef struct {
 DJ_INLINE int64_t dj_round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 /* Where the matrix of a head begins. */
-static __attribute__((unused)) int64_t dj_head(const dj_attention *c, const dj_strided *x,
+static DJ_ONCE int64_t dj_head(const dj_attention *c, const dj_strided *x,
                                                int64_t head) {
     int64_t at = x->offset;
     for (int d = 3; d >= 0; d--) {
@@ -58,9 +60,21 @@ DJ_INLINE int64_t dj_cuts(int64_t heads, int64_t blocks) {
 
 /* ---- rows of scores ---- */
 
+DJ_INLINE int DJ_OF(dj_chooses)(const dj_attention *c) {
+    return (DJ_MASKS & DJ_MASK_CHOOSES) && c->mask_kind == DJ_MASK_CHOOSES;
+}
+
+DJ_INLINE int DJ_OF(dj_adds)(const dj_attention *c) {
+    return (DJ_MASKS & DJ_MASK_ADDS) && c->mask_kind == DJ_MASK_ADDS;
+}
+
+DJ_INLINE int DJ_OF(dj_is_causal)(const dj_attention *c) {
+    return (DJ_MASKS & DJ_MASK_DIAGONAL) && c->is_causal;
+}
+
 typedef T DJ_OF(dj_line) __attribute__((vector_size(DJ_LINE), aligned(sizeof(T)), may_alias));
 
-static __attribute__((unused)) T DJ_OF(dj_top)(const T *x, int64_t count, T top) {
+DJ_INLINE T DJ_OF(dj_top)(const T *x, int64_t count, T top) {
     enum { LANES = DJ_LINE / sizeof(T) };
     T lanes[LANES];
     for (int l = 0; l < LANES; l++) lanes[l] = top;
@@ -79,49 +93,67 @@ DJ_INLINE T DJ_OF(dj_lane_sum)(DJ_OF(dj_line) lanes) {
     return parts[0];
 }
 
-/* Sum of exp(x - base); x becomes that. */
-static __attribute__((noinline, unused)) T DJ_OF(dj_exponentials)(T *x, int64_t count, T base) {
+/* exp(x) where many x are -inf: what dj_exp computes for them, and leaves out, may be subnormal,
+ * which takes a CPU a hundred times as long. */
+DJ_INLINE T DJ_OF(dj_weight)(T x) {
+    const int is_gone = x < (sizeof(T) == 4 ? -104 : -746); /* the exponential rounds to 0 */
+    const T y = DJ_OF(dj_exp)(is_gone ? 0 : x);
+    return is_gone ? 0 : y;
+}
+
+/* x (count, a multiple of the lanes) becomes exp(x - base). Without masks few x are -inf. */
+DJ_INLINE void DJ_OF(dj_weights)(T *x, int64_t count, T base) {
     enum { LANES = DJ_LINE / sizeof(T) };
-    DJ_OF(dj_line) sum = {0};
-    for (int64_t j = 0; j < count; j++) x[j] = DJ_OF(dj_exp)(x[j] - base);
-    for (int64_t j = 0; j < count; j += LANES) sum += *(const DJ_OF(dj_line) *)(x + j);
-    return DJ_OF(dj_lane_sum)(sum);
+    for (int64_t j = 0; j < count; j += LANES)
+        for (int l = 0; l < LANES; l++)
+            x[j + l] = DJ_MASKS ? DJ_OF(dj_weight)(x[j + l] - base) : DJ_OF(dj_exp)(x[j + l] - base);
+}
+
+static DJ_ONCE void DJ_OF(dj_fill)(T *x, int64_t count, T value) {
+    for (int64_t j = 0; j < count; j++) x[j] = value;
 }
 
 /* `other` where the diagonal or a bool mask keeps queries from q on and keys from k on apart. */
-static __attribute__((unused)) void DJ_OF(dj_choose)(
-    const dj_attention *c, const void *mask, int64_t q, int64_t rows, int64_t k, int64_t keys,
-    T other, T *scores) {
+static DJ_ONCE void DJ_OF(dj_choose)(const dj_attention *c, const void *mask, int64_t q,
+                                     int64_t rows, int64_t k, int64_t keys, T other, T *scores) {
     const int64_t step = c->mask.column;
     for (int64_t r = 0; r < rows; r++) {
-        T *x = scores + r * DJ_KEYS;
-        if (c->is_causal)
-            for (int64_t j = dj_max_index(q + r + 1 - k, 0); j < keys; j++) x[j] = other;
-        if (c->mask_kind != DJ_MASK_CHOOSES) continue;
+        T *restrict x = scores + r * DJ_KEYS;
+        const int64_t seen = DJ_OF(dj_is_causal)(c) ? dj_max_index(q + r + 1 - k, 0) : keys;
+        if (seen < keys) DJ_OF(dj_fill)(x + seen, keys - seen, other);
+        if (!DJ_OF(dj_chooses)(c)) continue;
         const uint8_t *m = (const uint8_t *)mask + (q + r) * c->mask.row + k * step;
-        if (step == 1)
+        if (step == 1) {
             for (int64_t j = 0; j < keys; j++) x[j] = m[j] ? x[j] : other;
-        else
-            for (int64_t j = 0; j < keys; j++) x[j] = m[j * step] ? x[j] : other;
+            continue;
+        }
+        for (int64_t j = 0; j < keys; j++) {
+            DJ_PLAIN_LOOP
+            if (!m[j * step]) x[j] = other;
+        }
     }
 }
 
 /* Scores with their mask: -inf where they take no part, and in the rest of `wide`. */
-static __attribute__((unused)) void DJ_OF(dj_mask)(
-    const dj_attention *c, const void *mask, int64_t q, int64_t rows, int64_t k, int64_t keys,
-    int64_t wide, T *scores) {
+static DJ_ONCE void DJ_OF(dj_mask)(const dj_attention *c, const void *mask, int64_t q,
+                                   int64_t rows, int64_t k, int64_t keys, int64_t wide,
+                                   T *scores) {
     const int64_t step = c->mask.column;
-    DJ_OF(dj_choose)(c, mask, q, rows, k, keys, -INFINITY, scores);
+    if (DJ_OF(dj_is_causal)(c) || DJ_OF(dj_chooses)(c))
+        DJ_OF(dj_choose)(c, mask, q, rows, k, keys, -INFINITY, scores);
     for (int64_t r = 0; r < rows; r++) {
-        T *x = scores + r * DJ_KEYS;
-        if (c->mask_kind == DJ_MASK_ADDS) {
-            const T *m = (const T *)mask + (q + r) * c->mask.row + k * step;
-            if (step == 1)
-                for (int64_t j = 0; j < keys; j++) x[j] += m[j];
-            else
-                for (int64_t j = 0; j < keys; j++) x[j] += m[j * step];
+        T *restrict x = scores + r * DJ_KEYS;
+        if (wide > keys) DJ_OF(dj_fill)(x + keys, wide - keys, -INFINITY);
+        if (!DJ_OF(dj_adds)(c)) continue;
+        const T *m = (const T *)mask + (q + r) * c->mask.row + k * step;
+        if (step == 1) {
+            for (int64_t j = 0; j < keys; j++) x[j] += m[j];
+            continue;
         }
-        for (int64_t j = keys; j < wide; j++) x[j] = -INFINITY;
+        for (int64_t j = 0; j < keys; j++) {
+            DJ_PLAIN_LOOP
+            x[j] += m[j * step];
+        }
     }
 }
 
@@ -132,7 +164,7 @@ typedef struct {
     const void *mask;
 } DJ_OF(dj_head_operands);
 
-static __attribute__((unused)) DJ_OF(dj_head_operands) DJ_OF(dj_operands)(
+static DJ_ONCE DJ_OF(dj_head_operands) DJ_OF(dj_operands)(
     const dj_attention *c, int64_t head, const DJ_OF(dj_head_operands) *all) {
     DJ_OF(dj_head_operands) own = *all;
     own.query += dj_head(c, &c->query, head);
@@ -142,19 +174,40 @@ static __attribute__((unused)) DJ_OF(dj_head_operands) DJ_OF(dj_operands)(
     if (own.result) own.result += dj_head(c, &c->result, head);
     if (own.level) own.level += dj_head(c, &c->level, head);
     const int64_t mask = dj_head(c, &c->mask, head);
-    if (c->mask_kind == DJ_MASK_CHOOSES) own.mask = (const uint8_t *)own.mask + mask;
-    if (c->mask_kind == DJ_MASK_ADDS) own.mask = (const T *)own.mask + mask;
+    if (DJ_OF(dj_chooses)(c)) own.mask = (const uint8_t *)own.mask + mask;
+    if (DJ_OF(dj_adds)(c)) own.mask = (const T *)own.mask + mask;
     return own;
 }
 
+/* Scores become weights; the largest score, the sum of weights and what was summed follow. */
+static DJ_ONCE void DJ_OF(dj_soften)(T *restrict scores, int64_t rows, int64_t count,
+                                     T *restrict top, T *restrict total, T *restrict sums,
+                                     int64_t wide) {
+    enum { LANES = DJ_LINE / sizeof(T) };
+    for (int64_t r = 0; r < rows; r++) {
+        T *x = scores + r * DJ_KEYS;
+        const T new_top = DJ_OF(dj_top)(x, count, top[r]);
+        const T base = new_top == -INFINITY ? 0 : new_top; /* of nothing yet */
+        const T factor = DJ_OF(dj_weight)(top[r] - base);
+        DJ_OF(dj_line) sum = {0};
+        DJ_OF(dj_weights)(x, count, base);
+        for (int64_t j = 0; j < count; j += LANES) sum += *(const DJ_OF(dj_line) *)(x + j);
+        total[r] = total[r] * factor + DJ_OF(dj_lane_sum)(sum);
+        top[r] = new_top;
+        if (sums && factor != 1)
+            for (int64_t j = 0; j < wide; j += LANES)
+                *(DJ_OF(dj_line) *)(sums + r * wide + j) *= factor;
+    }
+}
+
 /* One block of queries, whose keys and values are packed. */
-static __attribute__((unused)) void DJ_OF(dj_attend)(
+static DJ_ONCE void DJ_OF(dj_attend)(
     const dj_attention *c, const DJ_OF(dj_head_operands) *x, int64_t q, int64_t rows,
     const T *keys_packed, const T *values_packed, int may_skip, T *result, T *level, T *memory) {
     enum { LANES = DJ_LINE / sizeof(T) };
     const int64_t inner = dj_round_up(c->features, LANES), wide = dj_round_up(c->values, LANES);
     const int64_t all = dj_round_up(rows, DJ_PANEL_ROWS);
-    const int is_masked = c->is_causal || c->mask_kind;
+    const int is_masked = DJ_OF(dj_is_causal)(c) || c->mask_kind;
     T *packed = memory, *scores = packed + DJ_QUERIES * inner;
     T *sums = scores + DJ_QUERIES * DJ_KEYS;
     T top[DJ_QUERIES], total[DJ_QUERIES];
@@ -166,16 +219,7 @@ static __attribute__((unused)) void DJ_OF(dj_attend)(
         DJ_OF(dj_panels_product)(packed, keys_packed + k * inner, all, inner, padded, scores,
                                  DJ_KEYS);
         DJ_OF(dj_mask)(c, x->mask, q, rows, k, keys, padded, scores);
-        for (int64_t r = 0; r < rows; r++) {
-            const T new_top = DJ_OF(dj_top)(scores + r * DJ_KEYS, padded, top[r]);
-            const T base = new_top == -INFINITY ? 0 : new_top; /* of nothing yet */
-            const T factor = DJ_OF(dj_exp)(top[r] - base);
-            total[r] = total[r] * factor +
-                       DJ_OF(dj_exponentials)(scores + r * DJ_KEYS, padded, base);
-            if (k && factor != 1)
-                for (int64_t j = 0; j < wide; j++) sums[r * wide + j] *= factor;
-            top[r] = new_top;
-        }
+        DJ_OF(dj_soften)(scores, rows, padded, top, total, k ? sums : NULL, wide);
         DJ_OF(dj_panel_product)(scores, DJ_KEYS, 1, values_packed + k * wide, all, padded, wide,
                                 sums, wide, k > 0);
     }
@@ -185,9 +229,10 @@ static __attribute__((unused)) void DJ_OF(dj_attend)(
             const T base = top[r] == -INFINITY ? 0 : top[r];
             level[r] = is_dead ? INFINITY : total[r] == 0 ? NAN : base + DJ_OF(dj_log)(total[r]);
         }
-        if (result)
-            for (int64_t j = 0; j < c->values; j++)
-                result[r * c->values + j] = is_dead ? 0 : sums[r * wide + j] / total[r];
+        if (!result) continue;
+        T *restrict row = result + r * c->values;
+        if (is_dead) DJ_OF(dj_fill)(row, c->values, 0);
+        for (int64_t j = 0; !is_dead && j < c->values; j++) row[j] = sums[r * wide + j] / total[r];
     }
 }
 
@@ -211,7 +256,7 @@ static __attribute__((unused)) void DJ_OF(dj_attention_forward)(
         const int64_t head = task / cuts, cut = task % cuts;
         const DJ_OF(dj_head_operands) x = DJ_OF(dj_operands)(c, head, &all);
         T *keys = lined + own * DJ_ATTENTION_MEMBER, *values = keys + length * inner;
-        int may_skip = c->is_causal;
+        int may_skip = DJ_OF(dj_is_causal)(c);
         for (int64_t k = 0; k < c->keys; k += DJ_KEYS) {
             const int64_t some = dj_min_index(DJ_KEYS, c->keys - k);
             const int64_t padded = dj_round_up(some, LANES);
@@ -242,7 +287,7 @@ typedef struct {
     int is_plain; /* nothing in queries, gradients and levels is inf or NaN */
 } DJ_OF(dj_backward);
 
-static __attribute__((unused)) T DJ_OF(dj_along)(const T *a, int64_t a_step, const T *b,
+static DJ_ONCE T DJ_OF(dj_along)(const T *a, int64_t a_step, const T *b,
                                                  int64_t b_step, int64_t count) {
     enum { LANES = DJ_LINE / sizeof(T) };
     T lanes[LANES] = {0};
@@ -256,7 +301,7 @@ static __attribute__((unused)) T DJ_OF(dj_along)(const T *a, int64_t a_step, con
     return lanes[0];
 }
 
-static __attribute__((unused)) void DJ_OF(dj_prepare)(DJ_OF(dj_backward) *b) {
+static DJ_ONCE void DJ_OF(dj_prepare)(DJ_OF(dj_backward) *b) {
     enum { LANES = DJ_LINE / sizeof(T) };
     const dj_attention *c = b->c;
     const int64_t inner = dj_round_up(c->features, LANES), wide = dj_round_up(c->values, LANES);
@@ -268,7 +313,7 @@ static __attribute__((unused)) void DJ_OF(dj_prepare)(DJ_OF(dj_backward) *b) {
                        c->features, (T)c->scale, all, inner, b->queries + q * inner);
         DJ_OF(dj_pack)(b->x.gradient + q * c->gradient.row, c->gradient.row, c->gradient.column,
                        rows, c->values, 1, all, wide, b->gradients + q * wide);
-        if (c->is_causal)
+        if (DJ_OF(dj_is_causal)(c))
             b->is_plain = b->is_plain && DJ_OF(dj_is_finite)(b->queries + q * inner, all * inner) &&
                           DJ_OF(dj_is_finite)(b->gradients + q * wide, all * wide);
         for (int64_t r = q; r < q + rows; r++) {
@@ -282,26 +327,32 @@ static __attribute__((unused)) void DJ_OF(dj_prepare)(DJ_OF(dj_backward) *b) {
 }
 
 /* Scores become weights, gradients of weights those of scores; zeros beyond queries and keys. */
-static __attribute__((noinline, unused)) void DJ_OF(dj_slopes)(
+static DJ_ONCE void DJ_OF(dj_slopes)(
     const DJ_OF(dj_backward) *b, int64_t q, int64_t rows, int64_t all, int64_t k, int64_t keys,
     int64_t padded) {
+    enum { LANES = DJ_LINE / sizeof(T) };
     for (int64_t r = 0; r < all; r++) {
-        T *weights = b->scores + r * DJ_KEYS, *slopes = b->slopes + r * DJ_KEYS;
+        T *restrict weights = b->scores + r * DJ_KEYS, *restrict slopes = b->slopes + r * DJ_KEYS;
         if (r >= rows || b->levels[q + r] == INFINITY) { /* no query, or no key for it */
             memset(weights, 0, sizeof(T) * (size_t)padded);
             memset(slopes, 0, sizeof(T) * (size_t)padded);
             continue;
         }
         const T level = b->levels[q + r], along = b->along[q + r];
-        for (int64_t j = 0; j < padded; j++) weights[j] = DJ_OF(dj_exp)(weights[j] - level);
-        for (int64_t j = 0; j < padded; j++) slopes[j] = weights[j] * (slopes[j] - along);
-        for (int64_t j = keys; j < padded; j++) weights[j] = 0, slopes[j] = 0;
+        DJ_OF(dj_weights)(weights, padded, level);
+        for (int64_t j = 0; j < padded; j += LANES)
+            for (int l = 0; l < LANES; l++) slopes[j + l] = weights[j + l] * (slopes[j + l] - along);
+        if (padded > keys) {
+            DJ_OF(dj_fill)(weights + keys, padded - keys, 0);
+            DJ_OF(dj_fill)(slopes + keys, padded - keys, 0);
+        }
     }
-    DJ_OF(dj_choose)(b->c, b->x.mask, q, rows, k, keys, 0, b->slopes);
+    if (DJ_OF(dj_is_causal)(b->c) || DJ_OF(dj_chooses)(b->c))
+        DJ_OF(dj_choose)(b->c, b->x.mask, q, rows, k, keys, 0, b->slopes);
 }
 
 /* One block of keys with all queries: adds to to_query, sets to_key and to_value. */
-static __attribute__((unused)) void DJ_OF(dj_attend_back)(const DJ_OF(dj_backward) *b, int64_t k,
+static DJ_ONCE void DJ_OF(dj_attend_back)(const DJ_OF(dj_backward) *b, int64_t k,
                                                           int64_t keys) {
     enum { LANES = DJ_LINE / sizeof(T) };
     const dj_attention *c = b->c;
@@ -314,7 +365,7 @@ static __attribute__((unused)) void DJ_OF(dj_attend_back)(const DJ_OF(dj_backwar
     if (b->to_query)
         DJ_OF(dj_pack)(b->x.key + k * c->key.row, c->key.row, c->key.column, keys, c->features, 1,
                        padded, inner, b->rows);
-    const int may_skip = c->is_causal && b->is_plain &&
+    const int may_skip = DJ_OF(dj_is_causal)(c) && b->is_plain &&
                          DJ_OF(dj_is_finite)(b->keys, inner * padded) &&
                          DJ_OF(dj_is_finite)(b->values, wide * padded);
     int is_more = 0;
@@ -342,11 +393,11 @@ static __attribute__((unused)) void DJ_OF(dj_attend_back)(const DJ_OF(dj_backwar
     if (!is_more && b->to_value) memset(b->to_value, 0, sizeof(T) * (size_t)(keys * wide));
 }
 
-/* The first `columns` of each row of `from`. */
-static __attribute__((unused)) void DJ_OF(dj_unpad)(const T *from, int64_t row, int64_t rows,
-                                                    int64_t columns, T *to) {
+/* The first `columns` of each row of `from`, times `scale`. */
+static DJ_ONCE void DJ_OF(dj_unpad)(const T *restrict from, int64_t row, int64_t rows,
+                                    int64_t columns, T scale, T *restrict to) {
     for (int64_t r = 0; r < rows; r++)
-        memcpy(to + r * columns, from + r * row, sizeof(T) * (size_t)columns);
+        for (int64_t j = 0; j < columns; j++) to[r * columns + j] = from[r * row + j] * scale;
 }
 
 /* Gradients of query, key and value; NULL for one that nobody wants. */
@@ -388,15 +439,15 @@ static __attribute__((unused)) void DJ_OF(dj_attention_backward)(
             const int64_t row = head * c->keys + k;
             DJ_OF(dj_attend_back)(&b, k, keys);
             if (to_key)
-                DJ_OF(dj_unpad)(b.to_key, inner, keys, c->features, to_key + row * c->features);
+                DJ_OF(dj_unpad)(b.to_key, inner, keys, c->features, 1,
+                                to_key + row * c->features);
             if (to_value)
-                DJ_OF(dj_unpad)(b.to_value, wide, keys, c->values, to_value + row * c->values);
+                DJ_OF(dj_unpad)(b.to_value, wide, keys, c->values, 1,
+                                to_value + row * c->values);
         }
-        if (to_query && cuts == 1) {
-            for (int64_t i = 0; i < c->queries * inner; i++) b.to_query[i] *= (T)c->scale;
-            DJ_OF(dj_unpad)(b.to_query, inner, c->queries, c->features,
+        if (to_query && cuts == 1)
+            DJ_OF(dj_unpad)(b.to_query, inner, c->queries, c->features, (T)c->scale,
                             to_query + head * c->queries * c->features);
-        }
     }
     if (to_query && cuts > 1) {
 #pragma omp parallel for schedule(static) num_threads(team)
@@ -404,8 +455,7 @@ static __attribute__((unused)) void DJ_OF(dj_attention_backward)(
             T *sum = sums + row / c->queries * cuts * parts + row % c->queries * inner;
             for (int64_t cut = 1; cut < cuts; cut++)
                 for (int64_t j = 0; j < inner; j++) sum[j] += sum[cut * parts + j];
-            for (int64_t j = 0; j < c->features; j++)
-                to_query[row * c->features + j] = sum[j] * (T)c->scale;
+            DJ_OF(dj_unpad)(sum, inner, 1, c->features, (T)c->scale, to_query + row * c->features);
         }
     }
     free(memory);

@@ -30,6 +30,9 @@
 #define DJ_PANEL_CONTRACT
 #endif
 
+/* At the beginning of a loop's body: it is not worth vectors. */
+#define DJ_PLAIN_LOOP __asm__("");
+
 #define DJ_PIECES_1(DO, r) DO(r, 0)
 #define DJ_PIECES_2(DO, r) DO(r, 0) DO(r, 1)
 #define DJ_PIECES_4(DO, r) DO(r, 0) DO(r, 1) DO(r, 2) DO(r, 3)
@@ -43,7 +46,7 @@
 
 /* The tile of DJ_PANEL_ROWS rows and PIECES vectors of c = a @ b, or with is_more added to c. */
 #define DJ_PANEL_TILE(PIECES)                                                                      \
-    static __attribute__((noinline, unused)) void DJ_OF(dj_panel_tile##PIECES)(                    \
+    static DJ_ONCE void DJ_OF(dj_panel_tile##PIECES)(                                              \
         const T *a, int64_t a_row, int64_t a_column, const T *b, int64_t inner, T *c,              \
         int64_t c_row, int is_more) {                                                              \
         DJ_PANEL_CONTRACT                                                                          \
@@ -61,6 +64,7 @@
             DJ_PIECES_##PIECES(DJ_TILE_RIGHT, 0)                                                   \
             DJ_EACH_TILE_ROW(DJ_TILE_STEP_##PIECES)                                                \
         }                                                                                          \
+        __asm__("" : "+r"(c), "+r"(c_row)); /* no address is kept across the loop */               \
         DJ_EACH_TILE_ROW(DJ_TILE_STORES_##PIECES)                                                  \
     }
 #define DJ_TILE_SUMS_1(r) DJ_PIECES_1(DJ_TILE_SUM, r)
@@ -88,6 +92,7 @@ typedef struct {
 #if !defined(__clang__)
 #pragma GCC push_options
 #pragma GCC optimize("fp-contract=fast") /* a product and its sum round once where the CPU can */
+#pragma GCC optimize("no-version-loops-for-strides")
 #endif
 #if DJ_WIDEST == 4
 DJ_PANEL_TILE(4)
@@ -100,7 +105,7 @@ DJ_PANEL_TILE(1)
 
 /* c (rows, columns) = a @ b, or with is_more added to c; b in panels of `inner` rows. Rows are a
  * multiple of DJ_PANEL_ROWS, columns of a vector. */
-static __attribute__((noinline, unused)) void DJ_OF(dj_panel_product)(
+static DJ_ONCE void DJ_OF(dj_panel_product)(
     const T *a, int64_t a_row, int64_t a_column, const T *b, int64_t rows, int64_t inner,
     int64_t columns, T *c, int64_t c_row, int is_more) {
     enum { WIDTH = DJ_PANEL_BYTES / sizeof(T) };
@@ -123,7 +128,7 @@ static __attribute__((noinline, unused)) void DJ_OF(dj_panel_product)(
 }
 
 /* c (rows, columns) = a @ b where a is in panels, too: `rows` rows of `inner` columns. */
-static __attribute__((unused)) void DJ_OF(dj_panels_product)(
+static DJ_ONCE void DJ_OF(dj_panels_product)(
     const T *a, const T *b, int64_t rows, int64_t inner, int64_t columns, T *c, int64_t c_row) {
     enum { WIDTH = DJ_PANEL_BYTES / sizeof(T) };
     if (DJ_PANEL_PIECES(inner / WIDTH) * WIDTH == inner) {
@@ -141,18 +146,18 @@ static __attribute__((unused)) void DJ_OF(dj_panels_product)(
 }
 
 /* True if all elements are finite. */
-static __attribute__((unused)) int DJ_OF(dj_is_finite)(const T *x, int64_t count) {
+static DJ_ONCE int DJ_OF(dj_is_finite)(const T *x, int64_t count) {
     int is_odd = 0;
     for (int64_t i = 0; i < count; i++) is_odd |= !(x[i] - x[i] == 0);
     return !is_odd;
 }
 
-/* Four (or two) rows of as many elements, turned. */
-DJ_INLINE void DJ_OF(dj_turn)(const T *x, int64_t row, T *y, int64_t y_row) {
+/* Four (or two) rows of as many elements, turned, times `scale`. */
+DJ_INLINE void DJ_OF(dj_turn)(const T *x, int64_t row, T scale, T *y, int64_t y_row) {
     typedef T quad __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));
+    const quad a = *(const quad *)x * scale, b = *(const quad *)(x + row) * scale;
 #if DJ_QUAD == 4
-    const quad a = *(const quad *)x, b = *(const quad *)(x + row);
-    const quad c = *(const quad *)(x + 2 * row), d = *(const quad *)(x + 3 * row);
+    const quad c = *(const quad *)(x + 2 * row) * scale, d = *(const quad *)(x + 3 * row) * scale;
     const quad ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
     const quad cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
     const quad ab2 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
@@ -162,46 +167,45 @@ DJ_INLINE void DJ_OF(dj_turn)(const T *x, int64_t row, T *y, int64_t y_row) {
     *(quad *)(y + 2 * y_row) = __builtin_shufflevector(ab2, cd2, 0, 1, 4, 5);
     *(quad *)(y + 3 * y_row) = __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7);
 #else
-    const quad a = *(const quad *)x, b = *(const quad *)(x + row);
     *(quad *)y = __builtin_shufflevector(a, b, 0, 2);
     *(quad *)(y + y_row) = __builtin_shufflevector(a, b, 1, 3);
 #endif
 }
 
+/* One panel of dj_pack, `wide` columns of which `used` come from x. */
+static DJ_ONCE void DJ_OF(dj_pack_panel)(const T *restrict x, int64_t row, int64_t column,
+                                         int64_t inner, int64_t used, T scale, int64_t wide,
+                                         T *restrict panel) {
+    int64_t turned_rows = 0, turned = 0;
+    if (column == 1) {
+        for (int64_t k = 0; k < inner; k++)
+            for (int64_t j = 0; j < used; j++) panel[k * wide + j] = x[k * row + j] * scale;
+        turned_rows = inner, turned = used;
+    } else if (row == 1) {
+        turned_rows = inner / DJ_QUAD * DJ_QUAD, turned = used / DJ_QUAD * DJ_QUAD;
+        for (int64_t j = 0; j < turned; j += DJ_QUAD)
+            for (int64_t k = 0; k < turned_rows; k += DJ_QUAD)
+                DJ_OF(dj_turn)(x + j * column + k, column, scale, panel + k * wide + j, wide);
+    }
+    for (int64_t k = 0; k < inner; k++) /* the rest, of which there is little for most matrices */
+        for (int64_t j = k < turned_rows ? turned : 0; j < used; j++) {
+            DJ_PLAIN_LOOP
+            panel[k * wide + j] = x[k * row + j * column] * scale;
+        }
+}
+
 /* x (inner, columns) times `scale` to panels of `depth` rows and `width` columns, with zeros. */
-static __attribute__((noinline, unused)) void DJ_OF(dj_pack)(
-    const T *x, int64_t row, int64_t column, int64_t inner, int64_t columns, T scale, int64_t depth,
-    int64_t width, T *to) {
+static DJ_ONCE void DJ_OF(dj_pack)(const T *x, int64_t row, int64_t column, int64_t inner,
+                                   int64_t columns, T scale, int64_t depth, int64_t width, T *to) {
     enum { WIDTH = DJ_PANEL_BYTES / sizeof(T) };
     for (int64_t at = 0, pieces; at < width; at += pieces * WIDTH) {
         pieces = DJ_PANEL_PIECES((width - at) / WIDTH);
         const int64_t wide = pieces * WIDTH;
         const int64_t used = dj_max_index(dj_min_index(wide, columns - at), 0);
         T *panel = to + at * depth;
-        const T *from = x + at * column;
-        int64_t turned_rows = 0, turned = 0;
-        if (column == 1) {
-            for (int64_t k = 0; k < inner; k++)
-                for (int64_t j = 0; j < used; j++) panel[k * wide + j] = from[k * row + j] * scale;
-            turned_rows = inner;
-        } else if (row == 1) {
-            turned_rows = inner / DJ_QUAD * DJ_QUAD, turned = used / DJ_QUAD * DJ_QUAD;
-            for (int64_t j = 0; j < turned; j += DJ_QUAD)
-                for (int64_t k = 0; k < turned_rows; k += DJ_QUAD)
-                    DJ_OF(dj_turn)(from + j * column + k, column, panel + k * wide + j, wide);
-            if (scale != 1)
-                for (int64_t k = 0; k < turned_rows; k++)
-                    for (int64_t j = 0; j < turned; j++) panel[k * wide + j] *= scale;
-            for (int64_t k = 0; k < turned_rows; k++)
-                for (int64_t j = turned; j < used; j++)
-                    panel[k * wide + j] = from[k + j * column] * scale;
-        }
-        for (int64_t k = turned_rows; k < inner; k++)
-            for (int64_t j = 0; j < used; j++)
-                panel[k * wide + j] = from[k * row + j * column] * scale;
-        if (used < wide)
-            for (int64_t k = 0; k < inner; k++)
-                memset(panel + k * wide + used, 0, sizeof(T) * (size_t)(wide - used));
+        DJ_OF(dj_pack_panel)(x + at * column, row, column, inner, used, scale, wide, panel);
+        for (int64_t k = 0; used < wide && k < inner; k++)
+            memset(panel + k * wide + used, 0, sizeof(T) * (size_t)(wide - used));
         memset(panel + inner * wide, 0, sizeof(T) * (size_t)((depth - inner) * wide));
     }
 }

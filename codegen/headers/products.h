@@ -91,7 +91,7 @@ DJ_PRODUCT(double, f64, +, *)
 
 #define DJ_GEMM(T, S, L)                                                                            \
     /* c (n, m) = a (n, k) @ b (k, m). BLAS is column-major: it computes c' = b' a'. */             \
-    static __attribute__((unused)) void dj_gemm_##S(                                                \
+    static DJ_ONCE void dj_gemm_##S(                                                                \
         const dj_runtime *runtime, const T *a, int64_t a_row, int64_t a_column, const T *b,         \
         int64_t b_row, int64_t b_column, T *c, int64_t c_row, int64_t n, int64_t k, int64_t m) {    \
         if (n == 0 || m == 0) return;                                                               \

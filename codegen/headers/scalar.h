@@ -13,6 +13,14 @@
 #include <string.h>
 
 #define DJ_INLINE static inline __attribute__((always_inline, unused))
+
+/* A function compiled once, not into each caller nor again for its constants: the functions that
+ * take a compiler longest. */
+#if defined(__clang__)
+#define DJ_ONCE __attribute__((noinline, unused))
+#else
+#define DJ_ONCE __attribute__((noinline, noclone, unused))
+#endif
 #define DJ_COLD static __attribute__((noinline, cold, unused))
 #endif
 

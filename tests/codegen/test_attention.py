@@ -14,7 +14,7 @@ from teams import same_for_teams
 import dynajit as dj
 import dynajit.nn.functional as F
 from dynajit.codegen import native_attention, natives
-from dynajit.codegen.pipeline import compile_graph
+from dynajit.codegen.pipeline import compile_graph, generate
 from dynajit.core import dtypes
 from dynajit.core.symint import symbol
 from dynajit.core.types import TensorType
@@ -400,3 +400,22 @@ def test_empty_operands_train(shape: tuple[int, ...]) -> None:
     out = dj.compile(lambda x: attention(x, x, x, None))(leaf)
     out.sum().backward()
     assert (shape, shape) == (tuple(out.shape), tuple(leaf.grad.shape))
+
+
+@pytest.mark.parametrize(
+    ("mask", "is_causal", "kinds"),
+    [(None, False, 0), (dtypes.bool_, False, 1), (dtypes.float32, False, 2), (None, True, 4)],
+)
+def test_only_the_masks_that_calls_have_are_compiled(
+    codegen: Any, mask: Any, is_causal: bool, kinds: int
+) -> None:
+    """The others' loops cost the compiler more than the rest of a kernel."""
+    heads = TensorType((2, 64, 64), dtypes.float32)
+    types = [heads] * 3 + ([] if mask is None else [TensorType((64, 64), mask)])
+
+    def attend(query, key, value, mask=None):
+        return ops.scaled_dot_product_attention(query, key, value, mask, None, is_causal=is_causal)
+
+    source = generate(codegen.graph_of(attend, *types, optimized=False), "g").source
+
+    assert f"#define DJ_MASKS {kinds}\n" in source

@@ -48,6 +48,37 @@ def test_kernels_that_differ_in_a_number_are_both_compiled(codegen) -> None:
     assert 3 == definitions(program.source)
 
 
+def test_kernels_that_read_other_arguments_are_compiled_once(codegen) -> None:
+    """As an optimiser's: each parameter has its rate, and all one factor; results differ."""
+
+    def function(x, y, z, slow, factor, fast):
+        """Products between them keep the updates apart."""
+        first = ops.sub(ops.mul(ops.tanh(x), slow), ops.mul(x, factor))
+        second = ops.sub(ops.mul(ops.tanh(y), fast), ops.mul(y, factor))
+        third = ops.sub(ops.mul(ops.tanh(z), factor), ops.mul(z, factor))
+        return [ops.matmul(first, first), ops.matmul(second, second), ops.matmul(third, third)]
+
+    matrices = (normal(9, 9), normal(9, 9), normal(9, 9))
+    program = codegen.check(function, *matrices, 0.25, 3.0, 1.5)
+
+    assert 6 == len(program.kernels)
+    assert 3 == definitions(program.source)  # updates with two numbers and with one, and a product
+    assert "(const dj_scalar[])" in program.source
+
+
+def test_numbers_that_all_kernels_share_are_not_copied(codegen) -> None:
+    """Kernels that read the same arguments are given the program's own array."""
+
+    def function(x, y, factor):
+        first, second = ops.mul(ops.tanh(x), factor), ops.mul(ops.tanh(y), factor)
+        return [ops.matmul(first, first), ops.matmul(second, second)]
+
+    program = codegen.check(function, normal(9, 9), normal(9, 9), 3.0)
+
+    assert 2 == definitions(program.source)
+    assert "(const dj_scalar[])" not in program.source
+
+
 def test_only_names_that_the_kernel_declares_are_numbered(codegen) -> None:
     """Types and helper functions stay, so texts over other types or helpers differ."""
     types = [codegen.type_of(normal(7)), codegen.type_of(rng.standard_normal(7))]
