@@ -414,7 +414,9 @@ def test_only_the_masks_that_calls_have_are_compiled(
     types = [heads] * 3 + ([] if mask is None else [TensorType((64, 64), mask)])
 
     def attend(query, key, value, mask=None):
-        return ops.scaled_dot_product_attention(query, key, value, mask, None, is_causal=is_causal)
+        return ops.scaled_dot_product_attention(
+            query, key, value, mask, None, None, is_causal=is_causal
+        )
 
     source = generate(codegen.graph_of(attend, *types, optimized=False), "g").source
 
