@@ -89,6 +89,47 @@ DJ_PRODUCT(int64_t, i64, +, *)
 DJ_PRODUCT(float, f32, +, *)
 DJ_PRODUCT(double, f64, +, *)
 
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define DJ_SMALL_F32(x, y, sum) __builtin_fmaf(x, y, sum)
+#define DJ_SMALL_F64(x, y, sum) __builtin_fma(x, y, sum)
+#else
+#define DJ_SMALL_F32(x, y, sum) ((x) * (y) + (sum))
+#define DJ_SMALL_F64(x, y, sum) ((x) * (y) + (sum))
+#endif
+#define DJ_SMALL_INTEGER(x, y, sum) ((sum) + (x) * (y))
+#define DJ_SMALL_BOOL(x, y, sum) ((sum) | ((x) & (y)))
+
+/* The same where k and m are small constants (DJ_SMALLEST elements at most), which the compiler
+ * unrolls: a call of BLAS costs more than such a product. */
+enum { DJ_SMALLEST = 64 };
+#define DJ_SMALL(T, S, ADD)                                                                         \
+    static inline __attribute__((always_inline, unused)) void dj_small_##S(                         \
+        const T *restrict a, int64_t a_row, int64_t a_column, const T *restrict b, int64_t b_row,   \
+        int64_t b_column, T *restrict c, int64_t c_row, int64_t n, int64_t k, int64_t m) {          \
+        T right[DJ_SMALLEST];                                                                       \
+        for (int64_t l = 0; l < k; l++)                                                             \
+            for (int64_t j = 0; j < m; j++) right[l * m + j] = b[l * b_row + j * b_column];         \
+        for (int64_t i = 0; i < n; i++) {                                                           \
+            T sum[DJ_SMALLEST];                                                                     \
+            for (int64_t j = 0; j < m; j++) sum[j] = 0;                                             \
+            for (int64_t l = 0; l < k; l++) {                                                       \
+                const T x = a[i * a_row + l * a_column];                                            \
+                for (int64_t j = 0; j < m; j++)                                                     \
+                    sum[j] = (T)(ADD(x, right[l * m + j], sum[j]));                                 \
+            }                                                                                       \
+            for (int64_t j = 0; j < m; j++) c[i * c_row + j] = sum[j];                              \
+        }                                                                                           \
+    }
+
+DJ_SMALL(uint8_t, b8, DJ_SMALL_BOOL)
+DJ_SMALL(uint8_t, u8, DJ_SMALL_INTEGER)
+DJ_SMALL(int8_t, i8, DJ_SMALL_INTEGER)
+DJ_SMALL(int16_t, i16, DJ_SMALL_INTEGER)
+DJ_SMALL(int32_t, i32, DJ_SMALL_INTEGER)
+DJ_SMALL(int64_t, i64, DJ_SMALL_INTEGER)
+DJ_SMALL(float, f32, DJ_SMALL_F32)
+DJ_SMALL(double, f64, DJ_SMALL_F64)
+
 #define DJ_GEMM(T, S, L)                                                                            \
     /* c (n, m) = a (n, k) @ b (k, m). BLAS is column-major: it computes c' = b' a'. */             \
     static DJ_ONCE void dj_gemm_##S(                                                                \
