@@ -68,8 +68,8 @@ from dynajit.capture.watching import Keys
 from dynajit.core.errors import InternalError
 from dynajit.core.symint import Number
 
-#: Instructions executed in one capture before it breaks: about a minute of symbolic execution.
-MAX_INSTRUCTIONS: Final = 2_000_000
+#: Instructions executed in one capture before it breaks: some seconds of symbolic execution.
+MAX_INSTRUCTIONS: Final = 500_000
 
 #: Values looked at, all instructions together, to see which let go of a watched object; counted
 #: where one instruction must look at so many.

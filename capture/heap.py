@@ -11,6 +11,17 @@ to replay after the launch are the difference between those and the contents at 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.values_containers import Grown
+
+#: Words of former contents and values that a capture may keep, 200 MB: a container that grows item
+#: by item to n items leaves n * n / 2 of them behind.
+MOST_KEPT: Final = 25_000_000
+
+#: Words that one entry of a dict takes.
+_WEIGHT_OF_AN_ENTRY: Final = 12
+
 
 class _Absent:
     def __repr__(self) -> str:
@@ -20,6 +31,17 @@ class _Absent:
 ABSENT: Final = _Absent()
 
 
+def _weight(contents: Any) -> int:
+    """Memory of contents in words."""
+    if isinstance(contents, tuple):
+        return len(contents)
+    if isinstance(contents, dict):
+        return _WEIGHT_OF_AN_ENTRY * len(contents)
+    if isinstance(contents, Grown):
+        return len(contents.appended)
+    return 1
+
+
 class Heap:
     """Contents by object id, with a journal. See the module's text."""
 
@@ -27,6 +49,7 @@ class Heap:
         self._contents: dict[int, Any] = {}
         self._entry: dict[int, Any] = {}
         self._journal: list[tuple[int, Any]] = []
+        self._kept = 0
         self._next = 1
 
     def allocate(self, contents: Any) -> int:
@@ -78,9 +101,25 @@ class Heap:
         return self._contents[identity]
 
     def write(self, identity: int, contents: Any) -> None:
-        """Replace the contents of an object."""
-        self._journal.append((identity, self._contents[identity]))
+        """Replace the contents of an object.
+
+        Raises:
+            GraphBreak: too much would be kept.
+        """
+        old = self._contents[identity]
+        self.keep(_weight(old))
+        self._journal.append((identity, old))
         self._contents[identity] = contents
+
+    def keep(self, words: int) -> None:
+        """Count what stays in memory while the capture lasts: old contents and long values.
+
+        Raises:
+            GraphBreak: it is more than `MOST_KEPT`.
+        """
+        self._kept += words
+        if self._kept > MOST_KEPT:
+            raise GraphBreak(breaks.LIMIT, "containers or texts that grow thousands of times")
 
     def is_adopted(self, identity: int) -> bool:
         """True if the object existed before the captured code."""

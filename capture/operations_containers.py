@@ -294,6 +294,10 @@ _MANY_BITS: Final = int(math.log2(10) * _MANY_DIGITS) - 1
 _UNICODE_FIELDS: Final = ("encoding", "object", "start", "end", "reason")
 
 
+#: Results that can be long; frames that are looked back at keep them.
+_OF_ANY_LENGTH: Final = frozenset({str, bytes, int, tuple, frozenset})
+
+
 def fold(x: Any, function: Any, *operands: Value) -> Value:
     """`function` on known operands, computed now; its exception is the program's exception."""
     if not all(is_quiet(operand) for operand in operands):
@@ -316,6 +320,8 @@ def compute(x: Any, function: Any, *operands: Value) -> Value:
     except Exception as error:
         check_digits(arguments)
         raise_python(x, type(error), *error.args)
+    if type(result) in _OF_ANY_LENGTH:
+        x.heap.keep(sys.getsizeof(result) // 8)
     try:
         return from_python(x, result)
     except NotKnown:

@@ -303,13 +303,14 @@ class Recorder:
 
     def use(self, value: Value) -> None:
         """An operation relies on what `value` is: guard the fact that its family stands for."""
-        if id(value) not in self._used:
-            self._use(value)
-            self._used[id(value)] = value
+        source = getattr(value, "source", None)
+        if source is None or id(value) in self._used:
+            return  # what the captured code made is not kept alive for this
+        self._use(value, source)
+        self._used[id(value)] = value
 
-    def _use(self, value: Value) -> None:
-        source = value.source if hasattr(value, "source") else None
-        if source is None or isinstance(source, sources.SizeOf):
+    def _use(self, value: Value, source: Source) -> None:
+        if isinstance(source, sources.SizeOf):
             return  # a size is read from a tensor whose facts are guarded
         if isinstance(source, sources.Storage):
             self._use_storage(value, source.base)
