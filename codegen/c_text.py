@@ -31,6 +31,7 @@ from dynajit.core.types import ScalarType
 from dynajit.ir.graph import Graph
 
 HEADERS = Path(__file__).parent / "headers"
+VECTOR_HEADERS = ("vecmath.h", "vecmath_f64.h", "vecmath_f64_inverse.h", "vecmath_f64_power.h")
 
 
 def print_kernel(kernel: Kernel) -> Function:
@@ -54,7 +55,7 @@ def prelude(has_products: bool) -> str:
 
     Each function of the vector headers is announced by a macro; libm.h supplies the others.
     """
-    vector = "\n".join((HEADERS / name).read_text() for name in ("vecmath.h", "vecmath_f64.h"))
+    vector = "\n".join((HEADERS / name).read_text() for name in VECTOR_HEADERS)
     defined = dict.fromkeys(re.findall(r"\bdj_([a-z]\w*_f(?:32|64))\(\w+ \w", vector))
     announced = "".join(f"#define DJ_HAVE_{name}\n" for name in defined)
     names = ["scalar.h", "libm.h"] + (["products.h"] if has_products else [])
