@@ -7,7 +7,7 @@ combined in order. Called by `codegen.c_text`.
 
 from dataclasses import replace
 
-from dynajit.codegen import c_short_rows
+from dynajit.codegen import c_short_rows, c_transposed
 from dynajit.codegen.c_column_totals import ColumnTotals
 from dynajit.codegen.c_expressions import INDENT, Names, Scope
 from dynajit.codegen.c_row_loops import BLOCK, RowLoops
@@ -53,6 +53,8 @@ def print_rows(kernel: RowKernel) -> Function:
     """The C function of a row kernel."""
     if c_short_rows.fits(kernel):
         return c_short_rows.print_short_rows(kernel)
+    if c_transposed.fits(kernel):
+        return c_transposed.print_transposed(kernel)
     rows = _Rows(kernel, kernel.name, None)
     if not rows.may_be_short():
         return rows.function()
