@@ -54,6 +54,7 @@ class Kind(enum.IntEnum):
     CLASS_UNCHANGED = 21  # expected: the class: its bases, methods, descriptors, special names
     REGISTRATIONS = 22  # expected: int: `abc.get_cache_token()`
     ENDS_QUIETLY = 23  # expected: bool: whether the argument is a tuple or dict of one call
+    EXISTS = 24  # expected: None: there is something at the place
 
 
 RELATIONS = (Kind.NOT_ALIASED, Kind.ALIASED, Kind.NO_SHARED_STORAGE)
@@ -187,6 +188,7 @@ _EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.FUNCTION: lambda e: f"the function {e.name or e.code.co_qualname}",
     Kind.ENDS_QUIETLY: lambda e: "an object whose end nobody notices",
     Kind.REGISTRATIONS: lambda e: "the classes registered with abstract ones then",
+    Kind.EXISTS: lambda e: "something there",
     Kind.GRAD_MODE: lambda e: "grad mode on" if e else "grad mode off",
     Kind.HANDLING: lambda e: "an exception handled by the caller" if e else "no exception",
     Kind.NOT_ALIASED: lambda e: f"an object other than {e.expression()}",
@@ -212,6 +214,17 @@ _ACTUAL_TEXT: dict[Kind, Callable[[Any], str]] = {
 }
 
 
+def without_implied(guards: Iterable[Guard]) -> Iterable[Guard]:
+    """All guards but those that a place exists whose contents, or what lies below, is guarded, too.
+
+    Every check of a place reads it, and fails where nothing is there.
+    """
+    found = tuple(guards)
+    read = {guard.source for guard in found if guard.kind is not Kind.EXISTS}
+    read |= {place for guard in found for place in list(guard.source.chain())[:-1]}
+    return tuple(g for g in found if g.kind is not Kind.EXISTS or g.source not in read)
+
+
 def _function_condition(name: str, facts: FunctionFacts) -> str:
     return f"{name}.__code__ is {facts.name or facts.code.co_qualname}.__code__"
 
@@ -234,6 +247,7 @@ _EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
     Kind.RELATION: lambda s, e: e.text(),
     Kind.FUNCTION: _function_condition,
     Kind.GRAD_MODE: lambda s, e: f"{s}.is_grad_enabled() is {e}",
+    Kind.EXISTS: lambda s, e: f"{s} exists",
     Kind.ENDS_QUIETLY: lambda s, e: f"nobody notices the end of {s}",
     Kind.REGISTRATIONS: lambda s, e: f"abc.get_cache_token() == {e}",
     Kind.HANDLING: lambda s, e: f"(sys.exception() is not None) is {e}",

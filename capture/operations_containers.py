@@ -190,7 +190,7 @@ def dict_lookup(x: Any, value: DictValue, key: Value, token: Any = None) -> Valu
     place = sources.Key(base, token)
     item = dict.get(existing, token)
     found = x.recorder.wrap(item, place)
-    x.recorder.guard_exists(place, item)
+    x.recorder.guard_exists(place, "present key")
     return found
 
 

@@ -192,10 +192,13 @@ def _raise_empty_slot(x: Any, cls: type, name: str, raw: types.MemberDescriptorT
     """The running interpreter's words: an object with empty slots is asked."""
     if has_finalizer(cls):
         raise GraphBreak(breaks.OBJECT_ENDS, f"{cls.__qualname__} has a finalizer")
+    native = next(base for base in cls.__mro__ if not is_heap_type(base))
     try:
-        raw.__get__(object.__new__(cls), cls)
+        raw.__get__(native.__new__(cls), cls)
     except AttributeError as error:
         raise_python(x, AttributeError, *error.args)
+    except TypeError:  # the class in C wants arguments
+        pass
     raise unsupported_attribute(Known(cls), name)
 
 

@@ -18,7 +18,7 @@ from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.class_layouts import is_modelled_class, is_plain_tensor, is_plain_tuple
 from dynajit.capture.classes_met import ClassesMet
 from dynajit.capture.graph_building import Builder
-from dynajit.capture.guards import Guard, Kind, guard_key
+from dynajit.capture.guards import Guard, Kind, guard_key, without_implied
 from dynajit.capture.heap import Heap
 from dynajit.capture.immutables import is_immutable, is_lasting
 from dynajit.capture.size_memory import SizeMemory
@@ -89,6 +89,11 @@ _ITERATOR_TYPES = (
 
 # By id: comparing the class of a user's object with another class may ask its metaclass.
 _LITERALS = frozenset(map(id, LITERAL_TYPES))
+
+#: Places that the program can empty: attributes and variables. Lengths and keys are guarded.
+_MAY_BE_MISSING: Final = (
+    sources.Attribute, sources.Builtin, sources.CellContents, sources.Closure, sources.Global,
+)  # fmt: skip
 _ITERATORS = frozenset(map(id, _ITERATOR_TYPES))
 
 
@@ -274,7 +279,7 @@ class Recorder:
     @property
     def guards(self) -> tuple[Guard, ...]:
         """The guards recorded so far, in order of use; then those of the classes met."""
-        return (*self._guards.values(), *self.classes.guards())
+        return (*without_implied(self._guards.values()), *self.classes.guards())
 
     def guard(self, source: Source, kind: Kind, expected: Any, reason: str = "") -> None:
         """Record a fact once.
@@ -387,9 +392,9 @@ class Recorder:
         source: Source = value.source if first is None else first.source
         return source
 
-    def guard_exists(self, place: Source, obj: Any) -> None:
-        """Guard that a place that was only found, not read, is still there."""
-        self.guard(place, Kind.TYPE_IS, type(obj), "present key")
+    def guard_exists(self, place: Source, reason: str = "") -> None:
+        """Guard that there is something at a place that the program can empty."""
+        self.guard(place, Kind.EXISTS, None, reason)
 
     def existing(self, value: HeapValue) -> Any:
         """The Python object behind a handle of an object that existed before; else None."""
@@ -430,9 +435,11 @@ class Recorder:
     # -- existing objects as values ----------------------------------------------------------
 
     def wrap(self, obj: Any, source: Source | None) -> Value:
-        """The value of an existing object; records no guard."""
+        """The value of an existing object; of the object, no guard but that it is found there."""
         if source is None:
             source = sources.Constant(obj)
+        if isinstance(source, _MAY_BE_MISSING) and source.is_guardable:
+            self.guard_exists(source)
         found = self._wrapped.get(source)
         if found is None:
             found = self._wrapped[source] = self._wrap(obj, source)

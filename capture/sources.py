@@ -339,8 +339,8 @@ class PartOf(Source):
     """A field that Python shows as an attribute, kept neither in a dict nor in a slot.
 
     Of functions `__code__`, `__defaults__`, `__kwdefaults__`, `__name__`, `__qualname__`,
-    `__doc__`, `__module__`; of classes `__name__` and `__qualname__`; of properties `fget`, `fset`,
-    `fdel`; of static and class methods `__func__`.
+    `__doc__`, `__module__`, `__globals__`, `__builtins__`; of classes `__name__` and
+    `__qualname__`; of properties `fget`, `fset`, `fdel`; of static and class methods `__func__`.
     """
 
     base: Source

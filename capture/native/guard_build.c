@@ -13,7 +13,7 @@ const char *const kind_names[KIND_COUNT] = {
     "HAS_NO_ATTRIBUTE", "HAS_NO_KEY", "PREDICATE", "FUNCTION", "GRAD_MODE", "NOT_ALIASED",
     "ALIASED", "NO_SHARED_STORAGE", "INSTANCE_LACKS", "SEPARATE_MEMORY", "HANDLING",
     "RELATION", "STORAGE_EQUALS", "POSITION", "CLASS_UNCHANGED",
-    "REGISTRATIONS", "ENDS_QUIETLY",
+    "REGISTRATIONS", "ENDS_QUIETLY", "EXISTS",
 };
 
 /* A size (exactly), None (any) or (low, high or None); a stride or None. */

@@ -254,7 +254,7 @@ check_value(Guards *self, Check *check, PyObject *value)
         return (handled != NULL && handled != Py_None) == check->number;
     }
     default:
-        return 1; /* relations are checked after the walk */
+        return 1; /* EXISTS: it was read; relations are checked after the walk */
     }
 }
 

@@ -379,12 +379,13 @@ iterator_position(PyObject *iterator)
 
 enum Part {
     PART_CODE, PART_DEFAULTS, PART_KEYWORD_DEFAULTS, PART_NAME, PART_QUALNAME, PART_DOC,
-    PART_MODULE, PART_GETTER, PART_SETTER, PART_DELETER, PART_WRAPPED, PART_COUNT
+    PART_MODULE, PART_GLOBALS, PART_BUILTINS, PART_GETTER, PART_SETTER, PART_DELETER, PART_WRAPPED,
+    PART_COUNT
 };
 
 static const char *const part_names[PART_COUNT] = {
     "__code__", "__defaults__", "__kwdefaults__", "__name__", "__qualname__", "__doc__",
-    "__module__", "fget", "fset", "fdel", "__func__",
+    "__module__", "__globals__", "__builtins__", "fget", "fset", "fdel", "__func__",
 };
 
 int
@@ -416,6 +417,10 @@ function_part(PyFunctionObject *function, Py_ssize_t number)
         return &function->func_doc;
     case PART_MODULE:
         return &function->func_module;
+    case PART_GLOBALS:
+        return &function->func_globals;
+    case PART_BUILTINS:
+        return &function->func_builtins;
     }
     return NULL;
 }

@@ -204,7 +204,7 @@ record_pinned_leaf(Guards *self, Node *node, PyObject *value, int level)
             }
         }
         else if (kind != KIND_IDENTITY && kind != KIND_EQUALS && kind != KIND_STORAGE_EQUALS
-                 && kind != KIND_PREDICATE && !is_about_identity(kind)) {
+                 && kind != KIND_PREDICATE && kind != KIND_EXISTS && !is_about_identity(kind)) {
             return 0;
         }
     }

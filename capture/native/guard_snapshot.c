@@ -20,7 +20,7 @@ checks_plain_value(const Node *node)
 {
     for (int i = 0; i < node->check_count; i++) {
         int kind = node->checks[i].kind;
-        if (kind != KIND_EQUALS && kind != KIND_PREDICATE) {
+        if (kind != KIND_EQUALS && kind != KIND_PREDICATE && kind != KIND_EXISTS) {
             return 0;
         }
     }

@@ -6,8 +6,10 @@ from typing import Any
 from dynajit.capture import _capture, breaks, sources
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.frames import Frame
+from dynajit.capture.guards import Kind
 from dynajit.capture.operations_basic import Steps
 from dynajit.capture.operations_generators import drop
+from dynajit.capture.recording import Namespace
 from dynajit.capture.values import UNBOUND, Known, Value
 from dynajit.capture.values_functions import GeneratorValue
 from dynajit.capture.values_objects import DELETED
@@ -130,8 +132,16 @@ def load_global(x: Any, frame: Frame, name: str) -> None:
     mapping = namespace.builtins
     _refuse_asking(mapping, name)
     if name not in mapping:
+        if written is None:
+            _rely_on_missing(x, namespace, "__globals__", name)
+        _rely_on_missing(x, namespace, "__builtins__", name)
         raise_python(x, NameError, f"name '{name}' is not defined", name=name)
     frame.push(x.recorder.wrap(mapping[name], sources.Builtin(name, namespace.base)))
+
+
+def _rely_on_missing(x: Any, namespace: Namespace, part: str, name: str) -> None:
+    place = sources.PartOf(namespace.base, part)
+    x.recorder.guard(place, Kind.HAS_NO_KEY, name, "missing name")
 
 
 def _refuse_asking(mapping: dict[str, Any], name: str) -> None:
@@ -151,11 +161,13 @@ def delete_global(x: Any, frame: Frame, name: str) -> None:
     namespace = frame.namespace
     _refuse_asking(namespace.globals, name)
     written = x.global_write(namespace.globals, name)
-    if written is DELETED or (written is None and name not in namespace.globals):
+    is_missing = written is None and name not in namespace.globals
+    if is_missing:
+        _rely_on_missing(x, namespace, "__globals__", name)
+    if is_missing or written is DELETED:
         raise_python(x, NameError, f"name '{name}' is not defined", name=name)
     if written is None:
-        found = namespace.globals[name]
-        x.recorder.guard_exists(sources.Global(name, namespace.base), found)
+        x.recorder.guard_exists(sources.Global(name, namespace.base), "deleted variable")
     x.write_global(namespace, name, DELETED)
 
 
