@@ -220,8 +220,17 @@ def without_implied(guards: Iterable[Guard]) -> Iterable[Guard]:
     Every check of a place reads it, and fails where nothing is there.
     """
     found = tuple(guards)
-    read = {guard.source for guard in found if guard.kind is not Kind.EXISTS}
-    read |= {place for guard in found for place in list(guard.source.chain())[:-1]}
+    places = {guard.source for guard in found if guard.kind is Kind.EXISTS}
+    kinds = {type(place) for place in places}
+    read: set[Source] = set()
+    seen: set[int] = set()
+    for guard in found if places else ():
+        place = guard.source.parent if guard.kind is Kind.EXISTS else guard.source
+        while place is not None and id(place) not in seen:  # ways are long, and mostly shared
+            seen.add(id(place))
+            if type(place) in kinds and place in places:
+                read.add(place)
+            place = place.parent
     return tuple(g for g in found if g.kind is not Kind.EXISTS or g.source not in read)
 
 
