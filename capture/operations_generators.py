@@ -24,7 +24,7 @@ from dynajit.capture.values import NONE, Known, Value, constant
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_functions import GeneratorState, GeneratorValue
 from dynajit.capture.values_objects import ExceptionValue, ObjectValue
-from dynajit.capture.watching import reachable
+from dynajit.capture.watching import held_by, reachable
 
 
 class _Running:
@@ -259,9 +259,11 @@ def is_open(x: Any, key: Any) -> bool:
 
 
 def holds_open(x: Any, frame: Frame) -> bool:
-    """True if a frame holds a generator that is closed when it dies."""
+    """True if a frame holds a generator that is closed when it dies, or something that does."""
+    if not x.recorder.watched:
+        return False
     held = (*frame.locals.values(), *frame.cells.values(), *frame.stack)
-    return any(isinstance(v, GeneratorValue) and is_open(x, v.identity) for v in held)
+    return any(is_open(x, key) for key in held_by(held, x.recorder.heap))
 
 
 def drop(x: Any, value: Any) -> Steps:

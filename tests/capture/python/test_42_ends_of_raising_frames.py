@@ -1,5 +1,7 @@
 """An exception keeps the frames that it passed, and what their locals hold, until it ends."""
 
+import contextlib
+
 import pytest
 
 import dynajit as dj
@@ -151,3 +153,50 @@ def test_the_same_in_a_frame_that_is_inlined(function):
     compiled = dj.compile(lambda: caught(function), backend="numpy")
     for _ in range(3):
         assert caught(function) == compiled()
+
+
+def closing(count):
+    try:
+        for number in range(count):
+            yield number
+    finally:
+        LOG.append("closed")
+
+
+@contextlib.contextmanager
+def managed():
+    yield
+
+
+def with_an_iterator_over_a_generator(t):
+    kept = zip([1], closing(3))
+    LOG.append(list(kept))
+    with managed():
+        raise ValueError("inside")
+
+
+def with_a_list_of_a_generator(t):
+    kept = [closing(3)]
+    next(kept[0])
+    with managed():
+        raise ValueError("inside")
+
+
+@pytest.mark.parametrize(
+    "function", [with_an_iterator_over_a_generator, with_a_list_of_a_generator]
+)
+def test_a_generator_in_what_a_raising_frame_holds_is_closed_with_the_exception(function):
+    def calling(t):
+        try:
+            function(t)
+        except ValueError as error:
+            LOG.append(str(error))
+
+    compiled = dj.compile(calling, backend="numpy")
+    for _ in range(3):
+        found = []
+        for run in (calling, compiled):
+            LOG.clear()
+            run(dj.ones(2))
+            found.append(list(LOG))
+        assert found[0] == found[1]
