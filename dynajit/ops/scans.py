@@ -65,17 +65,26 @@ def cumsum(xp: Any, x: Any, *, dim: int, reverse: bool = False) -> Any:
 def _cumprod_vjp(ops: Any, g: Any, x: Any, out: Any, dim: int, reverse: bool) -> Any:
     """The sum of g * out from each position on, divided by x: out is a product with x in it.
 
-    That says nothing at zeros. Before the first one it holds, behind it all is 0, and there the
-    products are made again without it.
+    That says nothing where x is zero: there the products are made again without it. At a second
+    zero they have the first one as a factor, which is 0 and has a derivative. A third one would
+    only be seen by a third derivative.
     """
+    if not x.shape:
+        return g
+
+    def without(left_out: Any) -> Any:
+        others = ops.cumprod(ops.where(left_out, 1, x), dim=dim, reverse=reverse)
+        return ops.cumsum(ops.mul(g, others), dim=dim, reverse=not reverse)
+
     is_zero = ops.eq(x, 0)
     zeros = ops.cumsum(is_zero, dim=dim, reverse=reverse)
     is_first = ops.logical_and(is_zero, ops.eq(zeros, 1))
-    others = ops.cumprod(ops.where(is_first, 1, x), dim=dim, reverse=reverse)
-    without = ops.cumsum(ops.mul(g, others), dim=dim, reverse=not reverse)
+    is_second = ops.logical_and(is_zero, ops.eq(zeros, 2))
+    first = ops.sum(ops.where(is_first, x, 0), dim=(dim,), keepdim=True)
+    at_second = ops.mul(first, without(ops.logical_or(is_first, is_second)))
+    at_zero = ops.where(is_first, without(is_first), ops.where(is_second, at_second, 0))
     with_x = ops.cumsum(ops.mul(g, out), dim=dim, reverse=not reverse)
-    before = ops.where(ops.eq(zeros, 0), ops.div(with_x, x), 0)
-    return ops.where(is_first, without, before)
+    return ops.where(is_zero, at_zero, ops.div(with_x, ops.where(is_zero, 1, x)))
 
 
 @extern(infer=_scan_infer("cumprod"), vjp={"x": _cumprod_vjp}, widens=True)

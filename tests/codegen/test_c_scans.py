@@ -206,6 +206,27 @@ def test_gradients_of_running_products_at_zeros_are_those_of_pytorch(torch, zero
         np.testing.assert_allclose(leaf.grad.numpy(), other.grad.numpy(), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("zeros", [(), (0,), (2,), (1, 3), (0, 4)])
+def test_second_derivatives_of_running_products_at_zeros_are_those_of_pytorch(
+    torch, zeros, reverse
+):
+    x, g = rng.standard_normal(5), rng.standard_normal(5)
+    x[list(zeros)] = 0
+
+    def second(library, values, weights):
+        given = library.flip(values, (0,)) if reverse else values
+        (first,) = library.autograd.grad(
+            (library.cumprod(given, 0) * weights).sum(), values, create_graph=True
+        )
+        rows = [library.autograd.grad(f, values, retain_graph=True)[0] for f in first.unbind(0)]
+        return np.stack([row.detach().numpy() for row in rows])
+
+    ours = second(dj, dj.tensor(x, requires_grad=True), dj.from_numpy(g))
+    theirs = second(torch, torch.tensor(x, requires_grad=True), torch.from_numpy(g))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
+
+
 def test_sizes_that_are_not_known_need_one_version(torch):
     compiled = dj.compile(lambda x: (x.cumsum(0) * 2, x.exp().cumsum(1)), dynamic=True)
     for shape in [(5, 7), (300, 500), (2, 1000), (1200, 2)]:
