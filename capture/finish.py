@@ -450,6 +450,25 @@ def _places_of_contents(recorder: Recorder, written: Any, other: Any) -> tuple[S
     return written.source, other.source
 
 
+def _refuse_fields_as_dict(recorder: Recorder, changed: set[int]) -> None:
+    """An object and the dict of its attributes are two values: neither sees the other's writes.
+
+    Raises:
+        NotRebuildable: both were met, and one was written.
+    """
+    dicts = {
+        id(recorder.existing(value)): value.identity
+        for value in recorder.handles()
+        if isinstance(value, DictValue)
+    }
+    for value in recorder.handles() if dicts else ():
+        existing = recorder.existing(value)
+        if isinstance(value, ObjectValue) and has_instance_dict(existing):
+            twin = dicts.get(id(object.__getattribute__(existing, "__dict__")))
+            if twin is not None and not changed.isdisjoint((twin, value.identity)):
+                raise NotRebuildable("an object and the dict of its attributes are both used")
+
+
 def _guard_aliasing(recorder: Recorder) -> None:
     """Objects that were written must differ from all others of their class that were used.
 
@@ -460,6 +479,7 @@ def _guard_aliasing(recorder: Recorder) -> None:
     }
     if not changed:
         return
+    _refuse_fields_as_dict(recorder, changed)
     handles = [
         handle
         for handle in recorder.handles()
