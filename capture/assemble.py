@@ -349,6 +349,31 @@ class Copy:
         return result
 
 
+def with_own_labels(items: Iterable[Item], entry: Label) -> list[Item]:
+    """The same, able to stand beside another copy of the same code: labels and `try` blocks anew.
+
+    Args:
+        items: what refers to no other label than its own.
+        entry: the label that stays, since others refer to it.
+    """
+    labels = {entry: entry}
+    blocks: dict[TryBegin, TryBegin] = {}
+    result: list[Item] = []
+    for item in items:
+        if isinstance(item, Label):
+            item = labels.setdefault(item, Label())
+        elif isinstance(item, TryBegin):
+            target = labels.setdefault(item.target, Label())
+            blocks[item] = item = TryBegin(target, item.push_lasti, item.stack_depth)
+        elif isinstance(item, TryEnd):
+            item = TryEnd(blocks[item.entry])
+        elif isinstance(item, Instr) and isinstance(item.arg, Label):
+            target = labels.setdefault(item.arg, Label())
+            item = Instr(item.name, target, location=item.location)
+        result.append(item)
+    return result
+
+
 def cell_place(code: CodeType, name: str) -> CellVar | FreeVar:
     """The operand that stands for a captured variable."""
     return CellVar(name) if name in code.co_cellvars else FreeVar(name)

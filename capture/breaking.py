@@ -124,6 +124,7 @@ class Tail:
         copy: a copy of the same code.
         home: what the code becomes a function with.
         make_resume: makes the object that is called to go on; None: go on as plain Python.
+        keeps: an exception that is caught keeps this very frame: handlers run here.
     """
 
     def __init__(
@@ -133,12 +134,14 @@ class Tail:
         copy: Copy,
         home: Home,
         make_resume: MakeResume | None,
+        keeps: bool,
     ) -> None:
         self.writer = writer
         self.body = body
         self.copy = copy
         self.home = home
         self.make_resume = make_resume
+        self.keeps = keeps
         self.needs_copy = False
         self._landings: list[tuple[Label, int, State]] = []
 
@@ -206,7 +209,7 @@ class Tail:
             self.writer.extend(items)
             return
         caught = state.caught(handler)
-        if self._why_not_resumable(handler.target, caught) is None:
+        if not self.keeps and self._why_not_resumable(handler.target, caught) is None:
             target = Label()
             self._landings.append((target, handler.target, caught))
         else:

@@ -29,6 +29,7 @@ from dynajit.capture import (
     builtins_objects,
     builtins_output,
     builtins_table,
+    kept_frames,
     operations_arithmetic,
     operations_attributes,
     operations_autograd,
@@ -173,6 +174,7 @@ class Executor:
         self._last_trail: Trail | None = None
         self._looked_at = 0
         self._travelling: int | None = None
+        self._has_caught = False
         self.is_caller_handling = sys.exc_info()[1] is not None
         self._constants: dict[int, Value] = {}
         body = decode(function.__code__)
@@ -348,7 +350,9 @@ class Executor:
 
     def leave(self, value: Value) -> None:
         """The top frame returns `value`."""
-        self.frames.pop()
+        frame = self.frames.pop()
+        if self._has_caught and kept_frames.outlive(self, [frame], value):
+            raise SkipFrame(kept_frames.MSG_KEPT)
         if self.frames:
             self._advance(self.frames[-1], value)
         else:
@@ -382,9 +386,10 @@ class Executor:
                     frame.push(None if POSITION_IS_NULL else constant(instruction.offset))
                 frame.push(raised.value)
                 frame.index = target.target
+                self._has_caught = True
                 return
             # the traceback keeps the frame's objects alive
-            if watching.is_noticed(self, frame) or operations_generators.holds_open(self, frame):
+            if kept_frames.is_noticed(self, frame):
                 self.frames = list(trail.frames)
                 self._last_trail = trail
                 self._travelling = raised.value.identity
@@ -433,6 +438,10 @@ class Executor:
         if identity is None or not self.heap.has(identity):
             return False
         return isinstance(self.heap[identity].state.get("__traceback__"), TracebackValue)
+
+    def may_be_kept(self) -> bool:
+        """True if an exception that is left here keeps what one of the active frames holds."""
+        return self._has_caught and kept_frames.outlive(self, self.frames)
 
     def go_back(self, trail: Trail, point: Point) -> None:
         """Restore the state in front of an instruction of one of the active frames."""

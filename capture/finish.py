@@ -7,7 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from dynajit.capture import dead_locals, effects, given_items, layouts, sources, tensor_memory
+from dynajit.capture import (
+    dead_locals,
+    effects,
+    given_items,
+    kept_frames,
+    layouts,
+    sources,
+    tensor_memory,
+)
 from dynajit.capture.awaiting import Awaited, Use
 from dynajit.capture.breaks import BreakRecord, SkipFrame
 from dynajit.capture.ending_arguments import guard_ends
@@ -68,7 +76,10 @@ def finish(executor: Executor, outcome: Returned | Thrown | Stopped) -> Region:
     for point in outcome.trail.points:
         executor.go_back(outcome.trail, point)
         if executor.is_travelling(outcome):
-            raise SkipFrame("an exception that keeps objects of its frames alive passes a handler")
+            raise SkipFrame(kept_frames.MSG_KEPT)
+        if executor.may_be_kept():
+            problem = kept_frames.MSG_KEPT
+            continue
         try:
             return _broken(executor, outcome.record, outcome.trail.awaited)
         except NotRebuildable as reason:
@@ -94,14 +105,22 @@ def _broken(executor: Executor, record: BreakRecord, awaited: Sequence[Awaited |
     ends = _with_kept(executor, ends)
     root = ends[0]
     end = Break(
-        root.index, root.stack, root.locals, root.cells, record, root.awaits, tuple(ends[1:])
+        root.index,
+        root.stack,
+        root.locals,
+        root.cells,
+        record,
+        root.awaits,
+        tuple(ends[1:]),
+        root.keeps,
     )
     roots = [value for frame in ends for value in _alive(frame)]
     return _region(executor, end, roots, (record,))
 
 
 def _with_kept(executor: Executor, ends: Sequence[InnerFrame]) -> list[InnerFrame]:
-    """The frames, with the locals that nothing reads and that keep an object alive."""
+    """The frames, with the locals that nothing reads and that keep an object alive, and with
+    whether an exception must keep the frame itself alive."""
     alive = [value for frame in ends for value in _alive(frame)]
     found = []
     for frame, end in zip(executor.frames, ends, strict=True):
@@ -111,7 +130,8 @@ def _with_kept(executor: Executor, ends: Sequence[InnerFrame]) -> list[InnerFram
             if name not in end.locals and not isinstance(value, CellValue)
         }
         keeps = dead_locals.kept(dead, alive, executor.recorder)
-        found.append(replace(end, locals={**end.locals, **keeps}))
+        is_kept = kept_frames.is_noticed_later(executor, frame, end.index)
+        found.append(replace(end, locals={**end.locals, **keeps}, keeps=is_kept))
     return found
 
 

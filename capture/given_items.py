@@ -10,13 +10,10 @@ It ends before the iterator has given it, and the real one goes on.
 `with_given` is called where iterators advance, the rest by `capture.finish` and `dead_locals`.
 """
 
-import gc
-import types
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Iterable
 
 from dynajit.capture.library.table import KEEPING
-from dynajit.capture.lifetimes import is_referred_to
+from dynajit.capture.lifetimes import held_objects, is_referred_to
 from dynajit.capture.operations_generators import is_guarded
 from dynajit.capture.recording import Recorder
 from dynajit.capture.references import NotRebuildable
@@ -25,13 +22,6 @@ from dynajit.capture.values_containers import Given, IteratorValue, TupleValue
 from dynajit.capture.values_objects import ObjectValue
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.capture.watching import held_by
-from dynajit.eager import Tensor
-
-#: Objects that are looked at, as for arguments: see `native/quiet_end.c`.
-MOST_OBJECTS: Final = 1000
-
-#: Objects that end quietly, or that others hold.
-_OTHERS: Final = (type, types.FunctionType, types.ModuleType, types.CodeType, Tensor)
 
 
 def with_given(given: Given | None, items: tuple[Value, ...]) -> Given | None:
@@ -86,17 +76,4 @@ def _is_noticed(items: list[Value], recorder: Recorder) -> bool:
     made = (key for key in keys if isinstance(key, int) and recorder.heap.has(key))
     if any(is_guarded(recorder.heap[key]) for key in made):
         return True
-    return any(is_referred_to(obj) for obj in _held(recorder.objects_at(keys)))
-
-
-def _held(objects: list[Any]) -> Iterator[Any]:
-    """Existing objects and what they hold; of very many the beginning."""
-    work = list(objects)
-    seen: set[int] = set()
-    while work and len(seen) < MOST_OBJECTS:
-        obj = work.pop(0)
-        if id(obj) in seen or issubclass(type(obj), _OTHERS):
-            continue
-        seen.add(id(obj))
-        yield obj
-        work += gc.get_referents(obj)
+    return any(map(is_referred_to, held_objects(recorder.objects_at(keys))))

@@ -6,11 +6,14 @@ generator. An object that the captured code made and that nothing else can see m
 what existed before, and what real code will see, may not.
 
 The end of some objects does something (`ends_in_place`): plain Python does it where the last
-reference goes. Called by `capture.recording`, `watching`, `dead_locals` and `suspended`.
+reference goes. Called by `capture.recording`, `watching`, `given_items`, `dead_locals` and
+`suspended`.
 """
 
+import gc
 import types
 import weakref
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from dynajit.capture import sources
@@ -27,6 +30,9 @@ _HOLDING: Final = (
 
 #: Classes whose instances end quietly, or are not met as plain objects.
 _QUIET: Final = (type, types.FunctionType, types.ModuleType, types.CodeType, Tensor)
+
+#: Objects that `held_objects` looks at, as for arguments: see `native/quiet_end.c`.
+MOST_OBJECTS: Final = 1000
 
 
 def is_lent(value: Value) -> bool:
@@ -61,6 +67,19 @@ def is_referred_to(obj: Any) -> bool:
     if issubclass(type(obj), _QUIET):
         return False
     return weakref.getweakrefcount(obj) > 0 or ends_in_place(obj)
+
+
+def held_objects(objects: Iterable[Any]) -> Iterator[Any]:
+    """Existing objects and what they hold; of very many the beginning; runs no user code."""
+    work = list(objects)
+    seen: set[int] = set()
+    while work and len(seen) < MOST_OBJECTS:
+        obj = work.pop(0)
+        if id(obj) in seen or issubclass(type(obj), _QUIET):
+            continue
+        seen.add(id(obj))
+        yield obj
+        work += gc.get_referents(obj)
 
 
 @remembered

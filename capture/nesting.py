@@ -45,7 +45,7 @@ def write(
     values = _keep_inner(emitter, end, make_resume)  # before any parameter changes
     _rebuild(emitter, body, end)
     emitter.release()
-    tail = Tail(writer, body, Copy(code), Home.of(function), make_resume)
+    tail = Tail(writer, body, Copy(code), Home.of(function), make_resume, end.keeps)
     state = State(spot)
     if end.awaits is None:
         tail.run_instruction(end.index, state)
@@ -195,7 +195,7 @@ def stub(frame: InnerFrame, spot: Spot, make_resume: MakeResume | None) -> CodeT
     writer.extend(prologue(code))
     resume.release(writer)
     resume.restore(writer, body, spot, keep=True)
-    tail = Tail(writer, body, Copy(code), frame.home, make_resume)
+    tail = Tail(writer, body, Copy(code), frame.home, make_resume, frame.keeps)
     state = State(spot)
     if frame.awaits is None:
         tail.run_instruction(spot.index, state)

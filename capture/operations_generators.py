@@ -24,7 +24,7 @@ from dynajit.capture.values import NONE, Known, Value, constant
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_functions import GeneratorState, GeneratorValue
 from dynajit.capture.values_objects import ExceptionValue, ObjectValue
-from dynajit.capture.watching import held_by, reachable
+from dynajit.capture.watching import reachable
 
 
 class _Running:
@@ -256,14 +256,6 @@ def is_guarded(state: Any) -> bool:
 def is_open(x: Any, key: Any) -> bool:
     """True for the heap id of a generator that is closed when it dies."""
     return isinstance(key, int) and x.heap.has(key) and is_guarded(x.heap[key])
-
-
-def holds_open(x: Any, frame: Frame) -> bool:
-    """True if a frame holds a generator that is closed when it dies, or something that does."""
-    if not x.recorder.watched:
-        return False
-    held = (*frame.locals.values(), *frame.cells.values(), *frame.stack)
-    return any(is_open(x, key) for key in held_by(held, x.recorder.heap))
 
 
 def drop(x: Any, value: Any) -> Steps:

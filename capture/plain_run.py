@@ -13,7 +13,7 @@ from typing import Final
 from bytecode import Instr, Label, TryBegin, TryEnd
 from bytecode.instr import InstrLocation
 
-from dynajit.capture.assemble import Copy, Item, Writer
+from dynajit.capture.assemble import Copy, Item, Writer, with_own_labels
 from dynajit.core.errors import LaunchFailed
 from dynajit.eager.random import default_generator
 
@@ -71,7 +71,7 @@ class PlainRun:
         writer.append("SWAP", 2)
         writer.append("POP_EXCEPT", None, 1, 0)
         writer.append("RERAISE", 0, 1, 0)
-        return [*writer.items, *copy.items()]
+        return with_own_labels([*writer.items, *copy.items()], self.handler)
 
 
 def _start(code: CodeType) -> int:

@@ -45,7 +45,7 @@ class InnerFrame:
     Args:
         code: the callee's code.
         home: its globals and name.
-        index, stack, locals, cells, awaits: as for `Break`.
+        index, stack, locals, cells, awaits, keeps: as for `Break`.
     """
 
     code: CodeType
@@ -55,6 +55,7 @@ class InnerFrame:
     locals: Mapping[str, Any]
     cells: Mapping[str, Any]
     awaits: "Awaited | None"
+    keeps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,8 @@ class Break:
             the region ends in the root frame itself.
         inner: the inlined calls inside which the region ends, outermost first; the last one
             has no `awaits`.
+        keeps: an exception that the frame catches must keep this very frame alive: see
+            `kept_frames`.
     """
 
     index: int
@@ -82,6 +85,7 @@ class Break:
     record: "BreakRecord"
     awaits: "Awaited | None" = None
     inner: tuple[InnerFrame, ...] = ()
+    keeps: bool = False
 
 
 End: TypeAlias = Return | Raise | Break

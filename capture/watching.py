@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from dynajit.capture import breaks, sources
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.lifetimes import is_lent, is_referred_to
 from dynajit.capture.operations_basic import describe
 from dynajit.capture.plain_classes import namespace
 from dynajit.capture.values import Constant, Value
@@ -103,17 +102,6 @@ def _enter(value: Value, found: Keys, work: list[Any], heap: Any) -> None:
     if identity is not None and identity not in found and heap.has(identity):
         found.add(identity)
         work.append(heap[identity])
-
-
-def is_noticed(x: Any, frame: Any) -> bool:
-    """True if a frame has an existing object of whose end somebody may learn."""
-    for value in (*frame.locals.values(), *frame.cells.values(), *frame.stack):
-        if value is None or not is_lent(value):
-            continue
-        obj = x.recorder.existing_of(value)
-        if obj is not None and is_referred_to(obj):
-            return True
-    return False
 
 
 def is_held_outside(source: sources.Source) -> bool:

@@ -15,7 +15,7 @@ from dynajit.capture.instructions import decode
 from dynajit.capture.region import Break, Region, Return
 from dynajit.capture.resume import Spot, resume
 from dynajit.capture.values_objects import HandledException
-from dynajit.core.errors import InternalError
+from dynajit.core.errors import InternalError, LaunchFailed
 
 FACTOR = 10
 
@@ -449,6 +449,31 @@ def test_without_resume_functions_the_copy_goes_on():
     made = compiled(loop, end)
     assert made([1, 2, 3], 10) == loop([1, 2, 3], 10)
     assert made([], 1) == (1, "end")
+
+
+def waiting_loop(xs, total):
+    while len(xs) > 3:
+        try:
+            total += xs.pop()
+        except TypeError:
+            total = 0
+    return total, "end"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_copy_that_goes_on_stands_beside_the_one_for_a_failed_launch(fails):
+    def launch():
+        if fails:
+            raise LaunchFailed("an index is out of range")
+        return ()
+
+    step = decode(waiting_loop.__code__).first_of_offset(index_of(waiting_loop, "LOAD_GLOBAL"))
+    arguments = {name: local(waiting_loop, name) for name in ("xs", "total")}
+    end = Break(step, (), arguments, {}, None)
+    code = emit(waiting_loop, region(end), launch, None, may_fail=True)
+    made = FunctionType(code, globals())
+    assert made([1, 2, 3, 4, 5], 10) == (19, "end")
+    assert made([1, 2, 3, 4, 5, None], 10) == (9, "end")
 
 
 def nested_call(x):

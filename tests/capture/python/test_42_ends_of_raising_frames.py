@@ -182,13 +182,77 @@ def with_a_list_of_a_generator(t):
         raise ValueError("inside")
 
 
-@pytest.mark.parametrize(
-    "function", [with_an_iterator_over_a_generator, with_a_list_of_a_generator]
-)
+def resumed_with_an_iterator_over_a_generator(t):
+    kept = zip([1], closing(3))
+    LOG.append(list(kept))
+    dj.graph_break()  # the region after it finds a real zip that holds a real generator
+    with managed():
+        raise ValueError("inside")
+
+
+@contextlib.contextmanager
+def managed_with_breaks():
+    dj.graph_break()
+    try:
+        yield
+    finally:
+        dj.graph_break()
+
+
+def raising_in_a_block_that_breaks(t):
+    kept = zip([1], closing(3))
+    LOG.append(list(kept))
+    with managed_with_breaks():
+        raise ValueError("inside")
+
+
+def raising_again_after_a_break(t):
+    kept = closing(3)
+    next(kept)
+    try:
+        raise ValueError("inside")
+    except ValueError:
+        dj.graph_break()
+        raise
+
+
+def raising_where_it_breaks(t):
+    kept = closing(3)
+    next(kept)
+    try:
+        raising = int
+        raising("nothing", base=t.sum().item())
+    except TypeError as error:
+        LOG.append("handled")
+        raise ValueError("inside") from error
+
+
+def returning_the_exception(t):
+    kept = closing(3)
+    next(kept)
+    try:
+        raise ValueError("inside")
+    except ValueError as error:
+        return error
+
+
+WITH_GENERATORS = [
+    with_an_iterator_over_a_generator,
+    with_a_list_of_a_generator,
+    resumed_with_an_iterator_over_a_generator,
+    raising_in_a_block_that_breaks,
+    raising_again_after_a_break,
+    raising_where_it_breaks,
+    returning_the_exception,
+]
+
+
+@pytest.mark.parametrize("function", WITH_GENERATORS)
 def test_a_generator_in_what_a_raising_frame_holds_is_closed_with_the_exception(function):
     def calling(t):
         try:
-            function(t)
+            error = function(t)
+            LOG.append(str(error))
         except ValueError as error:
             LOG.append(str(error))
 
