@@ -54,7 +54,8 @@ def _variables(frame: Frame) -> list[Value | None]:
 
 def _are_noticed(x: Any, values: list[Value | None]) -> bool:
     lent = [x.recorder.existing_of(v) for v in values if v is not None and is_lent(v)]
-    if any(map(is_referred_to, held_objects(obj for obj in lent if obj is not None))):
+    existing = [obj for obj in lent if obj is not None]
+    if any(map(is_referred_to, held_objects(existing, through_instances=False))):
         return True
     if not x.recorder.watched:
         return False

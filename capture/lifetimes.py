@@ -31,6 +31,9 @@ _HOLDING: Final = (
 #: Classes whose instances end quietly, or are not met as plain objects.
 _QUIET: Final = (type, types.FunctionType, types.ModuleType, types.CodeType, Tensor)
 
+#: `Py_TPFLAGS_HEAPTYPE`.
+_HEAP_TYPE: Final = 1 << 9
+
 #: Objects that `held_objects` looks at, as for arguments: see `native/quiet_end.c`.
 MOST_OBJECTS: Final = 1000
 
@@ -69,8 +72,13 @@ def is_referred_to(obj: Any) -> bool:
     return weakref.getweakrefcount(obj) > 0 or ends_in_place(obj)
 
 
-def held_objects(objects: Iterable[Any]) -> Iterator[Any]:
-    """Existing objects and what they hold; of very many the beginning; runs no user code."""
+def held_objects(objects: Iterable[Any], through_instances: bool = True) -> Iterator[Any]:
+    """Existing objects and what they hold; of very many the beginning; runs no user code.
+
+    Args:
+        objects: where to begin.
+        through_instances: False: only what lies in containers, iterators and generators.
+    """
     work = list(objects)
     seen: set[int] = set()
     while work and len(seen) < MOST_OBJECTS:
@@ -79,7 +87,16 @@ def held_objects(objects: Iterable[Any]) -> Iterator[Any]:
             continue
         seen.add(id(obj))
         yield obj
-        work += gc.get_referents(obj)
+        if through_instances or _only_contains(type(obj)):
+            work += gc.get_referents(obj)
+
+
+@remembered
+def _only_contains(kind: type) -> bool:
+    """True for the containers and iterators of C code, and generators."""
+    is_static = not type.__dict__["__flags__"].__get__(kind) & _HEAP_TYPE
+    module = namespace(kind).get("__module__")
+    return is_static or (type(module) is str and module in ("itertools", "collections"))
 
 
 @remembered

@@ -1,6 +1,7 @@
 """An exception keeps the frames that it passed, and what their locals hold, until it ends."""
 
 import contextlib
+import weakref
 
 import pytest
 
@@ -264,3 +265,29 @@ def test_a_generator_in_what_a_raising_frame_holds_is_closed_with_the_exception(
             run(dj.ones(2))
             found.append(list(LOG))
         assert found[0] == found[1]
+
+
+class Watched:
+    """A weak reference to it exists."""
+
+
+class Owner:
+    def __init__(self):
+        self.part = Watched()
+        self.reference = weakref.ref(self.part)
+
+
+def caught_beside_an_owner(t, owner):
+    try:
+        raise ValueError("inside")
+    except ValueError as error:
+        LOG.append(str(error))
+        kept = error
+    return t + 1, kept
+
+
+def test_what_an_instance_holds_does_not_keep_frames_from_being_captured():
+    compiled = dj.compile(caught_beside_an_owner, backend="numpy", fullgraph=True)
+    value, error = compiled(dj.ones(2), Owner())
+    assert value.tolist() == [2.0, 2.0]
+    assert error.args == ("inside",)
