@@ -11,6 +11,7 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     |-- DTypeError      (RuntimeError)  a dtype is not accepted, or operands disagree
     |-- DeviceError     (RuntimeError)  operands on different devices, or no such device
     |-- ArgumentError   (TypeError)     an argument has the wrong kind or is missing
+    |-- InvalidValueError (ValueError) an argument's value or size is not accepted
     |-- BoundsError     (IndexError)    an index or a dimension is out of range
     |-- DivisionError   (RuntimeError, ZeroDivisionError) integers divided by zero
     |-- AutogradError   (RuntimeError)  backward twice, saved tensor changed, no graph
@@ -47,6 +48,10 @@ class DeviceError(DynajitError, RuntimeError):
 
 class ArgumentError(DynajitError, TypeError):
     """An argument has the wrong kind, is missing, or is not known."""
+
+
+class InvalidValueError(DynajitError, ValueError):
+    """An argument of the right type whose value or size is not accepted."""
 
 
 class BoundsError(DynajitError, IndexError):

@@ -2,9 +2,13 @@
 
 from typing import Any
 
+from dynajit.core.dtypes import DType
+from dynajit.eager.creation import empty
 from dynajit.eager.tensor import Tensor
 from dynajit.nn import functional as F
+from dynajit.nn.init import constant_
 from dynajit.nn.module import Module
+from dynajit.nn.parameter import Parameter
 
 
 class _Inplace(Module):
@@ -59,6 +63,62 @@ class Tanh(Module):
         return input.tanh()
 
 
+class Mish(_Inplace):
+    """x * tanh(softplus(x))."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.mish(input, inplace=self.inplace)
+
+
+class SELU(_Inplace):
+    """Scaled elu whose outputs keep mean 0 and variance 1."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.selu(input, inplace=self.inplace)
+
+
+class Hardsigmoid(_Inplace):
+    """min(max(x + 3, 0), 6) / 6."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.hardsigmoid(input, inplace=self.inplace)
+
+
+class Hardswish(_Inplace):
+    """x * hardsigmoid(x)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.hardswish(input, inplace=self.inplace)
+
+
+class LogSigmoid(Module):
+    """log(sigmoid(x))."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.logsigmoid(input)
+
+
+class Softsign(Module):
+    """x / (1 + |x|)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.softsign(input)
+
+
+class Tanhshrink(Module):
+    """x - tanh(x)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.tanhshrink(input)
+
+
 class GELU(Module):
     """x * Phi(x), exact or by the tanh approximation.
 
@@ -111,6 +171,153 @@ class ELU(_Inplace):
         return f"alpha={self.alpha}"
 
 
+class CELU(_Inplace):
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.alpha = alpha
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.celu(input, self.alpha, inplace=self.inplace)
+
+    def extra_repr(self) -> str:
+        """Alpha, for repr."""
+        return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
+
+
+class Hardtanh(_Inplace):
+    """x cut to [min_val, max_val]."""
+
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        if not max_val > min_val:
+            raise AssertionError(f"max_val ({max_val}) must be greater than min_val ({min_val})")
+        self.min_val = min_val
+        self.max_val = max_val
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.hardtanh(input, self.min_val, self.max_val, inplace=self.inplace)
+
+    def extra_repr(self) -> str:
+        """The ends, for repr."""
+        flag = ", inplace=True" if self.inplace else ""
+        return f"min_val={self.min_val}, max_val={self.max_val}{flag}"
+
+
+class Threshold(_Inplace):
+    """x above the threshold, else a value."""
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.threshold = threshold
+        self.value = value
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.threshold(input, self.threshold, self.value, inplace=self.inplace)
+
+    def extra_repr(self) -> str:
+        """Constants, for repr."""
+        flag = ", inplace=True" if self.inplace else ""
+        return f"threshold={self.threshold}, value={self.value}{flag}"
+
+
+class RReLU(_Inplace):
+    """leaky_relu with a random slope per element in training, and the mean slope in evaluation."""
+
+    def __init__(
+        self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False
+    ) -> None:
+        super().__init__(inplace)
+        self.lower = lower
+        self.upper = upper
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.rrelu(input, self.lower, self.upper, self.training, inplace=self.inplace)
+
+    def extra_repr(self) -> str:
+        """The slopes, for repr."""
+        flag = ", inplace=True" if self.inplace else ""
+        return f"lower={self.lower}, upper={self.upper}{flag}"
+
+
+class PReLU(Module):
+    """x where positive, weight * x elsewhere; one weight, or one per channel (dim 1)."""
+
+    def __init__(
+        self,
+        num_parameters: int = 1,
+        init: float = 0.25,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.init = init
+        self.weight = Parameter(empty(num_parameters, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Every weight `init`."""
+        constant_(self.weight, self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise, with the weight of the element's channel."""
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        """Number of weights, for repr."""
+        return f"num_parameters={self.num_parameters}"
+
+
+class _Shrink(Module):
+    """A function with a width `lambd`."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def extra_repr(self) -> str:
+        """The width, for repr."""
+        return str(self.lambd)
+
+
+class Hardshrink(_Shrink):
+    """x where |x| > lambd, else 0."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.hardshrink(input, self.lambd)
+
+
+class Softshrink(_Shrink):
+    """x moved towards 0 by lambd, and 0 where it would cross."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.softshrink(input, self.lambd)
+
+
+class GLU(Module):
+    """First half along `dim` times the sigmoid of the second."""
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Half as many elements along `dim`."""
+        return F.glu(input, self.dim)
+
+    def extra_repr(self) -> str:
+        """The dim, for repr."""
+        return f"dim={self.dim}"
+
+
 class Softplus(Module):
     """log(1 + exp(beta * x)) / beta; x itself where beta * x > threshold."""
 
@@ -152,6 +359,26 @@ class LogSoftmax(Softmax):
         return F.log_softmax(input, self.dim)
 
 
+class Softmin(Softmax):
+    """softmax(-x) along `dim`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Probabilities along the dim."""
+        return F.softmin(input, self.dim)
+
+
+class Softmax2d(Module):
+    """softmax over the channels of (N, C, H, W) or (C, H, W)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Probabilities along the channels."""
+        if input.dim() not in (3, 4):
+            raise ValueError(
+                f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead"
+            )
+        return F.softmax(input, -3)
+
+
 class Dropout(_Inplace):
     """Zeroes elements with probability `p` in training and scales the others by 1 / (1 - p).
 
@@ -172,3 +399,20 @@ class Dropout(_Inplace):
     def extra_repr(self) -> str:
         """Probability, for repr."""
         return f"p={self.p}, inplace={self.inplace}"
+
+
+class AlphaDropout(Dropout):
+    """Sets elements to selu's limit with probability `p` in training, then scales and shifts so
+    that mean 0 and variance 1 stay."""
+
+    def forward(self, input: Any) -> Any:
+        """The input, thinned out in training."""
+        return F.alpha_dropout(input, self.p, self.training)
+
+
+class FeatureAlphaDropout(Dropout):
+    """`AlphaDropout` of whole channels, the first two dims."""
+
+    def forward(self, input: Any) -> Any:
+        """The input, thinned out in training."""
+        return F.feature_alpha_dropout(input, self.p, self.training)

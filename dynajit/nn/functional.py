@@ -1,13 +1,13 @@
 """Functions of neural networks with PyTorch's names: `import dynajit.nn.functional as F`.
 
-The functions themselves are `ops.nn_functions` (and `ops.functions` for those that are also free
-functions). Here they get the `inplace` argument where PyTorch has one: the result is then written
-into the input.
+The functions themselves are in `ops.nn_functions`, `ops.loss_functions` and their kin (and in
+`ops.functions` those that are also free functions). Here they get the `inplace` argument where
+PyTorch has one: the result is then written into the input.
 """
 
 from dynajit.nn.statistics import batch_norm, instance_norm
 from dynajit.nn.writing import with_inplace
-from dynajit.ops import functions, nn_functions, resampling_functions
+from dynajit.ops import functions, nn_functions, noise_functions, resampling_functions
 from dynajit.ops.batch_normalization import local_response_norm
 from dynajit.ops.convolution_functions import (
     conv1d,
@@ -19,24 +19,34 @@ from dynajit.ops.convolution_functions import (
     fold,
     unfold,
 )
-from dynajit.ops.nn_functions import (
+from dynajit.ops.loss_functions import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
-    cosine_similarity,
     cross_entropy,
+    hinge_embedding_loss,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    margin_ranking_loss,
+    mse_loss,
+    multilabel_soft_margin_loss,
+    nll_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+)
+from dynajit.ops.nn_functions import (
+    cosine_similarity,
     embedding,
     gelu,
     glu,
     group_norm,
-    huber_loss,
-    kl_div,
-    l1_loss,
+    hardshrink,
     layer_norm,
     linear,
     log_softmax,
     logsigmoid,
-    mse_loss,
-    nll_loss,
     normalize,
     one_hot,
     pad,
@@ -44,13 +54,14 @@ from dynajit.ops.nn_functions import (
     prelu,
     rms_norm,
     scaled_dot_product_attention,
-    smooth_l1_loss,
     softmax,
     softmin,
     softplus,
+    softshrink,
     softsign,
     tanhshrink,
 )
+from dynajit.ops.noise_functions import gumbel_softmax
 from dynajit.ops.pooling_functions import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -93,6 +104,10 @@ dropout = with_inplace(nn_functions.dropout)
 dropout1d = with_inplace(resampling_functions.dropout1d)
 dropout2d = with_inplace(resampling_functions.dropout2d)
 dropout3d = with_inplace(resampling_functions.dropout3d)
+threshold = with_inplace(nn_functions.threshold)
+rrelu = with_inplace(noise_functions.rrelu)
+alpha_dropout = with_inplace(noise_functions.alpha_dropout)
+feature_alpha_dropout = with_inplace(noise_functions.feature_alpha_dropout)
 sigmoid = functions.sigmoid
 tanh = functions.tanh
 
@@ -103,6 +118,7 @@ __all__ = [
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
     "adaptive_max_pool3d",
+    "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
@@ -125,13 +141,17 @@ __all__ = [
     "dropout3d",
     "elu",
     "embedding",
+    "feature_alpha_dropout",
     "fold",
     "gelu",
     "glu",
     "group_norm",
+    "gumbel_softmax",
+    "hardshrink",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hinge_embedding_loss",
     "huber_loss",
     "instance_norm",
     "interpolate",
@@ -145,6 +165,7 @@ __all__ = [
     "logsigmoid",
     "lp_pool1d",
     "lp_pool2d",
+    "margin_ranking_loss",
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
@@ -153,6 +174,7 @@ __all__ = [
     "max_unpool3d",
     "mish",
     "mse_loss",
+    "multilabel_soft_margin_loss",
     "nll_loss",
     "normalize",
     "one_hot",
@@ -160,21 +182,27 @@ __all__ = [
     "pairwise_distance",
     "pixel_shuffle",
     "pixel_unshuffle",
+    "poisson_nll_loss",
     "prelu",
     "relu",
     "relu6",
     "rms_norm",
+    "rrelu",
     "scaled_dot_product_attention",
     "selu",
     "sigmoid",
     "silu",
     "smooth_l1_loss",
+    "soft_margin_loss",
     "softmax",
     "softmin",
     "softplus",
+    "softshrink",
     "softsign",
     "tanh",
     "tanhshrink",
+    "threshold",
+    "triplet_margin_loss",
     "unfold",
     "upsample",
 ]

@@ -62,7 +62,8 @@ class LayerNorm(Module):
     def extra_repr(self) -> str:
         """Shape and flags, for repr."""
         return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+            f"{self.normalized_shape}, eps={self.eps}, "
+            f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
         )
 
 

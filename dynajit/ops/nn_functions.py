@@ -11,12 +11,18 @@ from typing import Any
 import numpy as np
 
 from dynajit.core import dtypes
-from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
-from dynajit.core.symint import agree, shapes_agree
+from dynajit.core.errors import (
+    ArgumentError,
+    DivisionError,
+    DTypeError,
+    InvalidValueError,
+    ShapeError,
+    UnsupportedError,
+)
+from dynajit.core.symint import agree
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments, creation_functions
 from dynajit.ops.arguments import cast, dim_of
-from dynajit.ops.losses import reduce_loss
 from dynajit.ops.random import blocks_of
 from dynajit.ops.reduction_functions import norm
 from dynajit.ops.shape_functions import repeat_interleave
@@ -61,7 +67,13 @@ def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
 
 def prelu(input: Any, weight: Any) -> Any:
     """x where positive, else weight * x; one weight, or one per channel (dim 1)."""
-    if len(input.shape) > 1 and numel(tuple(weight.shape)) != 1:
+    if numel(tuple(weight.shape)) != 1:
+        channels = input.shape[1] if len(input.shape) > 1 else 1
+        if len(weight.shape) != 1 or not agree(weight.shape[0], channels):
+            raise ShapeError(
+                f"prelu: Mismatch of parameter numbers and input channel size. Found parameter "
+                f"numbers = {numel(tuple(weight.shape))} and channel size = {channels}."
+            )
         shape = tuple(weight.shape[0] if d == 1 else 1 for d in range(len(input.shape)))
         weight = TABLE.reshape(weight, shape=shape)
     return TABLE.where(TABLE.gt(input, 0), input, TABLE.mul(input, weight))
@@ -78,7 +90,13 @@ def selu(input: Any) -> Any:
 
 
 def celu(input: Any, alpha: float = 1.0) -> Any:
-    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).
+
+    Raises:
+        DivisionError: alpha is 0.
+    """
+    if alpha == 0:
+        raise DivisionError("celu: alpha cannot be 0 for CELU.")
     return TABLE.mul(TABLE.elu(TABLE.div(input, alpha), alpha=1.0, scale=1.0), alpha)
 
 
@@ -110,6 +128,37 @@ def softsign(input: Any) -> Any:
 def tanhshrink(input: Any) -> Any:
     """x - tanh(x)."""
     return TABLE.sub(input, TABLE.tanh(input))
+
+
+def threshold(input: Any, threshold: float, value: float) -> Any:
+    """x above the threshold, else value; NaN stays."""
+    value = arguments.fitting(value, input.dtype, "threshold")
+    return TABLE.where(TABLE.le(input, threshold), value, input)
+
+
+def _shrunk(name: str, input: Any, lambd: float, moved: Any) -> Any:
+    """0 within [-lambd, lambd], ends included, else `moved`."""
+    if not input.dtype.is_floating_point:
+        raise UnsupportedError(f'"{name}" not implemented for {input.dtype.name}.  Cast it first.')
+    inside = TABLE.logical_and(TABLE.ge(input, -lambd), TABLE.le(input, lambd))
+    return TABLE.where(inside, 0.0, moved)
+
+
+def hardshrink(input: Any, lambd: float = 0.5) -> Any:
+    """x where |x| > lambd, else 0."""
+    return _shrunk("hardshrink", input, lambd, input)
+
+
+def softshrink(input: Any, lambd: float = 0.5) -> Any:
+    """x moved towards 0 by lambd, and 0 where it would cross.
+
+    Raises:
+        ShapeError: lambd is negative.
+    """
+    if not lambd >= 0:
+        raise ShapeError(f"softshrink: lambda must be in range [0, inf), but found {lambd}.")
+    amount = TABLE.where(TABLE.gt(input, 0), lambd, -lambd)
+    return _shrunk("softshrink", input, lambd, TABLE.sub(input, cast(amount, input.dtype)))
 
 
 def glu(input: Any, dim: int = -1) -> Any:
@@ -191,10 +240,19 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     return cast(TABLE.eq(wide, classes), dtypes.int64)
 
 
+def check_probability(p: float) -> None:
+    """Refuse what is no probability.
+
+    Raises:
+        InvalidValueError: p is not in [0, 1].
+    """
+    if not 0.0 <= p <= 1.0:
+        raise InvalidValueError(f"dropout probability has to be between 0 and 1, but got {p}.")
+
+
 def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
     """input with elements zeroed with probability p and the others scaled by 1 / (1 - p)."""
-    if not 0.0 <= p <= 1.0:
-        raise ArgumentError(f"dropout probability has to be between 0 and 1, but got {p}.")
+    check_probability(p)
     if not training or p == 0:
         return input
     blocks = blocks_of(TABLE.rand, tuple(input.shape), dtypes.float32)
@@ -379,137 +437,3 @@ def _padded_positions(n: Any, before: int, after: int, mode: str) -> Any:
         return positions % n
     positions = np.abs(positions)
     return np.where(positions >= n, 2 * (n - 1) - positions, positions)
-
-
-# ---------------------------------------------------------------------------------------------
-# losses
-
-
-def _reduction(reduction: str, function: str) -> str:
-    if reduction not in ("none", "mean", "sum"):
-        raise ArgumentError(
-            f"{function}(reduction={reduction!r}): expected 'none', 'mean' or 'sum'."
-        )
-    return reduction
-
-
-def cross_entropy(
-    input: Any, target: Any, weight: Any = None, size_average: Any = None,
-    ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Any:  # fmt: skip
-    """Cross-entropy of logits (C), (N, C) or (N, C, d1, ...) and class indices, or probabilities
-    of the same shape."""
-    reduction = _reduction(reduction, "cross_entropy")
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise ArgumentError(
-            f"cross_entropy: label_smoothing must be between 0.0 and 1.0, got {label_smoothing}."
-        )
-    smoothing = float(label_smoothing)
-    if target.dtype.is_floating_point:
-        return TABLE.soft_cross_entropy(
-            input, target, weight, reduction=reduction, label_smoothing=smoothing
-        )
-    return TABLE.cross_entropy(
-        input, target, weight, reduction=reduction, ignore_index=ignore_index,
-        label_smoothing=smoothing,
-    )  # fmt: skip
-
-
-def nll_loss(
-    input: Any, target: Any, weight: Any = None, size_average: Any = None,
-    ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
-) -> Any:  # fmt: skip
-    """Minus the log-probability of the target class."""
-    reduction = _reduction(reduction, "nll_loss")
-    return TABLE.nll_loss(input, target, weight, reduction=reduction, ignore_index=ignore_index)
-
-
-def mse_loss(
-    input: Any, target: Any, size_average: Any = None, reduce: Any = None,
-    reduction: str = "mean", weight: Any = None,
-) -> Any:  # fmt: skip
-    """Squared difference."""
-    reduction = _reduction(reduction, "mse_loss")
-    if weight is None:
-        return TABLE.mse_loss(input, target, reduction=reduction)
-    loss = TABLE.mul(TABLE.mse_loss(input, target, reduction="none"), weight)
-    if reduction == "mean":
-        total = reduce_loss(TABLE, TABLE.expand(weight, shape=tuple(loss.shape)), "sum")
-        return TABLE.div(reduce_loss(TABLE, loss, "sum"), total)
-    return reduce_loss(TABLE, loss, reduction)
-
-
-def l1_loss(
-    input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
-) -> Any:
-    """Absolute difference."""
-    return TABLE.l1_loss(input, target, reduction=_reduction(reduction, "l1_loss"))
-
-
-def smooth_l1_loss(
-    input: Any, target: Any, size_average: Any = None, reduce: Any = None,
-    reduction: str = "mean", beta: float = 1.0,
-) -> Any:  # fmt: skip
-    """Squared below `beta`, absolute above."""
-    if beta == 0:
-        return l1_loss(input, target, reduction=reduction)
-    loss = TABLE.div(TABLE.huber(TABLE.sub(input, target), delta=float(beta)), float(beta))
-    return reduce_loss(TABLE, loss, _reduction(reduction, "smooth_l1_loss"))
-
-
-def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
-    """Half the square below `delta`, linear above."""
-    loss = TABLE.huber(TABLE.sub(input, target), delta=float(delta))
-    return reduce_loss(TABLE, loss, _reduction(reduction, "huber_loss"))
-
-
-def binary_cross_entropy(
-    input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
-    reduction: str = "mean",
-) -> Any:  # fmt: skip
-    """Cross-entropy of probabilities of two classes."""
-    if not shapes_agree(input.shape, target.shape):
-        raise ShapeError(
-            f"binary_cross_entropy: target size {list(target.shape)} must be the same as input "
-            f"size {list(input.shape)}."
-        )
-    loss = TABLE.binary_entropy(input, target)
-    loss = loss if weight is None else TABLE.mul(loss, weight)
-    return reduce_loss(TABLE, loss, _reduction(reduction, "binary_cross_entropy"))
-
-
-def binary_cross_entropy_with_logits(
-    input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
-    reduction: str = "mean", pos_weight: Any = None,
-) -> Any:  # fmt: skip
-    """`binary_cross_entropy` of sigmoid(input), without overflow."""
-    if not shapes_agree(input.shape, target.shape):
-        raise ShapeError(
-            f"binary_cross_entropy_with_logits: target size {list(target.shape)} must be the same "
-            f"as input size {list(input.shape)}."
-        )
-    logs = TABLE.log_sigmoid(input)
-    if pos_weight is not None:
-        scale = TABLE.add(TABLE.mul(TABLE.sub(pos_weight, 1.0), target), 1.0)
-        logs = TABLE.mul(logs, scale)
-    loss = TABLE.sub(TABLE.mul(TABLE.sub(1.0, target), input), logs)
-    loss = loss if weight is None else TABLE.mul(loss, weight)
-    return reduce_loss(TABLE, loss, _reduction(reduction, "binary_cross_entropy_with_logits"))
-
-
-def kl_div(
-    input: Any, target: Any, size_average: Any = None, reduce: Any = None,
-    reduction: str = "mean", log_target: bool = False,
-) -> Any:  # fmt: skip
-    """target * (log target - input); "batchmean" divides the sum by the first size."""
-    if log_target:
-        loss = TABLE.mul(TABLE.exp(target), TABLE.sub(target, input))
-    else:
-        positive = TABLE.gt(target, 0)
-        logs = TABLE.log(TABLE.where(positive, target, 1.0))
-        entropy = TABLE.where(positive, TABLE.mul(target, logs), 0.0)
-        loss = TABLE.sub(entropy, TABLE.mul(target, input))
-    if reduction == "batchmean":
-        return TABLE.div(reduce_loss(TABLE, loss, "sum"), input.shape[0])
-    return reduce_loss(TABLE, loss, _reduction(reduction, "kl_div"))

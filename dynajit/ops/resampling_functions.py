@@ -18,7 +18,7 @@ from dynajit.core.errors import ArgumentError, ShapeError
 from dynajit.core.types import Size
 from dynajit.ops.arguments import cast
 from dynajit.ops.convolution_functions import per_dim
-from dynajit.ops.nn_functions import dropout
+from dynajit.ops.nn_functions import check_probability, dropout
 from dynajit.ops.pooling_functions import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -271,8 +271,7 @@ def _channel_dropout(input: Any, p: float, training: bool, ranks: tuple[int, ...
     if rank not in ranks:
         wanted = " or ".join(f"{r}D" for r in ranks)
         raise ShapeError(f"dropout{n}d: Expected {wanted} input, but received a {rank}D input.")
-    if not 0.0 <= p <= 1.0:
-        raise ArgumentError(f"dropout probability has to be between 0 and 1, but got {p}.")
+    check_probability(p)
     if not training or p == 0:
         return input
     lead = 1 if rank == n + 1 and n != 2 else 2

@@ -11,7 +11,8 @@ import pytest
 
 from dynajit.core import dtypes
 from dynajit.eager import Tensor, tensor
-from dynajit.ops import functions, nn_functions
+from dynajit.nn import functional
+from dynajit.ops import functions
 
 torch = pytest.importorskip("torch")
 
@@ -19,7 +20,7 @@ DYNAJIT = types.SimpleNamespace(
     **{name: getattr(functions, name) for name in functions.__all__},
     **{dtype.name: dtype for dtype in dtypes.ALL},
     tensor=tensor,
-    F=nn_functions,
+    F=functional,
 )
 TORCH = types.SimpleNamespace(
     **{name: getattr(torch, name) for name in dir(torch) if not name.startswith("__")},

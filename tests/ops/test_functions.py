@@ -419,7 +419,7 @@ def test_arguments_are_checked():
         functions.zeros(2, -1)
     with pytest.raises(ArgumentError, match="must be a tensor"):
         functions.exp(2.0)
-    with pytest.raises(ArgumentError, match="between 0 and 1"):
+    with pytest.raises(ValueError, match="between 0 and 1"):
         nn_functions.dropout(x, 1.5)
 
 
