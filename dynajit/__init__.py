@@ -4,7 +4,9 @@
 is what `__all__` lists.
 """
 
-from dynajit import autograd, compiler, nn, optim, random, utils
+import math
+
+from dynajit import autograd, compiler, cuda, jit, nn, optim, random, utils, version
 from dynajit.compile import (
     allow_in_graph,
     compile,
@@ -37,6 +39,7 @@ from dynajit.core.dtypes import (
     uint8,
 )
 from dynajit.core.threads import get_num_threads, set_num_threads
+from dynajit.core.type_info import finfo, iinfo
 from dynajit.eager.creation import as_tensor, asarray, from_dlpack, from_numpy, tensor
 from dynajit.eager.grad_mode import (
     enable_grad,
@@ -44,6 +47,18 @@ from dynajit.eager.grad_mode import (
     is_grad_enabled,
     no_grad,
     set_grad_enabled,
+)
+from dynajit.eager.legacy import (
+    BFloat16Tensor,
+    BoolTensor,
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
 )
 from dynajit.eager.random import (
     Generator,
@@ -61,6 +76,7 @@ from dynajit.ops.functions import (
     absolute,
     acos,
     acosh,
+    adaptive_avg_pool1d,
     add,
     addcdiv,
     addcmul,
@@ -89,6 +105,7 @@ from dynajit.ops.functions import (
     atan,
     atan2,
     atanh,
+    avg_pool1d,
     baddbmm,
     bernoulli,
     bitwise_and,
@@ -104,6 +121,7 @@ from dynajit.ops.functions import (
     cat,
     ceil,
     celu,
+    channel_shuffle,
     chunk,
     clamp,
     clamp_max,
@@ -112,6 +130,12 @@ from dynajit.ops.functions import (
     clone,
     concat,
     concatenate,
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
     cos,
     cosh,
     cosine_similarity,
@@ -153,6 +177,7 @@ from dynajit.ops.functions import (
     greater_equal,
     group_norm,
     gt,
+    hardshrink,
     hstack,
     index_add,
     index_copy,
@@ -161,6 +186,7 @@ from dynajit.ops.functions import (
     index_select,
     is_complex,
     is_floating_point,
+    is_tensor,
     isclose,
     isfinite,
     isinf,
@@ -190,6 +216,9 @@ from dynajit.ops.functions import (
     masked_select,
     matmul,
     max,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
     maximum,
     mean,
     median,
@@ -218,6 +247,8 @@ from dynajit.ops.functions import (
     outer,
     pairwise_distance,
     permute,
+    pixel_shuffle,
+    pixel_unshuffle,
     pow,
     prelu,
     prod,
@@ -239,6 +270,7 @@ from dynajit.ops.functions import (
     rms_norm,
     roll,
     round,
+    rrelu,
     rsqrt,
     rsub,
     scatter,
@@ -269,6 +301,7 @@ from dynajit.ops.functions import (
     tan,
     tanh,
     tensordot,
+    threshold,
     tile,
     topk,
     transpose,
@@ -289,7 +322,12 @@ from dynajit.ops.functions import (
     zeros_like,
 )
 from dynajit.report.log import set_logs
+from dynajit.version import __version__  # noqa: F401  (published, though not by `import *`)
 
+pi = math.pi
+inf = math.inf
+nan = math.nan
+e = math.e
 bool = bool_
 half = float16
 float = float32
@@ -299,13 +337,24 @@ int = int32
 long = int64
 
 __all__ = [
+    "BFloat16Tensor",
+    "BoolTensor",
+    "ByteTensor",
+    "CharTensor",
+    "DoubleTensor",
+    "FloatTensor",
     "Generator",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "ShortTensor",
     "Size",
     "Tensor",
     "abs",
     "absolute",
     "acos",
     "acosh",
+    "adaptive_avg_pool1d",
     "add",
     "addcdiv",
     "addcmul",
@@ -338,6 +387,7 @@ __all__ = [
     "atan2",
     "atanh",
     "autograd",
+    "avg_pool1d",
     "baddbmm",
     "bernoulli",
     "bfloat16",
@@ -355,6 +405,7 @@ __all__ = [
     "cat",
     "ceil",
     "celu",
+    "channel_shuffle",
     "chunk",
     "clamp",
     "clamp_max",
@@ -369,10 +420,17 @@ __all__ = [
     "concat",
     "concatenate",
     "config",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cos",
     "cosh",
     "cosine_similarity",
     "count_nonzero",
+    "cuda",
     "cumprod",
     "cumsum",
     "default_generator",
@@ -388,6 +446,7 @@ __all__ = [
     "double",
     "dropout",
     "dtype",
+    "e",
     "einsum",
     "empty",
     "empty_like",
@@ -402,6 +461,7 @@ __all__ = [
     "explain",
     "expm1",
     "eye",
+    "finfo",
     "fix",
     "flatten",
     "flip",
@@ -428,12 +488,15 @@ __all__ = [
     "group_norm",
     "gt",
     "half",
+    "hardshrink",
     "hstack",
+    "iinfo",
     "index_add",
     "index_copy",
     "index_fill",
     "index_put",
     "index_select",
+    "inf",
     "inference_mode",
     "initial_seed",
     "int",
@@ -445,10 +508,12 @@ __all__ = [
     "is_complex",
     "is_floating_point",
     "is_grad_enabled",
+    "is_tensor",
     "isclose",
     "isfinite",
     "isinf",
     "isnan",
+    "jit",
     "kthvalue",
     "layer_norm",
     "le",
@@ -480,6 +545,9 @@ __all__ = [
     "masked_select",
     "matmul",
     "max",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
     "maximum",
     "mean",
     "median",
@@ -493,6 +561,7 @@ __all__ = [
     "multinomial",
     "multiply",
     "mv",
+    "nan",
     "nan_to_num",
     "narrow",
     "ne",
@@ -511,6 +580,9 @@ __all__ = [
     "outer",
     "pairwise_distance",
     "permute",
+    "pi",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "pow",
     "prelu",
     "prod",
@@ -534,6 +606,7 @@ __all__ = [
     "rms_norm",
     "roll",
     "round",
+    "rrelu",
     "rsqrt",
     "rsub",
     "save",
@@ -573,6 +646,7 @@ __all__ = [
     "tanh",
     "tensor",
     "tensordot",
+    "threshold",
     "tile",
     "topk",
     "transpose",
@@ -589,6 +663,7 @@ __all__ = [
     "utils",
     "var",
     "var_mean",
+    "version",
     "vstack",
     "where",
     "zeros",

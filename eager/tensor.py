@@ -23,6 +23,7 @@ from dynajit.eager.inplace import InPlaceMethods
 from dynajit.eager.layout import LayoutMethods
 from dynajit.eager.node import Handle
 from dynajit.eager.printing import format_tensor
+from dynajit.eager.typed_names import dtype_named, name_of
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.table import TABLE
 
@@ -245,6 +246,17 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, LayoutMethods, TensorMethods):
             return TABLE.clone(self) if copied else self  # type: ignore[no-any-return]
         return TABLE.cast(self, dtype=dtype)  # type: ignore[no-any-return]
 
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """The name of the tensor's class by element type, such as "torch.FloatTensor"; or the
+        tensor with another dtype, given as such, as that name, or as a class such as `LongTensor`.
+
+        Raises:
+            InvalidValueError: no dtype has that name.
+        """
+        if dtype is None:
+            return name_of(self.dtype)
+        return self.to(dtype_named(dtype))
+
     def cpu(self) -> "Tensor":
         """This tensor on the CPU: itself."""
         return self
@@ -329,6 +341,10 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, LayoutMethods, TensorMethods):
         return _rebuilt, state, kept or None
 
     # -- new tensors like this one -----------------------------------------------------------
+
+    def new(self, *data: Any, device: Any = None) -> "Tensor":
+        """`Tensor(*data)` with this tensor's dtype: of sizes, or of data."""
+        return Tensor(*data, dtype=self.dtype, device=device)
 
     def new_tensor(self, data: Any, *, dtype: DType | None = None, requires_grad: bool = False,
                    device: Any = None) -> "Tensor":  # fmt: skip

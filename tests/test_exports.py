@@ -1,6 +1,7 @@
 """What the packages publish is exactly what their `__all__` lists."""
 
 import importlib
+import importlib.metadata
 
 import pytest
 
@@ -10,6 +11,8 @@ PUBLIC = [
     "dynajit",
     "dynajit.autograd",
     "dynajit.compiler",
+    "dynajit.cuda",
+    "dynajit.jit",
     "dynajit.nn",
     "dynajit.nn.functional",
     "dynajit.optim",
@@ -40,6 +43,14 @@ def test_nothing_private_is_published() -> None:
     package = importlib.import_module("dynajit")
 
     assert [] == [name for name in package.__all__ if name.startswith("_")]
+
+
+def test_the_version_is_the_packages() -> None:
+    """By both of PyTorch's paths."""
+    package = importlib.import_module("dynajit")
+
+    assert importlib.metadata.version("dynajit") == package.__version__
+    assert package.__version__ == package.version.__version__
 
 
 def test_import_loads_nothing_heavy() -> None:

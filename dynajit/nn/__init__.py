@@ -43,6 +43,7 @@ from dynajit.nn.batch_normalization import (
     InstanceNorm2d,
     InstanceNorm3d,
     LocalResponseNorm,
+    SyncBatchNorm,
 )
 from dynajit.nn.containers import (
     ModuleDict,
@@ -235,6 +236,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SyncBatchNorm",
     "Tanh",
     "Tanhshrink",
     "Threshold",

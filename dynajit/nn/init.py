@@ -9,8 +9,13 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+import numpy as np
+
+from dynajit.core.dtypes import float64
+from dynajit.eager.creation import from_numpy
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tensor import Tensor
+from dynajit.ops.creation_functions import eye, randn
 
 _GAINS = {
     "linear": 1.0,
@@ -150,3 +155,45 @@ def kaiming_normal_(
 ) -> None:
     """Normal that keeps the variance of a rectified signal."""
     tensor.normal_(0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator=generator)
+
+
+@_without_grad
+def eye_(tensor: Tensor) -> None:
+    """Ones on the diagonal of a matrix, else zeros."""
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    tensor.copy_(eye(*tensor.shape, dtype=tensor.dtype))
+
+
+@_without_grad
+def dirac_(tensor: Tensor, groups: int = 1) -> None:
+    """Weight of a convolution that keeps as many of its input's channels as it can, per group."""
+    if tensor.ndim not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    if tensor.shape[0] % groups != 0:
+        raise ValueError("dim 0 must be divisible by groups")
+    per_group = tensor.shape[0] // groups
+    middle = tuple(size // 2 for size in tensor.shape[2:])
+    tensor.zero_()
+    for group in range(groups):
+        for channel in range(min(per_group, tensor.shape[1])):
+            tensor[(group * per_group + channel, channel, *middle)] = 1
+
+
+@_without_grad
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> None:
+    """A (semi-)orthogonal matrix, of the dims after the first as one, times `gain`.
+
+    Source: A. Saxe et al., arXiv:1312.6120.
+    """
+    if tensor.ndim < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0:
+        return
+    rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
+    drawn = randn(rows, columns, dtype=float64, generator=generator).numpy()
+    q, r = np.linalg.qr(drawn.T if rows < columns else drawn)
+    # The signs of r's diagonal make the distribution uniform: F. Mezzadri, arXiv:math-ph/0609050.
+    q = q * np.sign(np.diagonal(r))
+    matrix = np.ascontiguousarray(q.T if rows < columns else q).reshape(tuple(tensor.shape))
+    tensor.copy_(from_numpy(matrix * gain))

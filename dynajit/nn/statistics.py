@@ -35,7 +35,8 @@ def batch_norm(
         momentum: share of the batch in the moved statistics.
 
     Raises:
-        ShapeError: one value per channel in training; sizes that do not fit.
+        InvalidValueError: one value per channel in training.
+        ShapeError: sizes that do not fit.
         ArgumentError: no statistics to use.
     """
     if not training:
@@ -69,7 +70,8 @@ def instance_norm(
         momentum: share of the batch in the moved statistics.
 
     Raises:
-        ShapeError: one element per channel; sizes that do not fit.
+        InvalidValueError: one element per channel.
+        ShapeError: sizes that do not fit.
         ArgumentError: no statistics to use.
     """
     if not use_input_stats:

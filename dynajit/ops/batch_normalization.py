@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from dynajit.core import dtypes
-from dynajit.core.errors import ShapeError
+from dynajit.core.errors import InvalidValueError, ShapeError
 from dynajit.core.symint import agree
 from dynajit.core.types import Shape, TensorType, ValueType, numel
 from dynajit.ops.arguments import cast
@@ -126,11 +126,11 @@ def normalized_by_batch(input: Any, weight: Any, bias: Any, eps: float) -> Any:
     """The row on an input with more than one value per channel.
 
     Raises:
-        ShapeError: there is only one value, whose variance says nothing.
+        InvalidValueError: there is only one value, whose variance says nothing.
     """
     count = numel((input.shape[0], *input.shape[2:]))
     if count == 1:
-        raise ShapeError(
+        raise InvalidValueError(
             f"batch_norm: Expected more than 1 value per channel when training, got input size "
             f"{list(input.shape)}."
         )
@@ -197,12 +197,12 @@ def normalized_by_instance(input: Any, weight: Any, bias: Any, eps: float) -> An
     """Mean 0 and variance 1 over all dims from 2 on, times weight plus bias per channel.
 
     Raises:
-        ShapeError: there is only one element to normalise.
+        InvalidValueError: there is only one element to normalise.
     """
     shape: Shape = tuple(input.shape)
     count = numel(shape[2:])
     if len(shape) < 3 or count == 1:
-        raise ShapeError(
+        raise InvalidValueError(
             "instance_norm: Expected more than 1 spatial element when training, got input size "
             f"{list(shape)}."
         )

@@ -7,6 +7,14 @@ they run eagerly, and capture breaks the graph there. Functions of neural networ
 `ops.nn_functions` and are published by `dynajit.nn.functional`; a few are here, too, as in PyTorch.
 """
 
+from dynajit.ops.convolution_functions import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from dynajit.ops.creation_functions import (
     arange,
     bernoulli,
@@ -180,6 +188,7 @@ from dynajit.ops.nn_functions import (
     cosine_similarity,
     dropout,
     group_norm,
+    hardshrink,
     layer_norm,
     log_softmax,
     pairwise_distance,
@@ -187,6 +196,15 @@ from dynajit.ops.nn_functions import (
     rms_norm,
     selu,
     softmax,
+    threshold,
+)
+from dynajit.ops.noise_functions import rrelu
+from dynajit.ops.pooling_functions import (
+    adaptive_avg_pool1d,
+    avg_pool1d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
 )
 from dynajit.ops.reduction_functions import (
     all,
@@ -206,6 +224,7 @@ from dynajit.ops.reduction_functions import (
     equal,
     is_complex,
     is_floating_point,
+    is_tensor,
     kthvalue,
     logsumexp,
     max,
@@ -224,6 +243,11 @@ from dynajit.ops.reduction_functions import (
     var_mean,
 )
 from dynajit.ops.reduction_functions import element_count as numel
+from dynajit.ops.resampling_functions import (
+    channel_shuffle,
+    pixel_shuffle,
+    pixel_unshuffle,
+)
 from dynajit.ops.shape_functions import (
     broadcast_tensors,
     broadcast_to,
@@ -257,6 +281,7 @@ __all__ = [
     "absolute",
     "acos",
     "acosh",
+    "adaptive_avg_pool1d",
     "add",
     "addcdiv",
     "addcmul",
@@ -285,6 +310,7 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "avg_pool1d",
     "baddbmm",
     "bernoulli",
     "bitwise_and",
@@ -300,6 +326,7 @@ __all__ = [
     "cat",
     "ceil",
     "celu",
+    "channel_shuffle",
     "chunk",
     "clamp",
     "clamp_max",
@@ -308,6 +335,12 @@ __all__ = [
     "clone",
     "concat",
     "concatenate",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cos",
     "cosh",
     "cosine_similarity",
@@ -349,6 +382,7 @@ __all__ = [
     "greater_equal",
     "group_norm",
     "gt",
+    "hardshrink",
     "hstack",
     "index_add",
     "index_copy",
@@ -357,6 +391,7 @@ __all__ = [
     "index_select",
     "is_complex",
     "is_floating_point",
+    "is_tensor",
     "isclose",
     "isfinite",
     "isinf",
@@ -386,6 +421,9 @@ __all__ = [
     "masked_select",
     "matmul",
     "max",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
     "maximum",
     "mean",
     "median",
@@ -414,6 +452,8 @@ __all__ = [
     "outer",
     "pairwise_distance",
     "permute",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "pow",
     "prelu",
     "prod",
@@ -435,6 +475,7 @@ __all__ = [
     "rms_norm",
     "roll",
     "round",
+    "rrelu",
     "rsqrt",
     "rsub",
     "scatter",
@@ -465,6 +506,7 @@ __all__ = [
     "tan",
     "tanh",
     "tensordot",
+    "threshold",
     "tile",
     "topk",
     "transpose",

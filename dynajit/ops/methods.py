@@ -131,6 +131,11 @@ class ShapeMethods:
         return matrix.matrix_transpose(self)
 
     @property
+    def is_cuda(self: Any) -> bool:
+        """Whether the tensor lives on a GPU."""
+        return self.device.type == "cuda"  # type: ignore[no-any-return]
+
+    @property
     def itemsize(self: Any) -> int:
         """Bytes per element."""
         return self.dtype.itemsize  # type: ignore[no-any-return]

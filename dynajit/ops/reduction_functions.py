@@ -11,7 +11,7 @@ from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from dynajit.core.types import numel
 from dynajit.ops import arguments
-from dynajit.ops.arguments import cast, describe_tensor, dim_of, is_tensor
+from dynajit.ops.arguments import cast, describe_tensor, dim_of
 from dynajit.ops.elementwise_functions import isclose, maximum, minimum, nonzero
 from dynajit.ops.families import normalize_dims
 from dynajit.ops.shape_functions import reshape
@@ -136,7 +136,7 @@ def _arg(row: Any, input: Any, dim: int | None, keepdim: bool) -> Any:
 
 def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """The largest element; with `dim` (values, indices); with a tensor the elementwise maximum."""
-    if is_tensor(dim):
+    if arguments.is_tensor(dim):
         return maximum(input, dim)
     if dim is None:
         return TABLE.amax(input, dim=tuple(range(len(input.shape))), keepdim=keepdim)
@@ -146,7 +146,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """The smallest element; with `dim` (values, indices); with a tensor the elementwise
     minimum."""
-    if is_tensor(dim):
+    if arguments.is_tensor(dim):
         return minimum(input, dim)
     if dim is None:
         return TABLE.amin(input, dim=tuple(range(len(input.shape))), keepdim=keepdim)
@@ -343,6 +343,11 @@ def argwhere(input: Any) -> Any:
 def element_count(input: Any) -> Any:
     """Number of elements."""
     return numel(tuple(input.shape))
+
+
+def is_tensor(obj: Any) -> bool:
+    """True for tensors, and for nothing else."""
+    return not isinstance(obj, type) and arguments.is_tensor(obj)
 
 
 def is_floating_point(input: Any) -> bool:

@@ -27,6 +27,7 @@ LAYERS: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
     "batch norm bare": (lambda nn: nn.BatchNorm2d(4, affine=False), X2),
     "batch norm without bias": (lambda nn: nn.BatchNorm2d(4, bias=False), X2),
     "batch norm untracked": (lambda nn: nn.BatchNorm2d(4, track_running_stats=False), X2),
+    "batch norm of one process": (lambda nn: nn.SyncBatchNorm(4), X2),
     "instance norm 1d": (lambda nn: nn.InstanceNorm1d(4), X1),
     "instance norm 2d": (lambda nn: nn.InstanceNorm2d(4, affine=True), X2),
     "instance norm tracked": (lambda nn: nn.InstanceNorm2d(4, track_running_stats=True), X2),
@@ -181,3 +182,36 @@ def test_a_small_convnet_trains_like_pytorchs() -> None:
         ours.load_state_dict({key: dj.from_numpy(value.copy()) for key, value in state.items()})
         call = dj.compile(ours, fullgraph=True) if is_compiled else ours
         np.testing.assert_allclose(losses(dj, ours, call), expected, rtol=1e-3, atol=1e-5)
+
+
+def test_batch_norms_are_converted_to_those_of_all_processes() -> None:
+    """At any depth, with the very parameters and buffers."""
+    model = dj.nn.Sequential(dj.nn.BatchNorm2d(4), dj.nn.Sequential(dj.nn.BatchNorm1d(3).eval()))
+    weights = [id(value) for value in model.state_dict(keep_vars=True).values()]
+    converted = dj.nn.SyncBatchNorm.convert_sync_batchnorm(model)
+
+    assert converted is model
+    assert all(isinstance(m, dj.nn.SyncBatchNorm) for m in (model[0], model[1][0]))
+    assert weights == [id(value) for value in model.state_dict(keep_vars=True).values()]
+    assert [True, False] == [model[0].training, model[1][0].training]
+    alone = dj.nn.SyncBatchNorm.convert_sync_batchnorm(dj.nn.BatchNorm3d(2, affine=False))
+    assert isinstance(alone, dj.nn.SyncBatchNorm)
+    assert alone.weight is None
+
+
+ONE_VALUE = {
+    "function": lambda t: t.nn.functional.batch_norm(t.ones(1, 3), None, None, training=True),
+    "layer": lambda t: t.nn.BatchNorm2d(3)(t.ones(1, 3, 1, 1)),
+    "instance": lambda t: t.nn.functional.instance_norm(t.ones(2, 3, 1)),
+    "instance layer": lambda t: t.nn.InstanceNorm2d(3)(t.ones(2, 3, 1, 1)),
+    "dims": lambda t: t.nn.SyncBatchNorm(3)(t.ones(3)),
+}
+
+
+@pytest.mark.parametrize("name", ONE_VALUE)
+def test_one_value_per_channel_is_pytorchs_value_error(name: str) -> None:
+    """In training; nothing is moved."""
+    for library in (torch, dj):
+        with pytest.raises(ValueError, match="xpected"):
+            ONE_VALUE[name](library)
+    assert (1, 3) == tuple(F.batch_norm(dj.ones(1, 3), dj.zeros(3), dj.ones(3)).shape)
