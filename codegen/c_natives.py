@@ -1,5 +1,5 @@
-"""Kernels of whole composite rows in C: calls of functions in headers/convolution.h, pooling.h and
-attention.h.
+"""Kernels of whole rows in C: calls of functions in headers/convolution.h, pooling.h, attention.h
+and ordering.h.
 
 Contract: the sizes are printed where the function is called, so one graph serves every size; the
 functions take care of threads themselves, and their results do not depend on how many there are.
@@ -15,8 +15,10 @@ from typing import Any, Final
 from dynajit.codegen.c_support import Function, function_text, size_parameters, sizes_used
 from dynajit.codegen.loops import Buffer, NativeKernel
 from dynajit.codegen.native_attention import masks_of, operands_of
-from dynajit.codegen.natives import ATTENTION, CONVOLUTIONS
+from dynajit.codegen.native_ordering import keys_of
+from dynajit.codegen.natives import ATTENTION, CONVOLUTIONS, ORDERINGS
 from dynajit.core import symint
+from dynajit.core.dtypes import DType
 from dynajit.core.errors import InternalError
 
 HEADERS: Final = Path(__file__).parent / "headers"
@@ -41,6 +43,15 @@ _ATTENTION: Final = """\
 
 _ATTENTION_END: Final = "#undef T\n#undef DJ_OF\n#undef DJ_QUAD\n#undef DJ_MASKS"
 
+_ORDERING: Final = """\
+#define T {c}
+#define DJ_OF(name) name##_{suffix}
+#define DJ_KEY {function}
+#define DJ_KEYS {key}
+#define DJ_PLACE {place}"""
+
+_ORDERING_END: Final = "#undef T\n#undef DJ_OF\n#undef DJ_KEY\n#undef DJ_KEYS\n#undef DJ_PLACE"
+
 
 def print_native(kernel: NativeKernel) -> Function:
     """The C function of a row's kernel."""
@@ -59,6 +70,8 @@ def print_native(kernel: NativeKernel) -> Function:
 def _struct(kernel: NativeKernel) -> str:
     if kernel.row in ATTENTION:
         return "dj_attention"
+    if kernel.row in ORDERINGS:
+        return "dj_order"
     return "dj_convolution" if kernel.row in CONVOLUTIONS else "dj_pool"
 
 
@@ -88,6 +101,8 @@ def _call(kernel: NativeKernel) -> str:
             function, given = "weigh", [*reads, *writes]
         case "max_pool" | "sum_pool" | "place_windows":
             function, given = kernel.row, [*reads, *writes]
+        case row if row in ORDERINGS:
+            function, given = row, [*reads, *writes]
         case row if row in ATTENTION:
             function = "attention_forward" if len(writes) == 2 else "attention_backward"
             parts = zip(operands_of(row), reads, strict=True)
@@ -95,14 +110,19 @@ def _call(kernel: NativeKernel) -> str:
             given = [f"(dj_head_operands_{suffix}){{{operands}}}", *writes]
         case _:
             raise InternalError(f"{kernel.name}: {kernel.row} has no kernel")
-    status = ["status"] if kernel.row in (*CONVOLUTIONS, *ATTENTION) else []
+    status = ["status"] if kernel.row in (*CONVOLUTIONS, *ATTENTION, *ORDERINGS) else []
     return f"dj_{function}_{suffix}({', '.join(['&c', *given, 'threads', *status])});"
 
 
-def _suffix(kernel: NativeKernel) -> str:
+def _dtype(kernel: NativeKernel) -> DType:
     first = kernel.reads[0]
     assert first is not None
-    return _SUFFIX[first.dtype.name]
+    return first.dtype
+
+
+def _suffix(kernel: NativeKernel) -> str:
+    dtype = _dtype(kernel)
+    return dtype.name if kernel.row in ORDERINGS else _SUFFIX[dtype.name]
 
 
 def helpers(kernels: Sequence[NativeKernel]) -> list[str]:
@@ -124,6 +144,12 @@ def helpers(kernels: Sequence[NativeKernel]) -> list[str]:
                 parts.append(form.format(c=c, suffix=suffix, quad=quad, masks=masks))
                 if not head:
                     parts += [_header("panels.h"), _header("attention.h"), _ATTENTION_END]
+    orders = [kernel for kernel in kernels if kernel.row in ORDERINGS]
+    for dtype in dict.fromkeys(map(_dtype, orders)):
+        own_keys = keys_of(dtype)
+        form = _ORDERING.format(c=dtype.c, suffix=dtype.name, function=own_keys.function,
+                                key=own_keys.key, place=own_keys.place)  # fmt: skip
+        parts += [form, _header("ordering.h"), _ORDERING_END]
     return parts
 
 

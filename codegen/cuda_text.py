@@ -77,7 +77,7 @@ def print_kernel(kernel: Kernel) -> tuple[Step, ...]:
         return cuda_scatter.print_scatter(kernel)
     if isinstance(kernel, NativeKernel):
         raise CodegenError(
-            f"{kernel.name}: kernels of convolutions and pools exist in C only; "
+            f"{kernel.name}: kernels of convolutions, pools and orders exist in C only; "
             "expand composites before generating CUDA."
         )
     return (LibraryCall(kernel.name, kernel),)

@@ -166,7 +166,8 @@ def why_not_native(graph: Graph) -> str | None:
 
 
 def _is_library_call(node: Node) -> bool:
-    return node.op is not None and node.op.kind is Kind.EXTERN and not is_scan_row(node)
+    is_extern = node.op is not None and node.op.kind is Kind.EXTERN
+    return is_extern and not is_scan_row(node) and not is_native(node)
 
 
 def _is_loop(node: Node) -> bool:
@@ -296,8 +297,9 @@ class _Planner:
         """Where an operand lies; None for one that is left out."""
         if not isinstance(argument, Node) or not isinstance(argument.type, TensorType):
             return None
-        if is_small_constant(argument):  # literals everywhere else
-            return Strided(self.storage.add(argument), 0, (0,) * len(argument.type.shape))
+        shape = argument.type.shape
+        if is_small_constant(argument) or 0 in shape:  # literals everywhere else
+            return Strided(self.storage.add(argument), 0, (0,) * len(shape))
         found = as_strided(Elements(self.storage), argument)
         if found is None:
             raise CodegenError(f"{self.graph.name}: {argument.name} is not stored by strides.")

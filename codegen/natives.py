@@ -1,11 +1,11 @@
-"""Composite rows that have kernels of their own: convolutions, pools and attention.
+"""Rows that have kernels of their own: convolutions, pools, attention and sorting orders.
 
 Contract: `why_not_native` decides from a call's operand types and attributes alone, so passes leave
-exactly those calls whole that a kernel is printed for; every other call is expanded into rows that
-code generation fuses. A kernel reads and writes row-major memory (those of attention read any
-strides); a ReLU that alone reads a convolution is computed by its kernel, and a pool's values and
-choices by one. Dims of windows are three in kernels: rows over fewer have leading ones. Called by
-`codegen.fusion`, `codegen.lowering` and, for the passes, `codegen.pipeline`.
+exactly those composites whole that a kernel is printed for; every other call is expanded into rows
+that code generation fuses. A kernel reads and writes row-major memory (those of attention and of
+orders read any strides); a ReLU that alone reads a convolution is computed by its kernel, and a
+pool's values and choices by one. Dims of windows are three in kernels: rows over fewer have leading
+ones. Called by `codegen.fusion`, `codegen.lowering` and, for the passes, `codegen.pipeline`.
 """
 
 import math
@@ -13,19 +13,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dynajit.codegen import native_attention
+from dynajit.codegen import native_attention, native_ordering
 from dynajit.codegen.loops import Buffer, NativeKernel
 from dynajit.codegen.matrices import Strided
 from dynajit.core import dtypes
 from dynajit.core.symint import Number
 from dynajit.core.types import TensorType, ValueType, numel
-from dynajit.ir.node import Node
+from dynajit.ir.node import Node, type_of
 from dynajit.ops.table import Kind
 
 CONVOLUTIONS: Final = ("convolution", "convolution_input", "convolution_weight")
 POOLS: Final = ("max_pool", "max_pool_choice", "sum_pool")
 ATTENTION: Final = native_attention.NAMES
-NAMES: Final = frozenset((*CONVOLUTIONS, *POOLS, "place_windows", *ATTENTION))
+ORDERINGS: Final = native_ordering.NAMES
+NAMES: Final = frozenset((*CONVOLUTIONS, *POOLS, "place_windows", *ATTENTION, *ORDERINGS))
 
 DTYPES: Final = (dtypes.float32, dtypes.float64)
 
@@ -70,13 +71,15 @@ class Native:
 
 
 def is_native(node: Node) -> bool:
-    """True for a call that was left whole."""
-    return node.op is not None and node.op.kind is Kind.COMPOSITE
+    """True for a composite that was left whole, or an order that has a kernel."""
+    if node.op is None or node.op.name not in ORDERINGS:
+        return node.op is not None and node.op.kind is Kind.COMPOSITE
+    return native_ordering.why_not_ordering(type_of(node.args[0])) is None
 
 
 def reads_strides(node: Node) -> bool:
     """True for a call whose kernel reads operands where they lie, whatever their strides."""
-    return node.op is not None and node.op.name in ATTENTION
+    return node.op is not None and node.op.name in (*ATTENTION, *ORDERINGS)
 
 
 def why_not_native(
@@ -87,6 +90,8 @@ def why_not_native(
         return f"{row} has no kernel of its own."
     if row in ATTENTION:
         return native_attention.why_not_attention(row, types, attributes)
+    if row in ORDERINGS:
+        return native_ordering.why_not_ordering(types[0])
     tensors = [type for type in types if isinstance(type, TensorType)]
     if len(tensors) != sum(type is not None for type in types):
         return "an operand is a number."
@@ -170,6 +175,8 @@ def lower_native(name: str, unit: Native) -> NativeKernel:
     row = node.op.name
     if row in ATTENTION:
         return native_attention.lower_attention(name, node, unit.places, unit.results)
+    if row in ORDERINGS:
+        return native_ordering.lower_ordering(name, node, unit.places[0], unit.results)
     if row in CONVOLUTIONS:
         numbers = {**_convolution_sizes(row, node), "is_rectified": (int(unit.is_rectified),)}
     else:

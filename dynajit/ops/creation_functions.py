@@ -314,7 +314,7 @@ def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = 
              **ignored: Any) -> Any:  # fmt: skip
     """The integers 0 .. n-1 in random order."""
     keys = _draw("rand", (n,), dtypes.float64, device, generator)
-    return cast(TABLE.argsort(keys, dim=0, descending=False), _dtype(dtype, dtypes.int64))
+    return cast(TABLE.argsort(keys, dim=0), _dtype(dtype, dtypes.int64))
 
 
 def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None,

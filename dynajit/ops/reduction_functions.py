@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from dynajit.core.symint import fits_within
 from dynajit.core.types import numel
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, describe_tensor, dim_of
@@ -253,7 +254,8 @@ def diff(input: Any, n: int = 1, dim: int = -1) -> Any:
 
 def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
     """Positions that put input in order along `dim`; always stable."""
-    return TABLE.argsort(input, dim=dim_of(input, dim, "argsort"), descending=descending)
+    d = dim_of(input, dim, "argsort")
+    return TABLE.argsort(input, dim=d, descending=descending)
 
 
 def sort(
@@ -270,53 +272,48 @@ def topk(
     """The k largest (or smallest) elements along `dim`, in order, and their positions."""
     d = dim_of(input, dim, "topk")
     n = input.shape[d] if input.shape else 1
-    if isinstance(n, int) and not 0 <= k <= n:
+    if not fits_within(0, k) or not fits_within(k, n):
         raise ShapeError(f"topk: selected index k={k} out of range for dimension of size {n}.")
-    order = TABLE.argsort(input, dim=d, descending=largest)
-    if input.shape:
-        shape = tuple(input.shape)
-        stop = tuple(k if i == d else m for i, m in enumerate(shape))
-        order = TABLE.slice(order, start=(0,) * len(shape), stop=stop, step=(1,) * len(shape))
+    order = TABLE.argsort(input, dim=d, descending=largest, stop=k)
     return ValuesIndices(TABLE.gather(input, order, dim=d), order)
 
 
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """The k-th smallest element along `dim` (counted from 1) and its position."""
-    found = topk(input, k, dim, largest=False)
-    return _last_of(input, found, k - 1, dim, keepdim)
+    d = dim_of(input, dim, "kthvalue")
+    n = input.shape[d] if input.shape else 1
+    if not fits_within(1, k) or not fits_within(k, n):
+        raise BoundsError(f"kthvalue: there is no element {k} in a dimension of size {n}.")
+    order = TABLE.argsort(input, dim=d, start=k - 1, stop=k)
+    return _element(input, order, d, keepdim)
 
 
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The middle element, the lower of two; with `dim` (values, indices). NaN wins."""
+    """The middle element, the lower of two; with `dim` (values, indices). The first NaN wins."""
     if dim is None:
         flat = reshape(input, -1)
         return median(flat, 0).values
-    n = input.shape[dim_of(input, dim, "median")] if input.shape else 1
+    d = dim_of(input, dim, "median")
+    n = input.shape[d] if input.shape else 1
     if not isinstance(n, int):
         raise ShapeError("median: the middle of a symbolic size is not known.")
-    ascending = sort(input, dim)
-    found = _last_of(input, ascending, (n - 1) // 2, dim, keepdim)
-    if not input.dtype.is_floating_point:
-        return found
-    last = _last_of(input, ascending, n - 1, dim, keepdim)
-    missing = TABLE.isnan(last.values)
-    return ValuesIndices(
-        TABLE.where(missing, last.values, found.values),
-        TABLE.where(missing, last.indices, found.indices),
-    )
+    middle = (n + 1) // 2
+    if not middle:
+        raise BoundsError("median: there is no middle of an empty dimension.")
+    found = TABLE.argsort(input, dim=d, start=middle - 1, stop=middle)
+    if input.dtype.is_floating_point and input.shape:
+        largest = TABLE.argmax(input, dim=(d,), keepdim=True)
+        is_missing = TABLE.isnan(TABLE.gather(input, largest, dim=d))
+        found = TABLE.where(is_missing, largest, found)
+    return _element(input, found, d, keepdim)
 
 
-def _last_of(input: Any, pair: Any, at: int, dim: int, keepdim: bool) -> ValuesIndices:
-    if not input.shape:
-        return ValuesIndices(*pair)
-    d = dim_of(input, dim, "select")
-    if at < 0:
-        raise BoundsError(f"kthvalue or median: there is no element {at + 1}.")
-    chosen = [TABLE.select(part, dim=d, index=at) for part in pair]
-    if keepdim:
-        shape = tuple(1 if i == d else n for i, n in enumerate(input.shape))
-        chosen = [TABLE.reshape(part, shape=shape) for part in chosen]
-    return ValuesIndices(*chosen)
+def _element(input: Any, position: Any, dim: int, keepdim: bool) -> ValuesIndices:
+    """The elements at the positions, one along `dim`, and the positions."""
+    pair = ValuesIndices(TABLE.gather(input, position, dim=dim), position)
+    if keepdim or not input.shape:
+        return pair
+    return ValuesIndices(*(TABLE.select(part, dim=dim, index=0) for part in pair))
 
 
 # ---------------------------------------------------------------------------------------------

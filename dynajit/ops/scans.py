@@ -11,8 +11,9 @@ import numpy as np
 
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category, DType
-from dynajit.core.errors import DTypeError
-from dynajit.core.types import TensorType, ValueType
+from dynajit.core.errors import DTypeError, ShapeError
+from dynajit.core.symint import fits_within
+from dynajit.core.types import Size, TensorType, ValueType
 from dynajit.ops.families import describe, extern, require_tensor
 
 
@@ -93,22 +94,101 @@ def cumprod(xp: Any, x: Any, *, dim: int, reverse: bool = False) -> Any:
     return _scan(xp.cumprod, x, dim, reverse)
 
 
-def _argsort_infer(x: ValueType, *, dim: int, descending: bool) -> TensorType:
+def _argsort_infer(
+    x: ValueType, *, dim: int, descending: bool, start: Size, stop: Size | None
+) -> TensorType:
     call = describe("argsort", ("x",), (x,))
     type = require_tensor(x, call, "x")
     if type.dtype.is_complex:
         raise DTypeError(f"{call}: complex numbers have no order.  Expected a real dtype.")
-    return type.with_dtype(dtypes.int64)
+    if not type.shape:
+        return type.with_dtype(dtypes.int64)
+    size = type.shape[dim]
+    last = size if stop is None else stop
+    if not (fits_within(0, start) and fits_within(start, last) and fits_within(last, size)):
+        raise ShapeError(
+            f"{call}: positions {start} to {last} of an order of {size}.  Expected "
+            f"0 <= start <= stop <= {size}."
+        )
+    shape = (*type.shape[:dim], last - start, *type.shape[dim + 1 :])
+    return type.with_shape(shape).with_dtype(dtypes.int64)
 
 
 @extern(infer=_argsort_infer)
-def argsort(xp: Any, x: Any, *, dim: int, descending: bool = False) -> Any:
-    """Positions along `dim` that put x in order; equal elements keep theirs. Dtype: int64."""
+def argsort(
+    xp: Any, x: Any, *, dim: int, descending: bool = False, start: Size = 0,
+    stop: Size | None = None,
+) -> Any:  # fmt: skip
+    """Positions along `dim` that put x in order: `order[start:stop]` of them. Dtype: int64.
+
+    Equal elements keep their order, also where some of them are left out.
+    """
     if x.ndim == 0:
         return xp.zeros((), dtype=np.int64)
+    size = x.shape[dim]
+    last = size if stop is None else stop
     wide = x.astype(dtypes.compute_dtype(dtypes.from_numpy(x.dtype)).numpy, copy=False)
-    if not descending:
-        return xp.argsort(wide, axis=dim, kind="stable").astype(np.int64)
-    # Sorting the reversed slice keeps equal elements in order once the result is reversed back.
-    order = xp.argsort(xp.flip(wide, dim), axis=dim, kind="stable")
-    return (x.shape[dim] - 1 - xp.flip(order, dim)).astype(np.int64)
+    rows = xp.moveaxis(wide, dim, -1)
+    found = _some_positions(xp, rows.reshape(-1, size), descending, start, last)
+    if found is not None:
+        found = found.reshape(*rows.shape[:-1], last - start)
+        return xp.ascontiguousarray(xp.moveaxis(found, -1, dim))
+    if descending:
+        # Sorting the reversed slice keeps equal elements in order once the result is reversed back.
+        order = xp.argsort(xp.flip(wide, dim), axis=dim, kind="stable")
+        order = size - 1 - xp.flip(order, dim)
+    else:
+        order = xp.argsort(wide, axis=dim, kind="stable")
+    return xp.take(order, range(start, last), axis=dim) if last - start < size else order
+
+
+def _some_positions(xp: Any, x: Any, descending: bool, start: Any, stop: Any) -> Any:
+    """Positions of a part of each row's order without sorting the row; None if that is no gain."""
+    if start == stop:
+        return xp.zeros((len(x), 0), np.int64)
+    if 0 < stop <= x.shape[1] // 4:
+        first = _first_positions(xp, x, descending, stop)
+        return None if first is None else first[:, start:]
+    return _position(xp, x, descending, start) if start + 1 == stop else None
+
+
+def _position(xp: Any, x: Any, descending: bool, at: int) -> Any:
+    """The position of the element of each row with number `at` in the order."""
+    number = x.shape[1] - 1 - at if descending else at
+    value = xp.partition(x, number, axis=1)[:, number : number + 1]
+    is_same = (x == value) | ((x != x) & (value != value))
+    is_larger = (x > value) | ((x != x) & (value == value))
+    is_before = is_larger if descending else ~(is_larger | is_same)
+    earlier = at - is_before.sum(1, keepdims=True)  # of the equal ones
+    return (is_same & (xp.cumsum(is_same, axis=1) == earlier + 1)).argmax(1)[:, None]
+
+
+_WIDEST_BLOCK = 16
+"""Elements of a block: what is done with one number per block hardly counts any more."""
+
+
+def _first_positions(xp: Any, x: Any, descending: bool, count: int) -> Any:
+    """The first positions of each row's order; None where many elements are equal.
+
+    The best elements of `count` blocks are no worse than the worst of them, so what is worse than
+    that is not among the first `count`. Few elements are left, and are sorted.
+    """
+    rows, size = x.shape
+    width = min(size // (2 * count), _WIDEST_BLOCK)
+    blocks = x[:, : size // width * width].reshape(rows, width, -1)
+    # A NaN makes a block's best NaN, which is the largest here: no better than it is.
+    best = blocks.max(1) if descending else blocks.min(1)
+    last = best.shape[1] - count if descending else count - 1
+    bound = xp.partition(best, last, axis=1)[:, last : last + 1]
+    left = xp.flatnonzero(~(x < bound) if descending else ~(x > bound))
+    if left.size > x.size // 4:
+        return None
+    row, position = left // size, left % size
+    values = x.reshape(-1)[left]
+    if descending:  # the reverse of the reversed order, so that equal elements keep theirs
+        order = left.size - 1 - xp.lexsort((values[::-1], -row[::-1]))[::-1]
+    else:
+        order = xp.lexsort((values, row))
+    held = xp.bincount(row, minlength=rows)
+    starts = xp.cumsum(held) - held
+    return position[order][starts[:, None] + xp.arange(count)]

@@ -612,11 +612,16 @@ class Maker:
         self.call(self.pick((ops.scatter, ops.scatter_add)), [x, where, source], dim=dim)
 
     def _scans(self) -> None:
-        if self.chance(0.7):  # they run on NumPy as a whole: seldom
+        if self.chance(0.7):
             return
         x = self.entry(lambda e: len(e.shape) > 0)
         dim = self.up_to(len(x.shape))
-        self.call(self.pick((ops.cumsum, ops.argsort)), [x], dim=dim)
+        if self.chance(0.5):
+            self.call(ops.cumsum, [x], dim=dim)
+        else:
+            first, last = sorted((self.up_to(x.shape[dim] + 1), self.up_to(x.shape[dim] + 1)))
+            self.call(ops.argsort, [x], dim=dim, descending=self.chance(0.5), start=first,
+                      stop=last)  # fmt: skip
 
     def creation(self) -> None:
         shape = self._related_shape()

@@ -18,7 +18,7 @@ import pytest
 from samples import all_rows, has_samples, samples
 from tape import type_of
 
-from dynajit.codegen import blueprints, cuda_text, fusion, nvrtc
+from dynajit.codegen import blueprints, cuda_text, fusion, natives, nvrtc
 from dynajit.codegen.cuda_support import SCALARS, STATUS, CudaKernel, LibraryCall
 from dynajit.codegen.cuda_text import Unit
 from dynajit.core import dtypes
@@ -247,7 +247,8 @@ def sample_kernels(op: Any, dtype: Any) -> list[CudaKernel]:
         ]
         outputs.append(builder.call(op, given, sample.attributes))
     graph = expand_composites(optimize(builder.finish(outputs)))
-    if fusion.why_not_native(graph) is not None:
+    in_c_only = any(natives.is_native(node) for node in graph.nodes)
+    if in_c_only or fusion.why_not_native(graph) is not None:
         return []
     return list(cuda_text.generate(graph, op.name).kernels)
 

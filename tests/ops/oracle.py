@@ -115,6 +115,11 @@ def _scatter_like(name: str) -> Callable[..., Any]:
     return lambda x, index, source, *, dim: getattr(torch, name)(x, dim, index, source)
 
 
+def _argsort(x: Any, *, dim: int, descending: bool, start: int, stop: int | None) -> Any:
+    order = torch.argsort(x, dim=dim, descending=descending, stable=True)
+    return order if order.ndim == 0 else order[(slice(None),) * dim + (slice(start, stop),)]
+
+
 def _convolution(
     x: Any, weight: Any, bias: Any, *, stride: Any, before: Any, after: Any, dilation: Any,
     groups: int,
@@ -244,9 +249,7 @@ def _calls() -> dict[str, Callable[..., Any] | None]:
         "convolution": _convolution,
         "cumsum": torch.cumsum,
         "cumprod": torch.cumprod,
-        "argsort": lambda x, *, dim, descending: torch.argsort(
-            x, dim=dim, descending=descending, stable=True
-        ),
+        "argsort": _argsort,
         "reshape": torch.reshape,
         "permute": torch.permute,
         "expand": lambda x, *, shape: x.expand(shape),

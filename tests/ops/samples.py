@@ -463,6 +463,13 @@ def _scan(op: Op, values: Values) -> Iterator[Sample]:
 @special("argsort")
 def _sort(op: Op, values: Values) -> Iterator[Sample]:
     yield from _each_layout(values, {"dim": 0}, {"dim": 1}, {"dim": 1, "descending": True})
+    for descending in (False, True):
+        way = {"dim": 1, "descending": descending}
+        yield Sample("first", (values(3, 90, 2),), {**way, "stop": 4})
+        yield Sample("one", (values(3, 90, 2),), {**way, "start": 50, "stop": 51})
+        yield Sample("part", (values(2, 60),), {**way, "start": 20, "stop": 50})
+        yield Sample("nothing", (values(2, 5),), {**way, "start": 3, "stop": 3})
+    yield Sample("empty", (values(0, 3),), {"dim": 1, "stop": 2})
 
 
 # ---------------------------------------------------------------------------------------------
