@@ -23,7 +23,14 @@ from dynajit.capture.instructions import parameters
 from dynajit.capture.plain_run import DEPTH, PlainRun
 from dynajit.capture.region import Break, Raise, Region, Return
 from dynajit.capture.values_containers import SliceValue, TupleValue
-from dynajit.capture.values_functions import BoundMethod, NativeMethod, PartialValue
+from dynajit.capture.values_functions import (
+    BoundMethod,
+    FunctionValue,
+    NativeMethod,
+    PartialValue,
+)
+from dynajit.capture.values_objects import InstanceDictValue
+from dynajit.capture.values_storage import STORAGE
 from dynajit.core.errors import InternalError
 from dynajit.ops.dispatch import reserve_random
 
@@ -38,6 +45,9 @@ _BUILDS: Final = {
 
 #: Immutable objects that the captured code made: the program can ask for their identity.
 _MADE_ONCE: Final = (TupleValue, SliceValue, BoundMethod, NativeMethod, PartialValue)
+
+#: What is made of, or by, what it belongs to: a cell that holds the function, the owner.
+_MADE_WITH_ANOTHER: Final = (FunctionValue, InstanceDictValue, *STORAGE)
 
 
 def _key(value: Any) -> Any:
@@ -65,6 +75,7 @@ class Emitter:
         self._entry = Writer(location)
         self._sources: dict[sources.Source, str] = {}
         self._values: dict[Any, str] = {}
+        self._being_made: set[Any] = set()
         self._memoised: list[Any] = []  # keeps the ids of handles from being used again
         self._outputs: list[str] = []
         self._random: tuple[str, str] | None = None
@@ -110,9 +121,19 @@ class Emitter:
         if self.is_memoised(value):
             self.writer.load_local(self._values[_key(value)])
             return
-        self.region.rebuild(value, self)
+        if isinstance(value, _MADE_WITH_ANOTHER):
+            self.region.rebuild(value, self)
+        else:
+            self._make(value)
         if not self.is_memoised(value):
             self.memoise(value)
+
+    def _make(self, value: Any) -> None:
+        if _key(value) in self._being_made:
+            raise InternalError(f"emit({self.region.name}): a {value.python_type} holds itself.")
+        self._being_made.add(_key(value))
+        self.region.rebuild(value, self)
+        self._being_made.discard(_key(value))
 
     def memoise(self, value: Any) -> None:
         """Name the object on top as the one that `value` stands for; it stays on top.
@@ -368,6 +389,9 @@ def emit(
     """
     emitter = Emitter(function, region)
     emitter.launch(launch, len(region.graph.outputs), may_fail)
+    for head in region.heads:
+        emitter.load_value(head)
+        emitter.pop()
     for effect in region.effects:
         effect.replay(emitter)
     if isinstance(region.end, Raise):

@@ -19,7 +19,7 @@ from typing import Any, Final
 from dynajit.capture import sources
 from dynajit.capture.by_class import remembered
 from dynajit.capture.instructions import Body, decode
-from dynajit.capture.plain_classes import bases_in_order, namespace
+from dynajit.capture.plain_classes import bases_in_order, flags, namespace
 from dynajit.capture.values import LITERAL_TYPES, Constant, Scalar, Value
 from dynajit.eager import Tensor
 
@@ -94,7 +94,7 @@ def held_objects(objects: Iterable[Any], through_instances: bool = True) -> Iter
 @remembered
 def _only_contains(kind: type) -> bool:
     """True for the containers and iterators of C code, and generators."""
-    is_static = not type.__dict__["__flags__"].__get__(kind) & _HEAP_TYPE
+    is_static = not flags(kind) & _HEAP_TYPE
     module = namespace(kind).get("__module__")
     return is_static or (type(module) is str and module in ("itertools", "collections"))
 

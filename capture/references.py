@@ -11,6 +11,7 @@ from dynajit.capture import suspended
 from dynajit.capture.heap import Heap
 from dynajit.capture.library import REBUILT
 from dynajit.capture.operations_instances import field_names
+from dynajit.capture.plain_classes import namespace
 from dynajit.capture.rebuild_storage import parts
 from dynajit.capture.recording import Recorder
 from dynajit.capture.values import UNBOUND, Constant, Known, Opaque, Scalar, Value
@@ -115,7 +116,8 @@ def maker(cls: type) -> Callable[..., Any] | None:
     Raises:
         NotRebuildable: nothing does.
     """
-    if not cls.__module__.startswith("dynajit.capture.library"):
+    module = namespace(cls).get("__module__")  # a metaclass may have a property of that name
+    if type(module) is not str or not module.startswith("dynajit.capture.library"):
         return None
     if cls not in REBUILT:
         raise NotRebuildable(f"a {cls.__name__} in the middle of its work")
@@ -188,13 +190,20 @@ _REFERENCED: Final[dict[type, Callable[[Any, Heap], list[Value]]]] = {
 }
 
 
-def reach(roots: list[Value], recorder: Recorder) -> list[Value]:
+def reach(roots: list[Value], recorder: Recorder, heads: list[Value] | None = None) -> list[Value]:
     """Every value that rebuilding `roots` pushes, each once.
+
+    Args:
+        roots: where to begin.
+        recorder: of this capture.
+        heads: takes the values that lead back to themselves, in the order in which they must be
+            made, before all others: each is there, empty, when what it holds needs it.
 
     Raises:
         NotRebuildable: one of them cannot be rebuilt, or a container holds itself.
     """
     found: dict[Any, Value] = {}
+    entered: dict[Any, Value] = {}
     active: set[Any] = set()
     stack: list[tuple[Value, bool]] = [(root, False) for root in reversed(roots)]
     while stack:
@@ -203,12 +212,25 @@ def reach(roots: list[Value], recorder: Recorder) -> list[Value]:
         if leaving:
             active.discard(key)
             continue
-        if key in active and not isinstance(value, (ObjectValue, CellValue)):
-            raise NotRebuildable("a container holds itself")
+        if key in active:
+            if not _is_made_empty(value, recorder.heap):
+                raise NotRebuildable("a container holds itself")
+            entered[key] = found[key]
         if key in found:
             continue
         found[key] = value
         active.add(key)
         stack.append((value, True))
         stack.extend((child, False) for child in reversed(referenced(value, recorder)))
+    if heads is not None:
+        heads.extend(value for key, value in found.items() if key in entered)
     return list(found.values())
+
+
+def _is_made_empty(value: Value, heap: Heap) -> bool:
+    """True for what is made first and filled then, so that what it holds may refer to it."""
+    if isinstance(value, CellValue) or not isinstance(value, ObjectValue):
+        return isinstance(value, CellValue)
+    storage = heap[value.identity].storage
+    is_filled = storage is None or isinstance(storage, (DictValue, ListValue, SetValue))
+    return is_filled and maker(value.cls) is None

@@ -157,6 +157,7 @@ class Region:
         saved: what backward has to look at; None where nothing has a gradient.
         writes: per graph output, how many writes count in the version of what it becomes.
         copied: output -> the input that an effect copies it to, and nothing else gets it.
+        heads: values that lead back to themselves, made before the effects, in this order.
     """
 
     name: str
@@ -174,6 +175,7 @@ class Region:
     saved: SavedTensors | None = None
     writes: tuple[int, ...] = ()
     copied: Mapping[int, int] = field(default_factory=dict)
+    heads: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
