@@ -28,7 +28,7 @@ from dynajit.core.errors import ToolchainError
 from dynajit.core.warning import warn
 
 FLAGS: Final = (
-    "-std=gnu11", "-O3", "-march=native", "-shared", "-fPIC", "-w",
+    "-std=gnu11", "-O3", "-shared", "-fPIC", "-w",
     "-fwrapv",             # integers wrap, as in PyTorch
     "-fno-math-errno",     # sqrt and friends are instructions
     "-fno-trapping-math",  # a comparison may be computed for an element that is not chosen
@@ -204,8 +204,9 @@ def discard(library: Path) -> None:
 
 def flags() -> tuple[str, ...]:
     """The compiler's flags under the current configuration, but for the one for threads."""
+    asked = config.current()
     own = X86_FLAGS if platform.machine().lower() in ("x86_64", "amd64") else ()
-    return (*FLAGS, *own, *(SANITIZE_FLAGS if config.current().sanitize else ()))
+    return (*FLAGS, f"-march={asked.cpu}", *own, *(SANITIZE_FLAGS if asked.sanitize else ()))
 
 
 def cache_key(source: str, compiler: Compiler) -> str:

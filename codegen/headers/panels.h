@@ -30,6 +30,13 @@
 #define DJ_PANEL_CONTRACT
 #endif
 
+/* Elements of x and of y behind it, by their numbers: for GCC 11 a vector of the type `places`. */
+#if defined(__clang__)
+#define DJ_SHUFFLE(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+#else
+#define DJ_SHUFFLE(x, y, ...) __builtin_shuffle(x, y, (places){__VA_ARGS__})
+#endif
+
 /* At the beginning of a loop's body: it is not worth vectors. */
 #define DJ_PLAIN_LOOP __asm__("");
 
@@ -157,18 +164,20 @@ DJ_INLINE void DJ_OF(dj_turn)(const T *x, int64_t row, T scale, T *y, int64_t y_
     typedef T quad __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));
     const quad a = *(const quad *)x * scale, b = *(const quad *)(x + row) * scale;
 #if DJ_QUAD == 4
+    typedef int32_t places __attribute__((vector_size(16), unused));
     const quad c = *(const quad *)(x + 2 * row) * scale, d = *(const quad *)(x + 3 * row) * scale;
-    const quad ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-    const quad cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-    const quad ab2 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    const quad cd2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    *(quad *)y = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
-    *(quad *)(y + y_row) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
-    *(quad *)(y + 2 * y_row) = __builtin_shufflevector(ab2, cd2, 0, 1, 4, 5);
-    *(quad *)(y + 3 * y_row) = __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7);
+    const quad ab = DJ_SHUFFLE(a, b, 0, 4, 1, 5);
+    const quad cd = DJ_SHUFFLE(c, d, 0, 4, 1, 5);
+    const quad ab2 = DJ_SHUFFLE(a, b, 2, 6, 3, 7);
+    const quad cd2 = DJ_SHUFFLE(c, d, 2, 6, 3, 7);
+    *(quad *)y = DJ_SHUFFLE(ab, cd, 0, 1, 4, 5);
+    *(quad *)(y + y_row) = DJ_SHUFFLE(ab, cd, 2, 3, 6, 7);
+    *(quad *)(y + 2 * y_row) = DJ_SHUFFLE(ab2, cd2, 0, 1, 4, 5);
+    *(quad *)(y + 3 * y_row) = DJ_SHUFFLE(ab2, cd2, 2, 3, 6, 7);
 #else
-    *(quad *)y = __builtin_shufflevector(a, b, 0, 2);
-    *(quad *)(y + y_row) = __builtin_shufflevector(a, b, 1, 3);
+    typedef int64_t places __attribute__((vector_size(16), unused));
+    *(quad *)y = DJ_SHUFFLE(a, b, 0, 2);
+    *(quad *)(y + y_row) = DJ_SHUFFLE(a, b, 1, 3);
 #endif
 }
 

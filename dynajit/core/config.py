@@ -31,6 +31,8 @@ class Config:
         cache_dir: folder of compiled kernels (`DYNAJIT_CACHE_DIR`, else the XDG cache folder).
         cache_size_bytes: the kernel cache is trimmed, oldest first, above this size.
         compiler: C compiler command (`DYNAJIT_CC`, else `CC`, else gcc, clang or cc on PATH).
+        cpu: what generated C is compiled for, as the compiler's -march names it (`DYNAJIT_CPU`,
+            else `native`): `x86-64-v3` has no AVX-512.
         num_threads: OpenMP team size of generated kernels (`DYNAJIT_NUM_THREADS`, 0: all cores).
         strict: internal errors are raised instead of falling back to eager (`DYNAJIT_STRICT=1`).
         recompile_limit: cache entries kept per compiled function; the oldest is evicted beyond it.
@@ -46,6 +48,7 @@ class Config:
     cache_dir: Path = Path()
     cache_size_bytes: int = 1 << 30
     compiler: str | None = None
+    cpu: str = "native"
     num_threads: int = 0
     strict: bool = False
     recompile_limit: int = 32
@@ -74,6 +77,7 @@ def from_environment(environ: dict[str, str] | None = None) -> Config:
         dump=Path(dump) if dump else None,
         cache_dir=Path(env.get("DYNAJIT_CACHE_DIR") or cache_home / "dynajit"),
         compiler=env.get("DYNAJIT_CC") or env.get("CC") or None,
+        cpu=env.get("DYNAJIT_CPU") or "native",
         num_threads=int(env.get("DYNAJIT_NUM_THREADS", "0")),
         strict=_flag(env, "DYNAJIT_STRICT"),
         verify_graphs=_flag(env, "DYNAJIT_VERIFY_GRAPHS"),

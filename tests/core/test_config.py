@@ -13,6 +13,7 @@ def test_an_empty_environment_gives_the_defaults():
     assert (False, frozenset(), None, None, 0) == (
         found.disable, found.log, found.dump, found.compiler, found.num_threads
     )  # fmt: skip
+    assert found.cpu == "native"
     assert found.cache_dir == Path.home() / ".cache" / "dynajit"
 
 
@@ -25,6 +26,7 @@ def test_every_variable_is_read():
             "DYNAJIT_CACHE_DIR": "/tmp/cache",
             "DYNAJIT_CC": "clang",
             "CC": "gcc",
+            "DYNAJIT_CPU": "x86-64-v3",
             "DYNAJIT_NUM_THREADS": "3",
             "DYNAJIT_STRICT": "true",
             "DYNAJIT_VERIFY_GRAPHS": "ON",
@@ -37,7 +39,7 @@ def test_every_variable_is_read():
     assert found.sanitize
     assert found.log == {"breaks", "guards"}
     assert (Path("/tmp/dump"), Path("/tmp/cache")) == (found.dump, found.cache_dir)
-    assert ("clang", 3) == (found.compiler, found.num_threads)
+    assert ("clang", "x86-64-v3", 3) == (found.compiler, found.cpu, found.num_threads)
 
 
 def test_the_cache_follows_xdg_and_the_compiler_cc():
