@@ -7,7 +7,7 @@ combined in order. Called by `codegen.c_text`.
 
 from dataclasses import replace
 
-from dynajit.codegen import c_short_rows, c_transposed
+from dynajit.codegen import c_ahead, c_short_rows, c_transposed
 from dynajit.codegen.c_column_totals import ColumnTotals
 from dynajit.codegen.c_expressions import INDENT, Names, Scope
 from dynajit.codegen.c_row_loops import BLOCK, RowLoops
@@ -88,6 +88,7 @@ class _Rows:
         self.row_count = product_of(kernel.rows)
         self.is_blocked = self._is_blocked()
         self.loops = RowLoops(kernel, self.names, longest, self.is_blocked)
+        self.busiest = c_ahead.busiest(kernel)
         if self.is_blocked:
             self.row_count = ceil_div(self.elements, BLOCK)
         self.scratch: list[Buffer] = []
@@ -244,7 +245,7 @@ class _Rows:
             for keep in phase.keeps:
                 row.add(self._kept(keep))
         for number, phase in enumerate(kernel.phases):
-            self._phase(row, phase, kept, number == 0)
+            self._phase(row, phase, kept, number == 0, phase is self.busiest)
             kept.update({keep.value: keep.name for keep in phase.keeps})
         for store in kernel.row_stores:
             row.store(target(row, store), store.buffer.dtype, store.value)
@@ -274,6 +275,7 @@ class _Rows:
         phase: Phase,
         kept: dict[Expression, str],
         is_first: bool,
+        reads_ahead: bool,
     ) -> None:
         totals = self.kernel.element_totals if is_first else ()
         columns = self.columns if phase is self.kernel.phases[-1] else None
@@ -294,7 +296,7 @@ class _Rows:
             if phase.keeps or phase.stores or columns is not None:
                 row.add(*self.loops.plain(row, body))
             return
-        self.loops.accumulate(row, accumulates, body, reads_ahead=is_first)
+        self.loops.accumulate(row, accumulates, body, reads_ahead)
         for total in totals:
             names = accumulator_names(total, "r")
             combine_into(row, total, accumulator_names(total, "s"), names)

@@ -76,14 +76,33 @@ dj_scaled(float y, float shifted, int small)
     return scaled * (small ? 0x1p-32f : 1.0f);
 }
 
+/* expm1(r) for |r| <= ln(2) (1 + 1e-3). */
+static inline float
+dj_expm1_reduced_twice(float r)
+{
+    float r2 = r * r;
+    float low = DJ_FMA(0.1666661649942398f, r, 0.5000003576278687f);
+    float middle = DJ_FMA(0.008335963822901249f, r, 0.04166119545698166f);
+    float high = DJ_FMA(0.00019631025497801602f, r, 0.0014105556765571237f);
+    high = DJ_FMA(DJ_FMA(high, r2, middle), r2, low);
+    return DJ_FMA(high, r2, r);
+}
+
+/* 4^m exp(r) with r = x - m ln 4, as 2^m times 2^m exp(r): both factors are normal numbers, so the
+ * product alone overflows, or is rounded to a subnormal. Where the result is 0, so is the factor 2^m:
+ * a product too small for float would take many processors a hundred times as long. */
 static inline float
 dj_exp_f32(float x)
 {
-    float shifted;
-    float r = dj_exp_reduced(x, &shifted);
-    float y = dj_scaled(1.0f + dj_expm1_reduced(r), shifted, x < -87.0f);
-    y = x < -104.0f ? 0.0f : y;
-    return x <= 88.72283172607422f ? y : x * INFINITY; /* NaN stays */
+    float limited = x < -104.0f ? -176.04f : x; /* m is -127 there, which stands for 0 */
+    float shifted = DJ_FMA(limited, 0.5f * DJ_LOG2_E, DJ_ROUND_MAGIC);
+    /* m <= 64, compared as integers: one instruction, which lets r grow, or pass NaN on. */
+    int32_t bits = (int32_t)dj_bits_of_float(shifted);
+    shifted = dj_float_of_bits((uint32_t)(bits < 0x4b400040 ? bits : 0x4b400040));
+    float m = shifted - DJ_ROUND_MAGIC;
+    float r = DJ_FMA(m, -2.0f * DJ_LN2_LOW, DJ_FMA(m, -2.0f * DJ_LN2_HIGH, limited));
+    float factor = dj_float_of_bits((dj_bits_of_float(shifted) << 23) + 0x3f800000u);
+    return factor * DJ_FMA(factor, dj_expm1_reduced_twice(r), factor);
 }
 
 static inline float

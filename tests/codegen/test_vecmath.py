@@ -61,6 +61,11 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         "void run_pow(const float *x, const float *y, float *z, long n)"
         "{ for (long i = 0; i < n; i++) z[i] = dj_pow_f32(x[i], y[i]); }\n"
     )
+    source += (
+        "#include <fenv.h>\n"
+        "int underflows(const float *x, float *y, long n)"
+        "{ feclearexcept(FE_ALL_EXCEPT); run_exp(x, y, n); return fetestexcept(FE_UNDERFLOW); }\n"
+    )
     (folder / "all.c").write_text(source)
     built = folder / "all.so"
     subprocess.run(
@@ -143,6 +148,33 @@ def test_angles_keep_signed_zero(library: ctypes.CDLL, name: str) -> None:
     x = np.array([0.0, -0.0, 1e-45, -1e-45], np.float32)
 
     assert np.array_equal(x.view(np.uint32), run(library, name, x).view(np.uint32))
+
+
+@pytest.mark.parametrize("library", ["-O3 -march=native"], indirect=True)
+def test_exponentials_that_are_zero_do_not_underflow(library: ctypes.CDLL) -> None:
+    """Masked scores; processors take many cycles for a product that is too small for a number.
+
+    With the flags of kernels: without fused products GCC puts the choice behind the product.
+    """
+    x = np.concatenate(
+        [-np.geomspace(104.0001, 3e38, 1024), [-np.inf, -1e9, -np.finfo(np.float32).max]]
+    ).astype(np.float32)
+    y = np.ones_like(x)
+    pointers = (ctypes.c_void_p(array.ctypes.data) for array in (x, y))
+
+    assert 0 == library.underflows(*pointers, ctypes.c_long(x.size))
+    assert not y.view(np.uint32).any()
+
+
+@pytest.mark.parametrize("edge", [-104.0, -103.2789, -87.33655, 0.0, 88.02969, 88.72284, 89.41599])
+def test_exponentials_beside_their_edges(library: ctypes.CDLL, edge: float) -> None:
+    """Where results become 0, subnormal or infinite, and the scale its largest."""
+    bits = int(np.float32(edge).view(np.uint32)) + np.arange(-200, 201)
+    x = bits[bits >= 0].astype(np.uint32).view(np.float32)
+    with np.errstate(over="ignore"):
+        exact = np.exp(x.astype(np.float64))
+
+    assert_close(x, run(library, "exp", x), exact)
 
 
 SPECIAL = np.array(
