@@ -12,6 +12,9 @@ import types
 #: Types whose objects hold tensors, saved values, graphs and generated programs.
 HEAVY = ("Tensor", "CompiledNode", "OpNode", "Graph", "NumpyProgram", "Region")
 
+#: `cls.__module__` would ask the metaclass, which may be anybody's.
+module_of = vars(type)["__module__"].__get__
+
 
 def live() -> "collections.Counter[str]":
     """How many heavy objects, and how many functions and classes of programs, are alive."""
@@ -25,7 +28,7 @@ def live() -> "collections.Counter[str]":
         elif kind is types.FunctionType:
             if held.__code__.co_filename.startswith("<program"):
                 found["function"] += 1
-        elif issubclass(kind, type) and str(held.__module__).startswith("program_"):
+        elif issubclass(kind, type) and str(module_of(held)).startswith("program_"):
             found["class"] += 1
     return found
 
