@@ -127,6 +127,8 @@ def argsort(
         return xp.zeros((), dtype=np.int64)
     size = x.shape[dim]
     last = size if stop is None else stop
+    if x.size == 0:
+        return xp.zeros((*x.shape[:dim], last - start, *x.shape[dim + 1 :]), dtype=np.int64)
     wide = x.astype(dtypes.compute_dtype(dtypes.from_numpy(x.dtype)).numpy, copy=False)
     rows = xp.moveaxis(wide, dim, -1)
     found = _some_positions(xp, rows.reshape(-1, size), descending, start, last)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from compare import DYNAJIT, TORCH, agree, numbers, outputs_of
 
+import dynajit as dj
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from dynajit.eager import Generator, tensor
 from dynajit.ops import functions, nn_functions
@@ -437,3 +438,21 @@ def test_pytorch_has_the_published_names():
         assert hasattr(TORCH, name), name
     assert outputs_of([DYNAJIT.ones(1)])[0].shape == (1,)
     assert numbers(3) == 3
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3), (2, 0, 4)])
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_orders_of_empty_tensors_are_empty(shape, is_compiled):
+    def orders(x):
+        dim = x.dim() - 1
+        size = x.shape[dim]
+        some = x.topk(min(2, size), dim=dim)
+        return (*x.sort(dim=dim), x.argsort(dim=0, descending=True), *some)
+
+    called = dj.compile(orders) if is_compiled else orders
+    x = dj.zeros(*shape)
+    values, positions, along_rows, top, top_positions = called(x)
+    kept = (*shape[:-1], min(2, shape[-1]))
+    assert [t.shape for t in (values, positions, along_rows)] == [shape] * 3
+    assert (top.shape, top_positions.shape) == (kept, kept)
+    assert positions.dtype is along_rows.dtype is top_positions.dtype is dj.int64
