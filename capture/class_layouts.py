@@ -8,6 +8,7 @@ import types
 from typing import Any, Final
 
 from dynajit.capture.by_class import remembered
+from dynajit.capture.plain_classes import is_heap_type
 from dynajit.capture.values_storage import native_base
 from dynajit.eager import Size, Tensor
 
@@ -56,7 +57,7 @@ def _reads_plainly(kind: Any) -> bool:
 
 def is_made_class(kind: Any) -> bool:
     """The same for instances that the captured code makes: reading them may run user code."""
-    if issubclass(kind, (BaseException, type)) or not kind.__flags__ & _HEAP_TYPE:
+    if issubclass(kind, (BaseException, type)) or not is_heap_type(kind):
         return False
     name = "__getattribute__"
     reader = next(vars(base)[name] for base in kind.__mro__ if name in vars(base))
@@ -79,6 +80,3 @@ def _has_plain_layout(kind: type) -> bool:
         words += sum(isinstance(member, types.MemberDescriptorType) for member in slots)
     words += (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
     return kind.__basicsize__ <= words * 8
-
-
-_HEAP_TYPE = 1 << 9

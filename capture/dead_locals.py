@@ -26,7 +26,7 @@ def kept(dead: Mapping[str, Value], alive: list[Value], recorder: Recorder) -> d
     """
     if not dead:
         return {}
-    existing = {value.object_id for value in reach(alive, recorder)}
+    existing = {value.object_id for value in reach(alive, recorder).values}
     return {name: value for name, value in dead.items() if _is_kept(value, existing, recorder)}
 
 
@@ -38,7 +38,7 @@ def _is_kept(value: Value, existing: set[int | None], recorder: Recorder) -> boo
     if keeps_items(value, recorder):
         return True
     try:
-        reached = reach([value], recorder)
+        reached = reach([value], recorder).values
     except NotRebuildable:
         return False
     return any(_is_seen(found, existing, recorder) for found in reached)

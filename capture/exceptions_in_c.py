@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 from dynajit.capture.exceptions import NotKnown, new_exception, raise_python
 from dynajit.capture.operations_basic import as_python, from_python, is_known, unsupported
 from dynajit.capture.operations_errors import stand_in
+from dynajit.capture.plain_classes import is_heap_type
 from dynajit.capture.values import Value
 from dynajit.capture.values_containers import ListValue, TupleValue
 from dynajit.capture.values_objects import ExceptionValue, ObjectContents
@@ -20,13 +21,12 @@ from dynajit.capture.values_objects import ExceptionValue, ObjectContents
 #: Built-in classes whose `__init__` takes arguments apart, or whose text is their own.
 PARSING: Final = (ImportError, OSError, SyntaxError, UnicodeError)
 
-_HEAP_TYPE: Final = 1 << 9
 _RAISED: Final = (TypeError, ValueError, AttributeError, OverflowError)
 
 
 def native_class(cls: type) -> type:
     """The first class among the bases that is not written in Python."""
-    return next(base for base in cls.__mro__ if not base.__flags__ & _HEAP_TYPE)
+    return next(base for base in cls.__mro__ if not is_heap_type(base))
 
 
 def find(cls: type, name: str) -> Any:

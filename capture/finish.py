@@ -207,8 +207,8 @@ def _region(
     ]
     replayed += _effects(executor)
     needed = roots + [value for effect in replayed for value in effect.values]
-    heads: list[Value] = []
-    reached = reach(needed, recorder, heads)
+    made = reach(needed, recorder)
+    reached = made.values
     given_items.refuse_kept(reached, recorder)
     _refuse_open_generators(recorder, reached)
     _refuse_changed_prints(recorder)
@@ -247,7 +247,7 @@ def _region(
         writes=tuple(_writes(recorder, outputs, held)),
         copied=dict(_copied(recorder, outputs, held, replayed)),
         lines=recorder.lines,
-        heads=tuple(heads),
+        heads=made.heads,
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 from dynajit.capture import sources
 from dynajit.capture.by_class import remembered
 from dynajit.capture.instructions import Body, decode
-from dynajit.capture.plain_classes import bases_in_order, flags, namespace
+from dynajit.capture.plain_classes import bases_in_order, is_heap_type, namespace
 from dynajit.capture.values import LITERAL_TYPES, Constant, Scalar, Value
 from dynajit.eager import Tensor
 
@@ -30,9 +30,6 @@ _HOLDING: Final = (
 
 #: Classes whose instances end quietly, or are not met as plain objects.
 _QUIET: Final = (type, types.FunctionType, types.ModuleType, types.CodeType, Tensor)
-
-#: `Py_TPFLAGS_HEAPTYPE`.
-_HEAP_TYPE: Final = 1 << 9
 
 #: Objects that `held_objects` looks at, as for arguments: see `native/quiet_end.c`.
 MOST_OBJECTS: Final = 1000
@@ -94,9 +91,10 @@ def held_objects(objects: Iterable[Any], through_instances: bool = True) -> Iter
 @remembered
 def _only_contains(kind: type) -> bool:
     """True for the containers and iterators of C code, and generators."""
-    is_static = not flags(kind) & _HEAP_TYPE
+    if not is_heap_type(kind):
+        return True
     module = namespace(kind).get("__module__")
-    return is_static or (type(module) is str and module in ("itertools", "collections"))
+    return type(module) is str and module in ("itertools", "collections")
 
 
 @remembered

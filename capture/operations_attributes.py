@@ -20,7 +20,6 @@ from dynajit.capture.operations_instances import (
     bound_to_class,
     function_of_class,
     is_data_descriptor,
-    is_heap_type,
     is_plain_property,
     is_read_ordinarily,
     object_attribute,
@@ -31,6 +30,7 @@ from dynajit.capture.operations_instances import (
 from dynajit.capture.operations_output import is_stream
 from dynajit.capture.partials import is_existing_partial
 from dynajit.capture.parts import has_names, is_wrapper, part, place_of, wrapped
+from dynajit.capture.plain_classes import is_heap_type
 from dynajit.capture.users_code import MISSING, has_own_operators, lookup, text_keyed
 from dynajit.capture.values import UNBOUND, Constant, Known, Opaque, Scalar, Value, constant
 from dynajit.capture.values_containers import (

@@ -39,6 +39,7 @@ from dynajit.capture.operations_basic import (
     unsupported,
 )
 from dynajit.capture.parts import is_wrapper, wrapped
+from dynajit.capture.plain_classes import is_heap_type
 from dynajit.capture.users_code import inherits
 from dynajit.capture.values import FALSE, NONE, TRUE, Known, Opaque, Value, constant
 from dynajit.capture.values_containers import ListValue, TupleValue
@@ -52,7 +53,6 @@ from dynajit.capture.values_objects import (
 from dynajit.core.errors import InternalError
 
 _NAMED: Final = {AttributeError: ("name", "obj"), NameError: ("name",)}
-_HEAP_TYPE: Final = 1 << 9
 
 
 # -- construction --------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ for _cls in vars(builtins).values():
 def is_native_field(raw: Any) -> bool:
     """True for a descriptor of a field that C code keeps."""
     kinds = (types.MemberDescriptorType, types.GetSetDescriptorType)
-    return isinstance(raw, kinds) and not raw.__objclass__.__flags__ & _HEAP_TYPE
+    return isinstance(raw, kinds) and not is_heap_type(raw.__objclass__)
 
 
 def member(x: Any, value: ExceptionValue, name: str) -> Value:

@@ -20,6 +20,7 @@ from dynajit.capture.operations_exceptions import is_native_field, member
 from dynajit.capture.operations_storage import storage_attribute
 from dynajit.capture.partials import partial_method
 from dynajit.capture.parts import is_wrapper, wrapped
+from dynajit.capture.plain_classes import is_heap_type
 from dynajit.capture.users_code import MISSING, inherits, lookup, text_keyed
 from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_containers import HeapValue, TupleValue
@@ -42,10 +43,6 @@ def unsupported_attribute(value: Any, name: str) -> GraphBreak:
 
 def _has_get(raw: Any) -> bool:
     return hasattr(type(raw), "__get__")
-
-
-def is_heap_type(cls: type) -> bool:
-    return bool(cls.__flags__ & (1 << 9))
 
 
 def class_place(x: Any, value: HeapValue, name: str) -> sources.Source | None:

@@ -12,13 +12,11 @@ from typing import Any
 from dynajit.capture import sources
 from dynajit.capture.guard_facts import FunctionFacts
 from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
-from dynajit.capture.plain_classes import flags
+from dynajit.capture.plain_classes import is_heap_type
 from dynajit.capture.sources import PartOf, Source
 from dynajit.capture.users_code import lookup
 from dynajit.capture.values import Known, Value
 from dynajit.capture.values_containers import TupleValue
-
-_HEAP_TYPE = 1 << 9
 
 
 def place_of(x: Any, owner: Known) -> Source:
@@ -99,7 +97,7 @@ def has_names(obj: Any) -> bool:
     """True for functions, and for classes made at run time: their names can be replaced."""
     kind = type(obj)
     if issubclass(kind, type):
-        return bool(flags(obj) & _HEAP_TYPE)
+        return is_heap_type(obj)
     return kind is types.FunctionType
 
 

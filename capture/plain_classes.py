@@ -15,6 +15,14 @@ namespace: Final[Callable[[type], Mapping[str, Any]]] = vars(type)["__dict__"]._
 bases_in_order: Final[Callable[[type], tuple[type, ...]]] = vars(type)["__mro__"].__get__
 flags: Final[Callable[[type], int]] = vars(type)["__flags__"].__get__
 
+#: `Py_TPFLAGS_HEAPTYPE`.
+_HEAP_TYPE: Final = 1 << 9
+
+
+def is_heap_type(cls: type) -> bool:
+    """True for a class made at run time; False for the static ones of C code."""
+    return bool(flags(cls) & _HEAP_TYPE)
+
 
 def derives_from(cls: type, base: type) -> bool:
     """True if `base` is the class or one that it inherits from; no `__subclasscheck__` is asked."""

@@ -5,6 +5,7 @@ which writes it.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from dynajit.capture import suspended
@@ -190,20 +191,28 @@ _REFERENCED: Final[dict[type, Callable[[Any, Heap], list[Value]]]] = {
 }
 
 
-def reach(roots: list[Value], recorder: Recorder, heads: list[Value] | None = None) -> list[Value]:
-    """Every value that rebuilding `roots` pushes, each once.
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What rebuilding some values pushes.
 
     Args:
-        roots: where to begin.
-        recorder: of this capture.
-        heads: takes the values that lead back to themselves, in the order in which they must be
-            made, before all others: each is there, empty, when what it holds needs it.
+        values: each once.
+        heads: those that lead back to themselves, in the order in which they must be made, before
+            all others: each is there, empty, when what it holds needs it.
+    """
+
+    values: list[Value]
+    heads: tuple[Value, ...]
+
+
+def reach(roots: list[Value], recorder: Recorder) -> Reached:
+    """Every value that rebuilding `roots` pushes.
 
     Raises:
         NotRebuildable: one of them cannot be rebuilt, or a container holds itself.
     """
     found: dict[Any, Value] = {}
-    entered: dict[Any, Value] = {}
+    entered: set[Any] = set()
     active: set[Any] = set()
     stack: list[tuple[Value, bool]] = [(root, False) for root in reversed(roots)]
     while stack:
@@ -215,22 +224,23 @@ def reach(roots: list[Value], recorder: Recorder, heads: list[Value] | None = No
         if key in active:
             if not _is_made_empty(value, recorder.heap):
                 raise NotRebuildable("a container holds itself")
-            entered[key] = found[key]
+            entered.add(key)
         if key in found:
             continue
         found[key] = value
         active.add(key)
         stack.append((value, True))
         stack.extend((child, False) for child in reversed(referenced(value, recorder)))
-    if heads is not None:
-        heads.extend(value for key, value in found.items() if key in entered)
-    return list(found.values())
+    heads = tuple(value for key, value in found.items() if key in entered)
+    return Reached(list(found.values()), heads)
 
 
 def _is_made_empty(value: Value, heap: Heap) -> bool:
     """True for what is made first and filled then, so that what it holds may refer to it."""
-    if isinstance(value, CellValue) or not isinstance(value, ObjectValue):
-        return isinstance(value, CellValue)
+    if isinstance(value, CellValue):
+        return True
+    if not isinstance(value, ObjectValue):
+        return False
     storage = heap[value.identity].storage
     is_filled = storage is None or isinstance(storage, (DictValue, ListValue, SetValue))
     return is_filled and maker(value.cls) is None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dynajit.capture.by_class import remembered
+from dynajit.capture.plain_classes import is_heap_type
 from dynajit.capture.values import Value
 from dynajit.capture.values_containers import DictValue, ListValue, SetValue
 from dynajit.capture.values_objects import ObjectValue
@@ -20,7 +21,6 @@ NATIVE: Final = (
     OrderedDict, defaultdict, dict, list, set, tuple, str, int, float, complex, bytes,
 )  # fmt: skip
 
-_HEAP_TYPE: Final = 1 << 9
 _IN_C: Final = (
     types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
 )  # fmt: skip
@@ -75,7 +75,7 @@ def native_base(kind: type) -> type | None:
 
 def _is_made_in_python(cls: type, base: type) -> bool:
     """True for a class without methods in C but those it took over from `base`."""
-    if not cls.__flags__ & _HEAP_TYPE:
+    if not is_heap_type(cls):
         return False
     members = vars(cls).values()
     foreign = (m for m in members if isinstance(m, _IN_C) and m.__objclass__ not in base.__mro__)

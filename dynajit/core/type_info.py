@@ -5,8 +5,9 @@ which capture follows. Called by `dynajit/__init__.py`.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -82,17 +83,22 @@ _FLOATING: Final = {
 _INTEGER: Final = {dtype: _integer(dtype) for dtype in dtypes.INTEGER}
 
 
+_Limits = TypeVar("_Limits")
+
+
+def _limits(name: str, table: Mapping[Any, _Limits], dtype: Any, kind: str, other: str) -> _Limits:
+    if dtype not in table:
+        raise ArgumentError(f"{name}({dtype}): requires {kind} input type.  Use {other}.")
+    return table[dtype]
+
+
 def finfo(type: Any = dtypes.float32) -> FloatingLimits:
     """Limits of a floating dtype; of its parts, for a complex one.
 
     Raises:
         ArgumentError: another dtype, or none.
     """
-    if type not in _FLOATING:
-        raise ArgumentError(
-            f"finfo({type}): requires a floating point input type.  Use iinfo for integers."
-        )
-    return _FLOATING[type]
+    return _limits("finfo", _FLOATING, type, "a floating point", "iinfo for integers")
 
 
 def iinfo(type: Any) -> IntegerLimits:
@@ -101,8 +107,4 @@ def iinfo(type: Any) -> IntegerLimits:
     Raises:
         ArgumentError: another dtype, or none.
     """
-    if type not in _INTEGER:
-        raise ArgumentError(
-            f"iinfo({type}): requires an integer input type.  Use finfo for floating ones."
-        )
-    return _INTEGER[type]
+    return _limits("iinfo", _INTEGER, type, "an integer", "finfo for floating ones")
