@@ -1,13 +1,15 @@
 """Totals over rows for each column of a row kernel, in C.
 
 Contract: rows are met in groups; each group has accumulators of its own, one per column, in the
-workspace, and the groups are combined in order, so the bits do not depend on the number of threads.
+workspace, and the groups are combined in a fixed tree, so the bits do not depend on the number of
+threads.
 Called by `codegen.c_rows`; `codegen.joining` asks `may_hold`.
 """
 
 from dynajit.codegen.c_expressions import Names, Scope
 from dynajit.codegen.c_support import (
     accumulator_names,
+    block,
     combine_into,
     loop,
     product_of,
@@ -18,7 +20,10 @@ from dynajit.codegen.loops import Accumulate, Accumulated, Buffer, ColumnKernel,
 from dynajit.core.symint import c
 
 GROUPS = 64
-"""Groups of rows at most: work for many threads."""
+"""Groups of rows that are enough: work for many threads."""
+
+LONG_GROUP = 256
+"""Rows of a group from which there are more groups, so that long sums keep their accuracy."""
 
 LEAST_GROUPS = 16
 """Fewer would leave threads idle."""
@@ -32,7 +37,7 @@ MOST_ACCUMULATORS = 1 << 11
 
 def group_count(rows: int, accumulators: int) -> int:
     """Groups of `rows` rows with `accumulators` results each; 0 if they do not pay."""
-    groups = min(GROUPS, rows // LEAST_ROWS)
+    groups = max(min(GROUPS, rows // LEAST_ROWS), rows // LONG_GROUP)
     return groups if groups >= LEAST_GROUPS and accumulators <= MOST_ACCUMULATORS else 0
 
 
@@ -93,12 +98,16 @@ class ColumnTotals:
             combine_into(scope, total, [self._place(buffer, "chunk")], [value])
 
     def finish(self, root: Scope) -> None:
-        """Append what combines the groups in order and stores the results."""
+        """Append what combines neighbouring groups, then their neighbours, and so on, and stores
+        the results."""
         inner = Scope(self.names)
         for total, buffer in zip(self.kernel.column_totals, self.scratch, strict=True):
-            places = (self._place(buffer, group) for group in ("0", "chunk"))
+            places = (self._place(buffer, group) for group in ("chunk", "(chunk + step)"))
             combine_into(inner, total, *([place] for place in places))
-        root.add(*loop("chunk", "1", str(self.groups), self._across(inner.lines)))
+        pairs = loop(
+            "chunk", "0", f"{self.groups} - step", self._across(inner.lines), step="2 * step"
+        )
+        root.add(*block(f"for (int64_t step = 1; step < {self.groups}; step *= 2)", pairs))
         column = root.child([self.axis.name])
         for total, buffer in zip(self.kernel.column_totals, self.scratch, strict=True):
             dtype = total.element[0].dtype

@@ -1,9 +1,12 @@
 """Column kernels in C: reductions whose results lie side by side.
 
-Contract: one accumulator per column of a block, down the rows; where columns alone are too few to
-keep a team busy, rows are cut into groups with accumulators of their own, which are combined in
-order. Called by `codegen.c_text`.
+Contract: one accumulator per column of a block, down the rows; long sums are put aside now and
+then, so that they keep their accuracy. Where columns alone are too few to keep a team busy, rows are
+cut into groups with accumulators of their own, which are combined in order. Called by
+`codegen.c_text`.
 """
+
+from collections.abc import Sequence
 
 from dynajit.codegen.c_expressions import INDENT, Names, Scope
 from dynajit.codegen.c_support import (
@@ -15,6 +18,7 @@ from dynajit.codegen.c_support import (
     ceil_div,
     combine_into,
     define,
+    is_rounded,
     loop,
     parallel,
     product_of,
@@ -23,7 +27,7 @@ from dynajit.codegen.c_support import (
     unflattened,
     work_of,
 )
-from dynajit.codegen.loops import Accumulated, Buffer, ColumnKernel
+from dynajit.codegen.loops import Accumulate, Accumulated, Buffer, ColumnKernel
 from dynajit.core import symint
 from dynajit.core.dtypes import DType
 from dynajit.core.symint import Number, is_at_least
@@ -33,6 +37,9 @@ COLUMN_BLOCK = 1024
 
 ROWS_AT_ONCE = 4
 """Rows that are met while an accumulator is in a register."""
+
+SPAN = 128
+"""Rows after which sums are put aside, so that long sums keep their accuracy."""
 
 FEW_EXPRESSIONS = 24
 """Expressions of an element up to which rows are met together: more would fill the registers."""
@@ -66,6 +73,9 @@ class _Columns:
         self.blocks = ceil_div(self.column.size, self.width) if self.width else 0
         self.chunks = self._chunk_count()
         self.scratch: list[Buffer] = []
+        self.sums: tuple[Accumulate, ...] = ()
+        if not is_at_least(SPAN * (self.chunks or 1), self.reduced):
+            self.sums = tuple(filter(is_rounded, kernel.accumulates))
 
     def _chunk_count(self) -> int | None:
         """Groups of rows that get accumulators of their own: where columns alone are too few.
@@ -151,26 +161,56 @@ class _Columns:
             *unflattened("outer", kernel.outer),
         )
         per = "per" if self.chunks is None else symint.c(ceil_div(self.reduced, self.chunks))
-        for accumulate in kernel.accumulates:
-            for k, name in enumerate(accumulator_names(accumulate, "a")):
+        for accumulate, prefix in self._kept():
+            for k, name in enumerate(accumulator_names(accumulate, prefix)):
                 task.add(f"{accumulate.element[k].dtype.c} {name}[{self.width}];")
-        task.add(*self._columns(self._start(task.child([column]))))
+        task.add(*self._columns(self._start(task.child([column]), self._kept())))
         first, last = f"chunk * {per}", f"dj_min_index((chunk + 1) * {per}, {rows})"
-        # Positions along several loops would be divided for every column.
-        is_plain = len(kernel.reduced) == 1 and not kernel.indices
-        if not is_plain or len(self.expressions) > FEW_EXPRESSIONS:
-            task.add(*loop("position", first, last, self._one_row(task)))
-        else:
-            task.add(f"const int64_t last = {last};", f"int64_t next = {first};")
-            head = f"for (; next < last - {ROWS_AT_ONCE - 1}; next += {ROWS_AT_ONCE})"
-            task.add(*block(head, self._many_rows(task)))
-            task.add(*loop("position", "next", "last", self._one_row(task)))
+        task.add(*(self._in_spans if self.sums else self._rows)(task, first, last))
         whole, part = (self._columns(self._end(task.child([column]), p)) for p in (False, True))
         if self.chunks is None:
             task.add(*block("if (chunks > 1)", part), *block("else", whole))
         else:
             task.add(*(whole if self.chunks == 1 else part))
         return task.lines
+
+    def _kept(self) -> list[tuple[Accumulate, str]]:
+        """The accumulators of a group, with their prefixes: those of sums twice."""
+        kept = [(accumulate, "a") for accumulate in self.kernel.accumulates]
+        return [*kept, *((accumulate, "m") for accumulate in self.sums)]
+
+    def _in_spans(self, task: Scope, first: str, last: str) -> list[str]:
+        """Lines that meet rows; sums start anew in each span, whose sums are added up."""
+        sums = [(accumulate, "a") for accumulate in self.sums]
+        starts = self._start(task.child([self.column.name]), sums)
+        here = f"[{self.column.name} - start]"
+        aside = Scope(self.names)
+        for accumulate in self.sums:
+            whole, part = (
+                [f"{name}{here}" for name in accumulator_names(accumulate, prefix)]
+                for prefix in "ma"
+            )
+            combine_into(aside, accumulate, whole, part)
+        lines = [
+            f"const int64_t until = dj_min_index(from + {SPAN}, end);",
+            *self._rows(task, "from", "until"),
+            *self._columns([*aside.lines, *starts]),
+        ]
+        return [f"const int64_t end = {last};", *loop("from", first, "end", lines, str(SPAN))]
+
+    def _rows(self, task: Scope, first: str, last: str) -> list[str]:
+        """Lines that meet the rows from `first` to `last`, in order."""
+        # Positions along several loops would be divided for every column.
+        is_plain = len(self.kernel.reduced) == 1 and not self.kernel.indices
+        if not is_plain or len(self.expressions) > FEW_EXPRESSIONS:
+            return loop("position", first, last, self._one_row(task))
+        head = f"for (; next < last - {ROWS_AT_ONCE - 1}; next += {ROWS_AT_ONCE})"
+        return [
+            f"const int64_t last = {last};",
+            f"int64_t next = {first};",
+            *block(head, self._many_rows(task)),
+            *loop("position", "next", "last", self._one_row(task)),
+        ]
 
     def _one_row(self, task: Scope) -> list[str]:
         """Lines that meet the row `position`."""
@@ -223,10 +263,10 @@ class _Columns:
     def _columns(self, lines: list[str]) -> list[str]:
         return ["#pragma omp simd", *loop(self.column.name, "start", "stop", lines)]
 
-    def _start(self, scope: Scope) -> list[str]:
-        for accumulate in self.kernel.accumulates:
+    def _start(self, scope: Scope, kept: Sequence[tuple[Accumulate, str]]) -> list[str]:
+        for accumulate, prefix in kept:
             values = start_values(scope, accumulate)
-            for k, name in enumerate(accumulator_names(accumulate, "a")):
+            for k, name in enumerate(accumulator_names(accumulate, prefix)):
                 scope.add(f"{name}[{self.column.name} - start] = {values[k]};")
         return scope.lines
 
@@ -234,7 +274,8 @@ class _Columns:
         """Put the accumulators of a group aside, or store the results if there is one group."""
         here = f"[{self.column.name} - start]"
         for accumulate in self.kernel.accumulates:
-            for k, name in enumerate(accumulator_names(accumulate, "a")):
+            prefix = "m" if accumulate in self.sums else "a"
+            for k, name in enumerate(accumulator_names(accumulate, prefix)):
                 if is_part:
                     partial = accumulator_names(accumulate, "p")[k]
                     scope.add(f"{partial}[{self._partial('chunk')}] = {name}{here};")

@@ -14,6 +14,7 @@ from dynajit.codegen.c_support import (
     accumulator_names,
     block,
     combine_into,
+    is_rounded,
     loop,
     nest,
     product_of,
@@ -224,7 +225,7 @@ class RowLoops:
     def _rounds(self, accumulates: Sequence[Accumulate]) -> bool:
         """True for long sums over several loops, whose order decides how accurate they are."""
         runs = product_of(self.kernel.elements[:-1])
-        return not is_at_least(RUNS, runs) and any(map(_is_sum, accumulates))
+        return not is_at_least(RUNS, runs) and any(map(is_rounded, accumulates))
 
     def _in_runs(
         self,
@@ -234,7 +235,7 @@ class RowLoops:
         body: Callable[[Scope], None],
     ) -> list[str]:
         """One lane, with sums of their own for the innermost loop and for `RUNS` turns of it."""
-        sums = [accumulate for accumulate in accumulates if _is_sum(accumulate)]
+        sums = [accumulate for accumulate in accumulates if is_rounded(accumulate)]
         prefixes = {accumulate: "q" if accumulate in sums else "r" for accumulate in accumulates}
         scope = self.element_scope(row)
         self._element(scope, accumulates, body, "", prefixes)
@@ -342,9 +343,3 @@ class RowLoops:
             )  # fmt: skip
             lines += result.lines
         return lines
-
-
-def _is_sum(accumulate: Accumulate) -> bool:
-    """True if the order of the elements changes how the result is rounded."""
-    is_floating = accumulate.element[0].dtype.is_floating_point
-    return accumulate.identity is not None and is_floating

@@ -282,6 +282,12 @@ def accumulator_names(accumulate: Accumulate, prefix: str) -> list[str]:
     return [f"{prefix}{k}_{accumulate.name}" for k in range(len(accumulate.element))]
 
 
+def is_rounded(accumulate: Accumulate) -> bool:
+    """True if the order of the elements changes how the result is rounded."""
+    is_floating = accumulate.element[0].dtype.is_floating_point
+    return accumulate.identity is not None and is_floating
+
+
 def combine(
     scope: Scope, accumulate: Accumulate, left: Sequence[str], right: Sequence[str]
 ) -> list[str]:

@@ -81,6 +81,19 @@ def test_kernels_stay_apart_where_joining_saves_nothing(codegen, shape, function
         np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-2)
 
 
+def test_long_sums_over_columns_are_accurate(codegen):
+    """Many rows are cut into many groups."""
+    x = np.random.default_rng(0).random((60_000, 128), np.float32)
+
+    def with_rows(x):
+        return [x - ops.amax(x, dim=(1,), keepdim=True), ops.sum(x, dim=(0,))]
+
+    program = compiled(codegen, with_rows, x)
+
+    assert 1 == len(program.kernels)
+    np.testing.assert_allclose(program(x)[1], x.astype(np.float64).sum(0), rtol=2.5e-7)
+
+
 def test_what_the_row_kernel_stores_is_summed_afterwards(codegen):
     """A column kernel that reads what the other one writes is no part of it."""
     x = normal(ROWS, COLUMNS)

@@ -449,6 +449,23 @@ def test_long_sums_are_accurate(codegen) -> None:
     assert abs(two_rows(x.reshape(2, -1))[0].astype(np.float64).sum() - exact) < 2e-6 * exact
 
 
+@pytest.mark.parametrize("shape", [(4099, 3), (1_000_003, 3), (60_001, 17)], ids=str)
+def test_long_sums_down_columns_are_accurate(codegen, shape) -> None:
+    """Also beside a reduction that is no sum, and over loops that do not merge."""
+    x = rng.random((2, *shape), np.float32)[:, :, 1:]
+
+    def function(x):
+        return [ops.sum(x, dim=(1,)), ops.amax(x, dim=(1,)), ops.sum(x, dim=(0, 1))]
+
+    program = compile_graph(codegen.graph_of(function, codegen.type_of(x)))
+    total, largest, both = program(x)
+    exact = x.astype(np.float64).sum(1)
+
+    np.testing.assert_allclose(total, exact, rtol=5e-7)
+    np.testing.assert_array_equal(largest, x.max(1))
+    np.testing.assert_allclose(both, exact.sum(0), rtol=5e-7)
+
+
 # ---------------------------------------------------------------------------------------------
 # random, scatter, products
 

@@ -175,6 +175,15 @@ def test_many_long_columns_in_groups(compiled: Any) -> None:
     check_pairs(case, ((2, 3), (100, 3), (50_000, 8), (50_000, 2), (300, 3000)), tolerance=1e-4)
 
 
+def test_long_sums_down_columns_are_accurate(compiled: Any) -> None:
+    """However many rows there are, and whether they are cut into groups or not."""
+    case = compiled(lambda x: ops.sum(x, dim=(0,)), (S0, S1))
+    for shape in ((4099, 3), (1_000_003, 2), (20_000, 300)):
+        x = np.random.default_rng(0).random(shape, np.float32)
+        (total,) = case.program(x)
+        np.testing.assert_allclose(total, x.astype(np.float64).sum(0), rtol=5e-7)
+
+
 # ---------------------------------------------------------------------------------------------
 # chains of reductions
 
