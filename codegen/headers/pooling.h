@@ -29,6 +29,13 @@ DJ_INLINE void dj_inside(const dj_pool *c, int64_t step, int64_t from, int64_t c
     *high = left <= 0 ? 0 : dj_min_index((left + stride - 1) / stride, count);
 }
 
+/* The first element along a dim of the window at `out` that lies inside: what is chosen where all
+ * elements are -inf. */
+DJ_INLINE int64_t dj_first_inside(const dj_pool *c, int dim, int64_t out) {
+    const int64_t missing = c->before[dim] - out * c->stride[dim], gap = c->dilation[dim];
+    return missing <= 0 ? 0 : dj_min_index((missing + gap - 1) / gap, c->size[dim] - 1);
+}
+
 #define DJ_POOLS(T, S)                                                                              \
     DJ_INLINE void dj_better_##S(const T *x, int64_t stride, int64_t low, int64_t high, int32_t tap, \
                                  T *best, int32_t *choice) {                                        \
@@ -47,7 +54,11 @@ DJ_INLINE void dj_inside(const dj_pool *c, int64_t step, int64_t from, int64_t c
     DJ_INLINE void dj_window_##S(const dj_pool *c, const T *plane, int64_t a, int64_t b,            \
                                  int64_t from, int64_t count, int is_sum, T *best,                  \
                                  int32_t *choice) {                                                 \
-        for (int64_t j = 0; j < count; j++) best[j] = is_sum ? 0 : -(T)INFINITY, choice[j] = 0;     \
+        const int64_t above = dj_first_inside(c, 0, a) * c->size[1] + dj_first_inside(c, 1, b);     \
+        const int32_t start = (int32_t)(above * c->size[2]);                                        \
+        for (int64_t j = 0; j < count; j++) best[j] = is_sum ? 0 : -(T)INFINITY, choice[j] = start; \
+        for (int64_t j = 0; j < count && (from + j) * c->stride[2] < c->before[2]; j++)             \
+            choice[j] += (int32_t)dj_first_inside(c, 2, from + j);                                  \
         int32_t tap = 0;                                                                            \
         for (int64_t k0 = 0; k0 < c->size[0]; k0++)                                                 \
             for (int64_t k1 = 0; k1 < c->size[1]; k1++) {                                           \

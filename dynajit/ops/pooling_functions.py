@@ -111,7 +111,7 @@ def _flat_positions(choice: Any, sizes: Shape, size: tuple[int, ...], geometry: 
         )  # fmt: skip
         starts = TABLE.reshape(starts, shape=(count, *((1,) * (n - 1 - d))))
         position = TABLE.add(TABLE.mul(inner[d], geometry.dilation[d]), starts)
-        # A window of -inf alone may have chosen the padding.
+        # A dilated window may hold nothing but padding.
         position = TABLE.maximum(position, 0)
         position = TABLE.minimum(position, count_operand(TABLE, sizes[d] - 1))
         if total is not None:

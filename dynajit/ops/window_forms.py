@@ -184,7 +184,8 @@ def max_pool_choice(
     if counts is None:
         return NotImplemented
     whole = padded(xp, x, before, after, -math.inf)
-    choice = xp.zeros((*x.shape[: x.ndim - len(size)], *counts), INT64)
+    choice = xp.empty((*x.shape[: x.ndim - len(size)], *counts), INT64)
+    choice[...] = _first_inside(xp, counts, size, stride, before, dilation)
     best: Any = None
     for position, (_, place) in enumerate(places_of(size, counts, stride, dilation)):
         here = whole[place]
@@ -196,6 +197,18 @@ def max_pool_choice(
         choice[better] = position
         xp.copyto(best, here, where=better)
     return choice
+
+
+def _first_inside(
+    xp: Any, counts: Sizes, size: Sizes, stride: Sizes, before: Sizes, dilation: Sizes
+) -> Any:
+    """As that of `ops.windows`."""
+    total: Any = 0
+    for d, width in enumerate(size):
+        missing = before[d] + dilation[d] - 1 - stride[d] * xp.arange(counts[d], dtype=INT64)
+        first = xp.clip(missing // dilation[d], 0, width - 1)
+        total = total * width + first.reshape(counts[d], *((1,) * (len(size) - 1 - d)))
+    return total
 
 
 def place_windows(

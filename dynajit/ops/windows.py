@@ -327,12 +327,37 @@ def max_pool(
 def max_pool_choice(
     ops: Any, x: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
 ) -> Any:
-    """The row-major position within each window of its largest element, int64."""
+    """The row-major position within each window of its largest element, int64: never padding."""
     cut = ops.windows(
         x, size=size, stride=stride, before=before, after=after, dilation=dilation,
         value=lowest(x.dtype),
     )  # fmt: skip
-    return ops.argmax(cut, dim=_last(len(cut.shape), len(size)))
+    last = _last(len(cut.shape), len(size))
+    choice = ops.argmax(cut, dim=last)
+    if not any(before):
+        return choice
+    counts = tuple(choice.shape[len(choice.shape) - len(size) :])
+    first = _first_inside(ops, counts, size, stride, before, dilation, x.device)
+    return ops.where(ops.eq(ops.amax(cut, dim=last), lowest(x.dtype)), first, choice)
+
+
+def _first_inside(
+    ops: Any, counts: Shape, size: Any, stride: Any, before: Any, dilation: Any, device: Any
+) -> Any:
+    """The row-major position within each window of its first element that is no padding, int64
+    (*counts): what is chosen where all elements are the lowest there are."""
+    total: Any = None
+    for d, width in enumerate(size):
+        missing = ops.arange(
+            before[d] + dilation[d] - 1, -stride[d], size=counts[d], dtype=dtypes.int64,
+            device=device,
+        )  # fmt: skip
+        first = ops.floor_divide(ops.maximum(missing, 0), dilation[d])
+        first = ops.reshape(
+            ops.minimum(first, width - 1), shape=(counts[d], *((1,) * (len(size) - 1 - d)))
+        )
+        total = first if total is None else ops.add(ops.mul(total, width), first)
+    return total
 
 
 def _place_infer(

@@ -100,6 +100,27 @@ def test_max_pool_of_special_values() -> None:
         np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
 
 
+@pytest.mark.parametrize("form", ["eager", "compiled", "float16"])
+@pytest.mark.parametrize("name", ["max_pool1d", "max_pool2d", "max_pool3d"])
+def test_windows_of_minus_infinity_choose_an_element_of_the_input(name: str, form: str) -> None:
+    """The first one, not the padding before it: the gradient goes there, too."""
+    n = int(name[-2])
+    x = np.full((2, 1, *(7, 6, 5)[:n]), -np.inf, np.float16 if form == "float16" else np.float64)
+    x[1, ..., 3] = np.linspace(-1, 1, x[1, ..., 3].size).reshape(x[1, ..., 3].shape)
+    for options in ({"padding": 1}, {"padding": 1, "stride": 1, "dilation": 2}):
+        theirs, ours = (f(x).requires_grad_() for f in (torch.tensor, dj.tensor))
+        pool = getattr(F, name)
+        if form != "eager":
+            pool = dj.compile(pool)
+        expected = getattr(T, name)(theirs, 3, return_indices=True, **options)
+        actual = pool(ours, 3, return_indices=True, **options)
+        for left, right in zip(actual, expected, strict=True):
+            np.testing.assert_array_equal(left.detach().numpy(), right.detach().numpy())
+        actual[0].backward(dj.ones_like(actual[0]))
+        expected[0].backward(torch.ones_like(expected[0]))
+        np.testing.assert_array_equal(ours.grad.numpy(), theirs.grad.numpy())
+
+
 def test_unpooling_undoes_pooling() -> None:
     """Elements return to where they were found."""
     x = np.random.default_rng(0).standard_normal((2, 3, 6, 8)).astype(np.float32)
