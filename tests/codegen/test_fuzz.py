@@ -6,8 +6,6 @@ seed.
 """
 
 import os
-import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -35,14 +33,6 @@ FIRST = int(os.environ.get("DYNAJIT_FUZZ_FIRST", "0"))
 def seeds(count: int) -> Any:
     """Parametrise over this many seeds, scaled."""
     return pytest.mark.parametrize("seed", range(FIRST, FIRST + round(count * SCALE)))
-
-
-@pytest.fixture(autouse=True)
-def numpy_backend_is_allowed() -> Iterator[None]:
-    """Graphs with scans and sorts run on NumPy and say so."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "dynajit: .* has no native lowering", RuntimeWarning)
-        yield
 
 
 def run(graph: Any, inputs: Any, threads: int = 1) -> tuple[Any, ...]:

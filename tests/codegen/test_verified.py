@@ -148,7 +148,6 @@ PROGRAMS = {
 }  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore:dynajit. .* has no native lowering:RuntimeWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_rounding_is_not_reported(name: str) -> None:
     """NaN, infinities, integers, random numbers, long sums, equal comparisons."""

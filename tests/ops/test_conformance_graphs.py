@@ -7,7 +7,6 @@ run-time scalars in the other. The derivative of the graph is compared with the 
 """
 
 import shutil
-import warnings
 from typing import Any
 
 import numpy as np
@@ -43,10 +42,7 @@ def compiled(graph: Graph) -> Any:
     if COMPILER is None:
         pytest.skip("no C compiler")
     pipeline = pytest.importorskip("dynajit.codegen.pipeline")
-    with warnings.catch_warnings():
-        # Rows without a native lowering (scans, sorts) run on the NumPy backend and say so once.
-        warnings.filterwarnings("ignore", "dynajit: .* has no native lowering", RuntimeWarning)
-        return pipeline.compile_graph(optimize(graph))
+    return pipeline.compile_graph(optimize(graph))
 
 
 COLUMNS = pytest.mark.parametrize("execute", [interpreted, compiled], ids=lambda f: f.__name__)
