@@ -14,7 +14,6 @@ Used by `capture.emit` and `capture.resume`.
 
 import dis
 import functools
-import itertools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -50,6 +49,10 @@ _FUSED: Final = {
 #: only in coroutines, which are never copied.
 _MISREAD: Final = dis.opmap.get("BUILD_INTERPOLATION", -1)
 _STAND_IN: Final = dis.opmap["GET_AWAITABLE"]
+
+
+class _Placed(FreeVar):
+    """A free variable of which a STORE_DEREF puts the cell itself in place, not its contents."""
 
 
 #: An instruction whose operand is always read as that of a captured variable.
@@ -106,7 +109,6 @@ class Writer:
         self.location = location
         self.depth = 0
         self.maximum = 0
-        self.free_stores = 0
 
     def append(self, name: str, argument: Any = None, popped: int = 0, pushed: int = 0) -> None:
         """One instruction as the `bytecode` package spells it."""
@@ -167,12 +169,11 @@ class Writer:
     def store_cell(self, variable: CellVar | FreeVar) -> None:
         """Pop a cell (or None) into the place where the code finds a variable's cell.
 
-        For a free variable, in front of all other code, the instruction has no spelling:
-        `assemble` makes it of the one that stores the cell's contents (`free_stores`).
+        For a free variable the instruction has no spelling: `assemble` makes it of the one that
+        stores the cell's contents.
         """
         if isinstance(variable, FreeVar):
-            self.free_stores += 1
-            self.append("STORE_DEREF", variable, 1, 0)
+            self.append("STORE_DEREF", _Placed(variable.name), 1, 0)
         else:
             self.append("STORE_FAST", variable if IS_313 else variable.name, 1, 0)
 
@@ -247,7 +248,7 @@ def _read(code: CodeType) -> _Reading:
     if entry is not None and entry[0]() is code:
         return entry[1]
     readable = _exchanged(code, _MISREAD, _STAND_IN)
-    text, misread = _with_cells_readable(readable)
+    text, misread, placed = _with_cells_readable(readable)
     concrete = ConcreteBytecode.from_code(readable.replace(co_code=text))
     concrete.exception_table = _whole(concrete.exception_table, code)
     items = tuple(concrete.to_bytecode(conserve_exception_block_stackdepth=True))
@@ -258,6 +259,8 @@ def _read(code: CodeType) -> _Reading:
     for offset, instruction in zip(offsets, instructions, strict=True):
         if offset in misread:
             instruction.name = misread[offset]
+        if offset in placed:
+            instruction.arg = _Placed(instruction.arg.name)
     reading = _Reading(items, dict(zip(offsets, instructions, strict=True)))
     _READ[key] = (weakref.ref(code, forget(_READ, key)), reading)
     return reading
@@ -484,7 +487,6 @@ def assemble(
     signature: Signature,
     stacksize: int,
     qualname: str,
-    free_stores: int = 0,
 ) -> CodeType:
     """A code object.
 
@@ -494,7 +496,6 @@ def assemble(
         signature: parameters and flags.
         stacksize: the deepest stack of any instruction.
         qualname: the qualified name.
-        free_stores: the first so many STORE_DEREF put the cell itself in place.
     """
     _share_boxes(items)
     bytecode = Bytecode(items)
@@ -513,25 +514,28 @@ def assemble(
     bytecode.flags = CompilerFlags(signature.flags)
     code = bytecode.to_code(stacksize=stacksize, compute_exception_stack_depths=False)
     constants = tuple(value.value if isinstance(value, _Box) else value for value in code.co_consts)
-    code = code.replace(co_consts=constants, co_code=_with_cells_placed(code, free_stores))
+    code = code.replace(co_consts=constants, co_code=_with_cells_placed(code, items))
     return code if _MISREAD < 0 else _exchanged(code, _STAND_IN, _MISREAD)
 
 
-def _with_cells_readable(code: CodeType) -> tuple[bytes, dict[int, str]]:
+def _with_cells_readable(code: CodeType) -> tuple[bytes, dict[int, str], set[int]]:
     """The bytecode as the `bytecode` package can read it: undoes `_with_cells_placed`.
 
-    And where another instruction stands in for one: byte offset -> its name.
+    Where another instruction stands in for one: byte offset -> its name. And the byte offsets of
+    what puts cells in place.
     """
     changed = bytearray(code.co_code)
     misread = {}
+    placed = set()
     count = len({*code.co_varnames, *code.co_cellvars})
     for offset, name, operand in _units(code):
         if name == "STORE_FAST" and operand >= count:
             changed[offset] = dis.opmap["STORE_DEREF"]
+            placed.add(offset)
         elif _is_misread(name, operand >= count):
             changed[offset] = dis.opmap[_ON_CAPTURED]
             misread[offset] = name
-    return bytes(changed), misread
+    return bytes(changed), misread, placed
 
 
 def _is_misread(name: str, is_free: bool) -> bool:
@@ -541,10 +545,13 @@ def _is_misread(name: str, is_free: bool) -> bool:
     return IS_313 and is_free and dis.opmap[name] in dis.haslocal and name not in _FUSED
 
 
-def _with_cells_placed(code: CodeType, count: int) -> bytes:
-    """The bytecode; the first `count` STORE_DEREF store the cell itself: operands are alike."""
+def _with_cells_placed(code: CodeType, items: Iterable[Item]) -> bytes:
+    """The bytecode made of `items`, where STORE_DEREF of what is `_Placed` stores the cell itself:
+    operands are alike."""
     changed = bytearray(code.co_code)
-    stores = (offset for offset, name, _ in _units(code) if name == "STORE_DEREF")
-    for offset in itertools.islice(stores, count):
-        changed[offset] = dis.opmap["STORE_FAST"]
+    stores = [i.arg for i in items if isinstance(i, Instr) and i.name == "STORE_DEREF"]
+    offsets = [offset for offset, name, _ in _units(code) if name == "STORE_DEREF"]
+    for offset, variable in zip(offsets, stores, strict=True):
+        if isinstance(variable, _Placed):
+            changed[offset] = dis.opmap["STORE_FAST"]
     return bytes(changed)

@@ -361,8 +361,7 @@ class Emitter:
             code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount,
             parameters(code), code.co_flags,
         )  # fmt: skip
-        free_stores = self.writer.free_stores
-        return assemble(items, code, signature, stacksize, code.co_qualname, free_stores)
+        return assemble(items, code, signature, stacksize, code.co_qualname)
 
 
 def emit(

@@ -214,5 +214,4 @@ def stub(frame: InnerFrame, spot: Spot, make_resume: MakeResume | None) -> CodeT
         Signature(len(parameters), 0, 0, parameters, resume.plain_flags(code)),
         max(code.co_stacksize, writer.maximum),
         code.co_qualname,
-        writer.free_stores,
     )

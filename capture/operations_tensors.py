@@ -51,6 +51,8 @@ def needs_gradient(x: Any, value: TensorValue) -> bool:
     contents: TensorContents = x.heap[value.identity]
     if contents.value is not None:
         return bool(x.recorder.builder.needs_gradient(x.recorder.graph_value(value)))
+    if any(memory.has_history for memory in tensor_memory.written(x.recorder)):
+        x.recorder.graph_value(value)  # an input shares no storage with what got the history
     return bool(contents.tensor.requires_grad)
 
 

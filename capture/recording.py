@@ -586,7 +586,7 @@ class Recorder:
             self._inputs[key] = (value, handle, bool(tensor.requires_grad))
             if isinstance(handle, TensorValue):
                 for memory in tensor_memory.written(self):
-                    tensor_memory.refuse_overlap(self, memory.base, (handle,))
+                    tensor_memory.refuse_overlap(self, memory.base, memory.has_history, (handle,))
                 self.owners[value.node] = handle.identity
         return self._inputs[key][0]
 

@@ -270,7 +270,6 @@ def _make(body: Body, spot: Spot) -> Resume:
         Signature(len(parameters), 0, 0, parameters, plain_flags(code)),
         max(code.co_stacksize, writer.maximum),
         f"{code.co_qualname} (resumed at line {line})",
-        writer.free_stores,
     )
     _remember(made, code, start)
     return Resume(made, code.co_qualname, names, cells, tuple(slots), line)

@@ -119,7 +119,6 @@ def _suspended(body: Body, spot: Spot) -> CodeType:
         Signature(len(parameters), 0, 0, parameters, resume.plain_flags(original)),
         max(original.co_stacksize, writer.maximum),
         original.co_qualname,
-        writer.free_stores,
     )
 
 

@@ -188,13 +188,14 @@ def write(recorder: Any, value: TensorValue, part: graph.Value, hides: bool) -> 
     memory: MemoryContents = recorder.heap[identity]
     steps = recorder.heap[value.identity].steps
     builder = recorder.builder
-    refuse_overlap(recorder, memory.base, recorder.lifted_tensors)
     if memory.is_uncertain:
         raise GraphBreak(breaks.TENSOR_MUTATION, "its layout is not known")
     needs = builder.needs_gradient(memory.value), builder.needs_gradient(part)
     is_recorded = recorder.grad_enabled
     if is_recorded and any(needs):
         is_recorded = _is_recorded(steps, *needs)
+    has_history = memory.has_history or (is_recorded and any(needs))
+    refuse_overlap(recorder, memory.base, has_history, recorder.lifted_tensors)
     if is_recorded and any(needs):
         changed = _put(builder, memory.value, steps, part)
         if needs[0] and (hides or not needs[1] or steps) and not _keeps_rest(steps):
@@ -218,7 +219,7 @@ def write(recorder: Any, value: TensorValue, part: graph.Value, hides: bool) -> 
             version=memory.version + 1,
             bumps=memory.bumps + is_counted,
             is_recorded=memory.is_recorded or (recorder.grad_enabled and not is_detached),
-            has_history=memory.has_history or (is_recorded and any(needs)),
+            has_history=has_history,
         ),
     )
 
@@ -329,11 +330,14 @@ def written(recorder: Any) -> list[MemoryContents]:
     ]
 
 
-def refuse_overlap(recorder: Any, base: TensorValue, others: Iterable[TensorValue]) -> None:
+def refuse_overlap(
+    recorder: Any, base: TensorValue, has_history: bool, others: Iterable[TensorValue]
+) -> None:
     """An existing tensor is written: it must not overlap with a graph input.
 
     Args:
         base: what is written.
+        has_history: it gets a history: so does every view of its storage.
         others: graph inputs: all of them at a write, the new one where an input is added later.
 
     Raises:
@@ -344,5 +348,8 @@ def refuse_overlap(recorder: Any, base: TensorValue, others: Iterable[TensorValu
         return
     for other in others:
         tensor = recorder.existing(other)
-        if tensor is not written and np.may_share_memory(tensor.array, written.array):
+        if tensor is written:
+            continue
+        shares_history = has_history and tensor.storage is written.storage
+        if shares_history or np.may_share_memory(tensor.array, written.array):
             raise GraphBreak(breaks.TENSOR_MUTATION, "two tensors share memory")

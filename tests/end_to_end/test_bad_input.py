@@ -648,3 +648,26 @@ def test_the_modes_of_pytorch_are_taken(mode: str) -> None:
 def test_a_mode_and_options_exclude_each_other() -> None:
     with pytest.raises(dj.errors.ArgumentError, match="either a mode or options"):
         dj.compile(lambda x: x, mode="reduce-overhead", options={"verify": True})
+
+
+def test_an_index_behind_a_break_in_a_closure_is_refused_at_its_line() -> None:
+    """What runs instead of the rest of a closure finds the captured variables."""
+
+    def outer(x: dj.Tensor, y: dj.Tensor) -> dj.Tensor:
+        def inner() -> None:
+            dj.graph_break()
+            y[dj.tensor([0, 1])] = (x - x)[:2]
+
+        inner()
+        return y
+
+    compiled = dj.compile(outer)
+    for size, error in ((3, None), (1, IndexError), (3, None), (1, IndexError)):
+        x, y = dj.ones(size), dj.ones(size)
+        if error is None:
+            assert [0, 0, 1] == compiled(x, y).tolist()
+            continue
+        with pytest.raises(error, match="index 1 is out of bounds") as caught:
+            compiled(x, y)
+        assert "inner" in [entry.frame.code.name for entry in caught.traceback]
+        assert [1] == y.tolist()

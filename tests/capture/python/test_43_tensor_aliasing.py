@@ -45,7 +45,23 @@ def in_a_loop(x, y):
     return x
 
 
-PROGRAMS = [write_first, write_second, write_both, write_unseen, view_of_the_other, in_a_loop]
+WEIGHT = eager.tensor([2.0], requires_grad=True)
+
+
+def write_history(x, y):
+    x[:2] = WEIGHT * 3
+    return y + 0
+
+
+def ask_about_history(x, y):
+    x[:2] = WEIGHT * 3
+    return eager.tensor([y.requires_grad, y.is_leaf, y.grad_fn is None])
+
+
+PROGRAMS = [
+    write_first, write_second, write_both, write_unseen, view_of_the_other, in_a_loop,
+    write_history, ask_about_history,
+]  # fmt: skip
 
 RELATIONS = {
     "apart": lambda b: (b[:4], b[8:]),
