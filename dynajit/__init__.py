@@ -6,7 +6,18 @@ is what `__all__` lists.
 
 import math
 
-from dynajit import autograd, compiler, cuda, jit, nn, optim, random, utils, version
+from dynajit import (
+    autograd,
+    compiler,
+    cuda,
+    jit,
+    nn,
+    optim,
+    random,
+    serialization,
+    utils,
+    version,
+)
 from dynajit.compile import (
     allow_in_graph,
     compile,
@@ -615,6 +626,7 @@ __all__ = [
     "seed",
     "select",
     "selu",
+    "serialization",
     "set_grad_enabled",
     "set_logs",
     "set_num_threads",

@@ -1,211 +1,248 @@
-"""`save` and `load`: state dicts and tensors in safetensors files.
+"""`save` and `load`: PyTorch's checkpoints, and safetensors files for reading.
 
-Contract: a file is a valid safetensors file: tensors under readable names, and in its header, as
-JSON, the nest of dicts, lists, tuples, numbers, strings, dtypes and sizes that held them. Loading
-runs no code from the file. Anything else than those kinds is refused when saving. Subclasses of
-dict come back as plain dicts; tensors that share memory are stored separately. Called by users
-and by the demo.
+Contract: `save` writes what PyTorch's `save` writes, `load` reads both its present and its older
+kind, and safetensors files. With `weights_only`, the default, loading runs no code from the file.
+A path is replaced only when all is written. Called by users and by the demo.
 """
 
-import json
+import io
 import os
+import pickle
 import struct
-from collections import OrderedDict
+import zipfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
-import numpy as np
-
-from dynajit.core import dtypes, optional
-from dynajit.core.dtypes import DType
-from dynajit.core.errors import ArgumentError, FileFormatError
-from dynajit.eager import _tensor
-from dynajit.eager._tensor import TensorBase
+from dynajit.core import device as devices
+from dynajit.core.device import CPU, Device
+from dynajit.core.errors import (
+    ArgumentError,
+    DeviceError,
+    FileFormatError,
+    InvalidValueError,
+    UnsafeFileError,
+)
+from dynajit.eager.checkpoint_reading import Reading, read_old, read_zip
+from dynajit.eager.checkpoint_writing import write_old, write_zip
 from dynajit.eager.convert import require_cpu
-from dynajit.eager.tensor import Size
+from dynajit.eager.layout import UntypedStorage
+from dynajit.eager.safetensors_file import is_safetensors, read_safetensors
 
-KEY: Final = "dynajit"  # the header entry with the nest
-# safetensors' names of dtypes
-DTYPES: Final = {
-    "BOOL": dtypes.bool_, "U8": dtypes.uint8, "I8": dtypes.int8, "I16": dtypes.int16,
-    "I32": dtypes.int32, "I64": dtypes.int64, "F16": dtypes.float16, "BF16": dtypes.bfloat16,
-    "F32": dtypes.float32, "F64": dtypes.float64, "C64": dtypes.complex64,
-}  # fmt: skip
+MSG_CUDA: Final = (
+    "Attempting to deserialize object on a CUDA device but there is none: a storage of the file "
+    "lies on {location}.  Use load(..., map_location='cpu')."
+)
+
+#: What a damaged pickle, zip file or header makes Python raise.
+DAMAGE: Final = (
+    pickle.UnpicklingError, zipfile.BadZipFile, struct.error, EOFError, KeyError, ValueError,
+    TypeError, AttributeError, IndexError, OverflowError, RecursionError, NotImplementedError,
+    RuntimeError, MemoryError, AssertionError,
+)  # fmt: skip
+
+_SAFE: Final[dict[tuple[str, str], Any]] = {}
 
 
-def save(obj: Any, f: Any) -> None:
-    """Write a nest of tensors and plain values.
+def save(
+    obj: Any,
+    f: Any,
+    pickle_module: Any = pickle,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:
+    """Write tensors, and anything else that can be pickled.
 
     Args:
-        obj: tensors, numbers, strings, None, dtypes, sizes, and dicts, lists and tuples of them.
+        obj: what to write; a module's `state_dict()` rather than the module.
         f: a path, or a binary file open for writing. A path is replaced only when all is written.
+        pickle_module: only Python's `pickle`.
+        pickle_protocol: of the pickle inside.
 
     Raises:
-        ArgumentError: `obj` contains something else; the message says where.
+        ArgumentError: another pickle module, or `f` is neither.
+        DTypeError: two tensors read one memory by two dtypes.
         OSError: the file cannot be written.
     """
-    tensors: dict[str, Any] = {}
-    nest = _packed(obj, "", tensors)
-    library = optional.load("safetensors.numpy", needed_for="save", install="safetensors")
-    data = library.save(tensors, metadata={KEY: json.dumps(nest)})
+    if pickle_module is not pickle:
+        raise ArgumentError("save: expected pickle_module=pickle; no other is used.")
+
+    def write(file: BinaryIO, stem: str) -> None:
+        if _use_new_zipfile_serialization:
+            write_zip(obj, file, stem, pickle_protocol)
+        else:
+            write_old(obj, file, pickle_protocol)
+
     if hasattr(f, "write"):
-        f.write(data)
+        write(f, "archive")
         return
-    path = Path(f)
+    if not isinstance(f, (str, os.PathLike)):
+        raise ArgumentError(
+            f"save: expected 'f' to be string, path, or a file-like object with a 'write' "
+            f"attribute, got {type(f).__name__}"
+        )
+    _write_whole(Path(f), write)
+
+
+def _write_whole(path: Path, write: Callable[[BinaryIO, str], None]) -> None:
+    stem = path.stem or "archive"
+    path = path.resolve()
+    if path.exists() and not path.is_file():  # a device, say, is written to and not replaced
+        with path.open("wb") as file:
+            write(file, stem)
+        return
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        partial.write_bytes(data)
+        with partial.open("wb") as file:
+            write(file, stem)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
 
 
-def load(f: Any, map_location: Any = None, *, weights_only: bool = True) -> Any:
-    """Read what `save` wrote (or any safetensors file: a dict of tensors).
+def load(
+    f: Any,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = True,
+    mmap: bool | None = None,
+    encoding: str = "utf-8",
+) -> Any:
+    """Read what `save` or PyTorch's `save` wrote, or a safetensors file (a dict of tensors).
 
     Args:
-        f: a path, or a binary file open for reading.
-        map_location: only the CPU.
-        weights_only: True; nothing else exists, since files hold no code.
+        f: a path, or a binary file open for reading that can seek.
+        map_location: where storages go: a device, a dict from the file's locations to such, or a
+            function of (storage, location). Only the CPU is there.
+        pickle_module: None, or Python's `pickle` with `weights_only=False`.
+        weights_only: read tensors, plain values and containers only. False runs what the file
+            says: for files that you trust.
+        mmap: map a zip file's storages instead of reading them; `f` is a path.
+        encoding: of texts that Python 2 wrote.
 
     Raises:
-        FileFormatError: the file is damaged or no safetensors file.
+        UnsafeFileError: with `weights_only`, the file asks for anything else.
+        FileFormatError: the file is damaged or of another kind.
+        DeviceError: a storage lies on a GPU and `map_location` does not say otherwise.
         FileNotFoundError: there is no such file.
     """
-    require_cpu("load", map_location)
-    if not weights_only:
-        raise ArgumentError("load(weights_only=False): files hold no code.  Expected True.")
-    data = f.read() if hasattr(f, "read") else Path(f).read_bytes()
-    name = getattr(f, "name", "file") if hasattr(f, "read") else str(f)
-    library = optional.load("safetensors", needed_for="load", install="safetensors")
+    only = weights_only is None or bool(weights_only)
+    if pickle_module is not None and (only or pickle_module is not pickle):
+        raise ArgumentError("load: expected pickle_module=None, or pickle with weights_only=False.")
+    if mmap and not isinstance(f, (str, os.PathLike)):
+        raise InvalidValueError("load: f must be a file path in order to use the mmap argument")
+    reading = Reading(_places(map_location), dict(_SAFE) if only else None, encoding, bool(mmap))
+    if hasattr(f, "read"):
+        file = f if hasattr(f, "seek") else io.BytesIO(f.read())
+        return _loaded(file, str(getattr(f, "name", "file")), reading)
+    if not isinstance(f, (str, os.PathLike)):
+        raise ArgumentError(f"load: expected a path or a file, got {type(f).__name__}")
+    with Path(f).open("rb") as file:
+        return _loaded(file, str(f), reading)
+
+
+def _loaded(file: BinaryIO, name: str, reading: Reading) -> Any:
     try:
-        entries = library.deserialize(data)
-    except library.SafetensorError as error:
+        return _of_kind(file, reading)
+    except (UnsafeFileError, DeviceError):
+        raise
+    except DAMAGE as error:
+        if reading.safe is None and not isinstance(error, (FileFormatError, zipfile.BadZipFile)):
+            raise  # may be the user's own
         raise FileFormatError(
-            f"load({name!r}): the file is damaged or no safetensors file ({error}).  Expected a "
-            "file that save() wrote; copy or save it again."
-        ) from error
-    tensors = {key: _array(name, key, entry) for key, entry in entries}
-    nest = _nest_of(data)
-    if nest is None:
-        return {key: _tensor.wrap(array) for key, array in tensors.items()}
-    try:
-        return _unpacked(json.loads(nest), tensors)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise FileFormatError(
-            f"load({name!r}): the description of the nest in the file's header is damaged "
-            f"({error!r})."
+            f"load({name!r}): the file is damaged or no checkpoint ({error}).  Expected a file "
+            "that save() wrote, or a safetensors file; copy or save it again."
         ) from error
 
 
-def _nest_of(data: bytes) -> str | None:
-    """The header entry that `save` adds; the library has checked that the header is valid."""
-    (length,) = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8 : 8 + length])
-    found = header.get("__metadata__", {}).get(KEY)
-    return None if found is None else str(found)
+def _of_kind(file: BinaryIO, reading: Reading) -> Any:
+    here = file.tell()
+    opening = file.read(9)
+    file.seek(here)
+    if opening.startswith(b"PK\x03\x04"):
+        return read_zip(file, reading)
+    if is_safetensors(opening):
+        tensors = read_safetensors(file.read())
+        for tensor in tensors.values():
+            reading.placed(tensor.untyped_storage(), "cpu")
+        return tensors
+    if reading.map_bytes:
+        raise FileFormatError("mmap can only be used with files of the zip kind")
+    return read_old(file, reading)
 
 
-def _array(file: str, key: str, entry: dict[str, Any]) -> Any:
-    dtype = DTYPES.get(entry["dtype"])
-    if dtype is None:
-        raise FileFormatError(
-            f"load({file!r}): tensor {key!r} has the dtype {entry['dtype']}.  Expected one of "
-            f"{', '.join(DTYPES)}."
-        )
-    buffer = bytearray(entry["data"])
-    if not buffer:
-        return np.empty(entry["shape"], dtype.numpy)
-    return np.frombuffer(buffer, dtype.numpy).reshape(entry["shape"])
-
-
-def _packed(value: Any, path: str, tensors: dict[str, Any]) -> Any:
-    """JSON for `value`; its arrays go to `tensors`."""
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if isinstance(value, (int, float)):
-        return {"number": repr(value)}
-    if isinstance(value, TensorBase):
-        return _packed_tensor(value, path, tensors)
-    if isinstance(value, DType):
-        return {"dtype": value.name}
-    if isinstance(value, Size):
-        return {"size": list(value)}
-    if type(value) in (list, tuple):
-        items = [_packed(item, _join(path, i), tensors) for i, item in enumerate(value)]
-        return {type(value).__name__: items}
-    if isinstance(value, dict):
-        kind = "ordered" if isinstance(value, OrderedDict) else "dict"
-        return {kind: [_packed_pair(k, v, path, tensors) for k, v in value.items()]}
-    raise ArgumentError(
-        f"save: {path or 'the object'} is of type {type(value).__name__}.  Expected tensors, "
-        "numbers, strings, None, dtypes, sizes, and dicts, lists and tuples of them; save a "
-        "module's state_dict() instead of the module."
-    )
-
-
-def _packed_pair(key: Any, value: Any, path: str, tensors: dict[str, Any]) -> list[Any]:
-    if not isinstance(key, (str, int, float, bool)) and key is not None:
+def _places(map_location: Any) -> Callable[[UntypedStorage, str], UntypedStorage]:
+    """What becomes of a storage and the location that the file gives it."""
+    if map_location is None:
+        return _as_saved
+    if isinstance(map_location, dict):
+        moved = {str(key): devices.parse(value) for key, value in map_location.items()}
+        return lambda storage, location: _as_saved(storage, str(moved.get(location, location)))
+    if callable(map_location):
+        return lambda storage, location: _chosen(map_location, storage, location)
+    if not isinstance(map_location, (str, Device)):
         raise ArgumentError(
-            f"save: a key of {path or 'the object'} is of type {type(key).__name__}.  Expected "
-            "strings and numbers."
+            f"load(map_location={map_location!r}): expected a device, a dict or a function."
         )
-    return [_packed(key, path, tensors), _packed(value, _join(path, key), tensors)]
+    require_cpu("load", map_location)
+    return lambda storage, location: storage
 
 
-def _join(path: str, key: Any) -> str:
-    return f"{path}.{key}" if path else str(key)
+def _as_saved(storage: UntypedStorage, location: str) -> UntypedStorage:
+    if devices.parse(location) != CPU:
+        raise DeviceError(MSG_CUDA.format(location=location))
+    return storage
 
 
-def _packed_tensor(tensor: Any, path: str, tensors: dict[str, Any]) -> Any:
-    name = path or "tensor"
-    while name in tensors or name == "__metadata__":
-        name += "_"
-    array = np.array(tensor.array, order="C")
-    kind = "tensor"
-    if array.dtype == np.complex128:  # a dtype that the format lacks
-        array, kind = np.stack([array.real, array.imag], -1), "complex128"
-    tensors[name] = array
-    return {kind: name, "requires_grad": bool(tensor.requires_grad and tensor.is_leaf)}
+def _chosen(choose: Any, storage: UntypedStorage, location: str) -> UntypedStorage:
+    chosen = choose(storage, location)
+    return chosen if isinstance(chosen, UntypedStorage) else _as_saved(storage, location)
 
 
-def _unpacked(nest: Any, tensors: dict[str, Any]) -> Any:
-    if not isinstance(nest, dict):
-        return nest
-    kind, content = next(iter(nest.items()), (None, None))
-    match kind:
-        case "number":
-            return _number(content)
-        case "tensor" | "complex128":
-            return _unpacked_tensor(kind, tensors[content], bool(nest["requires_grad"]))
-        case "dtype":
-            return dtypes.by_name(content)
-        case "size":
-            return Size(int(size) for size in content)
-        case "list":
-            return [_unpacked(item, tensors) for item in content]
-        case "tuple":
-            return tuple(_unpacked(item, tensors) for item in content)
-        case "dict" | "ordered":
-            pairs = [(_unpacked(k, tensors), _unpacked(v, tensors)) for k, v in content]
-            return dict(pairs) if kind == "dict" else OrderedDict(pairs)
-    raise ValueError(f"unknown kind {kind!r}")
+def add_safe_globals(safe_globals: Iterable[Any]) -> None:
+    """Let files of weights name these classes and functions.
+
+    Args:
+        safe_globals: classes and functions, or pairs of one and the dotted name in the file.
+    """
+    _SAFE.update(_by_name(safe_globals))
 
 
-def _number(text: str) -> int | float:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
+def get_safe_globals() -> list[Any]:
+    """What `add_safe_globals` was given."""
+    return list(_SAFE.values())
 
 
-def _unpacked_tensor(kind: str, array: Any, requires_grad: bool) -> Any:
-    if kind == "complex128":
-        array = array[..., 0] + 1j * array[..., 1]
-    made = _tensor.wrap(array)
-    if requires_grad:
-        made.requires_grad = True
-    return made
+def clear_safe_globals() -> None:
+    """Forget what `add_safe_globals` was given."""
+    _SAFE.clear()
+
+
+class safe_globals:
+    """`with safe_globals([...])`: files of weights may name these inside the block."""
+
+    def __init__(self, safe_globals: Iterable[Any]) -> None:
+        self._added = _by_name(safe_globals)
+        self._before: dict[tuple[str, str], Any] = {}
+
+    def __enter__(self) -> None:
+        self._before = dict(_SAFE)
+        _SAFE.update(self._added)
+
+    def __exit__(self, *reason: object) -> None:
+        _SAFE.clear()
+        _SAFE.update(self._before)
+
+
+def _by_name(given: Iterable[Any]) -> dict[tuple[str, str], Any]:
+    names = {}
+    for item in given:
+        made, name = item if isinstance(item, tuple) else (item, None)
+        dotted = name or f"{made.__module__}.{made.__qualname__}"
+        module, _, last = dotted.rpartition(".")
+        names[module, last] = made
+    return names
 
 
 __all__ = ["load", "save"]

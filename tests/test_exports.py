@@ -17,6 +17,7 @@ PUBLIC = [
     "dynajit.nn.functional",
     "dynajit.optim",
     "dynajit.random",
+    "dynajit.serialization",
     "dynajit.utils",
     "dynajit.utils.data",
 ]

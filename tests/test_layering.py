@@ -27,6 +27,7 @@ LAYERS = {
     "dynajit.utils": 5,
     "dynajit.autograd": 5,
     "dynajit.random": 5,
+    "dynajit.serialization": 5,
     "dynajit": 6,
 }
 # What a layer does not see although it lies below: see the table in ARCHITECTURE.md.

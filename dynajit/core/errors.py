@@ -17,6 +17,7 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     |-- AutogradError   (RuntimeError)  backward twice, saved tensor changed, no graph
     |-- UnsupportedError(NotImplementedError) exists in PyTorch, not (yet) here
     |-- FileFormatError (RuntimeError)  a saved file is damaged or of another kind
+    |   `-- UnsafeFileError (UnpicklingError)  it asks for more than weights
     |-- CaptureError    (RuntimeError)  compile was asked for something it cannot do
     |   |-- GraphBreakError             fullgraph=True met a graph break
     |   |-- RecompileError              the stance forbids to compile a new version
@@ -28,6 +29,8 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     `-- InternalError   (AssertionError) a broken invariant of dynajit itself: please report
         `-- VerificationError            `verify=True` found a kernel that computes wrongly
 """
+
+from pickle import UnpicklingError
 
 
 class DynajitError(Exception):
@@ -79,6 +82,10 @@ class UnsupportedError(DynajitError, NotImplementedError):
 
 class FileFormatError(DynajitError, RuntimeError):
     """A file that should hold saved tensors is damaged or of another kind."""
+
+
+class UnsafeFileError(FileFormatError, UnpicklingError):
+    """A file of weights asks for code or classes that loading weights does not run."""
 
 
 class CaptureError(DynajitError, RuntimeError):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from dynajit.eager.checkpoint_names import declare, with_state
 from dynajit.eager.creation import empty
 from dynajit.eager.tensor import Tensor
 
@@ -40,3 +41,19 @@ class Parameter(Tensor):
 
 def _rebuild(cls: type[Parameter], array: Any, requires_grad: bool) -> Parameter:
     return cls(Tensor._from_array(array), requires_grad)
+
+
+def _of_checkpoint(data: Tensor, requires_grad: bool = True, hooks: Any = None) -> Parameter:
+    return Parameter(data, bool(requires_grad))
+
+
+def _of_checkpoint_with_state(
+    data: Tensor, requires_grad: bool, hooks: Any, state: Any
+) -> Parameter:
+    made: Parameter = with_state(Parameter(data, bool(requires_grad)), state)
+    return made
+
+
+declare("torch.nn.parameter", "Parameter", Parameter)
+declare("torch._utils", "_rebuild_parameter", _of_checkpoint)
+declare("torch._utils", "_rebuild_parameter_with_state", _of_checkpoint_with_state)

@@ -48,6 +48,10 @@ class StateDict(OrderedDict):  # type: ignore[type-arg]
 
     _metadata: Any
 
+    def __reduce__(self) -> Any:
+        """Copies and files hold an ordinary OrderedDict, which PyTorch reads, too."""
+        return OrderedDict, (), dict(self.__dict__) or None, None, iter(self.items())
+
 
 def state_dict(module: Any, destination: Any, prefix: str, keep_vars: bool) -> Any:
     """See `Module.state_dict`."""

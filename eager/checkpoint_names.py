@@ -1,0 +1,191 @@
+"""What PyTorch's checkpoints call things, and what stands for them here.
+
+Contract: a checkpoint is a pickle whose classes and functions are named as PyTorch names them.
+`found` gives the object here for such a name, among them functions that make a tensor out of a
+storage and its sizes, which trust nothing that they are given. `Name` is an object that a pickle
+shall spell under PyTorch's name. Called by `eager.checkpoint_reading` and `checkpoint_writing`;
+`nn.parameter` declares what it alone can make.
+"""
+
+from collections import Counter, OrderedDict
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from dynajit.core import device as devices
+from dynajit.core import dtypes
+from dynajit.core.dtypes import DType
+from dynajit.core.errors import FileFormatError
+from dynajit.eager import _tensor
+from dynajit.eager.tensor import Size, Tensor
+from dynajit.eager.typed_names import TYPE_NAMES
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A class, function or constant under PyTorch's name."""
+
+    module: str
+    name: str
+
+    def __call__(self) -> Any:
+        """Picklers ask whether what makes an object can be called; it is, by who reads."""
+        raise FileFormatError(f"{self.module}.{self.name} is a name in a file")
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClass:
+    """Stands for a class of storages such as `torch.FloatStorage`."""
+
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class FileStorage:
+    """Bytes of a file that tensors share.
+
+    Args:
+        data: uint8 array, shape (bytes,).
+        dtype: of the elements.
+        counted: the version counter of all tensors in these bytes.
+    """
+
+    data: Any
+    dtype: DType
+    counted: Any
+
+
+def storage_class_name(dtype: DType) -> Name:
+    """`torch.FloatStorage` and its kin."""
+    return _STORAGE_CLASSES[dtype]
+
+
+def declare(module: str, name: str, made: Any) -> None:
+    """Let checkpoints speak of `made` by PyTorch's name; once, when a module is imported."""
+    _NAMES[module, name] = made
+
+
+def found(module: str, name: str) -> Any:
+    """What `module.name` of PyTorch is here.
+
+    Raises:
+        KeyError: nothing here stands for it.
+    """
+    return _NAMES[module, name]
+
+
+def rebuilt_tensor(
+    storage: Any,
+    offset: int,
+    shape: Any,
+    strides: Any,
+    requires_grad: bool = False,
+    hooks: Any = None,
+    metadata: Any = None,
+) -> Tensor:
+    """A tensor in the bytes of a storage; offset and strides count elements.
+
+    Raises:
+        FileFormatError: it would reach beyond the storage.
+    """
+    if not isinstance(storage, FileStorage):
+        raise FileFormatError(f"a tensor of the file lies in a {type(storage).__name__}")
+    return _placed(storage, storage.dtype, offset, shape, strides, requires_grad)
+
+
+def _rebuilt_tensor_of_dtype(
+    storage: Any,
+    offset: int,
+    shape: Any,
+    strides: Any,
+    requires_grad: bool,
+    hooks: Any,
+    dtype: DType,
+    metadata: Any = None,
+) -> Tensor:
+    return _placed(storage, dtype, offset, shape, strides, requires_grad)
+
+
+def _placed(
+    storage: FileStorage, dtype: DType, offset: int, shape: Any, strides: Any, requires_grad: bool
+) -> Tensor:
+    numbers = (offset, *shape, *strides)
+    if len(shape) != len(strides) or not all(type(n) is int and n >= 0 for n in numbers):
+        raise FileFormatError(
+            f"a tensor of the file has the sizes {shape}, strides {strides}, offset {offset}"
+        )
+    size = dtype.itemsize
+    last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    if 0 not in shape and (last + 1) * size > storage.data.nbytes:
+        raise FileFormatError(
+            f"a tensor of the file with sizes {tuple(shape)} reaches beyond its storage of "
+            f"{storage.data.nbytes} bytes"
+        )
+    if 0 in shape:
+        array = np.empty(tuple(shape), dtype.numpy)
+    else:
+        steps = tuple(step * size for step in strides)
+        array = np.ndarray(tuple(shape), dtype.numpy, storage.data, offset * size, steps)
+    made: Tensor = _tensor.new_of(Tensor, array, storage.counted)
+    if requires_grad:
+        made.requires_grad = True
+    return made
+
+
+def _rebuilt_from_type(function: Any, kind: Any, arguments: Any, state: Any) -> Any:
+    made = function(*arguments)
+    if isinstance(kind, type) and issubclass(kind, Tensor) and kind is not type(made):
+        made = made.as_subclass(kind)
+    return with_state(made, state)
+
+
+def with_state(made: Any, state: Any) -> Any:
+    """`made` with the attributes of `state`: a dict, or a dict and a dict of slots."""
+    fields = state[0] if isinstance(state, tuple) else state
+    if not isinstance(fields, dict | None):
+        raise FileFormatError(f"the attributes of a tensor are a {type(fields).__name__}")
+    made.__dict__.update(fields or {})
+    return made
+
+
+def _encoded(text: str, encoding: str = "latin1") -> bytes:
+    """Bytes, as pickles of protocol 2 spell them."""
+    if encoding != "latin1":
+        raise FileFormatError(f"bytes of the file are encoded as {encoding!r}, not 'latin1'")
+    return text.encode("latin1")
+
+
+def _device(kind: str, index: int | None = None) -> Any:
+    return devices.parse(kind, index)
+
+
+_STORAGE_CLASSES: Final = {
+    dtype: Name("torch", name.replace("Tensor", "Storage")) for name, dtype in TYPE_NAMES.items()
+}
+
+_REBUILT: Final[dict[tuple[str, str], Any]] = {
+    ("collections", "OrderedDict"): OrderedDict,
+    ("collections", "Counter"): Counter,
+    ("builtins", "bytearray"): bytearray,
+    ("builtins", "complex"): complex,
+    ("builtins", "set"): set,
+    ("builtins", "frozenset"): frozenset,
+    ("_codecs", "encode"): _encoded,
+    ("torch", "Size"): Size,
+    ("torch", "Tensor"): Tensor,
+    ("torch", "device"): _device,
+    ("torch._utils", "_rebuild_tensor"): rebuilt_tensor,
+    ("torch._utils", "_rebuild_tensor_v2"): rebuilt_tensor,
+    ("torch._utils", "_rebuild_tensor_v3"): _rebuilt_tensor_of_dtype,
+    ("torch._tensor", "_rebuild_from_type_v2"): _rebuilt_from_type,
+    ("torch.storage", "UntypedStorage"): StorageClass(dtypes.uint8),
+    **{("torch", dtype.name): dtype for dtype in dtypes.ALL},
+    **{("torch", named.name): StorageClass(dtype) for dtype, named in _STORAGE_CLASSES.items()},
+    **{
+        ("torch.cuda", named.name): StorageClass(dtype) for dtype, named in _STORAGE_CLASSES.items()
+    },
+}
+
+#: Closed when the package is imported: `declare` adds what higher layers make.
+_NAMES: Final[dict[tuple[str, str], Any]] = dict(_REBUILT)
