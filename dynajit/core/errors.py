@@ -12,6 +12,7 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     |-- DeviceError     (RuntimeError)  operands on different devices, or no such device
     |-- ArgumentError   (TypeError)     an argument has the wrong kind or is missing
     |-- InvalidValueError (ValueError) an argument's value or size is not accepted
+    |-- ExpectationError(AssertionError) arguments break what PyTorch asserts of them
     |-- BoundsError     (IndexError)    an index or a dimension is out of range
     |-- DivisionError   (RuntimeError, ZeroDivisionError) integers divided by zero
     |-- AutogradError   (RuntimeError)  backward twice, saved tensor changed, no graph
@@ -55,6 +56,10 @@ class ArgumentError(DynajitError, TypeError):
 
 class InvalidValueError(DynajitError, ValueError):
     """An argument of the right type whose value or size is not accepted."""
+
+
+class ExpectationError(DynajitError, AssertionError):
+    """Arguments do not go together, where PyTorch has an assertion."""
 
 
 class BoundsError(DynajitError, IndexError):

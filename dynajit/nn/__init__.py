@@ -1,6 +1,6 @@
 """Modules, layers, losses and their functions, with PyTorch's names."""
 
-from dynajit.nn import functional, init, utils
+from dynajit.nn import attention, functional, init, utils
 from dynajit.nn.activation import (
     CELU,
     ELU,
@@ -82,6 +82,7 @@ from dynajit.nn.loss import (
     TripletMarginLoss,
 )
 from dynajit.nn.module import Module
+from dynajit.nn.multihead import MultiheadAttention
 from dynajit.nn.normalization import LayerNorm, RMSNorm
 from dynajit.nn.parameter import Parameter
 from dynajit.nn.pooling import (
@@ -128,6 +129,13 @@ from dynajit.nn.resampling import (
     ZeroPad1d,
     ZeroPad2d,
     ZeroPad3d,
+)
+from dynajit.nn.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
 )
 
 __all__ = [
@@ -207,6 +215,7 @@ __all__ = [
     "ModuleDict",
     "ModuleList",
     "MultiLabelSoftMarginLoss",
+    "MultiheadAttention",
     "NLLLoss",
     "PReLU",
     "Parameter",
@@ -240,6 +249,11 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "Threshold",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "TripletMarginLoss",
     "Unflatten",
     "Unfold",
@@ -249,6 +263,7 @@ __all__ = [
     "ZeroPad1d",
     "ZeroPad2d",
     "ZeroPad3d",
+    "attention",
     "functional",
     "init",
     "utils",

@@ -36,6 +36,7 @@ from dynajit.ops.loss_functions import (
     soft_margin_loss,
     triplet_margin_loss,
 )
+from dynajit.ops.multihead_attention import multi_head_attention_forward
 from dynajit.ops.nn_functions import (
     cosine_similarity,
     embedding,
@@ -174,6 +175,7 @@ __all__ = [
     "max_unpool3d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "multilabel_soft_margin_loss",
     "nll_loss",
     "normalize",

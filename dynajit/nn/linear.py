@@ -71,6 +71,10 @@ class Linear(Module):
         )
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """`Linear` under the name that PyTorch's attention uses for its last projection."""
+
+
 class Flatten(Module):
     """The dims from `start_dim` to `end_dim` as one."""
 
