@@ -62,7 +62,7 @@ from dynajit.nn.convolution import (
     Fold,
     Unfold,
 )
-from dynajit.nn.embedding import Embedding
+from dynajit.nn.embedding import Embedding, EmbeddingBag
 from dynajit.nn.linear import Flatten, Identity, Linear, Unflatten
 from dynajit.nn.loss import (
     BCELoss,
@@ -178,6 +178,7 @@ __all__ = [
     "Dropout2d",
     "Dropout3d",
     "Embedding",
+    "EmbeddingBag",
     "FeatureAlphaDropout",
     "Flatten",
     "Fold",

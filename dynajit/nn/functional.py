@@ -5,6 +5,7 @@ The functions themselves are in `ops.nn_functions`, `ops.loss_functions` and the
 PyTorch has one: the result is then written into the input.
 """
 
+from dynajit.nn.lookups import embedding, embedding_bag
 from dynajit.nn.statistics import batch_norm, instance_norm
 from dynajit.nn.writing import with_inplace
 from dynajit.ops import functions, nn_functions, noise_functions, resampling_functions
@@ -39,7 +40,6 @@ from dynajit.ops.loss_functions import (
 from dynajit.ops.multihead_attention import multi_head_attention_forward
 from dynajit.ops.nn_functions import (
     cosine_similarity,
-    embedding,
     gelu,
     glu,
     group_norm,
@@ -142,6 +142,7 @@ __all__ = [
     "dropout3d",
     "elu",
     "embedding",
+    "embedding_bag",
     "feature_alpha_dropout",
     "fold",
     "gelu",

@@ -2,9 +2,9 @@
 
 `TABLE` holds all rows once this package is imported. Rows live in `pointwise`, `elementary`,
 `logic`, `reductions`, `movement`, `indexing`, `random`, `linear_algebra`, `scans`, `activations`,
-`composites`, `attention`, `losses`, `windows`, `convolution` and `batch_normalization`; PyTorch's
-signatures are in `functions` (free functions) and `methods` (the mixin of eager tensors and graph
-values).
+`composites`, `embedding`, `attention`, `losses`, `windows`, `convolution` and
+`batch_normalization`; PyTorch's signatures are in `functions` (free functions) and `methods` (the
+mixin of eager tensors and graph values).
 """
 
 import dynajit.ops.activations
@@ -13,6 +13,7 @@ import dynajit.ops.batch_normalization
 import dynajit.ops.composites
 import dynajit.ops.convolution
 import dynajit.ops.elementary
+import dynajit.ops.embedding
 import dynajit.ops.indexing
 import dynajit.ops.linear_algebra
 import dynajit.ops.logic

@@ -1,4 +1,4 @@
-"""Composite rows: statistics, normalisation, attention, `linear`, `embedding`, `dropout`.
+"""Composite rows: statistics, normalisation, `linear`, `dropout`.
 
 Contract: a composite is written with rows and Python operators only, so it runs eagerly, records
 into a graph and infers its type with the same text. It stays one node until a pass expands it, so
@@ -381,7 +381,7 @@ def rms_norm(
 
 
 # ---------------------------------------------------------------------------------------------
-# linear, embedding, dropout
+# linear, dropout
 
 
 def as_rows(ops: Any, x: Any) -> Any:
@@ -432,29 +432,6 @@ def linear(ops: Any, x: Any, weight: Any, bias: Any) -> Any:
     product = product if bias is None else product + bias
     shape = (*x.shape[:-1], weight.shape[0])
     return product if len(x.shape) == 2 else ops.reshape(product, shape=shape)
-
-
-def _embedding_vjp(
-    ops: Any, g: Any, weight_type: TensorType, indices: Any, padding_idx: int | None
-) -> Any:
-    count, size = numel(tuple(indices.shape)), weight_type.shape[1]
-    if padding_idx is not None:
-        live = ops.reshape(ops.ne(indices, padding_idx), shape=(*indices.shape, 1))
-        g = ops.where(live, g, 0.0)
-    zeros = ops.full(0, shape=weight_type.shape, dtype=g.dtype, device=g.device)
-    flat = ops.reshape(indices, shape=(count,))
-    return ops.index_add(zeros, flat, ops.reshape(g, shape=(count, size)), dim=0)
-
-
-@composite(vjp={"weight": _embedding_vjp})
-def embedding(ops: Any, weight: Any, indices: Any, *, padding_idx: int | None = None) -> Any:
-    """Rows of weight (n, d) at integer indices (*) -> (*, d); the row `padding_idx` gets no
-    gradient."""
-    if len(weight.shape) != 2:
-        raise ShapeError(f"embedding: 'weight' must be 2-D, but has shape {list(weight.shape)}.")
-    count = numel(tuple(indices.shape))
-    rows = ops.index_select(weight, ops.reshape(indices, shape=(count,)), dim=0)
-    return ops.reshape(rows, shape=(*indices.shape, weight.shape[1]))
 
 
 def keep_scale(

@@ -216,15 +216,6 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     return TABLE.linear(input, weight, bias)
 
 
-def embedding(input: Any, weight: Any, padding_idx: int | None = None, **options: Any) -> Any:
-    """Rows of weight at the integers in input; no gradient for the row padding_idx."""
-    if options.get("max_norm") is not None or options.get("scale_grad_by_freq"):
-        raise ArgumentError("embedding: max_norm and scale_grad_by_freq are not available.")
-    if padding_idx is not None and padding_idx < 0:
-        padding_idx += weight.shape[0]
-    return TABLE.embedding(weight, input, padding_idx=padding_idx)
-
-
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     """int64 with a 1 at the class of each element, in a new last dim; -1 needs the contents."""
     if tensor.dtype is not dtypes.int64:

@@ -225,6 +225,9 @@ def _calls() -> dict[str, Callable[..., Any] | None]:
         "batch_norm": lambda x, w, b, *, eps: nn.batch_norm(x, None, None, w, b, True, 0.1, eps),
         "linear": nn.linear,
         "embedding": lambda w, i, *, padding_idx: nn.embedding(i, w, padding_idx),
+        "embedding_by_frequency": lambda w, i, *, padding_idx: nn.embedding(
+            i, w, padding_idx, scale_grad_by_freq=True
+        ),
         "scaled_dot_product_attention": _attention,
         "nll_loss": _class_loss("nll_loss"),
         "cross_entropy": _class_loss("cross_entropy"),

@@ -146,7 +146,7 @@ def test_layers_refuse_wrong_sizes():
     with pytest.raises(ShapeError, match="halving dimension"):
         nn_functions.glu(x, 0)
     with pytest.raises(ShapeError, match="2-D"):
-        nn_functions.embedding(tensor([0]), x[0])
+        functional.embedding(tensor([0]), x[0])
 
 
 # ---------------------------------------------------------------------------------------------

@@ -1,0 +1,91 @@
+"""`embedding` and `embedding_bag` of `nn.functional`: they shorten rows of their table.
+
+Contract: what capture inlines, unlike the library's functions: so it sees the writes, as it does
+any write of the program's own. The arithmetic is `ops.embedding_functions`. Called by
+`nn.functional` and `nn.embedding`.
+"""
+
+from typing import Any
+
+from dynajit.eager.grad_mode import no_grad
+from dynajit.ops.embedding_functions import bagged, looked_up, shortened_rows
+
+
+def embedding(
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
+    """Rows of weight at the integers in input.
+
+    Args:
+        input: (*) of integers.
+        weight: (n, d).
+        padding_idx: a row that gets no gradient, or None.
+        max_norm: longer rows among those looked up are shortened in place, to this norm.
+        norm_type: which norm.
+        scale_grad_by_freq: whether a row's gradient is divided by how often it is looked up.
+        sparse: must be False.
+
+    Returns:
+        (*, d).
+
+    Raises:
+        UnsupportedError: `sparse` is asked for.
+        ExpectationError: there is no row `padding_idx`.
+        BoundsError: there is no such row.
+    """
+    if max_norm is not None:
+        _shorten(input, weight, max_norm, norm_type)
+    return looked_up(input, weight, padding_idx, scale_grad_by_freq, sparse)
+
+
+def embedding_bag(
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """Sums, means or maxima of looked-up rows, one per bag; zeros for empty bags.
+
+    Args:
+        input: integers (bags, size), or (samples) with `offsets`.
+        weight: (n, d).
+        offsets: (bags): where each bag begins, 0 first; None with two dims.
+        max_norm, norm_type, scale_grad_by_freq, sparse: see `embedding`.
+        mode: "sum", "mean" or "max".
+        per_sample_weights: factors of the rows, of the input's shape; with "sum" only.
+        include_last_offset: whether one more offset says where the last bag ends.
+        padding_idx: a row that counts in no bag, or None.
+
+    Returns:
+        (bags, d).
+
+    Raises:
+        InvalidValueError: ranks, shapes or the mode do not fit.
+        ShapeError: bags that do not begin at 0, or not within the input.
+        UnsupportedError: weights of samples with another mode than "sum", or `sparse`.
+    """
+    if max_norm is not None:
+        _shorten(input, weight, max_norm, norm_type)
+    return bagged(
+        input, weight, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+        include_last_offset, padding_idx,
+    )  # fmt: skip
+
+
+def _shorten(input: Any, weight: Any, max_norm: float, norm_type: float) -> None:
+    with no_grad():
+        positions, rows = shortened_rows(input, weight, max_norm, norm_type)
+        weight.index_copy_(0, positions, rows)
