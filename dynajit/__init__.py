@@ -15,6 +15,7 @@ from dynajit import (
     optim,
     random,
     serialization,
+    testing,
     utils,
     version,
 )
@@ -658,6 +659,7 @@ __all__ = [
     "tanh",
     "tensor",
     "tensordot",
+    "testing",
     "threshold",
     "tile",
     "topk",

@@ -9,6 +9,7 @@ as nodes run unless the graph is retained. Called by `Tensor.backward`, `dynajit
 
 import heapq
 import sys
+import threading
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -297,7 +298,7 @@ def backward(
         raise AutogradError("backward: inputs is empty.  Expected at least one tensor, or None.")
     run = _prepare(outputs, grad_tensors, retain_graph, create_graph, chosen)
     leaf_ids = {id(t) for t in chosen or () if t.is_leaf}
-    with _mode(create_graph):
+    with _mode(create_graph, chosen is not None):
         run.run()
         run.finish(accumulate=True)
         for tensor in chosen or ():
@@ -342,7 +343,7 @@ def grad(
                 f"One of the differentiated Tensors does not require grad (inputs[{index}])."
             )
     run = _prepare(sources, grad_outputs, retain_graph, create_graph, targets)
-    with _mode(create_graph):
+    with _mode(create_graph, True):
         run.run()
         run.finish(accumulate=False)
     return tuple(
@@ -364,18 +365,35 @@ def _result(run: _Run, tensor: Any, index: int, allow_unused: bool, materialize:
     return None
 
 
+class _Present(threading.local):
+    """The backward that runs in this thread. Mutable."""
+
+    partial = False
+
+
+_present = _Present()
+
+
+def is_partial() -> bool:
+    """Whether the backward that runs now goes to given inputs only, not to every leaf."""
+    return _present.partial
+
+
 class _mode:
     """Grad mode on or off, and eager dispatch, while formulas run. Mutable: one use."""
 
-    def __init__(self, create_graph: bool) -> None:
+    def __init__(self, create_graph: bool, partial: bool) -> None:
         self.create_graph = create_graph
+        self.partial = partial
         self.dispatch = eager_dispatch()
 
     def __enter__(self) -> None:
         self.dispatch.__enter__()
         self.before = _set_grad_enabled(self.create_graph)
+        self.partial, _present.partial = _present.partial, self.partial
 
     def __exit__(self, *error: Any) -> None:
+        _present.partial = self.partial
         _set_grad_enabled(self.before)
         self.dispatch.__exit__(*error)
 

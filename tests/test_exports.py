@@ -18,7 +18,11 @@ PUBLIC = [
     "dynajit.optim",
     "dynajit.random",
     "dynajit.serialization",
+    "dynajit.testing",
     "dynajit.utils",
+    "dynajit.utils._pytree",
+    "dynajit.utils.checkpoint",
+    "dynajit.utils.cpp_extension",
     "dynajit.utils.data",
 ]
 

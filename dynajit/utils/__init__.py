@@ -1,5 +1,12 @@
 """Utilities that programs import by PyTorch's paths."""
 
-from dynajit.utils import data
+from dynajit.utils import (
+    _pytree,  # noqa: F401  (published, though not by `import *`)
+    checkpoint,
+    cpp_extension,
+    data,
+    hooks,
+    model_zoo,
+)
 
-__all__ = ["data"]
+__all__ = ["checkpoint", "cpp_extension", "data", "hooks", "model_zoo"]
