@@ -7,10 +7,13 @@ import pytest
 
 import dynajit as dj
 from dynajit.utils.data import (
+    ChainDataset,
     ConcatDataset,
     DataLoader,
     Dataset,
+    IterableDataset,
     RandomSampler,
+    StackDataset,
     Subset,
     TensorDataset,
     random_split,
@@ -97,7 +100,15 @@ def test_sampling_with_replacement() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"num_workers": 2}, NotImplementedError, "num_workers=0"),
+        ({"num_workers": -1}, ValueError, "num_workers=0"),
+        ({"timeout": -1}, ValueError, "timeout"),
+        ({"prefetch_factor": 2}, ValueError, "num_workers > 0"),
+        ({"prefetch_factor": -2, "num_workers": 1}, ValueError, "non-negative"),
+        ({"persistent_workers": True}, ValueError, "num_workers > 0"),
+        ({"multiprocessing_context": "spawn"}, ValueError, "num_workers=0"),
+        ({"multiprocessing_context": "x", "num_workers": 1}, ValueError, "valid start method"),
+        ({"multiprocessing_context": 3, "num_workers": 1}, TypeError, "valid context"),
+        ({"batch_size": None, "drop_last": True}, ValueError, "disables auto-batching"),
         ({"shuffle": True, "sampler": [0]}, ValueError, "mutually exclusive"),
         ({"batch_size": 0}, ValueError, "positive integer"),
         ({"batch_sampler": [[0]], "batch_size": 2}, ValueError, "mutually exclusive"),
@@ -113,7 +124,7 @@ def test_wrong_options_are_refused(
 
 def test_tensors_of_different_length_are_refused() -> None:
     """The sizes are in the message."""
-    with pytest.raises(ValueError, match=r"\[3, 4\]"):
+    with pytest.raises(AssertionError, match=r"\[3, 4\]"):
         TensorDataset(dj.zeros(3), dj.zeros(4))
 
 
@@ -124,5 +135,132 @@ def test_arrays_and_strings() -> None:
 
     assert [[1.0, 1.0], [0.0, 0.0]] == batch[0].tolist()
     assert ["a", "b"] == list(batch[1])
-    with pytest.raises(TypeError, match="found object"):
+    with pytest.raises(TypeError, match="found <class 'object'>"):
         next(iter(DataLoader([object()], batch_size=1)))
+
+
+class Counting(IterableDataset):
+    """The numbers below n, in order."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __iter__(self) -> Any:
+        return iter(range(self.n))
+
+    def __len__(self) -> int:
+        return self.n
+
+
+def test_data_sets_with_an_order_of_their_own() -> None:
+    """Batches, single samples, chains, lengths; shorter last batches may be left out."""
+    chain = Counting(3) + Counting(2)
+
+    assert [[0, 1, 2], [0, 1]] == [b.tolist() for b in DataLoader(chain, batch_size=3)]
+    assert [0, 1, 2, 0, 1] == list(DataLoader(chain, batch_size=None))
+    assert [[0, 1, 2]] == [b.tolist() for b in DataLoader(chain, batch_size=3, drop_last=True)]
+    assert (5, 2, 1, 5) == (
+        len(chain),
+        len(DataLoader(chain, batch_size=3)),
+        len(DataLoader(chain, batch_size=3, drop_last=True)),
+        len(DataLoader(chain, batch_size=None)),
+    )
+    assert [] == list(DataLoader(Counting(0), batch_size=2))
+
+
+@pytest.mark.parametrize("options", [{"shuffle": True}, {"sampler": [0]}, {"batch_sampler": [[0]]}])
+def test_data_sets_with_an_order_of_their_own_take_no_other(options: dict[str, Any]) -> None:
+    """Nor may they be concatenated, or chained with others."""
+    with pytest.raises(ValueError, match="IterableDataset: expected unspecified"):
+        DataLoader(Counting(3), **options)
+    with pytest.raises(AssertionError, match="IterableDataset"):
+        ConcatDataset([Counting(3)])
+    with pytest.raises(AssertionError, match="IterableDataset"):
+        list(ChainDataset([numbers(2)]))
+    with pytest.raises(AssertionError, match="empty"):
+        ConcatDataset([])
+
+
+def test_stacked_data_sets() -> None:
+    """Tuples or dicts of samples."""
+    pairs = StackDataset([1, 2], numbers(2))
+    named = StackDataset(a=[1, 2], b=Subset([5, 6, 7], [2, 0]))
+
+    assert (2, (2, 1)) == (len(pairs), (pairs[1][0], pairs[1][1][0].item()))
+    assert [{"a": 1, "b": 7}, {"a": 2, "b": 5}] == [named[i] for i in range(2)]
+    assert [{"a": 2, "b": 5}, {"a": 1, "b": 7}] == named.__getitems__([1, 0])
+    for wrong in (lambda: StackDataset(), lambda: StackDataset([1], [1, 2])):
+        with pytest.raises(ValueError, match="dataset"):
+            wrong()
+    with pytest.raises(ValueError, match="both types are given"):
+        StackDataset([1], a=[2])
+
+
+def test_several_samples_are_asked_for_at_once() -> None:
+    """By `__getitems__`, also through subsets."""
+
+    class AtOnce(Dataset):
+        asked: list[Any] = []  # noqa: RUF012
+
+        def __getitems__(self, indices: list[int]) -> list[int]:
+            self.asked.append(indices)
+            return [index * 10 for index in indices]
+
+    loader = DataLoader(Subset(AtOnce(), [3, 4, 5]), batch_size=2)
+
+    assert [[30, 40], [50]] == [batch.tolist() for batch in loader]
+    assert [[3, 4], [5]] == AtOnce.asked
+
+
+def test_batches_of_indices_are_given_as_they_are() -> None:
+    """A batch sampler, and a sampler of any indices."""
+    letters = {"a": 1, "b": 2}
+
+    assert [[2], [1, 2]] == [
+        batch.tolist() for batch in DataLoader(letters, batch_sampler=[["b"], ["a", "b"]])
+    ]
+    assert [[2, 1]] == [b.tolist() for b in DataLoader(letters, sampler=["b", "a"], batch_size=2)]
+    assert [2, 1] == list(DataLoader(letters, sampler=["b", "a"], batch_size=None))
+
+
+def test_what_samplers_were_made_of_is_fixed() -> None:
+    """Other attributes may be set."""
+    loader = DataLoader(numbers(3))
+    loader.timeout = 3
+    for name in ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset"):
+        with pytest.raises(ValueError, match=f"{name} attribute should not be set"):
+            setattr(loader, name, None)
+
+
+def test_iteration_goes_on_after_an_error() -> None:
+    """The sample that raised is passed over."""
+
+    class Second(Dataset):
+        def __getitem__(self, index: int) -> int:
+            if index == 1:
+                raise LookupError("second")
+            return index
+
+        def __len__(self) -> int:
+            return 3
+
+    batches = iter(DataLoader(Second()))
+
+    assert 0 == next(batches).item()
+    with pytest.raises(LookupError, match="second"):
+        next(batches)
+    assert [2] == [batch.item() for batch in batches]
+
+
+def test_pinned_memory_is_accepted() -> None:
+    """With PyTorch's warning, since there is no GPU."""
+    with pytest.warns(UserWarning, match="no accelerator is found"):
+        assert 2 == len(list(DataLoader(numbers(2), pin_memory=True)))
+
+
+def test_an_empty_part_of_a_split_is_warned_of() -> None:
+    """A sum that is wrong is refused."""
+    with pytest.warns(UserWarning, match="Length of split at index 1 is 0"):
+        assert [3, 0] == [len(part) for part in random_split(numbers(3), [3, 0])]
+    with pytest.raises(ValueError, match="Sum of input lengths"):
+        random_split(numbers(3), [1, 1])
