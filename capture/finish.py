@@ -41,7 +41,7 @@ from dynajit.capture.values_containers import DictValue, ListValue, SequenceIter
 from dynajit.capture.values_functions import CellValue, GeneratorValue
 from dynajit.capture.values_objects import HandledException, ObjectValue
 from dynajit.capture.values_storage import STORAGE
-from dynajit.capture.values_tensors import Step, TensorValue
+from dynajit.capture.values_tensors import MemoryContents, Step, TensorValue
 from dynajit.core import symint
 from dynajit.core.types import contiguous_strides
 from dynajit.ir.copies import copy_inputs
@@ -397,20 +397,43 @@ def _refuse_changed_prints(recorder: Recorder) -> None:
 
 
 def _guard_memory(recorder: Recorder) -> None:
-    """Written tensors may be written, and overlap with no other one that was used."""
+    """Written tensors may be written, and overlap with no other one that was used.
+
+    Raises:
+        NotRebuildable: one shares its storage with another that backward may need: the writes,
+            which come after the launch, would count as later ones.
+    """
+    memories = tensor_memory.written(recorder)
+    if not memories:
+        return
+    is_alone = _records(recorder)
     uses = {}
-    for memory in tensor_memory.written(recorder):
+    for memory in memories:
         use = MemoryUse.WRITTEN
         if memory.is_recorded:
             use |= MemoryUse.RECORDED
-        if memory.has_history:
-            use |= MemoryUse.HISTORY
+        if memory.has_history or is_alone:
+            use |= MemoryUse.ALONE
+            _refuse_shared_storage(recorder, memory)
         uses[memory.base.identity] = use
-    if not uses:
-        return
     tensors = recorder.lifted_tensors
     expected = tuple((t.source, uses.get(t.identity, MemoryUse.READ)) for t in tensors)
     recorder.guard(tensors[0].source, Kind.SEPARATE_MEMORY, expected, "written tensors")
+
+
+def _records(recorder: Recorder) -> bool:
+    """True if something computed has a gradient."""
+    builder = recorder.builder
+    return any(node.op is not None and builder.node_needs_gradient(node) for node in builder.nodes)
+
+
+def _refuse_shared_storage(recorder: Recorder, memory: MemoryContents) -> None:
+    """See `_guard_memory`."""
+    written = recorder.existing(memory.base)
+    for value in recorder.lifted_tensors:
+        other = recorder.existing(value)
+        if other is not written and other.storage is written.storage:
+            raise NotRebuildable("a tensor is written whose storage backward may need")
 
 
 def _effects(executor: Executor) -> Iterator[effects.Effect]:

@@ -39,7 +39,7 @@ class MemoryUse(enum.IntFlag):
     READ = 0
     WRITTEN = 1  # its elements change
     RECORDED = 2  # they change while gradients are recorded: it is no leaf that requires one
-    HISTORY = 4  # it gets a history by that: it shares no storage with the others
+    ALONE = 4  # it gets a history, or backward may need the others: it shares no storage with them
     LEAF = 8  # no operation made it
     RESULT = 16  # an operation made it
 

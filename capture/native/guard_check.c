@@ -338,11 +338,15 @@ range_of(TensorObject *tensor, int flags, Range *range)
     *range = (Range){start, stop, flags};
 }
 
-/* A tensor that gets a history must not share its storage: views of it would get one, too. */
+/* A tensor that gets a history must not share its storage: views of it would get one, too. Nor one
+ * beside others that backward needs: they count the writes to their storage. */
 static int
 shares_storage(Guards *self, const MemorySpec *memory, int position)
 {
     TensorObject *written = (TensorObject *)self->values[memory->members[position].number];
+    if (Py_REFCNT(written->storage) == 1) {
+        return 0; /* nobody else has it */
+    }
     for (int i = 0; i < memory->count; i++) {
         TensorObject *other = (TensorObject *)self->values[memory->members[i].number];
         if (i != position && other->storage == written->storage) {
@@ -373,7 +377,7 @@ check_memory(Guards *self, MemorySpec *memory)
     }
     for (int i = 0; i < memory->count; i++) {
         int position = memory->order[i], flags = memory->members[position].flags;
-        if ((flags & MEMORY_HISTORY) && shares_storage(self, memory, position)) {
+        if ((flags & MEMORY_ALONE) && shares_storage(self, memory, position)) {
             return 0;
         }
         Range range;

@@ -115,7 +115,7 @@ typedef struct {
 /* Same numbers as capture.guard_facts.MemoryUse. */
 #define MEMORY_WRITTEN 1   /* its elements change */
 #define MEMORY_RECORDED 2  /* they change while gradients are recorded */
-#define MEMORY_HISTORY 4   /* it gets a history by that */
+#define MEMORY_ALONE 4     /* it shares no storage with the others */
 #define MEMORY_LEAF 8      /* no operation made it */
 #define MEMORY_RESULT 16   /* an operation made it */
 

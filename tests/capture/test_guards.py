@@ -1020,7 +1020,7 @@ def test_written_tensors_are_apart_writable_and_of_the_expected_kind():
     assert check(whole[:4], whole[4:], MemoryUse.WRITTEN)
     assert not check(whole[:4], whole[3:], MemoryUse.WRITTEN)
     assert check(whole[:4], whole[3:], MemoryUse.READ)
-    assert not check(whole[:4], whole[4:], MemoryUse.WRITTEN | MemoryUse.HISTORY)
+    assert not check(whole[:4], whole[4:], MemoryUse.WRITTEN | MemoryUse.ALONE)
     assert check(leaf, whole, MemoryUse.WRITTEN | MemoryUse.LEAF)
     assert not check(leaf, whole, MemoryUse.WRITTEN | MemoryUse.RECORDED)
     assert check(leaf * 2, whole, MemoryUse.WRITTEN | MemoryUse.RECORDED | MemoryUse.RESULT)

@@ -58,9 +58,14 @@ def ask_about_history(x, y):
     return eager.tensor([y.requires_grad, y.is_leaf, y.grad_fn is None])
 
 
+def differentiate_beside(x, y):
+    y.mul_(2).add_(1)
+    return x * WEIGHT, y + 0
+
+
 PROGRAMS = [
     write_first, write_second, write_both, write_unseen, view_of_the_other, in_a_loop,
-    write_history, ask_about_history,
+    write_history, ask_about_history, differentiate_beside,
 ]  # fmt: skip
 
 RELATIONS = {
