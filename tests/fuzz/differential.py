@@ -172,8 +172,25 @@ def run(
 ) -> Seen:
     """All calls of one program, plainly (None) or compiled.
 
-    `forced`: broken at every statement; `collected`: the garbage collector runs after each call.
+    `forced`: broken at every statement; `collected`: the garbage collector runs after each call,
+    and only then.
     """
+    with uncollected() if collected else contextlib.nullcontext():
+        return _run(source, seed, backend, forced, collected)
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """The collector does not run by itself: compiling makes it run earlier."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _run(source: str, seed: int, backend: str | None, forced: bool, collected: bool) -> Seen:
+    """See `run`."""
     dj.manual_seed(seed)
     dj.set_grad_enabled(True)  # whatever the run before left
     module = module_of(source, str(seed))

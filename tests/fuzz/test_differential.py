@@ -1,10 +1,12 @@
 """Random programs behave compiled as they do plainly; `DYNAJIT_FUZZ_PROGRAMS` sets how many."""
 
+import gc
 import os
 
 import pytest
-from differential import Seen, compare, compare_source
+from differential import Seen, calls, compare, compare_source, run
 from leaks import grown, live
+from preamble import HEADER
 from programs import write
 from shrink import shrink
 
@@ -75,6 +77,14 @@ def test_only_what_plain_python_leaves_to_the_collector_is_compared_after_it_ran
 
     monkeypatch.setattr("differential.run", ended)
     assert compare_source("", 0) == found
+
+
+@pytest.mark.parametrize(("collected", "enabled"), [(False, "True\n"), (True, "False\n")])
+def test_the_collector_does_not_run_by_itself_where_its_moment_counts(collected, enabled):
+    source = HEADER + "\nimport gc\n\ndef main(*passed, **named):\n    print(gc.isenabled())"
+
+    assert run(source, 0, None, collected=collected).printed == enabled * len(calls(0))
+    assert gc.isenabled()
 
 
 def test_a_difference_is_shrunk_to_what_makes_it(monkeypatch):
