@@ -58,7 +58,12 @@ NAMES: Final = (
     "negative", "pow", "reciprocal", "relu", "remainder", "round", "rsqrt", "scatter",
     "scatter_add", "sigmoid", "sign", "silu", "sin", "sinh", "sqrt", "square", "sub", "subtract",
     "tan", "tanh", "tril", "triu", "trunc", "index_put", "true_divide", "sgn", "xlogy", "erfc",
-    "addmm", "baddbmm", "addmv", "hypot",
+    "addmm", "baddbmm", "addmv", "hypot", "arctan2", "arcsinh", "arccosh", "arctanh", "absolute",
+    "fix", "float_power", "greater", "greater_equal", "less", "less_equal", "not_equal",
+    "bitwise_left_shift", "bitwise_right_shift", "addbmm", "addr", "copysign", "deg2rad", "digamma",
+    "erfinv", "gcd", "lcm", "heaviside", "i0", "igamma", "igammac", "ldexp", "mvlgamma",
+    "nextafter", "polygamma", "put", "rad2deg", "renorm", "scatter_reduce", "index_reduce", "sinc",
+    "acosh",
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ PUBLIC = [
     "dynajit.random",
     "dynajit.serialization",
     "dynajit.testing",
+    "dynajit.special",
     "dynajit.utils",
     "dynajit.utils._pytree",
     "dynajit.utils.checkpoint",

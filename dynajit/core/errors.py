@@ -15,6 +15,7 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     |-- ExpectationError(AssertionError) arguments break what PyTorch asserts of them
     |-- BoundsError     (IndexError)    an index or a dimension is out of range
     |-- DivisionError   (RuntimeError, ZeroDivisionError) integers divided by zero
+    |-- LinAlgError     (RuntimeError)  a matrix is singular, or a method did not converge
     |-- AutogradError   (RuntimeError)  backward twice, saved tensor changed, no graph
     |-- UnsupportedError(NotImplementedError) exists in PyTorch, not (yet) here
     |-- FileFormatError (RuntimeError)  a saved file is damaged or of another kind
@@ -68,6 +69,10 @@ class BoundsError(DynajitError, IndexError):
 
 class DivisionError(DynajitError, RuntimeError, ZeroDivisionError):
     """Integers were divided by zero: PyTorch raises RuntimeError, Python ZeroDivisionError."""
+
+
+class LinAlgError(DynajitError, RuntimeError):
+    """A matrix is singular or not positive-definite, or a method of linear algebra failed."""
 
 
 class AutogradError(DynajitError, RuntimeError):

@@ -1,10 +1,10 @@
 """Layer 1: what every operation means, and the library functions built on it.
 
 `TABLE` holds all rows once this package is imported. Rows live in `pointwise`, `elementary`,
-`logic`, `reductions`, `movement`, `indexing`, `random`, `linear_algebra`, `scans`, `activations`,
-`composites`, `embedding`, `attention`, `losses`, `windows`, `convolution` and
-`batch_normalization`; PyTorch's signatures are in `functions` (free functions) and `methods` (the
-mixin of eager tensors and graph values).
+`logic`, `reductions`, `movement`, `indexing`, `random`, `linear_algebra`, `scans`, `searching`,
+`scatter_reductions`, `special`, `activations`, `composites`, `embedding`, `attention`, `losses`,
+`windows`, `convolution` and `batch_normalization`; PyTorch's signatures are in `functions` (free
+functions) and `methods` (the mixin of eager tensors and graph values).
 """
 
 import dynajit.ops.activations
@@ -23,6 +23,9 @@ import dynajit.ops.pointwise
 import dynajit.ops.random
 import dynajit.ops.reductions
 import dynajit.ops.scans
+import dynajit.ops.scatter_reductions
+import dynajit.ops.searching
+import dynajit.ops.special
 import dynajit.ops.windows  # noqa: F401
 from dynajit.ops.table import TABLE, Kind, Op
 

@@ -19,6 +19,7 @@ from dynajit.ops import nn_functions as nn
 from dynajit.ops import reduction_functions as reductions
 from dynajit.ops import shape_functions as shapes
 from dynajit.ops import subscript
+from dynajit.ops.analysis_methods import AnalysisMethods
 from dynajit.ops.arguments import NUMBERS, dim_of, is_operand, operand
 from dynajit.ops.table import TABLE
 
@@ -393,6 +394,7 @@ class TensorMethods(
     ElementwiseMethods,
     MatrixMethods,
     CreationMethods,
+    AnalysisMethods,
 ):
     """Mixin of `eager.Tensor` and `ir.graph.Value`."""
 

@@ -196,6 +196,39 @@ def _class_loss(name: str) -> Callable[..., Any]:
     return call
 
 
+def _log_scan(x: Any, *, dim: int, reverse: bool) -> Any:
+    flipped = torch.flip(x, (dim,)) if reverse else x
+    result = torch.logcumsumexp(flipped, dim)
+    return torch.flip(result, (dim,)) if reverse else result
+
+
+def _running_position(x: Any, *, dim: int, largest: bool) -> Any:
+    return (torch.cummax if largest else torch.cummin)(x, dim).indices
+
+
+def _scatter_reduce(x: Any, index: Any, source: Any, *, dim: int, mode: str) -> Any:
+    return x.scatter_reduce(dim, index, source, mode)
+
+
+_SPECIAL_FUNCTIONS = (
+    "erfinv", "ndtri", "log_ndtr", "erfcx", "i0", "i0e", "i1", "i1e",
+    "modified_bessel_k0", "modified_bessel_k1", "scaled_modified_bessel_k0",
+    "scaled_modified_bessel_k1", "zeta",
+)  # fmt: skip
+
+
+def _double(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function in float64, rounded once: PyTorch's own loses digits in narrower dtypes."""
+
+    def call(*operands: Any) -> Any:
+        tensors = [x for x in operands if isinstance(x, torch.Tensor)]
+        kind = functools.reduce(torch.promote_types, [x.dtype for x in tensors])
+        wide = [torch.as_tensor(x).double() for x in operands]
+        return function(*wide).to(kind if kind.is_floating_point else torch.float32)
+
+    return call
+
+
 def _calls() -> dict[str, Callable[..., Any] | None]:
     nn = torch.nn.functional
     return {
@@ -253,6 +286,14 @@ def _calls() -> dict[str, Callable[..., Any] | None]:
         "cumsum": torch.cumsum,
         "cumprod": torch.cumprod,
         "argsort": _argsort,
+        "logcumsumexp": _log_scan,
+        "running_position": _running_position,
+        "searchsorted": torch.searchsorted,
+        "scatter_reduce": _scatter_reduce,
+        "polygamma": lambda x, *, n=0: torch.polygamma(n, x),
+        **{name: getattr(torch, name) for name in ("gcd", "lcm", "nextafter")},
+        **{name: _double(getattr(torch, name)) for name in ("igamma", "igammac")},
+        **{name: _double(getattr(torch.special, name)) for name in _SPECIAL_FUNCTIONS},
         "reshape": torch.reshape,
         "permute": torch.permute,
         "expand": lambda x, *, shape: x.expand(shape),
@@ -289,6 +330,8 @@ OTHER_EDGES: dict[str, tuple[float, ...]] = {
     "remainder": (1e-42,),
     # PyTorch's vectorised float32 kernel gives NaN at inf.
     "gelu": (math.inf,),
+    # PyTorch's trigamma is not infinite at negative integers.
+    "polygamma": (-1.0,),
     # PyTorch refuses values outside [0, 1].
     "binary_entropy": (-1.0, -0.5, 1.5, 2.0, 2.5, 1e30, -1e30, math.inf, -math.inf, math.nan),
 }

@@ -472,6 +472,55 @@ def _sort(op: Op, values: Values) -> Iterator[Sample]:
     yield Sample("empty", (values(0, 3),), {"dim": 1, "stop": 2})
 
 
+@special("logcumsumexp")
+def _log_scan(op: Op, values: Values) -> Iterator[Sample]:
+    if values.dtype.is_floating_point:
+        yield from _each_layout(values, {"dim": 0}, {"dim": 1}, {"dim": 1, "reverse": True})
+        yield Sample("empty", (values(0, 2),), {"dim": 0})
+
+
+@special("running_position")
+def _running_position(op: Op, values: Values) -> Iterator[Sample]:
+    for largest in (False, True):
+        yield from _each_layout(values, {"dim": 0, "largest": largest})
+        yield Sample("long", (values(2, 37),), {"dim": 1, "largest": largest})
+        yield Sample("empty", (values(0, 2),), {"dim": 0, "largest": largest})
+
+
+@special("searchsorted")
+def _searchsorted(op: Op, values: Values) -> Iterator[Sample]:
+    for right in (False, True):
+        way = {"right": right}
+        order = np.sort(values(7).astype(np.float64)).astype(values.dtype.numpy)
+        rows = np.sort(values(2, 5).astype(np.float64), 1).astype(values.dtype.numpy)
+        yield Sample("vector", (order, values(3, 4)), way)
+        yield Sample("equal ones", (order, order[::-1]), way)
+        yield Sample("rows", (rows, values(2, 4)), way)
+        yield Sample("number", (order, values()), way)
+        yield Sample("no numbers", (order[:0], values(3)), way)
+
+
+@special("scatter_reduce")
+def _scatter_reduce(op: Op, values: Values) -> Iterator[Sample]:
+    for mode in ("prod", "amax", "amin"):
+        way = {"dim": 0, "mode": mode}
+        index = np.array([[0, 3, 1], [0, 2, 2], [1, 0, 0]])
+        for layout, array in layouts(values):
+            if array.ndim == 2:
+                yield Sample(f"{layout} {mode}", (array, index, values(3, 3)), way)
+        yield Sample("empty", (values(4, 3), np.zeros((0, 3), np.int64), values(0, 3)), way)
+
+
+@special(
+    "erfinv", "ndtri", "log_ndtr", "erfcx", "i0", "i0e", "i1", "i1e", "bessel_j0", "bessel_j1",
+    "bessel_y0", "bessel_y1", "modified_bessel_k0", "modified_bessel_k1",
+    "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "igamma", "igammac", "zeta", "gcd",
+    "lcm", "nextafter",
+)  # fmt: skip
+def _elementwise_calls(op: Op, values: Values) -> Iterator[Sample]:
+    yield from _pointwise(op, values)
+
+
 # ---------------------------------------------------------------------------------------------
 # windows, pools, convolutions
 

@@ -1,0 +1,103 @@
+"""Methods of statistics, searching and linear algebra, and of what else arranges tensors.
+
+Contract: as `ops.methods`, which mixes `AnalysisMethods` in: every method is a library function
+whose first parameter is the tensor.
+"""
+
+from dynajit.ops import arrangement_functions as arrangement
+from dynajit.ops import elementwise_functions as elementwise
+from dynajit.ops import number_functions as numbers
+from dynajit.ops import scatter_functions as scatters
+from dynajit.ops import search_functions as searching
+from dynajit.ops import special_functions as special
+from dynajit.ops import statistics_functions as statistics
+
+
+class AnalysisMethods:
+    """See the module."""
+
+    __slots__ = ()
+
+    tensor_split = arrangement.tensor_split
+    hsplit = arrangement.hsplit
+    vsplit = arrangement.vsplit
+    dsplit = arrangement.dsplit
+    split_with_sizes = arrangement.split_with_sizes
+    rot90 = arrangement.rot90
+    fliplr = arrangement.fliplr
+    flipud = arrangement.flipud
+    adjoint = arrangement.adjoint
+    trace = arrangement.trace
+    diag_embed = arrangement.diag_embed
+    diagflat = arrangement.diagflat
+    kron = arrangement.kron
+    inner = arrangement.inner
+    vdot = arrangement.vdot
+    ger = arrangement.ger
+    addr = arrangement.addr
+    addbmm = arrangement.addbmm
+    as_strided = arrangement.as_strided
+    narrow_copy = arrangement.narrow_copy
+    select_scatter = arrangement.select_scatter
+    slice_scatter = arrangement.slice_scatter
+    diagonal_scatter = arrangement.diagonal_scatter
+    unique = searching.unique
+    unique_consecutive = searching.unique_consecutive
+    msort = searching.msort
+    cummax = searching.cummax
+    cummin = searching.cummin
+    logcumsumexp = searching.logcumsumexp
+    mode = searching.mode
+    bincount = searching.bincount
+    histc = searching.histc
+    histogram = searching.histogram
+    nansum = statistics.nansum
+    nanmean = statistics.nanmean
+    nanmedian = statistics.nanmedian
+    quantile = statistics.quantile
+    nanquantile = statistics.nanquantile
+    cov = statistics.cov
+    corrcoef = statistics.corrcoef
+    dist = statistics.dist
+    renorm = statistics.renorm
+    signbit = numbers.signbit
+    copysign = numbers.copysign
+    sgn = numbers.sgn
+    positive = numbers.positive
+    isposinf = numbers.isposinf
+    isneginf = numbers.isneginf
+    isreal = numbers.isreal
+    is_nonzero = numbers.is_nonzero
+    is_signed = numbers.is_signed
+    is_same_size = numbers.is_same_size
+    fmax = numbers.fmax
+    fmin = numbers.fmin
+    heaviside = numbers.heaviside
+    deg2rad = numbers.deg2rad
+    rad2deg = numbers.rad2deg
+    hypot = numbers.hypot
+    logaddexp2 = numbers.logaddexp2
+    xlogy = numbers.xlogy
+    sinc = numbers.sinc
+    gcd = numbers.gcd
+    lcm = numbers.lcm
+    nextafter = numbers.nextafter
+    ldexp = numbers.ldexp
+    frexp = numbers.frexp
+    lgamma = special.lgamma
+    digamma = special.digamma
+    polygamma = special.polygamma
+    mvlgamma = special.mvlgamma
+    erfinv = special.erfinv
+    i0 = special.i0
+    igamma = special.igamma
+    igammac = special.igammac
+    scatter_reduce = scatters.scatter_reduce
+    index_reduce = scatters.index_reduce
+    put = scatters.put
+    masked_scatter = scatters.masked_scatter
+    arccosh = elementwise.acosh
+    arcsinh = elementwise.asinh
+    arctanh = elementwise.atanh
+    arctan2 = elementwise.atan2
+    fix = elementwise.trunc

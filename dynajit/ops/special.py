@@ -1,0 +1,321 @@
+"""Rows of special functions: gamma functions and their derivatives, and those that SciPy computes.
+
+Contract: bool and integers give float32; 16-bit floats round once. `lgamma`, `polygamma` and
+`hypot` are pointwise rows, so they fuse. The others are calls of `scipy.special` in float64,
+broadcast and rounded once, and calls of NumPy.
+Source of formulas: NIST Digital Library of Mathematical Functions (DLMF), chapter 5 for gamma
+functions, 7 for error functions, 8 for incomplete gamma functions, 10 for Bessel functions, 25 for
+zeta functions. Called by `special_functions` and `number_functions`.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from dynajit.core import dtypes
+from dynajit.core.dtypes import Category
+from dynajit.core.errors import DTypeError
+from dynajit.core.optional import load
+from dynajit.core.types import TensorType, ValueType
+from dynajit.ops.families import (
+    FLOATING,
+    FLOATING_ONLY,
+    Formulas,
+    broadcast_shapes,
+    common_device,
+    describe,
+    extern,
+    floating_of,
+    pointwise,
+    promoted_dtype,
+)
+from dynajit.ops.table import Op
+
+# ---------------------------------------------------------------------------------------------
+# gamma functions
+
+
+@pointwise(dtype=FLOATING, vjp={"x": lambda ops, g, x: g * ops.polygamma(x, n=0)}, domain=(0.2, 4))
+def lgamma(m: Any, x: Any) -> Any:
+    """Logarithm of the magnitude of the gamma function. Shape: as x. Dtype: floating."""
+    return m.where(m.isinf(x), math.inf, m.lgamma(x))
+
+
+_BERNOULLI: Final = (
+    1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510,
+)  # fmt: skip
+"""B_2, B_4, ..., B_16."""
+
+
+def _far_polygamma(m: Any, w: Any, n: int) -> Any:
+    """The n-th derivative of digamma at w of at least 10, up to its sign (-1)^(n+1) for n > 0.
+
+    Source: DLMF 5.11.2 and 5.15.8, the asymptotic expansions.
+    """
+    inverse = 1.0 / w
+    square = inverse * inverse
+    terms: Any = 0.0
+    for k in range(len(_BERNOULLI), 0, -1):
+        factor = math.factorial(2 * k + n - 1) / math.factorial(2 * k)
+        terms = (terms + _BERNOULLI[k - 1] * factor) * square
+    if n == 0:
+        return m.log(w) - 0.5 * inverse - terms
+    power = inverse
+    for _ in range(n - 1):
+        power = power * inverse
+    head = math.factorial(n - 1) + 0.5 * math.factorial(n) * inverse
+    return (head + terms) * power
+
+
+def _cotangent_polynomial(n: int) -> list[int]:
+    """Coefficients of P with d^n/du^n cot(u) = P(cot(u)), constant first."""
+    p = [0, 1]
+    for _ in range(n):
+        slope = [i * c for i, c in enumerate(p)][1:]
+        p = [-(a + b) for a, b in zip([*slope, 0, 0], [0, 0, *slope], strict=True)]
+    return p
+
+
+def _wide(dtype: dtypes.DType) -> dtypes.DType:
+    return dtypes.float64
+
+
+@pointwise(
+    dtype=FLOATING,
+    compute=_wide,
+    vjp={"x": lambda ops, g, x, n: g * ops.polygamma(x, n=n + 1)},
+    domain=(0.2, 4.0),
+)
+def polygamma(m: Any, x: Any, *, n: int = 0) -> Any:
+    """n-th derivative of digamma, itself for n = 0. Shape: as x. Dtype: floating.
+
+    Below 1/2 by reflection (DLMF 5.15.6), else by recurrence to where the expansion holds.
+    """
+    near = x < 0.5
+    z = m.where(near, 1.0 - x, x)
+    total: Any = 0.0
+    shifts = 10 + n
+    for i in range(shifts):
+        inverse = 1.0 / (z + float(i))
+        power = inverse
+        for _ in range(n):
+            power = power * inverse
+        total = total + power
+    if n == 0:
+        value = _far_polygamma(m, z + float(shifts), 0) - total
+    else:
+        value = _far_polygamma(m, z + float(shifts), n) + math.factorial(n) * total
+        value = value if n % 2 else -value
+    rest = x - m.round(x)
+    cotangent = 1.0 / m.tan(math.pi * rest)
+    coefficients = _cotangent_polynomial(n)
+    polynomial: Any = float(coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        polynomial = polynomial * cotangent + float(c)
+    other = value if n % 2 == 0 else -value
+    reflected = other - math.pi ** (n + 1) * polynomial
+    if n == 0:
+        reflected = m.where(rest == 0.0, m.where(x == 0.0, -1.0 / x, math.nan), reflected)
+    return m.where(near, reflected, value)
+
+
+@pointwise(
+    dtype=FLOATING_ONLY,
+    vjp={
+        "x": lambda g, x, out: g * (x / out),
+        "y": lambda g, y, out: g * (y / out),
+    },
+)
+def hypot(m: Any, x: Any, y: Any) -> Any:
+    """sqrt(x^2 + y^2) without overflow. Shape: broadcast. Dtype: promoted, floating."""
+    a, b = m.abs(x), m.abs(y)
+    high, low = m.maximum(a, b), m.minimum(a, b)
+    divisor = m.where(m.logical_or(high == 0, m.isinf(high)), 1.0, high)
+    ratio = low / divisor
+    result = high * m.sqrt(ratio * ratio + 1.0)
+    return m.where(m.logical_or(m.isinf(x), m.isinf(y)), math.inf, result)
+
+
+# ---------------------------------------------------------------------------------------------
+# functions of SciPy
+
+
+def _elementwise_infer(name: str, inputs: tuple[str, ...]) -> Callable[..., TensorType]:
+    def infer(*types: ValueType) -> TensorType:
+        call = describe(name, inputs, types)
+        promoted = promoted_dtype(types)
+        if promoted.is_complex:
+            raise DTypeError(f"{call}: complex numbers are not available.  Expected a real dtype.")
+        shape = broadcast_shapes([type.shape for type in types], call)
+        return TensorType(shape, floating_of(promoted), common_device(types, call))
+
+    return infer
+
+
+def _from_scipy(
+    name: str,
+    function: str,
+    vjp: Formulas,
+    document: str,
+    inputs: tuple[str, ...] = ("x",),
+    domain: tuple[float, float] = (-3.0, 3.0),
+) -> Op:
+    """The row of a function of `scipy.special`, computed in float64."""
+
+    def compute(*arrays: Any) -> Any:
+        module = load("scipy.special", needed_for=name, install="scipy")
+        return getattr(module, function)(*(np.asarray(x, np.float64) for x in arrays))
+
+    if len(inputs) == 1:
+
+        def array(xp: Any, x: Any) -> Any:
+            return compute(x)
+    else:
+
+        def array(xp: Any, x: Any, y: Any) -> Any:  # type: ignore[misc]
+            return compute(x, y)
+
+    array.__doc__ = document
+    row = extern(
+        infer=_elementwise_infer(name, inputs), vjp=vjp, domain=domain, name=name, widens=True
+    )
+    return row(array)
+
+
+def _at_zero(ops: Any, x: Any, value: float, formula: Callable[[Any], Any]) -> Any:
+    """A formula of x that divides by x, and its limit at 0."""
+    is_zero = ops.eq(x, 0)
+    return ops.where(is_zero, value, formula(ops.where(is_zero, 1, x)))
+
+
+_from_scipy(
+    "erfinv", "erfinv",
+    {"x": lambda ops, g, out: g * (0.5 * math.sqrt(math.pi)) * ops.exp(out * out)},
+    "Inverse of erf; infinite at -1 and 1, NaN outside.", domain=(-0.9, 0.9),
+)  # fmt: skip
+_from_scipy(
+    "ndtri", "ndtri",
+    {"x": lambda ops, g, out: g * math.sqrt(2 * math.pi) * ops.exp(0.5 * out * out)},
+    "Inverse of the normal distribution function.", domain=(0.1, 0.9),
+)  # fmt: skip
+_from_scipy(
+    "log_ndtr", "log_ndtr",
+    {
+        "x": lambda ops, g, x, out: g
+        * (1 / math.sqrt(2 * math.pi))
+        * ops.exp(ops.neg(out) - 0.5 * x * x)
+    },
+    "Logarithm of the normal distribution function.",
+)  # fmt: skip
+_from_scipy(
+    "erfcx", "erfcx",
+    {"x": lambda g, x, out: g * (2 * x * out - 2 / math.sqrt(math.pi))},
+    "exp(x^2) * erfc(x).",
+)  # fmt: skip
+_from_scipy(
+    "i0", "i0", {"x": lambda ops, g, x: g * ops.i1(x)},
+    "Modified Bessel function of the first kind of order 0.",
+)  # fmt: skip
+_from_scipy(
+    "i1", "i1",
+    {
+        "x": lambda ops, g, x, out: g
+        * _at_zero(ops, x, 0.5, lambda safe: ops.i0(x) - out / safe)
+    },
+    "Modified Bessel function of the first kind of order 1.",
+)  # fmt: skip
+_from_scipy(
+    "i0e", "i0e", {"x": lambda ops, g, x, out: g * (ops.i1e(x) - ops.sign(x) * out)},
+    "exp(-|x|) * i0(x).",
+)  # fmt: skip
+_from_scipy(
+    "i1e", "i1e",
+    {
+        "x": lambda ops, g, x, out: g
+        * _at_zero(
+            ops, x, 0.5, lambda safe: ops.i0e(x) - out * (ops.sign(x) + ops.reciprocal(safe))
+        )
+    },
+    "exp(-|x|) * i1(x).",
+)  # fmt: skip
+
+for _name, _function in (
+    ("bessel_j0", "j0"), ("bessel_j1", "j1"), ("bessel_y0", "y0"), ("bessel_y1", "y1"),
+    ("modified_bessel_k0", "k0"), ("modified_bessel_k1", "k1"),
+    ("scaled_modified_bessel_k0", "k0e"), ("scaled_modified_bessel_k1", "k1e"),
+):  # fmt: skip
+    _from_scipy(
+        _name, _function, {}, f"The Bessel function {_function}; without a derivative.",
+        domain=(0.1, 4.0),
+    )  # fmt: skip
+
+
+def _incomplete_gamma_vjp(sign: int) -> Callable[..., Any]:
+    def formula(ops: Any, g: Any, x: Any, y: Any) -> Any:
+        density = ops.exp((x - 1) * ops.log(y) - y - ops.lgamma(x))
+        return g * density * sign
+
+    return formula
+
+
+_from_scipy(
+    "igamma", "gammainc", {"y": _incomplete_gamma_vjp(1)},
+    "Regularized lower incomplete gamma function P(x, y); no derivative by x.", ("x", "y"),
+    domain=(0.2, 4.0),
+)  # fmt: skip
+_from_scipy(
+    "igammac", "gammaincc", {"y": _incomplete_gamma_vjp(-1)},
+    "Regularized upper incomplete gamma function Q(x, y); no derivative by x.", ("x", "y"),
+    domain=(0.2, 4.0),
+)  # fmt: skip
+_from_scipy(
+    "zeta", "zeta",
+    {"y": lambda ops, g, x, y: g * ops.neg(x) * ops.zeta(x + 1, y)},
+    "Hurwitz zeta function of exponent x > 1 from y > 0 on; no derivative by x.", ("x", "y"),
+    domain=(1.5, 4.0),
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------
+# functions of NumPy
+
+
+def _whole_infer(name: str) -> Callable[..., TensorType]:
+    def infer(x: ValueType, y: ValueType) -> TensorType:
+        call = describe(name, ("x", "y"), (x, y))
+        promoted = promoted_dtype((x, y))
+        if promoted.category is not Category.INTEGER:
+            raise DTypeError(f"{call}: {promoted.name} is refused.  Expected integers.")
+        shape = broadcast_shapes([x.shape, y.shape], call)
+        return TensorType(shape, promoted, common_device((x, y), call))
+
+    return infer
+
+
+@extern(infer=_whole_infer("gcd"))
+def gcd(xp: Any, x: Any, y: Any) -> Any:
+    """Greatest common divisor, not negative. Shape: broadcast. Dtype: promoted, integer."""
+    return xp.gcd(x, y)
+
+
+@extern(infer=_whole_infer("lcm"))
+def lcm(xp: Any, x: Any, y: Any) -> Any:
+    """Least common multiple, not negative. Shape: broadcast. Dtype: promoted, integer."""
+    return xp.lcm(x, y)
+
+
+def _nextafter_infer(x: ValueType, y: ValueType) -> TensorType:
+    call = describe("nextafter", ("x", "y"), (x, y))
+    promoted = promoted_dtype((x, y))
+    if not promoted.is_floating_point:
+        raise DTypeError(f"{call}: {promoted.name} is refused.  Expected a floating dtype.")
+    shape = broadcast_shapes([x.shape, y.shape], call)
+    return TensorType(shape, promoted, common_device((x, y), call))
+
+
+@extern(infer=_nextafter_infer, widens=True)
+def nextafter(xp: Any, x: Any, y: Any) -> Any:
+    """The next number of the dtype after x towards y. Shape: broadcast."""
+    return xp.nextafter(x, y)
