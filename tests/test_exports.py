@@ -13,6 +13,7 @@ PUBLIC = [
     "dynajit.compiler",
     "dynajit.cuda",
     "dynajit.jit",
+    "dynajit.linalg",
     "dynajit.nn",
     "dynajit.nn.functional",
     "dynajit.optim",

@@ -1,10 +1,10 @@
 """Layer 1: what every operation means, and the library functions built on it.
 
 `TABLE` holds all rows once this package is imported. Rows live in `pointwise`, `elementary`,
-`logic`, `reductions`, `movement`, `indexing`, `random`, `linear_algebra`, `scans`, `searching`,
-`scatter_reductions`, `special`, `activations`, `composites`, `embedding`, `attention`, `losses`,
-`windows`, `convolution` and `batch_normalization`; PyTorch's signatures are in `functions` (free
-functions) and `methods` (the mixin of eager tensors and graph values).
+`logic`, `reductions`, `movement`, `indexing`, `random`, `linear_algebra`, `factorizations`,
+`scans`, `searching`, `scatter_reductions`, `special`, `activations`, `composites`, `embedding`,
+`attention`, `losses`, `windows`, `convolution` and `batch_normalization`; PyTorch's signatures are
+in `functions` (free functions) and `methods` (the mixin of eager tensors and graph values).
 """
 
 import dynajit.ops.activations
@@ -14,6 +14,7 @@ import dynajit.ops.composites
 import dynajit.ops.convolution
 import dynajit.ops.elementary
 import dynajit.ops.embedding
+import dynajit.ops.factorizations
 import dynajit.ops.indexing
 import dynajit.ops.linear_algebra
 import dynajit.ops.logic

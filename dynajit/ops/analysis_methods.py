@@ -7,6 +7,7 @@ whose first parameter is the tensor.
 from dynajit.ops import arrangement_functions as arrangement
 from dynajit.ops import elementwise_functions as elementwise
 from dynajit.ops import number_functions as numbers
+from dynajit.ops import older_linalg_functions as linalg
 from dynajit.ops import scatter_functions as scatters
 from dynajit.ops import search_functions as searching
 from dynajit.ops import special_functions as special
@@ -101,3 +102,19 @@ class AnalysisMethods:
     arctanh = elementwise.atanh
     arctan2 = elementwise.atan2
     fix = elementwise.trunc
+    cholesky = linalg.cholesky
+    cholesky_inverse = linalg.cholesky_inverse
+    cholesky_solve = linalg.cholesky_solve
+    cross = linalg.cross
+    det = linalg.det
+    inverse = linalg.inverse
+    logdet = linalg.logdet
+    lu = linalg.lu
+    lu_solve = linalg.lu_solve
+    matrix_exp = linalg.matrix_exp
+    matrix_power = linalg.matrix_power
+    pinverse = linalg.pinverse
+    qr = linalg.qr
+    slogdet = linalg.slogdet
+    svd = linalg.svd
+    triangular_solve = linalg.triangular_solve

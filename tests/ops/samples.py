@@ -472,6 +472,49 @@ def _sort(op: Op, values: Values) -> Iterator[Sample]:
     yield Sample("empty", (values(0, 3),), {"dim": 1, "stop": 2})
 
 
+def _well_conditioned(values: Values, *shape: int) -> np.ndarray:
+    """Square matrices whose eigenvalues are positive and apart."""
+    x = values(*shape) * 0.1
+    return (x + np.swapaxes(x, -1, -2) + np.diag(np.arange(1, shape[-1] + 1))).astype(x.dtype)
+
+
+@special(
+    "cholesky", "inverse", "determinant", "cofactors", "determinant_sign", "log_determinant",
+    "matrix_exponential", "symmetric_eigen",
+)  # fmt: skip
+def _square_matrices(op: Op, values: Values) -> Iterator[Sample]:
+    if values.dtype.is_floating_point:
+        smooth = op.name not in ("cholesky", "symmetric_eigen")  # they read one triangle
+        yield Sample("matrix", (_well_conditioned(values, 3, 3),), {}, smooth)
+        yield Sample("batch", (_well_conditioned(values, 2, 3, 3),), {}, smooth)
+        yield Sample("turned", (_well_conditioned(values, 2, 2).T,), {}, smooth)
+        yield Sample("nothing", (values(0, 2, 2),), {}, smooth)
+
+
+@special("linear_solve", "triangular_solve")
+def _systems(op: Op, values: Values) -> Iterator[Sample]:
+    if not values.dtype.is_floating_point:
+        return
+    ways: list[dict[str, Any]] = [{}]
+    if op.name == "triangular_solve":
+        ways = [{"upper": u, "unit": n} for u in (False, True) for n in (False, True)]
+    for way in ways:
+        yield Sample("matrix", (_well_conditioned(values, 3, 3), values(3, 2)), way)
+        yield Sample("broadcast", (_well_conditioned(values, 2, 3, 3), values(3, 1)), way)
+
+
+@special("pseudo_inverse", "singular_values", "orthogonal_triangular", "pivoted_lu")
+def _any_matrices(op: Op, values: Values) -> Iterator[Sample]:
+    if not values.dtype.is_floating_point:
+        return
+    way = {"rtol": 0.0, "atol": 0.0} if op.name == "pseudo_inverse" else {}
+    smooth = op.name != "pivoted_lu"
+    for shape in ((3, 3), (4, 3), (3, 4), (2, 3, 2)):
+        square = np.eye(*shape[-2:], dtype=values.dtype.numpy) * np.arange(1, shape[-1] + 1)
+        x = (values(*shape) * 0.2 + square).astype(values.dtype.numpy)
+        yield Sample(f"{shape}", (x,), way, smooth)
+
+
 @special("logcumsumexp")
 def _log_scan(op: Op, values: Values) -> Iterator[Sample]:
     if values.dtype.is_floating_point:

@@ -1,0 +1,486 @@
+"""Rows of linear algebra that LAPACK computes: factorizations, solutions, inverses, determinants.
+
+Contract: operands are float32 or float64, the last two dims are matrices, the dims before them
+batches (which broadcast where there are two operands). A factorization has one result: its factors
+side by side, one row per column of the first; `linalg_functions` takes it apart, so that all
+factors cost one call and derivatives see the gradients of all of them. What is singular raises
+LinAlgError. Compiled graphs with such a row run on NumPy.
+
+Source of derivatives: M. Giles, "Collected matrix derivative results" (2008); for the
+pseudo-inverse G. Golub, V. Pereyra (1973).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dynajit.core import dtypes
+from dynajit.core.errors import AutogradError, DTypeError, LinAlgError, ShapeError
+from dynajit.core.optional import load
+from dynajit.core.symint import agree
+from dynajit.core.types import TensorType, ValueType
+from dynajit.ops.families import broadcast_shapes, describe, extern, require_tensor
+from dynajit.ops.linear_algebra import transposed
+
+
+def _matrices(name: str, x: ValueType, square: bool = True) -> TensorType:
+    """The type of a batch of matrices.
+
+    Raises:
+        ShapeError: fewer than two dims, or not square where that is needed.
+        DTypeError: neither float32 nor float64.
+    """
+    call = describe(f"linalg.{name}", ("A",), (x,))
+    type = require_tensor(x, call, "A")
+    if type.rank < 2:
+        raise ShapeError(f"{call}: The input tensor A must have at least 2 dimensions.")
+    if square and not agree(type.shape[-1], type.shape[-2]):
+        raise ShapeError(
+            f"{call}: A must be batches of square matrices, but they are {type.shape[-2]} by "
+            f"{type.shape[-1]} matrices"
+        )
+    if type.dtype not in (dtypes.float32, dtypes.float64):
+        raise DTypeError(
+            f"{call}: Expected a floating point tensor of 32 or 64 bits as input. Got "
+            f"{type.dtype.name}.  Cast it with .float()."
+        )
+    return type
+
+
+def _guarded(message: str, function: Callable[[], Any]) -> Any:
+    """What a function of NumPy gives; its error is LinAlgError."""
+    try:
+        return function()
+    except np.linalg.LinAlgError as error:
+        raise LinAlgError(f"{message} ({error})") from None
+
+
+def _same(name: str) -> Callable[..., TensorType]:
+    def infer(x: ValueType, **attributes: Any) -> TensorType:
+        type = _matrices(name, x)
+        return type.with_shape(type.shape)
+
+    return infer
+
+
+def _half_diagonal(ops: Any, x: Any) -> Any:
+    """The lower triangle of x with half of its diagonal."""
+    return (ops.tril(x, diagonal=0) + ops.tril(x, diagonal=-1)) * 0.5
+
+
+# ---------------------------------------------------------------------------------------------
+# Cholesky and triangular systems
+
+
+def _cholesky_vjp(ops: Any, g: Any, out: Any) -> Any:
+    """L^-T Phi(L^T g) L^-1, made symmetric."""
+    inner = _half_diagonal(ops, ops.matmul(transposed(ops, out), ops.tril(g, diagonal=0)))
+    upper = transposed(ops, out)
+    left = ops.triangular_solve(upper, inner, upper=True, unit=False)
+    right = ops.triangular_solve(upper, transposed(ops, left), upper=True, unit=False)
+    return (right + transposed(ops, right)) * 0.5
+
+
+@extern(infer=_same("cholesky"), vjp={"x": _cholesky_vjp})
+def cholesky(xp: Any, x: Any) -> Any:
+    """Lower triangular L with L L^T = x, of the lower triangles of positive-definite matrices."""
+    return _guarded(
+        "linalg.cholesky: The factorization could not be completed because the input is not "
+        "positive-definite.",
+        lambda: xp.linalg.cholesky(x),
+    )
+
+
+def _pair_infer(name: str) -> Callable[..., TensorType]:
+    def infer(a: ValueType, b: ValueType, **attributes: Any) -> TensorType:
+        left = _matrices(name, a)
+        right = _matrices(name, b, square=False)
+        call = describe(f"linalg.{name}", ("A", "B"), (a, b))
+        if left.dtype is not right.dtype:
+            raise DTypeError(f"{call}: Expected A and B to have the same dtype.")
+        if not agree(left.shape[-1], right.shape[-2]):
+            raise ShapeError(
+                f"{call}: Incompatible shapes of A and B for the equation AX = B: "
+                f"({left.shape[-2]}x{left.shape[-1]} and {right.shape[-2]}x{right.shape[-1]})"
+            )
+        batch = broadcast_shapes([left.shape[:-2], right.shape[:-2]], call)
+        return right.with_shape((*batch, *right.shape[-2:]))
+
+    return infer
+
+
+def _triangular_vjp(ops: Any, g: Any, a: Any, out: Any, upper: bool, unit: bool) -> Any:
+    back = ops.triangular_solve(transposed(ops, a), g, upper=not upper, unit=unit)
+    whole = ops.neg(ops.matmul(back, transposed(ops, out)))
+    if upper:
+        return ops.triu(whole, diagonal=int(unit))
+    return ops.tril(whole, diagonal=-int(unit))
+
+
+@extern(
+    infer=_pair_infer("solve_triangular"),
+    vjp={
+        "a": _triangular_vjp,
+        "b": lambda ops, g, a, upper, unit: ops.triangular_solve(
+            transposed(ops, a), g, upper=not upper, unit=unit
+        ),
+    },
+)
+def triangular_solve(xp: Any, a: Any, b: Any, *, upper: bool, unit: bool) -> Any:
+    """x with T x = b, T the upper or lower triangle of a (with ones on its diagonal if `unit`).
+
+    A zero on the diagonal gives infinities or NaN.
+    """
+    n = a.shape[-1]
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    x = xp.array(xp.broadcast_to(b, (*batch, *b.shape[-2:])))
+    for i in reversed(range(n)) if upper else range(n):
+        known = slice(i + 1, n) if upper else slice(0, i)
+        row = x[..., i : i + 1, :] - a[..., i : i + 1, known] @ x[..., known, :]
+        x[..., i : i + 1, :] = row if unit else row / a[..., i : i + 1, i : i + 1]
+    return x
+
+
+# ---------------------------------------------------------------------------------------------
+# general systems
+
+
+def _solve_vjp(ops: Any, g: Any, a: Any, out: Any) -> Any:
+    back = ops.linear_solve(transposed(ops, a), g)
+    return ops.neg(ops.matmul(back, transposed(ops, out)))
+
+
+@extern(
+    infer=_pair_infer("solve"),
+    vjp={"a": _solve_vjp, "b": lambda ops, g, a: ops.linear_solve(transposed(ops, a), g)},
+)
+def linear_solve(xp: Any, a: Any, b: Any) -> Any:
+    """x with a x = b for matrices b."""
+    return _guarded(
+        "torch.linalg.solve: The solver failed because the input matrix is singular.",
+        lambda: xp.linalg.solve(a, b),
+    )
+
+
+def _inverse_vjp(ops: Any, g: Any, out: Any) -> Any:
+    back = transposed(ops, out)
+    return ops.neg(ops.matmul(ops.matmul(back, g), back))
+
+
+@extern(infer=_same("inv"), vjp={"x": _inverse_vjp})
+def inverse(xp: Any, x: Any) -> Any:
+    """The inverse of square matrices."""
+    return _guarded(
+        "linalg.inv: The inversion could not be completed because the input matrix is singular.",
+        lambda: xp.linalg.inv(x),
+    )
+
+
+def _pseudo_infer(x: ValueType, *, rtol: float, atol: float, hermitian: bool) -> TensorType:
+    type = _matrices("pinv", x, square=hermitian)
+    return type.with_shape((*type.shape[:-2], type.shape[-1], type.shape[-2]))
+
+
+def _pseudo_vjp(ops: Any, g: Any, x: Any, out: Any, hermitian: bool) -> Any:
+    """The adjoint of dP = -P dA P + P P^T dA^T (1 - A P) + (1 - P A) dA^T P^T P."""
+    back, turned = transposed(ops, out), transposed(ops, g)
+    left = ops.matmul(ops.matmul(turned, out), back)
+    right = ops.matmul(back, ops.matmul(out, turned))
+    result = ops.neg(ops.matmul(ops.matmul(back, g), back))
+    result = result + left - ops.matmul(x, ops.matmul(out, left))
+    result = result + right - ops.matmul(ops.matmul(right, out), x)
+    return result
+
+
+@extern(infer=_pseudo_infer, vjp={"x": _pseudo_vjp})
+def pseudo_inverse(xp: Any, x: Any, *, rtol: float, atol: float, hermitian: bool = False) -> Any:
+    """The Moore-Penrose inverse; singular values up to max(atol, rtol * the largest) count as 0.
+
+    Of `hermitian` matrices the lower triangles are read.
+    """
+    if hermitian:
+        x = xp.tril(x) + xp.swapaxes(xp.tril(x, -1), -1, -2)
+    u, s, vh = xp.linalg.svd(x, full_matrices=False)
+    least = xp.maximum(atol, rtol * s.max(-1, keepdims=True, initial=0))
+    scaled = xp.where(s > least, 1, 0) / xp.where(s > least, s, 1)
+    turned = xp.swapaxes(vh, -1, -2) * scaled[..., None, :]
+    return (turned @ xp.swapaxes(u, -1, -2)).astype(x.dtype)
+
+
+# ---------------------------------------------------------------------------------------------
+# determinants
+
+
+def _reduced(name: str) -> Callable[..., TensorType]:
+    def infer(x: ValueType) -> TensorType:
+        type = _matrices(name, x)
+        return type.with_shape(type.shape[:-2])
+
+    return infer
+
+
+def _spread(ops: Any, value: Any) -> Any:
+    """One number per matrix, to multiply matrices with."""
+    return ops.reshape(value, shape=(*value.shape, 1, 1))
+
+
+@extern(
+    infer=_reduced("det"),
+    vjp={"x": lambda ops, g, x: _spread(ops, g) * ops.cofactors(x)},
+)
+def determinant(xp: Any, x: Any) -> Any:
+    """The determinant of square matrices."""
+    return xp.linalg.det(x)
+
+
+def _cofactors_vjp(ops: Any, g: Any, x: Any, out: Any) -> Any:
+    """The derivative of det(x) x^-T."""
+    back = transposed(ops, ops.inverse(x))
+    total = ops.sum(g * out, dim=(len(x.shape) - 2, len(x.shape) - 1), keepdim=True)
+    inner = ops.matmul(ops.matmul(back, transposed(ops, g)), back)
+    return back * total - inner * _spread(ops, ops.determinant(x))
+
+
+@extern(infer=_same("det"), vjp={"x": _cofactors_vjp})
+def cofactors(xp: Any, x: Any) -> Any:
+    """det(x) x^-T, also of singular matrices: by products of all singular values but one."""
+    u, s, vh = xp.linalg.svd(x)
+    n = x.shape[-1]
+    others = xp.where(xp.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1)
+    sign = xp.linalg.det(u) * xp.linalg.det(vh)
+    return ((u * others[..., None, :]) @ vh * sign[..., None, None]).astype(x.dtype)
+
+
+@extern(infer=_reduced("slogdet"))
+def determinant_sign(xp: Any, x: Any) -> Any:
+    """The sign of the determinant, 0 for singular matrices."""
+    return xp.linalg.slogdet(x)[0]
+
+
+@extern(
+    infer=_reduced("slogdet"),
+    vjp={"x": lambda ops, g, x: _spread(ops, g) * transposed(ops, ops.inverse(x))},
+)
+def log_determinant(xp: Any, x: Any) -> Any:
+    """The logarithm of the magnitude of the determinant, -inf for singular matrices."""
+    return xp.linalg.slogdet(x)[1]
+
+
+# ---------------------------------------------------------------------------------------------
+# exponential
+
+
+def _exponential_vjp(ops: Any, g: Any, x: Any) -> Any:
+    """The upper right block of exp([[x^T, g], [0, x^T]])."""
+    n, last = x.shape[-1], len(x.shape) - 1
+    turned = transposed(ops, x)
+    top = ops.cat(turned, g, dim=last)
+    bottom = ops.cat(ops.mul(turned, 0), turned, dim=last)
+    whole = ops.matrix_exponential(ops.cat(top, bottom, dim=last - 1))
+    start = (*(0,) * (last - 1), 0, n)
+    stop = (*x.shape[:-2], n, 2 * n)
+    return ops.slice(whole, start=start, stop=stop, step=(1,) * (last + 1))
+
+
+@extern(infer=_same("matrix_exp"), vjp={"x": _exponential_vjp})
+def matrix_exponential(xp: Any, x: Any) -> Any:
+    """The exponential of square matrices (N. Higham's scaling and squaring, by SciPy)."""
+    if x.size == 0:
+        return xp.array(x)
+    module = load("scipy.linalg", needed_for="matrix_exp", install="scipy")
+    flat = x.reshape(-1, *x.shape[-2:])
+    return np.stack([module.expm(matrix) for matrix in flat]).reshape(x.shape)
+
+
+# ---------------------------------------------------------------------------------------------
+# factors side by side
+
+
+def part(ops: Any, x: Any, dim: int, first: Any, last: Any) -> Any:
+    """`x[..., first:last]` along the last dim (`dim=-1`) or the one before it."""
+    d = len(x.shape) + dim
+    return ops.slice(
+        x,
+        start=tuple(first if i == d else 0 for i in range(len(x.shape))),
+        stop=tuple(last if i == d else n for i, n in enumerate(x.shape)),
+        step=(1,) * len(x.shape),
+    )
+
+
+def _eigen_infer(x: ValueType, *, upper: bool) -> TensorType:
+    type = _matrices("eigh", x)
+    return type.with_shape((*type.shape[:-1], type.shape[-1] + 1))
+
+
+def _quotient(ops: Any, a: Any, b: Any) -> Any:
+    """a / b, 0 where a is 0: gradients that nobody asked for stay 0."""
+    nothing = ops.eq(a, 0)
+    return ops.where(nothing, 0, ops.div(a, ops.where(nothing, 1, b)))
+
+
+def _as_diagonal(ops: Any, value: Any) -> Any:
+    """Diagonal matrices of the vectors in the last dim."""
+    n = value.shape[-1]
+    wide = ops.expand(
+        ops.reshape(value, shape=(*value.shape[:-1], 1, n)), shape=(*value.shape[:-1], n, n)
+    )
+    return ops.triu(ops.tril(wide, diagonal=0), diagonal=0)
+
+
+def _eigen_vjp(ops: Any, g: Any, out: Any) -> Any:
+    n = out.shape[-2]
+    vectors, values = part(ops, out, -1, 0, n), part(ops, out, -1, n, n + 1)
+    g_vectors, g_values = part(ops, g, -1, 0, n), part(ops, g, -1, n, n + 1)
+    gaps = transposed(ops, values) - values
+    inner = ops.matmul(transposed(ops, vectors), g_vectors)
+    inner = inner - _as_diagonal(ops, ops.diagonal(inner, offset=0, dim1=len(g.shape) - 2,
+                                                   dim2=len(g.shape) - 1))  # fmt: skip
+    diagonal = _as_diagonal(ops, ops.reshape(g_values, shape=tuple(g.shape[:-1])))
+    whole = ops.matmul(vectors, diagonal + _quotient(ops, inner, gaps))
+    return ops.matmul(whole, transposed(ops, vectors))
+
+
+@extern(infer=_eigen_infer, vjp={"x": _eigen_vjp})
+def symmetric_eigen(xp: Any, x: Any, *, upper: bool = False) -> Any:
+    """Eigenvectors as columns, then one column of eigenvalues in rising order, (*, n, n + 1).
+
+    Of symmetric matrices; their lower or upper triangles are read.
+    """
+    values, vectors = _guarded(
+        "linalg.eigh: The algorithm failed to converge.",
+        lambda: xp.linalg.eigh(x, "U" if upper else "L"),
+    )
+    return xp.concatenate([vectors, values[..., None]], -1)
+
+
+def _svd_infer(x: ValueType, *, full: bool) -> TensorType:
+    type = _matrices("svd", x, square=False)
+    m, n = type.shape[-2:]
+    rows = max(m, n) if full else min(m, n)
+    return type.with_shape((*type.shape[:-2], rows, m + 1 + n))
+
+
+def _svd_vjp(ops: Any, g: Any, x: Any, out: Any) -> Any:
+    m, n = x.shape[-2:]
+    k = min(m, n)
+    (u, s, vh), (gu, gs, gvh) = (
+        (
+            transposed(ops, part(ops, first, -1, 0, m)),
+            part(ops, first, -1, m, m + 1),
+            part(ops, first, -1, m + 1, m + 1 + n),
+        )
+        for first in (part(ops, out, -2, 0, k), part(ops, g, -2, 0, k))
+    )
+    row = transposed(ops, s)
+    gaps = row * row - s * s
+
+    def skew(product: Any) -> Any:
+        return _quotient(ops, product - transposed(ops, product), gaps)
+
+    core = skew(ops.matmul(transposed(ops, u), gu)) * row
+    core = core + s * skew(ops.matmul(vh, transposed(ops, gvh)))
+    core = core + _as_diagonal(ops, ops.reshape(gs, shape=tuple(gs.shape[:-1])))
+    result = ops.matmul(ops.matmul(u, core), vh)
+    if m > k:
+        scaled = _quotient(ops, gu, row)
+        rest = scaled - ops.matmul(u, ops.matmul(transposed(ops, u), scaled))
+        result = result + ops.matmul(rest, vh)
+    if n > k:
+        scaled = _quotient(ops, gvh, s)
+        rest = scaled - ops.matmul(ops.matmul(scaled, transposed(ops, vh)), vh)
+        result = result + ops.matmul(u, rest)
+    return result
+
+
+@extern(infer=_svd_infer, vjp={"x": _svd_vjp})
+def singular_values(xp: Any, x: Any, *, full: bool = False) -> Any:
+    """U^T, the column of singular values, V^T: (*, k, m + 1 + n), k the smaller of m and n.
+
+    `full`: U and V are square; there are as many rows as the larger of m and n, and zeros where a
+    factor has fewer.
+    """
+    u, s, vh = _guarded(
+        "linalg.svd: The algorithm failed to converge.",
+        lambda: xp.linalg.svd(x, full_matrices=full),
+    )
+    m, n = x.shape[-2:]
+    rows = max(m, n) if full else min(m, n)
+    out = xp.zeros((*x.shape[:-2], rows, m + 1 + n), x.dtype)
+    out[..., : u.shape[-1], :m] = xp.swapaxes(u, -1, -2)
+    out[..., : s.shape[-1], m] = s
+    out[..., : vh.shape[-2], m + 1 :] = vh
+    return out
+
+
+def _qr_infer(x: ValueType, *, complete: bool) -> TensorType:
+    type = _matrices("qr", x, square=False)
+    m, n = type.shape[-2:]
+    return type.with_shape((*type.shape[:-2], m if complete else min(m, n), m + n))
+
+
+def _qr_vjp(ops: Any, g: Any, x: Any, out: Any, complete: bool) -> Any:
+    m, n = x.shape[-2:]
+    if complete and m > n:
+        raise AutogradError(
+            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols"
+        )
+    q, r = transposed(ops, part(ops, out, -1, 0, m)), part(ops, out, -1, m, m + n)
+    gq, gr = transposed(ops, part(ops, g, -1, 0, m)), part(ops, g, -1, m, m + n)
+    if m >= n:
+        return _tall_qr_vjp(ops, q, r, gq, gr)
+    # x = [a b], r = [s t]: q s = a is square, and t = q^T b.
+    b, gt = part(ops, x, -1, m, n), part(ops, gr, -1, m, n)
+    gq = gq + ops.matmul(b, transposed(ops, gt))
+    ga = _tall_qr_vjp(ops, q, part(ops, r, -1, 0, m), gq, part(ops, gr, -1, 0, m))
+    return ops.cat(ga, ops.matmul(q, gt), dim=len(x.shape) - 1)
+
+
+def _tall_qr_vjp(ops: Any, q: Any, r: Any, gq: Any, gr: Any) -> Any:
+    inner = ops.matmul(gr, transposed(ops, r)) - ops.matmul(transposed(ops, q), gq)
+    upper = ops.triu(inner, diagonal=0)
+    whole = ops.triu(inner, diagonal=1)
+    symmetric = upper + transposed(ops, whole)
+    left = gq + ops.matmul(q, symmetric)
+    solved = ops.triangular_solve(r, transposed(ops, left), upper=True, unit=False)
+    return transposed(ops, solved)
+
+
+@extern(infer=_qr_infer, vjp={"x": _qr_vjp})
+def orthogonal_triangular(xp: Any, x: Any, *, complete: bool = False) -> Any:
+    """Q^T beside R with Q R = x, (*, k, m + n): k the smaller of m and n, or m if `complete`."""
+    q, r = xp.linalg.qr(x, "complete" if complete else "reduced")
+    return xp.concatenate([xp.swapaxes(q, -1, -2), r], -1)
+
+
+def _lu_infer(x: ValueType) -> TensorType:
+    type = _matrices("lu_factor", x, square=False)
+    m, n = type.shape[-2:]
+    return type.with_shape((*type.shape[:-2], m, n + 1))
+
+
+def _lu_vjp(ops: Any, g: Any) -> Any:
+    raise AutogradError(
+        "linalg.lu_factor: the derivative is not available.  Use linalg.solve, inv, det or "
+        "slogdet, which have one, or detach() the matrix."
+    )
+
+
+@extern(infer=_lu_infer, vjp={"x": _lu_vjp})
+def pivoted_lu(xp: Any, x: Any) -> Any:
+    """L (below the diagonal) and U in one matrix, then one column of pivots, (*, m, n + 1).
+
+    Pivot i, counted from 1, is the row that changes places with row i; rows beyond the smaller of
+    m and n have none (0). Without a derivative.
+    """
+    module = load("scipy.linalg", needed_for="linalg.lu_factor", install="scipy")
+    m, n = x.shape[-2:]
+    out = xp.zeros((*x.shape[:-2], m, n + 1), x.dtype)
+    for place in np.ndindex(x.shape[:-2]):
+        if min(m, n) == 0:
+            continue
+        getrf = module.get_lapack_funcs("getrf", (x[place],))
+        factors, pivots, _ = getrf(x[place])
+        out[place][:, :n] = factors
+        out[place][: len(pivots), n] = pivots + 1
+    return out

@@ -1,0 +1,398 @@
+"""`dynajit.linalg`: solutions and factorizations of (batches of) matrices.
+
+Contract: the last two dims are matrices, the dims before them batches. Factorizations take apart
+what the rows of `factorizations` give. Complex results (`eig`, `eigvals`) are refused by name.
+"""
+
+from typing import Any, NamedTuple
+
+from dynajit.core import dtypes
+from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
+from dynajit.ops.arguments import cast, is_tensor
+from dynajit.ops.creation_functions import eye
+from dynajit.ops.factorizations import part
+from dynajit.ops.shape_functions import diagonal as diagonal_of
+from dynajit.ops.shape_functions import reshape, sliced, transpose, unsqueeze
+from dynajit.ops.table import TABLE
+
+
+class QR(NamedTuple):
+    """Result of `qr`."""
+
+    Q: Any
+    R: Any
+
+
+class SVD(NamedTuple):
+    """Result of `svd`."""
+
+    U: Any
+    S: Any
+    Vh: Any
+
+
+class Eigen(NamedTuple):
+    """Result of `eigh`."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class SignLogDet(NamedTuple):
+    """Result of `slogdet`."""
+
+    sign: Any
+    logabsdet: Any
+
+
+class LU(NamedTuple):
+    """Result of `lu_factor`: both triangles in one matrix, and pivots counted from 1."""
+
+    LU: Any
+    pivots: Any
+
+
+class PLU(NamedTuple):
+    """Result of `lu`."""
+
+    P: Any
+    L: Any
+    U: Any
+
+
+class LeastSquares(NamedTuple):
+    """Result of `lstsq`."""
+
+    solution: Any
+    residuals: Any
+    rank: Any
+    singular_values: Any
+
+
+class ResultInfo(NamedTuple):
+    """Result of `cholesky_ex` and `inv_ex`: info is 0 where the method succeeded."""
+
+    result: Any
+    info: Any
+
+
+def matrix_power(A: Any, n: int) -> Any:
+    """A multiplied with itself n times; with a negative n its inverse."""
+    if len(A.shape) < 2 or A.shape[-1] != A.shape[-2]:
+        raise ShapeError(
+            "linalg.matrix_power: A must be batches of square matrices, but they are "
+            f"{list(A.shape)}"
+        )
+    if n == 0:
+        unit = eye(A.shape[-1], dtype=A.dtype)
+        return TABLE.clone(TABLE.expand(unit, shape=tuple(A.shape)))
+    base, power, result = inv(A) if n < 0 else A, abs(n), None
+    while power:
+        if power & 1:
+            result = base if result is None else TABLE.matmul(result, base)
+        power >>= 1
+        base = TABLE.matmul(base, base) if power else base
+    return TABLE.clone(A) if n == 1 else result
+
+
+def matrix_exp(A: Any) -> Any:
+    """Exponential of square matrices."""
+    return TABLE.matrix_exponential(A)
+
+
+def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """A diagonal of the last two dims, as the last dim."""
+    return diagonal_of(A, offset, dim1, dim2)
+
+
+# ---------------------------------------------------------------------------------------------
+# inverses and solutions
+
+
+def inv(A: Any) -> Any:
+    """Inverse of square matrices.
+
+    Raises:
+        LinAlgError: a matrix is singular.
+    """
+    return TABLE.inverse(A)
+
+
+def _no_errors(A: Any) -> Any:
+    return TABLE.full(0, shape=tuple(A.shape[:-2]), dtype=dtypes.int32, device=A.device)
+
+
+def inv_ex(A: Any, *, check_errors: bool = False) -> ResultInfo:
+    """(inverse, info 0); what is singular raises in any case."""
+    return ResultInfo(inv(A), _no_errors(A))
+
+
+def _is_vector(A: Any, B: Any) -> bool:
+    """Whether B is a (batch of) vectors, by PyTorch's rule."""
+    return len(B.shape) == 1 or (
+        len(A.shape) - 1 == len(B.shape) and tuple(B.shape) == tuple(A.shape[:-1])
+    )
+
+
+def solve(A: Any, B: Any, *, left: bool = True) -> Any:
+    """x with A x = B (`left=False`: x A = B); B holds matrices or vectors.
+
+    Raises:
+        LinAlgError: a matrix is singular.
+        ShapeError: shapes that do not fit.
+    """
+    vector = _is_vector(A, B)
+    if vector and not left:
+        raise ShapeError(
+            "linalg.solve: Vector broadcasting of the left hand side is not supported for "
+            "left=False. In this case linalg.solve is equivalent to B / A.squeeze(-1)"
+        )
+    if not left:
+        return transpose(TABLE.linear_solve(transpose(A, -2, -1), transpose(B, -2, -1)), -2, -1)
+    if vector:
+        result = TABLE.linear_solve(A, unsqueeze(B, -1))
+        return reshape(result, tuple(result.shape[:-1]))
+    return TABLE.linear_solve(A, B)
+
+
+def solve_triangular(
+    A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Any:
+    """x with T x = B (`left=False`: x T = B), T the upper or lower triangle of A."""
+    if left:
+        return TABLE.triangular_solve(A, B, upper=upper, unit=unitriangular)
+    turned = TABLE.triangular_solve(
+        transpose(A, -2, -1), transpose(B, -2, -1), upper=not upper, unit=unitriangular
+    )
+    return transpose(turned, -2, -1)
+
+
+def _tolerance(A: Any, rtol: Any, atol: Any, name: str) -> tuple[float, float]:
+    """Relative and absolute tolerance, by PyTorch's defaults."""
+    for tolerance in (rtol, atol):
+        if is_tensor(tolerance):
+            raise UnsupportedError(
+                f"linalg.{name}: a tensor as tolerance is not available.  Give a number."
+            )
+    if rtol is None:
+        small = 2.0**-52 if A.dtype is dtypes.float64 else 2.0**-23
+        rtol = 0.0 if atol else max(A.shape[-2:]) * small
+    return float(rtol), float(atol or 0.0)
+
+
+def pinv(
+    A: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None, atol: Any = None
+) -> Any:
+    """Pseudo-inverse (Moore-Penrose); small singular values count as 0."""
+    relative, absolute = _tolerance(A, rcond if rtol is None else rtol, atol, "pinv")
+    return TABLE.pseudo_inverse(A, rtol=relative, atol=absolute, hermitian=hermitian)
+
+
+def matrix_rank(
+    A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None, atol: Any = None
+) -> Any:
+    """Number of singular values above max(atol, rtol * the largest), int64."""
+    atol, rtol = (tol, 0.0) if tol is not None else (atol, rtol)
+    relative, absolute = _tolerance(A, rtol, atol, "matrix_rank")
+    values = TABLE.abs(eigvalsh(A)) if hermitian else svdvals(A)
+    last = len(values.shape) - 1
+    largest = TABLE.amax(values, dim=(last,), keepdim=True)
+    least = TABLE.maximum(TABLE.mul(largest, relative), absolute)
+    return TABLE.sum(TABLE.gt(values, least), dim=(last,), keepdim=False)
+
+
+def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
+    """x that makes A x - B smallest, by the pseudo-inverse, which gives the shortest x.
+
+    Returns:
+        (solution, residuals, rank, singular_values): residuals are the squared errors per column,
+        empty unless A has more rows than columns and full rank; singular values are empty unless
+        the driver is "gelss" or "gelsd".
+    """
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise ShapeError(
+            f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), "
+            f"got {driver}"
+        )
+    vector = len(A.shape) - 1 == len(B.shape)
+    columns = unsqueeze(B, -1) if vector else B
+    if A.shape[-2] != columns.shape[-2]:
+        raise ShapeError("torch.linalg.lstsq: input.size(-2) should match other.size(-2)")
+    solution = TABLE.matmul(pinv(A, rtol=rcond), columns)
+    empty = TABLE.full(0, shape=(0,), dtype=A.dtype, device=A.device)
+    residuals = empty
+    ranks = matrix_rank(TABLE.detach(A), rtol=rcond)
+    if A.shape[-2] > A.shape[-1]:
+        errors = TABLE.square(TABLE.sub(TABLE.matmul(A, solution), columns))
+        residuals = TABLE.sum(errors, dim=(len(errors.shape) - 2,), keepdim=False)
+    values = svdvals(A) if driver in ("gelsd", "gelss") else empty
+    shape = tuple(solution.shape[:-1]) if vector else tuple(solution.shape)
+    return LeastSquares(reshape(solution, shape), residuals, ranks, values)
+
+
+def det(A: Any) -> Any:
+    """Determinants of square matrices."""
+    return TABLE.determinant(A)
+
+
+def slogdet(A: Any) -> SignLogDet:
+    """(sign, logarithm of the magnitude) of determinants; 0 and -inf of singular matrices."""
+    return SignLogDet(TABLE.determinant_sign(A), TABLE.log_determinant(A))
+
+
+# ---------------------------------------------------------------------------------------------
+# factorizations
+
+
+def cholesky(A: Any, *, upper: bool = False) -> Any:
+    """Lower triangular L with L L^T = A (`upper=True`: its transpose).
+
+    Raises:
+        LinAlgError: a matrix is not positive-definite.
+    """
+    lower = TABLE.cholesky(transpose(A, -2, -1) if upper else A)
+    return transpose(lower, -2, -1) if upper else lower
+
+
+def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> ResultInfo:
+    """(L, info 0); what is not positive-definite raises in any case."""
+    return ResultInfo(cholesky(A, upper=upper), _no_errors(A))
+
+
+def qr(A: Any, mode: str = "reduced") -> QR:
+    """Q with orthonormal columns and upper triangular R, Q R = A.
+
+    Args:
+        mode: "reduced" (Q is m by k), "complete" (m by m), or "r" (Q is empty).
+    """
+    if mode not in ("reduced", "complete", "r"):
+        raise ShapeError(
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', "
+            "or 'complete'"
+        )
+    both = TABLE.orthogonal_triangular(A, complete=mode == "complete")
+    m, n = A.shape[-2:]
+    factor = part(TABLE, both, -1, m, m + n)
+    if mode == "r":
+        return QR(TABLE.full(0, shape=(0,), dtype=A.dtype, device=A.device), factor)
+    return QR(transpose(part(TABLE, both, -1, 0, m), -2, -1), factor)
+
+
+def _symmetric(A: Any, UPLO: str) -> Any:
+    if UPLO.upper() not in ("L", "U"):
+        raise ArgumentError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+    return TABLE.symmetric_eigen(A, upper=UPLO.upper() == "U")
+
+
+def eigh(A: Any, UPLO: str = "L") -> Eigen:
+    """Eigenvalues in rising order and eigenvectors (columns) of symmetric matrices."""
+    both = _symmetric(A, UPLO)
+    n = A.shape[-1]
+    values = reshape(part(TABLE, both, -1, n, n + 1), tuple(A.shape[:-1]))
+    return Eigen(values, part(TABLE, both, -1, 0, n))
+
+
+def eigvalsh(A: Any, UPLO: str = "L") -> Any:
+    """Eigenvalues of symmetric matrices, in rising order."""
+    return eigh(A, UPLO).eigenvalues
+
+
+def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
+    """U, singular values from the largest to the smallest, and V^T, with U diag(S) V^T = A."""
+    both = TABLE.singular_values(A, full=full_matrices)
+    m, n = A.shape[-2:]
+    k = min(m, n)
+    values = part(TABLE, part(TABLE, both, -1, m, m + 1), -2, 0, k)
+    u = part(TABLE, part(TABLE, both, -1, 0, m), -2, 0, m if full_matrices else k)
+    vh = part(TABLE, part(TABLE, both, -1, m + 1, m + 1 + n), -2, 0, n if full_matrices else k)
+    return SVD(transpose(u, -2, -1), reshape(values, (*A.shape[:-2], k)), vh)
+
+
+def svdvals(A: Any, *, driver: str | None = None) -> Any:
+    """Singular values, from the largest to the smallest."""
+    return svd(A, False).S
+
+
+def lu_factor(A: Any, *, pivot: bool = True) -> LU:
+    """L (without its diagonal of ones) and U in one matrix, and int32 pivots counted from 1.
+
+    Without a derivative: backward raises AutogradError.
+    """
+    if not pivot:
+        raise UnsupportedError(
+            "linalg.lu_factor: pivot=False is not available.  Leave pivot at True."
+        )
+    m, n = A.shape[-2:]
+    both = TABLE.pivoted_lu(A)
+    k = min(m, n)
+    pivots = part(TABLE, part(TABLE, both, -1, n, n + 1), -2, 0, k)
+    pivots = cast(TABLE.detach(reshape(pivots, (*A.shape[:-2], k))), dtypes.int32)
+    return LU(part(TABLE, both, -1, 0, n), pivots)
+
+
+def permutation(pivots: Any, m: int, dtype: dtypes.DType) -> Any:
+    """The matrix P with P L U = A, of pivots."""
+    shape = (*pivots.shape[:-1], m)
+    numbers = TABLE.arange(0, 1, size=m, dtype=dtypes.int64, device=pivots.device)
+    order = TABLE.expand(numbers, shape=shape)
+    last = len(shape) - 1
+    for i in range(pivots.shape[-1]):
+        at = TABLE.sub(cast(sliced(pivots, last, i, i + 1), dtypes.int64), 1)
+        here, there = sliced(order, last, i, i + 1), TABLE.gather(order, at, dim=last)
+        order = TABLE.scatter(order, at, here, dim=last)
+        first = TABLE.full(i, shape=tuple(at.shape), dtype=dtypes.int64, device=pivots.device)
+        order = TABLE.scatter(order, first, there, dim=last)
+    return cast(TABLE.eq(unsqueeze(order, -2), unsqueeze(numbers, -1)), dtype)
+
+
+def triangles_of(factors: Any) -> tuple[Any, Any]:
+    m, n = factors.shape[-2:]
+    k = min(m, n)
+    lower = TABLE.tril(part(TABLE, factors, -1, 0, k), diagonal=-1)
+    unit = eye(m, k, dtype=factors.dtype)
+    return TABLE.add(lower, unit), TABLE.triu(part(TABLE, factors, -2, 0, k), diagonal=0)
+
+
+def lu(A: Any, *, pivot: bool = True) -> PLU:
+    """P, L and U with P L U = A."""
+    factors, pivots = lu_factor(A, pivot=pivot)
+    return PLU(permutation(pivots, A.shape[-2], A.dtype), *triangles_of(factors))
+
+
+def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
+    """x with A x = B of the factors of A; `left=False`: x A = B; `adjoint`: of A^T."""
+    if not left:
+        turned = lu_solve(LU, pivots, transpose(B, -2, -1), adjoint=not adjoint)
+        return transpose(turned, -2, -1)
+    places = permutation(pivots, LU.shape[-1], LU.dtype)
+    if adjoint:
+        inner = TABLE.triangular_solve(transpose(LU, -2, -1), B, upper=False, unit=False)
+        outer = TABLE.triangular_solve(transpose(LU, -2, -1), inner, upper=True, unit=True)
+        return TABLE.matmul(places, outer)
+    inner = TABLE.matmul(transpose(places, -2, -1), B)
+    outer = TABLE.triangular_solve(LU, inner, upper=False, unit=True)
+    return TABLE.triangular_solve(LU, outer, upper=True, unit=False)
+
+
+def eig(A: Any) -> Any:
+    """Refused: eigenvalues of general matrices are complex.
+
+    Raises:
+        UnsupportedError: always.
+    """
+    raise UnsupportedError(
+        "linalg.eig: its results are complex, and complex numbers are not available.  Use "
+        "linalg.eigh for symmetric matrices."
+    )
+
+
+def eigvals(A: Any) -> Any:
+    """Refused: see `eig`.
+
+    Raises:
+        UnsupportedError: always.
+    """
+    raise UnsupportedError(
+        "linalg.eigvals: its results are complex, and complex numbers are not available.  Use "
+        "linalg.eigvalsh for symmetric matrices."
+    )

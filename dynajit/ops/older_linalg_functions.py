@@ -1,0 +1,146 @@
+"""Linear algebra by the names and results of PyTorch's older functions, outside `dynajit.linalg`.
+
+Contract: as in `linalg_functions`, on which they build. The first parameter is the tensor, so they
+are methods of `TensorMethods`, too.
+"""
+
+from typing import Any, NamedTuple
+
+from dynajit.core.errors import UnsupportedError
+from dynajit.ops.linalg_functions import (
+    LU,
+    PLU,
+    det,
+    inv,
+    lu_factor,
+    matrix_exp,
+    matrix_power,
+    permutation,
+    pinv,
+    qr,
+    slogdet,
+    solve_triangular,
+    triangles_of,
+)
+from dynajit.ops.linalg_functions import cholesky as lower_cholesky
+from dynajit.ops.linalg_functions import lu_solve as solve_by_factors
+from dynajit.ops.linalg_functions import svd as whole_svd
+from dynajit.ops.norm_functions import cross as cross_products
+from dynajit.ops.shape_functions import transpose
+from dynajit.ops.table import TABLE
+
+__all__ = [
+    "cholesky",
+    "cholesky_inverse",
+    "cholesky_solve",
+    "cross",
+    "det",
+    "inverse",
+    "logdet",
+    "lu",
+    "lu_solve",
+    "lu_unpack",
+    "matrix_exp",
+    "matrix_power",
+    "pinverse",
+    "qr",
+    "slogdet",
+    "svd",
+    "triangular_solve",
+]
+
+
+class SVD(NamedTuple):
+    """Result of `svd`: V, not its transpose."""
+
+    U: Any
+    S: Any
+    V: Any
+
+
+class TriangularSolution(NamedTuple):
+    """Result of `triangular_solve`."""
+
+    solution: Any
+    cloned_coefficient: Any
+
+
+inverse = inv
+pinverse = pinv
+
+
+def logdet(input: Any) -> Any:
+    """Logarithm of determinants; NaN of negative ones."""
+    sign, size = slogdet(input)
+    return TABLE.where(TABLE.lt(sign, 0), float("nan"), size)
+
+
+def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVD:
+    """U, singular values and V with U diag(S) V^T = input; `some`: as many columns as needed."""
+    u, s, vh = whole_svd(input, not some)
+    return SVD(u, s, transpose(vh, -2, -1))
+
+
+def cross(input: Any, other: Any, dim: int | None = None) -> Any:
+    """Cross products along `dim`, by default the first dim of size 3."""
+    if dim is None:
+        dim = next((d for d, n in enumerate(input.shape) if n == 3), -1)
+    return cross_products(input, other, dim=dim)
+
+
+def cholesky(input: Any, upper: bool = False) -> Any:
+    """Lower (or upper) triangular factor of positive-definite matrices; see `linalg.cholesky`."""
+    return lower_cholesky(input, upper=upper)
+
+
+def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
+    """x with A x = B, of the Cholesky factor of A."""
+    lower = transpose(L, -2, -1) if upper else L
+    inner = solve_triangular(lower, B, upper=False)
+    return solve_triangular(transpose(lower, -2, -1), inner, upper=True)
+
+
+def cholesky_inverse(L: Any, upper: bool = False) -> Any:
+    """The inverse of A, of its Cholesky factor."""
+    lower = transpose(L, -2, -1) if upper else L
+    half = TABLE.inverse(TABLE.tril(lower, diagonal=0))
+    return TABLE.matmul(transpose(half, -2, -1), half)
+
+
+def triangular_solve(
+    b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> TriangularSolution:
+    """(x with T x = b, A), T the triangle of A, or its transpose."""
+    if transpose:
+        turned = TABLE.permute(
+            A, dims=(*range(len(A.shape) - 2), len(A.shape) - 1, len(A.shape) - 2)
+        )
+        found = solve_triangular(turned, b, upper=not upper, unitriangular=unitriangular)
+        return TriangularSolution(found, A)
+    return TriangularSolution(solve_triangular(A, b, upper=upper, unitriangular=unitriangular), A)
+
+
+def lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
+    """(factors, pivots[, info 0])."""
+    found = lu_factor(A, pivot=pivot)
+    if not get_infos:
+        return LU(*found)
+    info = TABLE.full(0, shape=tuple(A.shape[:-2]), dtype=found.pivots.dtype, device=A.device)
+    return (*found, info)
+
+
+def lu_solve(b: Any, LU_data: Any, LU_pivots: Any) -> Any:
+    """x with A x = b, of the factors of A."""
+    return solve_by_factors(LU_data, LU_pivots, b)
+
+
+def lu_unpack(
+    LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True
+) -> PLU:
+    """P, L and U of the factors of a matrix."""
+    if not (unpack_data and unpack_pivots):
+        raise UnsupportedError(
+            "lu_unpack: parts alone are not available.  Leave unpack_data and unpack_pivots True."
+        )
+    places = permutation(LU_pivots, LU_data.shape[-2], LU_data.dtype)
+    return PLU(places, *triangles_of(LU_data))

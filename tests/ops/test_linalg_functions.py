@@ -1,0 +1,227 @@
+"""`dynajit.linalg` agrees with PyTorch, batched; derivatives are those of finite differences."""
+
+import math
+
+import numpy as np
+import pytest
+from compare import agree
+
+import dynajit as dj
+from dynajit.autograd import gradcheck
+from dynajit.core.errors import AutogradError, DynajitError, UnsupportedError
+
+torch = pytest.importorskip("torch")
+
+RNG = np.random.default_rng(6)
+A = RNG.standard_normal((2, 4, 4))
+B = RNG.standard_normal((2, 4, 3))
+TALL, WIDE = RNG.standard_normal((5, 3)), RNG.standard_normal((3, 5))
+SINGULAR = np.array([[1.0, 2.0], [2.0, 4.0]])
+ORDERS = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
+
+
+def lin(t):
+    return torch.linalg if hasattr(t, "AliasDb") else dj.linalg
+
+
+def definite(x):
+    return x @ x.mT + x.mT @ x
+
+
+CASES = {
+    "inv": (lambda t, a: (lin(t).inv(a), t.inverse(a[0]), a.inverse()), A),
+    "solve": (lambda t, a, b: (lin(t).solve(a, b), lin(t).solve(a[0], b)), A, B),
+    "solve_vector": (lambda t, a, b: (lin(t).solve(a, b[..., 0]), lin(t).solve(a[0], b[0, :, 1])),
+                     A, B),
+    "solve_right": (lambda t, a, b: lin(t).solve(a, b.mT, left=False), A, B),
+    "solve_triangular": (lambda t, a, b: [
+        lin(t).solve_triangular(a, b, upper=u, unitriangular=n) for u in (True, False)
+        for n in (True, False)], A, B),
+    "solve_triangular_right": (
+        lambda t, a, b: lin(t).solve_triangular(a, b.mT, upper=True, left=False), A, B),
+    "cholesky": (lambda t, a: (lin(t).cholesky(definite(a)), t.cholesky(definite(a), True)), A),
+    "cholesky_solve": (lambda t, a, b: (
+        b.cholesky_solve(lin(t).cholesky(definite(a))),
+        t.cholesky_inverse(lin(t).cholesky(definite(a[0])))), A, B),
+    "det": (lambda t, a: (lin(t).det(a), a[0].det(), t.logdet(definite(a))), A),
+    "slogdet": (lambda t, a: (lin(t).slogdet(a), a.slogdet()), A),
+    "pinv": (lambda t, x, y: (lin(t).pinv(x), t.pinverse(y)), TALL, WIDE),
+    "eigvalsh": (lambda t, a: (lin(t).eigvalsh(a + a.mT), lin(t).eigh(a + a.mT, "U")[0]), A),
+    "eigenvectors": (lambda t, a: lin(t).eigh(a + a.mT)[1].abs(), A),
+    "svdvals": (lambda t, x, y, a: [lin(t).svdvals(z) for z in (x, y, a)], TALL, WIDE, A),
+    "svd": (lambda t, x, y: [
+        f.abs() for z in (x, y) for f in lin(t).svd(z, full_matrices=False)], TALL, WIDE),
+    "older_svd": (lambda t, x: [f.abs() for f in t.svd(x)], TALL),
+    "qr": (lambda t, x, y, a: [f.abs() for z in (x, y, a) for f in lin(t).qr(z)], TALL, WIDE, A),
+    "matrix_exp": (lambda t, a: (lin(t).matrix_exp(a), t.matrix_exp(a[0])), A),
+    "matrix_power": (lambda t, a: [lin(t).matrix_power(a, n) for n in (-2, 0, 1, 2, 5)], A),
+    "matrix_norm": (lambda t, a: [lin(t).matrix_norm(a, o) for o in ORDERS], A),
+    "matrix_norm_dims": (lambda t, a: [
+        lin(t).matrix_norm(a, o, dim=(0, 2), keepdim=True) for o in ("fro", "nuc", 1, math.inf)],
+        A),
+    "vector_norm": (lambda t, a: [
+        lin(t).vector_norm(a, o, dim=(0, 1)) for o in (0, 1, 2, 3.5, math.inf, -math.inf)], A),
+    "norm": (lambda t, a: (lin(t).norm(a), lin(t).norm(a, dim=1), lin(t).norm(a[0], 1),
+                           lin(t).norm(a, "fro", dim=(1, 2)), lin(t).norm(a, 3, 0, True)), A),
+    "cond": (lambda t, a: [lin(t).cond(a, p) for p in (None, 2, -2, "fro", 1, math.inf)], A),
+    "vecdot": (lambda t, a: (lin(t).vecdot(a, a[0]), lin(t).vecdot(a, a, dim=0)), A),
+    "cross": (lambda t, x: (lin(t).cross(x, x.flip(0)), t.cross(x, x * 2 + 1, dim=1)), TALL),
+    "multi_dot": (lambda t, x, y: (
+        lin(t).multi_dot((x, y, x, y)), lin(t).multi_dot((y[0], x, y, x[:, 0]))), TALL, WIDE),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:torch.cholesky is deprecated")
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_gradients_agree_with_pytorch(name: str) -> None:
+    expression, *arrays = CASES[name]
+    # PyTorch's own gradient of cond writes over what it has saved.
+    agree(expression, *arrays, tolerance=1e-9, gradients=name != "cond")
+
+
+@pytest.mark.filterwarnings("ignore:torch.cholesky is deprecated")
+@pytest.mark.parametrize("name", ["inv", "solve", "cholesky", "slogdet", "eigvalsh", "svdvals"])
+def test_float32_keeps_its_dtype(name: str) -> None:
+    expression, *arrays = CASES[name]
+    agree(expression, *(x.astype(np.float32) for x in arrays), tolerance=2e-3)
+
+
+def test_least_squares_agree_with_pytorch() -> None:
+    target = RNG.standard_normal((5, 2))
+    agree(lambda t, x, b: lin(t).lstsq(x, b).solution, TALL, target, tolerance=1e-9)
+    expected = torch.linalg.lstsq(torch.tensor(TALL), torch.tensor(target), driver="gelsd")
+    actual = dj.linalg.lstsq(dj.tensor(TALL), dj.tensor(target), driver="gelsd")
+
+    np.testing.assert_allclose(actual.residuals.numpy(), expected.residuals.numpy())
+    np.testing.assert_allclose(actual.singular_values.numpy(), expected.singular_values.numpy())
+    assert int(expected.rank) == int(actual.rank)
+
+
+def test_ranks_count_singular_values() -> None:
+    arrays = (A, TALL, SINGULAR, np.zeros((3, 3)))
+    for array in arrays:
+        agree(lambda t, x: lin(t).matrix_rank(x), array, gradients=False)
+    agree(lambda t, x: lin(t).matrix_rank(x, tol=1.5), A, gradients=False)
+    agree(lambda t, x: lin(t).matrix_rank(x + x.mT, hermitian=True), A, gradients=False)
+
+
+def test_factors_of_every_shape_multiply_to_the_matrix() -> None:
+    for array in (A, TALL, WIDE, np.zeros((0, 3, 3)), np.ones((2, 1, 1))):
+        x = dj.tensor(array)
+        u, s, vh = dj.linalg.svd(x)
+        k = s.shape[-1]
+        q, r = dj.linalg.qr(x, "complete")
+        p, low, up = dj.linalg.lu(x)
+        products = (u[..., :k] * s.unsqueeze(-2) @ vh[..., :k, :], q @ r, p @ low @ up)
+        for product in products:
+            np.testing.assert_allclose(product.numpy(), array, atol=1e-12)
+        theirs = torch.linalg.svd(torch.tensor(array))
+        assert [tuple(f.shape) for f in theirs] == [tuple(f.shape) for f in (u, s, vh)]
+        assert tuple(torch.linalg.qr(torch.tensor(array), "r").R.shape) == tuple(
+            dj.linalg.qr(x, "r").R.shape
+        )
+
+
+@pytest.mark.filterwarnings("ignore:torch.lu_solve is deprecated")
+def test_lu_factors_solve() -> None:
+    agree(lambda t, a: lin(t).lu_factor(a.detach()), A, gradients=False)
+    agree(lambda t, a: t.lu_unpack(*lin(t).lu_factor(a.detach())), A, gradients=False)
+    for left, adjoint in ((True, False), (True, True), (False, False), (False, True)):
+        agree(
+            lambda t, a, b, left=left, adjoint=adjoint: lin(t).lu_solve(
+                *lin(t).lu_factor(a.detach()), b if left else b.mT, left=left, adjoint=adjoint
+            ),
+            A, B, tolerance=1e-9,
+        )  # fmt: skip
+    agree(lambda t, a, b: b.lu_solve(*lin(t).lu_factor(a.detach())), A, B, tolerance=1e-9)
+
+
+GRADIENTS = {
+    "qr": lambda x: tuple(dj.linalg.qr(x)),
+    "svd": lambda x: tuple(f.abs() for f in dj.linalg.svd(x, False)),
+    "pinv": lambda x: dj.linalg.pinv(x),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_derivatives_equal_finite_differences(name: str) -> None:
+    for array in (TALL, WIDE, A[0]):
+        assert gradcheck(GRADIENTS[name], (dj.tensor(array, requires_grad=True),))
+
+
+def test_the_gradient_of_a_determinant_is_the_cofactors_also_of_singular_matrices() -> None:
+    x = dj.tensor(SINGULAR, requires_grad=True)
+    dj.linalg.det(x).backward()
+
+    np.testing.assert_allclose(x.grad.numpy(), [[4.0, -2.0], [-2.0, 1.0]], atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:.*has no native lowering:RuntimeWarning")
+def test_compiled_functions_and_gradients_are_the_same() -> None:
+    def run(a, b):
+        solved = dj.linalg.solve(a, b).sum() + dj.linalg.slogdet(a).logabsdet.sum()
+        values, vectors = dj.linalg.eigh(a + a.mT)
+        return solved + (vectors.abs() * values.unsqueeze(-2)).sum()
+
+    gradients = []
+    for function in (run, dj.compile(run, fullgraph=True)):
+        a, b = dj.tensor(A, requires_grad=True), dj.tensor(B, requires_grad=True)
+        function(a, b).backward()
+        gradients.append((a.grad.numpy(), b.grad.numpy()))
+    for left, right in zip(*gradients, strict=True):
+        np.testing.assert_allclose(right, left, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t, x: lin(t).inv(x),
+        lambda t, x: lin(t).solve(x, x),
+        lambda t, x: lin(t).cholesky(-x),
+        lambda t, x: lin(t).matrix_power(x, -1),
+    ],
+)
+def test_singular_matrices_raise_linalg_error(call) -> None:
+    with pytest.raises(torch.linalg.LinAlgError):
+        call(torch, torch.tensor(SINGULAR))
+    with pytest.raises(dj.linalg.LinAlgError):
+        call(dj, dj.tensor(SINGULAR))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t, x: lin(t).inv(x),
+        lambda t, x: lin(t).det(x[0]),
+        lambda t, x: lin(t).eigvalsh(x[:3].long()),
+        lambda t, x: lin(t).cholesky(x[:3].half()),
+        lambda t, x: lin(t).solve(x[:3], x[:2]),
+        lambda t, x: lin(t).solve(x[:3], x[:3].float()),
+        lambda t, x: lin(t).qr(x, "economic"),
+        lambda t, x: lin(t).eigh(x[:3], "X"),
+        lambda t, x: lin(t).matrix_norm(x, 3),
+        lambda t, x: lin(t).matrix_norm(x, dim=(0, 0)),
+        lambda t, x: lin(t).norm(x.unsqueeze(0), 2),
+        lambda t, x: lin(t).vector_norm(x.long()),
+        lambda t, x: lin(t).multi_dot([x]),
+        lambda t, x: lin(t).multi_dot([x, x]),
+        lambda t, x: lin(t).cross(x, x[:, :2]),
+        lambda t, x: lin(t).matrix_power(x, 2),
+        lambda t, x: lin(t).lstsq(x, x[:2]),
+    ],
+)
+def test_refusals(call) -> None:
+    with pytest.raises(Exception):  # noqa: B017
+        call(torch, torch.tensor(TALL))
+    with pytest.raises(DynajitError):
+        call(dj, dj.tensor(TALL))
+
+
+def test_what_is_not_available_is_refused_by_name() -> None:
+    x = dj.tensor(A, requires_grad=True)
+    with pytest.raises(UnsupportedError, match="eigh"):
+        dj.linalg.eig(x)
+    with pytest.raises(UnsupportedError, match="eigvalsh"):
+        dj.linalg.eigvals(x)
+    with pytest.raises(AutogradError, match="lu_factor"):
+        dj.linalg.lu_factor(x).LU.sum().backward()
