@@ -62,6 +62,7 @@ from dynajit.nn.convolution import (
     Fold,
     Unfold,
 )
+from dynajit.nn.distance import Bilinear, CosineSimilarity, PairwiseDistance
 from dynajit.nn.embedding import Embedding, EmbeddingBag
 from dynajit.nn.linear import Flatten, Identity, Linear, Unflatten
 from dynajit.nn.loss import (
@@ -80,6 +81,15 @@ from dynajit.nn.loss import (
     SmoothL1Loss,
     SoftMarginLoss,
     TripletMarginLoss,
+)
+from dynajit.nn.margin_loss import (
+    CosineEmbeddingLoss,
+    CTCLoss,
+    GaussianNLLLoss,
+    MultiLabelMarginLoss,
+    MultiMarginLoss,
+    NLLLoss2d,
+    TripletMarginWithDistanceLoss,
 )
 from dynajit.nn.module import Module
 from dynajit.nn.multihead import MultiheadAttention
@@ -159,6 +169,8 @@ __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
+    "Bilinear",
+    "CTCLoss",
     "ChannelShuffle",
     "CircularPad1d",
     "CircularPad2d",
@@ -172,6 +184,8 @@ __all__ = [
     "ConvTranspose1d",
     "ConvTranspose2d",
     "ConvTranspose3d",
+    "CosineEmbeddingLoss",
+    "CosineSimilarity",
     "CrossEntropyLoss",
     "Dropout",
     "Dropout1d",
@@ -182,6 +196,7 @@ __all__ = [
     "FeatureAlphaDropout",
     "Flatten",
     "Fold",
+    "GaussianNLLLoss",
     "GroupNorm",
     "Hardshrink",
     "Hardsigmoid",
@@ -215,10 +230,14 @@ __all__ = [
     "Module",
     "ModuleDict",
     "ModuleList",
+    "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
     "MultiheadAttention",
     "NLLLoss",
+    "NLLLoss2d",
     "PReLU",
+    "PairwiseDistance",
     "Parameter",
     "ParameterDict",
     "ParameterList",
@@ -256,6 +275,7 @@ __all__ = [
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
     "Unflatten",
     "Unfold",
     "Upsample",

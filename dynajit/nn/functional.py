@@ -5,9 +5,10 @@ The functions themselves are in `ops.nn_functions`, `ops.loss_functions` and the
 PyTorch has one: the result is then written into the input.
 """
 
+from dynajit.nn.ctc import ctc_loss
 from dynajit.nn.lookups import embedding, embedding_bag
 from dynajit.nn.statistics import batch_norm, instance_norm
-from dynajit.nn.writing import with_inplace
+from dynajit.nn.writing import in_place, with_inplace
 from dynajit.ops import functions, nn_functions, noise_functions, resampling_functions
 from dynajit.ops.batch_normalization import local_response_norm
 from dynajit.ops.convolution_functions import (
@@ -37,6 +38,13 @@ from dynajit.ops.loss_functions import (
     soft_margin_loss,
     triplet_margin_loss,
 )
+from dynajit.ops.margin_losses import (
+    cosine_embedding_loss,
+    gaussian_nll_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    triplet_margin_with_distance_loss,
+)
 from dynajit.ops.multihead_attention import multi_head_attention_forward
 from dynajit.ops.nn_functions import (
     cosine_similarity,
@@ -63,6 +71,7 @@ from dynajit.ops.nn_functions import (
     tanhshrink,
 )
 from dynajit.ops.noise_functions import gumbel_softmax
+from dynajit.ops.pair_functions import bilinear, pdist
 from dynajit.ops.pooling_functions import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -91,24 +100,32 @@ from dynajit.ops.resampling_functions import (
 )
 
 relu = with_inplace(functions.relu)
-silu = with_inplace(nn_functions.silu)
-mish = with_inplace(nn_functions.mish)
-leaky_relu = with_inplace(nn_functions.leaky_relu)
-elu = with_inplace(nn_functions.elu)
-selu = with_inplace(nn_functions.selu)
+silu = with_inplace(nn_functions.silu, saves_input=True)
+mish = with_inplace(nn_functions.mish, saves_input=True)
+leaky_relu = with_inplace(nn_functions.leaky_relu, saves_input=True)
+elu = with_inplace(nn_functions.elu, saves_input=True)
+selu = with_inplace(nn_functions.selu, saves_input=True)
 celu = with_inplace(nn_functions.celu)
-relu6 = with_inplace(nn_functions.relu6)
-hardtanh = with_inplace(nn_functions.hardtanh)
-hardsigmoid = with_inplace(nn_functions.hardsigmoid)
-hardswish = with_inplace(nn_functions.hardswish)
+relu6 = with_inplace(nn_functions.relu6, saves_input=True)
+hardtanh = with_inplace(nn_functions.hardtanh, saves_input=True)
+hardsigmoid = with_inplace(nn_functions.hardsigmoid, saves_input=True)
+hardswish = with_inplace(nn_functions.hardswish, saves_input=True)
 dropout = with_inplace(nn_functions.dropout)
 dropout1d = with_inplace(resampling_functions.dropout1d)
 dropout2d = with_inplace(resampling_functions.dropout2d)
 dropout3d = with_inplace(resampling_functions.dropout3d)
-threshold = with_inplace(nn_functions.threshold)
-rrelu = with_inplace(noise_functions.rrelu)
+threshold = with_inplace(nn_functions.threshold, saves_input=True)
+rrelu = with_inplace(noise_functions.rrelu, saves_input=True)
 alpha_dropout = with_inplace(noise_functions.alpha_dropout)
 feature_alpha_dropout = with_inplace(noise_functions.feature_alpha_dropout)
+relu_ = in_place(relu)
+leaky_relu_ = in_place(leaky_relu)
+elu_ = in_place(elu)
+selu_ = in_place(selu)
+celu_ = in_place(celu)
+hardtanh_ = in_place(hardtanh)
+threshold_ = in_place(threshold)
+rrelu_ = in_place(rrelu)
 sigmoid = functions.sigmoid
 tanh = functions.tanh
 
@@ -124,9 +141,11 @@ __all__ = [
     "avg_pool2d",
     "avg_pool3d",
     "batch_norm",
+    "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
+    "celu_",
     "channel_shuffle",
     "conv1d",
     "conv2d",
@@ -134,17 +153,21 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",
     "dropout3d",
     "elu",
+    "elu_",
     "embedding",
     "embedding_bag",
     "feature_alpha_dropout",
     "fold",
+    "gaussian_nll_loss",
     "gelu",
     "glu",
     "group_norm",
@@ -153,6 +176,7 @@ __all__ = [
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hardtanh_",
     "hinge_embedding_loss",
     "huber_loss",
     "instance_norm",
@@ -161,6 +185,7 @@ __all__ = [
     "l1_loss",
     "layer_norm",
     "leaky_relu",
+    "leaky_relu_",
     "linear",
     "local_response_norm",
     "log_softmax",
@@ -177,22 +202,28 @@ __all__ = [
     "mish",
     "mse_loss",
     "multi_head_attention_forward",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
     "nll_loss",
     "normalize",
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pdist",
     "pixel_shuffle",
     "pixel_unshuffle",
     "poisson_nll_loss",
     "prelu",
     "relu",
     "relu6",
+    "relu_",
     "rms_norm",
     "rrelu",
+    "rrelu_",
     "scaled_dot_product_attention",
     "selu",
+    "selu_",
     "sigmoid",
     "silu",
     "smooth_l1_loss",
@@ -205,7 +236,9 @@ __all__ = [
     "tanh",
     "tanhshrink",
     "threshold",
+    "threshold_",
     "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
     "unfold",
     "upsample",
 ]

@@ -9,9 +9,16 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from dynajit.eager.grad_mode import is_grad_enabled
 
-def with_inplace(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with a last argument `inplace`."""
+
+def with_inplace(function: Callable[..., Any], *, saves_input: bool = False) -> Callable[..., Any]:
+    """The function with a last argument `inplace`.
+
+    Args:
+        function: takes the input first.
+        saves_input: whether its derivative reads the input, which is then kept in a copy.
+    """
     others = len(inspect.signature(function).parameters) - 1
 
     # Without `__module__`: the wrapper is a function of this module.
@@ -19,7 +26,19 @@ def with_inplace(function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(input: Any, *args: Any, inplace: bool = False, **kwargs: Any) -> Any:
         if len(args) > others:
             args, inplace = args[:others], args[others]
-        result = function(input, *args, **kwargs)
-        return input.copy_(result) if inplace else result
+        if not inplace:
+            return function(input, *args, **kwargs)
+        is_kept = saves_input and input.requires_grad and is_grad_enabled()
+        return input.copy_(function(input.clone() if is_kept else input, *args, **kwargs))
+
+    return wrapper
+
+
+def in_place(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of a name with an underscore: it writes its result into the input."""
+
+    @wraps(function, assigned=("__doc__",))
+    def wrapper(input: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(input, *args, **kwargs, inplace=True)
 
     return wrapper

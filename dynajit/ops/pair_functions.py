@@ -1,0 +1,57 @@
+"""Products and distances of pairs of rows with the signatures of `torch.nn.functional`.
+
+Contract: tensors in, tensors out. `dynajit.nn.functional` publishes them.
+"""
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from dynajit.core.errors import ShapeError
+from dynajit.core.types import numel
+from dynajit.ops.reduction_functions import norm
+from dynajit.ops.table import TABLE
+
+
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+    """x1 (*, I) @ weight[o] (O, I, J) @ x2 (*, J) + bias (O): (*, O).
+
+    Raises:
+        ShapeError: sizes do not go together.
+    """
+    lead = tuple(input1.shape[:-1])
+    features, rows, columns = weight.shape
+    if tuple(input2.shape[:-1]) != lead:
+        raise ShapeError(
+            f"bilinear(): input batch dimensions do not match: got {list(input1.shape)} and "
+            f"{list(input2.shape)}"
+        )
+    if input1.shape[-1] != rows or input2.shape[-1] != columns:
+        raise ShapeError(
+            f"bilinear(): inputs of size {input1.shape[-1]} and {input2.shape[-1]} do not match "
+            f"a weight of {list(weight.shape)}"
+        )
+    count = numel(lead)
+    matrix = TABLE.reshape(TABLE.permute(weight, dims=(1, 0, 2)), shape=(rows, features * columns))
+    half = TABLE.matmul(TABLE.reshape(input1, shape=(count, rows)), matrix)
+    half = TABLE.reshape(half, shape=(count, features, columns))
+    other = TABLE.reshape(input2, shape=(count, columns, 1))
+    result = TABLE.reshape(TABLE.matmul(half, other), shape=(*lead, features))
+    return result if bias is None else TABLE.add(result, bias)
+
+
+def pdist(input: Any, p: float = 2.0) -> Any:
+    """Distances of all pairs of rows of (N, D), row by row of the upper triangle.
+
+    Raises:
+        ShapeError: the input has other than two dims, or p is negative.
+    """
+    if len(input.shape) != 2:
+        raise ShapeError(f"pdist only supports 2D tensors, got: {len(input.shape)}D")
+    if p < 0:
+        raise ShapeError(f"pdist only supports non-negative p values, got {p}")
+    first, second = np.triu_indices(operator.index(input.shape[0]), 1)
+    a = TABLE.index_select(input, TABLE.clone(first.astype(np.int64)), dim=0)
+    b = TABLE.index_select(input, TABLE.clone(second.astype(np.int64)), dim=0)
+    return norm(TABLE.sub(a, b), p, 1)
