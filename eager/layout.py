@@ -8,11 +8,13 @@ of the same memory or an error, never a silent copy. Called by the `Tensor` clas
 from typing import Any, Final
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided as strided
 
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ShapeError
+from dynajit.core.errors import AutogradError, ShapeError
 from dynajit.eager import _tensor
+from dynajit.ops.arrangement_functions import elements_at, strided_extent
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.table import TABLE
 
@@ -131,6 +133,28 @@ class LayoutMethods:
     def view_as(self, other: Any) -> Any:
         """`view(other.shape)`."""
         return self.view(other.shape)
+
+    def as_strided(self, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+        """The memory behind this tensor at the given strides; see `ops.arrangement_functions`.
+
+        Raises:
+            ShapeError: elements lie outside the memory.
+            AutogradError: gradients are recorded, and the tensor is not contiguous.
+        """
+        own, owner = self.storage_offset(), _owner(self.array)
+        offset = own if storage_offset is None else storage_offset
+        strided_extent(size, stride, offset, owner.size)
+        if self.requires_grad and _tensor.is_grad_enabled():
+            if not self.array.flags.c_contiguous:
+                raise AutogradError(
+                    "as_strided: the derivative is available for contiguous tensors only.  Use "
+                    "contiguous() or detach() first."
+                )
+            strided_extent(size, stride, offset - own, self.array.size)
+            return elements_at(self, size, stride, offset - own)
+        flat = owner.ravel(order="K")[offset:]
+        steps = [step * owner.itemsize for step in stride]
+        return _tensor.wrap_view(strided(flat, tuple(size), steps), self, None)
 
     def _view_as_dtype(self, dtype: DType) -> Any:
         if dtype.itemsize != self.array.itemsize:

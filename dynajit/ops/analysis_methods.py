@@ -37,7 +37,6 @@ class AnalysisMethods:
     ger = arrangement.ger
     addr = arrangement.addr
     addbmm = arrangement.addbmm
-    as_strided = arrangement.as_strided
     narrow_copy = arrangement.narrow_copy
     select_scatter = arrangement.select_scatter
     slice_scatter = arrangement.slice_scatter

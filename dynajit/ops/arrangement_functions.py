@@ -412,22 +412,24 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
 def as_strided(
     input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Any:
-    """Elements of a row-major tensor at the given strides, as a copy.
+    """The memory of an eager tensor at the given strides, as a view; it breaks graphs.
 
-    The eager tensor gives a view of its own memory; a graph, whose values lie row by row, gathers.
+    Of a tensor that requires a gradient it is a copy through which gradients flow.
 
     Raises:
-        ShapeError: sizes and strides differ in number, or elements lie outside the tensor.
+        ShapeError: sizes and strides differ in number, or elements lie outside the memory.
     """
-    strided_extent(size, stride, storage_offset or 0, numel(tuple(input.shape)))
-    position: Any = np.full((), storage_offset or 0, np.int64)
+    return input.as_strided(size, stride, storage_offset)
+
+
+def elements_at(input: Any, size: Sequence[int], stride: Sequence[int], offset: int) -> Any:
+    """Elements of the flattened input at `offset` and the given strides, as a copy."""
+    position: Any = np.full((), offset, np.int64)
     for d, (n, step) in enumerate(zip(size, stride, strict=True)):
         column = np.arange(n, dtype=np.int64) * step
         position = position + column.reshape(*(1,) * d, n, *(1,) * (len(size) - d - 1))
-    flat = TABLE.index_select(
-        reshape(input, -1), TABLE.clone(np.ascontiguousarray(position).reshape(-1)), dim=0
-    )
-    return reshape(flat, tuple(size))
+    places = TABLE.clone(np.ascontiguousarray(position).reshape(-1))
+    return reshape(TABLE.index_select(reshape(input, -1), places, dim=0), tuple(size))
 
 
 def strided_extent(size: Sequence[int], stride: Sequence[int], offset: int, available: Any) -> None:

@@ -76,7 +76,11 @@ def test_values_and_gradients_agree_with_pytorch(name: str) -> None:
 def test_everything_compiles_as_one_graph() -> None:
     arrays = (X, Y, V, CUBE, *BATCH)
     number = {id(array): i for i, array in enumerate(arrays)}
-    calls = [(call, [number[id(array)] for array in given]) for call, *given in CASES.values()]
+    calls = [
+        (call, [number[id(array)] for array in given])
+        for name, (call, *given) in CASES.items()
+        if "as_strided" not in name
+    ]
 
     def run(*tensors):
         return [call(dj, *[tensors[i] for i in places]) for call, places in calls]
@@ -95,6 +99,19 @@ def test_the_gradient_of_powers_is_their_derivative() -> None:
     dj.vander(x, 3).sum().backward()
 
     np.testing.assert_allclose(x.grad.numpy(), 2 * V + 1)
+
+
+def test_as_strided_is_a_view_of_the_memory() -> None:
+    def run(t, x):
+        y = x.clone()
+        part = y.T[1:].as_strided((2, 3), (6, 1), 1)
+        part += 1
+        return y, part, y[1:].as_strided((2,), (1,)), y[1:].as_strided((2,), (1,), 2)
+
+    agree(run, X, gradients=False)
+    compiled = dj.compile(lambda x: run(dj, x))
+    for left, right in zip(run(dj, dj.tensor(X)), compiled(dj.tensor(X)), strict=True):
+        assert left.tolist() == right.tolist()
 
 
 def test_integers_keep_their_dtype() -> None:
