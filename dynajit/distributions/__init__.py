@@ -1,0 +1,91 @@
+"""Probability distributions with PyTorch's names: draws, log probabilities, entropies, divergences.
+
+Contract: everything is composed of library functions, so that log probabilities, entropies and
+most draws compile and have gradients; draws come from the default generator and are not PyTorch's
+numbers. Distributions that PyTorch has besides these do not exist here.
+"""
+
+from dynajit.distributions import constraints, kl, transforms, utils
+from dynajit.distributions.bernoulli import Bernoulli
+from dynajit.distributions.beta import Beta
+from dynajit.distributions.categorical import Categorical
+from dynajit.distributions.constraint_registry import biject_to, transform_to
+from dynajit.distributions.dirichlet import Dirichlet
+from dynajit.distributions.distribution import Distribution, ExponentialFamily
+from dynajit.distributions.exponential import Exponential
+from dynajit.distributions.gamma import Chi2, Gamma
+from dynajit.distributions.independent import Independent
+from dynajit.distributions.kl import kl_divergence, register_kl
+from dynajit.distributions.laplace import Laplace
+from dynajit.distributions.log_normal import LogNormal
+from dynajit.distributions.multinomial import Multinomial
+from dynajit.distributions.multivariate_normal import MultivariateNormal
+from dynajit.distributions.normal import Normal
+from dynajit.distributions.one_hot_categorical import (
+    OneHotCategorical,
+    OneHotCategoricalStraightThrough,
+)
+from dynajit.distributions.transformed_distribution import TransformedDistribution
+from dynajit.distributions.transforms import (
+    AbsTransform,
+    AffineTransform,
+    ComposeTransform,
+    ExpTransform,
+    IndependentTransform,
+    LowerCholeskyTransform,
+    PowerTransform,
+    ReshapeTransform,
+    SigmoidTransform,
+    SoftmaxTransform,
+    SoftplusTransform,
+    StickBreakingTransform,
+    TanhTransform,
+    Transform,
+    identity_transform,
+)
+from dynajit.distributions.uniform import Uniform
+
+__all__ = [
+    "AbsTransform",
+    "AffineTransform",
+    "Bernoulli",
+    "Beta",
+    "Categorical",
+    "Chi2",
+    "ComposeTransform",
+    "Dirichlet",
+    "Distribution",
+    "ExpTransform",
+    "Exponential",
+    "ExponentialFamily",
+    "Gamma",
+    "Independent",
+    "IndependentTransform",
+    "Laplace",
+    "LogNormal",
+    "LowerCholeskyTransform",
+    "Multinomial",
+    "MultivariateNormal",
+    "Normal",
+    "OneHotCategorical",
+    "OneHotCategoricalStraightThrough",
+    "PowerTransform",
+    "ReshapeTransform",
+    "SigmoidTransform",
+    "SoftmaxTransform",
+    "SoftplusTransform",
+    "StickBreakingTransform",
+    "TanhTransform",
+    "Transform",
+    "TransformedDistribution",
+    "Uniform",
+    "biject_to",
+    "constraints",
+    "identity_transform",
+    "kl",
+    "kl_divergence",
+    "register_kl",
+    "transform_to",
+    "transforms",
+    "utils",
+]

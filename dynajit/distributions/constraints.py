@@ -1,0 +1,314 @@
+"""Constraints: sets of values that parameters and samples must lie in.
+
+Contract: `check(value)` gives a bool tensor, one element per event: the last `event_dim` dims of
+the value are one event. Distributions name constraints in `arg_constraints` and `support`; names
+and texts are PyTorch's.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from dynajit.core.errors import InvalidValueError
+from dynajit.ops.functions import ones
+
+
+class Constraint:
+    """A set of values. Subclasses define `check`.
+
+    `is_discrete` and `event_dim` say what an event is.
+    """
+
+    is_discrete = False
+    event_dim = 0
+
+    def check(self, value: Any) -> Any:
+        """Per event, whether it lies in the set: a bool tensor."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return type(self).__name__.lstrip("_") + "()"
+
+
+class _Dependent(Constraint):
+    """A set that depends on other parameters; it cannot be checked by itself."""
+
+    def __init__(self, *, is_discrete: bool = False, event_dim: int = 0) -> None:
+        self.is_discrete = is_discrete
+        self.event_dim = event_dim
+
+    def __call__(self, *, is_discrete: bool | None = None, event_dim: int | None = None) -> Any:
+        """The same with other facts."""
+        return _Dependent(
+            is_discrete=self.is_discrete if is_discrete is None else is_discrete,
+            event_dim=self.event_dim if event_dim is None else event_dim,
+        )
+
+    def check(self, value: Any) -> Any:
+        """It cannot.
+
+        Raises:
+            ValueError: always.
+        """
+        raise InvalidValueError("Cannot determine validity of dependent constraint")
+
+
+def is_dependent(constraint: Any) -> bool:
+    """Whether a constraint cannot be checked by itself."""
+    return isinstance(constraint, (_Dependent, dependent_property))
+
+
+class dependent_property(property):
+    """A property that gives a constraint, as `support` where it depends on parameters.
+
+    Args:
+        fn: the method.
+        is_discrete, event_dim: facts that hold for every instance.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[[Any], Any] | None = None,
+        *,
+        is_discrete: bool = False,
+        event_dim: int = 0,
+    ) -> None:
+        super().__init__(fn)
+        self.is_discrete = is_discrete
+        self.event_dim = event_dim
+
+    def __call__(self, fn: Callable[[Any], Any]) -> "dependent_property":
+        """Use as a decorator with arguments."""
+        return dependent_property(fn, is_discrete=self.is_discrete, event_dim=self.event_dim)
+
+
+class _IndependentConstraint(Constraint):
+    """Events that are blocks of smaller ones, which must all lie in `base_constraint`."""
+
+    def __init__(self, base_constraint: Any, reinterpreted_batch_ndims: int) -> None:
+        self.base_constraint = base_constraint
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
+        self.is_discrete = base_constraint.is_discrete
+        self.event_dim = base_constraint.event_dim + reinterpreted_batch_ndims
+
+    def check(self, value: Any) -> Any:
+        count = self.reinterpreted_batch_ndims
+        found = self.base_constraint.check(value)
+        if len(found.shape) < count:
+            raise InvalidValueError(
+                f"Expected value.dim() >= {self.event_dim} but got {len(value.shape)}"
+            )
+        return found if count == 0 else found.flatten(-count).all(-1)
+
+    def __repr__(self) -> str:
+        return f"IndependentConstraint({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
+
+
+class _Real(Constraint):
+    """Every number but NaN."""
+
+    def check(self, value: Any) -> Any:
+        return value == value
+
+
+class _Boolean(Constraint):
+    """0 and 1."""
+
+    is_discrete = True
+
+    def check(self, value: Any) -> Any:
+        return (value == 0) | (value == 1)
+
+
+class _Bounded(Constraint):
+    """Base of the sets between bounds, which their text names."""
+
+    def __repr__(self) -> str:
+        bounds = ", ".join(f"{name}={bound}" for name, bound in vars(self).items())
+        return f"{type(self).__name__.lstrip('_')}({bounds})"
+
+
+class _GreaterThan(_Bounded):
+    """Above a bound."""
+
+    def __init__(self, lower_bound: Any) -> None:
+        self.lower_bound = lower_bound
+
+    def check(self, value: Any) -> Any:
+        return value > self.lower_bound
+
+
+class _GreaterThanEq(_GreaterThan):
+    """At or above a bound."""
+
+    def check(self, value: Any) -> Any:
+        return value >= self.lower_bound
+
+
+class _LessThan(_Bounded):
+    """Below a bound."""
+
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+    def check(self, value: Any) -> Any:
+        return value < self.upper_bound
+
+
+class _Interval(_Bounded):
+    """Between two bounds, which belong to it."""
+
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        self.lower_bound = lower_bound
+        self.upper_bound = upper_bound
+
+    def check(self, value: Any) -> Any:
+        return (value >= self.lower_bound) & (value <= self.upper_bound)
+
+
+class _HalfOpenInterval(_Interval):
+    """Between two bounds, of which the lower belongs to it."""
+
+    def check(self, value: Any) -> Any:
+        return (value >= self.lower_bound) & (value < self.upper_bound)
+
+
+class _IntegerInterval(_Interval):
+    """Whole numbers between two bounds, which belong to it."""
+
+    is_discrete = True
+
+    def check(self, value: Any) -> Any:
+        return super().check(value) & (value % 1 == 0)
+
+
+class _IntegerGreaterThan(_GreaterThanEq):
+    """Whole numbers at or above a bound."""
+
+    is_discrete = True
+
+    def check(self, value: Any) -> Any:
+        return (value % 1 == 0) & (value >= self.lower_bound)
+
+
+class _Simplex(Constraint):
+    """Vectors of numbers that are not negative and sum to 1."""
+
+    event_dim = 1
+
+    def check(self, value: Any) -> Any:
+        return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
+
+
+class _OneHot(Constraint):
+    """Vectors of zeros and one 1."""
+
+    is_discrete = True
+    event_dim = 1
+
+    def check(self, value: Any) -> Any:
+        return ((value == 0) | (value == 1)).all(-1) & (value.sum(-1) == 1)
+
+
+class _Multinomial(Constraint):
+    """Vectors of counts with a sum of at most `upper_bound`."""
+
+    is_discrete = True
+    event_dim = 1
+
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+    def check(self, value: Any) -> Any:
+        return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
+
+
+class _LowerTriangular(Constraint):
+    """Matrices with zeros above the diagonal."""
+
+    event_dim = 2
+
+    def check(self, value: Any) -> Any:
+        return (value.tril() == value).flatten(-2).all(-1)
+
+
+class _LowerCholesky(_LowerTriangular):
+    """Lower triangular matrices with a positive diagonal."""
+
+    def check(self, value: Any) -> Any:
+        return super().check(value) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
+
+
+class _PositiveDefinite(Constraint):
+    """Symmetric matrices with positive pivots."""
+
+    event_dim = 2
+
+    def check(self, value: Any) -> Any:
+        close = (value - value.mT).abs() <= 1e-6
+        return close.flatten(-2).all(-1) & _has_positive_pivots(value)
+
+
+def _has_positive_pivots(value: Any) -> Any:
+    """Per matrix, whether elimination meets positive pivots only."""
+    size = value.shape[-1]
+    good = ones(tuple(value.shape[:-2]), dtype=value.dtype) > 0
+    rest = value
+    for _ in range(size):
+        pivot = rest[..., 0, 0]
+        good = good & (pivot > 0)
+        column = rest[..., 1:, 0]
+        outer = column.unsqueeze(-1) * column.unsqueeze(-2)
+        rest = rest[..., 1:, 1:] - outer / pivot.unsqueeze(-1).unsqueeze(-1)
+    return good
+
+
+boolean = _Boolean()
+dependent = _Dependent()
+greater_than = _GreaterThan
+greater_than_eq = _GreaterThanEq
+half_open_interval = _HalfOpenInterval
+independent = _IndependentConstraint
+integer_interval = _IntegerInterval
+interval = _Interval
+less_than = _LessThan
+lower_cholesky = _LowerCholesky()
+lower_triangular = _LowerTriangular()
+multinomial = _Multinomial
+nonnegative = _GreaterThanEq(0.0)
+nonnegative_integer = _IntegerGreaterThan(0)
+one_hot = _OneHot()
+positive = _GreaterThan(0.0)
+positive_definite = _PositiveDefinite()
+positive_integer = _IntegerGreaterThan(1)
+real = _Real()
+real_vector = independent(real, 1)
+simplex = _Simplex()
+unit_interval = _Interval(0.0, 1.0)
+
+__all__ = [
+    "Constraint",
+    "boolean",
+    "dependent",
+    "dependent_property",
+    "greater_than",
+    "greater_than_eq",
+    "half_open_interval",
+    "independent",
+    "integer_interval",
+    "interval",
+    "is_dependent",
+    "less_than",
+    "lower_cholesky",
+    "lower_triangular",
+    "multinomial",
+    "nonnegative",
+    "nonnegative_integer",
+    "one_hot",
+    "positive",
+    "positive_definite",
+    "positive_integer",
+    "real",
+    "real_vector",
+    "simplex",
+    "unit_interval",
+]

@@ -1,0 +1,91 @@
+"""The multinomial distribution: counts of categorical draws."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dynajit.core.errors import ArgumentError
+from dynajit.distributions import constraints
+from dynajit.distributions.categorical import Categorical
+from dynajit.distributions.distribution import Distribution
+from dynajit.distributions.utils import xlogy_of_logits
+from dynajit.eager.grad_mode import no_grad
+from dynajit.ops.nn_functions import one_hot
+
+
+class Multinomial(Distribution):
+    """How often each number was drawn in `total_count` draws.
+
+    Args:
+        total_count: number of draws.
+        probs, logits: as of `Categorical`.
+
+    Raises:
+        TypeError: the number of draws is no int.
+        ValueError: both are given, or none.
+    """
+
+    arg_constraints = {  # noqa: RUF012
+        "probs": constraints.simplex,
+        "logits": constraints.real_vector,
+    }
+
+    def __init__(
+        self,
+        total_count: int = 1,
+        probs: Any = None,
+        logits: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if not isinstance(total_count, int):
+            raise ArgumentError("inhomogeneous total_count is not supported: expected an int")
+        self.total_count = total_count
+        self._categorical = Categorical(probs, logits, validate_args)
+        shape = tuple(self._categorical.param_shape)
+        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        new = self._get_checked_instance(Multinomial, _instance)
+        new.total_count = self.total_count
+        new._categorical = self._categorical.expand(batch_shape)
+        return super().expand(batch_shape, new)
+
+    @property
+    def probs(self) -> Any:
+        """Probabilities."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Any:
+        """Logarithms of the probabilities."""
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Any:
+        """The shape of the parameter."""
+        return self._categorical.param_shape
+
+    @constraints.dependent_property(is_discrete=True, event_dim=1)
+    def support(self) -> Any:
+        return constraints.multinomial(self.total_count)
+
+    @property
+    def mean(self) -> Any:
+        return self.probs * self.total_count
+
+    @property
+    def variance(self) -> Any:
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        with no_grad():
+            drawn = self._categorical.sample((self.total_count, *sample_shape))
+            return one_hot(drawn, self._event_shape[0]).sum(0).to(self.probs.dtype)
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        powers = xlogy_of_logits(value, self.logits).sum(-1)
+        return (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1) + powers
+
+
+__all__ = ["Multinomial"]

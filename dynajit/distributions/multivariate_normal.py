@@ -1,0 +1,140 @@
+"""The normal distribution of vectors."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dynajit.core.errors import InvalidValueError
+from dynajit.distributions import constraints
+from dynajit.distributions.distribution import Distribution
+from dynajit.distributions.matrices import cholesky, inverse_of_lower, matrix_times, solve_lower
+from dynajit.distributions.normal import HALF_LOG_2_PI
+from dynajit.distributions.utils import lazy_property
+from dynajit.ops.functions import broadcast_tensors, log, randn
+
+
+class MultivariateNormal(Distribution):
+    """Normal vectors.
+
+    Args:
+        loc: mean, shape (..., n).
+        covariance_matrix, precision_matrix, scale_tril: exactly one, shape (..., n, n): the
+            covariance, its inverse, or its lower Cholesky factor.
+
+    Raises:
+        ValueError: not exactly one of the matrices, sizes that do not fit, or a matrix that is not
+            positive definite.
+    """
+
+    arg_constraints = {  # noqa: RUF012
+        "loc": constraints.real_vector,
+        "covariance_matrix": constraints.positive_definite,
+        "precision_matrix": constraints.positive_definite,
+        "scale_tril": constraints.lower_cholesky,
+    }
+    support = constraints.real_vector
+    has_rsample = True
+    _parameter_dims = {  # noqa: RUF012
+        "loc": 1,
+        "covariance_matrix": 2,
+        "precision_matrix": 2,
+        "scale_tril": 2,
+        "_unbroadcasted_scale_tril": 2,
+    }
+
+    def __init__(
+        self,
+        loc: Any,
+        covariance_matrix: Any = None,
+        precision_matrix: Any = None,
+        scale_tril: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if len(loc.shape) < 1:
+            raise InvalidValueError("loc must be at least one-dimensional.")
+        matrices = {
+            "covariance_matrix": covariance_matrix,
+            "precision_matrix": precision_matrix,
+            "scale_tril": scale_tril,
+        }
+        given = [(name, matrix) for name, matrix in matrices.items() if matrix is not None]
+        if len(given) != 1:
+            raise InvalidValueError(
+                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
+                "specified."
+            )
+        name, matrix = given[0]
+        if len(matrix.shape) < 2:
+            raise InvalidValueError(
+                f"{name} must be at least two-dimensional, with optional leading batch dimensions"
+            )
+        columns, spread = broadcast_tensors(loc.unsqueeze(-1), matrix)
+        self.loc = columns[..., 0]
+        setattr(self, name, spread)
+        shape = tuple(self.loc.shape)
+        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+        self._unbroadcasted_scale_tril = _factor_of(name, matrix)
+
+    @lazy_property
+    def scale_tril(self) -> Any:
+        """The lower Cholesky factor of the covariance."""
+        return self._unbroadcasted_scale_tril.expand(*self._matrix_shape())
+
+    @lazy_property
+    def covariance_matrix(self) -> Any:
+        """The covariance."""
+        factor = self._unbroadcasted_scale_tril
+        return (factor @ factor.mT).expand(*self._matrix_shape())
+
+    @lazy_property
+    def precision_matrix(self) -> Any:
+        """The inverse of the covariance."""
+        inverse = inverse_of_lower(self._unbroadcasted_scale_tril)
+        return (inverse.mT @ inverse).expand(*self._matrix_shape())
+
+    def _matrix_shape(self) -> tuple[int, ...]:
+        return (*self._batch_shape, *self._event_shape, *self._event_shape)
+
+    @property
+    def mean(self) -> Any:
+        return self.loc
+
+    @property
+    def mode(self) -> Any:
+        return self.loc
+
+    @property
+    def variance(self) -> Any:
+        squares = self._unbroadcasted_scale_tril.pow(2).sum(-1)
+        return squares.expand(*self._batch_shape, *self._event_shape)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        noise = randn(self._extended_shape(sample_shape), dtype=self.loc.dtype)
+        return self.loc + matrix_times(self._unbroadcasted_scale_tril, noise)
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        distance = solve_lower(self._unbroadcasted_scale_tril, value - self.loc)
+        constant = self._event_shape[0] * HALF_LOG_2_PI
+        return -0.5 * distance.pow(2).sum(-1) - self._half_log_determinant() - constant
+
+    def _half_log_determinant(self) -> Any:
+        return log(self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1)).sum(-1)
+
+    def entropy(self) -> Any:
+        constant = self._event_shape[0] * (0.5 + HALF_LOG_2_PI)
+        return (self._half_log_determinant() + constant).expand(*self._batch_shape)
+
+
+def _factor_of(name: str, matrix: Any) -> Any:
+    """The lower Cholesky factor of the covariance, from the matrix that was given."""
+    if name == "scale_tril":
+        return matrix
+    if name == "covariance_matrix":
+        return cholesky(matrix)
+    # With P = U U' (U upper, from the matrix read backwards) the factor is the inverse of U'.
+    upper = cholesky(matrix.flip((-2, -1))).flip((-2, -1))
+    return inverse_of_lower(upper.mT)
+
+
+__all__ = ["MultivariateNormal"]

@@ -1,0 +1,107 @@
+"""The categorical distribution over one-hot vectors, and its straight-through form."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dynajit.distributions import constraints
+from dynajit.distributions.categorical import Categorical
+from dynajit.distributions.distribution import Distribution
+from dynajit.ops.functions import argmax, eye
+from dynajit.ops.nn_functions import one_hot
+
+
+class OneHotCategorical(Distribution):
+    """One-hot vectors, drawn with the probabilities of a Categorical.
+
+    Args:
+        probs, logits: as of `Categorical`.
+
+    Raises:
+        ValueError: both are given, or none.
+    """
+
+    arg_constraints = {  # noqa: RUF012
+        "probs": constraints.simplex,
+        "logits": constraints.real_vector,
+    }
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits, validate_args)
+        shape = tuple(self._categorical.param_shape)
+        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        new = self._get_checked_instance(OneHotCategorical, _instance)
+        new._categorical = self._categorical.expand(batch_shape)
+        return super().expand(batch_shape, new)
+
+    @property
+    def _param(self) -> Any:
+        return self._categorical._param
+
+    @property
+    def probs(self) -> Any:
+        """Probabilities."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Any:
+        """Logarithms of the probabilities."""
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Any:
+        """The shape of the parameter."""
+        return self._categorical.param_shape
+
+    @property
+    def mean(self) -> Any:
+        return self.probs
+
+    @property
+    def mode(self) -> Any:
+        return self._one_hot(argmax(self.probs, dim=-1))
+
+    @property
+    def variance(self) -> Any:
+        return self.probs * (1 - self.probs)
+
+    def _one_hot(self, numbers: Any) -> Any:
+        return one_hot(numbers, self._event_shape[0]).to(self._param.dtype)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        return self._one_hot(self._categorical.sample(sample_shape))
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._categorical.log_prob(argmax(value, dim=-1))
+
+    def entropy(self) -> Any:
+        return self._categorical.entropy()
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        size = self._event_shape[0]
+        values = eye(size, dtype=self._param.dtype)
+        values = values.view(size, *[1] * len(self._batch_shape), size)
+        return values.expand(size, *self._batch_shape, size) if expand else values
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """One-hot vectors whose gradient is that of the probabilities.
+
+    Source: Y. Bengio et al., arXiv:1308.3432.
+    """
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        drawn = self.sample(sample_shape)
+        return drawn + (self.probs - self.probs.detach())
+
+
+__all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]

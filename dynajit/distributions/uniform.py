@@ -1,0 +1,84 @@
+"""The uniform distribution."""
+
+from collections.abc import Sequence
+from numbers import Number
+from typing import Any
+
+from dynajit.core.errors import InvalidValueError
+from dynajit.distributions import constraints
+from dynajit.distributions.distribution import Distribution
+from dynajit.distributions.utils import broadcast_all
+from dynajit.ops.dispatch import is_recording
+from dynajit.ops.functions import log, rand
+
+
+class Uniform(Distribution):
+    """Uniform in [low, high).
+
+    Args:
+        low, high: bounds; tensors or numbers.
+
+    Raises:
+        ValueError: low is not below high.
+    """
+
+    has_rsample = True
+    _parameter_dims = {"low": 0, "high": 0}  # noqa: RUF012
+
+    def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
+        self.low, self.high = broadcast_all(low, high)
+        both = isinstance(low, Number) and isinstance(high, Number)
+        super().__init__(() if both else self.low.shape, validate_args=validate_args)
+        if self._validate_args and not is_recording() and not bool((self.low < self.high).all()):
+            raise InvalidValueError("Uniform is not defined when low>= high")
+
+    @property
+    def arg_constraints(self) -> dict[str, Any]:
+        return {
+            "low": constraints.less_than(self.high),
+            "high": constraints.greater_than(self.low),
+        }
+
+    @constraints.dependent_property
+    def support(self) -> Any:
+        return constraints.interval(self.low, self.high)
+
+    @property
+    def mean(self) -> Any:
+        return (self.high + self.low) / 2
+
+    @property
+    def mode(self) -> Any:
+        return float("nan") * self.high
+
+    @property
+    def stddev(self) -> Any:
+        return (self.high - self.low) / 12**0.5
+
+    @property
+    def variance(self) -> Any:
+        return (self.high - self.low).pow(2) / 12
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        drawn = rand(self._extended_shape(sample_shape), dtype=self.low.dtype)
+        return self.low + drawn * (self.high - self.low)
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        inside = (self.low <= value) & (self.high > value)
+        return log(inside.type_as(self.low)) - log(self.high - self.low)
+
+    def cdf(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
+
+    def icdf(self, value: Any) -> Any:
+        return value * (self.high - self.low) + self.low
+
+    def entropy(self) -> Any:
+        return log(self.high - self.low)
+
+
+__all__ = ["Uniform"]

@@ -1,0 +1,105 @@
+"""What distributions share: broadcasting of parameters, probabilities and logits, late attributes.
+
+Contract: functions of tensors, written with library functions, so that they compile and have
+gradients. Called by every distribution, and by programs by PyTorch's path.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from numbers import Number
+from typing import Any, Final
+
+from dynajit.core import dtypes
+from dynajit.core.errors import InvalidValueError
+from dynajit.core.type_info import finfo
+from dynajit.eager.grad_mode import enable_grad
+from dynajit.eager.tensor import Tensor
+from dynajit.ops.functions import broadcast_tensors, full, log, log1p, sigmoid, softmax, where
+
+euler_constant: Final = 0.57721566490153286060
+"""Euler and Mascheroni's constant."""
+
+
+def broadcast_all(*values: Any) -> tuple[Any, ...]:
+    """Tensors and numbers as tensors of one shape; numbers take the dtype of the first tensor.
+
+    Raises:
+        ValueError: something is neither a tensor nor a number.
+    """
+    tensors = [value for value in values if isinstance(value, Tensor)]
+    if not all(isinstance(value, (Tensor, Number)) for value in values):
+        raise InvalidValueError("Input arguments must all be instances of Number or Tensor.")
+    dtype = tensors[0].dtype if tensors else dtypes.float32
+    made = [
+        value if isinstance(value, Tensor) else full((), value, dtype=dtype) for value in values
+    ]
+    return tuple(broadcast_tensors(*made))
+
+
+def sum_rightmost(value: Any, dim: int) -> Any:
+    """The sums over the last `dim` dims."""
+    return value if dim == 0 else value.sum(tuple(range(-dim, 0)))
+
+
+_sum_rightmost = sum_rightmost
+
+
+def logits_to_probs(logits: Any, is_binary: bool = False) -> Any:
+    """Probabilities of log odds (`is_binary`), or of log weights along the last dim."""
+    return sigmoid(logits) if is_binary else softmax(logits, dim=-1)
+
+
+def clamp_probs(probs: Any) -> Any:
+    """Probabilities kept off 0 and 1 by the dtype's eps."""
+    eps = finfo(probs.dtype).eps
+    return probs.clamp(min=eps, max=1 - eps)
+
+
+def probs_to_logits(probs: Any, is_binary: bool = False) -> Any:
+    """Log odds of probabilities (`is_binary`), or their logarithms."""
+    clamped = clamp_probs(probs)
+    return log(clamped) - log1p(-clamped) if is_binary else log(clamped)
+
+
+def xlogy(x: Any, y: Any) -> Any:
+    """x * log(y), and 0 where x is 0."""
+    return x * log(where(x == 0, 1.0, y))
+
+
+def xlogy_of_logits(x: Any, logits: Any) -> Any:
+    """x * logits, and 0 where x is 0, whatever the logit is."""
+    return x * where((x == 0) & (logits == -math.inf), 0.0, logits)
+
+
+class lazy_property:
+    """A method whose result becomes an attribute when it is first read.
+
+    Args:
+        wrapped: a method without arguments.
+    """
+
+    def __init__(self, wrapped: Callable[[Any], Any]) -> None:
+        self.wrapped = wrapped
+        functools.update_wrapper(self, wrapped)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        with enable_grad():
+            value = self.wrapped(instance)
+        setattr(instance, self.wrapped.__name__, value)
+        return value
+
+
+__all__ = [
+    "broadcast_all",
+    "clamp_probs",
+    "euler_constant",
+    "lazy_property",
+    "logits_to_probs",
+    "probs_to_logits",
+    "sum_rightmost",
+    "xlogy",
+    "xlogy_of_logits",
+]

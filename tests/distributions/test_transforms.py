@@ -1,0 +1,146 @@
+"""Transforms, constraints and registries against PyTorch's."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynajit as dj
+
+torch = pytest.importorskip("torch")
+
+X = [[0.3, -1.2, 0.7], [2.0, 0.1, -0.4]]
+P = [[0.3, 1.2, 0.7], [2.0, 0.1, 0.4]]
+TRANSFORMS: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "exp": (lambda t: t.distributions.ExpTransform(), X),
+    "power": (lambda t: t.distributions.PowerTransform(2.5), P),
+    "sigmoid": (lambda t: t.distributions.SigmoidTransform(), X),
+    "softplus": (lambda t: t.distributions.SoftplusTransform(), X),
+    "tanh": (lambda t: t.distributions.TanhTransform(), X),
+    "tanh, remembered": (lambda t: t.distributions.TanhTransform(cache_size=1), X),
+    "affine": (lambda t: t.distributions.AffineTransform(1.0, -2.0), X),
+    "affine of tensors": (
+        lambda t: t.distributions.AffineTransform(t.ones(3), t.tensor([1.0, -2.0, 0.5]), 1), X),
+    "stick": (lambda t: t.distributions.StickBreakingTransform(), X),
+    "composed": (lambda t: t.distributions.ComposeTransform(
+        [t.distributions.ExpTransform(), t.distributions.AffineTransform(1.0, 3.0)]), X),
+    "independent": (lambda t: t.distributions.IndependentTransform(
+        t.distributions.ExpTransform(), 1), X),
+    "reshape": (lambda t: t.distributions.ReshapeTransform((2, 3), (6,)), X),
+    "inverse": (lambda t: t.distributions.ExpTransform().inv, P),
+    "softmax": (lambda t: t.distributions.SoftmaxTransform(), X),
+    "absolute": (lambda t: t.distributions.AbsTransform(), X),
+    "factor": (lambda t: t.distributions.LowerCholeskyTransform(),
+               [[0.3, 0.1, 0.2], [1.0, -0.7, 0.4], [0.5, 0.2, 0.9]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_images_inverses_and_volumes_equal_pytorchs(name: str) -> None:
+    """And shapes, dims and gradients."""
+    make, value = TRANSFORMS[name]
+    found = []
+    for t in (torch, dj):
+        transform = make(t)
+        x = t.tensor(value).requires_grad_()
+        y = transform(x)
+        known = name not in ("softmax", "absolute", "factor")
+        volume = transform.log_abs_det_jacobian(x, y) if known else y.sum()
+        (gradient,) = t.autograd.grad(y.pow(2).sum() + volume.sum(), x)
+        back = transform.inv(y)
+        found.append([
+            y.detach().numpy(), volume.detach().numpy(), gradient.numpy(), back.detach().numpy(),
+            np.array([transform.domain.event_dim, transform.codomain.event_dim]),
+            np.array(transform.forward_shape(tuple(x.shape))), np.array(transform.bijective),
+        ])  # fmt: skip
+    for theirs, mine in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=2e-5, atol=2e-6)
+
+
+def test_signs_say_whether_a_transform_rises() -> None:
+    """Of numbers and tensors."""
+    for t in (torch, dj):
+        d = t.distributions
+        assert [1, -1] == [d.AffineTransform(0, 2.0).sign, d.AffineTransform(0, -2.0).sign]
+        assert -1 == d.ComposeTransform([d.ExpTransform(), d.AffineTransform(0, -1)]).sign
+        assert 1 == d.ExpTransform().inv.sign
+
+
+def test_remembered_inverses_are_exact() -> None:
+    """tanh of large values rounds to 1, whose inverse is infinite."""
+    x = dj.tensor([20.0])
+    remembering = dj.distributions.TanhTransform(cache_size=1)
+    assert remembering.inv(remembering(x)) is x
+    plain = dj.distributions.TanhTransform()
+    assert not dj.isfinite(plain.inv(plain(x))).any()
+
+
+def test_equal_transforms_compare_equal() -> None:
+    """Those with the same parameters."""
+    d = dj.distributions
+    assert d.ExpTransform() == d.ExpTransform()
+    assert d.AffineTransform(1.0, 2.0) == d.AffineTransform(1.0, 2.0)
+    assert d.AffineTransform(1.0, 2.0) != d.AffineTransform(1.0, 3.0)
+    assert d.ExpTransform() != d.TanhTransform()
+    assert d.ExpTransform().inv == d.ExpTransform().inv
+
+
+SETS: dict[str, Callable[[Any], Any]] = {
+    "boolean": lambda c: c.boolean,
+    "real": lambda c: c.real,
+    "positive": lambda c: c.positive,
+    "nonnegative": lambda c: c.nonnegative,
+    "unit_interval": lambda c: c.unit_interval,
+    "interval": lambda c: c.interval(-1.0, 2.0),
+    "half_open_interval": lambda c: c.half_open_interval(0.0, 1.0),
+    "greater_than": lambda c: c.greater_than(0.5),
+    "less_than": lambda c: c.less_than(0.5),
+    "integer_interval": lambda c: c.integer_interval(0, 1),
+    "nonnegative_integer": lambda c: c.nonnegative_integer,
+    "positive_integer": lambda c: c.positive_integer,
+    "simplex": lambda c: c.simplex,
+    "one_hot": lambda c: c.one_hot,
+    "real_vector": lambda c: c.real_vector,
+    "lower_cholesky": lambda c: c.lower_cholesky,
+    "lower_triangular": lambda c: c.lower_triangular,
+    "positive_definite": lambda c: c.positive_definite,
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_membership_equals_pytorchs(name: str) -> None:
+    """Of numbers, NaN and infinities, vectors and matrices; and the text."""
+    vectors = [[[0.0, 1.0], [0.25, 0.75]], [[1.0, 0.0], [0.3, float("nan")]],
+               [[2.0, 0.0], [-0.5, 1.0]], [[2.0, 0.5], [0.5, 1.0]],
+               [[1.0, 2.0], [2.0, 1.0]], [[0.0, float("inf")], [-1.0, 3.0]]]  # fmt: skip
+    ours, theirs = (SETS[name](t.distributions.constraints) for t in (dj, torch))
+
+    for one in vectors:
+        expected = theirs.check(torch.tensor(one)).numpy()
+        np.testing.assert_array_equal(ours.check(dj.tensor(one)).numpy(), expected)
+    assert (theirs.event_dim, theirs.is_discrete) == (ours.event_dim, ours.is_discrete)
+    assert repr(theirs) == repr(ours)
+
+
+@pytest.mark.parametrize("registry", ["biject_to", "transform_to"])
+@pytest.mark.parametrize("name", ["real", "positive", "unit_interval", "simplex", "interval",
+                                  "greater_than", "less_than", "real_vector"])  # fmt: skip
+def test_registered_transforms_equal_pytorchs(registry: str, name: str) -> None:
+    """Onto each constraint."""
+    images = []
+    for t in (torch, dj):
+        wanted = SETS[name](t.distributions.constraints)
+        image = getattr(t.distributions, registry)(wanted)(t.tensor(X))
+        assert bool(wanted.check(image).all())
+        images.append(image.numpy())
+    np.testing.assert_allclose(images[1], images[0], rtol=2e-5, atol=1e-6)
+
+
+def test_constraints_without_a_transform_are_refused() -> None:
+    """By name; a program can register its own."""
+    with pytest.raises(NotImplementedError, match="_Boolean"):
+        dj.distributions.biject_to(dj.distributions.constraints.boolean)
+    for t in (torch, dj):
+        with pytest.raises(TypeError, match="Expected constraint"):
+            t.distributions.biject_to.register(int, lambda c: None)
