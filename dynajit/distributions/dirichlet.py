@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError
+from dynajit.core.type_info import finfo
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import ExponentialFamily
 from dynajit.distributions.utils import xlogy
@@ -56,7 +57,8 @@ class Dirichlet(ExponentialFamily):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         drawn = standard_gamma(self.concentration.expand(*shape))
-        return drawn / drawn.sum(-1, True)
+        limits = finfo(drawn.dtype)
+        return (drawn / drawn.sum(-1, True)).clamp(min=limits.tiny, max=1 - limits.eps / 2)
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:

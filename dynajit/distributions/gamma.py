@@ -10,6 +10,7 @@ from dynajit.distributions.distribution import ExponentialFamily
 from dynajit.distributions.utils import broadcast_all, xlogy
 from dynajit.eager.gamma_numbers import standard_gamma
 from dynajit.ops.functions import log
+from dynajit.ops.special_functions import gammainc
 
 
 class Gamma(ExponentialFamily):
@@ -55,6 +56,11 @@ class Gamma(ExponentialFamily):
             self._validate_sample(value)
         powers = xlogy(self.concentration, self.rate) + xlogy(self.concentration - 1, value)
         return powers - self.rate * value - self.concentration.lgamma()
+
+    def cdf(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return gammainc(self.concentration, self.rate * value)
 
     def entropy(self) -> Any:
         shape = self.concentration

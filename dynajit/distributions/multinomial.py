@@ -1,5 +1,6 @@
 """The multinomial distribution: counts of categorical draws."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,8 +8,9 @@ from dynajit.core.errors import ArgumentError
 from dynajit.distributions import constraints
 from dynajit.distributions.categorical import Categorical
 from dynajit.distributions.distribution import Distribution
-from dynajit.distributions.utils import xlogy_of_logits
+from dynajit.distributions.utils import xlogy, xlogy_of_logits
 from dynajit.eager.grad_mode import no_grad
+from dynajit.ops.functions import arange
 from dynajit.ops.nn_functions import one_hot
 
 
@@ -86,6 +88,14 @@ class Multinomial(Distribution):
             self._validate_sample(value)
         powers = xlogy_of_logits(value, self.logits).sum(-1)
         return (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1) + powers
+
+    def entropy(self) -> Any:
+        n = self.total_count
+        counts = arange(n + 1, dtype=self.probs.dtype).view(-1, *[1] * len(self.probs.shape))
+        choices = math.lgamma(n + 1) - (counts + 1).lgamma() - (n - counts + 1).lgamma()
+        weights = (choices + xlogy(counts, self.probs) + xlogy(n - counts, 1 - self.probs)).exp()
+        repeated = (weights * (counts + 1).lgamma()).sum((0, -1))
+        return n * self._categorical.entropy() - math.lgamma(n + 1) + repeated
 
 
 __all__ = ["Multinomial"]

@@ -63,8 +63,8 @@ def probs_to_logits(probs: Any, is_binary: bool = False) -> Any:
 
 
 def xlogy(x: Any, y: Any) -> Any:
-    """x * log(y), and 0 where x is 0."""
-    return x * log(where(x == 0, 1.0, y))
+    """x * log(y), and 0 where both are 0; at x = 0 the derivative is log(y)."""
+    return x * log(where((x == 0) & (y == 0), 1.0, y))
 
 
 def xlogy_of_logits(x: Any, logits: Any) -> Any:

@@ -58,13 +58,8 @@ CASES: dict[str, tuple[Callable[..., Any], list[Any], Any]] = {
             d.Independent(d.Normal(m, 1.0), 1), d.StickBreakingTransform()),
         [[0.3, -0.2]], [0.2, 0.5, 0.3]),
 }  # fmt: skip
-if not hasattr(dj.Tensor, "lgamma"):
-    for _name in ("Multinomial", "Gamma", "Chi2", "Beta", "Dirichlet"):
-        del CASES[_name]
 NAMES = list(CASES)
-QUANTITIES = ["log_prob", "entropy", "mean", "variance", "stddev", "mode", "cdf"]
-if hasattr(dj.Tensor, "erfinv"):
-    QUANTITIES.append("icdf")
+QUANTITIES = ["log_prob", "entropy", "mean", "variance", "stddev", "mode", "cdf", "icdf"]
 
 
 def quantity(made: Any, name: str, value: Any) -> Any:
@@ -89,7 +84,11 @@ def outcome(library: Any, case: str, name: str, dtype: str) -> tuple[Any, list[A
     if not found.requires_grad:
         return found.numpy(), []
     weights = library.arange(1, found.numel() + 1, dtype=kind).reshape(found.shape)
-    gradients = library.autograd.grad((found * weights).sum(), given, allow_unused=True)
+    try:
+        gradients = library.autograd.grad((found * weights).sum(), given, allow_unused=True)
+    except (NotImplementedError, RuntimeError):  # of the incomplete gamma function
+        assert name == "cdf"
+        return found.detach().numpy(), []
     return found.detach().numpy(), [None if g is None else g.numpy() for g in gradients]
 
 
@@ -106,7 +105,7 @@ def test_quantities_and_gradients_equal_pytorchs(case: str, name: str, dtype: st
         assert isinstance(actual, str)
         return
     np.testing.assert_allclose(actual, expected, rtol=rtol, atol=atol)
-    for mine, theirs in zip(ours, gradients, strict=True):
+    for mine, theirs in zip(ours, gradients, strict=bool(gradients)):
         if theirs is None or mine is None:
             assert theirs is None or not theirs.any()
             assert mine is None or not mine.any()
@@ -210,7 +209,6 @@ PAIRS = [
     ("Beta", "Beta"), ("Dirichlet", "Dirichlet"), ("MultivariateNormal", "by precision"),
     ("Squashed normal", "Squashed normal"),
 ]  # fmt: skip
-PAIRS = [pair for pair in PAIRS if pair[0] in CASES]
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
