@@ -100,7 +100,7 @@ def test_quantities_and_gradients_equal_pytorchs(case: str, name: str, dtype: st
     expected, gradients = outcome(torch, case, name, dtype)
     actual, ours = outcome(dj, case, name, dtype)
 
-    rtol, atol = (1e-4, 3e-5) if dtype == "float32" else (1e-8, 1e-9)
+    rtol, atol = (1e-4, 3e-5) if dtype == "float32" else (1e-7, 1e-7)
     if isinstance(expected, str):
         assert isinstance(actual, str)
         return
