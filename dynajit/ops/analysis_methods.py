@@ -6,8 +6,10 @@ whose first parameter is the tensor.
 
 from dynajit.ops import arrangement_functions as arrangement
 from dynajit.ops import elementwise_functions as elementwise
+from dynajit.ops import nn_functions as layers
 from dynajit.ops import number_functions as numbers
 from dynajit.ops import older_linalg_functions as linalg
+from dynajit.ops import reduction_functions as reductions
 from dynajit.ops import scatter_functions as scatters
 from dynajit.ops import search_functions as searching
 from dynajit.ops import special_functions as special
@@ -117,3 +119,6 @@ class AnalysisMethods:
     slogdet = linalg.slogdet
     svd = linalg.svd
     triangular_solve = linalg.triangular_solve
+    argwhere = reductions.argwhere
+    hardshrink = layers.hardshrink
+    prelu = layers.prelu

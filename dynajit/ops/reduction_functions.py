@@ -237,9 +237,13 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     return _in_dtype(TABLE.cumprod(x, dim=dim_of(input, dim, "cumprod")), dtype)
 
 
-def diff(input: Any, n: int = 1, dim: int = -1) -> Any:
-    """Differences of neighbours along `dim`, n times."""
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbours along `dim`, n times, with tensors before and behind input."""
     d = dim_of(input, dim, "diff")
+    parts = [x for x in (prepend, input, append) if x is not None]
+    if len(parts) > 1:
+        dtype = arguments.common_dtype(parts)
+        input = TABLE.cat(*(cast(x, dtype) for x in parts), dim=d)
     for _ in range(n):
         shape = tuple(input.shape)
         ones = (1,) * len(shape)

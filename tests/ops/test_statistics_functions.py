@@ -54,6 +54,7 @@ CASES = {
     "trapezoid_points": (lambda t, x, p: (t.trapezoid(x, p), t.trapezoid(x, x)), X, STEPS),
     "cumulative_trapezoid": (lambda t, x, p: t.cumulative_trapezoid(x, p), X, STEPS),
     "cumulative_trapezoid_dim": (lambda t, x: t.cumulative_trapezoid(x, dx=2, dim=0), X),
+    "diff": (lambda t, x: (t.diff(x, prepend=x[:, :1], append=x[:, :2]), x.diff(2, 0)), X),
     "gradient": (lambda t, x: t.gradient(x), X),
     "gradient_spacing": (lambda t, x: t.gradient(x, spacing=(2.0, 0.5), edge_order=2), X),
     "gradient_points": (lambda t, x, p: t.gradient(x, spacing=(p,), dim=1, edge_order=1), X, STEPS),
@@ -97,6 +98,10 @@ def test_everything_compiles_as_one_graph() -> None:
     assert len(expected) == len(actual)
     for left, right in zip(expected, actual, strict=True):
         np.testing.assert_allclose(numbers(right), numbers(left), rtol=1e-10, atol=1e-10)
+
+
+def test_methods_of_layers_and_positions() -> None:
+    agree(lambda t, x, q: (x.prelu(q), x.hardshrink(0.3), (x > 0).argwhere()), X[:, :4], Q)
 
 
 def test_float32_and_zero_dims() -> None:
