@@ -21,6 +21,7 @@ from dynajit.ops.convolution_functions import (
     fold,
     unfold,
 )
+from dynajit.ops.grid_functions import affine_grid, grid_sample
 from dynajit.ops.loss_functions import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -136,6 +137,7 @@ __all__ = [
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
     "adaptive_max_pool3d",
+    "affine_grid",
     "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
@@ -170,6 +172,7 @@ __all__ = [
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
     "gumbel_softmax",
     "hardshrink",
