@@ -56,6 +56,7 @@ from dynajit.core.dtypes import (
 from dynajit.core.threads import get_num_threads, set_num_threads
 from dynajit.core.type_info import finfo, iinfo
 from dynajit.eager.creation import as_tensor, asarray, from_dlpack, from_numpy, tensor
+from dynajit.eager.defaults import get_default_dtype, set_default_dtype
 from dynajit.eager.grad_mode import (
     enable_grad,
     inference_mode,
@@ -407,6 +408,7 @@ from dynajit.ops.functions import (
     sort,
     split,
     split_with_sizes,
+    spmm,
     sqrt,
     square,
     squeeze,
@@ -662,6 +664,7 @@ __all__ = [
     "gcd",
     "ge",
     "ger",
+    "get_default_dtype",
     "get_num_threads",
     "get_rng_state",
     "gradient",
@@ -856,6 +859,7 @@ __all__ = [
     "select_scatter",
     "selu",
     "serialization",
+    "set_default_dtype",
     "set_grad_enabled",
     "set_logs",
     "set_num_threads",
@@ -876,6 +880,7 @@ __all__ = [
     "special",
     "split",
     "split_with_sizes",
+    "spmm",
     "sqrt",
     "square",
     "squeeze",

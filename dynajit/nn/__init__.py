@@ -1,6 +1,6 @@
 """Modules, layers, losses and their functions, with PyTorch's names."""
 
-from dynajit.nn import attention, functional, init, utils
+from dynajit.nn import attention, functional, init, parallel, utils
 from dynajit.nn.activation import (
     CELU,
     ELU,
@@ -94,6 +94,7 @@ from dynajit.nn.margin_loss import (
 from dynajit.nn.module import Module
 from dynajit.nn.multihead import MultiheadAttention
 from dynajit.nn.normalization import LayerNorm, RMSNorm
+from dynajit.nn.parallel import DataParallel
 from dynajit.nn.parameter import Parameter
 from dynajit.nn.pooling import (
     AdaptiveAvgPool1d,
@@ -187,6 +188,7 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "DataParallel",
     "Dropout",
     "Dropout1d",
     "Dropout2d",
@@ -287,5 +289,6 @@ __all__ = [
     "attention",
     "functional",
     "init",
+    "parallel",
     "utils",
 ]

@@ -218,6 +218,7 @@ from dynajit.ops.matrix_functions import (
     mm,
     mv,
     outer,
+    spmm,
     tensordot,
 )
 from dynajit.ops.nn_functions import (
@@ -734,6 +735,7 @@ __all__ = [
     "sort",
     "split",
     "split_with_sizes",
+    "spmm",
     "sqrt",
     "square",
     "squeeze",

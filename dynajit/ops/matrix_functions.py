@@ -64,6 +64,12 @@ def mm(input: Any, mat2: Any) -> Any:
     return TABLE.matmul(input, mat2)
 
 
+def spmm(input: Any, mat2: Any) -> Any:
+    """Product of two matrices: PyTorch's name for a sparse first one; here both are dense."""
+    _of_rank("spmm", [(input, 2), (mat2, 2)])
+    return TABLE.matmul(input, mat2)
+
+
 def bmm(input: Any, mat2: Any) -> Any:
     """Products of two batches of matrices, (b, n, k) and (b, k, m), without broadcasting."""
     _of_rank("bmm", [(input, 3), (mat2, 3)])
