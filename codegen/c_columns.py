@@ -1,8 +1,8 @@
 """Column kernels in C: reductions whose results lie side by side.
 
 Contract: one accumulator per column of a block, down the rows; long sums are put aside now and
-then, so that they keep their accuracy. Where columns alone are too few to keep a team busy, rows are
-cut into groups with accumulators of their own, which are combined in order. Called by
+then, so that they keep their accuracy. Where columns alone are too few to keep a team busy, rows
+are cut into groups with accumulators of their own, which are combined in order. Called by
 `codegen.c_text`.
 """
 
