@@ -21,6 +21,7 @@ PUBLIC = [
     "dynajit.nn",
     "dynajit.nn.functional",
     "dynajit.optim",
+    "dynajit.optim.lr_scheduler",
     "dynajit.random",
     "dynajit.serialization",
     "dynajit.testing",

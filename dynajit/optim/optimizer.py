@@ -1,66 +1,163 @@
 """`Optimizer`: parameter groups, per-parameter state, and their saving; the base of all optimisers.
 
-Contract: as `torch.optim.Optimizer`. A subclass gives its defaults to `__init__` and defines
-`update(parameter, gradient, state, group)`, which writes the parameter in place under `no_grad`.
+Contract: as `torch.optim.Optimizer`. A class of this package gives its defaults to `__init__` and
+defines `_update(parameter, gradient, state, group)`, which writes the parameter in place under
+`no_grad`; classes of programs define `step`. State dicts are PyTorch's: parameters are numbers in
+the order of the groups, the state has PyTorch's names.
 """
 
-from collections import defaultdict
+import warnings
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
-from dynajit.core.errors import ArgumentError
+from dynajit.core.errors import ArgumentError, InvalidValueError, UnsupportedError
+from dynajit.eager.creation import tensor
 from dynajit.eager.grad_mode import enable_grad, no_grad
 from dynajit.eager.tensor import Tensor
+from dynajit.nn.hooks import RemovableHandle, add_hook
+from dynajit.optim.options import (
+    RequiredParameter as _RequiredParameter,
+)
+from dynajit.optim.options import (
+    _capturable_doc,
+    _default_to_fused_or_foreach,
+    _differentiable_doc,
+    _disable_dynamo_if_unsupported,
+    _dispatch_sqrt,
+    _foreach_doc,
+    _fused_doc,
+    _get_scalar_dtype,
+    _get_value,
+    _maximize_doc,
+    _params_doc,
+    _stack_if_compiling,
+    _to_scalar,
+    _use_grad_for_differentiable,
+    _view_as_real,
+    check_implementation,
+    required,
+)
+from dynajit.optim.step_hooks import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+    with_step_hooks,
+)
+
+ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+
+__all__ = [
+    "Optimizer",
+    "ParamsT",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
+    "required",
+]
+
+# What optimisers of other libraries import from here, as from PyTorch's module.
+_FOR_OTHERS = (
+    _RequiredParameter, _capturable_doc, _default_to_fused_or_foreach, _differentiable_doc,
+    _disable_dynamo_if_unsupported, _dispatch_sqrt, _foreach_doc, _fused_doc, _get_scalar_dtype,
+    _get_value, _maximize_doc, _params_doc, _stack_if_compiling, _to_scalar,
+    _use_grad_for_differentiable, _view_as_real,
+)  # fmt: skip
+
+_HOOK_TABLES = (
+    "_optimizer_step_pre_hooks",
+    "_optimizer_step_post_hooks",
+    "_optimizer_state_dict_pre_hooks",
+    "_optimizer_state_dict_post_hooks",
+    "_optimizer_load_state_dict_pre_hooks",
+    "_optimizer_load_state_dict_post_hooks",
+)
 
 
 class Optimizer:
-    """Updates parameters from their gradients.
+    """Updates parameters from their gradients. Mutable: it holds groups, state and hooks.
 
     Args:
         params: tensors, (name, tensor) pairs, or dicts of a group's options with key "params".
         defaults: options of groups that do not give their own.
 
     Raises:
-        ValueError: no parameters, or a parameter in two groups.
+        ArgumentError: `params` is one tensor, a set, or holds what is no tensor.
+        InvalidValueError: no parameters, one that is no leaf, or one in two groups.
     """
 
-    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+    # Entries of the state that old programs saved as numbers, and steps compute with as tensors.
+    _counted: tuple[str, ...] = ()
+
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+        self._make_hook_tables()
+        self._hook_the_step()
         if isinstance(params, Tensor):
             raise ArgumentError(
                 "params argument given to the optimizer should be an iterable of Tensors or "
                 f"dicts, but got {type(params).__name__}.  Pass [tensor] instead."
             )
-        self.defaults = defaults
-        self.state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
+        self.state: defaultdict[Any, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
-        groups = list(params)
+        groups: list[Any] = list(params)
         if not groups:
-            raise ValueError("optimizer got an empty parameter list")
+            raise InvalidValueError("optimizer got an empty parameter list")
         if not isinstance(groups[0], dict):
-            groups = [{"params": groups}]
+            groups = [{"params": params if isinstance(params, set) else groups}]
         for group in groups:
             self.add_param_group(group)
 
+    def _make_hook_tables(self) -> None:
+        for table in _HOOK_TABLES:
+            self.__dict__.setdefault(table, OrderedDict())
+
+    def _hook_the_step(self) -> None:
+        """Let hooks see the step of a class that defines its own."""
+        cls = type(self)
+        if not getattr(cls.step, "hooked", False):
+            cls.step = with_step_hooks(cls.step)  # type: ignore[method-assign]
+
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group: a dict with "params" and any options.
+        """Add a group: a dict with "params" and any options; it becomes the group.
 
         Raises:
             ArgumentError: not a dict of tensors.
-            ValueError: a parameter is a non-leaf, or already in a group.
+            InvalidValueError: a parameter is a non-leaf or already in a group, a required option
+                is missing, or only some parameters have names.
         """
         if not isinstance(param_group, dict):
             raise ArgumentError(f"param_group must be a dict, but got {type(param_group)}")
-        group = dict(param_group)
-        group["params"] = _parameters(group["params"])
+        parameters, names = _parameters(param_group["params"])
+        param_group["params"] = parameters
+        if names:
+            param_group["param_names"] = names
         for name, default in self.defaults.items():
-            group.setdefault(name, default)
+            if default is required and name not in param_group:
+                raise InvalidValueError(
+                    f"parameter group didn't specify a value of required optimization parameter "
+                    f"{name}"
+                )
+            param_group.setdefault(name, default)
+        self._check_new_group(param_group)
+        self.param_groups.append(param_group)
+
+    def _check_new_group(self, new: dict[str, Any]) -> None:
+        if len({id(parameter) for parameter in new["params"]}) != len(new["params"]):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters: each is updated "
+                "as often as it occurs, and in future this will cause an error",
+                stacklevel=4,
+            )
+        if self.param_groups and ("param_names" in new) != ("param_names" in self.param_groups[0]):
+            which = "with names" if "param_names" in new else "without names"
+            raise InvalidValueError(
+                "all optimizer param groups should be with/without names. cannot add param group "
+                f"{which} to the optimizer"
+            )
         taken = {id(p) for other in self.param_groups for p in other["params"]}
-        for parameter in group["params"]:
-            if id(parameter) in taken:
-                raise ValueError("some parameters appear in more than one parameter group")
-        self.param_groups.append(group)
+        if any(id(parameter) in taken for parameter in new["params"]):
+            raise InvalidValueError("some parameters appear in more than one parameter group")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop (or zero) the gradient of every parameter."""
@@ -74,6 +171,7 @@ class Optimizer:
                     parameter.grad = parameter.grad.detach()
                     parameter.grad.zero_()
 
+    @with_step_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient.
 
@@ -88,44 +186,85 @@ class Optimizer:
             for group in self.param_groups:
                 for parameter in group["params"]:
                     if parameter.grad is not None:
-                        self.update(parameter, parameter.grad, self.state[parameter], group)
+                        self._update(parameter, parameter.grad, self.state[parameter], group)
         return loss
 
-    def update(
+    def _update(
         self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]
     ) -> None:
-        """Update one parameter in place; defined by each optimiser."""
-        raise NotImplementedError(f"{type(self).__name__} does not define update")
+        """Update one parameter in place; defined by each optimiser of this package."""
+        raise NotImplementedError(f"{type(self).__name__} does not define step")
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` before each step; a pair replaces the arguments."""
+        return add_hook(self._optimizer_step_pre_hooks, hook)  # type: ignore[attr-defined]
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` after each step."""
+        return add_hook(self._optimizer_step_post_hooks, hook)  # type: ignore[attr-defined]
+
+    def register_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(optimizer)` before `state_dict`."""
+        return add_hook(self._optimizer_state_dict_pre_hooks, hook, prepend=prepend)  # type: ignore[attr-defined]
+
+    def register_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` after `state_dict`; what it returns replaces it."""
+        return add_hook(self._optimizer_state_dict_post_hooks, hook, prepend=prepend)  # type: ignore[attr-defined]
+
+    def register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` before loading; what it returns is loaded instead."""
+        return add_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend=prepend)  # type: ignore[attr-defined]
+
+    def register_load_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(optimizer)` after loading."""
+        return add_hook(self._optimizer_load_state_dict_post_hooks, hook, prepend=prepend)  # type: ignore[attr-defined]
 
     def state_dict(self) -> dict[str, Any]:
         """`{"state": {number: ...}, "param_groups": [...]}` with parameters as numbers."""
-        numbers = {
-            id(parameter): number
-            for number, parameter in enumerate(chain.from_iterable(self._ordered()))
+        for hook in self._optimizer_state_dict_pre_hooks.values():  # type: ignore[attr-defined]
+            hook(self)
+        numbers: dict[int, int] = {}
+        for parameter in chain.from_iterable(self._ordered()):
+            numbers.setdefault(id(parameter), len(numbers))
+        groups = []
+        for group in self.param_groups:
+            packed = {name: value for name, value in group.items() if name != "params"}
+            packed["params"] = [numbers[id(parameter)] for parameter in group["params"]]
+            groups.append(packed)
+        # A step looks entries up, which makes them; PyTorch saves none that nothing was put into.
+        state = {
+            (numbers[id(key)] if isinstance(key, Tensor) else key): (
+                dict(entry) if isinstance(entry, dict) else entry
+            )
+            for key, entry in self.state.items()
+            if not isinstance(entry, dict) or entry
         }
-        groups = [
-            {**group, "params": [numbers[id(parameter)] for parameter in group["params"]]}
-            for group in self.param_groups
-        ]
-        state = {numbers[id(p)]: dict(entry) for p, entry in self.state.items()}
-        return {"state": state, "param_groups": groups}
+        result: dict[str, Any] = {"state": state, "param_groups": groups}
+        for hook in self._optimizer_state_dict_post_hooks.values():  # type: ignore[attr-defined]
+            replaced = hook(self, result)
+            result = result if replaced is None else replaced
+        return result
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned.
+        """Take over what `state_dict` returned; tensors are copied, in the parameters' dtypes.
 
         Raises:
-            ValueError: the groups differ in number or size.
+            InvalidValueError: the groups differ in number or size.
         """
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():  # type: ignore[attr-defined]
+            replaced = hook(self, state_dict)
+            state_dict = state_dict if replaced is None else replaced
         saved = deepcopy(state_dict)
         groups = saved["param_groups"]
-        if len(groups) != len(self.param_groups):
-            raise ValueError("loaded state dict has a different number of parameter groups")
-        sizes = [len(group["params"]) for group in self.param_groups]
-        if sizes != [len(group["params"]) for group in groups]:
-            raise ValueError(
-                "loaded state dict contains a parameter group that doesn't match the size of "
-                "optimizer's group"
-            )
+        self._check_saved_groups(groups)
         numbered = dict(
             zip(
                 chain.from_iterable(group["params"] for group in groups),
@@ -133,14 +272,64 @@ class Optimizer:
                 strict=True,
             )
         )
-        self.state = defaultdict(dict)
+        state: defaultdict[Any, Any] = defaultdict(dict)
         for number, entry in saved["state"].items():
-            self.state[numbered[int(number)]] = entry
+            parameter = numbered.get(number)
+            if parameter is None:
+                state[number] = entry
+            else:
+                state[parameter] = self._taken_over(parameter, entry)
         for mine, theirs in zip(self.param_groups, groups, strict=True):
-            mine.update({name: value for name, value in theirs.items() if name != "params"})
+            theirs["params"] = mine["params"]
+            if "param_names" in mine:
+                theirs.setdefault("param_names", mine["param_names"])
+        self.__setstate__({"state": state, "param_groups": groups})
+        for hook in self._optimizer_load_state_dict_post_hooks.values():  # type: ignore[attr-defined]
+            hook(self)
+
+    def _check_saved_groups(self, groups: list[dict[str, Any]]) -> None:
+        if len(groups) != len(self.param_groups):
+            raise InvalidValueError("loaded state dict has a different number of parameter groups")
+        sizes = [len(group["params"]) for group in self.param_groups]
+        if sizes != [len(group["params"]) for group in groups]:
+            raise InvalidValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of "
+                "optimizer's group"
+            )
+
+    def _taken_over(self, parameter: Tensor, value: Any, name: Any = None) -> Any:
+        """Saved state of a parameter as the parameter's own: numbers as tensors, its dtype."""
+        if isinstance(value, Tensor):
+            is_kept = name in ("step", *self._counted) or not parameter.is_floating_point()
+            return value if is_kept else value.to(dtype=parameter.dtype)
+        if name in self._counted:
+            return tensor(float(value), dtype=_get_scalar_dtype())
+        if type(value) is dict:
+            return {key: self._taken_over(parameter, item, key) for key, item in value.items()}
+        if type(value) in (list, tuple):
+            return type(value)(self._taken_over(parameter, item) for item in value)
+        return value
 
     def _ordered(self) -> Iterable[list[Tensor]]:
         return (group["params"] for group in self.param_groups)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles hold: neither hooks nor other attributes."""
+        return {
+            "defaults": self.defaults,
+            "state": self.state,
+            "param_groups": self.param_groups,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take state over; options that it does not have yet get their defaults."""
+        self.__dict__.update(state)
+        self._make_hook_tables()
+        self._hook_the_step()
+        for group in self.param_groups:
+            for name, default in self.defaults.items():
+                if default is not required:
+                    group.setdefault(name, default)
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -150,29 +339,67 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
 
-def _parameters(params: Any) -> list[Tensor]:
-    """A group's parameters as a list of leaves."""
-    listed = [params] if isinstance(params, Tensor) else list(params)
-    listed = [entry[1] if isinstance(entry, tuple) else entry for entry in listed]
+class BuiltInOptimizer(Optimizer):
+    """The base of this package's own optimisers: they check the options that all of them have.
+
+    Raises:
+        UnsupportedError: `differentiable=True`.
+    """
+
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
+        check_implementation(defaults)
+        super().__init__(params, defaults)
+
+
+def start_counting(parameter: Tensor) -> Tensor:
+    """A new counter of steps: a zero-dimensional zero.
+
+    Raises:
+        UnsupportedError: the parameter is complex, which would be squared wrongly.
+    """
+    if parameter.is_complex():
+        raise UnsupportedError("optimisers take real parameters: a complex one was given")
+    return tensor(0.0, dtype=_get_scalar_dtype())
+
+
+def descend(parameter: Tensor, direction: Tensor, rate: Any) -> None:
+    """`parameter -= rate * direction`, in place; `rate` is a number or a tensor of one."""
+    if isinstance(rate, Tensor):
+        parameter.sub_(direction * rate)
+    else:
+        parameter.add_(direction, alpha=-rate)
+
+
+def penalised(parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> Tensor:
+    """The gradient to descend along: turned around by `maximize`, with the L2 penalty."""
+    if group["maximize"]:
+        gradient = -gradient
+    if group["weight_decay"]:
+        gradient = gradient + group["weight_decay"] * parameter
+    return gradient
+
+
+def _parameters(params: Any) -> tuple[list[Tensor], list[str]]:
+    """A group's parameters as a list of leaves, and their names if they have any."""
+    if isinstance(params, set):
+        raise ArgumentError(
+            "optimizer parameters need to be organized in ordered collections, but the order of "
+            "tensors in sets changes between runs. Please use a list instead."
+        )
+    listed: list[Any] = [params] if isinstance(params, Tensor) else list(params)
+    names = [entry[0] for entry in listed if isinstance(entry, tuple)]
+    if names and len(names) != len(listed):
+        raise InvalidValueError(
+            "all optimizer params should be with/without names. Some param names are missing"
+        )
+    if names:
+        listed = [parameter for _, parameter in listed]
     for parameter in listed:
         if not isinstance(parameter, Tensor):
             raise ArgumentError(
-                f"optimizer can only optimize Tensors, but one of the params is "
+                "optimizer can only optimize Tensors, but one of the params is "
                 f"{type(parameter).__name__}"
             )
-        if not parameter.is_leaf:
-            raise ValueError("can't optimize a non-leaf Tensor")
-    if len({id(parameter) for parameter in listed}) != len(listed):
-        raise ValueError("optimizer contains a parameter group with duplicate parameters")
-    return listed
-
-
-def check_positive(**values: float) -> None:
-    """Refuse negative options.
-
-    Raises:
-        ValueError: an option is negative.
-    """
-    for name, value in values.items():
-        if not value >= 0.0:
-            raise ValueError(f"Invalid {name} value: {value}.  Expected {name} >= 0.")
+        if not (parameter.is_leaf or parameter.retains_grad):
+            raise InvalidValueError("can't optimize a non-leaf Tensor")
+    return listed, names

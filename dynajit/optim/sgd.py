@@ -2,30 +2,35 @@
 
 from typing import Any
 
+from dynajit.core.errors import InvalidValueError
 from dynajit.eager.tensor import Tensor
-from dynajit.optim.optimizer import Optimizer, check_positive
+from dynajit.optim.optimizer import BuiltInOptimizer, descend, penalised
+from dynajit.optim.options import check_options
 
 
-class SGD(Optimizer):
+class SGD(BuiltInOptimizer):
     """`v = momentum * v + (1 - dampening) * g; p -= lr * v`.
 
     Source: PyTorch 2.x documentation of `torch.optim.SGD` (Sutskever et al., 2013, for momentum).
 
     Args:
-        lr: learning rate.
+        lr: learning rate, a number or a tensor of one.
         momentum, dampening: see the formula; the first step takes v = g.
         weight_decay: L2 penalty, added to the gradient.
         nesterov: use `g + momentum * v` in place of v.
         maximize: ascend.
+
+    Raises:
+        InvalidValueError: a negative option, or `nesterov` without momentum or with dampening.
     """
 
     def __init__(
         self,
         params: Any,
-        lr: float = 1e-3,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
+        lr: float | Tensor = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
         nesterov: bool = False,
         *,
         maximize: bool = False,
@@ -33,9 +38,9 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_positive(lr=lr, momentum=momentum, weight_decay=weight_decay)
+        check_options(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
-            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+            raise InvalidValueError("Nesterov momentum requires a momentum and zero dampening")
         defaults = {
             "lr": lr,
             "momentum": momentum,
@@ -43,17 +48,17 @@ class SGD(Optimizer):
             "weight_decay": weight_decay,
             "nesterov": nesterov,
             "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
+            "fused": fused,
         }
         super().__init__(params, defaults)
 
-    def update(
+    def _update(
         self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]
     ) -> None:
         """One parameter, in place."""
-        if group["maximize"]:
-            gradient = -gradient
-        if group["weight_decay"]:
-            gradient = gradient + group["weight_decay"] * parameter
+        gradient = penalised(parameter, gradient, group)
         momentum = group["momentum"]
         if momentum:
             velocity = state.get("momentum_buffer")
@@ -62,4 +67,4 @@ class SGD(Optimizer):
             else:
                 velocity.mul_(momentum).add_(gradient, alpha=1 - group["dampening"])
             gradient = gradient + momentum * velocity if group["nesterov"] else velocity
-        parameter.add_(gradient, alpha=-group["lr"])
+        descend(parameter, gradient, group["lr"])

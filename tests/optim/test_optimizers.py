@@ -95,7 +95,7 @@ def test_closure_runs_with_gradients_on() -> None:
     ("make", "message"),
     [
         (lambda: dj.optim.SGD([]), "empty parameter list"),
-        (lambda: dj.optim.SGD([dj.ones(1, requires_grad=True)], lr=-1), "Invalid lr"),
+        (lambda: dj.optim.SGD([dj.ones(1, requires_grad=True)], lr=-1), "Invalid learning rate"),
         (lambda: dj.optim.SGD([dj.ones(1, requires_grad=True) * 2]), "non-leaf"),
         (lambda: dj.optim.Adam([dj.ones(1, requires_grad=True)], betas=(1.0, 0.9)), "beta"),
         (lambda: dj.optim.SGD([dj.ones(1)], nesterov=True), "Nesterov"),
