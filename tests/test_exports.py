@@ -20,6 +20,7 @@ PUBLIC = [
     "dynajit.linalg",
     "dynajit.nn",
     "dynajit.nn.functional",
+    "dynajit.nn.utils",
     "dynajit.optim",
     "dynajit.optim.lr_scheduler",
     "dynajit.random",

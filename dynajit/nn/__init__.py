@@ -115,6 +115,8 @@ from dynajit.nn.pooling import (
     MaxUnpool2d,
     MaxUnpool3d,
 )
+from dynajit.nn.recurrent import GRU, LSTM, RNN, RNNBase
+from dynajit.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from dynajit.nn.resampling import (
     ChannelShuffle,
     CircularPad1d,
@@ -154,6 +156,9 @@ __all__ = [
     "ELU",
     "GELU",
     "GLU",
+    "GRU",
+    "LSTM",
+    "RNN",
     "SELU",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
@@ -198,6 +203,7 @@ __all__ = [
     "FeatureAlphaDropout",
     "Flatten",
     "Fold",
+    "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
     "Hardshrink",
@@ -214,6 +220,7 @@ __all__ = [
     "L1Loss",
     "LPPool1d",
     "LPPool2d",
+    "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -247,6 +254,9 @@ __all__ = [
     "PixelUnshuffle",
     "PoissonNLLLoss",
     "RMSNorm",
+    "RNNBase",
+    "RNNCell",
+    "RNNCellBase",
     "RReLU",
     "ReLU",
     "ReLU6",

@@ -3,8 +3,9 @@
 `TABLE` holds all rows once this package is imported. Rows live in `pointwise`, `elementary`,
 `logic`, `reductions`, `movement`, `indexing`, `random`, `linear_algebra`, `factorizations`,
 `scans`, `searching`, `scatter_reductions`, `special`, `activations`, `composites`, `embedding`,
-`attention`, `losses`, `windows`, `convolution` and `batch_normalization`; PyTorch's signatures are
-in `functions` (free functions) and `methods` (the mixin of eager tensors and graph values).
+`attention`, `losses`, `windows`, `convolution`, `batch_normalization` and `recurrent`; PyTorch's
+signatures are in `functions` (free functions) and `methods` (the mixin of eager tensors and graph
+values).
 """
 
 import dynajit.ops.activations
@@ -22,6 +23,7 @@ import dynajit.ops.losses
 import dynajit.ops.movement
 import dynajit.ops.pointwise
 import dynajit.ops.random
+import dynajit.ops.recurrent
 import dynajit.ops.reductions
 import dynajit.ops.scans
 import dynajit.ops.scatter_reductions

@@ -761,6 +761,38 @@ def _attention_gradients(op: Op, values: Values) -> Iterator[Sample]:
         yield Sample(sample.name, operands, sample.attributes, constants=unread)
 
 
+@special("recurrent_states")
+def _recurrent(op: Op, values: Values) -> Iterator[Sample]:
+    def draw(*shape: int) -> np.ndarray:
+        return values(*shape) * np.asarray(0.4, values.dtype.numpy)
+
+    sizes = {"LSTM": 8, "GRU": 6, "RNN_TANH": 2, "RNN_RELU": 2}
+    for mode, width in sizes.items():
+        for packed in (None, (3, 2, 2)):
+            for is_reversed in (False, True):
+                rows = (3, 3) if packed is None else (7,)
+                extra = {"LSTM": [draw(3, 2)], "GRU": [draw(2)]}.get(mode, [])
+                operands = (draw(*rows, width), draw(width, 2), draw(3, 2), *extra)
+                attributes = {"mode": mode, "batch_sizes": packed, "is_reversed": is_reversed}
+                yield Sample(f"{mode} {packed} {is_reversed}", operands, attributes)
+    projected = (draw(2, 3, 8), draw(8, 1), draw(3, 1), draw(3, 2), draw(1, 2))
+    yield Sample("projection", projected, {"mode": "LSTM"})
+    yield Sample("one step", (draw(1, 3, 6), draw(6, 2), draw(3, 2), draw(2)), {"mode": "GRU"})
+
+
+@special("recurrent_slopes")
+def _recurrent_slopes(op: Op, values: Values) -> Iterator[Sample]:
+    for sample in _recurrent(op, values):
+        gates, _, hidden, *others = sample.inputs
+        width = hidden.shape[-1]
+        if sample.attributes["mode"] == "LSTM":
+            width += others[0].shape[-1]
+        states = (values(*gates.shape[:-1], width), values(*gates.shape[:-1], width))
+        # Those of a plain RNN need the gates for their shape only, those of one step no states.
+        reads_all = gates.shape[0] > 1 and not sample.attributes["mode"].startswith("RNN")
+        yield Sample(sample.name, (*states, *sample.inputs), sample.attributes, reads_all)
+
+
 @special("nll_loss", "cross_entropy")
 def _class_loss(op: Op, values: Values) -> Iterator[Sample]:
     x, target = values(5, 4), values.integers(4, 5)
