@@ -4,9 +4,15 @@ Contract: tensors live on the CPU, so the answers are those of a PyTorch without
 devices, what prepares or tidies up does nothing, and what needs a device raises.
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from dynajit.core.errors import DeviceError
+from dynajit.core.refusals import refused_class, refused_function
+
+_initialized = False
+_NO_GPU = "dynajit's tensors live on the CPU; there is no GPU.  Ask cuda.is_available() first."
 
 
 def is_available() -> bool:
@@ -116,21 +122,130 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
     raise _missing("get_device_capability")
 
 
+def memory_reserved(device: Any = None) -> int:
+    """GPU memory taken from the driver, bytes: 0."""
+    return 0
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """Largest GPU memory taken from the driver, bytes: 0."""
+    return 0
+
+
+def reset_max_memory_allocated(device: Any = None) -> None:
+    """Forget the largest use of GPU memory: there was none."""
+
+
+def get_rng_state_all() -> list[Any]:
+    """The generators' states, one per GPU: none."""
+    return []
+
+
+def set_rng_state_all(new_states: Any) -> None:
+    """Restore what `get_rng_state_all` gave.
+
+    Raises:
+        DeviceError: there are states in it.
+    """
+    if len(list(new_states)) > 0:
+        raise _missing("set_rng_state_all")
+
+
+def get_arch_list() -> list[str]:
+    """Kinds of GPU that kernels are ready for: none."""
+    return []
+
+
+def is_current_stream_capturing() -> bool:
+    """Whether a CUDA graph is recorded: False."""
+    return False
+
+
+@contextlib.contextmanager
+def device(device: Any) -> Iterator[None]:
+    """Make a GPU the current one for the block.
+
+    Raises:
+        DeviceError: one is named; None and negative numbers do nothing.
+    """
+    if device is not None and not (isinstance(device, int) and device < 0):
+        raise _missing("device")
+    yield
+
+
+class OutOfMemoryError(RuntimeError):
+    """GPU memory is used up: programs catch it; it is never raised."""
+
+
+BFloat16Tensor = refused_class("cuda.BFloat16Tensor", _NO_GPU)
+BoolTensor = refused_class("cuda.BoolTensor", _NO_GPU)
+ByteTensor = refused_class("cuda.ByteTensor", _NO_GPU)
+CharTensor = refused_class("cuda.CharTensor", _NO_GPU)
+CUDAGraph = refused_class("cuda.CUDAGraph", _NO_GPU)
+DoubleTensor = refused_class("cuda.DoubleTensor", _NO_GPU)
+Event = refused_class("cuda.Event", _NO_GPU)
+FloatTensor = refused_class("cuda.FloatTensor", _NO_GPU)
+HalfTensor = refused_class("cuda.HalfTensor", _NO_GPU)
+IntTensor = refused_class("cuda.IntTensor", _NO_GPU)
+LongTensor = refused_class("cuda.LongTensor", _NO_GPU)
+ShortTensor = refused_class("cuda.ShortTensor", _NO_GPU)
+Stream = refused_class("cuda.Stream", _NO_GPU)
+current_stream = refused_function("cuda.current_stream", _NO_GPU)
+default_stream = refused_function("cuda.default_stream", _NO_GPU)
+get_rng_state = refused_function("cuda.get_rng_state", _NO_GPU)
+init = refused_function("cuda.init", _NO_GPU)
+mem_get_info = refused_function("cuda.mem_get_info", _NO_GPU)
+memory_stats = refused_function("cuda.memory_stats", _NO_GPU)
+memory_summary = refused_function("cuda.memory_summary", _NO_GPU)
+set_rng_state = refused_function("cuda.set_rng_state", _NO_GPU)
+stream = refused_function("cuda.stream", _NO_GPU)
+
 __all__ = [
+    "BFloat16Tensor",
+    "BoolTensor",
+    "ByteTensor",
+    "CUDAGraph",
+    "CharTensor",
+    "DoubleTensor",
+    "Event",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "OutOfMemoryError",
+    "ShortTensor",
+    "Stream",
     "current_device",
+    "current_stream",
+    "default_stream",
+    "device",
     "device_count",
     "empty_cache",
+    "get_arch_list",
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "get_rng_state",
+    "get_rng_state_all",
+    "init",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_initialized",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
     "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "memory_summary",
+    "reset_max_memory_allocated",
     "reset_peak_memory_stats",
     "set_device",
+    "set_rng_state",
+    "set_rng_state_all",
+    "stream",
     "synchronize",
 ]

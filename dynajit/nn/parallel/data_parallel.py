@@ -52,4 +52,17 @@ class DistributedDataParallel(Module):
         )
 
 
-__all__ = ["DataParallel", "DistributedDataParallel"]
+def data_parallel(
+    module: Module,
+    inputs: Any,
+    device_ids: Any = None,
+    output_device: Any = None,
+    dim: int = 0,
+    module_kwargs: Any = None,
+) -> Any:
+    """What the module gives for these inputs (a tuple of them, or one)."""
+    given = inputs if isinstance(inputs, tuple) else (inputs,)
+    return module(*given, **(module_kwargs or {}))
+
+
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]

@@ -1,0 +1,40 @@
+"""Names that programs import and that cannot be offered: they exist, and raise when they are used.
+
+Contract: importing such a name, passing it on or asking `isinstance` works; calling it, or making
+an instance, raises UnsupportedError with the name and the reason. Called by the modules that stand
+for parts of PyTorch that are not here (`distributed`, `hub`, `onnx`, ...).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from dynajit.core.errors import UnsupportedError
+
+
+def refused_function(name: str, reason: str) -> Callable[..., Any]:
+    """A function that raises.
+
+    Args:
+        name: as programs call it, such as `onnx.export`.
+        reason: what is missing, and what to do instead; whole sentences.
+    """
+
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        raise UnsupportedError(f"{name}: {reason}")
+
+    refused.__name__ = refused.__qualname__ = name.rpartition(".")[2]
+    refused.__doc__ = f"Raises UnsupportedError: {reason}"
+    return refused
+
+
+def refused_class(name: str, reason: str) -> Any:
+    """A class whose instances cannot be made; classes may derive from it.
+
+    Args: as of `refused_function`.
+    """
+
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> None:
+        raise UnsupportedError(f"{name}: {reason}")
+
+    members = {"__init__": refuse, "__doc__": f"Raises UnsupportedError: {reason}"}
+    return type(name.rpartition(".")[2], (), members)

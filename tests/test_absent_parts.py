@@ -1,0 +1,137 @@
+"""Parts of PyTorch that are not here: programs import them, get honest answers, errors on use."""
+
+import importlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynajit as dj
+
+REFUSED = [
+    "distributed.get_rank", "distributed.get_world_size", "distributed.init_process_group",
+    "distributed.all_reduce", "distributed.all_gather", "distributed.barrier",
+    "distributed.broadcast", "distributed.destroy_process_group", "distributed.nn.all_reduce",
+    "distributed.fsdp.FullyShardedDataParallel", "distributed.fsdp.FullStateDictConfig",
+    "distributed.optim.ZeroRedundancyOptimizer", "nn.parallel.DistributedDataParallel",
+    "nn.parallel.parallel_apply", "nn.parallel.replicate", "nn.parallel.scatter_gather.gather",
+    "nn.parallel.scatter_gather.scatter", "hub.load_state_dict_from_url", "hub.load",
+    "utils.cpp_extension.CUDAExtension", "utils.cpp_extension.BuildExtension", "onnx.export",
+    "quantization.quantize_dynamic", "fx.symbolic_trace", "overrides.TorchFunctionMode",
+    "mps.synchronize", "accelerator.synchronize", "cuda.FloatTensor", "cuda.HalfTensor",
+    "cuda.LongTensor", "cuda.Stream", "cuda.Event", "cuda.current_stream",
+]  # fmt: skip
+
+
+def found(path: str) -> Any:
+    """An object by its dotted path below dynajit, imported as programs do."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(f"dynajit.{module}"), name)
+
+
+@pytest.mark.parametrize("path", REFUSED)
+def test_the_name_exists_and_its_use_is_refused(path: str) -> None:
+    """With the name in the text; the error is what programs catch for missing features."""
+    with pytest.raises(NotImplementedError, match=path.rpartition(".")[2]):
+        found(path)("a", ["b"]) if "cpp_extension" in path else found(path)(1)
+
+
+@pytest.mark.parametrize("path", ["cuda.FloatTensor", "distributed.fsdp.StateDictType"])
+def test_instances_can_be_asked_for(path: str) -> None:
+    """Of classes that have none."""
+    assert not isinstance(dj.ones(1), found(path))
+
+
+def test_downloads_and_extensions_are_refused() -> None:
+    """By name."""
+    with pytest.raises(NotImplementedError, match="downloads nothing"):
+        dj.utils.model_zoo.load_url("https://example.org/weights.pt")
+    with pytest.raises(NotImplementedError, match="C\\+\\+ library"):
+        dj.utils.cpp_extension.load("name", ["file.cpp"])
+
+
+def test_questions_get_honest_answers() -> None:
+    """There are no processes, no accelerators, no other libraries."""
+    answers = [
+        dj.distributed.is_available(), dj.distributed.is_initialized(),
+        dj.accelerator.is_available(), dj.mps.is_available(), dj.backends.mps.is_available(),
+        dj.backends.mps.is_built(), dj.backends.cudnn.is_available(),
+        dj.backends.cuda.is_built(), dj.backends.mkldnn.is_available(),
+        dj.backends.openmp.is_available(), dj.cuda._initialized,
+        dj.overrides.has_torch_function((dj.ones(1),)), dj.onnx.is_in_onnx_export(),
+    ]  # fmt: skip
+    assert not any(answers)
+    assert dj.accelerator.current_accelerator() is None
+    assert [] == dj.cuda.get_rng_state_all()
+    assert dj.distributed.ReduceOp.SUM is not dj.distributed.ReduceOp.MAX
+
+
+def test_settings_are_accepted() -> None:
+    """By attributes, functions and blocks; they are kept, and blocks give them back."""
+    import dynajit.backends.cudnn as cudnn
+
+    cudnn.benchmark, cudnn.deterministic = True, True
+    with cudnn.flags(enabled=False):
+        assert not cudnn.enabled
+    assert cudnn.enabled
+    cudnn.benchmark, cudnn.deterministic = False, False
+    dj.backends.cuda.matmul.allow_tf32 = True
+    dj._dynamo.config.verbose = True
+    dj._inductor.config.coordinate_descent_tuning = True
+    dj._inductor.config.triton.unique_kernel_names = True
+    with dj._dynamo.config.patch(verbose=False):
+        assert not dj._dynamo.config.verbose
+    assert dj._dynamo.config.verbose
+    with dj.backends.cuda.sdp_kernel(enable_flash=False):
+        assert not dj.backends.cuda.flash_sdp_enabled()
+    assert dj.backends.cuda.flash_sdp_enabled()
+    dj.set_float32_matmul_precision("high")
+    assert "high" == dj.get_float32_matmul_precision()
+    with pytest.warns(UserWarning, match="no effect"):
+        dj.set_float32_matmul_precision("low")
+    dj.set_float32_matmul_precision("highest")
+
+
+def test_data_parallel_calls_the_module() -> None:
+    """Its parameters are below `module`, as in PyTorch; compiled in one graph."""
+    inner = dj.nn.Linear(3, 2)
+    outer = dj.nn.DataParallel(inner)
+    x = dj.ones(4, 3)
+
+    assert ["module.weight", "module.bias"] == list(outer.state_dict())
+    expected = inner(x).detach().numpy()
+    for call in (outer, dj.compile(outer, fullgraph=True)):
+        np.testing.assert_allclose(call(x).detach().numpy(), expected, rtol=1e-6)
+    by_function = dj.nn.parallel.data_parallel(inner, (x,))
+    np.testing.assert_allclose(by_function.detach().numpy(), expected, rtol=1e-6)
+
+
+def test_names_of_capture_are_dynajits() -> None:
+    """`_dynamo.disable`, `fx.wrap`, `optimize`."""
+
+    @dj._dynamo.optimize("inductor", nopython=True)
+    def double(x: Any) -> Any:
+        return dj.fx.wrap(x) * 2
+
+    assert [2.0] == double(dj.ones(1)).tolist()
+    assert dj._dynamo.disable is dj.disable
+
+
+def test_profiles_run_programs_and_say_what_they_lack() -> None:
+    """Blocks, decorators, schedules."""
+    seen = []
+    options = {
+        "activities": [dj.profiler.ProfilerActivity.CPU],
+        "schedule": dj.profiler.schedule(wait=1, warmup=1, active=2),
+        "on_trace_ready": seen.append,
+    }
+    with dj.profiler.profile(**options) as prof:
+        with dj.profiler.record_function("part"):
+            dj.ones(3).sum()
+        prof.step()
+
+    assert [prof] == seen
+    assert prof.elapsed_s > 0
+    assert "no operations" in prof.key_averages().table(sort_by="cpu_time_total")
+    with pytest.raises(NotImplementedError, match="whole block only"):
+        prof.export_chrome_trace("trace.json")
