@@ -21,7 +21,7 @@ from dynajit.ops.shape_functions import narrow
 from dynajit.ops.table import TABLE
 
 #: Steps, summed over layers and directions, that one call may unroll in a graph.
-MOST_STEPS: Final = 64
+MOST_STEPS: Final = 16
 
 
 class LayerWeights(NamedTuple):
