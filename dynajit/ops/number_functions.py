@@ -165,17 +165,19 @@ def logaddexp2(input: Any, other: Any) -> Any:
 
 def xlogy(input: Any, other: Any) -> Any:
     """input * log(other), 0 where input is 0 and other is a number."""
-    return _times_function(input, other, TABLE.log)
+    return _times_function(input, other, TABLE.log, 0)
 
 
 def xlog1py(input: Any, other: Any) -> Any:
     """input * log1p(other), 0 where input is 0 and other is a number."""
-    return _times_function(input, other, TABLE.log1p)
+    return _times_function(input, other, TABLE.log1p, -1)
 
 
-def _times_function(input: Any, other: Any, row: Any) -> Any:
+def _times_function(input: Any, other: Any, row: Any, least: int) -> Any:
+    """input * row(other); `row` is finite above `least`, up to infinity."""
     x, y = (floating(v) for v in pair(input, other))
-    nothing = TABLE.logical_and(TABLE.eq(x, 0), TABLE.eq(y, y))
+    is_infinite = TABLE.logical_or(TABLE.le(y, least), TABLE.isinf(y))
+    nothing = TABLE.logical_and(TABLE.eq(x, 0), is_infinite)
     return TABLE.where(nothing, 0, TABLE.mul(x, row(TABLE.where(nothing, 1, y))))
 
 

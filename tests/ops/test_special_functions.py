@@ -71,6 +71,10 @@ def test_functions_of_two_numbers() -> None:
 def test_nothing_times_a_logarithm_is_nothing() -> None:
     zeros, logs = np.zeros(4), np.array([0.0, 1.0, math.inf, math.nan])
     agree(lambda t, x, y: t.xlogy(x, y), zeros, logs, gradients=False)
+    for name in ("xlogy", "xlog1py"):
+        agree(
+            lambda t, x, y, name=name: special(t, name)(x, y), zeros[:3], np.array([0.8, 1.0, 3.0])
+        )
     agree(lambda t, x: special(t, "entr")(x), EDGES, gradients=False)
 
 
