@@ -32,7 +32,7 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
         `-- VerificationError            `verify=True` found a kernel that computes wrongly
 """
 
-from pickle import UnpicklingError
+import pickle
 
 
 class DynajitError(Exception):
@@ -94,7 +94,7 @@ class FileFormatError(DynajitError, RuntimeError):
     """A file that should hold saved tensors is damaged or of another kind."""
 
 
-class UnsafeFileError(FileFormatError, UnpicklingError):
+class UnsafeFileError(FileFormatError, pickle.UnpicklingError):
     """A file of weights asks for code or classes that loading weights does not run."""
 
 

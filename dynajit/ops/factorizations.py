@@ -456,26 +456,58 @@ def orthogonal_triangular(xp: Any, x: Any, *, complete: bool = False) -> Any:
 def _lu_infer(x: ValueType) -> TensorType:
     type = _matrices("lu_factor", x, square=False)
     m, n = type.shape[-2:]
-    return type.with_shape((*type.shape[:-2], m, n + 1))
+    return type.with_shape((*type.shape[:-2], m, n + 2))
 
 
-def _lu_vjp(ops: Any, g: Any) -> Any:
-    raise AutogradError(
-        "linalg.lu_factor: the derivative is not available.  Use linalg.solve, inv, det or "
-        "slogdet, which have one, or detach() the matrix."
-    )
+def _lu_vjp(ops: Any, g: Any, x: Any, out: Any) -> Any:
+    """With the first k rows and columns of x, exchanged, equal to l u, l and u square: what is
+    right of them is l t, what is below them is b u.
+
+    Source: differentials of l u, l t and b u, solved for those of l, u, t and b.
+    """
+    m, n = x.shape[-2:]
+    k, last = min(m, n), len(x.shape) - 1
+    square, grad = (part(ops, part(ops, v, -1, 0, k), -2, 0, k) for v in (out, g))
+    lower, upper = transposed(ops, ops.tril(square, diagonal=-1)), transposed(ops, square)
+    # diagonals of ones are added as products with the identity would be
+    gl, gu = ops.tril(grad, diagonal=-1), ops.triu(grad, diagonal=0)
+    left = gl + ops.matmul(lower, gl)
+    right = ops.matmul(gu, ops.tril(upper, diagonal=0))
+    if n > k:
+        t, gt = (part(ops, part(ops, v, -1, k, n), -2, 0, k) for v in (out, g))
+        left = left - ops.matmul(gt, transposed(ops, t))
+    if m > k:
+        b, gb = (part(ops, part(ops, v, -1, 0, k), -2, k, m) for v in (out, g))
+        right = right - ops.matmul(transposed(ops, b), gb)
+    inner = ops.tril(left, diagonal=-1) + ops.triu(right, diagonal=0)
+    above = ops.triangular_solve(lower, inner, upper=True, unit=True)
+    found = _behind(ops, above, square)
+    if n > k:
+        found = ops.cat(found, ops.triangular_solve(lower, gt, upper=True, unit=True), dim=last)
+    if m > k:
+        found = ops.cat(found, _behind(ops, gb, square), dim=last - 1)
+    order = transposed(ops, part(ops, out, -1, n + 1, n + 2))
+    rows = ops.reshape(ops.arange(0, 1, size=m, dtype=x.dtype, device=x.device), shape=(m, 1))
+    return ops.matmul(ops.cast(ops.eq(order, rows), dtype=x.dtype), found)
+
+
+def _behind(ops: Any, x: Any, u: Any) -> Any:
+    """x U^-T, U the upper triangle of u."""
+    solved = ops.triangular_solve(u, transposed(ops, x), upper=True, unit=False)
+    return transposed(ops, solved)
 
 
 @extern(infer=_lu_infer, vjp={"x": _lu_vjp})
 def pivoted_lu(xp: Any, x: Any) -> Any:
-    """L (below the diagonal) and U in one matrix, then one column of pivots, (*, m, n + 1).
+    """L (below the diagonal) and U in one matrix, a column of pivots, one of rows, (*, m, n + 2).
 
     Pivot i, counted from 1, is the row that changes places with row i; rows beyond the smaller of
-    m and n have none (0). Without a derivative.
+    m and n have none (0). The last column says which row of x row i of L U is.
     """
     module = load("scipy.linalg", needed_for="linalg.lu_factor", install="scipy")
     m, n = x.shape[-2:]
-    out = xp.zeros((*x.shape[:-2], m, n + 1), x.dtype)
+    out = xp.zeros((*x.shape[:-2], m, n + 2), x.dtype)
+    out[..., n + 1] = xp.arange(m)
     for place in np.ndindex(x.shape[:-2]):
         if min(m, n) == 0:
             continue
@@ -483,4 +515,6 @@ def pivoted_lu(xp: Any, x: Any) -> Any:
         factors, pivots, _ = getrf(x[place])
         out[place][:, :n] = factors
         out[place][: len(pivots), n] = pivots + 1
+        for row, other in enumerate(pivots):
+            out[place][[row, other], n + 1] = out[place][[other, row], n + 1]
     return out

@@ -314,10 +314,7 @@ def svdvals(A: Any, *, driver: str | None = None) -> Any:
 
 
 def lu_factor(A: Any, *, pivot: bool = True) -> LU:
-    """L (without its diagonal of ones) and U in one matrix, and int32 pivots counted from 1.
-
-    Without a derivative: backward raises AutogradError.
-    """
+    """L (without its diagonal of ones) and U in one matrix, and int32 pivots counted from 1."""
     if not pivot:
         raise UnsupportedError(
             "linalg.lu_factor: pivot=False is not available.  Leave pivot at True."
