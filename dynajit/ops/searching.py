@@ -18,13 +18,18 @@ from dynajit.ops.families import composite, require_tensor
 # binary search
 
 
+def _is_numbers(x: Any) -> bool:
+    """True for integers and floats that NumPy compares as they are: 16-bit floats it converts."""
+    return x.dtype.kind in "iub" or (x.dtype.kind == "f" and x.dtype != np.float16)
+
+
 def _searchsorted_infer(sequence: ValueType, values: ValueType, *, right: bool) -> TensorType:
     return TensorType(tuple(values.shape), dtypes.int64)
 
 
 def _searchsorted_array(xp: Any, sequence: Any, values: Any, *, right: bool) -> Any:
     """One vector, without NaN among its numbers, for all values."""
-    plain = sequence.ndim == 1 and sequence.dtype == values.dtype and sequence.dtype.kind in "iuf"
+    plain = sequence.ndim == 1 and sequence.dtype == values.dtype and _is_numbers(sequence)
     if not plain or (sequence.size and sequence[-1] != sequence[-1]):
         return NotImplemented
     found = xp.searchsorted(sequence, values, side="right" if right else "left")
@@ -83,7 +88,7 @@ def _position_infer(x: ValueType, *, dim: int, largest: bool) -> TensorType:
 
 def _position_array(xp: Any, x: Any, *, dim: int, largest: bool) -> Any:
     """Positions by NumPy's running extremum, for numbers without NaN."""
-    if x.ndim == 0 or x.dtype.kind not in "iufb" or (x.dtype.kind == "f" and xp.isnan(x).any()):
+    if x.ndim == 0 or not _is_numbers(x) or (x.dtype.kind == "f" and xp.isnan(x).any()):
         return NotImplemented
     extreme = (xp.maximum if largest else xp.minimum).accumulate(x, axis=dim)
     shape = [1] * x.ndim

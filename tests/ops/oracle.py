@@ -338,6 +338,7 @@ OTHER_EDGES: dict[str, tuple[float, ...]] = {
 """Values left out of the comparison at edges, with the reason."""
 
 OTHER_EDGE_GRADIENTS: dict[str, str] = {
+    "polygamma": "PyTorch's trigamma has about ten digits",
     "binary_entropy": "PyTorch's gradient of the target is infinite where the loss is cut",
 }
 """Rows whose gradients at kinks differ from PyTorch's, with the reason."""

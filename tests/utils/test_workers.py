@@ -22,13 +22,12 @@ SHARED = Path("/dev/shm")
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Any:
     """No process and no shared block outlives a test."""
-    before = set(SHARED.glob("dj_*")) if SHARED.is_dir() else set()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="This DataLoader will create")
         yield
     gc.collect()
     assert [] == multiprocessing.active_children()
-    assert before == (set(SHARED.glob("dj_*")) if SHARED.is_dir() else set())
+    assert [] == list(SHARED.glob(f"dj_{os.getpid()}_*"))
 
 
 def as_it_is(sample: Any) -> Any:

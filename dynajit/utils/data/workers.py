@@ -50,7 +50,7 @@ class Crew:
         resource_tracker.ensure_running()  # workers share it: blocks are registered once
         self.workers: list[_Worker] = []
         self._owner = os.getpid()
-        self._token = secrets.token_hex(4)
+        self._token = f"{os.getpid()}_{secrets.token_hex(4)}"
         try:
             for task in tasks:
                 others = [worker.pipe for worker in self.workers]
