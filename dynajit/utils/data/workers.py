@@ -280,9 +280,9 @@ class WorkerIterator:
         return next(iter(self._arrived), None)
 
     def _given(self, number: int) -> Any:
-        message = self._arrived.pop(number)
         self._expected.remove(number)
-        self._guarded(self._ask_for_one)
+        self._guarded(self._ask_for_one)  # where that fails, `close` removes the block, too
+        message = self._arrived.pop(number)
         if isinstance(message, Failure):
             raise message.again()
         return handover.unpacked(
