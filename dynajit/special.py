@@ -1,5 +1,9 @@
 """`dynajit.special`: special functions by PyTorch's path; see `ops.special_functions`."""
 
+from dynajit.ops.elementwise_functions import erf, erfc, exp2, expm1, log1p, logit, round
+from dynajit.ops.nn_functions import log_softmax, softmax
+from dynajit.ops.number_functions import sinc, xlog1py, xlogy
+from dynajit.ops.reduction_functions import logsumexp
 from dynajit.ops.special_functions import (
     bessel_j0,
     bessel_j1,
@@ -7,13 +11,9 @@ from dynajit.ops.special_functions import (
     bessel_y1,
     digamma,
     entr,
-    erf,
-    erfc,
     erfcx,
     erfinv,
-    exp2,
     expit,
-    expm1,
     gammainc,
     gammaincc,
     gammaln,
@@ -21,11 +21,7 @@ from dynajit.ops.special_functions import (
     i0e,
     i1,
     i1e,
-    log1p,
     log_ndtr,
-    log_softmax,
-    logit,
-    logsumexp,
     modified_bessel_i0,
     modified_bessel_i1,
     modified_bessel_k0,
@@ -35,13 +31,8 @@ from dynajit.ops.special_functions import (
     ndtri,
     polygamma,
     psi,
-    round,
     scaled_modified_bessel_k0,
     scaled_modified_bessel_k1,
-    sinc,
-    softmax,
-    xlog1py,
-    xlogy,
     zeta,
 )
 

@@ -112,4 +112,44 @@ class Categorical(Distribution):
         return values.expand(-1, *self._batch_shape) if expand else values
 
 
-__all__ = ["Categorical"]
+class OfCategorical(Distribution):
+    """What distributions share whose draws are vectors made of numbers drawn from a Categorical.
+
+    Args:
+        probs, logits: as of `Categorical`.
+
+    Raises:
+        ValueError: both are given, or none.
+    """
+
+    arg_constraints = Categorical.arg_constraints
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits, validate_args)
+        shape = tuple(self._categorical.param_shape)
+        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        new = self._get_checked_instance(OfCategorical, _instance)
+        new._categorical = self._categorical.expand(batch_shape)
+        return super().expand(batch_shape, new)
+
+    @property
+    def probs(self) -> Any:
+        """Probabilities."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Any:
+        """Logarithms of the probabilities."""
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Any:
+        """The shape of the parameter."""
+        return self._categorical.param_shape
+
+
+__all__ = ["Categorical", "OfCategorical"]

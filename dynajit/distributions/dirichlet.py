@@ -7,9 +7,8 @@ from dynajit.core.errors import InvalidValueError
 from dynajit.core.type_info import finfo
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import ExponentialFamily
-from dynajit.distributions.utils import xlogy
 from dynajit.eager.gamma_numbers import standard_gamma
-from dynajit.ops.functions import where
+from dynajit.ops.functions import where, xlogy
 from dynajit.ops.nn_functions import one_hot
 
 

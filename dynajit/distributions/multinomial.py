@@ -6,15 +6,14 @@ from typing import Any
 
 from dynajit.core.errors import ArgumentError
 from dynajit.distributions import constraints
-from dynajit.distributions.categorical import Categorical
-from dynajit.distributions.distribution import Distribution
-from dynajit.distributions.utils import xlogy, xlogy_of_logits
+from dynajit.distributions.categorical import OfCategorical
+from dynajit.distributions.utils import xlogy_of_logits
 from dynajit.eager.grad_mode import no_grad
-from dynajit.ops.functions import arange
+from dynajit.ops.functions import arange, xlogy
 from dynajit.ops.nn_functions import one_hot
 
 
-class Multinomial(Distribution):
+class Multinomial(OfCategorical):
     """How often each number was drawn in `total_count` draws.
 
     Args:
@@ -26,11 +25,6 @@ class Multinomial(Distribution):
         ValueError: both are given, or none.
     """
 
-    arg_constraints = {  # noqa: RUF012
-        "probs": constraints.simplex,
-        "logits": constraints.real_vector,
-    }
-
     def __init__(
         self,
         total_count: int = 1,
@@ -41,30 +35,12 @@ class Multinomial(Distribution):
         if not isinstance(total_count, int):
             raise ArgumentError("inhomogeneous total_count is not supported: expected an int")
         self.total_count = total_count
-        self._categorical = Categorical(probs, logits, validate_args)
-        shape = tuple(self._categorical.param_shape)
-        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+        super().__init__(probs, logits, validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         new = self._get_checked_instance(Multinomial, _instance)
         new.total_count = self.total_count
-        new._categorical = self._categorical.expand(batch_shape)
         return super().expand(batch_shape, new)
-
-    @property
-    def probs(self) -> Any:
-        """Probabilities."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Any:
-        """Logarithms of the probabilities."""
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Any:
-        """The shape of the parameter."""
-        return self._categorical.param_shape
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:

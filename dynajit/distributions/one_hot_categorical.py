@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynajit.distributions import constraints
-from dynajit.distributions.categorical import Categorical
-from dynajit.distributions.distribution import Distribution
+from dynajit.distributions.categorical import OfCategorical
 from dynajit.ops.functions import argmax, eye
 from dynajit.ops.nn_functions import one_hot
 
 
-class OneHotCategorical(Distribution):
+class OneHotCategorical(OfCategorical):
     """One-hot vectors, drawn with the probabilities of a Categorical.
 
     Args:
@@ -20,43 +19,12 @@ class OneHotCategorical(Distribution):
         ValueError: both are given, or none.
     """
 
-    arg_constraints = {  # noqa: RUF012
-        "probs": constraints.simplex,
-        "logits": constraints.real_vector,
-    }
     support = constraints.one_hot
     has_enumerate_support = True
-
-    def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
-    ) -> None:
-        self._categorical = Categorical(probs, logits, validate_args)
-        shape = tuple(self._categorical.param_shape)
-        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        new = self._get_checked_instance(OneHotCategorical, _instance)
-        new._categorical = self._categorical.expand(batch_shape)
-        return super().expand(batch_shape, new)
 
     @property
     def _param(self) -> Any:
         return self._categorical._param
-
-    @property
-    def probs(self) -> Any:
-        """Probabilities."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Any:
-        """Logarithms of the probabilities."""
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Any:
-        """The shape of the parameter."""
-        return self._categorical.param_shape
 
     @property
     def mean(self) -> Any:

@@ -62,11 +62,6 @@ def probs_to_logits(probs: Any, is_binary: bool = False) -> Any:
     return log(clamped) - log1p(-clamped) if is_binary else log(clamped)
 
 
-def xlogy(x: Any, y: Any) -> Any:
-    """x * log(y), and 0 where both are 0; at x = 0 the derivative is log(y)."""
-    return x * log(where((x == 0) & (y == 0), 1.0, y))
-
-
 def xlogy_of_logits(x: Any, logits: Any) -> Any:
     """x * logits, and 0 where x is 0, whatever the logit is."""
     return x * where((x == 0) & (logits == -math.inf), 0.0, logits)
@@ -100,6 +95,5 @@ __all__ = [
     "logits_to_probs",
     "probs_to_logits",
     "sum_rightmost",
-    "xlogy",
     "xlogy_of_logits",
 ]

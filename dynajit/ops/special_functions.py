@@ -10,65 +10,9 @@ from typing import Any
 
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.ops.arguments import is_tensor, require_tensor
-from dynajit.ops.elementwise_functions import (
-    erf,
-    erfc,
-    exp2,
-    expm1,
-    log1p,
-    logit,
-    round,
-    sigmoid,
-)
-from dynajit.ops.nn_functions import log_softmax, softmax
-from dynajit.ops.number_functions import floating, pair, sinc, xlog1py, xlogy
-from dynajit.ops.reduction_functions import logsumexp
+from dynajit.ops.elementwise_functions import sigmoid
+from dynajit.ops.number_functions import floating, pair
 from dynajit.ops.table import TABLE
-
-__all__ = [
-    "bessel_j0",
-    "bessel_j1",
-    "bessel_y0",
-    "bessel_y1",
-    "digamma",
-    "entr",
-    "erf",
-    "erfc",
-    "erfcx",
-    "erfinv",
-    "exp2",
-    "expit",
-    "expm1",
-    "gammainc",
-    "gammaincc",
-    "gammaln",
-    "i0",
-    "i0e",
-    "i1",
-    "i1e",
-    "log1p",
-    "log_ndtr",
-    "log_softmax",
-    "logit",
-    "logsumexp",
-    "modified_bessel_i0",
-    "modified_bessel_i1",
-    "modified_bessel_k0",
-    "modified_bessel_k1",
-    "multigammaln",
-    "ndtr",
-    "ndtri",
-    "polygamma",
-    "psi",
-    "round",
-    "scaled_modified_bessel_k0",
-    "scaled_modified_bessel_k1",
-    "sinc",
-    "softmax",
-    "xlog1py",
-    "xlogy",
-    "zeta",
-]
 
 
 def _unary(name: str) -> Callable[[Any], Any]:
