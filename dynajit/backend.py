@@ -16,7 +16,7 @@ from typing import Any
 
 from dynajit import artefacts
 from dynajit.artefacts import Gradients
-from dynajit.capture.region import CapturedGraph, Place
+from dynajit.capture.region import CapturedGraph, Place, SavedTensors
 from dynajit.codegen import pipeline as code
 from dynajit.core.errors import ArgumentError
 from dynajit.core.types import TensorType
@@ -231,7 +231,7 @@ def _training(
         replay=functools.partial(_replay, graph),
         needs=gradients.needs,
         reached=gradients.reached,
-        checks=tuple(_checks(captured, split, gradients.differentiable_outputs)),
+        checks=_checks(captured, split, gradients.differentiable_outputs),
         saved_copies=gradients.saved_copies,
         writes=tuple(_per_output(captured, split).get(i, 0) for i in range(len(graph.outputs))),
     )
@@ -278,10 +278,18 @@ def _per_output(captured: CapturedGraph, split: outputs.SplitOutputs) -> dict[in
 
 def _checks(
     captured: CapturedGraph, split: outputs.SplitOutputs, differentiable: Sequence[int]
-) -> Iterator[VersionCheck]:
+) -> tuple[VersionCheck, ...] | None:
     """The captured graph's checks in terms of the split graph's differentiable outputs."""
+    if captured.saved is None:
+        return None
+    return tuple(_split_checks(captured.saved, split, differentiable))
+
+
+def _split_checks(
+    saved: SavedTensors, split: outputs.SplitOutputs, differentiable: Sequence[int]
+) -> Iterator[VersionCheck]:
     bits = {output: 1 << number for number, output in enumerate(differentiable)}
-    for check in captured.saved.checks if captured.saved is not None else ():
+    for check in saved.checks:
         reached = 0
         for position, recipe in enumerate(split.recipes):
             if check.outputs >> position & 1 and recipe.source == "output":

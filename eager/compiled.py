@@ -91,7 +91,8 @@ class Training:
             backward, from it or from another, has released such a row.
         reached: per differentiable output the positions of the inputs that get a gradient from it;
             empty: of all.
-        checks: tensors to check in backward, in order.
+        checks: tensors to check in backward, in order; None: nobody knows which, and every saved
+            value has to be as it was.
         saved_copies: per saved value the position of the input that it is a copy of, or None.
         writes: per user output, by how much its version grows after the call; empty: by nothing.
     """
@@ -108,7 +109,7 @@ class Training:
     sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None
     needs: tuple[int, ...] = (-1,)
     reached: tuple[frozenset[int], ...] = ()
-    checks: tuple[VersionCheck, ...] = ()
+    checks: tuple[VersionCheck, ...] | None = None
     saved_copies: tuple[int | None, ...] = ()
     writes: tuple[int, ...] = ()
 
@@ -140,7 +141,7 @@ class CompiledCall:
         sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None,
         needs: Sequence[int] = (-1,),
         reached: Sequence[frozenset[int]] = (),
-        checks: Sequence[VersionCheck] = (),
+        checks: Sequence[VersionCheck] | None = None,
         saved_copies: Sequence[int | None] = (),
         writes: Sequence[int] = (),
     ) -> Callable[..., tuple[Any, ...]]:
@@ -161,7 +162,7 @@ class CompiledCall:
             sizes,
             tuple(needs),
             tuple(reached),
-            tuple(checks),
+            None if checks is None else tuple(checks),
             tuple(saved_copies),
             tuple(writes),
         )
@@ -240,7 +241,7 @@ class CompiledNode(Node):
     def save(self, values: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Keep the saved values, and what is known of the outputs."""
         facts, inputs = self.facts, self.inputs
-        for check in facts.checks:
+        for check in facts.checks or ():
             if check.place is None:
                 self.checked.append(None)
                 continue
@@ -308,7 +309,7 @@ class CompiledNode(Node):
         """
         outputs = sum(1 << output for output in came)
         inputs = sum(1 << position for position, flag in enumerate(wanted) if flag)
-        for check, checked in zip(self.facts.checks, self.checked, strict=True):
+        for check, checked in zip(self.facts.checks or (), self.checked, strict=True):
             if check.outputs & outputs and check.inputs & inputs:
                 if checked is None:
                     raise check.error(check.total, check.counted)
@@ -333,7 +334,7 @@ class CompiledNode(Node):
 
     def is_used(self, storage: Any, came: set[int]) -> bool:
         """True if the gradients of these outputs may be computed from this memory."""
-        if not self.checked:
+        if self.facts.checks is None:
             return True
         outputs = sum(1 << output for output in came)
         return any(

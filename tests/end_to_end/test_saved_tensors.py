@@ -241,3 +241,21 @@ def test_what_backward_does_not_need_may_be_written_through_data() -> None:
     w = dj.tensor([4.0, 6.0])
     dj.compile(average, backend="numpy", fullgraph=True)(x, w).backward()
     assert [[2.0, 2.0], [3.0, 5.0]] == [x.grad.tolist(), w.tolist()]
+
+
+def test_what_only_a_detached_result_needs_may_be_written() -> None:
+    """No gradient can come from it: nothing that eager execution saves is written."""
+
+    def bounded(x):
+        return x * 3, (x * 1).clamp(-1, 1).detach()
+
+    def gradient(called):
+        x = dj.tensor([0.5, 2.0], requires_grad=True)
+        given = x * 1
+        tripled, _ = called(given)
+        given.mul_(5)
+        tripled.sum().backward()
+        return x.grad.tolist()
+
+    assert gradient(bounded) == [3.0, 3.0]
+    assert gradient(dj.compile(bounded, backend="numpy", fullgraph=True)) == [3.0, 3.0]
