@@ -164,6 +164,22 @@ class Elements:
         self._own = own
         self._known: dict[tuple[Node, tuple[Any, ...]], Expression] = {}
 
+    def remembered(self) -> tuple[int, int]:
+        """How much has been built; for `forget_since`."""
+        return len(self.inlined), len(self._known)
+
+    def forget_since(self, mark: tuple[int, int]) -> None:
+        """Forget what was built after `mark`, for a value that this kernel does not take."""
+        while len(self.inlined) > mark[0]:
+            self.inlined.popitem()
+        while len(self._known) > mark[1]:
+            self._known.popitem()
+
+    def take_over(self, other: "Elements") -> None:
+        """Remember what another kernel of the same domain built, too."""
+        self.inlined.update(other.inlined)
+        self._known.update(other._known)
+
     def at(self, value: Any, index: Sequence[Number]) -> Expression:
         """The element of `value` (a node or a literal number) at `index`."""
         if isinstance(value, symint.SymInt):

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from dynajit.codegen import repeated_reads
 from dynajit.codegen.axes import division_count
 from dynajit.codegen.elements import (
     Elements,
@@ -216,6 +217,7 @@ class _Planner:
         self._sources: dict[Node, frozenset[Any]] = {}
         self._mark_operands()
         self._mark_long_chains()
+        self.stored |= repeated_reads.worth_storing(self.live, graph.inputs, self.stored)
 
     def _mark_operands(self) -> None:
         for node in self.live:
@@ -331,7 +333,7 @@ class _Planner:
 
     def _alias(self, node: Node) -> bool:
         """True if `node` is another shape of a stored value, whose memory it then shares."""
-        if node.op is None or node.op.kind is not Kind.MOVEMENT:
+        if not self._moves_stored(node):
             return False
         shape = node.type.shape
         index = tuple(Axis(f"i{d}", size).symbol for d, size in enumerate(shape))
@@ -348,6 +350,17 @@ class _Planner:
         self.storage.buffers[node] = value.buffer
         self.unit_of[node] = self.unit_of[owner]
         return True
+
+    def _moves_stored(self, node: Node) -> bool:
+        """True if `node` is made by movements of one stored value alone."""
+        while node.op is not None and node.op.kind is Kind.MOVEMENT:
+            tensors = [a for a in node.args if isinstance(a, Node)]
+            if len(tensors) != 1:
+                return False
+            node = tensors[0]
+            if node in self.storage.buffers:
+                return True
+        return False
 
     def _place(self, node: Node) -> None:
         for region in self._candidates(node):
@@ -430,11 +443,23 @@ class _Planner:
         """
         if _reaches_indirectly(first, second) or _reaches_indirectly(second, first):
             return False
+        whole = self._united(first, second)
+        self._replace(first, second, whole)
+        return True
+
+    def _united(self, first: Region, second: Region) -> Region:
+        """A region with the values of both.
+
+        Raises:
+            NotFusable: they cannot share a kernel.
+        """
         wide = second if _is_wider(second, first) else first
         same_size = numel(first.shape) == numel(second.shape)
         if same_size and bool(first.reduced) != bool(second.reduced):
             wide = first if first.reduced else second
         members = sorted((*first.anchors, *second.anchors), key=self.order.__getitem__)
+        if first.is_apart_from(second):
+            return first.joined(second, members)
         whole = Region(self.storage, wide.shape, wide.reduced, wide.columns, wide.scanned)
         try:
             for member in members:
@@ -444,6 +469,10 @@ class _Planner:
         except NotFusable as refusal:
             self.notes.append(f"{members[0].name} and {members[-1].name} stay apart: {refusal}")
             raise
+        return whole
+
+    def _replace(self, first: Region, second: Region, whole: Region) -> None:
+        """Let one region take the place of two."""
         whole.needs = (first.needs | second.needs) - {first, second}
         self.units[self.units.index(first)] = whole
         self.units.remove(second)
@@ -453,7 +482,6 @@ class _Planner:
         for node, unit in self.unit_of.items():
             if unit is first or unit is second:
                 self.unit_of[node] = whole
-        return True
 
     # -- second thoughts
 

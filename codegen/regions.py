@@ -8,6 +8,7 @@ A value of the region is read by another one only at the same element or row. Ca
 `codegen.fusion`; `codegen.lowering` turns finished regions into kernels.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -217,9 +218,39 @@ class Region:
             upgraded.add(node)
             self._become(upgraded)
             return
-        anchor = self._anchor(node, forced)
+        mark = self.elements.remembered()
+        try:
+            anchor = self._anchor(node, forced)
+        except NotFusable:
+            self.elements.forget_since(mark)
+            raise
         anchor.store = self.storage.add(node)
         self.anchors[node] = anchor
+
+    def is_apart_from(self, other: "Region") -> bool:
+        """True if both have one domain, and neither reads a value of the other, nor data as index.
+
+        Data indices have names of their own in each region.
+        """
+        mine, others = (
+            (region.shape, region.reduced, region.columns, region.scanned)
+            for region in (self, other)
+        )
+        if mine != others or self.elements.data_indices.all() or other.elements.data_indices.all():
+            return False
+        return self not in other.needs and other not in self.needs
+
+    def joined(self, other: "Region", members: Sequence[Node]) -> "Region":
+        """The region with the anchors of both, in the order of `members`.
+
+        Requires: `is_apart_from`, so that no expression changes.
+        """
+        region = Region(self.storage, self.shape, self.reduced, self.columns, self.scanned)
+        anchors = {**self.anchors, **other.anchors}
+        region.anchors = {member: anchors[member] for member in members}
+        region.elements.take_over(self.elements)
+        region.elements.take_over(other.elements)
+        return region
 
     def _upgrade_for(self, node: Node) -> "Region | None":
         """This region with rows, if `node` reduces or scans what is so far a pointwise domain."""
