@@ -536,6 +536,17 @@ class Module:
         before this module's entries are loaded."""
         return add_hook(self._load_state_dict_pre_hooks, hook)
 
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
+        if with_module:
+            return self.register_load_state_dict_pre_hook(hook)
+
+        def without_module(module: Module, *arguments: Any) -> None:
+            hook(*arguments)
+
+        return self.register_load_state_dict_pre_hook(without_module)
+
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, incompatible_keys)` after loading."""
         return add_hook(self._load_state_dict_post_hooks, hook)

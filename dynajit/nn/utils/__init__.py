@@ -1,17 +1,25 @@
 """Utilities on parameters and sequences: clipping, vectors, reparametrisation, packed sequences."""
 
-from dynajit.nn.utils import rnn
+from dynajit.nn.utils import parametrizations, parametrize, rnn
 from dynajit.nn.utils.gradients_and_vectors import (
     clip_grad_norm_,
     clip_grad_value_,
     parameters_to_vector,
     vector_to_parameters,
 )
+from dynajit.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
+from dynajit.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
     "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
+    "remove_spectral_norm",
+    "remove_weight_norm",
     "rnn",
+    "spectral_norm",
     "vector_to_parameters",
+    "weight_norm",
 ]
