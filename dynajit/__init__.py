@@ -7,8 +7,10 @@ is what `__all__` lists.
 import math
 
 from dynajit import (
-    _dynamo,  # noqa: F401  (published, though not by `import *`)
+    _C,  # noqa: F401  (published, though not by `import *`)
+    _dynamo,  # noqa: F401
     _inductor,  # noqa: F401
+    _utils,  # noqa: F401
     accelerator,
     autograd,
     backends,
@@ -21,6 +23,7 @@ from dynajit import (
     jit,
     linalg,
     mps,
+    multiprocessing,
     nn,
     onnx,
     optim,
@@ -29,11 +32,14 @@ from dynajit import (
     quantization,
     random,
     serialization,
+    sparse,
     special,
+    storage,
     testing,
     utils,
     version,
 )
+from dynajit._utils import _assert  # noqa: F401
 from dynajit.backends.precision import (
     get_float32_matmul_precision,
     set_float32_matmul_precision,
@@ -69,10 +75,25 @@ from dynajit.core.dtypes import (
     int64,
     uint8,
 )
+from dynajit.core.memory_format import (
+    MemoryFormat as memory_format,
+)
+from dynajit.core.memory_format import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    preserve_format,
+)
 from dynajit.core.threads import get_num_threads, set_num_threads
 from dynajit.core.type_info import finfo, iinfo
+from dynajit.eager.count_draws import binomial, poisson
 from dynajit.eager.creation import as_tensor, asarray, from_dlpack, from_numpy, tensor
-from dynajit.eager.defaults import get_default_dtype, set_default_dtype
+from dynajit.eager.defaults import (
+    get_default_device,
+    get_default_dtype,
+    set_default_device,
+    set_default_dtype,
+)
 from dynajit.eager.grad_mode import (
     enable_grad,
     inference_mode,
@@ -92,6 +113,7 @@ from dynajit.eager.legacy import (
     LongTensor,
     ShortTensor,
 )
+from dynajit.eager.printing import set_printoptions
 from dynajit.eager.random import (
     Generator,
     default_generator,
@@ -476,6 +498,8 @@ from dynajit.ops.functions import (
     zeros_like,
 )
 from dynajit.report.log import set_logs
+from dynajit.sparse import sparse_compressed_tensor, sparse_coo_tensor, sparse_csr_tensor
+from dynajit.storage import UntypedStorage, is_storage
 from dynajit.version import __version__  # noqa: F401  (published, though not by `import *`)
 
 pi = math.pi
@@ -504,6 +528,7 @@ __all__ = [
     "ShortTensor",
     "Size",
     "Tensor",
+    "UntypedStorage",
     "abs",
     "absolute",
     "accelerator",
@@ -556,6 +581,7 @@ __all__ = [
     "bernoulli",
     "bfloat16",
     "bincount",
+    "binomial",
     "bitwise_and",
     "bitwise_left_shift",
     "bitwise_not",
@@ -578,6 +604,8 @@ __all__ = [
     "celu",
     "chain_matmul",
     "channel_shuffle",
+    "channels_last",
+    "channels_last_3d",
     "cholesky",
     "cholesky_inverse",
     "cholesky_solve",
@@ -597,6 +625,7 @@ __all__ = [
     "concat",
     "concatenate",
     "config",
+    "contiguous_format",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -684,6 +713,7 @@ __all__ = [
     "gcd",
     "ge",
     "ger",
+    "get_default_device",
     "get_default_dtype",
     "get_float32_matmul_precision",
     "get_num_threads",
@@ -732,6 +762,7 @@ __all__ = [
     "is_nonzero",
     "is_same_size",
     "is_signed",
+    "is_storage",
     "is_tensor",
     "isclose",
     "isfinite",
@@ -794,6 +825,7 @@ __all__ = [
     "maximum",
     "mean",
     "median",
+    "memory_format",
     "meshgrid",
     "min",
     "minimum",
@@ -806,6 +838,7 @@ __all__ = [
     "mul",
     "multinomial",
     "multiply",
+    "multiprocessing",
     "mv",
     "mvlgamma",
     "nan",
@@ -840,10 +873,12 @@ __all__ = [
     "pinverse",
     "pixel_shuffle",
     "pixel_unshuffle",
+    "poisson",
     "polygamma",
     "positive",
     "pow",
     "prelu",
+    "preserve_format",
     "prod",
     "profiler",
     "promote_types",
@@ -886,11 +921,13 @@ __all__ = [
     "select_scatter",
     "selu",
     "serialization",
+    "set_default_device",
     "set_default_dtype",
     "set_float32_matmul_precision",
     "set_grad_enabled",
     "set_logs",
     "set_num_threads",
+    "set_printoptions",
     "set_rng_state",
     "set_stance",
     "sgn",
@@ -905,6 +942,10 @@ __all__ = [
     "slogdet",
     "softmax",
     "sort",
+    "sparse",
+    "sparse_compressed_tensor",
+    "sparse_coo_tensor",
+    "sparse_csr_tensor",
     "special",
     "split",
     "split_with_sizes",
@@ -915,6 +956,7 @@ __all__ = [
     "stack",
     "std",
     "std_mean",
+    "storage",
     "sub",
     "subtract",
     "sum",

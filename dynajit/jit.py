@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from dynajit.nn.module import Module
+
 _Passed = TypeVar("_Passed")
 
 
@@ -56,4 +58,31 @@ def is_tracing() -> bool:
     return False
 
 
-__all__ = ["Final", "export", "ignore", "is_scripting", "is_tracing", "script", "trace", "unused"]
+class ScriptModule(Module):
+    """A module: what derives from it runs as ordinary Python."""
+
+
+def script_method(fn: _Passed) -> _Passed:
+    """A decorator that does nothing."""
+    return fn
+
+
+def _overload_method(func: _Passed) -> _Passed:
+    """A decorator that does nothing: the last definition counts, as in Python."""
+    return func
+
+
+_overload = _overload_method
+
+__all__ = [
+    "Final",
+    "ScriptModule",
+    "export",
+    "ignore",
+    "is_scripting",
+    "is_tracing",
+    "script",
+    "script_method",
+    "trace",
+    "unused",
+]

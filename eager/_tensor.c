@@ -933,6 +933,28 @@ module_forget_base(PyObject *module, PyObject *object)
     Py_RETURN_NONE;
 }
 
+/* adopt_view(tensor, array, replay): the tensor shows its memory as `array` does from now on; if
+ * it is a view, `replay` (a tuple, or None: unknown) leads to it from its base. */
+static PyObject *
+module_adopt_view(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (check_arguments("adopt_view", 3, count) < 0) {
+        return NULL;
+    }
+    TensorObject *self = as_tensor(args[0]);
+    if (self == NULL) {
+        return NULL;
+    }
+    if (!is_array(args[1])) {
+        PyErr_SetString(argument_error, "adopt_view: expected an array");
+        return NULL;
+    }
+    metadata_epoch++;
+    Py_SETREF(self->array, Py_NewRef(args[1]));
+    set_optional(&self->replay, self->base == NULL ? NULL : args[2]);
+    Py_RETURN_NONE;
+}
+
 static PyObject *
 module_bump_version(PyObject *module, PyObject *object)
 {
@@ -1241,6 +1263,7 @@ static PyMethodDef module_methods[] = {
     {"attach", FAST(module_attach), "attach(tensor, node, index): history of a new tensor."},
     {"rebase", FAST(module_rebase), "rebase(tensor, node, index): new history after a write."},
     {"forget_base", module_forget_base, METH_O, "forget_base(tensor): no longer a view."},
+    {"adopt_view", FAST(module_adopt_view), "adopt_view(tensor, array, replay): in its place."},
     {"bump_version", module_bump_version, METH_O, "bump_version(tensor): count a write."},
     {"shares_memory", FAST(module_shares_memory), "shares_memory(a, b): one allocation?"},
     {"metadata_epoch", module_get_epoch, METH_NOARGS, "The current metadata epoch."},

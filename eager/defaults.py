@@ -1,14 +1,16 @@
-"""The dtype of new floating tensors: `get_default_dtype` and `set_default_dtype`.
+"""The dtype and device of new tensors: `get_default_dtype`, `set_default_device` and their kin.
 
-Contract: it is float32; rules of promotion, constants of graphs and kernels rely on that. Called
-by users.
+Contract: they are float32, on which rules of promotion, constants of graphs and kernels rely, and
+the CPU. Called by users.
 """
 
 from typing import Any
 
+from dynajit.core import device as devices
 from dynajit.core import dtypes
+from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ArgumentError, UnsupportedError
+from dynajit.core.errors import ArgumentError, DeviceError, UnsupportedError
 
 
 def get_default_dtype() -> DType:
@@ -31,4 +33,22 @@ def set_default_dtype(d: Any) -> None:
         raise UnsupportedError(
             f"set_default_dtype({d!r}): new tensors are float32.  Give dtype= where they are made, "
             "or convert the module with .double()."
+        )
+
+
+def get_default_device() -> Device:
+    """The CPU."""
+    return CPU
+
+
+def set_default_device(device: Any) -> None:
+    """Accept the CPU, and None.
+
+    Raises:
+        DeviceError: another device.
+    """
+    if devices.parse(device) != CPU:
+        raise DeviceError(
+            f"set_default_device({str(device)!r}): there are tensors on the CPU only.  Expected "
+            "'cpu' or None."
         )

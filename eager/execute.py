@@ -14,7 +14,7 @@ import numpy as np
 
 from dynajit.core.device import CPU
 from dynajit.core.dtypes import Category
-from dynajit.core.errors import DeviceError
+from dynajit.core.errors import AutogradError, DeviceError
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import (
     TensorBase,
@@ -26,6 +26,7 @@ from dynajit.eager._tensor import (
     register_plans,
     wrap,
 )
+from dynajit.eager.inplace import MSG_RESHAPED, was_reshaped
 from dynajit.eager.node import OpNode, is_differentiable
 from dynajit.eager.random import reserve
 from dynajit.ops import dispatch
@@ -149,6 +150,8 @@ def refresh_view(view: Any) -> None:
     base = view._base
     if not base.requires_grad:
         return
+    if was_reshaped(base):
+        raise AutogradError(MSG_RESHAPED.format(name="a view after a write to its base"))
     before = _set_grad_enabled(True)
     try:
         with eager_dispatch():

@@ -37,6 +37,10 @@ MSG_VIEW_NO_GRAD: Final = (
     "enabled, which is ambiguous.  Make the view with gradients on, write under no_grad(), or "
     "write to a clone()."
 )
+MSG_RESHAPED: Final = (
+    "{name}: the base of this view was reshaped in place (transpose_, squeeze_, resize_, ...), so "
+    "the view's gradient cannot be told from it.  Use the out-of-place form, or write to a clone()."
+)
 MSG_OVERLAP: Final = (
     "{name}: unsupported operation: more than one element of the written-to tensor refers to a "
     "single memory location. Please clone() the tensor before performing the operation."
@@ -65,6 +69,10 @@ NAMES: Final = (
     "nextafter", "polygamma", "put", "rad2deg", "renorm", "scatter_reduce", "index_reduce", "sinc",
     "acosh",
 )  # fmt: skip
+
+
+RESHAPED: Final = "_was_reshaped"
+"""Stands in the dict of tensors that are no views and that were reshaped in place."""
 
 
 class CopyBackward(Node):
@@ -232,7 +240,7 @@ def commit(tensor: Any, result: Any, name: str) -> None:
     node = _history(tensor, result) if record else None
     write(tensor, result)
     if record:
-        _rebase_keeping_hooks(tensor, node)
+        rebase_keeping_hooks(tensor, node)
 
 
 def write(tensor: Any, result: Any) -> None:
@@ -288,6 +296,11 @@ def write_back(tensor: Any, result: Any, bumps: int, has_history: bool) -> None:
         _tensor.bump_version(tensor)
 
 
+def was_reshaped(base: Any) -> bool:
+    """Whether a tensor with views has another shape than some of them were made from."""
+    return RESHAPED in base.__dict__
+
+
 def _history(tensor: Any, result: Any) -> Node:
     edges, indices = edges_of([result if result.requires_grad else tensor])
     return (
@@ -295,7 +308,8 @@ def _history(tensor: Any, result: Any) -> Node:
     )
 
 
-def _rebase_keeping_hooks(tensor: Any, node: Any) -> None:
+def rebase_keeping_hooks(tensor: Any, node: Any) -> None:
+    """Let `node` be what made the tensor; gradients that it retains are retained there."""
     before = tensor.grad_fn
     if tensor.retains_grad and before is not None and before.extras is not None:
         reference = before.extras.retained.pop(tensor.output_index, None)
@@ -308,10 +322,12 @@ def _rebase_base(tensor: Any, result: Any, name: str) -> None:
     base, steps = tensor._base, tensor._replay
     if steps is None:
         raise AutogradError(MSG_VIEW_NO_GRAD.format(name=name))
+    if was_reshaped(base):
+        raise AutogradError(MSG_RESHAPED.format(name=name))
     edges, indices = edges_of([base, result])
     node = CopySlices(edges, indices, steps, base.array.strides)
     write(tensor, result)
-    _rebase_keeping_hooks(base, node)
+    rebase_keeping_hooks(base, node)
 
 
 def copy_into(tensor: Any, source: Any, name: str) -> Any:

@@ -13,10 +13,11 @@ from numpy.lib.stride_tricks import as_strided as strided
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import AutogradError, ShapeError
+from dynajit.core.memory_format import RANKS, MemoryFormat, outer_to_inner
 from dynajit.eager import _tensor
 from dynajit.ops.arrangement_functions import elements_at, strided_extent
+from dynajit.ops.elementwise_functions import clone
 from dynajit.ops.methods import TensorMethods
-from dynajit.ops.table import TABLE
 
 MSG_VIEW: Final = (
     "view({shape}): view size is not compatible with input tensor's size and stride (at least one "
@@ -25,12 +26,16 @@ MSG_VIEW: Final = (
 
 
 class UntypedStorage:
-    """The bytes behind a tensor and its views."""
+    """The bytes behind a tensor and its views.
+
+    Args:
+        array: an array, or how many bytes to make.
+    """
 
     __slots__ = ("array",)
 
-    def __init__(self, array: Any) -> None:
-        self.array = _owner(array)
+    def __init__(self, array: Any = 0) -> None:
+        self.array = _owner(np.zeros(array, np.uint8) if isinstance(array, int) else array)
 
     def data_ptr(self) -> int:
         """Address of the first byte."""
@@ -88,12 +93,22 @@ class LayoutMethods:
         return UntypedStorage(self.array)
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
-        """True if the elements lie row-major without gaps."""
-        return bool(self.array.flags.c_contiguous)
+        """True if the elements lie without gaps, row-major or in that memory format."""
+        if memory_format is None:
+            return bool(self.array.flags.c_contiguous)
+        if isinstance(memory_format, MemoryFormat) and self.ndim != RANKS.get(
+            memory_format, self.ndim
+        ):
+            return False
+        order = outer_to_inner(memory_format, self.ndim)
+        array = self.array if order is None else self.array.transpose(order)
+        return bool(array.flags.c_contiguous)
 
     def contiguous(self, memory_format: Any = None) -> Any:
-        """Itself if contiguous, else a contiguous copy."""
-        return self if self.array.flags.c_contiguous else TABLE.clone(self)
+        """Itself if contiguous (in that memory format), else a contiguous copy."""
+        if self.is_contiguous(memory_format):
+            return self
+        return clone(self, memory_format=memory_format)
 
     def element_size(self) -> int:
         """Bytes per element."""

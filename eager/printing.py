@@ -2,19 +2,79 @@
 
 Contract: four digits after the point, one width for all elements, scientific notation where the
 range asks for it, three elements at each edge of large tensors: the layout that PyTorch users
-know. Called by `Tensor.__repr__`.
+know; `set_printoptions` changes the numbers. Called by `Tensor.__repr__`.
 """
 
 import math
 from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
-PRECISION: Final = 4
-THRESHOLD: Final = 1000  # elements above which only the edges are shown
-EDGE_ITEMS: Final = 3
-LINE_WIDTH: Final = 80
+from dynajit.core.errors import InvalidValueError
+
+
+@dataclass(frozen=True, slots=True)
+class PrintOptions:
+    """How tensors print.
+
+    Args:
+        precision: digits after the point.
+        threshold: elements above which only the edges are shown.
+        edgeitems: elements shown at each edge.
+        linewidth: characters of a line.
+        sci_mode: whether numbers are written as powers of ten; None: where their range asks for it.
+    """
+
+    precision: int = 4
+    threshold: float = 1000
+    edgeitems: int = 3
+    linewidth: int = 80
+    sci_mode: bool | None = None
+
+
+_PROFILES: Final = {
+    "default": PrintOptions(),
+    "short": PrintOptions(precision=2, edgeitems=2),
+    "full": PrintOptions(threshold=math.inf),
+}
+_chosen: list[PrintOptions] = [PrintOptions()]
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """Choose how tensors print; what is None stays as it is, except `sci_mode`.
+
+    Args: as of `PrintOptions`; `profile` is "default", "short" or "full", and the others change it.
+
+    Raises:
+        InvalidValueError: no profile has that name.
+    """
+    before = _chosen[0]
+    if profile is not None:
+        if profile not in _PROFILES:
+            raise InvalidValueError(
+                f"set_printoptions(profile={profile!r}): expected one of {sorted(_PROFILES)}."
+            )
+        before = _PROFILES[profile]
+    given = {
+        "precision": precision, "threshold": threshold, "edgeitems": edgeitems,
+        "linewidth": linewidth,
+    }  # fmt: skip
+    changes = {name: value for name, value in given.items() if value is not None}
+    _chosen[0] = replace(before, **changes, sci_mode=sci_mode)  # type: ignore[arg-type]
+
+
+def get_printoptions() -> dict[str, Any]:
+    """The present choice by the names of `set_printoptions`."""
+    return asdict(_chosen[0])
 
 
 def format_tensor(tensor: Any) -> str:
@@ -53,11 +113,11 @@ def _suffixes(tensor: Any, array: Any) -> list[str]:
 
 
 def _joined(body: str, suffixes: list[str], indent: int) -> str:
-    """The suffixes after the body, on lines of at most LINE_WIDTH characters."""
+    """The suffixes after the body, on lines of at most `linewidth` characters."""
     text = body
     last = len(body) - body.rfind("\n") + (indent if "\n" not in body else 0)
     for suffix in suffixes:
-        if last + len(suffix) + 2 > LINE_WIDTH:
+        if last + len(suffix) + 2 > _chosen[0].linewidth:
             text += ",\n" + " " * indent + suffix
             last = indent + len(suffix)
         else:
@@ -67,16 +127,17 @@ def _joined(body: str, suffixes: list[str], indent: int) -> str:
 
 
 def _body(array: Any, indent: int) -> str:
-    summarize = array.size > THRESHOLD
+    summarize = array.size > _chosen[0].threshold
     shown = _edges(array) if summarize else array
     return _lines(array, indent, summarize, _formatter(shown))
 
 
 def _edges(array: Any) -> Any:
     """Only the elements that a summary shows."""
+    edge = _chosen[0].edgeitems
     for axis, size in enumerate(array.shape):
-        if size > 2 * EDGE_ITEMS:
-            keep = [*range(EDGE_ITEMS), *range(size - EDGE_ITEMS, size)]
+        if size > 2 * edge:
+            keep = [*range(edge), *range(size - edge, size)]
             array = array.take(keep, axis=axis)
     return array
 
@@ -84,26 +145,28 @@ def _edges(array: Any) -> Any:
 def _lines(array: Any, indent: int, summarize: bool, write: Callable[[Any], str]) -> str:
     if array.ndim == 0:
         return write(array[()])
-    cut = summarize and array.shape[0] > 2 * EDGE_ITEMS
+    edge = _chosen[0].edgeitems
+    cut = summarize and array.shape[0] > 2 * edge
     if array.ndim == 1:
         return _row(array, indent, cut, write)
-    first = array[:EDGE_ITEMS] if cut else array
+    first = array[:edge] if cut else array
     parts = [_lines(item, indent + 1, summarize, write) for item in first]
     if cut:
         parts.append("...")
-        parts += [_lines(item, indent + 1, summarize, write) for item in array[-EDGE_ITEMS:]]
+        parts += [_lines(item, indent + 1, summarize, write) for item in array[len(array) - edge :]]
     separator = "," + "\n" * (array.ndim - 1) + " " * (indent + 1)
     return "[" + separator.join(parts) + "]"
 
 
 def _row(array: Any, indent: int, cut: bool, write: Callable[[Any], str]) -> str:
     if cut:
-        words = [write(x) for x in array[:EDGE_ITEMS]] + [" ..."]
-        words += [write(x) for x in array[-EDGE_ITEMS:]]
+        edge = _chosen[0].edgeitems
+        words = [write(x) for x in array[:edge]] + [" ..."]
+        words += [write(x) for x in array[len(array) - edge :]]
     else:
         words = [write(x) for x in array]
     width = max(map(len, words), default=1) + 2
-    per_line = max(1, (LINE_WIDTH - indent) // width)
+    per_line = max(1, (_chosen[0].linewidth - indent) // width)
     lines = [", ".join(words[start : start + per_line]) for start in range(0, len(words), per_line)]
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
 
@@ -141,14 +204,16 @@ def _float_style(shown: Any) -> Callable[[Any], str]:
     values = np.abs(_ordinary(shown)).astype(np.float64)
     if values.size == 0:
         return lambda x: _special(x) or f"{float(x):.0f}."
+    precision, scientific = _chosen[0].precision, _chosen[0].sci_mode
     low, high = float(values.min()), float(values.max())
-    if bool((values == np.ceil(values)).all()):
-        if high > 1e8 or high / low > 1000:
-            return lambda x: _special(x) or f"{float(x):.{PRECISION}e}"
+    whole = bool((values == np.ceil(values)).all())
+    if scientific is None:
+        scientific = high > 1e8 or high / low > 1000 or (not whole and low < 1e-4)
+    if scientific:
+        return lambda x: _special(x) or f"{float(x):.{precision}e}"
+    if whole:
         return lambda x: _special(x) or f"{float(x):.0f}."
-    if high / low > 1000 or high > 1e8 or low < 1e-4:
-        return lambda x: _special(x) or f"{float(x):.{PRECISION}e}"
-    return lambda x: _special(x) or f"{float(x):.{PRECISION}f}"
+    return lambda x: _special(x) or f"{float(x):.{precision}f}"
 
 
 def _special(x: Any) -> str:

@@ -16,6 +16,7 @@ from dynajit.core import dtypes
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import ArgumentError, AutogradError, DeviceError, DTypeError, ShapeError
+from dynajit.core.memory_format import preserve_format
 from dynajit.eager import _tensor, tape
 from dynajit.eager.convert import array_of, filled, plain_number
 from dynajit.eager.execute import handle, missing_device, refresh_view
@@ -23,6 +24,7 @@ from dynajit.eager.inplace import InPlaceMethods
 from dynajit.eager.layout import LayoutMethods
 from dynajit.eager.node import Handle
 from dynajit.eager.printing import format_tensor
+from dynajit.eager.reshaping import ReshapingMethods
 from dynajit.eager.typed_names import dtype_named, name_of
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.table import TABLE
@@ -54,7 +56,7 @@ class Size(tuple[int, ...]):
         return Size, (tuple(self),)
 
 
-class Tensor(_tensor.TensorBase, InPlaceMethods, LayoutMethods, TensorMethods):
+class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods, TensorMethods):
     """A multi-dimensional array with gradients.
 
     Args:
@@ -242,9 +244,11 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, LayoutMethods, TensorMethods):
         dtype, device, copied = _parse_to(args, kwargs)
         if device != CPU:
             raise DeviceError(missing_device("to", device))
-        if dtype is None or dtype is self.dtype:
-            return TABLE.clone(self) if copied else self  # type: ignore[no-any-return]
-        return TABLE.cast(self, dtype=dtype)  # type: ignore[no-any-return]
+        changed = self if dtype is None or dtype is self.dtype else TABLE.cast(self, dtype=dtype)
+        memory_format = kwargs.get("memory_format")
+        if memory_format is not None and memory_format is not preserve_format:
+            changed = changed.contiguous(memory_format)
+        return TABLE.clone(self) if copied and changed is self else changed
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The name of the tensor's class by element type, such as "torch.FloatTensor"; or the

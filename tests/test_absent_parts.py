@@ -135,3 +135,57 @@ def test_profiles_run_programs_and_say_what_they_lack() -> None:
     assert "no operations" in prof.key_averages().table(sort_by="cpu_time_total")
     with pytest.raises(NotImplementedError, match="whole block only"):
         prof.export_chrome_trace("trace.json")
+
+
+def test_sparse_and_quantized_tensors_are_refused_by_name() -> None:
+    """Functions, methods and classes; questions are answered."""
+    x = dj.ones(2)
+    calls = [
+        lambda: dj.sparse_coo_tensor([[0]], [1.0]), lambda: dj.sparse.mm(x, x), x.to_sparse,
+        x.coalesce, x.indices, lambda: x.sparse_mask(x), x.q_scale,
+        lambda: dj.sparse.FloatTensor(2), lambda: dj._C.PyTorchFileReader("file"),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(NotImplementedError):
+            call()
+    assert not any((x.is_sparse, x.is_xpu, x.is_mps, x.is_quantized, x.is_meta, x.is_nested))
+    assert x.to_dense() is x
+    assert not dj.compile(lambda x: x.is_sparse, fullgraph=True)(x)
+
+
+def test_devices_storages_and_assertions() -> None:
+    """The CPU is the default; storages are told from tensors."""
+    assert dj.device("cpu") == dj.get_default_device()
+    dj.set_default_device("cpu")
+    with pytest.raises(RuntimeError, match="CPU only"):
+        dj.set_default_device("cuda")
+    storage = dj.ones(2).untyped_storage()
+    assert dj.is_storage(storage)
+    assert not dj.is_storage(dj.ones(2))
+    assert 16 == dj.UntypedStorage(16).nbytes()
+    assert "cpu" == dj.serialization.location_tag(storage)
+    assert dj.UntypedStorage is dj.serialization.normalize_storage_type(dj.UntypedStorage)
+    assert 4 == dj._utils._element_size(dj.float32)
+    dj._assert(True, "fine")
+    with pytest.raises(AssertionError, match="wrong"):
+        dj._assert(False, "wrong")
+    with pytest.raises(dj._C._LinAlgError):
+        dj.linalg.inv(dj.zeros(2, 2))
+
+
+def test_script_modules_are_modules() -> None:
+    """TorchScript's classes and decorators pass through."""
+
+    class Doubled(dj.jit.ScriptModule):
+        @dj.jit.script_method
+        def forward(self, x: Any) -> Any:
+            return x * 2
+
+        @dj.jit._overload_method
+        def other(self, x: Any) -> Any:
+            return x
+
+    assert [2.0] == Doubled()(dj.ones(1)).tolist()
+    with dj.autograd.profiler.profile() as prof, dj.autograd.profiler.record_function("part"):
+        dj.ones(1)
+    assert prof.elapsed_s > 0

@@ -1,6 +1,6 @@
 """Modules, layers, losses and their functions, with PyTorch's names."""
 
-from dynajit.nn import attention, functional, init, parallel, utils
+from dynajit.nn import attention, functional, init, modules, parallel, utils
 from dynajit.nn.activation import (
     CELU,
     ELU,
@@ -95,7 +95,7 @@ from dynajit.nn.module import Module
 from dynajit.nn.multihead import MultiheadAttention
 from dynajit.nn.normalization import LayerNorm, RMSNorm
 from dynajit.nn.parallel import DataParallel
-from dynajit.nn.parameter import Parameter
+from dynajit.nn.parameter import Buffer, Parameter
 from dynajit.nn.pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -176,6 +176,7 @@ __all__ = [
     "BatchNorm2d",
     "BatchNorm3d",
     "Bilinear",
+    "Buffer",
     "CTCLoss",
     "ChannelShuffle",
     "CircularPad1d",
@@ -299,6 +300,7 @@ __all__ = [
     "attention",
     "functional",
     "init",
+    "modules",
     "parallel",
     "utils",
 ]

@@ -5,6 +5,7 @@ Source of the gains and bounds: PyTorch 2.x documentation of `torch.nn.init`; Gl
 """
 
 import math
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -15,7 +16,8 @@ from dynajit.core.dtypes import float64
 from dynajit.eager.creation import from_numpy
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tensor import Tensor
-from dynajit.ops.creation_functions import eye, randn
+from dynajit.ops.creation_functions import eye as identity
+from dynajit.ops.creation_functions import randn, randperm
 
 _GAINS = {
     "linear": 1.0,
@@ -103,7 +105,8 @@ def zeros_(tensor: Tensor) -> None:
     tensor.zero_()
 
 
-def _fans(tensor: Tensor) -> tuple[int, int]:
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
+    """How many inputs an output has, and how many outputs an input: by PyTorch's private name."""
     if tensor.ndim < 2:
         raise ValueError(
             "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
@@ -115,21 +118,28 @@ def _fans(tensor: Tensor) -> tuple[int, int]:
 @_without_grad
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> None:
     """Uniform with variance 2 / (fan_in + fan_out), times `gain` squared."""
-    bound = gain * math.sqrt(6.0 / sum(_fans(tensor)))
+    bound = gain * math.sqrt(6.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
     tensor.uniform_(-bound, bound, generator=generator)
 
 
 @_without_grad
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> None:
     """Normal with variance 2 / (fan_in + fan_out), times `gain` squared."""
-    tensor.normal_(0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))), generator=generator)
+    tensor.normal_(
+        0.0, gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor))), generator=generator
+    )
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    """The fan that `mode` names: by PyTorch's private name."""
+    chosen = mode.lower()
+    if chosen not in ("fan_in", "fan_out"):
+        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+    return _calculate_fan_in_and_fan_out(tensor)[0 if chosen == "fan_in" else 1]
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
-    if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
-    fan = _fans(tensor)[0 if mode == "fan_in" else 1]
-    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+    return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
 
 
 @_without_grad
@@ -158,11 +168,26 @@ def kaiming_normal_(
 
 
 @_without_grad
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> None:
+    """Normal with mean 0, and a share `sparsity` of each column 0.
+
+    Source: J. Martens, Deep learning via Hessian-free optimization, ICML 2010.
+    """
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    tensor.normal_(0, std, generator=generator)
+    for column in range(columns):
+        tensor[randperm(rows, generator=generator)[:zeros], column] = 0
+
+
+@_without_grad
 def eye_(tensor: Tensor) -> None:
     """Ones on the diagonal of a matrix, else zeros."""
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
-    tensor.copy_(eye(*tensor.shape, dtype=tensor.dtype))
+    tensor.copy_(identity(*tensor.shape, dtype=tensor.dtype))
 
 
 @_without_grad
@@ -197,3 +222,33 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> None:
     q = q * np.sign(np.diagonal(r))
     matrix = np.ascontiguousarray(q.T if rows < columns else q).reshape(tuple(tensor.shape))
     tensor.copy_(from_numpy(matrix * gain))
+
+
+def _deprecated(current: Callable[..., Any]) -> Callable[..., Any]:
+    older = current.__name__[:-1]
+
+    @wraps(current)
+    def function(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(
+            f"nn.init.{older} is now deprecated in favor of nn.init.{current.__name__}.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return current(*args, **kwargs)  # type: ignore[no-any-return]
+
+    function.__name__ = function.__qualname__ = older
+    function.__doc__ = f"`{current.__name__}` by its older name, with a warning."
+    return function
+
+
+uniform = _deprecated(uniform_)
+normal = _deprecated(normal_)
+constant = _deprecated(constant_)
+eye = _deprecated(eye_)
+dirac = _deprecated(dirac_)
+xavier_uniform = _deprecated(xavier_uniform_)
+xavier_normal = _deprecated(xavier_normal_)
+kaiming_uniform = _deprecated(kaiming_uniform_)
+kaiming_normal = _deprecated(kaiming_normal_)
+orthogonal = _deprecated(orthogonal_)
+sparse = _deprecated(sparse_)

@@ -23,7 +23,7 @@ from dynajit.nn import hooks as module_hooks
 from dynajit.nn import state
 from dynajit.nn.compiled_calls import attribute_outside, original_of, set_in_both
 from dynajit.nn.hooks import BackwardHooks, CallHooks, RemovableHandle, add_hook
-from dynajit.nn.parameter import Parameter
+from dynajit.nn.parameter import Buffer, Parameter
 
 M = TypeVar("M", bound="Module")
 
@@ -152,6 +152,11 @@ class Module:
             self._require_init(name)
             _remove(name, fields, fields["_parameters"], fields["_buffers"])
             fields["_modules"][name] = value
+            return
+        if isinstance(value, Buffer):
+            self._require_init(name)
+            _remove(name, fields)
+            self.register_buffer(name, value, value.persistent)
             return
         if "_parameters" in fields:
             if name in fields["_parameters"]:

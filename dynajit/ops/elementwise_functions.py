@@ -12,6 +12,7 @@ from dynajit.core import dtypes
 from dynajit.core.device import Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, DeviceError, DTypeError
+from dynajit.core.memory_format import outer_to_inner
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, category_of, fitting, is_tensor, operand
 from dynajit.ops.families import broadcast_shapes
@@ -119,13 +120,17 @@ remainder = _binary("remainder")
 
 
 def clone(input: Any, *, memory_format: Any = None) -> Any:
-    """A contiguous copy of input; gradients flow through."""
-    return TABLE.clone(input)
+    """A copy of input, row-major or with the channels last; gradients flow through."""
+    order = outer_to_inner(memory_format, len(input.shape))
+    if order is None:
+        return TABLE.clone(input)
+    inverse = tuple(order.index(d) for d in range(len(order)))
+    return TABLE.permute(TABLE.clone(TABLE.permute(input, dims=order)), dims=inverse)
 
 
-def contiguous(input: Any, *, memory_format: Any = None) -> Any:
-    """input with row-major elements, as a copy; the eager tensor returns itself where it can."""
-    return TABLE.clone(input)
+def contiguous(input: Any, memory_format: Any = None) -> Any:
+    """input in that memory format, as a copy; the eager tensor returns itself where it can."""
+    return clone(input, memory_format=memory_format)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -381,11 +386,11 @@ def can_cast(from_: DType, to: DType) -> bool:
 
 
 def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False,
-       **ignored: Any) -> Any:  # fmt: skip
+       memory_format: Any = None, **ignored: Any) -> Any:  # fmt: skip
     """input in another dtype (or that of another tensor), on the same device.
 
-    Accepts `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`; `non_blocking` and
-    `memory_format` have no effect.
+    Accepts `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`; `non_blocking`
+    has no effect. With `memory_format=channels_last` the result lies in memory that way.
     """
     for value in args:
         if isinstance(value, bool) or value is None:
@@ -402,6 +407,8 @@ def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, copy: bool
             "there.  Expected the same device."
         )
     result = cast(input, None if dtype is None else arguments.dtype_of(dtype))
+    if outer_to_inner(memory_format, len(input.shape)) is not None:
+        return clone(result, memory_format=memory_format)
     return TABLE.clone(input) if copy and result is input else result
 
 

@@ -21,6 +21,7 @@ from dynajit.ops import shape_functions as shapes
 from dynajit.ops import subscript
 from dynajit.ops.analysis_methods import AnalysisMethods
 from dynajit.ops.arguments import NUMBERS, dim_of, is_operand, operand
+from dynajit.ops.kind_methods import KindMethods
 from dynajit.ops.table import TABLE
 
 _PLAIN = frozenset(NUMBERS)
@@ -395,6 +396,7 @@ class TensorMethods(
     MatrixMethods,
     CreationMethods,
     AnalysisMethods,
+    KindMethods,
 ):
     """Mixin of `eager.Tensor` and `ir.graph.Value`."""
 

@@ -1,8 +1,11 @@
 """The text of tensors is PyTorch's, but for the name of the library."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+import dynajit as dj
 from dynajit.core import dtypes
 from dynajit.eager.creation import tensor
 
@@ -58,3 +61,31 @@ def test_bfloat16_prints_values() -> None:
 
 def test_complex_numbers() -> None:
     assert "tensor([1.+2.j, 3.-4.j])" == repr(tensor([1 + 2j, 3 - 4j]))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"precision": 2}, {"sci_mode": True}, {"sci_mode": False}, {"threshold": 3, "edgeitems": 1},
+     {"linewidth": 40}, {"profile": "short"}, {"profile": "full"},
+     {"profile": "short", "precision": 6}],
+)  # fmt: skip
+def test_print_options_are_pytorchs(options: dict[str, Any]) -> None:
+    """Texts of a vector, a matrix, integers and complex numbers."""
+    torch = pytest.importorskip("torch")
+    values = np.linspace(0.001, 123.4, 30).astype(np.float32)
+    try:
+        texts = []
+        for library in (torch, dj):
+            library.set_printoptions(**options)
+            x = library.from_numpy(values.copy())
+            texts.append([repr(y) for y in (x, x.reshape(5, 6), x.long(), x[:0], x.round())])
+        assert texts[0] == texts[1]
+    finally:
+        torch.set_printoptions(profile="default")
+        dj.set_printoptions(profile="default")
+
+
+def test_print_options_are_checked() -> None:
+    """A profile that does not exist; others stay."""
+    with pytest.raises(ValueError, match="expected one of"):
+        dj.set_printoptions(profile="long")

@@ -3,6 +3,7 @@
 Everything here is defined in `eager`; this module is where programs look for it.
 """
 
+from dynajit.autograd import profiler
 from dynajit.eager.anomaly import detect_anomaly, set_detect_anomaly
 from dynajit.eager.function import Function
 from dynajit.eager.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
@@ -21,6 +22,7 @@ __all__ = [
     "gradgradcheck",
     "inference_mode",
     "no_grad",
+    "profiler",
     "set_detect_anomaly",
     "set_grad_enabled",
 ]

@@ -1,0 +1,23 @@
+"""Convolutions by PyTorch's path; defined in `dynajit.nn`."""
+
+from dynajit.nn.convolution import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
+from dynajit.nn.convolution import _Convolution as _ConvNd
+from dynajit.nn.convolution import _Transposed as _ConvTransposeNd
+
+__all__ = [
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+    "_ConvNd",
+    "_ConvTransposeNd",
+]

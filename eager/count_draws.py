@@ -1,0 +1,60 @@
+"""Random counts: `poisson` and `binomial`.
+
+Contract: the default generator (or the given one) gives the seed of NumPy's sampler, so equal
+states give equal draws. Results have no gradient. This works eagerly, and ends the graph of a
+compiled region. Called by users.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from dynajit.core import dtypes
+from dynajit.core.errors import DTypeError, InvalidValueError
+from dynajit.eager import _tensor
+from dynajit.ops.creation_functions import randint
+
+
+def _sampler(generator: Any) -> Any:
+    words = randint(0, 2**31 - 1, (4,), dtype=dtypes.int64, generator=generator)
+    return np.random.default_rng(words.array.tolist())
+
+
+def _float64(tensor: Any, name: str) -> Any:
+    if not tensor.dtype.is_floating_point:
+        raise DTypeError(
+            f'"{name}" not implemented for {tensor.dtype.name}.  Convert with float().'
+        )
+    return np.asarray(tensor.array, np.float64)
+
+
+def poisson(input: Any, generator: Any = None) -> Any:
+    """Draws of Poisson distributions with rates `input`, of its shape and dtype.
+
+    Raises:
+        DTypeError: the rates are integers.
+        InvalidValueError: a rate is negative or NaN.
+    """
+    rates = _float64(input, "poisson")
+    if not (rates >= 0).all():
+        raise InvalidValueError("invalid Poisson rate, expected rate to be non-negative")
+    drawn = np.asarray(_sampler(generator).poisson(rates))
+    return _tensor.wrap(drawn.astype(input.array.dtype))
+
+
+def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
+    """How many of `count` trials succeed, each with probability `prob`; broadcast, dtype of count.
+
+    Raises:
+        DTypeError: the dtypes differ, or are integers.
+        InvalidValueError: a count is negative, or a probability outside [0, 1].
+    """
+    if count.dtype is not prob.dtype:
+        raise DTypeError(
+            f"binomial: found dtype {prob.dtype.name} of prob but expected {count.dtype.name}"
+        )
+    trials, chance = _float64(count, "binomial"), _float64(prob, "binomial")
+    if not (trials >= 0).all() or not ((chance >= 0) & (chance <= 1)).all():
+        raise InvalidValueError("binomial: expected counts >= 0 and probabilities in [0, 1]")
+    drawn = np.asarray(_sampler(generator).binomial(trials.astype(np.int64), chance))
+    return _tensor.wrap(drawn.astype(count.array.dtype))

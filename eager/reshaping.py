@@ -1,0 +1,168 @@
+"""Changing the shape of a tensor in place: `transpose_`, `squeeze_`, `resize_` and their kin.
+
+Contract: the tensor shows its memory as the out-of-place form would, with that form's history, and
+a write is counted. Views of a tensor that was made before keep their shapes; writes through them
+that a gradient would have to follow are refused. `resize_` grows no memory that others may hold.
+Called by the `Tensor` class, which mixes `ReshapingMethods` in.
+"""
+
+import math
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dynajit.core.errors import AutogradError, ShapeError, UnsupportedError
+from dynajit.core.memory_format import outer_to_inner
+from dynajit.eager import _tensor
+from dynajit.eager._tensor import is_grad_enabled
+from dynajit.eager.inplace import MSG_LEAF, MSG_VIEW_OF_LEAF, RESHAPED, rebase_keeping_hooks
+from dynajit.ops import shape_functions as shapes
+from dynajit.ops.reduction_functions import element_count
+
+
+def _reshape(tensor: Any, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    base = tensor._base
+    if is_grad_enabled():
+        if tensor.requires_grad and tensor.is_leaf:
+            raise AutogradError(MSG_LEAF.format(name=name))
+        if base is not None and base.requires_grad and base.is_leaf:
+            raise AutogradError(MSG_VIEW_OF_LEAF.format(name=name))
+    view = function(tensor, *arguments)
+    if view is not tensor:
+        _tensor.adopt_view(tensor, view.array, view._replay)
+        if base is None:
+            tensor.__dict__[RESHAPED] = True
+        if view.requires_grad and view.grad_fn is not None:
+            rebase_keeping_hooks(tensor, view.grad_fn)
+    _tensor.bump_version(tensor)
+    return tensor
+
+
+def _sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
+    sizes = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
+    return tuple(int(size) for size in sizes)
+
+
+class ReshapingMethods:
+    """Mixin of `Tensor`: see the module."""
+
+    __slots__ = ()
+
+    def transpose_(self, dim0: int, dim1: int) -> Any:
+        """Swap two dims, in place."""
+        return _reshape(self, "transpose_", shapes.transpose, dim0, dim1)
+
+    swapaxes_ = swapdims_ = transpose_
+
+    def t_(self) -> Any:
+        """Transpose a matrix in place; vectors and zero-dim tensors stay."""
+        return _reshape(self, "t_", shapes.t)
+
+    def squeeze_(self, *dim: Any) -> Any:
+        """Drop dims of size 1 (these, or all), in place."""
+        return _reshape(self, "squeeze_", shapes.squeeze, *dim)
+
+    def unsqueeze_(self, dim: int) -> Any:
+        """Insert a dim of size 1, in place."""
+        return _reshape(self, "unsqueeze_", shapes.unsqueeze, dim)
+
+    def resize_(self, *sizes: Any, memory_format: Any = None) -> Any:
+        """Take other sizes in place: the first elements as they lie in memory, undefined beyond.
+
+        Raises:
+            AutogradError: the tensor requires a gradient.
+            UnsupportedError: it is a view, or has to grow and others share its memory.
+        """
+        resized(self, _sizes(sizes), memory_format)
+        return self
+
+    def resize_as_(self, the_template: Any, *, memory_format: Any = None) -> Any:
+        """`resize_` to the sizes of another tensor."""
+        return self.resize_(tuple(the_template.shape), memory_format=memory_format)
+
+    def resize(self, *sizes: Any) -> Any:
+        """The same elements under other sizes, as `reshape`. Deprecated in PyTorch, too.
+
+        Raises:
+            ShapeError: the number of elements would change.
+        """
+        warnings.warn("non-inplace resize is deprecated", UserWarning, stacklevel=2)
+        wanted, count = _sizes(sizes), element_count(self)
+        if math.prod(wanted) != count:
+            raise ShapeError(
+                f"requested resize to {wanted}, but the tensor has {count} elements.  resize can "
+                "only change the shape of a tensor, while preserving the number of elements."
+            )
+        return shapes.reshape(self, wanted)
+
+    def resize_as(self, tensor: Any) -> Any:
+        """`resize` to the sizes of another tensor."""
+        return ReshapingMethods.resize(self, tuple(tensor.shape))
+
+
+def _references(tensor: Any) -> tuple[int, int, int]:
+    owner = 0 if tensor.array.base is None else sys.getrefcount(tensor.array.base)
+    return sys.getrefcount(tensor.storage), sys.getrefcount(tensor.array), owner
+
+
+def _is_alone(tensor: Any) -> bool:
+    """True if no other tensor and no array shares this tensor's memory: nothing more refers to it
+    than to the memory of a tensor that was just made."""
+    base = tensor.array.base
+    if base is not None and not (isinstance(base, np.ndarray) and base.base is None):
+        return False
+    alone = np.empty(2) if base is None else np.empty(2)[:1]
+    del base
+    probe = _tensor.wrap(alone)
+    del alone
+    return _references(tensor) == _references(probe)
+
+
+def resized(tensor: Any, sizes: tuple[int, ...], memory_format: Any = None) -> None:
+    """Give a tensor other sizes in place; see `ReshapingMethods.resize_`."""
+    if any(size < 0 for size in sizes):
+        raise ShapeError(f"resize_: Trying to create tensor with negative dimension: {sizes}")
+    order = outer_to_inner(memory_format, len(sizes))
+    if sizes == tuple(tensor.shape) and order is None:
+        return
+    if tensor.requires_grad:
+        raise AutogradError("cannot resize variables that require grad")
+    if tensor._base is not None:
+        raise UnsupportedError("resize_: the tensor is a view.  Resize a clone() of it.")
+    alone = _is_alone(tensor)
+    array = tensor.array
+    memory = _memory_of(array)
+    count = math.prod(sizes)
+    if count > memory.size:
+        if array.size and not alone:
+            raise UnsupportedError(
+                f"resize_: {array.size} elements cannot grow to {count}: other tensors or arrays "
+                "share their memory.  Make a new tensor, or drop the others."
+            )
+        grown = np.zeros(count, array.dtype)
+        grown[: memory.size] = memory
+        memory = grown
+    laid = memory[:count]
+    if order is not None:
+        outer = laid.reshape(tuple(sizes[d] for d in order))
+        laid = outer.transpose(tuple(order.index(d) for d in range(len(order))))
+    _tensor.adopt_view(tensor, laid.reshape(sizes), None)
+    tensor.__dict__[RESHAPED] = True
+    _tensor.bump_version(tensor)
+
+
+def _memory_of(array: Any) -> Any:
+    """All elements of the memory from the first one of `array` on, as they lie there, (n,)."""
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    if owner.dtype != array.dtype or not (owner.flags.c_contiguous or owner.flags.f_contiguous):
+        raise UnsupportedError(
+            "resize_: the tensor's memory has another element type or gaps.  Resize a clone()."
+        )
+    first = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    start = first // array.itemsize
+    return owner.ravel(order="K")[start:]
