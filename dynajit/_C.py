@@ -6,7 +6,6 @@ are refused by name. Called by users.
 
 from dynajit.core.errors import LinAlgError as _LinAlgError
 from dynajit.core.refusals import refused_class
-from dynajit.eager._tensor import TensorBase
 from dynajit.eager.random import Generator
 
 _WHY = "files are read by load() and written by save()."
@@ -14,4 +13,4 @@ _WHY = "files are read by load() and written by save()."
 PyTorchFileReader = refused_class("_C.PyTorchFileReader", _WHY)
 PyTorchFileWriter = refused_class("_C.PyTorchFileWriter", _WHY)
 
-__all__ = ["Generator", "PyTorchFileReader", "PyTorchFileWriter", "TensorBase", "_LinAlgError"]
+__all__ = ["Generator", "PyTorchFileReader", "PyTorchFileWriter", "_LinAlgError"]

@@ -39,6 +39,7 @@ from dynajit import (
     utils,
     version,
 )
+from dynajit._foreach import FUNCTIONS, _VariableFunctionsClass  # noqa: F401
 from dynajit._utils import _assert  # noqa: F401
 from dynajit.backends.precision import (
     get_float32_matmul_precision,
@@ -501,6 +502,8 @@ from dynajit.report.log import set_logs
 from dynajit.sparse import sparse_compressed_tensor, sparse_coo_tensor, sparse_csr_tensor
 from dynajit.storage import UntypedStorage, is_storage
 from dynajit.version import __version__  # noqa: F401  (published, though not by `import *`)
+
+globals().update(FUNCTIONS)  # `_foreach_add` and its kin
 
 pi = math.pi
 inf = math.inf

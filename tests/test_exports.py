@@ -41,6 +41,7 @@ PUBLIC = [
     "dynajit.nn.utils.parametrize",
     "dynajit.optim",
     "dynajit.optim.lr_scheduler",
+    "dynajit.optim.swa_utils",
     "dynajit.random",
     "dynajit.serialization",
     "dynajit.testing",

@@ -1,6 +1,6 @@
 """Optimisers with PyTorch's names, options and state dicts."""
 
-from dynajit.optim import lr_scheduler
+from dynajit.optim import lr_scheduler, swa_utils
 from dynajit.optim._adafactor import Adafactor
 from dynajit.optim._muon import Muon
 from dynajit.optim.adadelta import Adadelta
@@ -9,6 +9,7 @@ from dynajit.optim.adam import Adam
 from dynajit.optim.adamax import Adamax
 from dynajit.optim.adamw import AdamW
 from dynajit.optim.asgd import ASGD
+from dynajit.optim.lbfgs import LBFGS
 from dynajit.optim.nadam import NAdam
 from dynajit.optim.optimizer import Optimizer
 from dynajit.optim.radam import RAdam
@@ -19,6 +20,7 @@ from dynajit.optim.sparse_adam import SparseAdam
 
 __all__ = [
     "ASGD",
+    "LBFGS",
     "SGD",
     "Adadelta",
     "Adafactor",
@@ -34,4 +36,5 @@ __all__ = [
     "Rprop",
     "SparseAdam",
     "lr_scheduler",
+    "swa_utils",
 ]
