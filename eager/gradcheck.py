@@ -1,8 +1,9 @@
 """Derivatives against finite differences.
 
 Contract: analytical Jacobians come from the tape, numerical ones from central differences in
-float64; a mismatch shows both. Inputs are perturbed in place and restored. Called by users and by
-the conformance tests.
+float64; a mismatch shows both. A complex number counts as two elements, its real and its imaginary
+part: the gradient of a real loss L for z = x + iy is dL/dx + i dL/dy. Inputs are perturbed in
+place and restored. Called by users and by the conformance tests.
 """
 
 import itertools
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core.errors import ArgumentError, AutogradError, UnsupportedError
+from dynajit.core.errors import ArgumentError, AutogradError
 from dynajit.eager import _tensor, tape
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled
 
@@ -31,7 +32,7 @@ def gradcheck(
 
     Args:
         func: takes `inputs`, returns a tensor or a tuple of tensors.
-        inputs: one tensor or several; those with requires_grad (float64) are checked.
+        inputs: one tensor or several; those with requires_grad (float64, complex128) are checked.
         eps: step of the differences.
         atol, rtol: largest accepted `|a - n| - rtol * |n|`.
         raise_exception: raise instead of returning False.
@@ -76,7 +77,7 @@ def gradgradcheck(
     outputs = _differentiable(func(*given))
     if grad_outputs is None:
         draw = np.random.default_rng(0)
-        starts = [_tensor.wrap(np.asarray(draw.standard_normal(o.array.shape))) for o in outputs]
+        starts = [_tensor.wrap(_drawn(draw, o.array)) for o in outputs]
         for start in starts:
             start.requires_grad = True
     else:
@@ -102,15 +103,38 @@ def gradgradcheck(
     )
 
 
+def _drawn(draw: np.random.Generator, like: Any) -> Any:
+    """Normal numbers of the shape of `like`, complex where it is."""
+    drawn = draw.standard_normal(like.shape)
+    if like.dtype.kind == "c":
+        drawn = drawn + 1j * draw.standard_normal(like.shape)
+    return np.asarray(drawn)
+
+
+def _parts(array: Any) -> Any:
+    """The elements in a row, float64; a complex one as its two parts."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return np.array(flat.view(flat.real.dtype), np.float64)
+
+
+def _part_count(array: Any) -> int:
+    return int(array.size) * (2 if array.dtype.kind == "c" else 1)
+
+
+def _unit(array: Any, k: int) -> Any:
+    """Zeros like `array` with 1 in part k."""
+    unit = np.zeros(array.size, array.dtype)
+    unit.view(unit.real.dtype)[k] = 1
+    return unit.reshape(array.shape)
+
+
 def _checked_inputs(inputs: Sequence[Any]) -> list[int]:
     """Positions of the inputs that are checked."""
     found = []
     for position, x in enumerate(inputs):
         if not isinstance(x, TensorBase) or not x.requires_grad:
             continue
-        if x.array.dtype.kind == "c":
-            raise UnsupportedError("gradcheck: complex inputs are not available; use real ones.")
-        if x.array.dtype != np.float64:
+        if x.array.dtype not in (np.float64, np.complex128):
             warnings.warn(
                 f"gradcheck: input #{position} requires gradient and is not a double precision "
                 "floating point. This check will likely fail if all the inputs are not of double "
@@ -181,24 +205,23 @@ def _positions_of(func: Callable[..., Any], inputs: tuple[Any, ...]) -> list[int
 
 
 def _analytical(outputs: list[Any], inputs: tuple[Any, ...], checked: list[int]) -> list[Any]:
-    """Per output, per checked input: Jacobian, shape (input elements, output elements)."""
+    """Per output, per checked input: Jacobian, shape (input parts, output parts)."""
     targets = [inputs[i] for i in checked]
     jacobians = []
     for output in outputs:
-        columns = [np.zeros((x.array.size, output.array.size)) for x in targets]
-        for k in range(output.array.size):
-            start = np.zeros(output.array.size, output.array.dtype)
-            start[k] = 1
+        count = _part_count(output.array)
+        columns = [np.zeros((_part_count(x.array), count)) for x in targets]
+        for k in range(count):
             found = tape.grad(
                 output,
                 targets,
-                _tensor.wrap(start.reshape(output.array.shape)),
+                _tensor.wrap(_unit(output.array, k)),
                 retain_graph=True,
                 allow_unused=True,
             )
             for column, gradient in zip(columns, found, strict=True):
                 if gradient is not None:
-                    column[:, k] = gradient.array.reshape(-1)
+                    column[:, k] = _parts(gradient.array)
         jacobians.append(columns)
     return jacobians
 
@@ -216,26 +239,25 @@ def _numerical(
         outputs = func(*inputs)
         given = (outputs,) if isinstance(outputs, TensorBase) else outputs
         chosen = range(len(given)) if positions is None else positions
-        return [
-            np.array(given[i].array, np.float64).reshape(-1)
-            for i in chosen
-            if isinstance(given[i], TensorBase)
-        ]
+        return [_parts(given[i].array) for i in chosen if isinstance(given[i], TensorBase)]
 
     # Leaves are perturbed under the tape's eyes; functions that differentiate inside need it on.
     before = _set_grad_enabled(True)
     try:
         shapes = [v.size for v in values()]
-        jacobians = [[np.zeros((inputs[i].array.size, n)) for i in checked] for n in shapes]
+        jacobians = [[np.zeros((_part_count(inputs[i].array), n)) for i in checked] for n in shapes]
         for place, i in enumerate(checked):
             flat = inputs[i].array.flat
-            for k in range(inputs[i].array.size):
-                original = flat[k]
-                flat[k] = original + eps
+            per_element = 2 if inputs[i].array.dtype.kind == "c" else 1
+            for k in range(_part_count(inputs[i].array)):
+                element = k // per_element
+                original = flat[element]
+                step = eps * 1j if k % per_element else eps
+                flat[element] = original + step
                 above = values()
-                flat[k] = original - eps
+                flat[element] = original - step
                 below = values()
-                flat[k] = original
+                flat[element] = original
                 for o, (high, low) in enumerate(zip(above, below, strict=True)):
                     jacobians[o][place][k] = (high - low) / (2 * eps)
     finally:

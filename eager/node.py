@@ -21,7 +21,13 @@ from dynajit.core.errors import AutogradError
 from dynajit.core.types import ScalarType, TensorType, ValueType
 from dynajit.eager import _tensor, anomaly
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, meta_of
-from dynajit.ops.derivatives import Need, Parameter, formula_parameters
+from dynajit.ops.derivatives import (
+    Need,
+    Parameter,
+    conjugated,
+    conjugates,
+    formula_parameters,
+)
 from dynajit.ops.families import sum_to_type
 from dynajit.ops.table import TABLE, Op
 
@@ -376,6 +382,9 @@ class OpNode(Node):
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
         g = gradients[0]
         formulas = formulas_of(self.op)
+        between = conjugates(self.op, g)
+        if between:
+            g = conjugated(g)
         if self.op.variadic:
             formula = formulas[0]
             results = formula(self, g) if formula is not None and any(wanted) else None
@@ -386,6 +395,8 @@ class OpNode(Node):
                 formula(self, g) if flag and formula is not None else None
                 for formula, flag in zip(formulas, wanted, strict=True)
             ]
+        if between:
+            results = conjugated(results)
         return [
             None if result is None or not flag else self.fit(result, meta)
             for result, meta, flag in zip(results, self.metas, wanted, strict=True)

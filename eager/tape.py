@@ -472,7 +472,7 @@ def _start(output: Any, gradient: Any) -> Any:
     if gradient is None:
         if output.array.size != 1:
             raise AutogradError(MSG_NOT_SCALAR.format(shape=list(output.shape)))
-        if not output.dtype.is_floating_point and not output.dtype.is_complex:
+        if not output.dtype.is_floating_point:
             raise AutogradError(
                 "grad can be computed only for real scalar outputs but got "
                 f"{dtypes.from_numpy(output.array.dtype)!r}"
@@ -487,7 +487,15 @@ def _start(output: Any, gradient: Any) -> Any:
             f"Mismatch in shape: the gradient has a shape of {list(gradient.shape)} and the "
             f"output has a shape of {list(output.shape)}."
         )
-    return gradient if gradient.dtype is output.dtype else TABLE.cast(gradient, dtype=output.dtype)
+    if gradient.dtype is output.dtype:
+        return gradient
+    if gradient.dtype.is_complex or output.dtype.is_complex:
+        raise AutogradError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. "
+            f" Mismatch in dtype: the gradient has {gradient.dtype.name} and the output has "
+            f"{output.dtype.name}."
+        )
+    return TABLE.cast(gradient, dtype=output.dtype)
 
 
 def _tensors(value: Any, what: str) -> list[Any]:

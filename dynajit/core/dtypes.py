@@ -219,6 +219,18 @@ def _raise_category(strong: DType, weak: DType) -> DType:
     return weak
 
 
+def complex_of(dtype: DType) -> DType:
+    """The complex dtype whose parts hold `dtype`; complex64 for bool and integers."""
+    return dtype if dtype.is_complex else _COMPLEX_OF.get(dtype, complex64)
+
+
+def real_of(dtype: DType) -> DType:
+    """The dtype of the parts of a complex dtype; another dtype itself."""
+    if not dtype.is_complex:
+        return dtype
+    return float32 if dtype is complex64 else float64
+
+
 def compute_dtype(dtype: DType) -> DType:
     """The dtype in which scalar code computes: float32 for the 16-bit floats, else itself."""
     return float32 if dtype in (float16, bfloat16) else dtype

@@ -3,14 +3,15 @@
 `TABLE` holds all rows once this package is imported. Rows live in `pointwise`, `elementary`,
 `logic`, `reductions`, `movement`, `indexing`, `random`, `linear_algebra`, `factorizations`,
 `scans`, `searching`, `scatter_reductions`, `special`, `activations`, `composites`, `embedding`,
-`attention`, `losses`, `windows`, `convolution`, `batch_normalization` and `recurrent`; PyTorch's
-signatures are in `functions` (free functions) and `methods` (the mixin of eager tensors and graph
-values).
+`attention`, `losses`, `windows`, `convolution`, `batch_normalization`, `recurrent` and
+`complex_numbers`; PyTorch's signatures are in `functions` (free functions) and `methods` (the
+mixin of eager tensors and graph values).
 """
 
 import dynajit.ops.activations
 import dynajit.ops.attention
 import dynajit.ops.batch_normalization
+import dynajit.ops.complex_numbers
 import dynajit.ops.composites
 import dynajit.ops.convolution
 import dynajit.ops.elementary

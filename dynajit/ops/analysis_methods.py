@@ -5,6 +5,7 @@ whose first parameter is the tensor.
 """
 
 from dynajit.ops import arrangement_functions as arrangement
+from dynajit.ops import complex_functions as complexes
 from dynajit.ops import elementwise_functions as elementwise
 from dynajit.ops import nn_functions as layers
 from dynajit.ops import number_functions as numbers
@@ -29,7 +30,18 @@ class AnalysisMethods:
     rot90 = arrangement.rot90
     fliplr = arrangement.fliplr
     flipud = arrangement.flipud
-    adjoint = arrangement.adjoint
+    adjoint = complexes.adjoint
+    angle = complexes.angle
+    conj = complexes.conj
+    conj_physical = complexes.conj_physical
+    resolve_conj = complexes.resolve_conj
+    resolve_neg = complexes.resolve_neg
+    is_conj = complexes.is_conj
+    is_neg = complexes.is_neg
+    real = property(complexes.real)
+    imag = property(complexes.imag)
+    mH = property(complexes.adjoint)
+    H = property(complexes.hermitian)
     trace = arrangement.trace
     diag_embed = arrangement.diag_embed
     diagflat = arrangement.diagflat
@@ -64,11 +76,11 @@ class AnalysisMethods:
     renorm = statistics.renorm
     signbit = numbers.signbit
     copysign = numbers.copysign
-    sgn = numbers.sgn
+    sgn = complexes.sgn
     positive = numbers.positive
     isposinf = numbers.isposinf
     isneginf = numbers.isneginf
-    isreal = numbers.isreal
+    isreal = complexes.isreal
     is_nonzero = numbers.is_nonzero
     is_signed = numbers.is_signed
     is_same_size = numbers.is_same_size

@@ -14,6 +14,7 @@ from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from dynajit.core.types import Shape, numel
 from dynajit.ops.arguments import cast, dim_of, is_tensor, spread
+from dynajit.ops.complex_functions import conj
 from dynajit.ops.creation_functions import meshgrid
 from dynajit.ops.families import normalize_dim
 from dynajit.ops.index_functions import cat, split, stack, symint_sum
@@ -249,13 +250,6 @@ def flipud(input: Any) -> Any:
     return TABLE.flip(input, dims=(0,))
 
 
-def adjoint(input: Any) -> Any:
-    """The last two dims swapped (real numbers are their own conjugates)."""
-    if len(input.shape) < 2:
-        raise ShapeError("tensor.adjoint() is only supported on matrices or batches of matrices.")
-    return transpose(input, -2, -1)
-
-
 # ---------------------------------------------------------------------------------------------
 # diagonals and products of matrices
 
@@ -340,13 +334,13 @@ def inner(input: Any, other: Any) -> Any:
 
 
 def vdot(input: Any, other: Any) -> Any:
-    """Sum of the products of two vectors of one length (real numbers: the same as `dot`)."""
+    """Sum of the products of two vectors of one length, the first one conjugated."""
     if len(input.shape) != 1 or len(other.shape) != 1:
         raise ShapeError(
             f"vdot: 1D tensors expected, but got {len(input.shape)}D and {len(other.shape)}D "
             "tensors"
         )
-    return inner(input, other)
+    return inner(conj(input), other)
 
 
 def ger(input: Any, vec2: Any) -> Any:

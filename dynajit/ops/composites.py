@@ -83,6 +83,18 @@ def operand_type(x: Any) -> TensorType | None:
     return None if x is None else TensorType(tuple(x.shape), x.dtype)
 
 
+def _averaged_tensor(type: ValueType | None) -> TensorType:
+    """The type of an operand that has a mean: floating or complex."""
+    if isinstance(type, TensorType) and type.dtype.is_complex:
+        return type
+    return floating_tensor("mean", type)
+
+
+def _mean_infer(x: ValueType, *, dim: Any, keepdim: bool = False) -> TensorType:
+    type = _averaged_tensor(x)
+    return type.with_shape(reduced_shape(type.shape, dim, keepdim))
+
+
 def _same(name: str) -> Any:
     """Type rule: that of the first operand, which must be floating."""
 
@@ -113,10 +125,11 @@ def _mean_vjp(ops: Any, g: Any, x_type: TensorType, dim: tuple[int, ...]) -> Any
     return ops.expand(share, shape=x_type.shape)
 
 
-@composite(infer=_reduces("mean"), array=array_forms.mean, vjp={"x": _mean_vjp})
+@composite(infer=_mean_infer, array=array_forms.mean, vjp={"x": _mean_vjp})
 def mean(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
     """Arithmetic mean along `dim`; NaN where there is nothing to average."""
-    require_floating("mean", x)
+    if not x.dtype.is_floating_point:
+        _averaged_tensor(operand_type(x))
     total = ops.sum(wide(ops, x), dim=dim, keepdim=keepdim)
     return narrow(ops, total / _reduced_count(ops, x, dim), x.dtype)
 

@@ -167,7 +167,8 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
     # From the middle on the numbers count back from the end, so that it is met exactly.
     falling = TABLE.sub(end, TABLE.mul(TABLE.sub(steps - 1, index), step))
     first_half = TABLE.lt(index, max(steps // 2, 1))
-    result = cast(TABLE.where(first_half, rising, falling), _dtype(dtype))
+    spread_over = dtypes.complex64 if rising.dtype.is_complex else dtypes.float32
+    result = cast(TABLE.where(first_half, rising, falling), _dtype(dtype, spread_over))
     return _finish(result, requires_grad)
 
 
@@ -243,6 +244,12 @@ def _draw(
     name: str, shape: Shape, dtype: Any, device: Any, generator: Any, requires_grad: bool = False
 ) -> Any:
     row, kind = TABLE[name], _dtype(dtype)
+    if kind.is_complex:
+        drawn = _draw(name, (*shape, 2), dtypes.real_of(kind), device, generator)
+        pairs = TABLE.view_as_complex(drawn)
+        # Both parts of a standard normal number vary by 1/2.
+        result = TABLE.mul(pairs, math.sqrt(0.5)) if name == "randn" else pairs
+        return _finish(TABLE.clone(result), requires_grad)
     seed, offset, shift = reserve(blocks_of(row, shape, kind), generator)
     result = row(seed, offset, shape=shape, dtype=kind, device=device_of(device), shift=shift)
     return _finish(result, requires_grad)

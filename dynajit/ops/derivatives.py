@@ -6,6 +6,10 @@ names once per formula (cached) and is the only place that knows what a name mea
 Called by the eager tape (which saves what is needed) and by `ir.autodiff`. Both follow the same
 rule afterwards: a result of None means no gradient, anything else goes through
 `families.sum_to_type`, which undoes broadcasting and casts.
+
+Gradients of complex values are PyTorch's: for a real loss L and z = x + iy the gradient is
+dL/dx + i dL/dy, twice the conjugate Wirtinger derivative. For an analytic f it is g * conj(f'(z)),
+which is conj(conj(g) * f'(z)): the formula of real calculus between two conjugations.
 """
 
 import enum
@@ -92,7 +96,26 @@ def call_formula(op: Op, input_name: str, resolve: Callable[[Parameter], Any]) -
         parameter.name: TABLE if parameter.need is Need.TABLE else resolve(parameter)
         for parameter in parameters
     }
-    return op.vjp[input_name](**values)  # type: ignore[misc]  # None was handled above
+    gradient = values.get(Need.GRADIENT.value)
+    between = gradient is not None and conjugates(op, gradient)
+    if between:
+        values[Need.GRADIENT.value] = TABLE.conj(gradient)
+    found = op.vjp[input_name](**values)  # type: ignore[misc]  # None was handled above
+    return conjugated(found) if between else found
+
+
+def conjugates(op: Op, gradient: Any) -> bool:
+    """True if the formulas of `op` are called between two conjugations for this gradient."""
+    return op.analytic and bool(gradient.dtype.is_complex)
+
+
+def conjugated(found: Any) -> Any:
+    """What a formula gave (a value, a list of values, None), with complex values conjugated."""
+    if isinstance(found, (list, tuple)):
+        return [conjugated(item) for item in found]
+    if found is None or not found.dtype.is_complex:
+        return found
+    return TABLE.conj(found)
 
 
 def is_variadic(op: Op, input_name: str) -> bool:

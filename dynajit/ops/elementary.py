@@ -8,7 +8,7 @@ documentation of `torch.<name>`; derivatives from calculus.
 import math
 from typing import Any, Final
 
-from dynajit.ops.families import FLOATING, pointwise, scalar_operand
+from dynajit.ops.families import FLOATING, REAL_FLOATING, pointwise, scalar_operand
 
 LN_2: Final = math.log(2.0)
 LN_10: Final = math.log(10.0)
@@ -143,7 +143,14 @@ def asinh(m: Any, x: Any) -> Any:
     return m.asinh(x)
 
 
-@pointwise(dtype=FLOATING, vjp={"x": lambda ops, g, x: g * ops.rsqrt(x * x - 1)}, domain=(1.3, 4.0))
+def _acosh_vjp(ops: Any, g: Any, x: Any) -> Any:
+    """Of complex numbers the roots are taken apart, so that they keep their half planes."""
+    if x.dtype.is_complex:
+        return g * (ops.rsqrt(x - 1) * ops.rsqrt(x + 1))
+    return g * ops.rsqrt(x * x - 1)
+
+
+@pointwise(dtype=FLOATING, vjp={"x": _acosh_vjp}, domain=(1.3, 4.0))
 def acosh(m: Any, x: Any) -> Any:
     """Inverse hyperbolic cosine; NaN below 1. Shape: as x. Dtype: floating."""
     return m.acosh(x)
@@ -162,7 +169,7 @@ def _atan2_vjp(ops: Any, numerator: Any, y: Any, x: Any) -> Any:
 
 
 @pointwise(
-    dtype=FLOATING,
+    dtype=REAL_FLOATING,
     vjp={
         "y": lambda ops, g, y, x, x_type: _atan2_vjp(
             ops, g * x, y, scalar_operand(ops, x, x_type, g)
@@ -178,13 +185,17 @@ def atan2(m: Any, y: Any, x: Any) -> Any:
     return m.atan2(y, x)
 
 
-@pointwise(dtype=FLOATING, vjp={"x": lambda ops, g, x: g * (ops.exp(-(x * x)) * TWO_OVER_SQRT_PI)})
+@pointwise(
+    dtype=REAL_FLOATING, vjp={"x": lambda ops, g, x: g * (ops.exp(-(x * x)) * TWO_OVER_SQRT_PI)}
+)
 def erf(m: Any, x: Any) -> Any:
     """Error function. Shape: as x. Dtype: floating."""
     return m.erf(x)
 
 
-@pointwise(dtype=FLOATING, vjp={"x": lambda ops, g, x: g * (ops.exp(-(x * x)) * -TWO_OVER_SQRT_PI)})
+@pointwise(
+    dtype=REAL_FLOATING, vjp={"x": lambda ops, g, x: g * (ops.exp(-(x * x)) * -TWO_OVER_SQRT_PI)}
+)
 def erfc(m: Any, x: Any) -> Any:
     """1 - erf(x), accurate for large x. Shape: as x. Dtype: floating."""
     return m.erfc(x)

@@ -213,10 +213,16 @@ def pow(input: Any, exponent: Any) -> Any:
     return TABLE.pow(x, y)
 
 
+def _wide(value: Any) -> Any:
+    if not is_tensor(value):
+        return value
+    return cast(value, dtypes.complex128 if value.dtype.is_complex else dtypes.float64)
+
+
 def float_power(input: Any, exponent: Any) -> Any:
-    """Power in float64."""
-    base = cast(input, dtypes.float64) if is_tensor(input) else input
-    power = cast(exponent, dtypes.float64) if is_tensor(exponent) else exponent
+    """Power in float64, or complex128."""
+    base = _wide(input)
+    power = _wide(exponent)
     return pow(base, power)
 
 
@@ -361,7 +367,7 @@ def isclose(
     if equal_nan:
         both = TABLE.logical_and(TABLE.isnan(input), TABLE.isnan(other))
         same = TABLE.logical_or(same, both)
-    if not input.dtype.is_floating_point:
+    if input.dtype.category <= Category.INTEGER:
         input, other = cast(input, dtypes.float64), cast(other, dtypes.float64)
     gap = TABLE.abs(TABLE.sub(input, other))
     allowed = TABLE.add(TABLE.mul(TABLE.abs(other), rtol), atol)

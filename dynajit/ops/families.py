@@ -51,11 +51,13 @@ from dynajit.ops.type_rules import (
     INTEGRAL,
     INTEGRAL_NUMERIC,
     LOGICAL,
+    MAGNITUDE,
     NUMERIC,
     ORDERING,
     POSITION,
     PROMOTED,
     REAL,
+    REAL_FLOATING,
     REAL_NUMERIC,
     TRUTH,
     DTypeRule,
@@ -82,11 +84,13 @@ __all__ = [
     "INTEGRAL",
     "INTEGRAL_NUMERIC",
     "LOGICAL",
+    "MAGNITUDE",
     "NUMERIC",
     "ORDERING",
     "POSITION",
     "PROMOTED",
     "REAL",
+    "REAL_FLOATING",
     "REAL_NUMERIC",
     "TRUTH",
     "DTypeRule",
@@ -135,6 +139,7 @@ def pointwise(
     domain: tuple[float, float] = (-3.0, 3.0),
     name: str | None = None,
     divides: bool = False,
+    analytic: bool = True,
 ) -> Decorator:
     """Row of kind POINTWISE from its scalar body `body(m, *inputs, *, **attributes)`.
 
@@ -148,6 +153,7 @@ def pointwise(
         vjp, domain: see `Op`.
         name: name of the row, if not the function's.
         divides: see `Pointwise`.
+        analytic: see `Op`.
     """
 
     def decorate(body: Function) -> Op:
@@ -169,6 +175,7 @@ def pointwise(
                 vjp or {},
                 domain=domain,
                 document=inspect.getdoc(body) or "",
+                analytic=analytic,
             )
         )
 
@@ -214,11 +221,13 @@ def reduction(
     vjp: Formulas | None = None,
     domain: tuple[float, float] = (-3.0, 3.0),
     name: str | None = None,
+    analytic: bool = True,
 ) -> Decorator:
     """Row of kind REDUCTION from `combine(m, a, b)` over accumulator tuples.
 
     The row has the input `x` and the attributes `dim` (sorted, non-negative; required) and
-    `keepdim` (False). See `Reduction` for `array`, `identity`, `init` and `finish`.
+    `keepdim` (False). See `Reduction` for `array`, `identity`, `init` and `finish`, `Op` for
+    `analytic`.
     """
 
     def decorate(combine: Function) -> Op:
@@ -234,6 +243,7 @@ def reduction(
                 vjp or {},
                 domain=domain,
                 document=inspect.getdoc(combine) or "",
+                analytic=analytic,
             )
         )
 
@@ -277,7 +287,8 @@ def movement(
 ) -> Decorator:
     """Row of kind MOVEMENT from `read(m, load, index, types, *, **attributes)`.
 
-    Inputs and attributes are read from `array(xp, *inputs, *, **attributes)`.
+    Inputs and attributes are read from `array(xp, *inputs, *, **attributes)`. Formulas are used
+    for complex gradients as they stand: moving elements has real coefficients.
     """
 
     def decorate(read: Function) -> Op:
@@ -287,7 +298,7 @@ def movement(
         row = name or read.__name__
         return TABLE.enter(
             Op(row, Kind.MOVEMENT, inputs, attributes, infer, rule, vjp or {}, variadic, domain,
-               document)
+               document, analytic=False)
         )  # fmt: skip
 
     return decorate
@@ -368,15 +379,19 @@ def extern(
     domain: tuple[float, float] = (-3.0, 3.0),
     name: str | None = None,
     widens: bool = False,
+    analytic: bool = True,
 ) -> Decorator:
-    """Row of kind EXTERN from `array(xp, *inputs, *, **attributes)`; `widens`: see `Extern`."""
+    """Row of kind EXTERN from `array(xp, *inputs, *, **attributes)`.
+
+    See `Extern` for `widens`, `Op` for `analytic`.
+    """
 
     def decorate(array: Function) -> Op:
         inputs, attributes, variadic = _signature(array, 1)
         row = name or array.__name__
         return TABLE.enter(
             Op(row, Kind.EXTERN, inputs, attributes, infer, Extern(array, widens), vjp or {},
-               variadic, domain, inspect.getdoc(array) or "")
+               variadic, domain, inspect.getdoc(array) or "", analytic)
         )  # fmt: skip
 
     return decorate
@@ -390,13 +405,14 @@ def composite(
     domain: tuple[float, float] = (-3.0, 3.0),
     name: str | None = None,
     on_tape: bool = True,
+    analytic: bool = True,
 ) -> Decorator:
     """Row of kind COMPOSITE from `function(ops, *inputs, *, **attributes)`.
 
     Without `infer` the type is found by running the function on operands that know only their
     types: they have `shape`, `dtype`, `device`, the Python operators, and can be given to rows
     (`ops.name(...)`), but have no methods. Without `vjp` the gradient is that of what the
-    function records. See `Composite` for `array` and `on_tape`.
+    function records. See `Composite` for `array` and `on_tape`, `Op` for `analytic`.
     """
 
     def decorate(function: Function) -> Op:
@@ -406,7 +422,7 @@ def composite(
         return TABLE.enter(
             Op(row, Kind.COMPOSITE, inputs, attributes, rule,
                Composite(function, array, on_tape), vjp or {}, variadic, domain,
-               inspect.getdoc(function) or "")
+               inspect.getdoc(function) or "", analytic)
         )  # fmt: skip
 
     return decorate

@@ -9,7 +9,7 @@ import math
 import warnings
 from typing import Any
 
-from dynajit.core.errors import ArgumentError, InvalidValueError, ShapeError
+from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
 from dynajit.core.symint import shapes_agree
 from dynajit.ops.losses import reduce_loss
 from dynajit.ops.nn_functions import pairwise_distance
@@ -175,6 +175,8 @@ def kl_div(
     reduction: str = "mean", log_target: bool = False,
 ) -> Any:  # fmt: skip
     """target * (log target - input); "batchmean" divides the sum by the first size."""
+    if input.dtype.is_complex or target.dtype.is_complex:
+        raise DTypeError("kl_div: Complex inputs not supported.")
     if log_target:
         loss = TABLE.mul(TABLE.exp(target), TABLE.sub(target, input))
     else:

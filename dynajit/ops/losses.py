@@ -8,7 +8,7 @@ a scatter (a comparison with the class number), so that it fuses with the deriva
 from typing import Any
 
 from dynajit.core import dtypes
-from dynajit.core.errors import ShapeError
+from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.symint import shapes_agree
 from dynajit.core.types import TensorType, numel
 from dynajit.ops import array_forms
@@ -221,12 +221,19 @@ def _loss_dtype(x: Any, y: Any) -> Any:
 @composite(vjp=_difference_formulas(lambda ops, d: 2.0 * d))
 def mse_loss(ops: Any, x: Any, y: Any, *, reduction: str = "mean") -> Any:
     """Squared difference. Shape: broadcast, or () when reduced."""
+    if x.dtype.is_complex or y.dtype.is_complex:
+        raise DTypeError("mse_loss: complex numbers are refused.  Use (x - y).abs().square().")
     d = wide(ops, x) - wide(ops, y)
     return narrow(ops, reduce_loss(ops, d * d, reduction), _loss_dtype(x, y))
 
 
-@composite(vjp=_difference_formulas(lambda ops, d: ops.sign(d)))
+def _direction(ops: Any, d: Any) -> Any:
+    return ops.sgn(d) if d.dtype.is_complex else ops.sign(d)
+
+
+@composite(vjp=_difference_formulas(_direction), analytic=False)
 def l1_loss(ops: Any, x: Any, y: Any, *, reduction: str = "mean") -> Any:
     """Absolute difference; derivative 0 where equal. Shape: broadcast, or () when reduced."""
     d = wide(ops, x) - wide(ops, y)
-    return narrow(ops, reduce_loss(ops, ops.abs(d), reduction), _loss_dtype(x, y))
+    kind = dtypes.real_of(_loss_dtype(x, y))
+    return narrow(ops, reduce_loss(ops, ops.abs(d), reduction), kind)

@@ -305,6 +305,10 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> A
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """Product of x1 and x2 along `dim` over the product of their norms (each at least eps)."""
     d = (normalize_dim(dim, max(len(x1.shape), len(x2.shape)), "cosine_similarity"),)
+    if x1.dtype.is_complex or x2.dtype.is_complex:
+        raise DTypeError(
+            "cosine_similarity: expected common dtype to be floating point, yet it is complex"
+        )
     x1 = TABLE.div(x1, TABLE.clamp_min(norm(x1, 2, dim, keepdim=True), eps))
     x2 = TABLE.div(x2, TABLE.clamp_min(norm(x2, 2, dim, keepdim=True), eps))
     return TABLE.sum(TABLE.mul(x1, x2), dim=d, keepdim=False)

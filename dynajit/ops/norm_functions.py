@@ -10,6 +10,7 @@ from typing import Any
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast
+from dynajit.ops.complex_functions import conj
 from dynajit.ops.families import broadcast_shapes, normalize_dim
 from dynajit.ops.linalg_functions import inv, svdvals
 from dynajit.ops.reduction_functions import norm as norm_of_elements
@@ -19,7 +20,7 @@ from dynajit.ops.table import TABLE
 
 def _floating(name: str, x: Any, dtype: Any = None) -> Any:
     x = cast(x, None if dtype is None else arguments.dtype_of(dtype))
-    if not x.dtype.is_floating_point:
+    if not x.dtype.is_floating_point and not x.dtype.is_complex:
         raise DTypeError(
             f"linalg.{name}: Expected a floating point or complex tensor as input. Got "
             f"{x.dtype.name}.  Cast it with .float()."
@@ -110,8 +111,8 @@ def cond(A: Any, p: Any = None) -> Any:
 
 
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
-    """Sums of products along `dim`, broadcast."""
-    product = TABLE.mul(x, y)
+    """Sums of products along `dim`, broadcast; x is conjugated."""
+    product = TABLE.mul(conj(x), y)
     d = normalize_dim(dim, len(product.shape), "linalg.vecdot")
     return cast(TABLE.sum(product, dim=(d,), keepdim=False), product.dtype)
 

@@ -56,13 +56,10 @@ def signbit(input: Any) -> Any:
 def copysign(input: Any, other: Any) -> Any:
     """The magnitude of input with the sign of other."""
     x, y = pair(input, other)
+    if x.dtype.is_complex:
+        raise DTypeError("copysign is not available for complex numbers.")
     size = TABLE.abs(floating(x))
     return TABLE.where(signbit(y), TABLE.neg(size), size)
-
-
-def sgn(input: Any) -> Any:
-    """Sign of real numbers: the same as `sign`."""
-    return TABLE.sign(input)
 
 
 def positive(input: Any) -> Any:
@@ -90,11 +87,6 @@ def _is_infinity(x: Any, value: float) -> Any:
     if x.dtype.is_floating_point:
         return TABLE.eq(x, value)
     return TABLE.full(False, shape=tuple(x.shape), dtype=dtypes.bool_, device=x.device)
-
-
-def isreal(input: Any) -> Any:
-    """True everywhere: numbers are real."""
-    return TABLE.full(True, shape=tuple(input.shape), dtype=dtypes.bool_, device=input.device)
 
 
 def is_nonzero(input: Any) -> bool:

@@ -7,6 +7,7 @@ compute in float32 and round once. Source of names and edge values: the PyTorch 
 of `torch.<name>`; of the derivatives: calculus, with PyTorch's choices at kinks and ties.
 """
 
+import cmath
 import math
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from dynajit.core.types import Shape, Size, TensorType, ValueType
 from dynajit.ops.families import (
     FLOATING,
     FLOATING_ONLY,
+    MAGNITUDE,
     NUMERIC,
     REAL,
     REAL_NUMERIC,
@@ -42,14 +44,14 @@ def _zeros(ops: Any, g: Any) -> Any:
 
 
 def _is_number(operand: Any) -> bool:
-    return isinstance(operand, (bool, int, float))
+    return isinstance(operand, (bool, int, float, complex))
 
 
 # ---------------------------------------------------------------------------------------------
 # arithmetic
 
 
-@pointwise(vjp={"x": lambda g: g, "y": lambda g: g})
+@pointwise(vjp={"x": lambda g: g, "y": lambda g: g}, analytic=False)
 def add(m: Any, x: Any, y: Any) -> Any:
     """Sum. Shape: broadcast. Dtype: promoted; on bool it is logical or."""
     return x + y
@@ -72,7 +74,7 @@ def _sub_infer(x: ValueType, y: ValueType) -> TensorType:
     return TensorType(shape, promoted_dtype((x, y)), common_device((x, y), call))
 
 
-@pointwise(infer=_sub_infer, vjp={"x": lambda g: g, "y": lambda g: -g})
+@pointwise(infer=_sub_infer, vjp={"x": lambda g: g, "y": lambda g: -g}, analytic=False)
 def sub(m: Any, x: Any, y: Any) -> Any:
     """Difference. Shape: broadcast. Dtype: promoted; bool operands are refused."""
     return x - y
@@ -94,15 +96,21 @@ def div(m: Any, x: Any, y: Any) -> Any:
     return x / y
 
 
-@pointwise(dtype=NUMERIC, vjp={"x": lambda g: -g})
+@pointwise(dtype=NUMERIC, vjp={"x": lambda g: -g}, analytic=False)
 def neg(m: Any, x: Any) -> Any:
     """Negation; unsigned integers wrap. Shape: as x. Dtype: as x; bool is refused."""
     return -x
 
 
-@pointwise(dtype=REAL_NUMERIC, vjp={"x": lambda ops, g, x: g * ops.sign(x)})
+def _abs_vjp(ops: Any, g: Any, x: Any) -> Any:
+    """The direction of x; 0 at 0."""
+    return g * (ops.sgn(x) if x.dtype.is_complex else ops.sign(x))
+
+
+@pointwise(dtype=MAGNITUDE, vjp={"x": _abs_vjp}, analytic=False)
 def abs(m: Any, x: Any) -> Any:
-    """Magnitude; derivative 0 at 0. Shape: as x. Dtype: as x; bool is refused."""
+    """Magnitude; derivative 0 at 0. Shape: as x. Dtype: as x, of complex x that of its parts;
+    bool is refused."""
     return m.abs(x)
 
 
@@ -143,13 +151,18 @@ def _pow_base_vjp(ops: Any, g: Any, x: Any, y: Any, y_type: ValueType) -> Any:
 
 
 def _pow_exponent_vjp(ops: Any, g: Any, x: Any, x_type: ValueType, y: Any, out: Any) -> Any:
-    """out * log(x), and 0 where x is 0 and y is not negative."""
+    """out * log(x), and 0 where x is 0 and (the real part of) y is not negative."""
     x = scalar_operand(ops, x, x_type, g)
+    order = ops.real(y) if y.dtype.is_complex else y
     if not _is_number(x):
-        safe = ops.logical_and(ops.eq(x, 0), ops.ge(y, 0))
+        safe = ops.logical_and(ops.eq(x, 0), ops.ge(order, 0))
+        if out.dtype.is_complex and not x.dtype.is_complex:
+            x = ops.cast(x, dtype=out.dtype)  # negative bases have complex logarithms
         return g * ops.where(safe, 0.0, out * ops.log(x))
     if x == 0:
-        return g * ops.where(ops.ge(y, 0), 0.0, out * -math.inf)
+        return g * ops.where(ops.ge(order, 0), 0.0, out * -math.inf)
+    if out.dtype.is_complex:
+        return g * (out * cmath.log(x))
     return g * (out * (math.log(x) if x > 0 else math.nan))
 
 
@@ -161,7 +174,7 @@ def _pow_array(xp: Any, x: Any, y: Any) -> Any:
 
 
 @pointwise(
-    dtype=REAL_NUMERIC,
+    dtype=NUMERIC,
     array=_pow_array,
     vjp={"x": _pow_base_vjp, "y": _pow_exponent_vjp},
     domain=(0.3, 3.0),
@@ -197,7 +210,19 @@ def lerp(m: Any, x: Any, end: Any, weight: Any) -> Any:
 # activations, choosing, rounding
 
 
-@pointwise(dtype=FLOATING, vjp={"x": lambda g, out: g * (out * (1 - out))}, domain=(-20.0, 20.0))
+def _sigmoid_array(xp: Any, x: Any) -> Any:
+    """Complex numbers have no sign to keep the exponential small by."""
+    if x.dtype.kind == "c":
+        return 1 / (1 + xp.exp(-x))
+    return sigmoid.rule.body(NumpyScalars(), x)
+
+
+@pointwise(
+    dtype=FLOATING,
+    array=_sigmoid_array,
+    vjp={"x": lambda g, out: g * (out * (1 - out))},
+    domain=(-20.0, 20.0),
+)
 def sigmoid(m: Any, x: Any) -> Any:
     """Logistic function 1 / (1 + exp(-x)), never overflowing. Shape: as x. Dtype: floating."""
     e = m.exp(-m.abs(x))
@@ -365,6 +390,7 @@ def _where_infer(condition: ValueType, x: ValueType, y: ValueType) -> TensorType
         "x": lambda ops, g, condition: ops.where(condition, g, 0.0),
         "y": lambda ops, g, condition: ops.where(condition, 0.0, g),
     },
+    analytic=False,
 )
 def where(m: Any, condition: Any, x: Any, y: Any) -> Any:
     """x where the bool condition holds, else y. Shape: broadcast. Dtype: promoted of x and y."""
@@ -379,7 +405,13 @@ def _cast_infer(x: ValueType, *, dtype: DType) -> TensorType:
     return as_tensor_type(x).with_dtype(dtype)
 
 
-@pointwise(infer=_cast_infer, compute=dtypes.compute_dtype, uncast=("x",), vjp={"x": lambda g: g})
+@pointwise(
+    infer=_cast_infer,
+    compute=dtypes.compute_dtype,
+    uncast=("x",),
+    vjp={"x": lambda g: g},
+    analytic=False,
+)
 def cast(m: Any, x: Any, *, dtype: DType) -> Any:
     """x in another dtype; see `scalar.cast` for float to integer. Shape: as x. Dtype: `dtype`."""
     return m.cast(x, dtype)
@@ -389,7 +421,7 @@ def _full_infer(value: ValueType, *, shape: Shape, dtype: DType, device: Any) ->
     return TensorType(tuple(shape), dtype, device)
 
 
-@pointwise(infer=_full_infer, uncast=("value",), vjp={"value": lambda g: g})
+@pointwise(infer=_full_infer, uncast=("value",), vjp={"value": lambda g: g}, analytic=False)
 def full(m: Any, value: Any, *, shape: Shape, dtype: DType, device: Device = CPU) -> Any:
     """One number everywhere. value: a number or zero-dim tensor. Shape, dtype: as given."""
     return m.cast(value, dtype)

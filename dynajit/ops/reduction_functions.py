@@ -78,8 +78,13 @@ def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
 
 def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
         correction: float | None = None) -> Any:  # fmt: skip
-    """Variance along `dim`, divided by the count less `correction` (1)."""
+    """Variance along `dim`, divided by the count less `correction` (1); of complex numbers the
+    sum of that of their parts."""
     dim, amount = _correction(dim, unbiased, correction)
+    if input.dtype.is_complex:
+        parts = (TABLE.real(input), TABLE.imag(input))
+        real, imag = (var(part, dim, keepdim=keepdim, correction=amount) for part in parts)
+        return TABLE.add(real, imag)
     return TABLE.var(input, dim=_dims(input, dim, "var"), keepdim=keepdim, correction=amount)
 
 
@@ -87,6 +92,8 @@ def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool
         correction: float | None = None) -> Any:  # fmt: skip
     """Square root of `var`."""
     dim, amount = _correction(dim, unbiased, correction)
+    if input.dtype.is_complex:
+        return TABLE.sqrt(var(input, dim, keepdim=keepdim, correction=amount))
     return TABLE.std(input, dim=_dims(input, dim, "std"), keepdim=keepdim, correction=amount)
 
 
@@ -200,6 +207,8 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False,
     """Vector norm along `dim` (all dims by default) of order p: 2 or "fro", 1, 0, inf, -inf, or
     any other number."""
     x = cast(input, None if dtype is None else arguments.dtype_of(dtype))
+    if x.dtype.is_complex:
+        x = TABLE.abs(x)
     if not x.dtype.is_floating_point:
         raise DTypeError(
             f"norm(input: {describe_tensor(x)}): expected a floating dtype.  Cast with .float()."

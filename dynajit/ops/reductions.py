@@ -70,7 +70,13 @@ def _block_sums(xp: Any, x: Any, d: int) -> Any:
     return x
 
 
-@reduction(array=_sum_array, dtype=ACCUMULATED, identity=lambda dtype: (0,), vjp={"x": _sum_vjp})
+@reduction(
+    array=_sum_array,
+    dtype=ACCUMULATED,
+    identity=lambda dtype: (0,),
+    vjp={"x": _sum_vjp},
+    analytic=False,
+)
 def sum(m: Any, a: Any, b: Any) -> Any:
     """Sum along `dim`; 0 where empty. Dtype: as x if floating, else int64.
 

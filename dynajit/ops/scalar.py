@@ -20,6 +20,7 @@ Called by row bodies (through `m`), `ops.evaluate` and code generation.
 """
 
 import enum
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -517,6 +518,31 @@ def right_shift(x: Any, y: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------
+# complex numbers (no target has them)
+
+
+@_scalar(1, Result.GIVEN, floating=None)
+def real(x: Any) -> Any:
+    """The real part of a complex number."""
+    return x.real
+
+
+@_scalar(1, Result.GIVEN, floating=None)
+def imag(x: Any) -> Any:
+    """The imaginary part of a complex number."""
+    return x.imag
+
+
+@_scalar(2, Result.GIVEN, floating=None)
+def complex_(real: Any, imag: Any) -> Any:
+    """The complex number with these parts, which may be infinite."""
+    real, imag = np.broadcast_arrays(real, imag)
+    result = np.empty(real.shape, np.result_type(real.dtype, np.complex64))
+    result.real, result.imag = real, imag
+    return result
+
+
+# ---------------------------------------------------------------------------------------------
 # dtype and index
 
 
@@ -524,13 +550,19 @@ def right_shift(x: Any, y: Any) -> Any:
 def cast(x: Any, dtype: DType) -> Any:
     """x in another dtype.
 
-    Floats to integers truncate; to bool: not equal 0 (NaN is True). Out of range is undefined in
-    C: floats become uint8 through int64, and int8 and int16 through int32, which wraps small
-    excesses as PyTorch does on x86. Integers to narrower integers wrap.
+    Complex numbers lose their imaginary part, with a warning, where the dtype is real. Floats to
+    integers truncate; to bool: not equal 0 (NaN is True). Out of range is undefined in C: floats
+    become uint8 through int64, and int8 and int16 through int32, which wraps small excesses as
+    PyTorch does on x86. Integers to narrower integers wrap.
     """
     target = dtype.numpy
     if x.dtype == target:
         return x
+    if x.dtype.kind == "c" and dtype.category in (Category.INTEGER, Category.FLOATING):
+        warnings.warn(
+            "Casting complex values to real discards the imaginary part", UserWarning, stacklevel=2
+        )
+        x = x.real
     if x.dtype.kind == "f" and dtype.category is Category.INTEGER and dtype.itemsize < 4:
         x = x.astype(np.int64 if dtype is dtypes.uint8 else np.int32)
     return x.astype(target)

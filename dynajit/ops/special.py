@@ -20,8 +20,8 @@ from dynajit.core.errors import DTypeError
 from dynajit.core.optional import load
 from dynajit.core.types import TensorType, ValueType
 from dynajit.ops.families import (
-    FLOATING,
-    FLOATING_ONLY,
+    REAL_FLOATING,
+    DTypeRule,
     Formulas,
     broadcast_shapes,
     common_device,
@@ -37,7 +37,11 @@ from dynajit.ops.table import Op
 # gamma functions
 
 
-@pointwise(dtype=FLOATING, vjp={"x": lambda ops, g, x: g * ops.polygamma(x, n=0)}, domain=(0.2, 4))
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={"x": lambda ops, g, x: g * ops.polygamma(x, n=0)},
+    domain=(0.2, 4),
+)
 def lgamma(m: Any, x: Any) -> Any:
     """Logarithm of the magnitude of the gamma function. Shape: as x. Dtype: floating."""
     return m.where(m.isinf(x), math.inf, m.lgamma(x))
@@ -83,7 +87,7 @@ def _wide(dtype: dtypes.DType) -> dtypes.DType:
 
 
 @pointwise(
-    dtype=FLOATING,
+    dtype=REAL_FLOATING,
     compute=_wide,
     vjp={"x": lambda ops, g, x, n: g * ops.polygamma(x, n=n + 1)},
     domain=(0.2, 4.0),
@@ -121,8 +125,16 @@ def polygamma(m: Any, x: Any, *, n: int = 0) -> Any:
     return m.where(near, reflected, value)
 
 
+_FLOATING_NOT_COMPLEX = DTypeRule(
+    "floating, not complex",
+    lambda dtype: dtype if dtype.is_floating_point else None,
+    dtypes.compute_dtype,
+    "a floating dtype",
+)
+
+
 @pointwise(
-    dtype=FLOATING_ONLY,
+    dtype=_FLOATING_NOT_COMPLEX,
     vjp={
         "x": lambda g, x, out: g * (x / out),
         "y": lambda g, y, out: g * (y / out),

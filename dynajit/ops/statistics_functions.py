@@ -14,8 +14,9 @@ from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, dim_of, is_tensor
+from dynajit.ops.complex_functions import conj
 from dynajit.ops.composites import count_operand
-from dynajit.ops.families import normalize_dims
+from dynajit.ops.families import floating_of, normalize_dims
 from dynajit.ops.reduction_functions import ValuesIndices, diff, mean, norm, sum
 from dynajit.ops.shape_functions import movedim, reshape, sliced, transpose, unsqueeze
 from dynajit.ops.table import TABLE
@@ -191,7 +192,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     if input.dtype is dtypes.bool_:
         raise DTypeError("cov(): bool dtype is not supported for input")
     x = input if len(input.shape) == 2 else reshape(input, (1, -1))
-    x = x if x.dtype.is_floating_point else cast(x, dtypes.float32)
+    x = cast(x, floating_of(x.dtype))
     weights = _observation_weights(x, fweights, aweights)
     if weights is None:
         total: Any = count_operand(TABLE, x.shape[1])
@@ -204,7 +205,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     centred = TABLE.sub(x, average)
     scaled = centred if weights is None else TABLE.mul(centred, weights)
     least = TABLE.clamp_min(factor, 0) if is_tensor(factor) else max(factor, 0)
-    product = TABLE.matmul(centred, transpose(cast(scaled, centred.dtype), 0, 1))
+    product = TABLE.matmul(centred, transpose(conj(cast(scaled, centred.dtype)), 0, 1))
     result = TABLE.div(product, cast(least, product.dtype) if is_tensor(least) else least)
     return result if len(input.shape) == 2 else reshape(result, ())
 
@@ -265,7 +266,7 @@ def _panels(y: Any, x: Any, dx: Any, dim: int, name: str) -> Any:
     """Areas between neighbours along `dim`, by the trapezoidal rule."""
     d = dim_of(y, dim, name)
     n = y.shape[d]
-    kind = y if y.dtype.is_floating_point else cast(y, dtypes.float32)
+    kind = cast(y, floating_of(y.dtype))
     if isinstance(n, int) and n == 0:
         return kind
     pairs = TABLE.add(sliced(kind, d, 1, n), sliced(kind, d, 0, n - 1))
@@ -337,7 +338,7 @@ def _slopes(x: Any, d: int, step: Any, edge_order: int) -> Any:
     n = x.shape[d]
     if n <= edge_order:
         raise ShapeError("torch.gradient expected each dimension size to be at least edge_order+1")
-    x = x if x.dtype.is_floating_point else cast(x, dtypes.float32)
+    x = cast(x, floating_of(x.dtype))
     along = tuple(-1 if i == d else 1 for i in range(len(x.shape)))
     if is_tensor(step) and step.shape:
         widths = reshape(diff(cast(step, x.dtype)), along)

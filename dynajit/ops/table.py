@@ -217,6 +217,10 @@ class Op:
         variadic: see `inputs`.
         domain: closed interval of input values on which samples for tests are drawn.
         document: the docstring.
+        analytic: the row has a complex derivative, and its formulas are those of real calculus:
+            where the gradient is complex, the drivers call them between two conjugations
+            (`ops.derivatives.conjugates`). False: the formulas are right for complex operands as
+            they stand, since they are linear with real coefficients or say so themselves.
     """
 
     name: str
@@ -229,6 +233,7 @@ class Op:
     variadic: bool = False
     domain: tuple[float, float] = (-3.0, 3.0)
     document: str = ""
+    analytic: bool = True
 
     def __call__(self, *inputs: Any, **attributes: Any) -> Any:
         """Run or record the op: see the module's dispatch rule."""

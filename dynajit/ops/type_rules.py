@@ -65,6 +65,14 @@ NUMERIC = DTypeRule(
 FLOATING = DTypeRule("floating", floating_of, _floating_compute)
 """The promoted dtype if floating, else float32."""
 
+REAL_FLOATING = DTypeRule(
+    "real floating",
+    lambda dtype: None if dtype.is_complex else floating_of(dtype),
+    _floating_compute,
+    "a real dtype",
+)
+"""The promoted dtype if floating, float32 for bool and integers; complex numbers are refused."""
+
 FLOATING_ONLY = DTypeRule(
     "floating only",
     _only(lambda dtype: dtype.category >= Category.FLOATING),
@@ -102,6 +110,21 @@ REAL = DTypeRule(
     "a real dtype",
 )
 """The promoted dtype, which must not be complex (ordering is not defined there)."""
+
+
+def _magnitude(dtype: DType) -> DType | None:
+    if dtype is dtypes.bool_:
+        return None
+    return dtypes.real_of(dtype) if dtype.is_complex else dtype
+
+
+MAGNITUDE = DTypeRule(
+    "magnitude",
+    _magnitude,
+    dtypes.compute_dtype,
+    "an integer, floating or complex dtype",
+)
+"""The promoted dtype, of complex numbers that of their parts; bool is refused."""
 
 REAL_NUMERIC = DTypeRule(
     "real numeric",
@@ -301,7 +324,7 @@ def scalar_operand(ops: Any, operand: Any, type: ValueType, g: Any) -> Any:
         operand, type: an input of the differentiated row, and its type.
         g: the gradient that the formula got.
     """
-    if isinstance(type, TensorType) or isinstance(operand, (bool, int, float)):
+    if isinstance(type, TensorType) or isinstance(operand, (bool, int, float, complex)):
         return operand
     return ops.full(operand, shape=(), dtype=dtypes.compute_dtype(g.dtype), device=g.device)
 
@@ -310,7 +333,7 @@ def sum_to_type(ops: Any, g: Any, type: ValueType) -> Any:
     """Gradient `g` in the shape and dtype of the input that it belongs to.
 
     Undoes broadcasting: sums the dims that were added or stretched; a gradient that is itself
-    smaller than the input is expanded. Then casts.
+    smaller than the input is expanded. Then casts; a real input gets the real part.
 
     Args:
         ops: the op table.
@@ -321,6 +344,10 @@ def sum_to_type(ops: Any, g: Any, type: ValueType) -> Any:
     if tuple(g.shape) != shape:
         g = _sum_to_shape(ops, g, shape)
     dtype = as_tensor_type(type).dtype
+    if g.dtype is dtype:
+        return g
+    if g.dtype.is_complex and not dtype.is_complex:
+        g = ops.real(g)
     return g if g.dtype is dtype else ops.cast(g, dtype=dtype)
 
 

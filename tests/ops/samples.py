@@ -444,6 +444,28 @@ def _index_put(op: Op, values: Values) -> Iterator[Sample]:
 # products and scans
 
 
+@special("conj", "sgn", "angle", "real", "imag", "view_as_real")
+def _complex_numbers(op: Op, values: Values) -> Iterator[Sample]:
+    for name, x in layouts(values):
+        yield Sample(name, (x,), op.bind({}))
+    yield Sample("zero-dim", (values(),), op.bind({}))
+
+
+@special("complex")
+def _complex_parts(op: Op, values: Values) -> Iterator[Sample]:
+    yield Sample("equal shapes", (values(2, 3), values(2, 3)), op.bind({}))
+    yield Sample("broadcast", (values(2, 1), values(3)), op.bind({}))
+    yield Sample("empty", (values(0, 3), values(3)), op.bind({}))
+
+
+@special("view_as_complex")
+def _complex_pairs(op: Op, values: Values) -> Iterator[Sample]:
+    yield Sample("pairs", (values(3, 2),), op.bind({}))
+    yield Sample("apart", (values(2, 3).T,), op.bind({}))
+    yield Sample("one", (values(2),), op.bind({}))
+    yield Sample("empty", (values(0, 2),), op.bind({}))
+
+
 @special("matmul")
 def _matmul(op: Op, values: Values) -> Iterator[Sample]:
     yield Sample("matrices", (values(4, 3), values(3, 5)))

@@ -168,7 +168,7 @@ SPELLED = {"bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float
 def test_every_function_has_a_spelling_or_a_reason():
     assert SPELLED == set(SUFFIX)
     for name, row in SCALARS.items():
-        if name in ("cast", "index"):
+        if name in ("cast", "index", "real", "imag", "complex"):
             continue
         operands = ["a", "b", "c"][: row.arity]
         spelled = 0

@@ -1,0 +1,189 @@
+"""Library functions of complex numbers: parts, conjugates, angles, and views as pairs.
+
+Contract: as `ops.functions`. Conjugates are computed at once, so no tensor is a conjugate that
+waits: `is_conj` is False everywhere and `resolve_conj` returns its operand. Views that change the
+dtype end a graph: capture follows what shares memory by positions of elements of one size.
+"""
+
+import math
+from typing import Any
+
+from dynajit.core import dtypes
+from dynajit.core.dtypes import Category
+from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
+from dynajit.ops.arguments import cast, describe_tensor, is_tensor, require_tensor
+from dynajit.ops.families import floating_of
+from dynajit.ops.table import TABLE
+
+
+def complex(real: Any, imag: Any) -> Any:
+    """Complex numbers with the parts `real` and `imag`. Shape: broadcast.
+
+    Raises:
+        DTypeError: the parts are not both float32 or both float64.
+    """
+    for name, part in (("real", real), ("imag", imag)):
+        require_tensor(part, "complex", name)
+    return TABLE.complex(real, imag)
+
+
+def polar(abs: Any, angle: Any) -> Any:
+    """Complex numbers of magnitude `abs` at `angle` radians. Shape: broadcast.
+
+    Raises:
+        DTypeError: the operands are not both float32 or both float64.
+    """
+    for name, part in (("abs", abs), ("angle", angle)):
+        require_tensor(part, "polar", name)
+    if abs.dtype is not angle.dtype:
+        raise DTypeError(
+            f"polar: Expected object of dtype {abs.dtype.name} but got {angle.dtype.name} for "
+            "second argument"
+        )
+    return TABLE.complex(TABLE.mul(abs, TABLE.cos(angle)), TABLE.mul(abs, TABLE.sin(angle)))
+
+
+def _require_eager(input: Any, function: str) -> None:
+    """Refuse graph values, which have a higher priority than tensors (`ops.dispatch`).
+
+    Raises:
+        UnsupportedError: a graph is recorded; capture breaks it, and the real call follows.
+    """
+    if input.__dynajit_priority__ > 0:
+        raise UnsupportedError(
+            f"{function}: its result shares memory with a tensor of another dtype, which a graph "
+            "cannot follow; the call runs between two graphs."
+        )
+
+
+def real(input: Any) -> Any:
+    """The real parts, as a view; a real tensor itself."""
+    if not input.dtype.is_complex:
+        return input
+    _require_eager(input, "real")
+    return TABLE.real(input)
+
+
+def imag(input: Any) -> Any:
+    """The imaginary parts, as a view.
+
+    Raises:
+        DTypeError: the tensor is real.
+    """
+    if not input.dtype.is_complex:
+        raise DTypeError("imag is not implemented for tensors with non-complex dtypes.")
+    _require_eager(input, "imag")
+    return TABLE.imag(input)
+
+
+def view_as_real(input: Any) -> Any:
+    """A complex tensor seen as pairs of its parts. Shape: (*input.shape, 2).
+
+    Raises:
+        DTypeError: the tensor is real.
+    """
+    if not require_tensor(input, "view_as_real").dtype.is_complex:
+        raise DTypeError("view_as_real is only supported for complex tensors")
+    _require_eager(input, "view_as_real")
+    return TABLE.view_as_real(input)
+
+
+def view_as_complex(input: Any) -> Any:
+    """Pairs along the last dimension seen as complex numbers. Shape: input.shape[:-1].
+
+    Raises:
+        DTypeError: neither float32 nor float64.
+        ShapeError: the last dimension is not 2, or its pairs do not lie side by side in memory.
+    """
+    require_tensor(input, "view_as_complex")
+    _require_eager(input, "view_as_complex")
+    if input.shape and input.shape[-1] == 2:
+        *outer, last = input.stride()
+        if last != 1:
+            raise ShapeError("view_as_complex: Tensor must have a last dimension with stride 1")
+        if any(step % 2 for step in outer):
+            raise ShapeError(
+                "view_as_complex: Tensor must have a stride divisible by 2 for all but last "
+                "dimension"
+            )
+    return TABLE.view_as_complex(input)
+
+
+def conj(input: Any) -> Any:
+    """Complex conjugates; a real tensor itself."""
+    return TABLE.conj(input) if input.dtype.is_complex else input
+
+
+def conj_physical(input: Any) -> Any:
+    """Complex conjugates; of a real tensor a copy."""
+    return TABLE.conj(input) if input.dtype.is_complex else TABLE.clone(input)
+
+
+def resolve_conj(input: Any) -> Any:
+    """input itself: conjugates are computed at once."""
+    return input
+
+
+def resolve_neg(input: Any) -> Any:
+    """input itself: negatives are computed at once."""
+    return input
+
+
+def is_conj(input: Any) -> bool:
+    """False: conjugates are computed at once."""
+    return False
+
+
+def is_neg(input: Any) -> bool:
+    """False: negatives are computed at once."""
+    return False
+
+
+def angle(input: Any) -> Any:
+    """Angles in (-pi, pi]; of real numbers pi below 0, else 0, and NaN of NaN."""
+    if input.dtype.is_complex:
+        return TABLE.angle(input)
+    x = cast(input, floating_of(input.dtype))
+    if input.dtype.category is Category.BOOL:
+        return TABLE.mul(x, 0.0)
+    turned = TABLE.mul(cast(TABLE.lt(x, 0), x.dtype), math.pi)
+    return TABLE.where(TABLE.isnan(x), x, turned)
+
+
+def sgn(input: Any) -> Any:
+    """The sign of real numbers; of complex ones the number of magnitude 1 (or 0) in their
+    direction."""
+    return TABLE.sgn(input) if input.dtype.is_complex else TABLE.sign(input)
+
+
+def isreal(input: Any) -> Any:
+    """True where the imaginary part is 0: everywhere in real tensors."""
+    if input.dtype.is_complex:
+        return TABLE.eq(TABLE.imag(input), 0)
+    return TABLE.full(True, shape=tuple(input.shape), dtype=dtypes.bool_, device=input.device)
+
+
+def adjoint(input: Any) -> Any:
+    """The last two dims swapped, and complex numbers conjugated.
+
+    Raises:
+        ShapeError: fewer than two dims.
+    """
+    rank = len(input.shape)
+    if rank < 2:
+        raise ShapeError("tensor.adjoint() is only supported on matrices or batches of matrices.")
+    return conj(TABLE.permute(input, dims=(*range(rank - 2), rank - 1, rank - 2)))
+
+
+def hermitian(input: Any) -> Any:
+    """`Tensor.H`: the conjugate transpose of a matrix.
+
+    Raises:
+        ShapeError: not two dims.
+    """
+    if len(input.shape) != 2:
+        raise ShapeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got "
+            f"{describe_tensor(input) if is_tensor(input) else input}"
+        )
+    return adjoint(input)
