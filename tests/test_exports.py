@@ -20,6 +20,7 @@ PUBLIC = [
     "dynajit.distributed",
     "dynajit.distributed.fsdp",
     "dynajit.distributions",
+    "dynajit.fft",
     "dynajit.hub",
     "dynajit.mps",
     "dynajit.multiprocessing",

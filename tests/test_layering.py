@@ -27,6 +27,7 @@ LAYERS = {
     "dynajit.utils": 5,
     "dynajit.autograd": 5,
     "dynajit.distributions": 5,
+    "dynajit.fft": 5,
     "dynajit.linalg": 5,
     "dynajit.random": 5,
     "dynajit.serialization": 5,
@@ -44,6 +45,7 @@ FORBIDDEN = {
     "dynajit.utils": {"dynajit.ir", "dynajit.codegen", "dynajit.capture"},
     "dynajit.testing": {"dynajit.ir", "dynajit.codegen", "dynajit.capture"},
     "dynajit.special": {"dynajit.ir", "dynajit.codegen", "dynajit.capture"},
+    "dynajit.fft": {"dynajit.ir", "dynajit.codegen", "dynajit.capture"},
     "dynajit.linalg": {"dynajit.ir", "dynajit.codegen", "dynajit.capture"},
     "dynajit.distributions": {"dynajit.ir", "dynajit.codegen", "dynajit.capture"},
 }

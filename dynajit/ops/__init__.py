@@ -3,9 +3,9 @@
 `TABLE` holds all rows once this package is imported. Rows live in `pointwise`, `elementary`,
 `logic`, `reductions`, `movement`, `indexing`, `random`, `linear_algebra`, `factorizations`,
 `scans`, `searching`, `scatter_reductions`, `special`, `activations`, `composites`, `embedding`,
-`attention`, `losses`, `windows`, `convolution`, `batch_normalization`, `recurrent` and
-`complex_numbers`; PyTorch's signatures are in `functions` (free functions) and `methods` (the
-mixin of eager tensors and graph values).
+`attention`, `losses`, `windows`, `convolution`, `batch_normalization`, `recurrent`,
+`complex_numbers` and `fourier`; PyTorch's signatures are in `functions` (free functions) and
+`methods` (the mixin of eager tensors and graph values).
 """
 
 import dynajit.ops.activations
@@ -17,6 +17,7 @@ import dynajit.ops.convolution
 import dynajit.ops.elementary
 import dynajit.ops.embedding
 import dynajit.ops.factorizations
+import dynajit.ops.fourier
 import dynajit.ops.indexing
 import dynajit.ops.linear_algebra
 import dynajit.ops.logic

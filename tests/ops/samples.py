@@ -466,6 +466,35 @@ def _complex_pairs(op: Op, values: Values) -> Iterator[Sample]:
     yield Sample("empty", (values(0, 2),), op.bind({}))
 
 
+@special("fourier")
+def _fourier(op: Op, values: Values) -> Iterator[Sample]:
+    for norm in ("none", "ortho", "full"):
+        yield Sample(norm, (values(3, 4),), op.bind({"dims": (1,), "inverse": False, "norm": norm}))
+    yield Sample(
+        "both", (values(3, 4).T,), op.bind({"dims": (0, 1), "inverse": True, "norm": "none"})
+    )
+    yield Sample("no dim", (values(3),), op.bind({"dims": (), "inverse": True, "norm": "none"}))
+    yield Sample("empty", (values(0, 4),), op.bind({"dims": (1,), "inverse": True, "norm": "full"}))
+
+
+@special("half_fourier")
+def _half_fourier(op: Op, values: Values) -> Iterator[Sample]:
+    for norm in ("none", "ortho", "full"):
+        yield Sample(norm, (values(3, 4),), op.bind({"dim": 1, "norm": norm}))
+    yield Sample("odd", (values(5, 3),), op.bind({"dim": 0, "norm": "none"}))
+    yield Sample("transposed", (values(2, 3).T,), op.bind({"dim": 0, "norm": "none"}))
+    yield Sample("one", (values(2, 1),), op.bind({"dim": 1, "norm": "none"}))
+    yield Sample("empty", (values(0, 4),), op.bind({"dim": 1, "norm": "full"}))
+
+
+@special("real_fourier")
+def _real_fourier(op: Op, values: Values) -> Iterator[Sample]:
+    for size in (4, 5):
+        for norm in ("none", "ortho", "full"):
+            attributes = op.bind({"dim": 1, "size": size, "norm": norm})
+            yield Sample(f"{norm} {size}", (values(2, 3),), attributes)
+
+
 @special("matmul")
 def _matmul(op: Op, values: Values) -> Iterator[Sample]:
     yield Sample("matrices", (values(4, 3), values(3, 5)))
