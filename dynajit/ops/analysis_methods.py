@@ -14,6 +14,7 @@ from dynajit.ops import reduction_functions as reductions
 from dynajit.ops import scatter_functions as scatters
 from dynajit.ops import search_functions as searching
 from dynajit.ops import special_functions as special
+from dynajit.ops import spectrogram_functions as spectrograms
 from dynajit.ops import statistics_functions as statistics
 
 
@@ -74,6 +75,8 @@ class AnalysisMethods:
     corrcoef = statistics.corrcoef
     dist = statistics.dist
     renorm = statistics.renorm
+    stft = spectrograms.stft
+    istft = spectrograms.istft
     signbit = numbers.signbit
     copysign = numbers.copysign
     sgn = complexes.sgn

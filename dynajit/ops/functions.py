@@ -411,6 +411,7 @@ from dynajit.ops.special_functions import (
     mvlgamma,
     polygamma,
 )
+from dynajit.ops.spectrogram_functions import istft, stft
 from dynajit.ops.statistics_functions import (
     cdist,
     corrcoef,
@@ -622,6 +623,7 @@ __all__ = [
     "isneginf",
     "isposinf",
     "isreal",
+    "istft",
     "kaiser_window",
     "kron",
     "kthvalue",
@@ -768,6 +770,7 @@ __all__ = [
     "stack",
     "std",
     "std_mean",
+    "stft",
     "sub",
     "subtract",
     "sum",

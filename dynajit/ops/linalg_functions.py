@@ -378,7 +378,7 @@ def eig(A: Any) -> Any:
         UnsupportedError: always.
     """
     raise UnsupportedError(
-        "linalg.eig: its results are complex, and complex numbers are not available.  Use "
+        "linalg.eig: general matrices, whose eigenvalues are complex, are not available.  Use "
         "linalg.eigh for symmetric matrices."
     )
 
@@ -390,6 +390,6 @@ def eigvals(A: Any) -> Any:
         UnsupportedError: always.
     """
     raise UnsupportedError(
-        "linalg.eigvals: its results are complex, and complex numbers are not available.  Use "
+        "linalg.eigvals: general matrices, whose eigenvalues are complex, are not available.  Use "
         "linalg.eigvalsh for symmetric matrices."
     )

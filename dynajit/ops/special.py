@@ -159,7 +159,7 @@ def _elementwise_infer(name: str, inputs: tuple[str, ...]) -> Callable[..., Tens
         call = describe(name, inputs, types)
         promoted = promoted_dtype(types)
         if promoted.is_complex:
-            raise DTypeError(f"{call}: complex numbers are not available.  Expected a real dtype.")
+            raise DTypeError(f"{call}: complex numbers are refused.  Expected a real dtype.")
         shape = broadcast_shapes([type.shape for type in types], call)
         return TensorType(shape, floating_of(promoted), common_device(types, call))
 
