@@ -1,8 +1,10 @@
 """Layer 3: eager tensors and autograd, what runs while nothing is compiled.
 
-Importing this package makes eager the default way to run ops: `dispatch.install_eager`.
+Importing this package makes eager the default way to run ops (`dispatch.install_eager`), and the
+keeper of each thread's autocast word (`autocast.install`).
 """
 
+from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.creation import (
     as_tensor,
     asarray,
@@ -23,9 +25,10 @@ from dynajit.eager.grad_mode import (
 )
 from dynajit.eager.random import Generator, default_generator, reserve
 from dynajit.eager.tensor import Size, Tensor
-from dynajit.ops import dispatch
+from dynajit.ops import autocast, dispatch
 
 dispatch.install_eager(handle, reserve)
+autocast.install(_autocast_word, _set_autocast_word)
 
 __all__ = [
     "Generator",

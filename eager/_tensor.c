@@ -26,7 +26,7 @@ static PyObject *argument_error = NULL;  /* dynajit.core.errors.ArgumentError */
 static PyObject *dtype_of_type_number[NPY_NTYPES_LEGACY];
 
 static uint64_t metadata_epoch = 1;
-static _Thread_local GradMode grad_mode = {1, 0};
+static _Thread_local GradMode grad_mode = {1, 0, 0};
 
 static PyTypeObject Storage_Type;
 static PyTypeObject TensorBase_Type;
@@ -1032,6 +1032,24 @@ module_set_inference_enabled(PyObject *module, PyObject *flag)
     return PyBool_FromLong(before);
 }
 
+static PyObject *
+module_autocast_word(PyObject *module, PyObject *unused)
+{
+    return PyLong_FromLong(grad_mode.autocast);
+}
+
+static PyObject *
+module_set_autocast_word(PyObject *module, PyObject *word)
+{
+    long wanted = PyLong_AsLong(word);
+    if (wanted == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    int before = grad_mode.autocast;
+    grad_mode.autocast = (int)wanted;
+    return PyLong_FromLong(before);
+}
+
 /* register(tensor_class, size_class, dtype_table, cpu_device, device_of, refresh_view) */
 static PyObject *
 module_register(PyObject *module, PyObject *args)
@@ -1275,6 +1293,10 @@ static PyMethodDef module_methods[] = {
      "_set_grad_enabled(flag) -> the flag before (this thread)."},
     {"_set_inference_enabled", module_set_inference_enabled, METH_O,
      "_set_inference_enabled(flag) -> the flag before (this thread)."},
+    {"_autocast_word", module_autocast_word, METH_NOARGS,
+     "_autocast_word() -> the word of ops/autocast_words.py that holds in this thread."},
+    {"_set_autocast_word", module_set_autocast_word, METH_O,
+     "_set_autocast_word(word) -> the word before (this thread)."},
     {"pointwise", FAST(module_pointwise),
      "pointwise(row, inputs) -> array, or NotImplemented where no plan fits."},
     {"register_plans", FAST(module_register_plans),

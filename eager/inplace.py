@@ -20,6 +20,7 @@ from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.node import Node, OverwriteBackward, edges_of, zeros_of
 from dynajit.eager.random import default_generator
 from dynajit.ops.arguments import fitting
+from dynajit.ops.autocast import disabled
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.random import blocks_of
 from dynajit.ops.table import TABLE
@@ -73,6 +74,9 @@ NAMES: Final = (
 
 RESHAPED: Final = "_was_reshaped"
 """Stands in the dict of tensors that are no views and that were reshaped in place."""
+
+# Autocast casts operands of the out-of-place form only, as in PyTorch.
+UNCAST: Final = frozenset(("addmm", "baddbmm", "addbmm", "index_copy"))
 
 
 class CopyBackward(Node):
@@ -421,9 +425,14 @@ def _assign(array: Any, index: tuple[Any, ...], value: Any, name: str) -> None:
 
 
 def _in_place(name: str) -> Callable[..., Any]:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def plain(self: Any, *args: Any, **kwargs: Any) -> Any:
         return update(self, name, args, kwargs)
 
+    def uncast(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with disabled():
+            return update(self, name, args, kwargs)
+
+    method = uncast if name in UNCAST else plain
     method.__name__ = method.__qualname__ = f"{name}_"
     method.__doc__ = f"In-place form of `{name}`."
     return method

@@ -2,10 +2,10 @@
 
 Contract: `recomputed` runs a function as usual, then empties the nodes that it left on the tape:
 what their formulas need is computed again when the first of them is asked for it, by a second run
-of the function on the same arguments and, if wanted, the same random numbers. The nodes of both
-runs correspond in the order in which they were made. `reentrant` records nothing, and runs the
-function again as one node's backward. Nodes of compiled functions keep what they saved. Called by
-`dynajit.utils.checkpoint`.
+of the function on the same arguments, under the same autocast and, if wanted, with the same random
+numbers. The nodes of both runs correspond in the order in which they were made. `reentrant` records
+nothing, and runs the function again as one node's backward. Nodes of compiled functions keep what
+they saved. Called by `dynajit.utils.checkpoint`.
 
 Source: T. Chen et al., "Training deep nets with sublinear memory cost", arXiv:1604.06174.
 """
@@ -20,10 +20,12 @@ from typing import Any, Final
 from dynajit.core.errors import AutogradError
 from dynajit.eager import _tensor, node, tape
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
+from dynajit.eager.autocast_mode import _autocast_word
 from dynajit.eager.function import Function, FunctionNode
 from dynajit.eager.grad_mode import enable_grad
 from dynajit.eager.node import Node, OpNode, SavedResult, SavedTensor, modified_message
 from dynajit.eager.random import get_rng_state, set_rng_state
+from dynajit.ops.autocast import word_set
 
 MSG_COUNT: Final = (
     "checkpoint: A different number of tensors was saved during the original forward and "
@@ -154,6 +156,7 @@ class _Frame:
         self.args = [_held(argument) for argument in args]
         self.kwargs = {name: _held(argument) for name, argument in kwargs.items()}
         self.state = state
+        self.word = _autocast_word()
         self.context = context
         self.checks_metadata = checks_metadata
         self.node_count = 0
@@ -184,7 +187,8 @@ class _Frame:
         marker = Node((), ())
         args = [_given(argument, marker) for argument in self.args]
         kwargs = {name: _given(argument, marker) for name, argument in self.kwargs.items()}
-        with same_random_numbers(self.state), enable_grad(), self.context:
+        casts = word_set(self.word)
+        with same_random_numbers(self.state), enable_grad(), casts, self.context:
             result = self.function(*args, **kwargs)
         nodes = _nodes_since(start, result)
         if len(nodes) != self.node_count:
@@ -255,6 +259,7 @@ class Reentrant(Function):
             )
         ctx.function = function
         ctx.state = get_rng_state() if preserve_random else None
+        ctx.word = _autocast_word()
         ctx.others = [None if isinstance(x, TensorBase) else x for x in args]
         ctx.save_for_backward(*(x if isinstance(x, TensorBase) else None for x in args))
         return function(*args)
@@ -275,7 +280,7 @@ class Reentrant(Function):
             other if saved is None else saved.detach().requires_grad_(saved.requires_grad)
             for saved, other in zip(ctx.saved_tensors, ctx.others, strict=True)
         ]
-        with same_random_numbers(ctx.state), enable_grad():
+        with same_random_numbers(ctx.state), enable_grad(), word_set(ctx.word):
             result = ctx.function(*inputs)
         outputs = result if isinstance(result, tuple) else (result,)
         pairs = [

@@ -41,6 +41,7 @@ typedef struct {
 typedef struct {
     char grad_enabled;      /* operations are recorded for backward */
     char inference_enabled; /* inference_mode: implies not grad_enabled */
+    int autocast;           /* which casts library functions make: a word of ops/autocast_words.py */
 } GradMode;
 
 typedef struct {

@@ -18,6 +18,7 @@ from dynajit.eager.creation import from_numpy
 from dynajit.eager.function import Function
 from dynajit.eager.grad_mode import is_grad_enabled
 from dynajit.eager.tensor import Tensor
+from dynajit.ops.autocast import widened
 from dynajit.ops.loss_functions import reduction_of
 
 
@@ -49,6 +50,7 @@ def ctc_loss(
         AutogradError: a second derivative is asked for.
     """
     reduction = reduction_of(reduction)
+    log_probs = widened(log_probs)
     is_batched = log_probs.dim() == 3
     wide = log_probs if is_batched else log_probs.unsqueeze(1)
     _check(wide, targets, blank)

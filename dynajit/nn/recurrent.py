@@ -19,6 +19,7 @@ from dynajit.nn import init
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
 from dynajit.nn.utils.rnn import PackedSequence
+from dynajit.ops.autocast import lower_dtype
 from dynajit.ops.creation_functions import zeros
 from dynajit.ops.recurrent_functions import LayerWeights, recurrent
 
@@ -168,11 +169,11 @@ class RNNBase(Module):
         """Refuse an input, (T, B, *) or packed (N, *), of wrong dtype, rank or size.
 
         Raises:
-            InvalidValueError: the dtype is not the weights'.
+            InvalidValueError: the dtype is not the weights', and autocast is off.
             ShapeError: anything else.
         """
         dtype = getattr(self, self._all_weights[0][0]).dtype
-        if input.dtype != dtype:
+        if input.dtype != dtype and lower_dtype() is None:
             raise InvalidValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). Convert "
                 f"input: input.to({dtype}), or convert model: model.to({input.dtype})"

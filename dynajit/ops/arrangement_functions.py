@@ -14,11 +14,12 @@ from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from dynajit.core.types import Shape, numel
 from dynajit.ops.arguments import cast, dim_of, is_tensor, spread
+from dynajit.ops.autocast import full_precision, lower_precision
 from dynajit.ops.complex_functions import conj
 from dynajit.ops.creation_functions import meshgrid
 from dynajit.ops.families import normalize_dim
 from dynajit.ops.index_functions import cat, split, stack, symint_sum
-from dynajit.ops.matrix_functions import outer
+from dynajit.ops.matrix_functions import mm, outer
 from dynajit.ops.shape_functions import diag, movedim, reshape, sliced, transpose, unsqueeze
 from dynajit.ops.table import TABLE
 from dynajit.ops.type_rules import broadcast_shapes as common_shape
@@ -254,6 +255,7 @@ def flipud(input: Any) -> Any:
 # diagonals and products of matrices
 
 
+@full_precision
 def trace(input: Any) -> Any:
     """The sum of the diagonal of a matrix."""
     if len(input.shape) != 2:
@@ -329,8 +331,9 @@ def inner(input: Any, other: Any) -> Any:
     n = input.shape[-1]
     rows, columns = tuple(input.shape[:-1]), tuple(other.shape[:-1])
     left = reshape(input, (numel(rows), n))
-    right = reshape(other, (numel(columns), n))
-    return reshape(TABLE.matmul(left, transpose(right, 0, 1)), (*rows, *columns))
+    right = transpose(reshape(other, (numel(columns), n)), 0, 1)
+    product = mm(left, right) if rows or columns else TABLE.matmul(left, right)
+    return reshape(product, (*rows, *columns))
 
 
 def vdot(input: Any, other: Any) -> Any:
@@ -357,6 +360,7 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
     return TABLE.add(input if beta == 1 else TABLE.mul(input, beta), scaled)
 
 
+@lower_precision
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * the sum of the products of two batches of matrices."""
     if len(batch1.shape) != 3 or len(batch2.shape) != 3:
@@ -368,6 +372,7 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
     return TABLE.add(input if beta == 1 else TABLE.mul(input, beta), scaled)
 
 
+@lower_precision
 def chain_matmul(*matrices: Any) -> Any:
     """The product of matrices, from left to right."""
     given = spread(matrices)

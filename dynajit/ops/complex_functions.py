@@ -12,6 +12,7 @@ from dynajit.core import dtypes
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
 from dynajit.ops.arguments import cast, describe_tensor, is_tensor, require_tensor
+from dynajit.ops.autocast import full_precision
 from dynajit.ops.families import floating_of
 from dynajit.ops.table import TABLE
 
@@ -27,6 +28,7 @@ def complex(real: Any, imag: Any) -> Any:
     return TABLE.complex(real, imag)
 
 
+@full_precision
 def polar(abs: Any, angle: Any) -> Any:
     """Complex numbers of magnitude `abs` at `angle` radians. Shape: broadcast.
 
@@ -88,6 +90,7 @@ def view_as_real(input: Any) -> Any:
     return TABLE.view_as_real(input)
 
 
+@full_precision
 def view_as_complex(input: Any) -> Any:
     """Pairs along the last dimension seen as complex numbers. Shape: input.shape[:-1].
 

@@ -11,6 +11,7 @@ from typing import Any
 from dynajit.core.errors import ShapeError
 from dynajit.core.types import Shape, Size, numel
 from dynajit.ops.arguments import require_tensor
+from dynajit.ops.autocast import lower_precision
 from dynajit.ops.table import TABLE
 from dynajit.ops.windows import Geometry, window_counts
 
@@ -147,6 +148,7 @@ def _convolve(
     return batched(input, n, function, run, function)
 
 
+@lower_precision
 def conv1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
@@ -155,6 +157,7 @@ def conv1d(
     return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
 
 
+@lower_precision
 def conv2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
@@ -163,6 +166,7 @@ def conv2d(
     return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
 
 
+@lower_precision
 def conv3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
@@ -221,6 +225,7 @@ def _convolve_transposed(
     return batched(input, n, function, run, function)
 
 
+@lower_precision
 def conv_transpose1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
@@ -231,6 +236,7 @@ def conv_transpose1d(
     )
 
 
+@lower_precision
 def conv_transpose2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
@@ -241,6 +247,7 @@ def conv_transpose2d(
     )
 
 
+@lower_precision
 def conv_transpose3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,

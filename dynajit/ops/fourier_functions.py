@@ -14,6 +14,7 @@ from dynajit.core.errors import BoundsError, DTypeError, ShapeError
 from dynajit.core.types import Size
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, device_of, require_tensor
+from dynajit.ops.autocast import full_precision
 from dynajit.ops.complex_functions import conj
 from dynajit.ops.creation_functions import arange
 from dynajit.ops.families import floating_of, normalize_dim
@@ -124,6 +125,7 @@ def _resized_all(x: Any, dims: Sequence[int], sizes: Sequence[Any]) -> Any:
 
 
 def _one(name: str, inverse: bool) -> Callable[..., Any]:
+    @full_precision
     def function(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
         x = _complex_numbers(input, name)
         d = _dim(x, dim, name)
@@ -142,6 +144,7 @@ fft = _one("fft", False)
 ifft = _one("ifft", True)
 
 
+@full_precision
 def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The frequencies 0 to n // 2 of real numbers along `dim`.
 
@@ -154,6 +157,7 @@ def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = Non
     return TABLE.half_fourier(x, dim=d, norm=_division(norm, False))
 
 
+@full_precision
 def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """Real numbers, n of them along `dim` (2 (m - 1) by default), from m frequencies."""
     x = _complex_numbers(input, "irfft")
@@ -169,12 +173,14 @@ def _to_real(x: Any, dim: int, size: Any, division: str) -> Any:
     return TABLE.real_fourier(half, dim=dim, size=size, norm=division)
 
 
+@full_precision
 def hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """Real frequencies, n of them along `dim` (2 (m - 1) by default), of numbers of which the m
     given are the first half: the others are their conjugates."""
     return irfft(conj(require_tensor(input, "hfft")), n, dim, _swapped(norm))
 
 
+@full_precision
 def ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The inverse of `hfft`: n // 2 + 1 complex numbers from n real frequencies.
 
@@ -190,6 +196,7 @@ def ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = No
 
 
 def _several(name: str, inverse: bool) -> Callable[..., Any]:
+    @full_precision
     def function(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
         x = _complex_numbers(input, name)
         dims, sizes = _sized(x, s, dim, name)
@@ -208,6 +215,7 @@ fftn = _several("fftn", False)
 ifftn = _several("ifftn", True)
 
 
+@full_precision
 def rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """Transform of real numbers over `dim`; of the last one only the frequencies 0 to n // 2.
 
@@ -227,6 +235,7 @@ def rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -
     return TABLE.fourier(half, dims=tuple(dims[:-1]), inverse=False, norm=division)
 
 
+@full_precision
 def irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """The inverse of `rfftn`; the last size is 2 (m - 1) by default.
 

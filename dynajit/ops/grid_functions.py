@@ -18,6 +18,7 @@ from dynajit.core import dtypes
 from dynajit.core.errors import InvalidValueError, ShapeError, UnsupportedError
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast
+from dynajit.ops.autocast import full_precision, lower_precision
 from dynajit.ops.composites import count_operand
 from dynajit.ops.table import TABLE
 
@@ -25,6 +26,7 @@ _MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("zeros", "border", "reflection")
 
 
+@full_precision
 def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,
@@ -224,6 +226,7 @@ def _cubic(t: Any, is_far: bool) -> Any:
 # grids
 
 
+@lower_precision
 def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = None) -> Any:
     """The places that affine maps give to the elements of an output.
 

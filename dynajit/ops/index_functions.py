@@ -13,6 +13,7 @@ from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeErr
 from dynajit.core.types import Shape
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, dim_of, is_tensor, size, sizes
+from dynajit.ops.autocast import widest
 from dynajit.ops.shape_functions import reshape, sliced, unsqueeze
 from dynajit.ops.table import TABLE
 from dynajit.ops.type_rules import broadcast_shapes, normalize_dim
@@ -21,6 +22,7 @@ from dynajit.ops.type_rules import broadcast_shapes, normalize_dim
 # joining and splitting
 
 
+@widest
 def cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Any:
     """Tensors one after another along `dim`; dtypes are promoted; 1-d empty ones are skipped."""
     dim = dim if axis is None else axis
@@ -38,6 +40,7 @@ def cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Any
     return TABLE.cat(*(cast(x, dtype) for x in kept), dim=d)
 
 
+@widest
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Tensors of one shape side by side along a new dimension."""
     given = list(tensors)
@@ -206,6 +209,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
     return TABLE.index_add(input, index, scaled, dim=d)
 
 
+@widest
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """input with slices along `dim` replaced at the positions in `index`."""
     d = dim_of(input, dim, "index_copy")

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
 from dynajit.ops.arguments import cast, is_tensor
+from dynajit.ops.autocast import full_precision
 from dynajit.ops.creation_functions import eye
 from dynajit.ops.factorizations import part
+from dynajit.ops.matrix_functions import matmul
 from dynajit.ops.shape_functions import diagonal as diagonal_of
 from dynajit.ops.shape_functions import reshape, sliced, transpose, unsqueeze
 from dynajit.ops.table import TABLE
@@ -89,9 +91,9 @@ def matrix_power(A: Any, n: int) -> Any:
     base, power, result = inv(A) if n < 0 else A, abs(n), None
     while power:
         if power & 1:
-            result = base if result is None else TABLE.matmul(result, base)
+            result = base if result is None else matmul(result, base)
         power >>= 1
-        base = TABLE.matmul(base, base) if power else base
+        base = matmul(base, base) if power else base
     return TABLE.clone(A) if n == 1 else result
 
 
@@ -109,6 +111,7 @@ def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
 # inverses and solutions
 
 
+@full_precision
 def inv(A: Any) -> Any:
     """Inverse of square matrices.
 
@@ -122,6 +125,7 @@ def _no_errors(A: Any) -> Any:
     return TABLE.full(0, shape=tuple(A.shape[:-2]), dtype=dtypes.int32, device=A.device)
 
 
+@full_precision
 def inv_ex(A: Any, *, check_errors: bool = False) -> ResultInfo:
     """(inverse, info 0); what is singular raises in any case."""
     return ResultInfo(inv(A), _no_errors(A))
@@ -134,6 +138,7 @@ def _is_vector(A: Any, B: Any) -> bool:
     )
 
 
+@full_precision
 def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     """x with A x = B (`left=False`: x A = B); B holds matrices or vectors.
 
@@ -188,6 +193,7 @@ def pinv(
     return TABLE.pseudo_inverse(A, rtol=relative, atol=absolute, hermitian=hermitian)
 
 
+@full_precision
 def matrix_rank(
     A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None, atol: Any = None
 ) -> Any:
@@ -201,6 +207,7 @@ def matrix_rank(
     return TABLE.sum(TABLE.gt(values, least), dim=(last,), keepdim=False)
 
 
+@full_precision
 def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
     """x that makes A x - B smallest, by the pseudo-inverse, which gives the shortest x.
 
@@ -244,6 +251,7 @@ def slogdet(A: Any) -> SignLogDet:
 # factorizations
 
 
+@full_precision
 def cholesky(A: Any, *, upper: bool = False) -> Any:
     """Lower triangular L with L L^T = A (`upper=True`: its transpose).
 
@@ -254,11 +262,13 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
     return transpose(lower, -2, -1) if upper else lower
 
 
+@full_precision
 def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> ResultInfo:
     """(L, info 0); what is not positive-definite raises in any case."""
     return ResultInfo(cholesky(A, upper=upper), _no_errors(A))
 
 
+@full_precision
 def qr(A: Any, mode: str = "reduced") -> QR:
     """Q with orthonormal columns and upper triangular R, Q R = A.
 
@@ -284,6 +294,7 @@ def _symmetric(A: Any, UPLO: str) -> Any:
     return TABLE.symmetric_eigen(A, upper=UPLO.upper() == "U")
 
 
+@full_precision
 def eigh(A: Any, UPLO: str = "L") -> Eigen:
     """Eigenvalues in rising order and eigenvectors (columns) of symmetric matrices."""
     both = _symmetric(A, UPLO)
@@ -292,11 +303,13 @@ def eigh(A: Any, UPLO: str = "L") -> Eigen:
     return Eigen(values, part(TABLE, both, -1, 0, n))
 
 
+@full_precision
 def eigvalsh(A: Any, UPLO: str = "L") -> Any:
     """Eigenvalues of symmetric matrices, in rising order."""
     return eigh(A, UPLO).eigenvalues
 
 
+@full_precision
 def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
     """U, singular values from the largest to the smallest, and V^T, with U diag(S) V^T = A."""
     both = TABLE.singular_values(A, full=full_matrices)
@@ -308,6 +321,7 @@ def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVD
     return SVD(transpose(u, -2, -1), reshape(values, (*A.shape[:-2], k)), vh)
 
 
+@full_precision
 def svdvals(A: Any, *, driver: str | None = None) -> Any:
     """Singular values, from the largest to the smallest."""
     return svd(A, False).S
@@ -371,6 +385,7 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
     return TABLE.triangular_solve(LU, outer, upper=True, unit=False)
 
 
+@full_precision
 def eig(A: Any) -> Any:
     """Refused: eigenvalues of general matrices are complex.
 
@@ -383,6 +398,7 @@ def eig(A: Any) -> Any:
     )
 
 
+@full_precision
 def eigvals(A: Any) -> Any:
     """Refused: see `eig`.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
 from dynajit.core.symint import shapes_agree
+from dynajit.ops.autocast import full_precision
 from dynajit.ops.losses import reduce_loss
 from dynajit.ops.nn_functions import pairwise_distance
 from dynajit.ops.table import TABLE
@@ -38,6 +39,7 @@ def reduction_of(reduction: str, size_average: Any = None, reduce: Any = None) -
     return reduction
 
 
+@full_precision
 def cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: Any = None,
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
@@ -61,6 +63,7 @@ def cross_entropy(
     )  # fmt: skip
 
 
+@full_precision
 def nll_loss(
     input: Any, target: Any, weight: Any = None, size_average: Any = None,
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
@@ -70,6 +73,7 @@ def nll_loss(
     return TABLE.nll_loss(input, target, weight, reduction=reduction, ignore_index=ignore_index)
 
 
+@full_precision
 def mse_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean", weight: Any = None,
@@ -90,6 +94,7 @@ def _weighted(loss: Any, weight: Any, reduction: str) -> Any:
     return reduce_loss(TABLE, loss, reduction)
 
 
+@full_precision
 def l1_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean", weight: Any = None,
@@ -101,6 +106,7 @@ def l1_loss(
     return _weighted(TABLE.l1_loss(input, target, reduction="none"), weight, reduction)
 
 
+@full_precision
 def smooth_l1_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean", beta: float = 1.0,
@@ -119,6 +125,7 @@ def smooth_l1_loss(
     return reduce_loss(TABLE, loss, reduction)
 
 
+@full_precision
 def huber_loss(
     input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Any:
@@ -136,6 +143,7 @@ def huber_loss(
     return _weighted(loss, weight, reduction)
 
 
+@full_precision
 def binary_cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean",
@@ -151,6 +159,7 @@ def binary_cross_entropy(
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
+@full_precision
 def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean", pos_weight: Any = None,
@@ -170,6 +179,7 @@ def binary_cross_entropy_with_logits(
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
+@full_precision
 def kl_div(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean", log_target: bool = False,
@@ -189,6 +199,7 @@ def kl_div(
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
+@full_precision
 def soft_margin_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
 ) -> Any:
@@ -197,6 +208,7 @@ def soft_margin_loss(
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
+@full_precision
 def hinge_embedding_loss(
     input: Any, target: Any, margin: float = 1.0, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean",
@@ -208,6 +220,7 @@ def hinge_embedding_loss(
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
+@full_precision
 def margin_ranking_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0, size_average: Any = None,
     reduce: Any = None, reduction: str = "mean",
@@ -224,6 +237,7 @@ def margin_ranking_loss(
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
+@full_precision
 def triplet_margin_loss(
     anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2,
     eps: float = 1e-6, swap: bool = False, size_average: Any = None, reduce: Any = None,
@@ -246,6 +260,7 @@ def triplet_margin_loss(
     return reduce_loss(TABLE, loss, reduction)
 
 
+@full_precision
 def poisson_nll_loss(
     input: Any, target: Any, log_input: bool = True, full: bool = False, size_average: Any = None,
     eps: float = 1e-8, reduce: Any = None, reduction: str = "mean",

@@ -10,6 +10,7 @@ from typing import Any
 from dynajit.core import dtypes
 from dynajit.core.errors import InvalidValueError, ShapeError
 from dynajit.ops.arguments import cast, is_tensor
+from dynajit.ops.autocast import full_precision
 from dynajit.ops.dispatch import is_recording
 from dynajit.ops.loss_functions import reduction_of
 from dynajit.ops.losses import reduce_loss
@@ -64,6 +65,7 @@ def _variances(var: Any, shape: tuple[Any, ...]) -> Any:
     )
 
 
+@full_precision
 def cosine_embedding_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0, size_average: Any = None,
     reduce: Any = None, reduction: str = "mean",
@@ -92,6 +94,7 @@ def cosine_embedding_loss(
     return reduce_loss(TABLE, loss, reduction)
 
 
+@full_precision
 def multi_margin_loss(
     input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None,
     size_average: Any = None, reduce: Any = None, reduction: str = "mean",
@@ -148,6 +151,7 @@ def _rows(input: Any, target: Any, target_rank: int, function: str) -> tuple[Any
     return wide, TABLE.reshape(target, shape=(1, *target.shape))
 
 
+@full_precision
 def multilabel_margin_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
 ) -> Any:

@@ -13,12 +13,14 @@ from dynajit.core.symint import agree, shapes_agree
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, describe_tensor
 from dynajit.ops.arguments import is_tensor as is_tensor_operand
+from dynajit.ops.autocast import lower_precision
 from dynajit.ops.composites import as_rows
 from dynajit.ops.elementwise_functions import add, mul
 from dynajit.ops.shape_functions import reshape, transpose, unsqueeze
 from dynajit.ops.table import TABLE
 
 
+@lower_precision
 def matmul(input: Any, other: Any) -> Any:
     """Matrix product with the rules of `@`.
 
@@ -29,6 +31,11 @@ def matmul(input: Any, other: Any) -> Any:
         ShapeError: inner sizes or batches do not fit, or an operand has no dims.
         DTypeError: dtypes differ.
     """
+    return _product(input, other)
+
+
+def _product(input: Any, other: Any) -> Any:
+    """`matmul` in the dtype of its operands, also under autocast."""
     a, b = tuple(input.shape), tuple(other.shape)
     if not a or not b:
         raise ShapeError(
@@ -58,18 +65,21 @@ def _of_rank(name: str, operands: Sequence[tuple[Any, int]]) -> None:
             )
 
 
+@lower_precision
 def mm(input: Any, mat2: Any) -> Any:
     """Product of two matrices."""
     _of_rank("mm", [(input, 2), (mat2, 2)])
     return TABLE.matmul(input, mat2)
 
 
+@lower_precision
 def spmm(input: Any, mat2: Any) -> Any:
     """Product of two matrices: PyTorch's name for a sparse first one; here both are dense."""
     _of_rank("spmm", [(input, 2), (mat2, 2)])
     return TABLE.matmul(input, mat2)
 
 
+@lower_precision
 def bmm(input: Any, mat2: Any) -> Any:
     """Products of two batches of matrices, (b, n, k) and (b, k, m), without broadcasting."""
     _of_rank("bmm", [(input, 3), (mat2, 3)])
@@ -81,7 +91,7 @@ def bmm(input: Any, mat2: Any) -> Any:
 def mv(input: Any, vec: Any) -> Any:
     """Product of a matrix and a vector."""
     _of_rank("mv", [(input, 2), (vec, 1)])
-    return matmul(input, vec)
+    return _product(input, vec)
 
 
 def dot(input: Any, tensor: Any) -> Any:
@@ -92,7 +102,7 @@ def dot(input: Any, tensor: Any) -> Any:
             f"dot: inconsistent tensor size, expected {input.shape[0]} elements, got "
             f"{tensor.shape[0]}."
         )
-    return matmul(input, tensor)
+    return _product(input, tensor)
 
 
 def outer(input: Any, vec2: Any) -> Any:
@@ -119,6 +129,7 @@ def _plus_product(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     return result
 
 
+@lower_precision
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat1 @ mat2); with beta 0 input is not read."""
     return _plus_product(input, mm(mat1, mat2), beta, alpha)
@@ -129,6 +140,7 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> A
     return _plus_product(input, mv(mat, vec), beta, alpha)
 
 
+@lower_precision
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (batch1 @ batch2), batched."""
     return _plus_product(input, bmm(batch1, batch2), beta, alpha)
@@ -149,7 +161,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     columns = tuple(b.shape[d] for d in free_b)
     matrix_a = reshape(TABLE.permute(a, dims=(*free_a, *left)), (numel(rows), inner))
     matrix_b = reshape(TABLE.permute(b, dims=(*right, *free_b)), (inner, numel(columns)))
-    return reshape(TABLE.matmul(matrix_a, matrix_b), (*rows, *columns))
+    return reshape(mm(matrix_a, matrix_b), (*rows, *columns))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -267,7 +279,8 @@ def _contract(a: Any, term_a: str, b: Any, term_b: str, later: set[str]) -> tupl
     sizes_a = dict(zip(term_a, a.shape, strict=True))
     sizes_b = dict(zip(term_b, b.shape, strict=True))
     both = [label for label in term_a if label in sizes_b]
-    if any(_is_one(sizes_a[label]) != _is_one(sizes_b[label]) for label in both):
+    is_summed = any(label not in later for label in both)
+    if not is_summed or any(_is_one(sizes_a[label]) != _is_one(sizes_b[label]) for label in both):
         return _multiply_broadcast(a, term_a, b, term_b, later)
     batch = [label for label in both if label in later]
     inner = [label for label in both if label not in later]
@@ -283,7 +296,7 @@ def _contract(a: Any, term_a: str, b: Any, term_b: str, later: set[str]) -> tupl
         shape = (*(shape_of[label] for label in batch), *(group(g) for g in groups))
         return TABLE.reshape(TABLE.permute(x, dims=order), shape=shape)
 
-    product = TABLE.matmul(arranged(a, term_a, rows, inner), arranged(b, term_b, inner, columns))
+    product = matmul(arranged(a, term_a, rows, inner), arranged(b, term_b, inner, columns))
     labels = "".join((*batch, *rows, *columns))
     return TABLE.reshape(product, shape=tuple(shape_of[label] for label in labels)), labels
 

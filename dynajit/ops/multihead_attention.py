@@ -13,6 +13,7 @@ from typing import Any
 
 from dynajit.core import dtypes
 from dynajit.core.errors import ExpectationError, ShapeError
+from dynajit.ops.autocast import lower_precision
 from dynajit.ops.index_functions import cat, chunk, split, unbind
 from dynajit.ops.nn_functions import (
     dropout,
@@ -25,6 +26,7 @@ from dynajit.ops.shape_functions import expand, permute, reshape, transpose, uns
 from dynajit.ops.table import TABLE
 
 
+@lower_precision
 def multi_head_attention_forward(
     query: Any, key: Any, value: Any, embed_dim_to_check: int, num_heads: int,
     in_proj_weight: Any, in_proj_bias: Any, bias_k: Any, bias_v: Any, add_zero_attn: bool,

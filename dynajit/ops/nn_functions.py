@@ -23,6 +23,7 @@ from dynajit.core.symint import agree
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments, creation_functions
 from dynajit.ops.arguments import cast, dim_of
+from dynajit.ops.autocast import lower_precision, widened
 from dynajit.ops.random import blocks_of
 from dynajit.ops.reduction_functions import norm
 from dynajit.ops.shape_functions import repeat_interleave
@@ -65,6 +66,7 @@ def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
     return TABLE.leaky_relu(input, negative_slope=float(negative_slope))
 
 
+@lower_precision
 def prelu(input: Any, weight: Any) -> Any:
     """x where positive, else weight * x; one weight, or one per channel (dim 1)."""
     if numel(tuple(weight.shape)) != 1:
@@ -211,6 +213,7 @@ def softmin(input: Any, dim: int | None = None, dtype: Any = None) -> Any:
 # layers
 
 
+@lower_precision
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """input @ weight.T + bias."""
     return TABLE.linear(input, weight, bias)
@@ -321,6 +324,7 @@ def pairwise_distance(
     return norm(TABLE.add(TABLE.sub(x1, x2), eps), p, -1, keepdim)
 
 
+@lower_precision
 def scaled_dot_product_attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
@@ -393,6 +397,8 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
         raise ArgumentError(
             f"pad(mode={mode!r}): expected 'constant', 'reflect', 'replicate' or 'circular'."
         )
+    if mode == "replicate" or (mode == "reflect" and len(pad) <= 4):
+        input = widened(input)
     for d, (before, after) in enumerate(amounts):
         if before or after:
             positions = _padded_positions(input.shape[d], before, after, mode)

@@ -10,6 +10,7 @@ from typing import Any
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast
+from dynajit.ops.autocast import full_precision, lower_precision
 from dynajit.ops.complex_functions import conj
 from dynajit.ops.families import broadcast_shapes, normalize_dim
 from dynajit.ops.linalg_functions import inv, svdvals
@@ -95,6 +96,7 @@ def norm(
     raise ShapeError(f"linalg.norm: If ord={ord!r}, dim must specify 1 or 2 dimensions. Got {dims}")
 
 
+@full_precision
 def cond(A: Any, p: Any = None) -> Any:
     """Condition numbers: by singular values (p 2, -2 or None), or norm(A) * norm(inv(A))."""
     if p in (None, 2, -2):
@@ -110,6 +112,7 @@ def cond(A: Any, p: Any = None) -> Any:
 # products
 
 
+@lower_precision
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     """Sums of products along `dim`, broadcast; x is conjugated."""
     product = TABLE.mul(conj(x), y)
@@ -141,6 +144,7 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     return TABLE.sub(TABLE.mul(turned(a, 1), turned(b, 2)), TABLE.mul(turned(a, 2), turned(b, 1)))
 
 
+@lower_precision
 def multi_dot(tensors: Sequence[Any]) -> Any:
     """Product of matrices in the order that needs the fewest multiplications.
 

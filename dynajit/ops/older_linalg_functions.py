@@ -7,6 +7,7 @@ are methods of `TensorMethods`, too.
 from typing import Any, NamedTuple
 
 from dynajit.core.errors import UnsupportedError
+from dynajit.ops.autocast import full_precision
 from dynajit.ops.linalg_functions import (
     LU,
     PLU,
@@ -66,7 +67,7 @@ class TriangularSolution(NamedTuple):
 
 
 inverse = inv
-pinverse = pinv
+pinverse = full_precision(pinv)
 
 
 def logdet(input: Any) -> Any:
@@ -75,6 +76,7 @@ def logdet(input: Any) -> Any:
     return TABLE.where(TABLE.lt(sign, 0), float("nan"), size)
 
 
+@full_precision
 def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVD:
     """U, singular values and V with U diag(S) V^T = input; `some`: as many columns as needed."""
     u, s, vh = whole_svd(input, not some)
@@ -88,11 +90,13 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     return cross_products(input, other, dim=dim)
 
 
+@full_precision
 def cholesky(input: Any, upper: bool = False) -> Any:
     """Lower (or upper) triangular factor of positive-definite matrices; see `linalg.cholesky`."""
     return lower_cholesky(input, upper=upper)
 
 
+@full_precision
 def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
     """x with A x = B, of the Cholesky factor of A."""
     lower = transpose(L, -2, -1) if upper else L
@@ -100,6 +104,7 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
     return solve_triangular(transpose(lower, -2, -1), inner, upper=True)
 
 
+@full_precision
 def cholesky_inverse(L: Any, upper: bool = False) -> Any:
     """The inverse of A, of its Cholesky factor."""
     lower = transpose(L, -2, -1) if upper else L
@@ -107,6 +112,7 @@ def cholesky_inverse(L: Any, upper: bool = False) -> Any:
     return TABLE.matmul(transpose(half, -2, -1), half)
 
 
+@full_precision
 def triangular_solve(
     b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolution:
@@ -129,6 +135,7 @@ def lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
     return (*found, info)
 
 
+@full_precision
 def lu_solve(b: Any, LU_data: Any, LU_pivots: Any) -> Any:
     """x with A x = b, of the factors of A."""
     return solve_by_factors(LU_data, LU_pivots, b)

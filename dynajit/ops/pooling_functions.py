@@ -15,6 +15,7 @@ from dynajit.core import dtypes
 from dynajit.core.errors import ShapeError
 from dynajit.core.types import Shape, Size, numel
 from dynajit.ops.arguments import cast, require_tensor
+from dynajit.ops.autocast import full_precision, widened
 from dynajit.ops.composites import count_operand
 from dynajit.ops.convolution_functions import (
     batched,
@@ -143,6 +144,7 @@ def max_pool3d(
 ) -> Any:  # fmt: skip
     """Largest elements of windows over (N, C, D, H, W) or (C, D, H, W), with their positions in
     D * H * W if asked for."""
+    input = input if return_indices else widened(input)
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
@@ -222,6 +224,7 @@ def avg_pool2d(
     )
 
 
+@full_precision
 def avg_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -355,6 +358,7 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
     return _adaptive_avg_pool(2, input, output_size)
 
 
+@full_precision
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     """Means of `output_size` windows over (N, C, D, H, W) or (C, D, H, W)."""
     return _adaptive_avg_pool(3, input, output_size)
@@ -408,6 +412,7 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
     return _adaptive_max_pool(2, input, output_size, return_indices)
 
 
+@full_precision
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """Largest elements of `output_size` windows over (N, C, D, H, W) or (C, D, H, W)."""
     return _adaptive_max_pool(3, input, output_size, return_indices)
@@ -450,6 +455,7 @@ def _max_unpool(
     return TABLE.reshape(placed, shape=(*lead, *shape))
 
 
+@full_precision
 def max_unpool1d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,
@@ -458,6 +464,7 @@ def max_unpool1d(
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
+@full_precision
 def max_unpool2d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,
@@ -466,6 +473,7 @@ def max_unpool2d(
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
+@full_precision
 def max_unpool3d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,

@@ -7,13 +7,17 @@ more than `MOST_STEPS` in one call are refused while a graph is recorded, so cap
 and the call runs eagerly, whose loop costs little more at that length. Called by `nn.recurrent`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
+from dynajit.core import dtypes
+from dynajit.core.dtypes import DType
 from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
 from dynajit.core.symint import agree
 from dynajit.ops import dispatch
+from dynajit.ops.arguments import cast
+from dynajit.ops.autocast import disabled, is_cast, lower_dtype
 from dynajit.ops.nn_functions import dropout as dropped
 from dynajit.ops.nn_functions import linear
 from dynajit.ops.recurrent import columns, gru_step, lstm_step
@@ -106,6 +110,9 @@ def recurrent(
 ) -> tuple[Any, ...]:
     """Stacked recurrent layers over all steps.
 
+    Under autocast the layers compute in its dtype; those of a GRU in the widest of it and the
+    state's, from operands rounded to it.
+
     Args:
         mode: "LSTM", "GRU", "RNN_TANH" or "RNN_RELU".
         input: (T, B, features), or packed (N, features).
@@ -129,10 +136,31 @@ def recurrent(
             f"recurrent layers: {steps * len(weights)} steps are too many for one graph, which "
             f"takes {MOST_STEPS}.  This call runs eagerly; shorten the sequence to compile it."
         )
+    lower = lower_dtype()
+    if lower is not None:
+        wide = dtypes.promote(lower, state[0].dtype) if mode == "GRU" else lower
+        rounded = _rounding(lower, wide)
+        input, state = rounded(input), tuple(map(rounded, state))
+        weights = [LayerWeights(*map(rounded, layer)) for layer in weights]
     directions = 2 if is_bidirectional else 1
+    between = dropout if training else 0.0
+    with disabled():
+        return _stacked(mode, input, state, weights, directions, between, batch_sizes)
+
+
+def _rounding(lower: DType, wide: DType) -> Callable[[Any], Any]:
+    """What gives an operand the precision of `lower`, in the dtype `wide`."""
+    return lambda x: cast(cast(x, lower), wide) if is_cast(x) else x
+
+
+def _stacked(
+    mode: str, input: Any, state: tuple[Any, ...], weights: Sequence[LayerWeights],
+    directions: int, dropout: float, batch_sizes: tuple[int, ...] | None,
+) -> tuple[Any, ...]:  # fmt: skip
+    """`recurrent`, in the dtype of the operands."""
     ends: list[tuple[Any, ...]] = []
     for first in range(0, len(weights), directions):
-        if first and training and dropout:
+        if first and dropout:
             input = dropped(input, dropout, True)
         outputs = []
         for k in range(directions):
@@ -163,7 +191,7 @@ def _check_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any) -> None:
         raise ShapeError(
             f"Input batch size {input.shape[0]} doesn't match hidden0 batch size {hx.shape[0]}"
         )
-    if input.dtype is not w_ih.dtype or hx.dtype is not w_ih.dtype:
+    if lower_dtype() is None and not input.dtype is hx.dtype is w_ih.dtype:
         raise DTypeError(
             f"expected input, hidden state and weights of one dtype, but got {input.dtype.name}, "
             f"{hx.dtype.name} and {w_ih.dtype.name}.  Cast one with .to(dtype)."

@@ -13,6 +13,7 @@ from dynajit.core.symint import fits_within
 from dynajit.core.types import numel
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, describe_tensor, dim_of
+from dynajit.ops.autocast import full_precision
 from dynajit.ops.elementwise_functions import isclose, maximum, minimum, nonzero
 from dynajit.ops.families import normalize_dims
 from dynajit.ops.shape_functions import reshape
@@ -48,6 +49,7 @@ def _in_dtype(result: Any, dtype: Any) -> Any:
     return result if dtype is None else cast(result, arguments.dtype_of(dtype))
 
 
+@full_precision
 def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Product along `dim`."""
     dims = _dims(input, dim, "prod")

@@ -15,6 +15,7 @@ from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
 from dynajit.core.types import Size
 from dynajit.ops.arguments import describe_tensor, is_tensor, require_tensor
+from dynajit.ops.autocast import full_precision
 from dynajit.ops.complex_functions import view_as_real
 from dynajit.ops.fourier_functions import fft, ifft, irfft, rfft
 from dynajit.ops.nn_functions import pad
@@ -62,6 +63,7 @@ def _frames(call: str, n_fft: int, hop: int | None, win_length: int | None, wind
     return _Frames(n_fft, hop, window)
 
 
+@full_precision
 def stft(
     input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: Any = None, center: bool = True, pad_mode: str = "reflect", normalized: bool = False,

@@ -14,9 +14,11 @@ from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, dim_of, is_tensor
+from dynajit.ops.autocast import full_precision
 from dynajit.ops.complex_functions import conj
 from dynajit.ops.composites import count_operand
 from dynajit.ops.families import floating_of, normalize_dims
+from dynajit.ops.matrix_functions import mm
 from dynajit.ops.reduction_functions import ValuesIndices, diff, mean, norm, sum
 from dynajit.ops.shape_functions import movedim, reshape, sliced, transpose, unsqueeze
 from dynajit.ops.table import TABLE
@@ -79,6 +81,7 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
+@full_precision
 def quantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear",
@@ -96,6 +99,7 @@ def quantile(
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
+@full_precision
 def nanquantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear",
@@ -205,7 +209,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     centred = TABLE.sub(x, average)
     scaled = centred if weights is None else TABLE.mul(centred, weights)
     least = TABLE.clamp_min(factor, 0) if is_tensor(factor) else max(factor, 0)
-    product = TABLE.matmul(centred, transpose(conj(cast(scaled, centred.dtype)), 0, 1))
+    product = mm(centred, transpose(conj(cast(scaled, centred.dtype)), 0, 1))
     result = TABLE.div(product, cast(least, product.dtype) if is_tensor(least) else least)
     return result if len(input.shape) == 2 else reshape(result, ())
 
@@ -377,6 +381,7 @@ def _number(step: Any, like: Any) -> Any:
 # distances
 
 
+@full_precision
 def cdist(
     x1: Any, x2: Any, p: float = 2.0,
     compute_mode: str = "use_mm_for_euclid_dist_if_necessary",

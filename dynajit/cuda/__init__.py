@@ -10,6 +10,7 @@ from typing import Any
 
 from dynajit.core.errors import DeviceError
 from dynajit.core.refusals import refused_class, refused_function
+from dynajit.cuda import amp
 
 _initialized = False
 _NO_GPU = "dynajit's tensors live on the CPU; there is no GPU.  Ask cuda.is_available() first."
@@ -215,6 +216,7 @@ __all__ = [
     "OutOfMemoryError",
     "ShortTensor",
     "Stream",
+    "amp",
     "current_device",
     "current_stream",
     "default_stream",
