@@ -1,6 +1,6 @@
 """Callables with a meaning of their own: grad mode, `graph_break`, output, the operator module.
 
-Handlers of `capture.builtins_table`; see there.
+Autocast, too. Handlers of `capture.builtins_table`; see there.
 """
 
 import operator
@@ -20,7 +20,7 @@ from dynajit.capture.values import NONE, Known, Scalar, Value, constant
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_objects import ExceptionValue, ObjectContents, ObjectValue
 from dynajit.capture.values_storage import native_base
-from dynajit.eager import creation, grad_mode
+from dynajit.eager import autocast_mode, creation, grad_mode
 
 
 @special(_capture.release)
@@ -45,6 +45,25 @@ def _set_grad_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> 
 def _is_grad_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     x.uses_grad_mode()
     return boolean(x.recorder.grad_enabled)
+    yield
+
+
+# -- autocast ------------------------------------------------------------------------------------
+
+
+@special(autocast_mode._set_autocast_word)
+def _set_autocast_word(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    before = x.recorder.autocast_word
+    x.recorder.set_autocast_word(int(as_python(x, args[0])))
+    x.uses_autocast()
+    return constant(before)
+    yield
+
+
+@special(autocast_mode._autocast_word)
+def _autocast_word(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    x.uses_autocast()
+    return constant(x.recorder.autocast_word)
     yield
 
 

@@ -28,7 +28,7 @@ from dynajit.capture.values_functions import CellValue
 from dynajit.capture.values_objects import DELETED, ObjectValue
 from dynajit.capture.values_storage import DictStorage, ListStorage
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
-from dynajit.eager import Tensor, grad_mode
+from dynajit.eager import Tensor, autocast_mode, grad_mode
 from dynajit.eager.inplace import write_back
 
 
@@ -362,6 +362,21 @@ class GradModeEffect(Effect):
 
     def replay(self, emitter: Any) -> None:
         emitter.call(grad_mode._set_grad_enabled, lambda: emitter.load_constant(self.enabled))
+        emitter.pop()
+
+
+@dataclass(frozen=True, slots=True)
+class AutocastEffect(Effect):
+    """The autocast word that the region leaves behind."""
+
+    word: int
+
+    @property
+    def values(self) -> list[Value]:
+        return []
+
+    def replay(self, emitter: Any) -> None:
+        emitter.call(autocast_mode._set_autocast_word, lambda: emitter.load_constant(self.word))
         emitter.pop()
 
 

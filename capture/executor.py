@@ -512,6 +512,11 @@ class Executor:
         entry = bool(self.heap.entry(self.recorder.grad_mode_id))
         self.recorder.guard(GRAD_MODE_SOURCE, Kind.GRAD_MODE, entry, "grad mode")
 
+    def uses_autocast(self) -> None:
+        """The region depends on the autocast word at entry."""
+        entry = int(self.heap.entry(self.recorder.autocast_id))
+        self.recorder.guard(GRAD_MODE_SOURCE, Kind.AUTOCAST, entry, "autocast")
+
     def generator_result(self, receiver: Any) -> list[Value]:
         """What a finished generator returned, as arguments of StopIteration."""
         result = self.generator_results.pop(getattr(receiver, "identity", -1), None)

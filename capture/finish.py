@@ -446,6 +446,8 @@ def _effects(executor: Executor) -> Iterator[effects.Effect]:
             continue
         if identity == executor.recorder.grad_mode_id:
             yield effects.GradModeEffect(bool(heap[identity]))
+        elif identity == executor.recorder.autocast_id:
+            yield effects.AutocastEffect(int(heap[identity]))
         elif identity in namespaces:
             yield _global_effect(executor, namespaces[identity], heap[identity])
         else:
@@ -519,9 +521,7 @@ def _guard_aliasing(recorder: Recorder) -> None:
 
     So must the lists that written texts are recorded in.
     """
-    changed = {
-        identity for identity in recorder.heap.changed() if identity != recorder.grad_mode_id
-    }
+    changed = set(recorder.heap.changed()) - {recorder.grad_mode_id, recorder.autocast_id}
     if not changed:
         return
     _refuse_fields_as_dict(recorder, changed)

@@ -25,6 +25,8 @@ from dynajit.capture.relations import Relation
 from dynajit.capture.sources import Source, State
 from dynajit.core.errors import InternalError
 from dynajit.core.location import Location
+from dynajit.eager.autocast_mode import _autocast_word
+from dynajit.ops import autocast_words as words
 
 
 class Kind(enum.IntEnum):
@@ -55,6 +57,7 @@ class Kind(enum.IntEnum):
     REGISTRATIONS = 22  # expected: int: `abc.get_cache_token()`
     ENDS_QUIETLY = 23  # expected: bool: whether the argument is a tuple or dict of one call
     EXISTS = 24  # expected: None: there is something at the place
+    AUTOCAST = 25  # expected: int: the autocast word (`ops.autocast_words`)
 
 
 RELATIONS = (Kind.NOT_ALIASED, Kind.ALIASED, Kind.NO_SHARED_STORAGE)
@@ -190,6 +193,7 @@ _EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.REGISTRATIONS: lambda e: "the classes registered with abstract ones then",
     Kind.EXISTS: lambda e: "something there",
     Kind.GRAD_MODE: lambda e: "grad mode on" if e else "grad mode off",
+    Kind.AUTOCAST: words.describe,
     Kind.HANDLING: lambda e: "an exception handled by the caller" if e else "no exception",
     Kind.NOT_ALIASED: lambda e: f"an object other than {e.expression()}",
     Kind.ALIASED: lambda e: f"the same object as {e.expression()}",
@@ -211,6 +215,7 @@ _ACTUAL_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.NO_SHARED_STORAGE: lambda a: "it is",
     Kind.SEPARATE_MEMORY: lambda a: "they overlap, or the write is not allowed",
     Kind.GRAD_MODE: lambda a: "grad mode on" if a else "grad mode off",
+    Kind.AUTOCAST: lambda a: words.describe(_autocast_word()),
 }
 
 
@@ -256,6 +261,7 @@ _EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
     Kind.RELATION: lambda s, e: e.text(),
     Kind.FUNCTION: _function_condition,
     Kind.GRAD_MODE: lambda s, e: f"{s}.is_grad_enabled() is {e}",
+    Kind.AUTOCAST: lambda s, e: f"{s}: {words.describe(e)}",
     Kind.EXISTS: lambda s, e: f"{s} exists",
     Kind.ENDS_QUIETLY: lambda s, e: f"nobody notices the end of {s}",
     Kind.REGISTRATIONS: lambda s, e: f"abc.get_cache_token() == {e}",

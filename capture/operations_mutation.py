@@ -25,6 +25,7 @@ from dynajit.eager.inplace import NAMES, check_writable
 from dynajit.ir import graph
 from dynajit.ops import TABLE, dispatch, subscript
 from dynajit.ops.arguments import fitting
+from dynajit.ops.autocast import disabled
 from dynajit.ops.random import blocks_of
 
 # -- methods and operators -----------------------------------------------------------------------
@@ -47,7 +48,8 @@ def in_place_method(
         raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}()")
 
     def pure(tensor: Any, *rest: Any, **named: Any) -> Any:
-        return getattr(tensor, plain)(*rest, **named)
+        with disabled():  # autocast is about the out-of-place forms
+            return getattr(tensor, plain)(*rest, **named)
 
     pure.__qualname__ = f"Tensor.{name}"
     return tensor_in_place(x, receiver, pure, args, keywords)

@@ -22,6 +22,7 @@ from dynajit.core.types import TensorType, contiguous_strides
 from dynajit.eager import Size, Tensor
 from dynajit.ir import graph
 from dynajit.ops import TABLE
+from dynajit.ops.autocast import word_set
 
 #: Reading these needs the contents of the tensor.
 _CONTENTS: Final = frozenset(
@@ -242,8 +243,10 @@ def _native_call(
         named = {key: to_native(x, value, specialise) for key, value in keywords.items()}
     except NotKnown as error:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} with {error}") from None
+    x.uses_autocast()
     try:
-        result = function(*positional, **named)
+        with word_set(x.recorder.autocast_word):
+            result = function(*positional, **named)
     except GraphBreak:
         raise
     except Exception as error:

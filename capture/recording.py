@@ -150,10 +150,13 @@ class Recorder:
     Args:
         name: name of the graph.
         grad_enabled: grad mode at entry.
+        autocast: autocast word at entry (`ops.autocast_words`).
         sizes: which sizes of existing tensors are symbols; None: none are.
     """
 
-    def __init__(self, name: str, grad_enabled: bool, sizes: Sizes | None = None) -> None:
+    def __init__(
+        self, name: str, grad_enabled: bool, sizes: Sizes | None = None, autocast: int = 0
+    ) -> None:
         self.heap = Heap()
         self.builder = Builder(name, self)
         self.location: Location | None = None
@@ -179,6 +182,7 @@ class Recorder:
         #: Source or heap id -> a value whose end does something (`capture.watching`).
         self.watched: dict[Any, Value] = {}
         self._grad_mode = self.heap.adopt(grad_enabled)
+        self._autocast = self.heap.adopt(autocast)
         self._output = self.heap.adopt(())
         self._printed = self.heap.adopt(())
 
@@ -215,6 +219,23 @@ class Recorder:
     def grad_mode_id(self) -> int:
         """Heap id under which grad mode is kept."""
         return self._grad_mode
+
+    # -- autocast --------------------------------------------------------------------------
+
+    @property
+    def autocast_word(self) -> int:
+        """The autocast word at this point of the captured code."""
+        return int(self.heap[self._autocast])
+
+    def set_autocast_word(self, word: int) -> None:
+        """Change the autocast word from here on."""
+        if self.autocast_word != word:
+            self.heap.write(self._autocast, word)
+
+    @property
+    def autocast_id(self) -> int:
+        """Heap id under which the autocast word is kept."""
+        return self._autocast
 
     # -- text that is written --------------------------------------------------------------
 

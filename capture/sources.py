@@ -24,7 +24,7 @@ class Step(enum.IntEnum):
     SLOT = 0  # root: flat argument slot; argument: its index
     FUNCTION = 1  # root: the function that was called
     CONSTANT = 2  # root: argument: the object
-    STATE = 3  # root: interpreter and library state; only GRAD_MODE guards hang on it
+    STATE = 3  # root: interpreter and library state; GRAD_MODE and AUTOCAST guards
     GLOBAL = 4  # function -> value of a name in its globals
     BUILTIN = 5  # function -> value of a name in its builtins, absent from its globals
     CLOSURE = 6  # function -> contents of a closure cell; argument: index

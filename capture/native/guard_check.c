@@ -243,6 +243,8 @@ check_value(Guards *self, Check *check, PyObject *value)
         return is_class_unchanged(self, check->classes, value);
     case KIND_GRAD_MODE:
         return tensor_api->grad_mode()->grad_enabled == check->number;
+    case KIND_AUTOCAST:
+        return tensor_api->grad_mode()->autocast == check->number;
     case KIND_ENDS_QUIETLY:
         return Py_REFCNT(value) > self->held || ends_quietly(value, check->number)
                || is_lent_by_caller(value);

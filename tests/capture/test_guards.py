@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from dynajit import eager
+from dynajit.amp import autocast
 from dynajit.capture import _capture
 from dynajit.capture.guard_facts import FunctionFacts, MemoryUse, Predicate, TensorFacts
 from dynajit.capture.guard_tree import compile_guards
@@ -46,6 +47,7 @@ from dynajit.capture.sources import (
 )
 from dynajit.core.errors import CaptureError, InternalError
 from dynajit.eager import _tensor
+from dynajit.eager.autocast_mode import _autocast_word
 
 SELF = Local("self", 0)
 
@@ -329,6 +331,17 @@ def test_the_grad_mode_is_guarded():
         assert not holds(compiled, ())
     finally:
         _capture.set_grad_mode(before)
+
+
+def test_the_autocast_word_is_guarded():
+    compiled = evaluator((GRAD_MODE_SOURCE, Kind.AUTOCAST, 0))
+
+    assert holds(compiled, ())
+    with autocast("cpu"):
+        assert not holds(compiled, ())
+        compiled = evaluator((GRAD_MODE_SOURCE, Kind.AUTOCAST, _autocast_word()))
+        assert holds(compiled, ())
+    assert not holds(compiled, ())
 
 
 def test_relations_compare_two_places():
