@@ -21,6 +21,7 @@ from dynajit import (
     distributed,
     distributions,
     fft,
+    func,
     fx,
     hub,
     jit,
@@ -147,6 +148,7 @@ from dynajit.eager.random import (
 )
 from dynajit.eager.serialization import load, save
 from dynajit.eager.tensor import Size, Tensor
+from dynajit.func import vmap
 from dynajit.ops.functions import (
     abs,
     absolute,
@@ -762,6 +764,7 @@ __all__ = [
     "from_numpy",
     "full",
     "full_like",
+    "func",
     "fx",
     "gather",
     "gcd",
@@ -1076,6 +1079,7 @@ __all__ = [
     "version",
     "view_as_complex",
     "view_as_real",
+    "vmap",
     "vsplit",
     "vstack",
     "where",

@@ -1,9 +1,9 @@
 """Automatic differentiation by PyTorch's path: `dynajit.autograd.grad`, `.Function`, `.gradcheck`.
 
-Everything here is defined in `eager`; this module is where programs look for it.
+Most of it is defined in `eager`; this module is where programs look for it.
 """
 
-from dynajit.autograd import profiler
+from dynajit.autograd import functional, profiler
 from dynajit.eager.anomaly import detect_anomaly, set_detect_anomaly
 from dynajit.eager.function import Function
 from dynajit.eager.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
@@ -17,6 +17,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "functional",
     "grad",
     "gradcheck",
     "gradgradcheck",

@@ -1,6 +1,6 @@
 """Utilities on parameters and sequences: clipping, vectors, reparametrisation, packed sequences."""
 
-from dynajit.nn.utils import parametrizations, parametrize, rnn
+from dynajit.nn.utils import parametrizations, parametrize, rnn, stateless
 from dynajit.nn.utils.gradients_and_vectors import (
     clip_grad_norm_,
     clip_grad_value_,
@@ -20,6 +20,7 @@ __all__ = [
     "remove_weight_norm",
     "rnn",
     "spectral_norm",
+    "stateless",
     "vector_to_parameters",
     "weight_norm",
 ]

@@ -1,0 +1,338 @@
+"""Transforms of functions by PyTorch's path: `func.grad`, `func.vjp`, `func.functional_call`.
+
+Contract: as `torch.func`: functions of nests of tensors; transforms nest, and results have a
+history only where something else than the transform's own inputs requires gradients. `vmap` is
+refused by name. Compiled functions call transforms as plain Python. Called by users.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dynajit.autograd.products import forward, has_other_leaves, jacobian_of, reverse
+from dynajit.capture.control import disable
+from dynajit.core.errors import ArgumentError
+from dynajit.core.pytree import flatten, tree_map, unflatten
+from dynajit.core.refusals import refused_function
+from dynajit.eager.grad_mode import enable_grad, is_grad_enabled
+from dynajit.eager.tensor import Tensor
+from dynajit.nn.utils.stateless import called_with
+from dynajit.ops.functions import ones_like
+
+vmap = refused_function(
+    "func.vmap",
+    "functions are not mapped over batches here.  Write the function for batches, or loop and "
+    "stack the results.",
+)
+
+
+def _tracked(leaves: Sequence[Any], what: str) -> list[Tensor]:
+    """The leaves as inputs of a transform: views of those with a history, else new leaves."""
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise ArgumentError(f"{what}: expected tensors, got {type(leaf).__name__}")
+    return [x.view_as(x) if x.requires_grad else x.detach().requires_grad_() for x in leaves]
+
+
+def _is_watched(outer: bool, outputs: Sequence[Any], tracked: Sequence[Tensor]) -> bool:
+    """Whether gradients are recorded around the transform, and would reach something there."""
+    tensors = [y for y in outputs if isinstance(y, Tensor)]
+    return outer and has_other_leaves(tensors, [x for x in tracked if x.is_leaf])
+
+
+def _without_history(tree: Any, watched: bool) -> Any:
+    if watched:
+        return tree
+    return tree_map(lambda x: x.detach() if isinstance(x, Tensor) else x, tree)
+
+
+def _split(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
+    if not has_aux:
+        return result, None
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise RuntimeError(
+            f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True"
+        )
+    return result
+
+
+def _tensors_of(output: Any, name: str) -> tuple[list[Tensor], Any]:
+    leaves, structure = flatten(output)
+    if not leaves or not all(isinstance(leaf, Tensor) for leaf in leaves):
+        raise RuntimeError(
+            f"{name}: Expected f to be a function that has non-empty output of Tensors"
+        )
+    return leaves, structure
+
+
+def _positions(argnums: int | tuple[int, ...], count: int) -> tuple[int, ...]:
+    chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if not chosen:
+        raise RuntimeError("argnums must be non-empty")
+    for number in chosen:
+        if not -count <= number < count:
+            raise RuntimeError(f"Got argnum={number}, but only {count} positional inputs")
+    places = tuple(number % count for number in chosen)
+    if len(set(places)) != len(places):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    return places
+
+
+def _chosen(args: tuple[Any, ...], argnums: int | tuple[int, ...]) -> Any:
+    places = _positions(argnums, len(args))
+    return args[places[0]] if isinstance(argnums, int) else tuple(args[i] for i in places)
+
+
+def _replaced(args: tuple[Any, ...], argnums: int | tuple[int, ...], value: Any) -> list[Any]:
+    places = _positions(argnums, len(args))
+    given = [value] if isinstance(argnums, int) else value
+    replaced = list(args)
+    for place, item in zip(places, given, strict=True):
+        replaced[place] = item
+    return replaced
+
+
+@disable
+def grad_and_value(
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that returns the gradient of `func`, and its value.
+
+    Args:
+        func: returns one number as a tensor; with `has_aux` a pair of it and anything.
+        argnums: which positional arguments the gradient is of; nests of tensors.
+
+    Returns:
+        Of a function: (gradient, value), with `has_aux` (gradient, (value, aux)).
+
+    Raises:
+        RuntimeError: `func` returns something else.
+    """
+
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        outer = is_grad_enabled()
+        leaves, structure = flatten(_chosen(args, argnums))
+        with enable_grad():
+            tracked = _tracked(leaves, "grad")
+            replaced = _replaced(args, argnums, unflatten(list(tracked), structure))
+            output, aux = _split(func(*replaced, **kwargs), has_aux, "grad")
+            if not isinstance(output, Tensor):
+                raise RuntimeError(
+                    f"Expected f(*args) to return a tensor, got {type(output).__name__}"
+                )
+            if output.ndim:
+                raise RuntimeError(
+                    "Expected f(*args) to return a scalar tensor, got tensor with "
+                    f"{output.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
+                )
+            watched = _is_watched(outer, [output, *flatten(aux)[0]], tracked)
+            found = reverse([output], tracked, [ones_like(output)], watched, watched)
+        gradient = unflatten([_without_history(g, watched) for g in found], structure)
+        value = _without_history(output, watched)
+        return gradient, ((value, _without_history(aux, watched)) if has_aux else value)
+
+    return disable(transformed)
+
+
+@disable
+def grad(
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that returns the gradient of `func`; with `has_aux` (gradient, aux).
+
+    Args, raises: as of `grad_and_value`.
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        gradient, value = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return disable(transformed)
+
+
+@disable
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The value of `func`, and a function that multiplies vectors by its Jacobian.
+
+    Returns:
+        (output, vjp_fn), with `has_aux` (output, vjp_fn, aux). `vjp_fn` takes a nest like the
+        output and returns a tuple of nests like the primals; it may be called often.
+
+    Raises:
+        RuntimeError: `func` returns no tensors; `vjp_fn` is given another nest.
+    """
+    outer = is_grad_enabled()
+    leaves, structure = flatten(primals)
+    with enable_grad():
+        tracked = _tracked(leaves, "vjp")
+        output, aux = _split(func(*unflatten(list(tracked), structure)), has_aux, "vjp")
+        outputs, out_structure = _tensors_of(output, "vjp")
+    watched = _is_watched(outer, outputs, tracked)
+
+    @disable
+    def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        vectors, given = flatten(cotangents)
+        if given != out_structure:
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of "
+                "outputs to the function."
+            )
+        recorded = is_grad_enabled() if create_graph is None else create_graph
+        recorded = recorded and (watched or any(v.requires_grad for v in vectors))
+        with enable_grad():
+            found = reverse(outputs, tracked, vectors, recorded, True)
+        return unflatten([_without_history(g, recorded) for g in found], structure)
+
+    result = _without_history(output, watched)
+    return (result, vjp_fn, _without_history(aux, watched)) if has_aux else (result, vjp_fn)
+
+
+@disable
+def jvp(
+    func: Callable[..., Any],
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    """The value of `func`, and its Jacobian times the tangents, by two backward runs.
+
+    Returns:
+        (output, tangent), nests of one structure; with `has_aux` (output, tangent, aux).
+
+    Raises:
+        RuntimeError: primals and tangents are no tuples of one structure, shapes and dtypes; with
+            `strict` an output does not depend on the primals.
+    """
+    if not isinstance(primals, tuple) or not primals:
+        raise RuntimeError("jvp: Expected primals to be a non-empty tuple.")
+    outer = is_grad_enabled()
+    leaves, structure = flatten(primals)
+    vectors, given = flatten(tangents)
+    if given != structure:
+        raise RuntimeError("jvp: Expected primals and tangents to have the same python structure.")
+    for x, v in zip(leaves, vectors, strict=True):
+        if tuple(x.shape) != tuple(v.shape) or x.dtype is not v.dtype:
+            raise RuntimeError(
+                f"jvp: a tangent of shape {tuple(v.shape)}, {v.dtype} does not fit its primal of "
+                f"shape {tuple(x.shape)}, {x.dtype}."
+            )
+    with enable_grad():
+        tracked = _tracked(leaves, "jvp")
+        output, aux = _split(func(*unflatten(list(tracked), structure)), has_aux, "jvp")
+        outputs, out_structure = _tensors_of(output, "jvp")
+        if strict and not all(y.requires_grad for y in outputs):
+            raise RuntimeError("jvp: an output does not depend on the primals (strict=True).")
+        watched = _is_watched(outer, [*outputs, *vectors], tracked)
+        found = forward(outputs, tracked, vectors, watched)
+    tangent = unflatten([_without_history(t, watched) for t in found], out_structure)
+    result = _without_history(output, watched)
+    return (result, tangent, _without_history(aux, watched)) if has_aux else (result, tangent)
+
+
+@disable
+def jacrev(
+    func: Callable[..., Any],
+    argnums: int | tuple[int, ...] = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable[..., Any]:
+    """A function that returns the Jacobian of `func`: nested by its output, then by the arguments.
+
+    Args:
+        chunk_size: has no effect: rows are computed one after the other.
+
+    Others as of `grad_and_value`. Each Jacobian has the shape (*output.shape, *input.shape).
+    """
+
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        outer = is_grad_enabled()
+        leaves, structure = flatten(_chosen(args, argnums))
+        with enable_grad():
+            tracked = _tracked(leaves, "jacrev")
+            replaced = _replaced(args, argnums, unflatten(list(tracked), structure))
+            output, aux = _split(func(*replaced, **kwargs), has_aux, "jacrev")
+            outputs, out_structure = _tensors_of(output, "jacrev")
+            watched = _is_watched(outer, outputs, tracked)
+            found = [
+                unflatten(
+                    [_without_history(j, watched) for j in jacobian_of(y, tracked, watched)],
+                    structure,
+                )
+                for y in outputs
+            ]
+        result = unflatten(found, out_structure)
+        return (result, _without_history(aux, watched)) if has_aux else result
+
+    return disable(transformed)
+
+
+@disable
+def jacfwd(
+    func: Callable[..., Any],
+    argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
+    *,
+    randomness: str = "error",
+) -> Callable[..., Any]:
+    """`jacrev` by its other name: the same Jacobian, by backward runs, too."""
+    return jacrev(func, argnums, has_aux=has_aux)
+
+
+@disable
+def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
+    """A function that returns the Hessian of `func`: the Jacobian of its Jacobian."""
+    return jacrev(jacrev(func, argnums), argnums)
+
+
+def functional_call(
+    module: Any,
+    parameter_and_buffer_dicts: Any,
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """Call a module with other parameters and buffers.
+
+    Args:
+        parameter_and_buffer_dicts: dotted name -> tensor, or several such dicts.
+        args, kwargs: of the call; one argument that is no tuple may stand alone.
+        tie_weights: a tensor that is given for one name of a shared one counts for all its names.
+        strict: all names are given, and no others.
+
+    Raises:
+        ValueError: a name is in two dicts; or names of one shared tensor are given two values.
+        RuntimeError: see `strict`.
+    """
+    if isinstance(parameter_and_buffer_dicts, dict):
+        return called_with(module, parameter_and_buffer_dicts, args, kwargs, tie_weights, strict)
+    if not isinstance(parameter_and_buffer_dicts, Sequence):
+        raise ValueError(
+            "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
+            f"{type(parameter_and_buffer_dicts)}"
+        )
+    together: dict[str, Any] = {}
+    for given in parameter_and_buffer_dicts:
+        twice = together.keys() & given.keys()
+        if twice:
+            raise ValueError(f"{sorted(twice)} appeared in multiple dictionaries")
+        together.update(given)
+    return called_with(module, together, args, kwargs, tie_weights, strict)
+
+
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "vjp",
+    "vmap",
+]

@@ -1,0 +1,212 @@
+"""Transforms of functions against PyTorch: values, nests, nesting, histories."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynajit as dj
+
+torch = pytest.importorskip("torch")
+
+# PyTorch's own: it compiles parts of its forward mode by TorchScript.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+X, Y = np.linspace(-1, 1, 6).reshape(2, 3), np.linspace(0.5, 2, 3)
+
+
+def plain(found: Any) -> Any:
+    """Nested tensors as nested lists, with what requires gradients."""
+    if isinstance(found, (tuple, list)):
+        return [plain(item) for item in found]
+    if isinstance(found, dict):
+        return {key: plain(item) for key, item in found.items()}
+    if not hasattr(found, "detach"):
+        return found
+    values = np.asarray(found.detach().numpy(), np.float64).ravel().round(9) + 0.0
+    return [list(found.shape), values.tolist(), found.requires_grad]
+
+
+def energy(x: Any, y: Any) -> Any:
+    """One number."""
+    return (x.sin() * y).sum() + (y**3).prod()
+
+
+def nested(p: Any) -> Any:
+    """A nest to a nest."""
+    return {"a": p["x"] * p["y"], "b": (p["y"].sum(), p["x"].exp())}
+
+
+CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "grad": lambda t, x, y: t.func.grad(energy)(x, y),
+    "grad of the second": lambda t, x, y: t.func.grad(energy, 1)(x, y),
+    "grad of both": lambda t, x, y: t.func.grad(energy, (1, 0))(x, y),
+    "grad of neither": lambda t, x, y: t.func.grad(lambda x: y.sum())(x),
+    "grad and value": lambda t, x, y: t.func.grad_and_value(energy)(x, y),
+    "grad and aux": lambda t, x, y: t.func.grad(lambda x: ((x * x).sum(), x * 2), has_aux=True)(x),
+    "grad, value and aux": lambda t, x, y: t.func.grad_and_value(
+        lambda x: ((x * x).sum(), {"twice": x * 2}), has_aux=True
+    )(x),
+    "grad of a nest": lambda t, x, y: t.func.grad(lambda p: energy(p["x"], p["rest"][0]))(
+        {"x": x, "rest": (y,)}
+    ),
+    "keyword": lambda t, x, y: t.func.grad(energy)(x, y=y),
+    "grad of grad": lambda t, x, y: t.func.grad(
+        lambda y: t.func.grad(lambda y: energy(x, y))(y).prod()
+    )(y),
+    "three times": lambda t, x, y: t.func.grad(
+        t.func.grad(t.func.grad(lambda z: z**5 + z.sin()))
+    )(y[1]),
+    "vjp": lambda t, x, y: [(o := t.func.vjp(lambda x, y: x * y, x, y))[0], o[1](x + 1)],
+    "vjp of a nest": lambda t, x, y: (
+        (o := t.func.vjp(nested, {"x": x[0], "y": y}))[0], o[1](nested({"x": y, "y": y})),
+    ),
+    "vjp and aux": lambda t, x, y: (
+        (o := t.func.vjp(lambda x: (x.exp(), x), x, has_aux=True))[1](x), o[2],
+    ),
+    "jvp": lambda t, x, y: t.func.jvp(lambda x, y: x.exp() * y, (x, y), (x * 2, y - 1)),
+    "jvp of a nest": lambda t, x, y: t.func.jvp(
+        nested, ({"x": x[0], "y": y},), ({"x": y, "y": x[0]},)
+    ),
+    "jvp of a constant": lambda t, x, y: t.func.jvp(lambda x: y * 2, (x,), (x,)),
+    "grad of jvp": lambda t, x, y: t.func.grad(
+        lambda y: t.func.jvp(lambda y: (y**3).sum(), (y,), (y,))[1]
+    )(y),
+    "jacrev": lambda t, x, y: t.func.jacrev(lambda x, y: x @ y, (0, 1))(x, y),
+    "jacrev of a nest": lambda t, x, y: t.func.jacrev(nested)({"x": x[0], "y": y}),
+    "jacfwd": lambda t, x, y: t.func.jacfwd(lambda y: y.outer(y))(y),
+    "hessian": lambda t, x, y: t.func.hessian(lambda y: (y**3).prod())(y),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("form", ["plain", "no_grad", "compiled"])
+def test_transforms_are_pytorchs(name: str, form: str) -> None:
+    """Results without a history; under `no_grad`; in compiled functions."""
+
+    def run(library: Any) -> Any:
+        x, y = library.from_numpy(X.copy()), library.from_numpy(Y.copy())
+        if form == "no_grad":
+            with library.no_grad():
+                return CALLS[name](library, x, y)
+        if form == "compiled" and library is dj:
+            return dj.compile(lambda x, y: CALLS[name](dj, x, y))(x, y)
+        return CALLS[name](library, x, y)
+
+    assert plain(run(torch)) == plain(run(dj))
+
+
+def test_gradients_pass_through_transforms() -> None:
+    """To the arguments, and to what the function closes over."""
+
+    def run(library: Any) -> Any:
+        x = library.from_numpy(X.copy()).requires_grad_(True)
+        w = library.from_numpy(Y.copy()).requires_grad_(True)
+        gradient = library.func.grad(lambda x: ((x * w) ** 3).sum())(x)
+        _, vjp_fn = library.func.vjp(lambda x: (x * w) ** 2, x.detach())
+        (pulled,) = vjp_fn(x.detach())
+        _, tangent = library.func.jvp(lambda x: (x * w) ** 2, (x.detach(),), (x.detach(),))
+        (gradient * gradient).sum().backward(retain_graph=True)
+        (pulled + tangent).sum().backward()
+        return gradient, x.grad, w.grad
+
+    assert plain(run(torch)) == plain(run(dj))
+
+
+def test_modules_are_called_with_other_parameters() -> None:
+    """Their own come back; gradients reach the others; written buffers are in the dict."""
+
+    def run(library: Any) -> Any:
+        module = library.nn.BatchNorm1d(3, dtype=library.float64)
+        parameters = {"weight": library.from_numpy(Y.copy()).requires_grad_(True)}
+        buffers = {name: value.clone() + 1 for name, value in module.named_buffers()}
+        x = library.from_numpy(X.copy())
+        result = library.func.functional_call(module, (parameters, buffers), x)
+        result.sum().backward()
+        module.eval()
+        gradient = library.func.grad(
+            lambda p: library.func.functional_call(module, p, (x * x,)).prod()
+        )({"bias": library.from_numpy(Y.copy())})
+        return result, parameters["weight"].grad, buffers, dict(module.state_dict()), gradient
+
+    assert plain(run(torch)) == plain(run(dj))
+
+
+def test_compiled_functions_call_modules_with_other_parameters() -> None:
+    """The module's own come back."""
+    module, x = dj.nn.Linear(2, 2), dj.ones(1, 2)
+    own = module.weight
+
+    @dj.compile
+    def call(weight: Any, x: Any) -> Any:
+        return dj.func.functional_call(module, {"weight": weight}, (x,)) * 2
+
+    for factor in (1.0, 3.0):
+        weight = (dj.eye(2) * factor).requires_grad_()
+        result = call(weight, x)
+        expected = (factor + module.bias.detach().numpy()) * 2
+        np.testing.assert_allclose(result.detach().numpy()[0], expected, rtol=1e-6)
+        result.sum().backward()
+        assert [[2.0, 2.0]] * 2 == weight.grad.tolist()
+    assert module.weight is own
+
+
+def test_compiled_derivatives_are_differentiated_again() -> None:
+    """A compiled function within a transform, and a transform within one."""
+    x = dj.arange(1.0, 4.0)
+    cube = dj.compile(lambda x: (x**3).sum())
+    np.testing.assert_allclose(dj.func.grad(cube)(x).numpy(), 3 * x.numpy() ** 2, rtol=1e-6)
+    rows = dj.compile(lambda x: dj.autograd.functional.hessian(lambda x: (x**3).sum(), x) + 1)
+    np.testing.assert_allclose(rows(x).numpy(), np.diag(6 * x.numpy()) + 1, rtol=1e-6)
+
+
+def test_shared_parameters_count_by_all_their_names() -> None:
+    """Unless they are given two values; names are checked where that is asked."""
+
+    class Tied(dj.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = dj.nn.Linear(2, 2, bias=False)
+            self.second = dj.nn.Linear(2, 2, bias=False)
+            self.second.weight = self.first.weight
+
+        def forward(self, x: Any) -> Any:
+            return self.second(self.first(x))
+
+    module, x = Tied(), dj.ones(1, 2)
+    call = dj.func.functional_call
+    eye = dj.eye(2) * 3
+    assert [[9.0, 9.0]] == call(module, {"first.weight": eye}, x).tolist()
+    assert [[9.0, 9.0]] == call(module, {"second.weight": eye}, x, strict=True).tolist()
+    with pytest.raises(ValueError, match="tied"):
+        call(module, {"first.weight": eye, "second.weight": eye * 2}, x)
+    with pytest.raises(ValueError, match="multiple dictionaries"):
+        call(module, ({"first.weight": eye}, {"first.weight": eye}), x)
+    with pytest.raises(RuntimeError, match="Unexpected key"):
+        call(module, {"third": eye}, x, strict=True)
+    with pytest.raises(RuntimeError, match="Missing key"):
+        call(module, {}, x, strict=True)
+    assert module.first.weight is module.second.weight
+    with pytest.warns(FutureWarning, match="deprecated"):
+        older = dj.nn.utils.stateless.functional_call(module, {"first.weight": eye}, x)
+    assert [[9.0, 9.0]] == older.tolist()
+    with pytest.raises(RuntimeError):
+        call(module, {"first.weight": eye}, dj.ones(1, 3))
+    assert isinstance(module.first.weight, dj.nn.Parameter)
+
+
+def test_wrong_functions_are_refused() -> None:
+    """Values that are no numbers, nests that do not fit; `vmap`, by name."""
+    x = dj.ones(2)
+    for call, message in (
+        (lambda: dj.func.grad(lambda x: x)(x), "scalar tensor"),
+        (lambda: dj.func.grad(lambda x: 1.0)(x), "return a tensor"),
+        (lambda: dj.func.grad(lambda x: x.sum(), 1)(x), "argnum"),
+        (lambda: dj.func.vjp(lambda x: x, x)[1]((x, x)), "cotangents"),
+        (lambda: dj.func.jvp(lambda x: x, (x,), (dj.ones(3),)), "fit"),
+        (lambda: dj.func.grad(lambda x: x.sum(), has_aux=True)(x), "has_aux"),
+        (lambda: dj.vmap(lambda x: x), "loop"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            call()
