@@ -1,9 +1,6 @@
 """`dynajit.linalg`: linear algebra by PyTorch's path; see `ops.linalg_functions`."""
 
 from dynajit.core.errors import LinAlgError
-from dynajit.ops.arrangement_functions import (
-    vander,
-)
 from dynajit.ops.linalg_functions import (
     cholesky,
     cholesky_ex,
@@ -29,6 +26,7 @@ from dynajit.ops.linalg_functions import (
     solve_triangular,
     svd,
     svdvals,
+    vander,
 )
 from dynajit.ops.matrix_functions import (
     matmul,

@@ -385,6 +385,23 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
     return TABLE.triangular_solve(LU, outer, upper=True, unit=False)
 
 
+def vander(x: Any, *, N: int | None = None) -> Any:
+    """Powers 0, 1, ..., N - 1 of each element, N being the size of the last dim by default.
+
+    Shape: (*x.shape, N). (`dynajit.vander` has the highest power first.)
+
+    Raises:
+        ShapeError: x has no dims, or N is less than 2.
+    """
+    if not x.shape:
+        raise ShapeError("linalg.vander: x must have at least one dimension.")
+    count = x.shape[-1] if N is None else N
+    if isinstance(count, int) and count < 2 and N is not None:
+        raise ShapeError(f"linalg.vander: N must be greater than 1, but got {N}.")
+    powers = TABLE.arange(0, 1, size=count, dtype=dtypes.int64, device=x.device)
+    return TABLE.pow(TABLE.reshape(x, shape=(*x.shape, 1)), powers)
+
+
 @full_precision
 def eig(A: Any) -> Any:
     """Refused: eigenvalues of general matrices are complex.

@@ -1,6 +1,7 @@
 """`dynajit.linalg` agrees with PyTorch, batched; derivatives are those of finite differences."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -226,3 +227,14 @@ def test_what_is_not_available_is_refused_by_name() -> None:
         dj.linalg.eig(x)
     with pytest.raises(UnsupportedError, match="eigvalsh"):
         dj.linalg.eigvals(x)
+
+
+@pytest.mark.parametrize("options", [{}, {"N": 4}])
+def test_vander_has_rising_powers(options: Any) -> None:
+    for data in ([1.0, 2.0, 3.0], [[0.5, 2.0], [0.0, -1.0]], [1, 2, 3], [1j, 2.0]):
+        x = np.array(data)
+        count = options.get("N", x.shape[-1])
+        expected = x[..., None] ** np.arange(count)
+        np.testing.assert_allclose(
+            dj.linalg.vander(dj.tensor(x), **options).numpy(), expected, rtol=1e-12
+        )
