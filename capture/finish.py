@@ -45,7 +45,9 @@ from dynajit.capture.values_tensors import MemoryContents, Step, TensorValue
 from dynajit.core import symint
 from dynajit.core.types import contiguous_strides
 from dynajit.ir.copies import copy_inputs
+from dynajit.ir.graph import Graph
 from dynajit.ir.graph import Value as GraphValue
+from dynajit.ir.outputs import made_from
 from dynajit.ops import TABLE
 
 #: Python code that stands for C code while capturing; real code calls the original.
@@ -224,12 +226,15 @@ def _region(
     written = _written_inputs(recorder)
     graph = recorder.builder.finish(outputs)
     saved = saved_tensors(recorder, graph, {key: result.node for key, result in held.items()})
+    within: dict[int, tuple[int, ...]] = {}
     if any(recorder.inputs_require_grad):
+        within = dict(_seen_within(recorder, reached, held, graph))
         graph = copy_inputs(graph, written)
     rebuilder = Rebuilder(
         recorder,
         {node: position for position, node in enumerate(outputs)},
         held,
+        within,
     )
     return Region(
         name=executor.root_function.__qualname__,
@@ -249,6 +254,36 @@ def _region(
         lines=recorder.lines,
         heads=made.heads,
     )
+
+
+def _seen_within(
+    recorder: Recorder, reached: list[Value], held: Mapping[int, Held], graph: Graph
+) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """(heap id, outputs) of tensors that are made after the launch, which computed with them.
+
+    Their gradients pass within the launch: `eager.compiled.note_within`.
+    """
+    builder = recorder.builder
+    values = {v.identity: v for v in reached if isinstance(v, TensorValue)}
+    nodes = {
+        identity: recorder.graph_value(value).node
+        for identity, value in values.items()
+        if not recorder.heap.is_adopted(identity)
+    }
+    nodes = {
+        identity: node
+        for identity, node in nodes.items()
+        if builder.node_needs_gradient(node)
+        and (identity not in held or held[identity].node is not node)
+    }
+    if not nodes:
+        return
+    trained = [p for p, o in enumerate(graph.outputs) if builder.node_needs_gradient(o)]
+    found = made_from(graph.calls, [graph.outputs[p] for p in trained], list(nodes.values()))
+    for place, identity in enumerate(nodes):
+        positions = tuple(p for p, places in zip(trained, found, strict=True) if place in places)
+        if positions:
+            yield identity, positions
 
 
 def _written_inputs(recorder: Recorder) -> tuple[int, ...]:

@@ -72,6 +72,7 @@ from dynajit.capture.values_objects import (
 from dynajit.capture.values_storage import DictStorage, ListStorage, SetStorage
 from dynajit.capture.values_tensors import MemoryContents, Step, TensorContents, TensorValue
 from dynajit.core import symint
+from dynajit.eager.compiled import note_within
 from dynajit.eager.grad_mode import enable_grad, no_grad
 from dynajit.eager.inplace import restored
 from dynajit.ir.node import Node
@@ -117,6 +118,8 @@ class Rebuilder:
         recorder: the capture's final state.
         outputs: graph node -> its position in the launch's results.
         held: heap id of a tensor -> what the launch returns for it.
+        within: heap id of a tensor that is made after the launch -> the results that the launch
+            computes with it, and that have gradients.
     """
 
     def __init__(
@@ -124,11 +127,13 @@ class Rebuilder:
         recorder: Recorder,
         outputs: Mapping[Any, int],
         held: Mapping[int, Held],
+        within: Mapping[int, tuple[int, ...]],
     ) -> None:
         self.recorder = recorder
         self.heap = recorder.heap
         self.outputs = outputs
         self.held = held
+        self.within = within
 
     def rebuild(self, value: Value, emitter: Any) -> None:
         """Push `value`; see `capture.region`."""
@@ -161,18 +166,27 @@ class Rebuilder:
         contents: TensorContents = self.heap[value.identity]
         if self.heap.is_adopted(value.identity):
             emitter.load_source(value.source)
-        elif value.identity in self.held:
-            held = self.held[value.identity]
-            self._held(held, emitter)
+        elif value.identity in self.within:
+            results = self.within[value.identity]
+            push = [functools.partial(emitter.load_output, position) for position in results]
+            emitter.call(note_within, functools.partial(self._made, value, emitter), *push)
         else:
-            memory: MemoryContents = self.heap[contents.memory]
-            self._steps(memory.base, contents.steps, emitter)
+            self._made(value, emitter)
         if contents.attributes and not self.heap.is_adopted(value.identity):
             emitter.memoise(value)
             for name, item in contents.attributes.items():
                 emitter.load_value(item)
                 emitter.load_value(value)
                 emitter.store_attribute(name)
+
+    def _made(self, value: TensorValue, emitter: Any) -> None:
+        """A result of the launch, or a view of one or of an input."""
+        if value.identity in self.held:
+            self._held(self.held[value.identity], emitter)
+            return
+        contents: TensorContents = self.heap[value.identity]
+        memory: MemoryContents = self.heap[contents.memory]
+        self._steps(memory.base, contents.steps, emitter)
 
     def _held(self, held: Held, emitter: Any) -> None:
         """A result of the launch, with the layout and the version of eager execution."""

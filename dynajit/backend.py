@@ -118,9 +118,12 @@ class _Started:
         programs = self.record.finish(self.programs)
         if self.gradients is None:
             call = CompiledCall.inference(programs["forward"])
+            views = {}
         else:
             call = _training(programs, self.gradients, self.split, self.captured)
-        return Launch(call, None if self.split.is_trivial else self.split.recipes, self.record)
+            views = _views_within(self.captured, self.split, self.gradients.differentiable_outputs)
+        recipes = None if self.split.is_trivial else self.split.recipes
+        return Launch(call, recipes, self.record, views)
 
 
 def _generated(
@@ -219,6 +222,7 @@ def _training(
 ) -> Callable[..., Any]:
     """A call that is one node of the tape."""
     graph = split.graph
+    roots = [graph.outputs[position] for position in gradients.differentiable_outputs]
     return CompiledCall.training(
         forward=programs["forward"],
         backward=programs["backward"],
@@ -234,7 +238,25 @@ def _training(
         checks=_checks(captured, split, gradients.differentiable_outputs),
         saved_copies=gradients.saved_copies,
         writes=tuple(_per_output(captured, split).get(i, 0) for i in range(len(graph.outputs))),
+        within=outputs.made_from(graph.calls, roots, roots),
     )
+
+
+def _views_within(
+    captured: CapturedGraph, split: outputs.SplitOutputs, differentiable: Sequence[int]
+) -> dict[int, frozenset[int]]:
+    """User's output that is a view taken after the call -> results made from it, with gradients."""
+    views = [position for position, recipe in enumerate(split.recipes) if recipe.views]
+    seen = [captured.graph.outputs[position] for position in views]
+    roots = [split.graph.outputs[position] for position in differentiable]
+    within = outputs.made_from(split.graph.calls, roots, seen)
+    found = {
+        position: frozenset(
+            result for result, places in zip(differentiable, within, strict=True) if place in places
+        )
+        for place, position in enumerate(views)
+    }
+    return {position: results for position, results in found.items() if results}
 
 
 def _replay(

@@ -18,6 +18,7 @@ from dynajit.codegen import pipeline as code
 from dynajit.core import config
 from dynajit.core.errors import BoundsError, DivisionError, LaunchFailed
 from dynajit.core.warning import warn
+from dynajit.eager.compiled import note_within
 from dynajit.eager.creation import from_numpy
 from dynajit.ir import pipeline
 from dynajit.ir.generated import generated_function
@@ -181,14 +182,23 @@ class Launch:
         call: takes the graph's inputs, returns a tuple of tensors.
         recipes: how the user's outputs follow from inputs and results; None if they are equal.
         record: for reports.
+        views: user's output that is such a view -> the results of the call that are computed from
+            it and have gradients.
 
     `may_fail` is True if a call can raise `LaunchFailed`: a kernel meets an index out of range.
     """
 
-    __slots__ = ("call", "may_fail", "recipes", "record")
+    __slots__ = ("call", "may_fail", "recipes", "record", "views")
 
-    def __init__(self, call: Callable[..., Any], recipes: Any, record: GraphRecord) -> None:
+    def __init__(
+        self,
+        call: Callable[..., Any],
+        recipes: Any,
+        record: GraphRecord,
+        views: Mapping[int, frozenset[int]] = MappingProxyType({}),
+    ) -> None:
         self.call = call
+        self.views = views
         self.recipes = recipes
         self.record = record
         self.may_fail = not record.programs or record.programs[0][1].may_fail
@@ -200,7 +210,10 @@ class Launch:
             raise LaunchFailed(str(error)) from error
         if self.recipes is None:
             return results
-        return tuple(recipe.take(results, inputs) for recipe in self.recipes)
+        taken = tuple(recipe.take(results, inputs) for recipe in self.recipes)
+        for position, numbers in self.views.items():
+            note_within(taken[position], *(results[number] for number in numbers))
+        return taken
 
 
 class Started(Protocol):

@@ -7,7 +7,8 @@ the forward graph is replayed op by op on tensors and differentiated by the tape
 views of inputs are the caller's business. Called by the backend that joins the layers.
 """
 
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -23,6 +24,7 @@ from dynajit.eager.node import (
     Node,
     SavedTensor,
     edges_of,
+    made_by,
     modified_message,
 )
 
@@ -30,6 +32,12 @@ MSG_NOT_REPLAYED: Final = (
     "backward through a compiled function that computes it again from its inputs (create_graph, or "
     "infinite values): one of them ({what}) was written in place since.  Write to a clone(), or "
     'run the function under set_stance("force_eager").'
+)
+
+MSG_HOOKS_OF_NODE: Final = (
+    "backward through a compiled function asks for the gradient of a result from which another "
+    "result is computed, and the function's node on the tape (`grad_fn`) has hooks of its own.  "
+    "Register them on tensors instead."
 )
 
 Replay: TypeAlias = Callable[[Sequence[int]], tuple[frozenset[int], Callable[..., Sequence[Any]]]]
@@ -95,6 +103,7 @@ class Training:
             value has to be as it was.
         saved_copies: per saved value the position of the input that it is a copy of, or None.
         writes: per user output, by how much its version grows after the call; empty: by nothing.
+        within: per differentiable output those others (by number) that it is computed from.
     """
 
     forward: Program
@@ -112,6 +121,7 @@ class Training:
     checks: tuple[VersionCheck, ...] | None = None
     saved_copies: tuple[int | None, ...] = ()
     writes: tuple[int, ...] = ()
+    within: tuple[frozenset[int], ...] = ()
 
 
 class CompiledCall:
@@ -144,6 +154,7 @@ class CompiledCall:
         checks: Sequence[VersionCheck] | None = None,
         saved_copies: Sequence[int | None] = (),
         writes: Sequence[int] = (),
+        within: Sequence[frozenset[int]] = (),
     ) -> Callable[..., tuple[Any, ...]]:
         """A call that is one node of the tape where an input requires a gradient.
 
@@ -165,6 +176,7 @@ class CompiledCall:
             None if checks is None else tuple(checks),
             tuple(saved_copies),
             tuple(writes),
+            tuple(within),
         )
         trained = tuple(i for i, flag in enumerate(requires_grad) if flag)
         lean = forward if inference is None else inference
@@ -218,6 +230,8 @@ class CompiledNode(Node):
         "output_count",
         "saved",
         "sizes",
+        "unfolded",
+        "views",
     )
 
     def __init__(self, facts: Training, inputs: tuple[Any, ...]) -> None:
@@ -237,6 +251,8 @@ class CompiledNode(Node):
         self.out_metas: list[Any] = []
         self.coming: set[int] = set()  # outputs that the present backward comes from
         self.done = 0  # bit set: outputs that backward came from without keeping
+        self.unfolded: Sequence[tuple[Node, int]] | None = None
+        self.views: list[tuple[weakref.ref[Node], int, int]] = []  # see `note_within`
 
     def save(self, values: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Keep the saved values, and what is known of the outputs."""
@@ -262,8 +278,7 @@ class CompiledNode(Node):
 
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
         came = {i for i, gradient in enumerate(gradients) if gradient is not None}
-        if self.inputs is None or any(map(self.is_released, came)):
-            raise AutogradError(MSG_SECOND_BACKWARD)
+        self.refuse_released(came)
         self.coming = came
         self.check(came, wanted)
         if is_grad_enabled():
@@ -281,6 +296,75 @@ class CompiledNode(Node):
         if len(came) < self.output_count:
             return self.partial(results, gradients, wanted)
         return results
+
+    def refuse_released(self, came: Iterable[int]) -> None:
+        """A second backward needs what the first has let go of.
+
+        Raises:
+            AutogradError: it has.
+        """
+        if self.inputs is None or any(map(self.is_released, came)):
+            raise AutogradError(MSG_SECOND_BACKWARD)
+
+    def hides(self, index: int, came: Sequence[int]) -> bool:
+        within = self.facts.within
+        return bool(within) and any(index in within[output] for output in came)
+
+    def hidden_views(self, came: Sequence[int] | None = None) -> Iterator[tuple[Node, int]]:
+        for reference, index, output in self.views:
+            node = reference()
+            if node is not None and (came is None or output in came):
+                yield node, index
+
+    def unfold(self) -> None:
+        """The call again, operation by operation, on the tape in the place of this node.
+
+        Hooks and retained gradients of the outputs move along.
+
+        Raises:
+            AutogradError: the graph was released, or an input was written to since.
+        """
+        self.refuse_released(range(self.output_count))
+        if self.extras is not None and (self.extras.hooks or self.extras.prehooks):
+            raise AutogradError(MSG_HOOKS_OF_NODE)
+        needed, run = self.facts.replay(self.facts.differentiable_outputs)
+        inputs = [
+            self.given(position, saved, edge is not None, position in needed)
+            for position, (saved, edge) in enumerate(
+                zip(self.inputs or (), self.edges, strict=True)
+            )
+        ]
+        before = _tensor._set_grad_enabled(True)
+        try:
+            made = [made_by(output) for output in run(*inputs)]
+        finally:
+            _tensor._set_grad_enabled(before)
+        self.unfolded = _one_place_each(made)
+        self.number()
+        self.move_hooks()
+        self.done = -1
+        self.forget()
+
+    def number(self) -> None:
+        """Let the nodes behind this one run where it would: before everything older."""
+        found: set[Node] = set()
+        stack: list[Any] = [node for node, _ in self.unfolded or ()]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, Node) and node.sequence > self.sequence and node not in found:
+                found.add(node)
+                stack.extend(node.edges)
+        step = 1 / (len(found) + 1)
+        for place, node in enumerate(sorted(found, key=lambda node: node.sequence), 1):
+            node.sequence = self.sequence - 1 + place * step
+
+    def move_hooks(self) -> None:
+        """Hand hooks and retained gradients of the outputs to the nodes that make them now."""
+        for index, (node, place) in enumerate(self.unfolded or ()):
+            if self.extras is not None and index in self.extras.tensor_hooks:
+                node.more().tensor_hooks[place] = self.extras.tensor_hooks[index]
+            if self.extras is not None and index in self.extras.retained:
+                node.more().retained[place] = self.extras.retained[index]
 
     def partial(
         self, results: list[Any], gradients: list[Any], wanted: Sequence[bool]
@@ -398,8 +482,11 @@ class CompiledNode(Node):
 
     def release(self) -> None:
         self.done |= sum(1 << output for output in self.coming)
-        if not all(map(self.is_released, range(self.output_count))):
-            return
+        if all(map(self.is_released, range(self.output_count))):
+            self.forget()
+
+    def forget(self) -> None:
+        """Drop all that was kept for backward."""
         self.inputs = None
         self.saved = []
         self.checked = []
@@ -411,6 +498,34 @@ class CompiledNode(Node):
 
     def name(self) -> str:
         return "CompiledBackward"
+
+
+def note_within(view: Any, *results: Any) -> Any:
+    """Let a call's node know of a view, taken after the call, that it computed with inside.
+
+    Args:
+        view: of an input or of a result of the call; it is returned.
+        results: of the call, computed from what the view shows.
+    """
+    if view.grad_fn is None:
+        return view
+    for result in results:
+        node, index = result.grad_fn, result.output_index
+        while isinstance(node, Node) and not isinstance(node, CompiledNode):
+            node, index = node.edges[0], node.indices[0]  # the result is a view, too
+        if isinstance(node, CompiledNode):
+            node.views.append((weakref.ref(view.grad_fn), view.output_index, index))
+    return view
+
+
+def _one_place_each(made: Sequence[tuple[Any, int]]) -> list[tuple[Node, int]]:
+    """(node, output) for each result, no two the same, also for those without a history."""
+    places: list[tuple[Node, int]] = []
+    for node, index in made:
+        if node is None or (node, index) in places:
+            node, index = CopyBackward([node], [index]), 0
+        places.append((node, index))
+    return places
 
 
 def _zeros(meta: Any) -> Any:

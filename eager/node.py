@@ -10,7 +10,7 @@ recurses along edges; long chains are freed by CPython's trashcan. Called by `ex
 import functools
 import itertools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -92,11 +92,13 @@ class Node:
     __slots__ = ("__weakref__", "edges", "extras", "indices", "sequence")
 
     output_count = 1
+    #: Where gradients of the outputs go instead, (node, index) each; None: they come here.
+    unfolded: "Sequence[tuple[Node, int]] | None" = None
 
     def __init__(self, edges: Sequence[Any], indices: Sequence[int]) -> None:
         self.edges = edges
         self.indices = indices
-        self.sequence = next(_sequence)
+        self.sequence: float = next(_sequence)
         self.extras: Extras | None = None
 
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
@@ -110,6 +112,18 @@ class Node:
 
     def release(self) -> None:
         """Drop saved tensors: the graph has been used up."""
+
+    def hides(self, index: int, came: Sequence[int]) -> bool:
+        """True if the gradients of the outputs `came` pass through output `index` unseen."""
+        return False
+
+    def hidden_views(self, came: Sequence[int] | None = None) -> "Iterator[tuple[Node, int]]":
+        """The views that those gradients (None: any) pass through unseen, as (node, output)."""
+        return iter(())
+
+    def unfold(self) -> None:
+        """Put a node per operation in the place of this one, and set `unfolded`."""
+        raise NotImplementedError
 
     def name(self) -> str:
         """As PyTorch prints it, such as `MulBackward0`."""
@@ -144,6 +158,18 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
+
+
+def resolved(target: Any, index: int) -> tuple[Any, int]:
+    """Where a gradient for output `index` of a node (or for a leaf) goes."""
+    while isinstance(target, Node) and target.unfolded is not None:
+        target, index = target.unfolded[index]
+    return target, index
+
+
+def made_by(tensor: Any) -> tuple[Any, int]:
+    """(node or None, index of the output) of the tape that a tensor is the result of."""
+    return resolved(tensor.grad_fn, tensor.output_index)
 
 
 class AccumulateGrad:

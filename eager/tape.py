@@ -11,7 +11,7 @@ import heapq
 import sys
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +21,7 @@ from dynajit.core.errors import ArgumentError, AutogradError, ShapeError
 from dynajit.eager import _tensor, anomaly
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled
 from dynajit.eager.execute import eager_dispatch
-from dynajit.eager.node import Node
+from dynajit.eager.node import Node, made_by, resolved
 from dynajit.ops.table import TABLE
 
 MSG_NO_GRAPH: Final = (
@@ -31,6 +31,11 @@ MSG_NO_GRAPH: Final = (
 MSG_NOT_SCALAR: Final = (
     "grad can be implicitly created only for scalar outputs; the output has shape {shape}.  Pass "
     "gradient= (a tensor of that shape), or reduce first, for example with .sum()."
+)
+MSG_HIDDEN_VIEW: Final = (
+    "the gradient of a view is asked for (by grad(), retain_grad() or a hook), and a compiled "
+    "function that took the view computed with it inside, where the gradient cannot be seen.  Take "
+    "the view before the compiled function, or put dynajit.graph_break() behind it."
 )
 MSG_UNUSED: Final = (
     "One of the differentiated Tensors appears to not have been used in the graph (inputs[{index}]"
@@ -70,6 +75,7 @@ class _Run:
 
     def send(self, target: Any, index: int, gradient: Any) -> None:
         """Add `gradient` to what has arrived at output `index` of a node, or at a leaf."""
+        target, index = resolved(target, index)
         if isinstance(target, Node):
             gradients = self.pending.get(target)
             if gradients is None:
@@ -98,6 +104,9 @@ class _Run:
 
     def run_node(self, node: Node, gradients: list[Any]) -> None:
         """Hooks, the formulas, hooks again; then send the results along the edges."""
+        if self.is_to_unfold(node, gradients):
+            self.unfold(node, gradients)
+            return
         extras = node.extras
         if extras is not None:
             _run_tensor_hooks(extras, gradients)
@@ -119,9 +128,41 @@ class _Run:
             if result is not None and edge is not None:
                 self.send(edge, node.indices[position], result)
 
+    def is_to_unfold(self, node: Node, gradients: list[Any]) -> bool:
+        """Whether somebody wants to see a gradient that passes within this node."""
+        came = [index for index, gradient in enumerate(gradients) if gradient is not None]
+        for view, index in node.hidden_views(came):
+            if index in self.watched(view):
+                raise AutogradError(MSG_HIDDEN_VIEW)
+        return any(node.hides(index, came) for index in self.watched(node))
+
+    def watched(self, node: Node) -> set[int]:
+        """The outputs of a node whose gradients somebody asked for."""
+        found = set(self.captures.get(node, ()))
+        if node.extras is not None:
+            found.update(index for index, hooks in node.extras.tensor_hooks.items() if hooks)
+            found.update(i for i, kept in node.extras.retained.items() if kept() is not None)
+        return found
+
+    def unfold(self, node: Node, gradients: list[Any]) -> None:
+        """Send what has arrived to the nodes of the operations behind this node."""
+        node.unfold()
+        for index in self.captures.pop(node, ()):
+            target, place = resolved(node, index)
+            self.captures.setdefault(target, set()).add(place)
+        came = [index for index, gradient in enumerate(gradients) if gradient is not None]
+        if self.wanted is not None:
+            roots = [resolved(node, index)[0] for index in came]
+            self.wanted |= _leading_to(roots, self.captures, self.leaves or set())
+        for index in came:
+            self.send(node, index, gradients[index])
+
     def apply(self, node: Node, gradients: list[Any]) -> Sequence[Any]:
         """Run the node's formulas; under anomaly detection errors say where it was made."""
-        wanted = [self.is_used(edge) for edge in node.edges]
+        wanted = [
+            self.is_used(resolved(edge, index)[0])
+            for edge, index in zip(node.edges, node.indices, strict=True)
+        ]
         if self.anomaly is None:
             return node.apply(gradients, wanted)
         try:
@@ -303,7 +344,8 @@ def backward(
         run.finish(accumulate=True)
         for tensor in chosen or ():
             if id(tensor) not in leaf_ids:
-                gradient = run.captured.get((id(tensor.grad_fn), tensor.output_index))
+                node, index = made_by(tensor)
+                gradient = run.captured.get((id(node), index))
                 if gradient is not None:
                     accumulate_into(tensor, gradient, create_graph)
 
@@ -353,8 +395,8 @@ def grad(
 
 
 def _result(run: _Run, tensor: Any, index: int, allow_unused: bool, materialize: bool) -> Any:
-    node = tensor.grad_fn
-    key = (id(tensor), -1) if node is None else (id(node), tensor.output_index)
+    node, index_of_output = made_by(tensor)
+    key = (id(tensor), -1) if node is None else (id(node), index_of_output)
     found = run.captured.get(key)
     if found is not None:
         return found
@@ -415,8 +457,9 @@ def _prepare(
         leaves = {id(tensor) for tensor in inputs if tensor.grad_fn is None}
         for tensor in inputs:
             if tensor.grad_fn is not None:
-                captures.setdefault(tensor.grad_fn, set()).add(tensor.output_index)
-        wanted = _leading_to([t.grad_fn for t in outputs], captures, leaves)
+                made, place = made_by(tensor)
+                captures.setdefault(made, set()).add(place)
+        wanted = _leading_to([made_by(t)[0] for t in outputs], captures, leaves)
     run = _Run(create_graph, keep, wanted, captures, leaves)
     for index, (tensor, start) in enumerate(zip(outputs, starts, strict=True)):
         if not tensor.requires_grad:
@@ -439,10 +482,10 @@ def _leading_to(
         if node in found:
             continue
         found.add(node)
-        stack.extend(edge for edge in node.edges if isinstance(edge, Node))
-    leading: set[Node] = set()
+        stack.extend(edge for edge in _edges(node) if isinstance(edge, Node))
+    leading = {n for n in found if any(view in captures for view, _ in n.hidden_views())}
     for node in sorted(found, key=lambda n: n.sequence):
-        for edge in node.edges:
+        for edge in _edges(node):
             hit = (
                 edge in leading or edge in captures
                 if isinstance(edge, Node)
@@ -452,6 +495,12 @@ def _leading_to(
                 leading.add(node)
                 break
     return leading
+
+
+def _edges(node: Node) -> Iterator[Any]:
+    """Where the gradients of a node's inputs go."""
+    for edge, index in zip(node.edges, node.indices, strict=True):
+        yield resolved(edge, index)[0]
 
 
 def _starting_gradients(outputs: Sequence[Any], gradients: Any) -> list[Any]:
@@ -514,8 +563,8 @@ def retain_grad(tensor: Any) -> None:
     """
     if not tensor.requires_grad:
         raise AutogradError("can't retain_grad on Tensor that has requires_grad=False")
-    node = tensor.grad_fn
+    node, index = made_by(tensor)
     if node is None or tensor.retains_grad:
         return
-    node.more().retained[tensor.output_index] = weakref.ref(tensor)
+    node.more().retained[index] = weakref.ref(tensor)
     tensor.retains_grad = True

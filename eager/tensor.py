@@ -22,7 +22,7 @@ from dynajit.eager.convert import array_of, filled, plain_number
 from dynajit.eager.execute import handle, missing_device, refresh_view
 from dynajit.eager.inplace import InPlaceMethods
 from dynajit.eager.layout import LayoutMethods
-from dynajit.eager.node import Handle
+from dynajit.eager.node import Handle, made_by
 from dynajit.eager.printing import format_tensor
 from dynajit.eager.reshaping import ReshapingMethods
 from dynajit.eager.typed_names import dtype_named, name_of
@@ -164,9 +164,9 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
             raise AutogradError(
                 "register_hook: cannot register a hook on a tensor that doesn't require gradient"
             )
-        node = self.grad_fn
+        node, index = made_by(self)
         if node is not None:
-            return Handle(node.more().tensor_hooks.setdefault(self.output_index, {}), hook)
+            return Handle(node.more().tensor_hooks.setdefault(index, {}), hook)
         if self.hooks is None:
             self.hooks = {}
         return Handle(self.hooks, hook)

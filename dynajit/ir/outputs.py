@@ -7,7 +7,7 @@ again afterwards, on the real tensor. `split_views` separates the two. Called by
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -82,6 +82,30 @@ def split_views(graph: Graph) -> SplitOutputs:
     if places:
         recipes = [replace(recipe, places=places) if recipe.views else recipe for recipe in recipes]
     return SplitOutputs(Graph(graph.name, graph.nodes, tuple(positions)), tuple(recipes))
+
+
+def made_from(
+    calls: Iterable[Node], made: Sequence[Argument], seen: Sequence[Argument]
+) -> tuple[frozenset[int], ...]:
+    """Per value of `made` the places in `seen` of the values that it is computed from.
+
+    Args:
+        calls: the graph's operations, in order.
+    """
+    bits: dict[Argument, int] = {}
+    for place, value in enumerate(seen):
+        bits[value] = bits.get(value, 0) | 1 << place
+    behind: dict[Argument, int] = {}
+    for node in calls:
+        mask = 0
+        for argument in node.args:
+            mask |= behind.get(argument, 0) | bits.get(argument, 0)
+        if mask:
+            behind[node] = mask
+    return tuple(
+        frozenset(place for place in range(len(seen)) if behind.get(value, 0) >> place & 1)
+        for value in made
+    )
 
 
 def _recipe(

@@ -1,0 +1,174 @@
+"""Gradients of results that a compiled function also computes other results from.
+
+Plain dynajit is the referee: `grad`, `retain_grad` and hooks see what passes through a result
+within the compiled function, or backward refuses.
+"""
+
+from typing import Any
+
+import pytest
+
+import dynajit as dj
+from dynajit.core.errors import AutogradError
+
+
+def chained(x: Any) -> Any:
+    """Three results, each computed from the one before."""
+    first = x * 2
+    second = first.sin() * first
+    return first, second, (second**2).sum()
+
+
+def penalised(x: Any) -> Any:
+    """A result, and a number with second derivatives."""
+    moved = x * 1.5 + 1
+    return moved, (moved**3).prod()
+
+
+def leaf() -> Any:
+    return dj.tensor([0.5, -1.0, 2.0], dtype=dj.float64, requires_grad=True)
+
+
+def both(function: Any, seen: Any) -> tuple[Any, Any]:
+    """What `seen(results, x)` returns for the plain and for the compiled function."""
+    found = []
+    for called in (function, dj.compile(function, fullgraph=True)):
+        x = leaf()
+        found.append(seen(called(x), x))
+    return found[0], found[1]
+
+
+def rounded(values: Any) -> Any:
+    if isinstance(values, (list, tuple)):
+        return [rounded(value) for value in values]
+    return None if values is None else [round(v, 9) for v in values.detach().reshape(-1).tolist()]
+
+
+def test_a_result_keeps_its_gradient() -> None:
+    """`retain_grad` of two of three."""
+
+    def seen(results: Any, x: Any) -> Any:
+        results[0].retain_grad()
+        results[1].retain_grad()
+        results[2].backward()
+        return rounded([results[0].grad, results[1].grad, x.grad])
+
+    plain, compiled = both(chained, seen)
+    assert plain == compiled
+    assert None not in plain
+
+
+def test_a_hook_changes_what_goes_on() -> None:
+    """Called once, with all that arrives: from within and from outside."""
+
+    def seen(results: Any, x: Any) -> Any:
+        calls: list[Any] = []
+        results[1].register_hook(lambda g: (calls.append(rounded(g)), g * 10)[1])
+        handle = results[0].register_hook(lambda g: g * 0)
+        handle.remove()
+        (results[2] + results[1].exp().sum() + results[0].sum()).backward()
+        return calls, rounded(x.grad)
+
+    plain, compiled = both(chained, seen)
+    assert plain == compiled
+    assert len(plain[0]) == 1
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_grad_of_one_result_by_another(place: int) -> None:
+    """Alone, and together with the leaf."""
+
+    def seen(results: Any, x: Any) -> Any:
+        kept = dj.autograd.grad(results[2], [results[place]], retain_graph=True)
+        return rounded([*kept, *dj.autograd.grad(results[2], [x, results[place]])])
+
+    plain, compiled = both(chained, seen)
+    assert plain == compiled
+
+
+def test_what_does_not_depend_has_no_gradient() -> None:
+    """The earlier result by the later one."""
+
+    def seen(results: Any, x: Any) -> Any:
+        return dj.autograd.grad(results[0].sum(), [results[1]], allow_unused=True)
+
+    assert both(chained, seen) == ((None,), (None,))
+
+
+def test_second_derivatives_pass_through_results() -> None:
+    """A penalty on a gradient, and the Hessian's rows, by the result and by the leaf."""
+
+    def seen(results: Any, x: Any) -> Any:
+        (gradient,) = dj.autograd.grad(results[1], [results[0]], create_graph=True)
+        rows = [dj.autograd.grad(g, results[0], retain_graph=True)[0] for g in gradient]
+        results[0].retain_grad()
+        (gradient**2).sum().backward()
+        return rounded([*rows, results[0].grad, x.grad])
+
+    plain, compiled = both(penalised, seen)
+    assert plain == compiled
+
+
+def test_a_second_backward_is_refused_or_kept() -> None:
+    """As in plain code: the graph is there once, or as long as it is retained."""
+
+    def seen(results: Any, x: Any) -> Any:
+        results[0].retain_grad()
+        results[2].backward(retain_graph=True)
+        results[2].backward()
+        with pytest.raises(AutogradError, match="second time"):
+            results[2].backward()
+        return rounded([results[0].grad, x.grad])
+
+    plain, compiled = both(chained, seen)
+    assert plain == compiled
+
+
+def test_an_input_that_was_written_is_refused() -> None:
+    """What the operations in between computed with is gone."""
+    x = leaf() * 1
+    first, _, last = dj.compile(chained, fullgraph=True)(x)
+    x.add_(1)
+    first.retain_grad()
+    with pytest.raises(AutogradError, match="written in place"):
+        last.backward()
+
+
+def viewed(x: Any) -> Any:
+    """A view of the input, and a number computed from it."""
+    row = x.view(1, -1)
+    return row, (row**2).sum()
+
+
+def part(x: Any) -> Any:
+    """A view of a result, that result, and a number computed from the view."""
+    y = x * 3
+    row = y.view(1, -1)
+    return y, row, (row**2).sum()
+
+
+@pytest.mark.parametrize("function", [viewed, part])
+def test_the_gradient_of_a_view_is_refused_by_name(function: Any) -> None:
+    """It passes within the compiled function; without the question all is as in plain code."""
+
+    def seen(results: Any, x: Any) -> Any:
+        results[-1].backward()
+        return rounded(x.grad)
+
+    plain, compiled = both(function, seen)
+    assert plain == compiled
+    *_, row, last = dj.compile(function)(leaf())
+    with pytest.raises(AutogradError, match="gradient of a view"):
+        dj.autograd.grad(last, row, retain_graph=True)
+    row.register_hook(lambda g: g)
+    with pytest.raises(AutogradError, match="gradient of a view"):
+        last.backward()
+
+
+def test_hooks_of_the_node_itself_are_refused() -> None:
+    """They would not be called."""
+    first, _, last = dj.compile(chained, fullgraph=True)(leaf())
+    last.grad_fn.register_hook(lambda got, came: None)
+    first.retain_grad()
+    with pytest.raises(AutogradError, match="hooks of its own"):
+        last.backward()
