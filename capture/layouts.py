@@ -184,7 +184,8 @@ def strides_after(
     if op.name == "reshape":
         found = reshaped_strides(shape, strides, wanted)
         return contiguous_strides(wanted) if found is None else found
-    if not _are_known((*shape, *strides, *wanted)):
+    is_known = next(expressions(tuple(attributes.values())), None) is None
+    if not is_known or not _are_known((*shape, *strides, *wanted)):
         rule = _SYMBOLIC.get(op.name)
         return None if rule is None else rule(shape, strides, wanted, attributes)
     # An array of one byte per element that is never read.

@@ -1,13 +1,14 @@
 """Layouts read from graphs are those of eager tensors."""
 
 import itertools
+from typing import Any
 
 import pytest
 
 import dynajit as dj
 from dynajit import eager
 from dynajit.capture import layouts
-from dynajit.core import dtypes
+from dynajit.core import dtypes, symint
 from dynajit.core.types import TensorType
 from dynajit.ir.graph import Builder
 from dynajit.ops import TABLE, dispatch
@@ -113,3 +114,26 @@ def test_a_part_of_a_result_has_the_strides_of_eager_execution(name, backend) ->
             (grad,) = dj.autograd.grad(expected.sum() * 3, [x])
             (found,) = dj.autograd.grad(actual.sum() * 3, [x])
             assert grad.tolist() == found.tolist()
+
+
+def test_the_strides_of_a_part_at_a_symbolic_place_are_known() -> None:
+    """They do not depend on the place."""
+    place = symint.symbol("s0", 0, 2)
+
+    found = layouts.strides_after(TABLE.select, {"dim": 0, "index": place}, (3, 4), (4, 1), (4,))
+    assert found == (1,)
+
+
+def test_elements_are_taken_in_a_comprehension_that_breaks() -> None:
+    """The place becomes a symbol when the rest of the comprehension is compiled again."""
+
+    def gradients(x: Any) -> Any:
+        leaf = x.detach().requires_grad_()
+        squares = (leaf * leaf).reshape(-1)
+        return [
+            dj.autograd.grad(squares[i], leaf, retain_graph=True)[0].tolist()
+            for i in range(squares.shape[0])
+        ]
+
+    x = dj.tensor([0.5, 1.0, 2.0, 4.0])
+    assert gradients(x) == dj.compile(gradients)(x)
