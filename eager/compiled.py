@@ -234,6 +234,8 @@ class CompiledNode(Node):
         "views",
     )
 
+    is_call = True
+
     def __init__(self, facts: Training, inputs: tuple[Any, ...]) -> None:
         edges, indices = edges_of(inputs)
         super().__init__(

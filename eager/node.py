@@ -92,6 +92,8 @@ class Node:
     __slots__ = ("__weakref__", "edges", "extras", "indices", "sequence")
 
     output_count = 1
+    #: True for a node that stands for many operations: `hides`, `hidden_views` and `unfold`.
+    is_call = False
     #: Where gradients of the outputs go instead, (node, index) each; None: they come here.
     unfolded: "Sequence[tuple[Node, int]] | None" = None
 

@@ -75,8 +75,9 @@ class _Run:
 
     def send(self, target: Any, index: int, gradient: Any) -> None:
         """Add `gradient` to what has arrived at output `index` of a node, or at a leaf."""
-        target, index = resolved(target, index)
         if isinstance(target, Node):
+            if target.unfolded is not None:
+                target, index = resolved(target, index)
             gradients = self.pending.get(target)
             if gradients is None:
                 gradients = self.pending[target] = [None] * target.output_count
@@ -104,7 +105,7 @@ class _Run:
 
     def run_node(self, node: Node, gradients: list[Any]) -> None:
         """Hooks, the formulas, hooks again; then send the results along the edges."""
-        if self.is_to_unfold(node, gradients):
+        if node.is_call and self.is_to_unfold(node, gradients):
             self.unfold(node, gradients)
             return
         extras = node.extras
@@ -159,10 +160,10 @@ class _Run:
 
     def apply(self, node: Node, gradients: list[Any]) -> Sequence[Any]:
         """Run the node's formulas; under anomaly detection errors say where it was made."""
-        wanted = [
-            self.is_used(resolved(edge, index)[0])
-            for edge, index in zip(node.edges, node.indices, strict=True)
-        ]
+        if self.wanted is None and self.leaves is None:
+            wanted = [edge is not None for edge in node.edges]
+        else:
+            wanted = [self.is_used(edge) for edge in _edges(node)]
         if self.anomaly is None:
             return node.apply(gradients, wanted)
         try:
@@ -483,7 +484,11 @@ def _leading_to(
             continue
         found.add(node)
         stack.extend(edge for edge in _edges(node) if isinstance(edge, Node))
-    leading = {n for n in found if any(view in captures for view, _ in n.hidden_views())}
+    leading = {
+        node
+        for node in found
+        if node.is_call and any(view in captures for view, _ in node.hidden_views())
+    }
     for node in sorted(found, key=lambda n: n.sequence):
         for edge in _edges(node):
             hit = (
