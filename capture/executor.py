@@ -256,8 +256,8 @@ class Executor:
             raise GraphBreak(breaks.UNSUPPORTED_INSTRUCTION, reason)
         watches = watched and not watching.is_harmless(instruction.operation)
         before = None
-        if watches and self._open_ones():
-            before = self._trail(), self._reachable()
+        if watches and (open_ones := self._open_ones()):
+            before = self._trail(), self._reachable(open_ones)
         try:
             steps = handler(self, frame, instruction.argument)
             if steps is not None:
@@ -284,24 +284,24 @@ class Executor:
         trail, keys = before or (self._trail(), set())
         keys |= set(list(self.recorder.watched)[known:])
         try:
-            watching.refuse_end(keys, self._reachable(), open_ones)
+            watching.refuse_end(keys, self._reachable(open_ones), open_ones)
         except GraphBreak:
             self.frames = list(trail.frames)
             self._last_trail = trail
             raise
 
-    def _reachable(self) -> watching.Keys:
-        """What the frames and the world outside hold.
+    def _reachable(self, watched: list[tuple[Any, Value]]) -> watching.Keys:
+        """Which of these keys the frames and the world outside hold.
 
         Raises:
             SkipFrame: so much, asked for so often, that running the frame is cheaper.
         """
-        found = watching.reachable(self)
-        if len(found) > MANY_LOOKED_AT:
-            self._looked_at += len(found)
+        search = watching.reached(self, [key for key, _ in watched])
+        if search.looked_at > MANY_LOOKED_AT:
+            self._looked_at += search.looked_at
         if self._looked_at > MAX_LOOKED_AT:
             raise SkipFrame(MSG_MANY, permanent=not self.recorder.met_tensor)
-        return found
+        return search.found
 
     def refuse_watched(self, values: list[Value | None]) -> None:
         """Refuse an instruction that takes these values if one of them is or holds a watched one.
@@ -310,8 +310,10 @@ class Executor:
             GraphBreak: it must run for real.
         """
         if self.recorder.watched:
-            held = watching.held_by(values, self.recorder.heap)
-            watching.refuse_end(held, set(), self._open_ones())
+            open_ones = self._open_ones()
+            keys = [key for key, _ in open_ones]
+            held = watching.held_by(values, self.recorder.heap, keys)
+            watching.refuse_end(held, set(), open_ones)
 
     def _open_ones(self) -> list[tuple[Any, Value]]:
         """What is watched and still has something to do: key and value."""

@@ -9,7 +9,7 @@ Called by `capture.executor` around each instruction while the recorder knows su
 """
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from dynajit.capture import breaks, sources
@@ -40,40 +40,99 @@ def is_harmless(operation: str) -> bool:
 
 def reachable(x: Any) -> Keys:
     """Sources of existing values, and heap ids, that the frames and the world outside hold."""
+    return reached(x, None).found
+
+
+def reached(x: Any, wanted: Collection[Any] | None) -> "Search":
+    """Which of these keys the frames and the world outside hold.
+
+    Args:
+        x: the executor.
+        wanted: see Search.
+    """
     recorder = x.recorder
-    work: list[Any] = [(f.stack, f.locals, f.cells) for f in x.frames]
-    work += [recorder.heap[f.handled] for f in x.frames if recorder.heap.has(f.handled)]
-    work += [recorder.heap[identity] for identity, _ in x.global_ids.values()]
-    work += [x.result, *x.generator_results.values()]
-    for handle in recorder.handles():
-        if is_held_outside(handle.source):
-            work.append(recorder.heap[handle.identity])
-    return _closure(work, recorder.heap)
+    search = Search(wanted, recorder.heap)
+    # Nearly always a frame holds it; what the world outside holds is more.
+    search.look([(f.stack, f.locals, f.cells) for f in x.frames])
+    search.look([recorder.heap[f.handled] for f in x.frames if recorder.heap.has(f.handled)])
+    search.look([x.result, *x.generator_results.values()])
+    search.look([recorder.heap[identity] for identity, _ in x.global_ids.values()])
+    if not search.is_over:
+        handles = [handle for handle in recorder.handles() if is_held_outside(handle.source)]
+        search.look([recorder.heap[handle.identity] for handle in handles])
+    return search
 
 
-def held_by(values: Iterable[Value | None], heap: Any) -> Keys:
+def held_by(
+    values: Iterable[Value | None], heap: Any, wanted: Collection[Any] | None = None
+) -> Keys:
     """The same of what these values hold, and of the values themselves."""
-    return _closure(list(values), heap)
+    search = Search(wanted, heap)
+    search.look(list(values))
+    return search.found
 
 
-def _closure(work: list[Any], heap: Any) -> Keys:
-    found: Keys = set()
-    seen: set[int] = set()
-    while work:
-        item = work.pop()
-        if id(item) in seen:
-            continue
-        seen.add(id(item))
-        kind = type(item)
-        if issubclass(kind, Value):
-            _enter(item, found, work, heap)
-        if kind is tuple or kind is list:
-            work.extend(item)
-        elif kind is dict or kind is SetEntries:
-            work.extend(item.values())
-        elif names := _holding_fields(kind):
-            work.extend([getattr(item, name) for name in names])
-    return found
+class Search:
+    """Looks for keys in values and what they hold, until all are found. Mutable.
+
+    Args:
+        wanted: sources of existing values, and heap ids; None: all that there are.
+        heap: of the recorder.
+    """
+
+    def __init__(self, wanted: Collection[Any] | None, heap: Any) -> None:
+        self.wanted = None if wanted is None else frozenset(wanted)
+        self.heap = heap
+        self.found: Keys = set()
+        self.looked_at = 0
+        self._seen: set[int] = set()
+        self._entered: set[int] = set()
+        self._roots: list[Any] = []  # kept, so that no other object gets an id that was seen
+
+    @property
+    def is_over(self) -> bool:
+        """True if nothing is left to be found."""
+        return self.wanted is not None and len(self.found) == len(self.wanted)
+
+    def look(self, work: list[Any]) -> None:
+        """Go through values, and lists of them, and then what they hold: what is near comes first.
+
+        `work` grows meanwhile.
+        """
+        seen = self._seen
+        self._roots += work
+        for item in work:
+            if self.is_over:
+                break
+            if id(item) in seen:
+                continue
+            seen.add(id(item))
+            kind = type(item)
+            if issubclass(kind, Value):
+                self.enter(item, work)
+            if kind is tuple or kind is list:
+                work.extend(item)
+            elif kind is dict or kind is SetEntries:
+                work.extend(item.values())
+            elif names := _holding_fields(kind):
+                work.extend([getattr(item, name) for name in names])
+        self.looked_at = len(seen)
+
+    def enter(self, value: Value, work: list[Any]) -> None:
+        """A value counts under its source and its heap id; its contents are looked at next."""
+        source = getattr(value, "source", None)
+        if source is not None:
+            self._find(source)
+        identity = value.object_id
+        if identity is None or identity in self._entered or not self.heap.has(identity):
+            return
+        self._entered.add(identity)
+        self._find(identity)
+        work.append(self.heap[identity])
+
+    def _find(self, key: Any) -> None:
+        if self.wanted is None or key in self.wanted:
+            self.found.add(key)
 
 
 #: id of a class of capture's -> names of its fields that may hold values. Such classes never end.
@@ -92,16 +151,6 @@ def _holding_fields(kind: type) -> tuple[str, ...]:
     names = tuple(field.name for field in dataclasses.fields(kind) if field.name not in _PLAIN)
     _HOLDING_FIELDS[id(kind)] = names
     return names
-
-
-def _enter(value: Value, found: Keys, work: list[Any], heap: Any) -> None:
-    source = getattr(value, "source", None)
-    if source is not None:
-        found.add(source)
-    identity = value.object_id
-    if identity is not None and identity not in found and heap.has(identity):
-        found.add(identity)
-        work.append(heap[identity])
 
 
 def is_held_outside(source: sources.Source) -> bool:
