@@ -17,7 +17,7 @@ _WHY_QUANTIZED: Final = "there are no quantized tensors here.  Use a floating dt
 
 _ABSENT: Final = (
     "is_sparse", "is_sparse_csr", "is_mkldnn", "is_quantized", "is_nested", "is_xpu", "is_mps",
-    "is_ipu", "is_xla", "is_hpu", "is_mtia", "is_maia", "is_vulkan",
+    "is_ipu", "is_xla", "is_mtia", "is_maia", "is_vulkan",
 )  # fmt: skip
 _SPARSE: Final = (
     "to_sparse", "to_sparse_csr", "to_sparse_coo", "coalesce", "is_coalesced", "indices", "values",
