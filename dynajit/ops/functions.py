@@ -297,6 +297,7 @@ from dynajit.ops.older_linalg_functions import (
     svd,
     triangular_solve,
 )
+from dynajit.ops.pair_functions import pdist
 from dynajit.ops.pooling_functions import (
     adaptive_avg_pool1d,
     avg_pool1d,
@@ -423,7 +424,6 @@ from dynajit.ops.statistics_functions import (
     nanmedian,
     nanquantile,
     nansum,
-    pdist,
     quantile,
     renorm,
     trapezoid,

@@ -8,8 +8,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
 from dynajit.core.types import numel
@@ -433,23 +431,6 @@ def _distances_by_product(x1: Any, x2: Any) -> Any:
     apart = TABLE.sub(squares, TABLE.mul(product, 2))
     differs = TABLE.gt(apart, 0)
     return TABLE.where(differs, TABLE.sqrt(TABLE.where(differs, apart, 1)), 0)
-
-
-def pdist(input: Any, p: float = 2.0) -> Any:
-    """Distances of order p between the rows of a matrix, each pair once, (n * (n - 1) / 2,)."""
-    if len(input.shape) != 2:
-        raise ShapeError(f"pdist only supports 2D tensors, got: {len(input.shape)}D")
-    n = input.shape[0]
-    if not isinstance(n, int):
-        raise ShapeError("pdist: the pairs of a symbolic number of rows are not known.")
-    pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
-    count, size = len(pairs), input.shape[1]
-    if not pairs:
-        return TABLE.full(0, shape=(0,), dtype=input.dtype, device=input.device)
-    whole = TABLE.sub(unsqueeze(input, 1), unsqueeze(input, 0))
-    numbers = TABLE.clone(np.array([i * n + j for i, j in pairs], np.int64))
-    rows = TABLE.index_select(reshape(whole, (n * n, size)), numbers, dim=0)
-    return reshape(norm(rows, p, -1), (count,))
 
 
 def dist(input: Any, other: Any, p: float = 2) -> Any:
