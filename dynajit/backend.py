@@ -19,7 +19,7 @@ from dynajit.artefacts import Gradients
 from dynajit.capture.region import CapturedGraph, Place, SavedTensors
 from dynajit.codegen import pipeline as code
 from dynajit.core.errors import ArgumentError
-from dynajit.core.types import TensorType
+from dynajit.core.types import Shape, TensorType
 from dynajit.eager.compiled import CompiledCall, VersionCheck
 from dynajit.eager.creation import from_numpy
 from dynajit.ir import autodiff, interpret, outputs, partition, sizes
@@ -311,6 +311,7 @@ def _split_checks(
     saved: SavedTensors, split: outputs.SplitOutputs, differentiable: Sequence[int]
 ) -> Iterator[VersionCheck]:
     bits = {output: 1 << number for number, output in enumerate(differentiable)}
+    places = sizes.symbol_places(split.graph)
     for check in saved.checks:
         reached = 0
         for position, recipe in enumerate(split.recipes):
@@ -326,8 +327,16 @@ def _split_checks(
             reached,
             check.inputs,
             check.node,
-            check.type,
+            check.type.dtype,
+            functools.partial(_shape_in_call, check.type.shape, places),
         )
+
+
+def _shape_in_call(
+    shape: Shape, places: Mapping[str, sizes.Place], inputs: Sequence[Any]
+) -> tuple[int, ...]:
+    """A shape of the graph in a call with these arrays and numbers."""
+    return tuple(sizes.known(shape, sizes.bind(places, inputs)))
 
 
 def _needs(

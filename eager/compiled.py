@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from dynajit.core.dtypes import DType
 from dynajit.core.errors import AutogradError
 from dynajit.eager import _tensor, tape
 from dynajit.eager._tensor import TensorBase, arrays, is_grad_enabled, meta_of, wrap_arrays
@@ -56,7 +57,8 @@ class VersionCheck:
         outputs: bit set: the gradients of which differentiable outputs need it.
         inputs: bit set: the gradients of which inputs need it.
         node: name of the eager node that saves it.
-        type: its TensorType.
+        dtype: its dtype.
+        shape: from the arrays and numbers that the graph was called with, its shape.
     """
 
     place: tuple[bool, int] | None
@@ -65,11 +67,12 @@ class VersionCheck:
     outputs: int
     inputs: int
     node: str
-    type: Any
+    dtype: DType
+    shape: Callable[[Sequence[Any]], tuple[int, ...]]
 
-    def error(self, now: int, expected: int) -> AutogradError:
+    def error(self, inputs: Sequence[Any], now: int, expected: int) -> AutogradError:
         """What eager execution says."""
-        what = f"{self.type.dtype.name} {list(self.type.shape)}"
+        what = f"{self.dtype.name} {list(self.shape(inputs))}"
         return AutogradError(
             MSG_MODIFIED.format(what=what, node=self.node, now=now, expected=expected)
         )
@@ -398,10 +401,14 @@ class CompiledNode(Node):
         for check, checked in zip(self.facts.checks or (), self.checked, strict=True):
             if check.outputs & outputs and check.inputs & inputs:
                 if checked is None:
-                    raise check.error(check.total, check.counted)
+                    raise check.error(self.arrays(), check.total, check.counted)
                 storage, version = checked
                 if storage.version != version:
-                    raise check.error(storage.version, version)
+                    raise check.error(self.arrays(), storage.version, version)
+
+    def arrays(self) -> list[Any]:
+        """The arrays and numbers of the call."""
+        return [x.array if isinstance(x, SavedTensor) else x for x in self.inputs or ()]
 
     def unpacked(self, saved: Any, came: set[int]) -> Any:
         """The array of a saved value, if nobody wrote to it since, or it is multiplied by zeros.

@@ -12,6 +12,7 @@ import pytest
 import dynajit as dj
 import dynajit.nn.functional as F
 from dynajit import nn
+from dynajit.core.errors import AutogradError
 
 
 class Perceptron(nn.Module):
@@ -391,6 +392,26 @@ def test_in_place_write_to_a_parameter_between_forward_and_backward() -> None:
         model.head.weight.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_the_error_names_the_shape_of_the_call_where_sizes_are_symbols(size: int) -> None:
+    """The numbers that eager execution would print, not the graph's names for them."""
+
+    def function(x: Any) -> tuple[Any, Any]:
+        part = (x * 2)[1:]
+        return part.sin(), part
+
+    compiled = dj.compile(function, backend="numpy", dynamic=True)
+    messages = []
+    for call in (function, compiled):
+        result, part = call(dj.ones(size, requires_grad=True))
+        part.add_(1)
+        with pytest.raises(AutogradError) as caught:
+            result.sum().backward()
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+    assert f"[float32 [{size - 1}]]" in messages[0]
 
 
 def test_gradients_accumulate() -> None:

@@ -143,7 +143,7 @@ def _of_leaves(a: Any, b: Any, path: str) -> str | None:
 
 def _node_names(text: str) -> str:
     """The text of a tensor tells which node made it: a compiled one is right, too."""
-    return re.sub(r"grad_fn=<\w+>", "grad_fn", text)
+    return re.sub(r"\s+grad_fn=<\w+>", " grad_fn", text)  # a longer name goes on a line of its own
 
 
 def _close(a: float, b: float) -> bool:

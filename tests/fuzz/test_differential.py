@@ -4,6 +4,7 @@ import gc
 import os
 
 import pytest
+from comparing import Met, difference
 from differential import Seen, calls, compare, compare_source, run
 from leaks import grown, live
 from preamble import HEADER
@@ -77,6 +78,12 @@ def test_only_what_plain_python_leaves_to_the_collector_is_compared_after_it_ran
 
     monkeypatch.setattr("differential.run", ended)
     assert compare_source("", 0) == found
+
+
+def test_the_longer_name_of_a_compiled_node_may_begin_a_line_of_a_printed_tensor():
+    plain, compiled = "tensor([1.], grad_fn=<Abs>)", "tensor([1.],\n       grad_fn=<Compiled>)"
+    assert difference(plain, compiled, "", Met()) is None
+    assert difference(plain, compiled.replace("1", "2"), "", Met()) is not None
 
 
 @pytest.mark.parametrize(("collected", "enabled"), [(False, "True\n"), (True, "False\n")])
