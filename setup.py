@@ -22,7 +22,9 @@ def extension(name: str, sources: list[str], depends: list[str]) -> Extension:
 
 setup(
     ext_modules=[
+        extension("dynajit.ops._row_call", ["dynajit/ops/_row_call.c"], []),
         extension("dynajit.eager._tensor", ["eager/_tensor.c"], ["eager/tensor.h"]),
+        extension("dynajit.eager._rows", ["eager/_rows.c"], ["eager/tensor.h"]),
         extension(
             "dynajit.capture._capture",
             ["capture/_capture.c", *sorted(glob("capture/native/*.c"))],

@@ -4,6 +4,7 @@ Importing this package makes eager the default way to run ops (`dispatch.install
 keeper of each thread's autocast word (`autocast.install`).
 """
 
+from dynajit.eager._rows import attempt
 from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.creation import (
     as_tensor,
@@ -27,7 +28,7 @@ from dynajit.eager.random import Generator, default_generator, reserve
 from dynajit.eager.tensor import Size, Tensor
 from dynajit.ops import autocast, dispatch
 
-dispatch.install_eager(handle, reserve)
+dispatch.install_eager(handle, reserve, attempt)
 autocast.install(_autocast_word, _set_autocast_word)
 
 __all__ = [

@@ -651,6 +651,28 @@ module_arrays(PyObject *module, PyObject *inputs)
     return result;
 }
 
+/* 1 if operations are recorded and an item of the tuple requires a gradient, -1 on error. */
+static int
+needs_grad(PyObject *inputs)
+{
+    if (!grad_mode.grad_enabled) {
+        return 0;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++) {
+        PyObject *item = PyTuple_GET_ITEM(inputs, i);
+        if (!TensorBase_Check(item)) {
+            continue;
+        }
+        if (tensor_refresh((TensorObject *)item) < 0) {
+            return -1;
+        }
+        if (((TensorObject *)item)->requires_grad) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* needs_grad(inputs): True if operations are recorded and one of the inputs requires a gradient. */
 static PyObject *
 module_needs_grad(PyObject *module, PyObject *inputs)
@@ -659,22 +681,8 @@ module_needs_grad(PyObject *module, PyObject *inputs)
         PyErr_SetString(PyExc_TypeError, "needs_grad: expected a tuple");
         return NULL;
     }
-    if (!grad_mode.grad_enabled) {
-        Py_RETURN_FALSE;
-    }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++) {
-        PyObject *item = PyTuple_GET_ITEM(inputs, i);
-        if (!TensorBase_Check(item)) {
-            continue;
-        }
-        if (tensor_refresh((TensorObject *)item) < 0) {
-            return NULL;
-        }
-        if (((TensorObject *)item)->requires_grad) {
-            Py_RETURN_TRUE;
-        }
-    }
-    Py_RETURN_FALSE;
+    int needed = needs_grad(inputs);
+    return needed < 0 ? NULL : PyBool_FromLong(needed);
 }
 
 /* edges(inputs) -> (edges, indices, mask): where the gradient of each input goes (its grad_fn, or
@@ -838,32 +846,33 @@ module_wrap_output(PyObject *module, PyObject *const *args, Py_ssize_t count)
     return tensor;
 }
 
+/* A tensor that shares `source`'s storage; see wrap_view. */
+static PyObject *
+view_of(PyObject *array, PyObject *source, PyObject *replay)
+{
+    TensorObject *tensor = (TensorObject *)source;
+    TensorObject *self = tensor_create(tensor_type, array, tensor->storage);
+    if (self != NULL && replay != Py_None) {
+        self->base = Py_NewRef(tensor->base != NULL ? tensor->base : source);
+        self->replay = replay == Py_False ? NULL : Py_NewRef(replay);
+    }
+    return (PyObject *)self;
+}
+
 /* wrap_view(array, source, replay): a new tensor that shares `source`'s storage. With `replay` a
  * tuple it is a view of source's base (or of source); with False it is one whose steps nobody
  * recorded (made under no_grad); with None it only shares memory (detached). */
 static PyObject *
 module_wrap_view(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    if (check_arguments("wrap_view", 3, count) < 0) {
-        return NULL;
-    }
-    TensorObject *source = as_tensor(args[1]);
-    if (source == NULL) {
+    if (check_arguments("wrap_view", 3, count) < 0 || as_tensor(args[1]) == NULL) {
         return NULL;
     }
     if (!is_array(args[0])) {
         PyErr_SetString(argument_error, "wrap_view: expected an array");
         return NULL;
     }
-    TensorObject *self = tensor_create(tensor_type, args[0], source->storage);
-    if (self == NULL) {
-        return NULL;
-    }
-    if (args[2] != Py_None) {
-        self->base = Py_NewRef(source->base != NULL ? source->base : (PyObject *)source);
-        self->replay = args[2] == Py_False ? NULL : Py_NewRef(args[2]);
-    }
-    return (PyObject *)self;
+    return view_of(args[0], args[1], args[2]);
 }
 
 /* new_of(class, array, storage): a new tensor of a subclass; storage None makes a new one. */
@@ -977,17 +986,23 @@ owner_of(PyObject *array)
     return base != NULL ? base : array;
 }
 
-/* shares_memory(a, b): True if the arrays come from one allocation. */
+/* True if the arrays come from one allocation. */
+static int
+shares_memory(PyObject *a, PyObject *b)
+{
+    if (a == b) {
+        return 1;
+    }
+    return PyArray_Check(a) && PyArray_Check(b) && owner_of(a) == owner_of(b);
+}
+
 static PyObject *
 module_shares_memory(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     if (check_arguments("shares_memory", 2, count) < 0) {
         return NULL;
     }
-    if (!PyArray_Check(args[0]) || !PyArray_Check(args[1])) {
-        return PyBool_FromLong(args[0] == args[1]);
-    }
-    return PyBool_FromLong(args[0] == args[1] || owner_of(args[0]) == owner_of(args[1]));
+    return PyBool_FromLong(shares_memory(args[0], args[1]));
 }
 
 static PyObject *
@@ -1074,197 +1089,6 @@ module_register(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* ---- pointwise rows ------------------------------------------------------------------------- */
-
-/* The fields of dynajit.ops.evaluate.Plan, in order. */
-enum { PLAN_FUNCTION, PLAN_NAMESPACE, PLAN_CASTS, PLAN_RESULT, PLAN_SIZE };
-
-static PyObject *plans = NULL; /* dict: (row, signature of each operand) -> Plan */
-static PyObject *quiet = NULL; /* Context in which NumPy ignores floating-point exceptions */
-
-/* How an operand takes part in the key of its plan, as `signature_of` of dynajit.ops.evaluate
- * has it; NULL without an exception for what the slow path is to look at. */
-static PyObject *
-signature_of(PyObject *operand)
-{
-    if (PyFloat_CheckExact(operand) || PyLong_CheckExact(operand)) {
-        return Py_NewRef((PyObject *)Py_TYPE(operand));
-    }
-    if (!PyArray_CheckExact(operand)) {
-        return NULL;
-    }
-    PyObject *number = PyLong_FromLong(PyArray_TYPE((PyArrayObject *)operand));
-    if (number == NULL || PyArray_NDIM((PyArrayObject *)operand) > 0) {
-        return number;
-    }
-    PyObject *zero_dim = PyTuple_Pack(1, number);
-    Py_DECREF(number);
-    return zero_dim;
-}
-
-/* `operand` as the plan wants it: an array that has the dtype already, or a number as a NumPy
- * float. NULL without an exception where the slow path is to cast. */
-static PyObject *
-cast_operand(PyObject *operand, PyObject *descr)
-{
-    if (PyArray_CheckExact(operand)) {
-        int fits = (PyObject *)PyArray_DESCR((PyArrayObject *)operand) == descr;
-        return fits ? Py_NewRef(operand) : NULL;
-    }
-    double value = PyFloat_CheckExact(operand) ? PyFloat_AS_DOUBLE(operand) : 0.0;
-    if (PyLong_CheckExact(operand)) {
-        int overflow;
-        long long whole = PyLong_AsLongLongAndOverflow(operand, &overflow);
-        if (overflow || whole < -(1LL << 24) || whole > 1LL << 24) {
-            return NULL; /* float32 would round it */
-        }
-        value = (double)whole;
-    }
-    float narrow = (float)value;
-    switch (((PyArray_Descr *)descr)->type_num) {
-    case NPY_FLOAT:
-        return PyArray_Scalar(&narrow, (PyArray_Descr *)descr, NULL);
-    case NPY_DOUBLE:
-        return PyArray_Scalar(&value, (PyArray_Descr *)descr, NULL);
-    default:
-        return NULL;
-    }
-}
-
-/* The plan for a row on operands, borrowed; NULL, perhaps with an exception, if there is none. */
-static PyObject *
-find_plan(PyObject *row, PyObject *const *operands, Py_ssize_t count)
-{
-    PyObject *key = PyTuple_New(count + 1);
-    if (key == NULL) {
-        return NULL;
-    }
-    PyTuple_SET_ITEM(key, 0, Py_NewRef(row));
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *signature = signature_of(operands[i]);
-        if (signature == NULL) {
-            Py_DECREF(key);
-            return NULL;
-        }
-        PyTuple_SET_ITEM(key, i + 1, signature);
-    }
-    PyObject *plan = PyDict_GetItemWithError(plans, key);
-    Py_DECREF(key);
-    return plan;
-}
-
-/* Call the plan's function on cast operands while floating-point exceptions are ignored. */
-static PyObject *
-call_plan(PyObject *plan, PyObject **arguments, Py_ssize_t count)
-{
-    PyObject *context = PyContext_Copy(quiet); /* a context can be entered only once at a time */
-    if (context == NULL || PyContext_Enter(context) < 0) {
-        Py_XDECREF(context);
-        return NULL;
-    }
-    PyObject *result =
-        PyObject_Vectorcall(PyTuple_GET_ITEM(plan, PLAN_FUNCTION), arguments, count, NULL);
-    if (PyContext_Exit(context) < 0) {
-        Py_CLEAR(result);
-    }
-    Py_DECREF(context);
-    return result;
-}
-
-#define MOST_OPERANDS 3
-
-/* The result of a plan as a new array; NULL, perhaps with an exception, for the slow path. */
-static PyObject *
-run_plan(PyObject *plan, PyObject *const *operands, Py_ssize_t count)
-{
-    PyObject *casts = PyTuple_GET_ITEM(plan, PLAN_CASTS);
-    PyObject *arguments[MOST_OPERANDS + 1] = {PyTuple_GET_ITEM(plan, PLAN_NAMESPACE)};
-    PyObject *result = NULL;
-    Py_ssize_t ready = 0;
-    while (ready < count) {
-        PyObject *operand = cast_operand(operands[ready], PyTuple_GET_ITEM(casts, ready));
-        if (operand == NULL) {
-            break;
-        }
-        arguments[++ready] = operand;
-    }
-    if (ready == count) {
-        result = call_plan(plan, arguments, count + 1);
-    }
-    for (Py_ssize_t i = 1; result != NULL && i <= ready; i++) {
-        if (result == arguments[i]) { /* the caller must not get an operand */
-            Py_CLEAR(result);
-        }
-    }
-    if (result != NULL && !PyArray_CheckExact(result)) { /* zero-dim results are scalars */
-        Py_SETREF(result, PyArray_CheckScalar(result)
-                              ? PyArray_FromAny(result, NULL, 0, 0, 0, NULL)
-                              : NULL);
-    }
-    if (result != NULL && (PyObject *)PyArray_DESCR((PyArrayObject *)result) !=
-                              PyTuple_GET_ITEM(plan, PLAN_RESULT)) {
-        Py_CLEAR(result);
-    }
-    for (Py_ssize_t i = 1; i <= ready; i++) {
-        Py_DECREF(arguments[i]);
-    }
-    return result;
-}
-
-/* pointwise(row, inputs): the array that a row without attributes gives by the plan that an
- * earlier evaluation left, or NotImplemented where there is none or an operand needs a cast. What
- * fails here fails again in dynajit.ops.evaluate, which finds the words. */
-static PyObject *
-module_pointwise(PyObject *module, PyObject *const *args, Py_ssize_t count)
-{
-    if (check_arguments("pointwise", 2, count) < 0) {
-        return NULL;
-    }
-    PyObject *inputs = args[1];
-    if (!PyTuple_Check(inputs) || PyTuple_GET_SIZE(inputs) > MOST_OPERANDS) {
-        Py_RETURN_NOTIMPLEMENTED;
-    }
-    PyObject *operands[MOST_OPERANDS];
-    Py_ssize_t size = PyTuple_GET_SIZE(inputs);
-    for (Py_ssize_t i = 0; i < size; i++) {
-        PyObject *item = PyTuple_GET_ITEM(inputs, i);
-        operands[i] = TensorBase_Check(item) ? ((TensorObject *)item)->array : item;
-    }
-    PyObject *plan = plans == NULL ? NULL : find_plan(args[0], operands, size);
-    PyObject *result = NULL;
-    if (plan != NULL && PyTuple_Check(plan) && PyTuple_GET_SIZE(plan) == PLAN_SIZE) {
-        Py_INCREF(plan); /* the function may empty the dict */
-        result = run_plan(plan, operands, size);
-        Py_DECREF(plan);
-    }
-    if (result != NULL) {
-        return result;
-    }
-    if (PyErr_Occurred()) {
-        if (!PyErr_ExceptionMatches(PyExc_Exception)) {
-            return NULL; /* such as KeyboardInterrupt */
-        }
-        PyErr_Clear();
-    }
-    Py_RETURN_NOTIMPLEMENTED;
-}
-
-/* register_plans(plans, quiet): see the two variables. */
-static PyObject *
-module_register_plans(PyObject *module, PyObject *const *args, Py_ssize_t count)
-{
-    if (check_arguments("register_plans", 2, count) < 0) {
-        return NULL;
-    }
-    if (!PyDict_Check(args[0]) || !PyContext_CheckExact(args[1])) {
-        PyErr_SetString(PyExc_TypeError, "register_plans: expected a dict and a Context");
-        return NULL;
-    }
-    Py_XSETREF(plans, Py_NewRef(args[0]));
-    Py_XSETREF(quiet, Py_NewRef(args[1]));
-    Py_RETURN_NONE;
-}
-
 #define FAST(function) (PyCFunction)(void (*)(void))(function), METH_FASTCALL
 
 static PyMethodDef module_methods[] = {
@@ -1297,10 +1121,6 @@ static PyMethodDef module_methods[] = {
      "_autocast_word() -> the word of ops/autocast_words.py that holds in this thread."},
     {"_set_autocast_word", module_set_autocast_word, METH_O,
      "_set_autocast_word(word) -> the word before (this thread)."},
-    {"pointwise", FAST(module_pointwise),
-     "pointwise(row, inputs) -> array, or NotImplemented where no plan fits."},
-    {"register_plans", FAST(module_register_plans),
-     "register_plans(plans, quiet): what `pointwise` runs."},
     {"register", module_register, METH_VARARGS,
      "register(Tensor, Size, dtypes, cpu, device_of, refresh_view)."},
     {NULL, NULL, 0, NULL},
@@ -1319,6 +1139,9 @@ static TensorApi api = {
     .metadata_epoch = &metadata_epoch,
     .tensor_type = &tensor_type,
     .grad_mode = grad_mode_of_thread,
+    .needs_grad = needs_grad,
+    .view_of = view_of,
+    .shares_memory = shares_memory,
 };
 
 static struct PyModuleDef module_definition = {

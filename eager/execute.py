@@ -4,7 +4,7 @@ Contract: `handle(op, inputs, attributes)` unwraps arrays, evaluates the row, wr
 records a tape node where gradients are on, an input requires one and the result has a floating or
 complex dtype. The result of a view row shares the storage (version counter) of its input. A
 composite runs its function on the tensors; one with its own derivative runs unrecorded and is one
-node. Called by `ops.dispatch`.
+node. Called by `ops.dispatch`, for what `_rows.attempt` declines: most calls never come here.
 """
 
 import contextlib
@@ -15,15 +15,13 @@ import numpy as np
 from dynajit.core.device import CPU
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import AutogradError, DeviceError
-from dynajit.eager import _tensor
+from dynajit.eager import _rows, _tensor
 from dynajit.eager._tensor import (
     TensorBase,
     _set_grad_enabled,
     arrays,
     is_grad_enabled,
     needs_grad,
-    pointwise,
-    register_plans,
     wrap,
 )
 from dynajit.eager.inplace import MSG_RESHAPED, was_reshaped
@@ -32,8 +30,6 @@ from dynajit.eager.random import reserve
 from dynajit.ops import dispatch
 from dynajit.ops.evaluate import PLANS, QUIET, array_form, evaluate
 from dynajit.ops.table import TABLE, Kind, Op
-
-register_plans(PLANS, QUIET)
 
 
 def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
@@ -51,10 +47,6 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         ShapeError, DTypeError, DeviceError, ...: the row refuses the operands.
     """
     kind = op.kind
-    if kind is Kind.POINTWISE and not attributes:  # in C, without the lists and calls of evaluate
-        array = pointwise(op, inputs)
-        if array is not NotImplemented:
-            return record(op, inputs, attributes, array) if needs_grad(inputs) else wrap(array)
     if kind is Kind.COMPOSITE:
         return _composite(op, inputs, attributes)
     device = attributes.get("device", CPU)
@@ -62,7 +54,7 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         raise DeviceError(missing_device(op.name, attributes["device"]))
     array = evaluate(op, arrays(inputs), attributes)
     if kind is Kind.MOVEMENT and op.rule.view:
-        return _view(op, inputs, attributes, array)
+        return record_view(op, inputs, attributes, array)
     return record(op, inputs, attributes, array) if needs_grad(inputs) else wrap(array)
 
 
@@ -86,7 +78,7 @@ def record(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], array: A
     return result
 
 
-def _view(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], array: Any) -> Any:
+def record_view(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], array: Any) -> Any:
     """The result of a view row; a copy (a reshape that had to) is an ordinary result."""
     source = inputs[0]
     recording = is_grad_enabled()
@@ -161,3 +153,12 @@ def refresh_view(view: Any) -> None:
     finally:
         _set_grad_enabled(before)
     _tensor.rebase(view, again.grad_fn, again.output_index)
+
+
+_rows.register(
+    PLANS,
+    QUIET,
+    (Kind.POINTWISE, Kind.REDUCTION, Kind.COMPOSITE),
+    (record, record_view),
+    (TABLE.select, TABLE.slice, TABLE.reshape),
+)

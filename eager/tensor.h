@@ -52,6 +52,11 @@ typedef struct {
     uint64_t *metadata_epoch;
     PyTypeObject **tensor_type; /* the registered Python class `Tensor` */
     GradMode *(*grad_mode)(void); /* the flags of the calling thread */
+    /* 1 if the tape records what is computed from this tuple of operands, -1 on error. */
+    int (*needs_grad)(PyObject *inputs);
+    /* A tensor around `array` that shares the storage of a tensor, as `wrap_view` in Python. */
+    PyObject *(*view_of)(PyObject *array, PyObject *source, PyObject *replay);
+    int (*shares_memory)(PyObject *array, PyObject *other); /* one allocation? */
 } TensorApi;
 
 #define DYNAJIT_TENSOR_CAPSULE "dynajit.eager._tensor.api"

@@ -18,6 +18,7 @@ from dynajit.core.dtypes import DType
 from dynajit.core.errors import ArgumentError, AutogradError, DeviceError, DTypeError, ShapeError
 from dynajit.core.memory_format import preserve_format
 from dynajit.eager import _tensor, tape
+from dynajit.eager._rows import get_item
 from dynajit.eager.convert import array_of, filled, plain_number
 from dynajit.eager.execute import handle, missing_device, refresh_view
 from dynajit.eager.inplace import InPlaceMethods
@@ -26,6 +27,7 @@ from dynajit.eager.node import Handle, made_by
 from dynajit.eager.printing import format_tensor
 from dynajit.eager.reshaping import ReshapingMethods
 from dynajit.eager.typed_names import dtype_named, name_of
+from dynajit.ops import subscript
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.table import TABLE
 
@@ -302,6 +304,10 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
                 "only integer tensors of a single element can be converted to an index"
             )
         return int(self.array.item())
+
+    def __getitem__(self, key: Any) -> Any:
+        found = get_item(self, key)
+        return subscript.get_item(self, key) if found is NotImplemented else found
 
     def __contains__(self, element: Any) -> bool:
         return bool((self == element).array.any())

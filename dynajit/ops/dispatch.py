@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from dynajit.core.errors import InternalError
+from dynajit.ops._row_call import install as install_attempt
 
 Handler: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 # `reserve(blocks)` -> (seed, offset, shift): `blocks` Philox counter blocks that nobody else uses.
@@ -31,10 +32,18 @@ _state = _State()
 _eager: list[tuple[Handler, Reserve]] = []
 
 
-def install_eager(handler: Handler, reserve_random: Reserve) -> None:
-    """Name who runs ops without operands, and who hands out random blocks, outside any
-    `recording`. Called once, by eager."""
+def install_eager(handler: Handler, reserve_random: Reserve, attempt: Handler) -> None:
+    """Called once, by eager.
+
+    Args:
+        handler: who runs ops without operands, outside any `recording`.
+        reserve_random: who hands out random blocks there.
+        attempt: `attempt(op, inputs, attributes)` is asked before `handler_for`. It runs the op if
+            it can tell at a glance that eager tensors are to, else it gives NotImplemented and has
+            done nothing.
+    """
     _eager[:] = [(handler, reserve_random)]
+    install_attempt(attempt)
 
 
 @contextlib.contextmanager

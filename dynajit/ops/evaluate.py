@@ -5,8 +5,9 @@ empty), or a view for a view row; inputs are arrays and Python numbers and are n
 Values are cast to the row's compute dtype first and to the result dtype last, so 16-bit floats
 compute in float32 and round once. Floating-point exceptions give inf and nan, silently.
 
-What depends only on the operands' dtypes (promotion, casts) is worked out once per row and
-combination of dtypes, in `PLANS`: the common case costs little more than the NumPy call.
+What depends only on the operands' dtypes (promotion, casts), or on their shapes and the attributes
+(the checks of movement), is worked out once per row and combination, in `PLANS`: the common case
+costs little more than the NumPy call, and eager runs it in C.
 Called by the eager handler, `ir.interpret`, constant folding and tests.
 """
 
@@ -84,23 +85,29 @@ def type_of_operand(operand: Any) -> ValueType | None:
 
 
 class Plan(NamedTuple):
-    """What follows from a row and the dtypes of its operands; the eager layer reads it in C.
+    """What follows from a row and the types of its operands; the eager layer reads it in C.
 
     Args:
         function: `function(namespace, *operands, **attributes)` -> result.
         namespace: the scalar namespace for a body, the array module for an array function.
         casts: per operand, the dtype to which it is cast.
         result: dtype of the result.
+        view: the result shares memory with the first operand, and has its derivative.
+        ufunc: the ufunc that gives the same, called with the operands alone, or None; for a
+            reduction its `reduce`, which gives the same for at most 128 elements.
     """
 
     function: Callable[..., Any]
     namespace: Any
     casts: tuple[np.dtype, ...]
     result: np.dtype
+    view: bool = False
+    ufunc: Callable[..., Any] | None = None
 
 
-# By the row, the signature of each operand and the attributes. Eager looks rows without
-# attributes up in C (`pointwise` in eager/_tensor.c) and comes here for what is missing.
+# Pointwise rows: by the row, `signature_of` each operand and the attributes. Reductions: by the row
+# and the number of the dtype. Others: by the row, `_shaped_signature_of` each operand and the
+# attributes. Eager looks there in C first (eager/_rows.c) and comes here for what is missing.
 PLANS: Final[dict[Any, Plan]] = {}
 _PLANS_KEPT: Final = 4096
 
@@ -251,7 +258,8 @@ def _reduction(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
     if plan is None:
         result = _tensor_type(op, inputs, attributes)
         compute = op.rule.compute(dtypes.from_numpy(x.dtype)).numpy
-        plan = Plan(op.rule.array, xp, (compute,), result.dtype.numpy)
+        reduce = None if op.rule.ufunc is None else getattr(xp, op.rule.ufunc).reduce
+        plan = Plan(op.rule.array, xp, (compute,), result.dtype.numpy, ufunc=reduce)
         if key is not None:
             _remember(key, plan)
     (cast,) = plan.casts
@@ -265,44 +273,51 @@ def _reduction(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
 
 
 def _movement(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
-    dtype = _checked_dtype(op, inputs, attributes)
+    plan = _shaped_plan(op, inputs, attributes, xp)
     if len(inputs) == 1 and type(inputs[0]) is _ndarray:  # views, mostly
-        result = op.rule.array(xp, inputs[0], **attributes)
+        result = plan.function(xp, inputs[0], **attributes)
     else:
-        result = op.rule.array(xp, *map(_as_array, inputs), **attributes)
-    if type(result) is _ndarray and result.dtype is dtype:
+        result = plan.function(xp, *map(_as_array, inputs), **attributes)
+    if type(result) is _ndarray and result.dtype is plan.result:
         return result
-    return xp.asarray(result).astype(dtype, copy=False)
+    return xp.asarray(result).astype(plan.result, copy=False)
 
 
 def _wide(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
     """SCATTER and EXTERN: 16-bit floats compute in float32, since they accumulate."""
-    dtype = _checked_dtype(op, inputs, attributes)
+    plan = _shaped_plan(op, inputs, attributes, xp)
     operands = [_as_array(x) for x in inputs]
-    if op.kind is Kind.SCATTER or not op.rule.widens:
+    if _widens_here(op):
         operands = [_widened(x) for x in operands]
-    result = QUIET.copy().run(op.rule.array, xp, *operands, **attributes)
-    return xp.asarray(result).astype(dtype, copy=False)
+    result = QUIET.copy().run(plan.function, xp, *operands, **attributes)
+    return xp.asarray(result).astype(plan.result, copy=False)
 
 
-_checked: dict[Any, np.dtype] = {}
+def _widens_here(op: Op) -> bool:
+    """True for rows whose array function gets 16-bit floats in float32."""
+    return op.kind is Kind.SCATTER or (op.kind is Kind.EXTERN and not op.rule.widens)
 
 
-def _checked_dtype(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> np.dtype:
-    """dtype of the result; the type rule is asked once per shapes, dtypes and attributes."""
-    key = (op, *map(_shape_of, inputs), *attributes.values())
-    found = _checked.get(key)
-    if found is None:
-        found = _tensor_type(op, inputs, attributes).dtype.numpy
-        if len(_checked) >= _PLANS_KEPT:
-            _checked.clear()
-        _checked[key] = found
-    return found
+def _shaped_plan(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Plan:
+    """The plan of a row whose type rule is asked once per shapes, dtypes and attributes."""
+    key = (op, *map(_shaped_signature_of, inputs), *attributes.values())
+    plan = PLANS.get(key)
+    if plan is not None:
+        return plan
+    result = _tensor_type(op, inputs, attributes).dtype.numpy
+    casts: tuple[Any, ...] = tuple(getattr(x, "dtype", None) for x in inputs)
+    if _widens_here(op):
+        casts = tuple(_WIDE if dtype in _NARROW else dtype for dtype in casts)
+    view = op.kind is Kind.MOVEMENT and op.rule.view and bool(op.vjp)
+    ufunc = op.rule.ufunc if op.kind is Kind.EXTERN else None
+    whole = None if ufunc is None else getattr(xp, ufunc)
+    return _remember(key, Plan(op.rule.array, xp, casts, result, view, whole))
 
 
-def _shape_of(operand: Any) -> Any:
+def _shaped_signature_of(operand: Any) -> Any:
+    """Hashable; equal for operands of one shape and dtype, and for numbers of one type."""
     if type(operand) is _ndarray:
-        return operand.shape, operand.dtype.num
+        return operand.dtype.num, *operand.shape
     if hasattr(operand, "shape"):
         return operand.shape, operand.dtype
     return type(operand)
@@ -317,10 +332,11 @@ def _as_array(operand: Any) -> Any:
 def _widened(array: Any) -> Any:
     if array is None:
         return None
-    return array.astype(dtypes.float32.numpy) if array.dtype in _NARROW else array
+    return array.astype(_WIDE) if array.dtype in _NARROW else array
 
 
 _NARROW: Final = (dtypes.float16.numpy, dtypes.bfloat16.numpy)
+_WIDE: Final = dtypes.float32.numpy
 
 
 def _random(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:

@@ -214,6 +214,7 @@ def element_accumulator(m: Any, x: Any, position: Any) -> tuple[Any, ...]:
 def reduction(
     *,
     array: Function,
+    ufunc: str | None = None,
     dtype: DTypeRule = PROMOTED,
     identity: Callable[[DType], tuple[Any, ...] | None],
     init: Function = element_accumulator,
@@ -226,8 +227,8 @@ def reduction(
     """Row of kind REDUCTION from `combine(m, a, b)` over accumulator tuples.
 
     The row has the input `x` and the attributes `dim` (sorted, non-negative; required) and
-    `keepdim` (False). See `Reduction` for `array`, `identity`, `init` and `finish`, `Op` for
-    `analytic`.
+    `keepdim` (False). See `Reduction` for `array`, `ufunc`, `identity`, `init` and `finish`, `Op`
+    for `analytic`.
     """
 
     def decorate(combine: Function) -> Op:
@@ -239,7 +240,7 @@ def reduction(
                 ("x",),
                 {"dim": REQUIRED, "keepdim": False},
                 _reduction_infer(row, dtype, identity),
-                Reduction(init, combine, finish, identity, dtype.compute, array),
+                Reduction(init, combine, finish, identity, dtype.compute, array, ufunc),
                 vjp or {},
                 domain=domain,
                 document=inspect.getdoc(combine) or "",
@@ -379,18 +380,19 @@ def extern(
     domain: tuple[float, float] = (-3.0, 3.0),
     name: str | None = None,
     widens: bool = False,
+    ufunc: str | None = None,
     analytic: bool = True,
 ) -> Decorator:
     """Row of kind EXTERN from `array(xp, *inputs, *, **attributes)`.
 
-    See `Extern` for `widens`, `Op` for `analytic`.
+    See `Extern` for `widens` and `ufunc`, `Op` for `analytic`.
     """
 
     def decorate(array: Function) -> Op:
         inputs, attributes, variadic = _signature(array, 1)
         row = name or array.__name__
         return TABLE.enter(
-            Op(row, Kind.EXTERN, inputs, attributes, infer, Extern(array, widens), vjp or {},
+            Op(row, Kind.EXTERN, inputs, attributes, infer, Extern(array, widens, ufunc), vjp or {},
                variadic, domain, inspect.getdoc(array) or "", analytic)
         )  # fmt: skip
 

@@ -8,9 +8,6 @@ the row's name.
 
 from typing import Any
 
-import numpy as np
-
-from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.symint import agree
 from dynajit.core.types import TensorType, ValueType
@@ -55,11 +52,9 @@ def transposed(ops: Any, x: Any) -> Any:
         "a": lambda ops, g, b: ops.matmul(g, transposed(ops, b)),
         "b": lambda ops, g, a: ops.matmul(transposed(ops, a), g),
     },
+    ufunc="matmul",
 )
 def matmul(xp: Any, a: Any, b: Any) -> Any:
     """Matrix product of the last two dims, shapes (..., n, k) and (..., k, m); batch dims
     broadcast. One dtype; integers wrap; bool is "any and"."""
-    dtype = a.dtype
-    if dtype == np.float16 or dtype == dtypes.bfloat16.numpy:
-        return xp.matmul(a.astype(np.float32), b.astype(np.float32)).astype(dtype)
     return xp.matmul(a, b)

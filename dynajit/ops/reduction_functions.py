@@ -4,7 +4,7 @@ Contract: the first parameter is the tensor, so each function is a method of `Te
 `dim` may be None (all dims), an integer or several; it is normalised here before a row is called.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category, DType
@@ -27,10 +27,15 @@ class ValuesIndices(NamedTuple):
     indices: Any
 
 
+# By rank; NumPy has no array of more than 64 dims.
+_ALL_DIMS: Final = tuple(tuple(range(rank)) for rank in range(65))
+
+
 def _dims(input: Any, dim: Any, function: str) -> tuple[int, ...]:
-    arguments.require_tensor(input, function)
+    if not arguments.is_tensor(input):  # a call less than to require it
+        arguments.require_tensor(input, function)
     if dim is None:
-        return tuple(range(len(input.shape)))
+        return _ALL_DIMS[len(input.shape)]
     if type(dim) is int and input.shape:
         return (dim_of(input, dim, function),)
     call = f"{function}(input: {describe_tensor(input)})"
@@ -41,7 +46,9 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
         axis: Any = None) -> Any:  # fmt: skip
     """Sum along `dim`; bool and integers sum in int64."""
     dims = _dims(input, dim if axis is None else axis, "sum")
-    x = cast(input, None if dtype is None else arguments.dtype_of(dtype))
+    if dtype is None:
+        return TABLE.sum(input, dim=dims, keepdim=keepdim)
+    x = cast(input, arguments.dtype_of(dtype))
     return _in_dtype(TABLE.sum(x, dim=dims, keepdim=keepdim), dtype)
 
 

@@ -72,6 +72,7 @@ def _block_sums(xp: Any, x: Any, d: int) -> Any:
 
 @reduction(
     array=_sum_array,
+    ufunc="add",
     dtype=ACCUMULATED,
     identity=lambda dtype: (0,),
     vjp={"x": _sum_vjp},
@@ -113,6 +114,7 @@ def _prod_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
 
 @reduction(
     array=_prod_array,
+    ufunc="multiply",
     dtype=ACCUMULATED,
     identity=lambda dtype: (1,),
     vjp={"x": _prod_vjp},
@@ -147,7 +149,13 @@ def _extremum_array(function: Any, x: Any, dim: tuple[int, ...], keepdim: bool) 
     return np.empty(reduced_shape(x.shape, dim, keepdim), x.dtype)
 
 
-@reduction(array=_amax_array, dtype=REAL, identity=lambda dtype: None, vjp={"x": _extremum_vjp})
+@reduction(
+    array=_amax_array,
+    ufunc="maximum",
+    dtype=REAL,
+    identity=lambda dtype: None,
+    vjp={"x": _extremum_vjp},
+)
 def amax(m: Any, a: Any, b: Any) -> Any:
     """Largest element along `dim`; NaN if there is one; ties share the gradient. Dtype: as x.
 
@@ -156,7 +164,13 @@ def amax(m: Any, a: Any, b: Any) -> Any:
     return (m.maximum(a[0], b[0]),)
 
 
-@reduction(array=_amin_array, dtype=REAL, identity=lambda dtype: None, vjp={"x": _extremum_vjp})
+@reduction(
+    array=_amin_array,
+    ufunc="minimum",
+    dtype=REAL,
+    identity=lambda dtype: None,
+    vjp={"x": _extremum_vjp},
+)
 def amin(m: Any, a: Any, b: Any) -> Any:
     """Smallest element along `dim`; NaN if there is one; ties share the gradient. Dtype: as x.
 
@@ -244,13 +258,13 @@ def _all_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
     return xp.logical_and.reduce(x, axis=dim, keepdims=keepdim)
 
 
-@reduction(array=_any_array, dtype=TRUTH, identity=lambda dtype: (False,))
+@reduction(array=_any_array, ufunc="logical_or", dtype=TRUTH, identity=lambda dtype: (False,))
 def any(m: Any, a: Any, b: Any) -> Any:
     """Some element along `dim` is true (not 0; NaN is true). Dtype: bool (uint8 for uint8)."""
     return (m.logical_or(a[0], b[0]),)
 
 
-@reduction(array=_all_array, dtype=TRUTH, identity=lambda dtype: (True,))
+@reduction(array=_all_array, ufunc="logical_and", dtype=TRUTH, identity=lambda dtype: (True,))
 def all(m: Any, a: Any, b: Any) -> Any:
     """Every element along `dim` is true (not 0; NaN is true). Dtype: bool (uint8 for uint8)."""
     return (m.logical_and(a[0], b[0]),)

@@ -25,6 +25,7 @@ from typing import Any, Final, TypeAlias
 from dynajit.core.errors import ArgumentError, InternalError
 from dynajit.core.types import ValueType
 from dynajit.ops import dispatch
+from dynajit.ops._row_call import RowCall
 
 
 class Kind(enum.Enum):
@@ -91,6 +92,8 @@ class Reduction:
             where an empty reduction is an error.
         compute: `compute(dtype)` -> dtype of the accumulated values, given the input dtype.
         array: `array(xp, x, *, dim, keepdim, **attributes)`: the array function.
+        ufunc: name of the array module's ufunc whose `reduce` does the same for small arrays (at
+            most 128 elements), or None.
     """
 
     init: Callable[..., tuple[Any, ...]]
@@ -99,6 +102,7 @@ class Reduction:
     identity: Callable[..., tuple[Any, ...] | None]
     compute: Callable[..., Any]
     array: Callable[..., Any]
+    ufunc: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +169,12 @@ class Extern:
         array: see above.
         widens: it takes 16-bit floats as they are, and chooses what to compute in. Others get
             them in float32.
+        ufunc: name of the array module's ufunc that does the same, or None.
     """
 
     array: Callable[..., Any]
     widens: bool = False
+    ufunc: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +203,7 @@ Rule: TypeAlias = Pointwise | Reduction | Movement | Random | Scatter | Extern |
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Op:
+class Op(RowCall):
     """One row of the table.
 
     Args:
@@ -235,8 +241,9 @@ class Op:
     document: str = ""
     analytic: bool = True
 
-    def __call__(self, *inputs: Any, **attributes: Any) -> Any:
-        """Run or record the op: see the module's dispatch rule."""
+    def run(self, *inputs: Any, **attributes: Any) -> Any:
+        """Run or record the op: see the module's dispatch rule. `op(...)` comes here unless eager
+        tensors can run it at once."""
         # No attributes, or complete ones in order (most are), are bound already: 0.15 us saved.
         if (attributes or self.attributes) and [*attributes] != [*self.attributes]:
             attributes = self.bind(attributes)
@@ -283,13 +290,11 @@ class Table:
         if op.name in self._rows:
             raise InternalError(f"two op rows are called {op.name!r}")
         self._rows[op.name] = op
+        setattr(self, op.name, op)  # found without calling __getattr__
         return op
 
     def __getattr__(self, name: str) -> Op:
-        try:
-            return self._rows[name]
-        except KeyError:
-            raise AttributeError(f"no op row is called {name!r}") from None
+        raise AttributeError(f"no op row is called {name!r}")
 
     def __getitem__(self, name: str) -> Op:
         return self._rows[name]

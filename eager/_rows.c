@@ -1,0 +1,830 @@
+/* Rows on eager tensors without Python between the call and the array function.
+ *
+ * Contract: `attempt` and `get_item` do what `eager.execute.handle` and `ops.subscript.get_item`
+ * do, for the common case only: tensors on the CPU and plain numbers, dtypes (and, where the row
+ * depends on them, shapes and attributes) that `ops.evaluate` has seen and left a plan for, keys of
+ * integers, slices, None and Ellipsis, or one index tensor. For all else they return NotImplemented and have no effect:
+ * the Python path then computes, or finds the words of the refusal. What the tape is to record is
+ * handed to `eager.execute`. Called by `ops.table.Op` (through `ops.dispatch`) and `eager.tensor`.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stddef.h>
+
+#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
+#include <numpy/arrayobject.h>
+
+#include "tensor.h"
+
+/* The fields of dynajit.ops.evaluate.Plan, in order. */
+enum {
+    PLAN_FUNCTION,
+    PLAN_NAMESPACE,
+    PLAN_CASTS,
+    PLAN_RESULT,
+    PLAN_VIEW,
+    PLAN_UFUNC,
+    PLAN_SIZE,
+};
+
+enum { MOST_OPERANDS = 3 };
+
+/* Up to so many elements the ufunc of a reduction's plan gives what its function gives. */
+enum { SMALL = 128 };
+
+/* What the Python side registers, once; owned. */
+static PyObject *plans = NULL;         /* dict: the key of `make_key` -> Plan */
+static PyObject *quiet = NULL;         /* Context where NumPy ignores floating-point exceptions */
+static PyObject *kind_pointwise = NULL;
+static PyObject *kind_reduction = NULL;
+static PyObject *kind_composite = NULL;
+static PyObject *record_result = NULL; /* callable (row, inputs, attributes, array) -> tensor */
+static PyObject *record_view = NULL;   /* the same for a row whose result is a view */
+static PyObject *row_select = NULL;
+static PyObject *row_slice = NULL;
+static PyObject *row_reshape = NULL;
+
+/* Interned names. */
+static PyObject *name_kind, *name_attributes, *name_dim, *name_index, *name_keepdim, *name_shape,
+    *name_start, *name_stop, *name_step;
+
+static TensorApi *tensor_api = NULL;
+
+#define TensorBase_Check(object) PyObject_TypeCheck(object, tensor_api->base_type)
+
+static int
+check_arguments(const char *name, Py_ssize_t expected, Py_ssize_t given)
+{
+    if (expected == given) {
+        return 0;
+    }
+    PyErr_Format(PyExc_TypeError, "%s: expected %zd arguments, got %zd", name, expected, given);
+    return -1;
+}
+
+/* NotImplemented, after an exception that the Python path will raise again; NULL for one that is
+ * no refusal, such as KeyboardInterrupt. */
+static PyObject *
+declined(void)
+{
+    if (PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) {
+            return NULL;
+        }
+        PyErr_Clear();
+    }
+    Py_RETURN_NOTIMPLEMENTED;
+}
+
+/* ---- finding a plan ------------------------------------------------------------------------- */
+
+/* How an operand of a pointwise row takes part in the key: `signature_of` of ops.evaluate. */
+static PyObject *
+signature_of(PyObject *operand)
+{
+    if (!PyArray_CheckExact(operand)) {
+        return Py_NewRef((PyObject *)Py_TYPE(operand));
+    }
+    PyObject *number = PyLong_FromLong(PyArray_TYPE((PyArrayObject *)operand));
+    if (number == NULL || PyArray_NDIM((PyArrayObject *)operand) > 0) {
+        return number;
+    }
+    PyObject *zero_dim = PyTuple_Pack(1, number);
+    Py_DECREF(number);
+    return zero_dim;
+}
+
+/* The same where the plan depends on the shape: `shaped_signature_of`, (dtype number, *shape). */
+static PyObject *
+shaped_signature_of(PyObject *operand)
+{
+    PyArrayObject *array = (PyArrayObject *)operand;
+    int rank = PyArray_NDIM(array);
+    PyObject *signature = PyTuple_New(rank + 1);
+    for (int d = -1; signature != NULL && d < rank; d++) {
+        PyObject *item = PyLong_FromSsize_t(d < 0 ? PyArray_TYPE(array) : PyArray_DIM(array, d));
+        if (item == NULL) {
+            Py_CLEAR(signature);
+            break;
+        }
+        PyTuple_SET_ITEM(signature, d + 1, item);
+    }
+    return signature;
+}
+
+/* (row, signature of each operand, value of each attribute): as ops.evaluate makes it. */
+static PyObject *
+make_key(PyObject *row, PyObject *kind, PyObject *const *operands, Py_ssize_t count,
+         PyObject *attributes)
+{
+    int by_dtype = kind == kind_reduction; /* the attributes have no say in the dtypes */
+    PyObject *key = PyTuple_New(1 + count + (by_dtype ? 0 : PyDict_GET_SIZE(attributes)));
+    if (key == NULL) {
+        return NULL;
+    }
+    PyTuple_SET_ITEM(key, 0, Py_NewRef(row));
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *signature =
+            by_dtype ? PyLong_FromLong(PyArray_TYPE((PyArrayObject *)operands[i]))
+            : kind == kind_pointwise ? signature_of(operands[i])
+                                     : shaped_signature_of(operands[i]);
+        if (signature == NULL) {
+            Py_DECREF(key);
+            return NULL;
+        }
+        PyTuple_SET_ITEM(key, i + 1, signature);
+    }
+    Py_ssize_t at = 0, next = count + 1;
+    PyObject *value;
+    while (!by_dtype && PyDict_Next(attributes, &at, NULL, &value)) {
+        PyTuple_SET_ITEM(key, next++, Py_NewRef(value));
+    }
+    return key;
+}
+
+/* True if all attributes of the row are given, in its order: `Op.bind` would change nothing. */
+static int
+is_bound(PyObject *row, PyObject *attributes)
+{
+    PyObject *declared = PyObject_GetAttr(row, name_attributes);
+    if (declared == NULL || !PyDict_CheckExact(declared) ||
+        PyDict_GET_SIZE(declared) != PyDict_GET_SIZE(attributes)) {
+        Py_XDECREF(declared);
+        return 0;
+    }
+    Py_ssize_t at = 0, other_at = 0;
+    PyObject *name, *other;
+    int same = 1;
+    while (same && PyDict_Next(declared, &at, &name, NULL)) {
+        same = PyDict_Next(attributes, &other_at, &other, NULL) && name == other; /* interned */
+    }
+    Py_DECREF(declared);
+    return same;
+}
+
+/* The arrays and numbers of the operands, borrowed; how many there are, or -1 if one is of another
+ * kind than the key can hold. */
+static Py_ssize_t
+read_operands(PyObject *inputs, PyObject *kind, PyObject **operands)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(inputs);
+    int tensors = 0;
+    if (count > MOST_OPERANDS) {
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = PyTuple_GET_ITEM(inputs, i);
+        if (TensorBase_Check(item)) {
+            operands[i] = ((TensorObject *)item)->array;
+            if (!PyArray_CheckExact(operands[i])) {
+                return -1;
+            }
+            tensors++;
+            continue;
+        }
+        if (kind != kind_pointwise || !(PyFloat_CheckExact(item) || PyLong_CheckExact(item))) {
+            return -1;
+        }
+        operands[i] = item;
+    }
+    return tensors ? count : -1; /* without a tensor, somebody else may be recording */
+}
+
+/* The plan of a call, a new reference; NULL, perhaps with an exception, if there is none. */
+static PyObject *
+find_plan(PyObject *row, PyObject *kind, PyObject *const *operands, Py_ssize_t count,
+          PyObject *attributes)
+{
+    if (plans == NULL || !is_bound(row, attributes)) {
+        return NULL;
+    }
+    if (kind == kind_reduction && PyArray_SIZE((PyArrayObject *)operands[0]) == 0) {
+        return NULL; /* what an empty reduction gives depends on the row */
+    }
+    PyObject *key = make_key(row, kind, operands, count, attributes);
+    if (key == NULL) {
+        return NULL;
+    }
+    PyObject *plan = PyDict_GetItemWithError(plans, key);
+    Py_DECREF(key);
+    if (plan == NULL || !PyTuple_Check(plan) || PyTuple_GET_SIZE(plan) != PLAN_SIZE) {
+        return NULL;
+    }
+    return Py_NewRef(plan); /* the function may empty the dict */
+}
+
+/* ---- running a plan ------------------------------------------------------------------------- */
+
+/* `operand` as the plan wants it: an array that has the dtype already, or a number as a NumPy
+ * float. NULL without an exception where the slow path is to cast. */
+static PyObject *
+cast_operand(PyObject *operand, PyObject *descr)
+{
+    if (PyArray_CheckExact(operand)) {
+        int fits = (PyObject *)PyArray_DESCR((PyArrayObject *)operand) == descr;
+        return fits ? Py_NewRef(operand) : NULL;
+    }
+    double value = PyFloat_CheckExact(operand) ? PyFloat_AS_DOUBLE(operand) : 0.0;
+    if (PyLong_CheckExact(operand)) {
+        int overflow;
+        long long whole = PyLong_AsLongLongAndOverflow(operand, &overflow);
+        if (overflow || whole < -(1LL << 24) || whole > 1LL << 24) {
+            return NULL; /* float32 would round it */
+        }
+        value = (double)whole;
+    }
+    float narrow = (float)value;
+    switch (((PyArray_Descr *)descr)->type_num) {
+    case NPY_FLOAT:
+        return PyArray_Scalar(&narrow, (PyArray_Descr *)descr, NULL);
+    case NPY_DOUBLE:
+        return PyArray_Scalar(&value, (PyArray_Descr *)descr, NULL);
+    default:
+        return NULL;
+    }
+}
+
+/* The reduction of a small array by the ufunc itself, without the function around it. */
+static PyObject *
+call_reduce(PyObject *reduce, PyObject *array, PyObject *attributes)
+{
+    PyObject *dim = PyDict_GetItemWithError(attributes, name_dim);
+    PyObject *keepdim = dim == NULL ? NULL : PyDict_GetItemWithError(attributes, name_keepdim);
+    if (keepdim == NULL) {
+        return NULL;
+    }
+    PyObject *arguments[] = {array, dim, Py_None, Py_None, keepdim}; /* dtype and out: none */
+    return PyObject_Vectorcall(reduce, arguments, 5, NULL);
+}
+
+static PyObject *
+call_function(PyObject *plan, PyObject **arguments, Py_ssize_t count, PyObject *attributes)
+{
+    PyObject *ufunc = PyTuple_GET_ITEM(plan, PLAN_UFUNC);
+    int has_attributes = PyDict_GET_SIZE(attributes) > 0;
+    if (ufunc != Py_None && !has_attributes) {
+        return PyObject_Vectorcall(ufunc, arguments + 1, count - 1, NULL);
+    }
+    if (ufunc != Py_None && PyArray_SIZE((PyArrayObject *)arguments[1]) <= SMALL) {
+        return call_reduce(ufunc, arguments[1], attributes);
+    }
+    return PyObject_VectorcallDict(PyTuple_GET_ITEM(plan, PLAN_FUNCTION), arguments, count,
+                                   has_attributes ? attributes : NULL);
+}
+
+/* Call the plan's function on cast operands while floating-point exceptions are ignored. */
+static PyObject *
+call_plan(PyObject *plan, PyObject **arguments, Py_ssize_t count, PyObject *attributes)
+{
+    if (PyTuple_GET_ITEM(plan, PLAN_VIEW) == Py_True) { /* nothing is computed */
+        return call_function(plan, arguments, count, attributes);
+    }
+    PyObject *context = PyContext_Copy(quiet); /* a context can be entered only once at a time */
+    if (context == NULL || PyContext_Enter(context) < 0) {
+        Py_XDECREF(context);
+        return NULL;
+    }
+    PyObject *result = call_function(plan, arguments, count, attributes);
+    if (PyContext_Exit(context) < 0) {
+        Py_CLEAR(result);
+    }
+    Py_DECREF(context);
+    return result;
+}
+
+/* The result of a plan as an array; NULL, perhaps with an exception, for the slow path. */
+static PyObject *
+run_plan(PyObject *plan, PyObject *const *operands, Py_ssize_t count, PyObject *attributes)
+{
+    PyObject *casts = PyTuple_GET_ITEM(plan, PLAN_CASTS);
+    PyObject *arguments[MOST_OPERANDS + 1] = {PyTuple_GET_ITEM(plan, PLAN_NAMESPACE)};
+    PyObject *result = NULL;
+    Py_ssize_t ready = 0;
+    while (ready < count) {
+        PyObject *operand = cast_operand(operands[ready], PyTuple_GET_ITEM(casts, ready));
+        if (operand == NULL) {
+            break;
+        }
+        arguments[++ready] = operand;
+    }
+    if (ready == count) {
+        result = call_plan(plan, arguments, count + 1, attributes);
+    }
+    int may_share = PyTuple_GET_ITEM(plan, PLAN_VIEW) == Py_True;
+    for (Py_ssize_t i = 1; result != NULL && !may_share && i <= ready; i++) {
+        if (result == arguments[i]) { /* the caller must not get an operand */
+            Py_CLEAR(result);
+        }
+    }
+    if (result != NULL && !PyArray_CheckExact(result)) { /* zero-dim results are scalars */
+        Py_SETREF(result, PyArray_IsScalar(result, Generic) ? PyArray_FromScalar(result, NULL) : NULL);
+    }
+    if (result != NULL && (PyObject *)PyArray_DESCR((PyArrayObject *)result) !=
+                              PyTuple_GET_ITEM(plan, PLAN_RESULT)) {
+        Py_CLEAR(result);
+    }
+    for (Py_ssize_t i = 1; i <= ready; i++) {
+        Py_DECREF(arguments[i]);
+    }
+    return result;
+}
+
+/* ---- results -------------------------------------------------------------------------------- */
+
+static PyObject *
+call_recorder(PyObject *recorder, PyObject *row, PyObject *inputs, PyObject *attributes,
+              PyObject *array)
+{
+    PyObject *arguments[] = {row, inputs, attributes, array};
+    return PyObject_Vectorcall(recorder, arguments, 4, NULL);
+}
+
+/* True if a view of the tensor keeps the steps that lead to it: see `wrap_view` of _tensor. */
+static int
+keeps_steps(TensorObject *source)
+{
+    return tensor_api->grad_mode()->grad_enabled &&
+           (source->base == NULL || source->replay != NULL);
+}
+
+/* A view that the tape need not know; `steps` is a tuple of (row, attributes). */
+static PyObject *
+wrap_steps(PyObject *array, PyObject *source, PyObject *steps)
+{
+    PyObject *before = ((TensorObject *)source)->replay;
+    if (before == NULL) {
+        return tensor_api->view_of(array, source, steps);
+    }
+    PyObject *all = PySequence_Concat(before, steps);
+    PyObject *view = all == NULL ? NULL : tensor_api->view_of(array, source, all);
+    Py_XDECREF(all);
+    return view;
+}
+
+/* The tensor that a row with these operands gives, around the array that it computed. */
+static PyObject *
+wrap_result(PyObject *row, PyObject *inputs, PyObject *attributes, PyObject *array, int is_view)
+{
+    int recorded = tensor_api->needs_grad(inputs);
+    if (recorded < 0) {
+        return NULL;
+    }
+    if (!is_view) {
+        return recorded ? call_recorder(record_result, row, inputs, attributes, array)
+                        : tensor_api->wrap(array);
+    }
+    PyObject *source = PyTuple_GET_ITEM(inputs, 0);
+    if (recorded || !tensor_api->shares_memory(array, ((TensorObject *)source)->array)) {
+        return call_recorder(record_view, row, inputs, attributes, array);
+    }
+    if (!keeps_steps((TensorObject *)source)) {
+        return tensor_api->view_of(array, source, Py_False);
+    }
+    PyObject *steps = Py_BuildValue("((OO))", row, attributes);
+    PyObject *view = steps == NULL ? NULL : wrap_steps(array, source, steps);
+    Py_XDECREF(steps);
+    return view;
+}
+
+/* attempt(row, inputs, attributes): what the row gives, or NotImplemented. */
+static PyObject *
+rows_attempt(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (check_arguments("attempt", 3, count) < 0) {
+        return NULL;
+    }
+    PyObject *row = args[0], *inputs = args[1], *attributes = args[2];
+    PyObject *operands[MOST_OPERANDS];
+    if (!PyTuple_CheckExact(inputs) || !PyDict_CheckExact(attributes)) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    PyObject *kind = PyObject_GetAttr(row, name_kind);
+    if (kind == NULL) {
+        return NULL;
+    }
+    Py_DECREF(kind); /* the row keeps it */
+    Py_ssize_t size = kind == kind_composite ? -1 : read_operands(inputs, kind, operands);
+    if (size < 0) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    PyObject *plan = find_plan(row, kind, operands, size, attributes);
+    if (plan == NULL) {
+        return declined();
+    }
+    PyObject *array = run_plan(plan, operands, size, attributes);
+    int is_view = PyTuple_GET_ITEM(plan, PLAN_VIEW) == Py_True;
+    Py_DECREF(plan);
+    if (array == NULL) {
+        return declined();
+    }
+    PyObject *result = wrap_result(row, inputs, attributes, array, is_view);
+    Py_DECREF(array);
+    return result;
+}
+
+/* ---- basic indexing ------------------------------------------------------------------------- */
+
+/* What a key of integers, slices, None and Ellipsis asks of an array. */
+typedef struct {
+    int rank; /* of the array */
+    npy_intp start[NPY_MAXDIMS], stop[NPY_MAXDIMS], step[NPY_MAXDIMS]; /* per dim of the array */
+    char is_selected[NPY_MAXDIMS];                                     /* by an integer */
+    int has_slice, selected, has_new_dims;
+    int result_rank;
+    npy_intp shape[NPY_MAXDIMS], strides[NPY_MAXDIMS]; /* of the result */
+    npy_intp offset;                                   /* of its first element, in bytes */
+} Region;
+
+static int
+add_dim(Region *region, npy_intp size, npy_intp stride)
+{
+    if (region->result_rank == NPY_MAXDIMS) {
+        return -1;
+    }
+    region->shape[region->result_rank] = size;
+    region->strides[region->result_rank++] = stride;
+    return 0;
+}
+
+static int
+is_plain_bound(PyObject *bound)
+{
+    return bound == Py_None || PyLong_CheckExact(bound);
+}
+
+/* Dimension d of the array cut by a slice, or whole without one. -1: not for this path. */
+static int
+add_slice(Region *region, PyArrayObject *array, int d, PyObject *slice)
+{
+    npy_intp size = PyArray_DIM(array, d), stride = PyArray_STRIDE(array, d);
+    Py_ssize_t start = 0, stop = size, step = 1;
+    if (slice != NULL) {
+        PySliceObject *bounds = (PySliceObject *)slice;
+        if (!is_plain_bound(bounds->start) || !is_plain_bound(bounds->stop) ||
+            !is_plain_bound(bounds->step) || PySlice_Unpack(slice, &start, &stop, &step) < 0 ||
+            step < 1) {
+            return -1;
+        }
+    }
+    npy_intp length = PySlice_AdjustIndices(size, &start, &stop, step);
+    region->start[d] = start;
+    region->stop[d] = stop > start ? stop : start;
+    region->step[d] = step;
+    region->has_slice |= start != 0 || region->stop[d] != size || step != 1;
+    region->offset += start * stride;
+    return add_dim(region, length, stride * step);
+}
+
+static int
+add_integer(Region *region, PyArrayObject *array, int d, PyObject *number)
+{
+    int overflow;
+    long long at = PyLong_AsLongLongAndOverflow(number, &overflow);
+    npy_intp size = PyArray_DIM(array, d);
+    at += at < 0 ? size : 0;
+    if (overflow || at < 0 || at >= size) {
+        return -1;
+    }
+    region->start[d] = at;
+    region->is_selected[d] = 1;
+    region->selected++;
+    region->offset += at * PyArray_STRIDE(array, d);
+    return 0;
+}
+
+/* How many dims the entries of a key use up; -1 if one is of another kind. */
+static Py_ssize_t
+count_consumed(PyObject *const *entries, Py_ssize_t count)
+{
+    Py_ssize_t consumed = 0, ellipses = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *entry = entries[i];
+        if (PyLong_CheckExact(entry) || PySlice_Check(entry)) {
+            consumed++;
+        }
+        else if (entry == Py_Ellipsis) {
+            ellipses++;
+        }
+        else if (entry != Py_None) {
+            return -1;
+        }
+    }
+    return ellipses > 1 ? -1 : consumed;
+}
+
+static int
+read_region(Region *region, PyArrayObject *array, PyObject *const *entries, Py_ssize_t count)
+{
+    memset(region, 0, offsetof(Region, shape));
+    region->offset = 0;
+    region->rank = PyArray_NDIM(array);
+    Py_ssize_t consumed = count_consumed(entries, count);
+    if (consumed < 0 || consumed > region->rank) {
+        return -1;
+    }
+    int d = 0, failed = 0;
+    for (Py_ssize_t i = 0; i < count && !failed; i++) {
+        PyObject *entry = entries[i];
+        if (entry == Py_None) {
+            region->has_new_dims = 1;
+            failed = add_dim(region, 1, 0);
+        }
+        else if (entry == Py_Ellipsis) {
+            for (Py_ssize_t left = region->rank - consumed; left > 0 && !failed; left--) {
+                failed = add_slice(region, array, d++, NULL);
+            }
+        }
+        else if (PyLong_CheckExact(entry)) {
+            failed = add_integer(region, array, d++, entry);
+        }
+        else {
+            failed = add_slice(region, array, d++, entry);
+        }
+    }
+    while (d < region->rank && !failed) {
+        failed = add_slice(region, array, d++, NULL);
+    }
+    return failed;
+}
+
+static PyObject *
+region_array(const Region *region, PyArrayObject *array)
+{
+    PyArray_Descr *descr = PyArray_DESCR(array);
+    Py_INCREF(descr); /* the new array takes it */
+    PyObject *view = PyArray_NewFromDescr(
+        &PyArray_Type, descr, region->result_rank, region->shape, region->strides,
+        PyArray_BYTES(array) + region->offset,
+        PyArray_FLAGS(array) & (NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED), NULL);
+    if (view != NULL &&
+        PyArray_SetBaseObject((PyArrayObject *)view, Py_NewRef((PyObject *)array)) < 0) {
+        Py_CLEAR(view);
+    }
+    return view;
+}
+
+/* One attribute of the row `slice`: a number per dim, `whole` for those that are not cut. */
+static PyObject *
+slice_attribute(const Region *region, const npy_intp *numbers, const npy_intp *whole, int otherwise)
+{
+    PyObject *attribute = PyTuple_New(region->rank);
+    for (int d = 0; attribute != NULL && d < region->rank; d++) {
+        npy_intp uncut = whole == NULL ? otherwise : whole[d];
+        PyObject *item = PyLong_FromSsize_t(region->is_selected[d] ? uncut : numbers[d]);
+        if (item == NULL) {
+            Py_CLEAR(attribute);
+            break;
+        }
+        PyTuple_SET_ITEM(attribute, d, item);
+    }
+    return attribute;
+}
+
+static PyObject *
+slice_step(const Region *region, PyArrayObject *array)
+{
+    PyObject *start = slice_attribute(region, region->start, NULL, 0);
+    PyObject *stop = slice_attribute(region, region->stop, PyArray_DIMS(array), 0);
+    PyObject *step = slice_attribute(region, region->step, NULL, 1);
+    PyObject *attributes = NULL;
+    if (start != NULL && stop != NULL && step != NULL) {
+        attributes = Py_BuildValue("{OOOOOO}", name_start, start, name_stop, stop, name_step, step);
+    }
+    Py_XDECREF(start);
+    Py_XDECREF(stop);
+    Py_XDECREF(step);
+    return attributes == NULL ? NULL : Py_BuildValue("(ON)", row_slice, attributes);
+}
+
+static PyObject *
+reshape_step(const Region *region)
+{
+    PyObject *shape = PyArray_IntTupleFromIntp(region->result_rank, region->shape);
+    return shape == NULL ? NULL : Py_BuildValue("(O{ON})", row_reshape, name_shape, shape);
+}
+
+/* The rows that lead to the region, as a list of (row, attributes); `ops.subscript` takes the same
+ * ones: the slice, the selected dims from the last, then the new dims. */
+static PyObject *
+region_steps(const Region *region, PyArrayObject *array)
+{
+    PyObject *steps = PyList_New(0);
+    PyObject *step = NULL;
+    if (steps == NULL) {
+        return NULL;
+    }
+    if (region->has_slice) {
+        step = slice_step(region, array);
+        if (step == NULL || PyList_Append(steps, step) < 0) {
+            goto fail;
+        }
+        Py_CLEAR(step);
+    }
+    for (int d = region->rank - 1; d >= 0; d--) {
+        if (!region->is_selected[d]) {
+            continue;
+        }
+        step = Py_BuildValue("(O{OiOn})", row_select, name_dim, d, name_index,
+                             (Py_ssize_t)region->start[d]);
+        if (step == NULL || PyList_Append(steps, step) < 0) {
+            goto fail;
+        }
+        Py_CLEAR(step);
+    }
+    if (region->has_new_dims || PyList_GET_SIZE(steps) == 0) {
+        step = reshape_step(region);
+        if (step == NULL || PyList_Append(steps, step) < 0) {
+            goto fail;
+        }
+        Py_CLEAR(step);
+    }
+    return steps;
+fail:
+    Py_XDECREF(step);
+    Py_DECREF(steps);
+    return NULL;
+}
+
+static PyObject *
+unrecorded_view(const Region *region, PyObject *source, PyObject *array)
+{
+    TensorObject *tensor = (TensorObject *)source;
+    if (!keeps_steps(tensor)) {
+        return tensor_api->view_of(array, source, Py_False);
+    }
+    PyObject *steps = region_steps(region, (PyArrayObject *)tensor->array);
+    if (steps == NULL) {
+        return NULL;
+    }
+    Py_SETREF(steps, PyList_AsTuple(steps));
+    PyObject *view = steps == NULL ? NULL : wrap_steps(array, source, steps);
+    Py_XDECREF(steps);
+    return view;
+}
+
+/* The view as the tape records it, where one row makes it; NotImplemented where it takes more. */
+static PyObject *
+recorded_view(const Region *region, PyObject *source, PyObject *array)
+{
+    PyObject *result = NULL;
+    PyObject *steps = region_steps(region, (PyArrayObject *)((TensorObject *)source)->array);
+    if (steps != NULL && PyList_GET_SIZE(steps) != 1) {
+        result = Py_NewRef(Py_NotImplemented);
+    }
+    else if (steps != NULL) {
+        PyObject *step = PyList_GET_ITEM(steps, 0);
+        PyObject *inputs = PyTuple_Pack(1, source);
+        if (inputs != NULL) {
+            result = call_recorder(record_view, PyTuple_GET_ITEM(step, 0), inputs,
+                                   PyTuple_GET_ITEM(step, 1), array);
+            Py_DECREF(inputs);
+        }
+    }
+    Py_XDECREF(steps);
+    return result;
+}
+
+/* Entries of dimension 0 at the positions in an index tensor; see `rows_get_item`. */
+static PyObject *
+taken(TensorObject *source, TensorObject *key)
+{
+    PyArrayObject *array = (PyArrayObject *)source->array;
+    if (!PyArray_CheckExact(key->array) || PyArray_NDIM(array) == 0) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    PyArrayObject *positions = (PyArrayObject *)key->array;
+    if (PyArray_TYPE(positions) != NPY_INT64 || PyArray_NDIM(positions) == 0) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    PyObject *found = PyArray_TakeFrom(array, key->array, 0, NULL, NPY_RAISE);
+    if (found == NULL) {
+        return declined();
+    }
+    PyObject *result = tensor_api->wrap(found);
+    Py_DECREF(found);
+    return result;
+}
+
+static PyObject *
+basic_view(PyObject *source, PyObject *key, int is_recorded)
+{
+    PyArrayObject *array = (PyArrayObject *)((TensorObject *)source)->array;
+    int is_tuple = PyTuple_CheckExact(key);
+    PyObject *const *entries = is_tuple ? &PyTuple_GET_ITEM(key, 0) : &key;
+    Region region;
+    if (read_region(&region, array, entries, is_tuple ? PyTuple_GET_SIZE(key) : 1) < 0) {
+        return declined();
+    }
+    PyObject *part = region_array(&region, array);
+    if (part == NULL) {
+        return NULL;
+    }
+    PyObject *view = is_recorded ? recorded_view(&region, source, part)
+                                 : unrecorded_view(&region, source, part);
+    Py_DECREF(part);
+    return view;
+}
+
+/* get_item(tensor, key): tensor[key], or NotImplemented. */
+static PyObject *
+rows_get_item(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (check_arguments("get_item", 2, count) < 0) {
+        return NULL;
+    }
+    PyObject *source = args[0], *key = args[1];
+    if (row_select == NULL || !TensorBase_Check(source) ||
+        !PyArray_CheckExact(((TensorObject *)source)->array)) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    PyObject *inputs = PyTuple_Pack(1, source);
+    int is_recorded = inputs == NULL ? -1 : tensor_api->needs_grad(inputs);
+    Py_XDECREF(inputs);
+    if (is_recorded < 0) {
+        return NULL;
+    }
+    if (!TensorBase_Check(key)) {
+        return basic_view(source, key, is_recorded);
+    }
+    if (is_recorded) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    return taken((TensorObject *)source, (TensorObject *)key);
+}
+
+/* ---- the module ----------------------------------------------------------------------------- */
+
+/* register(plans, quiet, kinds, recorders, rows): see the variables at the top. */
+static PyObject *
+rows_register(PyObject *module, PyObject *args)
+{
+    PyObject *given[10];
+    if (!PyArg_ParseTuple(args, "O!O!(OOO)(OO)(OOO):register", &PyDict_Type, &given[0],
+                          &PyContext_Type, &given[1], &given[2], &given[3], &given[4], &given[5],
+                          &given[6], &given[7], &given[8], &given[9])) {
+        return NULL;
+    }
+    PyObject **kept[] = {&plans, &quiet, &kind_pointwise, &kind_reduction, &kind_composite,
+                         &record_result, &record_view, &row_select, &row_slice, &row_reshape};
+    for (int i = 0; i < 10; i++) {
+        Py_XSETREF(*kept[i], Py_NewRef(given[i]));
+    }
+    Py_RETURN_NONE;
+}
+
+#define FAST(function) (PyCFunction)(void (*)(void))(function), METH_FASTCALL
+
+static PyMethodDef rows_methods[] = {
+    {"attempt", FAST(rows_attempt),
+     "attempt(row, inputs, attributes) -> what the row gives, or NotImplemented."},
+    {"get_item", FAST(rows_get_item), "get_item(tensor, key) -> tensor[key], or NotImplemented."},
+    {"register", rows_register, METH_VARARGS, "register(plans, quiet, kinds, recorders, rows)."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef rows_definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "dynajit.eager._rows",
+    .m_doc = "Rows on eager tensors, without Python between the call and the array function.",
+    .m_size = -1,
+    .m_methods = rows_methods,
+};
+
+static int
+intern_names(void)
+{
+    struct {
+        PyObject **name;
+        const char *text;
+    } names[] = {
+        {&name_kind, "kind"},   {&name_attributes, "attributes"}, {&name_dim, "dim"},
+        {&name_index, "index"}, {&name_shape, "shape"},           {&name_start, "start"},
+        {&name_stop, "stop"},   {&name_step, "step"},             {&name_keepdim, "keepdim"},
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        *names[i].name = PyUnicode_InternFromString(names[i].text);
+        if (*names[i].name == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+PyMODINIT_FUNC
+PyInit__rows(void)
+{
+    import_array();
+    /* not PyCapsule_Import: the package is being imported and is no attribute of its parent yet */
+    PyObject *owner = PyImport_ImportModule("dynajit.eager._tensor");
+    PyObject *capsule = owner == NULL ? NULL : PyObject_GetAttrString(owner, "api");
+    Py_XDECREF(owner); /* sys.modules keeps both */
+    if (capsule == NULL) {
+        return NULL;
+    }
+    tensor_api = PyCapsule_GetPointer(capsule, DYNAJIT_TENSOR_CAPSULE);
+    Py_DECREF(capsule);
+    if (tensor_api == NULL || intern_names() < 0) {
+        return NULL;
+    }
+    return PyModule_Create(&rows_definition);
+}
