@@ -8,6 +8,7 @@ keep it. `dynajit.nn.functional` publishes them.
 
 import itertools
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -266,15 +267,12 @@ def channel_shuffle(input: Any, groups: int) -> Any:
 # dropout of channels
 
 
-def _channel_dropout(input: Any, p: float, training: bool, ranks: tuple[int, ...], n: int) -> Any:
-    rank = len(input.shape)
-    if rank not in ranks:
-        wanted = " or ".join(f"{r}D" for r in ranks)
-        raise ShapeError(f"dropout{n}d: Expected {wanted} input, but received a {rank}D input.")
+def _channel_dropout(input: Any, p: float, training: bool, lead: int) -> Any:
+    """Each index of the first `lead` dims kept, scaled, or zeroed as a whole."""
     check_probability(p)
     if not training or p == 0:
         return input
-    lead = 1 if rank == n + 1 and n != 2 else 2
+    rank = len(input.shape)
     shape = (*tuple(input.shape)[:lead], *itertools.repeat(1, rank - lead))
     ones = TABLE.full(1, shape=shape, dtype=dtypes.float32, device=input.device)
     factor = dropout(ones, p, True)
@@ -282,21 +280,54 @@ def _channel_dropout(input: Any, p: float, training: bool, ranks: tuple[int, ...
     return cast(TABLE.mul(wide, factor), input.dtype)
 
 
+def _warn_of_rank(function: str, rank: int, ranks: tuple[int, int]) -> None:
+    """Ranks for which PyTorch announces an error."""
+    if rank not in ranks:
+        warnings.warn(
+            f"{function}: got {rank} dims, where it is meant for {ranks[0]} or {ranks[1]}; PyTorch "
+            "will refuse that in a future release.  Use dropout to drop single elements.",
+            stacklevel=3,
+        )
+
+
 def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Any:
-    """Whole channels of (N, C, L) or (C, L) zeroed with probability p, the others scaled."""
-    return _channel_dropout(input, p, training, (2, 3), 1)
+    """Whole channels of (N, C, L) or (C, L) zeroed with probability p, the others scaled.
+
+    Raises:
+        ShapeError: there are other than two or three dims.
+    """
+    rank = len(input.shape)
+    if rank not in (2, 3):
+        raise ShapeError(f"dropout1d: Expected 2D or 3D input, but received a {rank}D input.")
+    return _channel_dropout(input, p, training, rank - 1)
 
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Any:
     """Whole channels of (N, C, H, W) zeroed with probability p, the others scaled; with three
-    dims, those of (N, C, L)."""
-    return _channel_dropout(input, p, training, (3, 4), 2)
+    dims, those of (N, C, L). The channels always are the second dim, as in PyTorch.
+
+    Raises:
+        ShapeError: there are fewer than two dims.
+    """
+    rank = len(input.shape)
+    if rank < 2:
+        raise ShapeError("dropout2d: Feature dropout requires at least 2 dimensions in the input")
+    _warn_of_rank("dropout2d", rank, (3, 4))
+    return _channel_dropout(input, p, training, 2)
 
 
 def dropout3d(input: Any, p: float = 0.5, training: bool = True) -> Any:
     """Whole channels of (N, C, D, H, W) or (C, D, H, W) zeroed with probability p, the others
-    scaled."""
-    return _channel_dropout(input, p, training, (4, 5), 3)
+    scaled. The channels are the first dim of all but five, as in PyTorch.
+
+    Raises:
+        ShapeError: there is no dim.
+    """
+    rank = len(input.shape)
+    if rank < 1:
+        raise ShapeError("dropout3d: Feature dropout requires at least 2 dimensions in the input")
+    _warn_of_rank("dropout3d", rank, (4, 5))
+    return _channel_dropout(input, p, training, 2 if rank == 5 else 1)
 
 
 def padding_amounts(padding: Any, n: int) -> tuple[int, ...]:

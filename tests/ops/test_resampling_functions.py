@@ -78,9 +78,15 @@ def test_shuffles_equal_pytorchs() -> None:
     [
         ("dropout1d", (50, 40, 3), 2),
         ("dropout2d", (50, 40, 3, 2), 2),
+        ("dropout2d", (50, 40, 3), 2),
+        ("dropout2d", (50, 40), 2),
+        ("dropout2d", (50, 40, 2, 3, 2), 2),
         ("dropout3d", (90, 2, 3, 2), 1),
+        ("dropout3d", (50, 40, 2, 3, 2), 2),
+        ("dropout3d", (90, 3), 1),
     ],
 )
+@pytest.mark.filterwarnings("ignore:dropout")
 def test_channels_are_dropped_as_a_whole(name: str, shape: tuple[int, ...], lead: int) -> None:
     """About p of them; the others are scaled."""
     dj.manual_seed(0)
@@ -94,7 +100,18 @@ def test_channels_are_dropped_as_a_whole(name: str, shape: tuple[int, ...], lead
     assert getattr(F, name)(x, 0.5, False) is x
 
 
+@pytest.mark.parametrize(("name", "shape"), [("dropout2d", (4, 3)), ("dropout3d", (4, 3, 2))])
+def test_dropout_of_channels_warns_where_there_are_too_few_dims(name, shape) -> None:
+    """As PyTorch does."""
+    torch = pytest.importorskip("torch")
+    for library, x in ((dj, dj.ones(*shape)), (torch, torch.ones(*shape))):
+        with pytest.warns(UserWarning, match=name):
+            getattr(library.nn.functional, name)(x, 0.5)
+
+
 REFUSED = {
+    "dropout of channels of a vector": lambda f, z: f.dropout2d(z(3)),
+    "dropout of channels without a batch of vectors": lambda f, z: f.dropout1d(z(3)),
     "size and factor": lambda f, z: f.interpolate(z(1, 1, 4), size=2, scale_factor=2),
     "neither": lambda f, z: f.interpolate(z(1, 1, 4)),
     "mode": lambda f, z: f.interpolate(z(1, 1, 4), 2, mode="bilinear"),
@@ -105,6 +122,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:dropout")
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_pytorch_refuses_is_refused(name: str) -> None:
     """With an error."""
