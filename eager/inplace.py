@@ -334,6 +334,13 @@ def _rebase_base(tensor: Any, result: Any, name: str) -> None:
     rebase_keeping_hooks(base, node)
 
 
+def _main_diagonal(tensor: Any) -> Any:
+    """The elements with equal indices, as a view in one dim."""
+    while tensor.ndim > 1:
+        tensor = TABLE.diagonal(tensor, offset=0, dim1=0, dim2=1)
+    return tensor
+
+
 def copy_into(tensor: Any, source: Any, name: str) -> Any:
     """`tensor[...] = source`: broadcast and cast to the tensor's shape and dtype.
 
@@ -482,11 +489,24 @@ class InPlaceMethods:
         """Set every element to 0."""
         return copy_into(self, 0, "zero_")
 
-    def fill_diagonal_(self, value: Any, wrap: bool = False) -> Any:
-        """Set the main diagonal of a matrix to a number."""
-        if self.ndim != 2 or wrap:
-            raise ShapeError("fill_diagonal_: expected a matrix and wrap=False.")
-        copy_into(TABLE.diagonal(self, offset=0, dim1=0, dim2=1), value, "fill_diagonal_")
+    def fill_diagonal_(self, fill_value: Any, wrap: bool = False) -> Any:
+        """Set the elements with equal indices to a number; `wrap`: below a square of a tall matrix
+        an empty row follows, then the next diagonal.
+
+        Raises:
+            ShapeError: there is one dim, or there are more than two of different sizes.
+        """
+        shape = tuple(self.shape)
+        if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
+            raise ShapeError(
+                f"fill_diagonal_: got shape {list(shape)}.  Expected a matrix, or more dims of one "
+                "size: all dimensions must be of equal length."
+            )
+        part = self
+        copy_into(_main_diagonal(part), fill_value, "fill_diagonal_")
+        while wrap and len(shape) == 2 and part.shape[0] > shape[1] + 1:
+            part = part[shape[1] + 1 :]
+            copy_into(_main_diagonal(part), fill_value, "fill_diagonal_")
         return self
 
     def uniform_(self, from_: float = 0.0, to: float = 1.0, generator: Any = None) -> Any:

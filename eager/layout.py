@@ -128,7 +128,7 @@ class LayoutMethods:
         """False: memory is not shared between processes."""
         return False
 
-    def is_pinned(self) -> bool:
+    def is_pinned(self, device: Any = None) -> bool:
         """False: memory is ordinary."""
         return False
 

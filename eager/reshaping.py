@@ -55,7 +55,11 @@ class ReshapingMethods:
         """Swap two dims, in place."""
         return _reshape(self, "transpose_", shapes.transpose, dim0, dim1)
 
-    swapaxes_ = swapdims_ = transpose_
+    swapdims_ = transpose_
+
+    def swapaxes_(self, axis0: int, axis1: int) -> Any:
+        """Swap two dims, in place: NumPy's name for `transpose_`."""
+        return self.transpose_(axis0, axis1)
 
     def t_(self) -> Any:
         """Transpose a matrix in place; vectors and zero-dim tensors stay."""

@@ -10,6 +10,7 @@ as nodes run unless the graph is retained. Called by `Tensor.backward`, `dynajit
 import heapq
 import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -320,6 +321,7 @@ def backward(
     grad_tensors: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
     """Add the gradients of `tensors` to `.grad` of the leaves (or of `inputs` only).
@@ -329,11 +331,14 @@ def backward(
         grad_tensors: per tensor the gradient to start from, same shape; None for a scalar.
         retain_graph: keep saved tensors for another run; defaults to `create_graph`.
         create_graph: record the computation of the gradients.
+        grad_variables: the older name of `grad_tensors`.
         inputs: leaves to accumulate into; None means all.
 
     Raises:
         AutogradError: no graph, a second run without retain_graph, a saved tensor was overwritten.
     """
+    if grad_variables is not None:
+        grad_tensors = _renamed(grad_tensors, grad_variables)
     outputs = _tensors(tensors, "backward")
     chosen = None if inputs is None else _tensors(inputs, "backward(inputs=...)")
     if chosen is not None and not chosen:
@@ -351,12 +356,27 @@ def backward(
                     accumulate_into(tensor, gradient, create_graph)
 
 
+def _renamed(grad_tensors: Any, grad_variables: Any) -> Any:
+    if grad_tensors is not None:
+        raise AutogradError(
+            "backward: grad_tensors and grad_variables (its older name) were both given.  Expected "
+            "one of them: grad_tensors."
+        )
+    warnings.warn(
+        "backward: grad_variables is the older name of grad_tensors.  Write grad_tensors=.",
+        FutureWarning,
+        stacklevel=3,
+    )
+    return grad_variables
+
+
 def grad(
     outputs: Any,
     inputs: Any,
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -367,6 +387,7 @@ def grad(
         outputs, inputs: one tensor or several each.
         grad_outputs: per output the gradient to start from; None for a scalar.
         retain_graph, create_graph: as in `backward`.
+        only_inputs: without effect, as in PyTorch: other leaves never get a gradient.
         allow_unused: return None for an input that the outputs do not depend on.
         materialize_grads: return zeros there.
 
@@ -376,6 +397,13 @@ def grad(
     Raises:
         AutogradError: as `backward`; or an input was not used and `allow_unused` is not set.
     """
+    if not only_inputs:
+        warnings.warn(
+            "grad: only_inputs=False has no effect.  Leave it out; backward() fills .grad of all "
+            "leaves.",
+            FutureWarning,
+            stacklevel=2,
+        )
     if is_grads_batched:
         raise AutogradError("grad: is_grads_batched=True is not available.  Loop over the rows.")
     targets = _tensors(inputs, "grad")

@@ -275,7 +275,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         """
         return self.to("cuda" if device is None else device)
 
-    def pin_memory(self) -> "Tensor":
+    def pin_memory(self, device: Any = None) -> "Tensor":
         """Itself: there is no GPU to copy to."""
         return self
 

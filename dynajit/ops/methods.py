@@ -180,7 +180,7 @@ class ShapeMethods:
     unsqueeze = shapes.unsqueeze
     permute = shapes.permute
     transpose = shapes.transpose
-    swapaxes = shapes.transpose
+    swapaxes = shapes.swapaxes
     swapdims = shapes.transpose
     t = shapes.t
     movedim = shapes.movedim
@@ -195,7 +195,11 @@ class ShapeMethods:
     repeat_interleave = shapes.repeat_interleave
     narrow = shapes.narrow
     select = shapes.select
-    split = indices.split
+
+    def split(self: Any, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
+        """Views of at most `split_size` along `dim`, or of the sizes in a list."""
+        return indices.split(self, split_size, dim)
+
     chunk = indices.chunk
     unbind = indices.unbind
     tril = shapes.tril

@@ -186,7 +186,11 @@ def _softmax_dim(input: Any, dim: int | None) -> int:
     return dim_of(input, dim, "softmax")
 
 
-def _along(name: str, input: Any, dim: int | None, dtype: Any) -> Any:
+def _along(name: str, input: Any, dim: int | None, third: Any, dtype: Any) -> Any:
+    """Third comes `dtype` in `torch.softmax`, but a number without effect in `functional.softmax`,
+    which is the same function here."""
+    if dtype is None and not isinstance(third, int):
+        dtype = third
     d = _softmax_dim(input, dim)
     x = cast(input, None if dtype is None else arguments.dtype_of(dtype))
     if not x.shape:
@@ -194,18 +198,18 @@ def _along(name: str, input: Any, dim: int | None, dtype: Any) -> Any:
     return TABLE[name](x, dim=d)
 
 
-def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def softmax(input: Any, dim: int | None = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
     """exp(x) over its sum along `dim`."""
-    return _along("softmax", input, dim, dtype)
+    return _along("softmax", input, dim, _stacklevel, dtype)
 
 
-def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def log_softmax(input: Any, dim: int | None = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
     """log(softmax(x)) along `dim`."""
-    return _along("log_softmax", input, dim, dtype)
+    return _along("log_softmax", input, dim, _stacklevel, dtype)
 
 
-def softmin(input: Any, dim: int | None = None, dtype: Any = None) -> Any:
-    """softmax(-x) along `dim`."""
+def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """softmax(-x) along `dim`; `_stacklevel` has no effect."""
     return softmax(TABLE.neg(input), dim, dtype=dtype)
 
 

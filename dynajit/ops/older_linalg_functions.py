@@ -7,19 +7,14 @@ are methods of `TensorMethods`, too.
 from typing import Any, NamedTuple
 
 from dynajit.core.errors import UnsupportedError
+from dynajit.ops import linalg_functions as linalg
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.linalg_functions import (
     LU,
     PLU,
-    det,
-    inv,
     lu_factor,
     matrix_exp,
-    matrix_power,
     permutation,
-    pinv,
-    qr,
-    slogdet,
     solve_triangular,
     triangles_of,
 )
@@ -66,8 +61,35 @@ class TriangularSolution(NamedTuple):
     cloned_coefficient: Any
 
 
-inverse = inv
-pinverse = full_precision(pinv)
+def inverse(input: Any) -> Any:
+    """Inverses of square matrices; see `linalg.inv`."""
+    return linalg.inv(input)
+
+
+@full_precision
+def pinverse(input: Any, rcond: float = 1e-15) -> Any:
+    """Pseudo-inverses; singular values of at most `rcond` times the largest count as zero."""
+    return linalg.pinv(input, rcond)
+
+
+def det(input: Any) -> Any:
+    """Determinants; see `linalg.det`."""
+    return linalg.det(input)
+
+
+def slogdet(input: Any) -> Any:
+    """(sign, log of the magnitude) of determinants; see `linalg.slogdet`."""
+    return linalg.slogdet(input)
+
+
+def matrix_power(input: Any, n: int) -> Any:
+    """Square matrices to an integer power; see `linalg.matrix_power`."""
+    return linalg.matrix_power(input, n)
+
+
+def qr(input: Any, some: bool = True) -> Any:
+    """Q and R with Q R = input; `some`: Q has as many columns as needed, else it is square."""
+    return linalg.qr(input, "reduced" if some else "complete")
 
 
 def logdet(input: Any) -> Any:
@@ -97,17 +119,17 @@ def cholesky(input: Any, upper: bool = False) -> Any:
 
 
 @full_precision
-def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
-    """x with A x = B, of the Cholesky factor of A."""
-    lower = transpose(L, -2, -1) if upper else L
-    inner = solve_triangular(lower, B, upper=False)
+def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
+    """x with A x = input; `input2` is the Cholesky factor of A."""
+    lower = transpose(input2, -2, -1) if upper else input2
+    inner = solve_triangular(lower, input, upper=False)
     return solve_triangular(transpose(lower, -2, -1), inner, upper=True)
 
 
 @full_precision
-def cholesky_inverse(L: Any, upper: bool = False) -> Any:
+def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     """The inverse of A, of its Cholesky factor."""
-    lower = transpose(L, -2, -1) if upper else L
+    lower = transpose(input, -2, -1) if upper else input
     half = TABLE.inverse(TABLE.tril(lower, diagonal=0))
     return TABLE.matmul(transpose(half, -2, -1), half)
 

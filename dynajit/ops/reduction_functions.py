@@ -151,8 +151,10 @@ def _arg(row: Any, input: Any, dim: int | None, keepdim: bool) -> Any:
     return row(input, dim=dims, keepdim=keepdim)
 
 
-def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; with `dim` (values, indices); with a tensor the elementwise maximum."""
+    if other is not None:
+        return maximum(input, other)
     if arguments.is_tensor(dim):
         return maximum(input, dim)
     if dim is None:
@@ -160,9 +162,11 @@ def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     return _extremum(TABLE.argmax, input, dim, keepdim)
 
 
-def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element; with `dim` (values, indices); with a tensor the elementwise
     minimum."""
+    if other is not None:
+        return minimum(input, other)
     if arguments.is_tensor(dim):
         return minimum(input, dim)
     if dim is None:
@@ -379,6 +383,6 @@ def is_complex(input: Any) -> bool:
     return bool(input.dtype.is_complex)
 
 
-def promote_types(first: DType, second: DType) -> DType:
+def promote_types(type1: DType, type2: DType) -> DType:
     """The dtype that holds both."""
-    return dtypes.promote(first, second)
+    return dtypes.promote(type1, type2)

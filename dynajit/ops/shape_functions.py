@@ -64,11 +64,11 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     return _reshaped(input, (*shape[:first], numel(shape[first : last + 1]), *shape[last + 1 :]))
 
 
-def unflatten(input: Any, dim: int, sizes_: Sequence[int]) -> Any:
+def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     """Dimension `dim` split into `sizes`; one of them may be -1."""
     d = dim_of(input, dim, "unflatten")
     shape = tuple(input.shape)
-    parts = arguments.resolve_shape(sizes(tuple(sizes_), "unflatten"), shape[d])
+    parts = arguments.resolve_shape(arguments.sizes(tuple(sizes), "unflatten"), shape[d])
     if not agree(numel(parts), shape[d]):
         raise ShapeError(
             f"unflatten: provided sizes {list(parts)} don't multiply up to the size of dim "
@@ -378,6 +378,11 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
     return TABLE.unfold(input if input.shape else reshape(input, 1), dim=d, size=size, step=step)
 
 
+def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
+    """Two dims swapped: NumPy's name for `transpose`."""
+    return transpose(input, axis0, axis1)
+
+
 # PyTorch's other names for the same functions.
-swapaxes = swapdims = transpose
+swapdims = transpose
 moveaxis = movedim

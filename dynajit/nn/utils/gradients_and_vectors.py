@@ -16,9 +16,20 @@ def _gradients(parameters: Any) -> list[Tensor]:
 
 
 def clip_grad_norm_(
-    parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
 ) -> Tensor:
     """Scale gradients in place so that their common norm is at most `max_norm`.
+
+    Args:
+        parameters: a tensor or several; those without `.grad` are passed over.
+        max_norm: largest norm that is left as it is.
+        norm_type: the norm's order, `inf` for the largest magnitude.
+        error_if_nonfinite: refuse a norm that is not finite.
+        foreach: how PyTorch goes about it; there is one way here.
 
     Returns:
         The norm before clipping, a zero-dim tensor.
@@ -43,8 +54,8 @@ def clip_grad_norm_(
     return total
 
 
-def clip_grad_value_(parameters: Any, clip_value: float) -> None:
-    """Clamp gradients in place to [-clip_value, clip_value]."""
+def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
+    """Clamp gradients in place to [-clip_value, clip_value]; `foreach` has no effect."""
     with no_grad():
         for gradient in _gradients(parameters):
             gradient.clamp_(-clip_value, clip_value)
