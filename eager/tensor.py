@@ -154,7 +154,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         inputs: Any = None,
     ) -> None:
         """Add the gradient of this tensor to `.grad` of every leaf; see `tape.backward`."""
-        tape.backward(self, gradient, retain_graph, create_graph, inputs)
+        tape.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def register_hook(self, hook: Any) -> Handle:
         """Call `hook(gradient)` when the gradient of this tensor is known; a result replaces it.
