@@ -8,23 +8,34 @@ numbers. Distributions that PyTorch has besides these do not exist here.
 from dynajit.distributions import constraints, kl, transforms, utils
 from dynajit.distributions.bernoulli import Bernoulli
 from dynajit.distributions.beta import Beta
+from dynajit.distributions.binomial import Binomial
 from dynajit.distributions.categorical import Categorical
+from dynajit.distributions.cauchy import Cauchy
 from dynajit.distributions.constraint_registry import biject_to, transform_to
 from dynajit.distributions.dirichlet import Dirichlet
 from dynajit.distributions.distribution import Distribution, ExponentialFamily
 from dynajit.distributions.exponential import Exponential
 from dynajit.distributions.gamma import Chi2, Gamma
+from dynajit.distributions.generalized_pareto import GeneralizedPareto
+from dynajit.distributions.geometric import Geometric
+from dynajit.distributions.gumbel import Gumbel
+from dynajit.distributions.half_cauchy import HalfCauchy
+from dynajit.distributions.half_normal import HalfNormal
 from dynajit.distributions.independent import Independent
 from dynajit.distributions.kl import kl_divergence, register_kl
 from dynajit.distributions.laplace import Laplace
 from dynajit.distributions.log_normal import LogNormal
 from dynajit.distributions.multinomial import Multinomial
 from dynajit.distributions.multivariate_normal import MultivariateNormal
+from dynajit.distributions.negative_binomial import NegativeBinomial
 from dynajit.distributions.normal import Normal
 from dynajit.distributions.one_hot_categorical import (
     OneHotCategorical,
     OneHotCategoricalStraightThrough,
 )
+from dynajit.distributions.pareto import Pareto
+from dynajit.distributions.poisson import Poisson
+from dynajit.distributions.studentT import StudentT
 from dynajit.distributions.transformed_distribution import TransformedDistribution
 from dynajit.distributions.transforms import (
     AbsTransform,
@@ -44,13 +55,16 @@ from dynajit.distributions.transforms import (
     identity_transform,
 )
 from dynajit.distributions.uniform import Uniform
+from dynajit.distributions.weibull import Weibull
 
 __all__ = [
     "AbsTransform",
     "AffineTransform",
     "Bernoulli",
     "Beta",
+    "Binomial",
     "Categorical",
+    "Cauchy",
     "Chi2",
     "ComposeTransform",
     "Dirichlet",
@@ -59,6 +73,11 @@ __all__ = [
     "Exponential",
     "ExponentialFamily",
     "Gamma",
+    "GeneralizedPareto",
+    "Geometric",
+    "Gumbel",
+    "HalfCauchy",
+    "HalfNormal",
     "Independent",
     "IndependentTransform",
     "Laplace",
@@ -66,19 +85,24 @@ __all__ = [
     "LowerCholeskyTransform",
     "Multinomial",
     "MultivariateNormal",
+    "NegativeBinomial",
     "Normal",
     "OneHotCategorical",
     "OneHotCategoricalStraightThrough",
+    "Pareto",
+    "Poisson",
     "PowerTransform",
     "ReshapeTransform",
     "SigmoidTransform",
     "SoftmaxTransform",
     "SoftplusTransform",
     "StickBreakingTransform",
+    "StudentT",
     "TanhTransform",
     "Transform",
     "TransformedDistribution",
     "Uniform",
+    "Weibull",
     "biject_to",
     "constraints",
     "identity_transform",

@@ -1,24 +1,18 @@
 """The Bernoulli distribution."""
 
 from collections.abc import Sequence
-from numbers import Number
 from typing import Any
 
-from dynajit.core.errors import InvalidValueError
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import ExponentialFamily
-from dynajit.distributions.utils import (
-    broadcast_all,
-    lazy_property,
-    logits_to_probs,
-    probs_to_logits,
-)
+from dynajit.distributions.odds import OfOdds
+from dynajit.distributions.utils import broadcast_all
 from dynajit.eager.grad_mode import no_grad
 from dynajit.nn.functional import binary_cross_entropy_with_logits
 from dynajit.ops.functions import arange, bernoulli, where
 
 
-class Bernoulli(ExponentialFamily):
+class Bernoulli(OfOdds, ExponentialFamily):
     """1 with probability `probs`, else 0.
 
     Args:
@@ -29,51 +23,18 @@ class Bernoulli(ExponentialFamily):
         ValueError: both are given, or none.
     """
 
-    arg_constraints = {  # noqa: RUF012
-        "probs": constraints.unit_interval,
-        "logits": constraints.real,
-    }
     support = constraints.boolean
     has_enumerate_support = True
-    _parameter_dims = {"probs": 0, "logits": 0}  # noqa: RUF012
 
     def __init__(
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        if (probs is None) == (logits is None):
-            raise InvalidValueError("Either `probs` or `logits` must be specified, but not both.")
-        self._by_probs = probs is not None
-        if probs is not None:
-            (self.probs,) = broadcast_all(probs)
-        else:
-            (self.logits,) = broadcast_all(logits)
-        given = logits if probs is None else probs
-        shape = () if isinstance(given, Number) else self._param.shape
-        super().__init__(shape, validate_args=validate_args)
+        super().__init__(self._set_odds(probs, logits), validate_args=validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         new = self._get_checked_instance(Bernoulli, _instance)
         new._by_probs = self._by_probs
         return super().expand(batch_shape, new)
-
-    @property
-    def _param(self) -> Any:
-        return self.probs if self._by_probs else self.logits
-
-    @lazy_property
-    def logits(self) -> Any:
-        """Log odds of 1."""
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self) -> Any:
-        """Probability of 1."""
-        return logits_to_probs(self.logits, is_binary=True)
-
-    @property
-    def param_shape(self) -> Any:
-        """The shape of the parameter."""
-        return self._param.shape
 
     @property
     def mean(self) -> Any:

@@ -1,0 +1,70 @@
+"""The Cauchy distribution."""
+
+import math
+from collections.abc import Sequence
+from numbers import Number
+from typing import Any
+
+from dynajit.core.type_info import finfo
+from dynajit.distributions import constraints
+from dynajit.distributions.distribution import Distribution
+from dynajit.distributions.utils import broadcast_all
+from dynajit.ops.functions import atan, full, log, log1p, rand, tan
+
+
+class Cauchy(Distribution):
+    """Cauchy: the ratio of two normal values; without mean and variance.
+
+    Args:
+        loc: median; tensor or number.
+        scale: half of the width at half of the height, positive.
+    """
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # noqa: RUF012
+    support = constraints.real
+    has_rsample = True
+    _parameter_dims = {"loc": 0, "scale": 0}  # noqa: RUF012
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        both = isinstance(loc, Number) and isinstance(scale, Number)
+        super().__init__(() if both else self.loc.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Any:
+        return full(self._extended_shape(), math.nan, dtype=self.loc.dtype)
+
+    @property
+    def mode(self) -> Any:
+        return self.loc
+
+    @property
+    def variance(self) -> Any:
+        return full(self._extended_shape(), math.inf, dtype=self.loc.dtype)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        kind = self.loc.dtype
+        # Uniform numbers are multiples of eps / 2; their middles lie symmetric around 0 here, and
+        # off -1/2, where the tangent is infinite.
+        turn = (rand(self._extended_shape(sample_shape), dtype=kind) - 0.5) + finfo(kind).eps / 4
+        return self.loc + tan(math.pi * turn) * self.scale
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        distance = (value - self.loc) / self.scale
+        return -math.log(math.pi) - log(self.scale) - log1p(distance**2)
+
+    def cdf(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return atan((value - self.loc) / self.scale) / math.pi + 0.5
+
+    def icdf(self, value: Any) -> Any:
+        return tan(math.pi * (value - 0.5)) * self.scale + self.loc
+
+    def entropy(self) -> Any:
+        return math.log(4 * math.pi) + log(self.scale)
+
+
+__all__ = ["Cauchy"]

@@ -1,0 +1,114 @@
+"""The generalized Pareto distribution."""
+
+import math
+from collections.abc import Sequence
+from numbers import Number
+from typing import Any
+
+from dynajit.distributions import constraints
+from dynajit.distributions.distribution import Distribution
+from dynajit.distributions.utils import broadcast_all
+from dynajit.ops.functions import (
+    broadcast_to,
+    exp,
+    expm1,
+    isclose,
+    log,
+    log1p,
+    rand,
+    where,
+    zeros_like,
+)
+from dynajit.ops.number_functions import xlog1py
+
+
+class GeneralizedPareto(Distribution):
+    """Tails: of exponential height where the concentration is 0, heavier above, bounded below.
+
+    Args:
+        loc: the least value; tensor or number.
+        scale: positive.
+        concentration: the shape of the tail.
+    """
+
+    arg_constraints = {  # noqa: RUF012
+        "loc": constraints.real,
+        "scale": constraints.positive,
+        "concentration": constraints.real,
+    }
+    has_rsample = True
+    _parameter_dims = {"loc": 0, "scale": 0, "concentration": 0}  # noqa: RUF012
+
+    def __init__(
+        self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None
+    ) -> None:
+        self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
+        numbers = all(isinstance(one, Number) for one in (loc, scale, concentration))
+        super().__init__(() if numbers else self.loc.shape, validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:
+        below = self.concentration < 0
+        shape = where(below, self.concentration, -1.0)
+        upper = where(below, self.loc - self.scale / shape, math.inf)
+        return constraints.interval(self.loc, upper)
+
+    def _shape(self) -> tuple[Any, Any]:
+        """Where the concentration is 0, and a concentration that is not 0 there."""
+        zero = isclose(self.concentration, zeros_like(self.concentration))
+        return zero, where(zero, 1.0, self.concentration)
+
+    def _distance(self, value: Any) -> Any:
+        return (value - self.loc) / self.scale
+
+    @property
+    def mean(self) -> Any:
+        known = self.concentration < 1
+        shape = where(known, self.concentration, 0.5)
+        return where(known, self.loc + self.scale / (1 - shape), math.nan)
+
+    @property
+    def mode(self) -> Any:
+        return self.loc
+
+    @property
+    def variance(self) -> Any:
+        known = self.concentration < 0.5
+        shape = where(known, self.concentration, 0.25)
+        return where(known, self.scale**2 / ((1 - shape) ** 2 * (1 - 2 * shape)), math.nan)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        return self.icdf(rand(self._extended_shape(sample_shape), dtype=self.loc.dtype))
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        (zero, shape), distance = self._shape(), self._distance(value)
+        # At a concentration of -1 values are uniform: 0 * log(0) at the last one is 0.
+        fall = xlog1py(1 / shape + 1, shape * distance)
+        return -log(self.scale) - where(zero, distance, fall)
+
+    def log_survival_function(self, value: Any) -> Any:
+        """The logarithm of the probability of values above this one."""
+        if self._validate_args:
+            self._validate_sample(value)
+        (zero, shape), distance = self._shape(), self._distance(value)
+        return where(zero, -distance, -log1p(shape * distance) / shape)
+
+    def log_cdf(self, value: Any) -> Any:
+        """The logarithm of the probability of values up to this one."""
+        return log1p(-exp(self.log_survival_function(value)))
+
+    def cdf(self, value: Any) -> Any:
+        return exp(self.log_cdf(value))
+
+    def icdf(self, value: Any) -> Any:
+        (zero, shape), rest = self._shape(), log1p(-value)
+        curved = self.loc + self.scale / shape * expm1(-shape * rest)
+        return where(zero, self.loc - self.scale * rest, curved)
+
+    def entropy(self) -> Any:
+        return broadcast_to(log(self.scale) + self.concentration + 1, self._batch_shape)
+
+
+__all__ = ["GeneralizedPareto"]

@@ -1,0 +1,53 @@
+"""The Poisson distribution."""
+
+from collections.abc import Sequence
+from numbers import Number
+from typing import Any
+
+from dynajit.distributions import constraints
+from dynajit.distributions.distribution import ExponentialFamily
+from dynajit.distributions.utils import broadcast_all
+from dynajit.eager.count_draws import poisson
+from dynajit.eager.grad_mode import no_grad
+from dynajit.ops.functions import floor, xlogy
+
+
+class Poisson(ExponentialFamily):
+    """How often something happens that happens `rate` times on average.
+
+    Args:
+        rate: mean, not negative; tensor or number.
+    """
+
+    arg_constraints = {"rate": constraints.nonnegative}  # noqa: RUF012
+    support = constraints.nonnegative_integer
+    _parameter_dims = {"rate": 0}  # noqa: RUF012
+
+    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        (self.rate,) = broadcast_all(rate)
+        shape = () if isinstance(rate, Number) else self.rate.shape
+        super().__init__(shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Any:
+        return self.rate
+
+    @property
+    def mode(self) -> Any:
+        return floor(self.rate)
+
+    @property
+    def variance(self) -> Any:
+        return self.rate
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        with no_grad():
+            return poisson(self.rate.expand(*self._extended_shape(sample_shape)))
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return xlogy(value, self.rate) - self.rate - (value + 1).lgamma()
+
+
+__all__ = ["Poisson"]

@@ -1,0 +1,267 @@
+"""Distributions of counts, of tails, of angles, relaxed ones, mixtures: everything that each has,
+against PyTorch's.
+
+`test_distributions` has the older and most used ones; these share one test per case.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynajit as dj
+
+torch = pytest.importorskip("torch")
+
+A = [[0.3, -1.2, 0.7], [2.0, 0.1, -0.4]]
+P = [[0.5, 1.7, 0.9], [2.5, 0.3, 1.0]]
+Q = [[0.2, 0.5, 0.3], [0.1, 0.15, 0.8]]
+W = [[3.5, 1.5, 5.0], [2.2, 7.0, 4.5]]
+ODDS = [[0.5, 0.0, -2.0], [1.5, -0.2, 0.9]]
+COUNTS = [[0.0, 1.0, 3.0], [2.0, 5.0, 4.0]]
+
+# name -> (function of the module and tensors, parameters, values to ask for)
+CASES: dict[str, tuple[Callable[..., Any], list[Any], Any]] = {
+    "Poisson": (lambda d, r: d.Poisson(r), [P], COUNTS),
+    "Geometric": (lambda d, p: d.Geometric(p), [Q], COUNTS),
+    "Geometric by logits": (lambda d, x: d.Geometric(logits=x), [ODDS], COUNTS),
+    "Binomial": (lambda d, p: d.Binomial(5, p), [Q], COUNTS),
+    "Binomial by logits": (lambda d, x: d.Binomial(5, logits=x), [ODDS], COUNTS),
+    "NegativeBinomial": (lambda d, n, p: d.NegativeBinomial(n, p), [W, Q], COUNTS),
+    "NegativeBinomial by logits": (
+        lambda d, n, x: d.NegativeBinomial(n, logits=x), [P, ODDS], COUNTS),
+    "Cauchy": (lambda d, m, s: d.Cauchy(m, s), [A, P], Q),
+    "HalfCauchy": (lambda d, s: d.HalfCauchy(s), [P], Q),
+    "HalfNormal": (lambda d, s: d.HalfNormal(s), [P], Q),
+    "Gumbel": (lambda d, m, s: d.Gumbel(m, s), [A, P], Q),
+    "StudentT": (lambda d, n, m, s: d.StudentT(n, m, s), [W, A, P], Q),
+    "StudentT without variance": (lambda d, n: d.StudentT(n), [[0.8, 1.5, 2.0, 2.5]],
+                                  [0.1, -2.0, 3.0, 0.5]),
+    "Pareto": (lambda d, s, a: d.Pareto(s, a), [P, W], [[1.0, 1.8, 5.0], [3.0, 7.0, 4.5]]),
+    "Weibull": (lambda d, s, k: d.Weibull(s, k), [P, W], Q),
+    "GeneralizedPareto": (
+        lambda d, m, s, k: d.GeneralizedPareto(m, s, k),
+        [[0.0, 0.1, 0.2, 0.0], [1.0, 0.5, 2.0, 1.5], [0.0, 0.2, -0.4, -0.9]],
+        [0.3, 0.7, 1.1, 0.4]),
+}  # fmt: skip
+NAMES = list(CASES)
+QUANTITIES = ["log_prob", "entropy", "mean", "variance", "stddev", "mode", "cdf", "icdf"]
+DRAWN_EAGERLY = ("Poisson", "Binomial", "NegativeBinomial", "StudentT")
+
+
+def parameters_of(library: Any, case: str, dtype: str) -> list[Any]:
+    """New leaves."""
+    kind = getattr(library, dtype)
+    return [library.tensor(p, dtype=kind).requires_grad_() for p in CASES[case][1]]
+
+
+def quantity(made: Any, name: str, value: Any) -> Any:
+    """A quantity by name; None where there is none."""
+    try:
+        if name == "icdf":
+            return made.icdf(value * 0 + 0.3)
+        found = getattr(made, name)
+        return (
+            found(value) if name in ("log_prob", "cdf") else found() if callable(found) else found
+        )
+    except NotImplementedError:
+        return None
+
+
+def outcome(library: Any, case: str, name: str, dtype: str) -> list[Any] | None:
+    """The quantity, and the gradients of the parameters."""
+    make, _, value = CASES[case]
+    given = parameters_of(library, case, dtype)
+    at = library.tensor(value, dtype=getattr(library, dtype)).requires_grad_()
+    found = quantity(make(library.distributions, *given), name, at)
+    if found is None:
+        return None
+    if not found.requires_grad:
+        return [found.numpy()]
+    weights = library.arange(1, found.numel() + 1, dtype=found.dtype).reshape(found.shape)
+    finite = library.where(library.isfinite(found), found, 0.0)
+    sources = [*given, at]
+    gradients = library.autograd.grad((finite * weights).sum(), sources, allow_unused=True)
+    zeros = [np.zeros(x.shape) for x in sources]
+    filled = [z if g is None else g.numpy() for g, z in zip(gradients, zeros, strict=True)]
+    return [found.detach().numpy(), *filled]
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_quantities_and_gradients_equal_pytorchs(case: str) -> None:
+    """What PyTorch has, with gradients of parameters and values, and nothing else."""
+    for name in QUANTITIES:
+        for dtype, rtol, atol in (("float32", 2e-4, 3e-5), ("float64", 1e-7, 1e-8)):
+            if dtype == "float64" and case == "GeneralizedPareto":
+                continue  # PyTorch compares it with a float32 zero, and fails
+            expected, actual = (outcome(t, case, name, dtype) for t in (torch, dj))
+            assert (expected is None) == (actual is None), name
+            if expected is None or actual is None:
+                continue
+            assert expected[0].dtype == actual[0].dtype, name
+            np.testing.assert_allclose(actual[0], expected[0], rtol, atol, err_msg=name)
+            if name in ("mode", "variance", "stddev") or len(expected) == 1:
+                continue  # steps, and limits at infinity
+            for mine, theirs in zip(actual[1:], expected[1:], strict=True):
+                np.testing.assert_allclose(mine, theirs, rtol, 30 * atol, err_msg=name)
+
+
+def facts(library: Any, case: str) -> list[Any]:
+    """Shapes, texts and properties of the class."""
+    make, parameters, _ = CASES[case]
+    made = make(library.distributions, *(library.tensor(p) for p in parameters))
+    wide = made.expand((4, *made.batch_shape))
+    drawn = made.sample((5, 2))
+    assert bool(made.support.check(drawn).all())
+    assert bool(library.isfinite(made.log_prob(drawn)).all())
+    return [
+        tuple(made.batch_shape), tuple(made.event_shape), tuple(drawn.shape),
+        str(drawn.dtype).split(".")[1], tuple(wide.batch_shape), tuple(wide.sample((2,)).shape),
+        tuple(wide.log_prob(wide.sample()).shape), type(wide).__name__,
+        tuple(wide.mean.shape) if quantity(wide, "mean", None) is not None else None,
+        made.has_rsample, made.has_enumerate_support, made.support.event_dim,
+        made.support.is_discrete, repr(made).replace("torch.", "").replace("dynajit.", ""),
+        sorted(made.arg_constraints),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_shapes_and_texts_equal_pytorchs(case: str) -> None:
+    """Batch, event, draws, expanded forms; facts of the class."""
+    assert facts(torch, case) == facts(dj, case)
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_draws_have_the_distribution_of_pytorchs(case: str) -> None:
+    """Each coordinate, by the largest distance of two distribution functions; seeds repeat."""
+    stats = pytest.importorskip("scipy.stats")
+    draws = []
+    for library in (torch, dj):
+        library.manual_seed(11)
+        made = CASES[case][0](library.distributions, *parameters_of(library, case, "float64"))
+        drawn = made.sample((3000,))
+        assert not drawn.requires_grad
+        draws.append(drawn.reshape(3000, -1).numpy())
+    for theirs, mine in zip(*(x.T for x in draws), strict=True):
+        assert stats.ks_2samp(theirs, mine, method="asymp").pvalue > 1e-3
+    dj.manual_seed(11)
+    assert (made.sample((3000,)).reshape(3000, -1).numpy() == draws[1]).all()
+
+
+REPARAMETERIZED = [
+    name for name, (make, given, _) in CASES.items()
+    if make(torch.distributions, *map(torch.tensor, given)).has_rsample
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REPARAMETERIZED)
+def test_drawn_values_have_the_gradient_of_pytorchs(case: str) -> None:
+    """That of the mean of a bounded function of 8000 draws."""
+    found = []
+    for library in (torch, dj):
+        library.manual_seed(3)
+        given = parameters_of(library, case, "float64")
+        drawn = CASES[case][0](library.distributions, *given).rsample((8000,))
+        weights = library.arange(1, drawn[0].numel() + 1, dtype=library.float64)
+        mean = drawn.tanh().mean(0).reshape(-1)
+        gradients = library.autograd.grad((mean * weights).sum(), given, allow_unused=True)
+        found.append([g.numpy() for g in gradients if g is not None])
+    for theirs, mine in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0.1, atol=0.06)
+
+
+@pytest.mark.parametrize("case", ["Gumbel", "Geometric", "Pareto", "Cauchy", "GeneralizedPareto",
+                                  "Binomial by logits", "HalfNormal"])  # fmt: skip
+def test_a_compiled_graph_holds_the_distribution(case: str) -> None:
+    """Made, asked and drawn from (where draws are no rejections), with gradients."""
+    make, _, value = CASES[case]
+    draws = not case.startswith(DRAWN_EAGERLY)
+
+    def program(at: Any, *given: Any) -> Any:
+        made = make(dj.distributions, *given)
+        return made.log_prob(at).sum(), (made.sample((2,)) if draws else at)
+
+    results = []
+    for call in (program, dj.compile(program, fullgraph=True)):
+        dj.manual_seed(4)
+        given = parameters_of(dj, case, "float32")
+        total, drawn = call(dj.tensor(value), *given)
+        total.backward()
+        results.append([total.detach(), drawn, *(g.grad for g in given)])
+    for plain, compiled in zip(*results, strict=True):
+        np.testing.assert_allclose(compiled.numpy(), plain.numpy(), rtol=1e-4, atol=1e-5)
+
+
+BAD: list[Callable[[Any], Any]] = [
+    lambda t: t.distributions.Poisson(-1.0),
+    lambda t: t.distributions.Poisson(1.0).log_prob(t.tensor(0.5)),
+    lambda t: t.distributions.Geometric(0.0),
+    lambda t: t.distributions.Geometric(),
+    lambda t: t.distributions.Geometric(t.tensor(1.5)),
+    lambda t: t.distributions.Binomial(3, 0.5, logits=1.0),
+    lambda t: t.distributions.Binomial(t.tensor(-1.0), t.tensor(0.5)),
+    lambda t: t.distributions.Binomial(3, t.tensor(0.5)).log_prob(t.tensor(4.0)),
+    lambda t: t.distributions.NegativeBinomial(3, t.tensor(1.0)),
+    lambda t: t.distributions.NegativeBinomial(-1.0, t.tensor(0.5)),
+    lambda t: t.distributions.Cauchy(0.0, -1.0),
+    lambda t: t.distributions.HalfNormal(-1.0),
+    lambda t: t.distributions.HalfCauchy(t.tensor([1.0])).log_prob(t.tensor([-1.0])),
+    lambda t: t.distributions.Gumbel(float("nan"), 1.0),
+    lambda t: t.distributions.StudentT(0.0),
+    lambda t: t.distributions.Pareto(1.0, t.tensor(0.0)),
+    lambda t: t.distributions.Pareto(t.tensor(1.0), t.tensor(1.0)).log_prob(t.tensor(0.5)),
+    lambda t: t.distributions.Weibull(1.0, -1.0),
+    lambda t: t.distributions.GeneralizedPareto(0.0, 1.0, t.tensor(-1.0)).log_prob(t.tensor(2.0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("position", range(len(BAD)))
+def test_bad_arguments_are_value_errors(position: int) -> None:
+    """As in PyTorch, with the beginning of its text."""
+    texts = []
+    for t in (torch, dj):
+        with pytest.raises(ValueError) as error:
+            BAD[position](t)
+        texts.append(str(error.value).replace("torch.", "").split()[:3])
+    assert texts[0] == texts[1]
+
+
+EDGES: list[Callable[[Any], Any]] = [
+    lambda t: t.distributions.Poisson(0.0).log_prob(t.tensor([0.0, 1.0])),
+    lambda t: t.distributions.Geometric(1.0).log_prob(t.tensor([0.0, 1.0])),
+    lambda t: t.distributions.Binomial(4, t.tensor([0.0, 1.0])).mean,
+    lambda t: t.distributions.Binomial(0, t.tensor(0.3)).log_prob(t.tensor(0.0)),
+    lambda t: t.distributions.Binomial(3, t.tensor([0.3, 0.4])).enumerate_support(),
+    lambda t: t.distributions.Binomial(3, t.tensor([0.3, 0.4])).enumerate_support(False),
+    lambda t: t.distributions.NegativeBinomial(0, t.tensor(0.3)).log_prob(t.tensor([0.0, 2.0])),
+    lambda t: t.distributions.NegativeBinomial(0, t.tensor(0.3)).sample((4,)),
+    lambda t: t.distributions.Pareto(1.0, t.tensor([0.5, 1.5])).mean,
+    lambda t: t.distributions.Pareto(1.0, t.tensor([0.5, 1.5])).variance,
+    lambda t: t.distributions.HalfNormal(1.0, validate_args=False).log_prob(t.tensor([-1.0, 0.0])),
+    lambda t: t.distributions.GeneralizedPareto(0.0, 1.0, 0.3).log_survival_function(t.tensor(2.)),
+    lambda t: t.distributions.GeneralizedPareto(0.0, t.ones(2), 1.5).mean,
+    lambda t: t.distributions.GeneralizedPareto(0.0, 2.0, -1.0).log_prob(t.tensor([0.5, 2.0])),
+    lambda t: t.distributions.Cauchy(t.zeros(0), 1.0).sample((2,)),
+    lambda t: t.distributions.Poisson(t.zeros(0)).sample((2,)),
+    lambda t: t.distributions.Gumbel(0.0, 1.0).log_prob(t.tensor([-100.0, 1e4, math.inf])),
+    lambda t: t.distributions.StudentT(3.0).log_prob(t.tensor([-math.inf, 1e4])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("position", range(len(EDGES)))
+def test_edges_equal_pytorchs(position: int) -> None:
+    """Sure and impossible events, infinite moments, empty batches."""
+    theirs, ours = (EDGES[position](t).numpy() for t in (torch, dj))
+    assert theirs.dtype == ours.dtype
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_counts_that_differ_are_refused_where_values_are_listed() -> None:
+    """By `entropy` and `enumerate_support`."""
+    for t in (torch, dj):
+        made = t.distributions.Binomial(t.tensor([1.0, 2.0]), t.tensor(0.5))
+        for ask in (made.entropy, made.enumerate_support):
+            with pytest.raises(NotImplementedError, match="Inhomogeneous total count"):
+                ask()
