@@ -3,6 +3,7 @@
 #   make test      the test suite            (PYTHON=python3.12 for another interpreter)
 #   make test-sanitizers   kernels under AddressSanitizer and UndefinedBehaviorSanitizer (gcc)
 #   make oracle    PyTorch into the environment, so that make test compares with it
+#   make packages  packages written for PyTorch, so that make test runs them with dynajit in its place
 #   make check     ruff, formatting, mypy, layering
 #   make bench     benchmarks, interleaved ratios
 #   make docs      the documentation as HTML
@@ -14,7 +15,7 @@ BIN := $(VENV)/bin
 SOURCES := setup.py pyproject.toml dynajit/ops/_row_call.c eager/_tensor.c eager/_rows.c eager/tensor.h capture/_capture.c $(wildcard capture/native/*) codegen/_runtime.c
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-sanitizers oracle check format bench docs clean
+.PHONY: demo test test-sanitizers oracle packages check format bench docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m dynajit demo
@@ -34,6 +35,8 @@ test-sanitizers: $(VENV)/.test
 
 # PyTorch into the environment: the comparisons with it are skipped without.
 oracle: $(VENV)/.oracle
+
+packages: $(VENV)/.packages
 
 check: $(VENV)/.test $(VENV)/.check .typecheck/dynajit
 	$(BIN)/ruff check .
@@ -64,6 +67,11 @@ $(VENV)/.built: $(VENV)/.made $(SOURCES)
 
 $(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.docs $(VENV)/.oracle: $(VENV)/.%: $(VENV)/.built
 	$(PIP) install --no-build-isolation -e '.[$*]'
+	@touch $@
+
+# Without what they depend on: that is PyTorch, mostly.
+$(VENV)/.packages: $(VENV)/.oracle tests/packages/requirements.txt
+	$(PIP) install --no-deps --no-build-isolation -r tests/packages/requirements.txt
 	@touch $@
 
 # mypy does not follow the package mapping of pyproject.toml: give it a tree in which it is real.

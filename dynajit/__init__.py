@@ -5,6 +5,7 @@ is what `__all__` lists.
 """
 
 import math
+import sys
 
 from dynajit import (
     _C,  # noqa: F401  (published, though not by `import *`)
@@ -81,7 +82,7 @@ from dynajit.compile import (
     reset,
     set_stance,
 )
-from dynajit.core import config, errors
+from dynajit.core import aliases, config, errors
 from dynajit.core.device import Device as device
 from dynajit.core.dtypes import DType as dtype
 from dynajit.core.dtypes import (
@@ -542,6 +543,7 @@ from dynajit.storage import UntypedStorage, is_storage
 from dynajit.version import __version__  # noqa: F401  (published, though not by `import *`)
 
 globals().update(FUNCTIONS)  # `_foreach_add` and its kin
+aliases.install(sys.modules[__name__])  # for `sys.modules["torch"] = dynajit`
 
 pi = math.pi
 inf = math.inf

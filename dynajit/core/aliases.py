@@ -1,0 +1,73 @@
+"""Imports below another name of the library: after `sys.modules["torch"] = dynajit`, a program's
+`import torch.nn.functional` gives the module `dynajit.nn.functional`.
+
+Without it Python would look into dynajit's folder and run the file a second time, as a module with
+classes of its own, which then also takes the place of dynajit's. Contract: `install(library)` puts
+one finder in front of Python's, once per process; it answers only for names below one that
+`sys.modules` says is the library, and leaves every other import alone. Called by `dynajit` when it
+is imported.
+"""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+
+class AliasFinder(MetaPathFinder, Loader):
+    """Finds the library's modules under another name of the library.
+
+    Args:
+        library: the package itself.
+    """
+
+    def __init__(self, library: ModuleType) -> None:
+        self.library = library
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """A spec for `alias.rest`, if `alias` is the library; else None.
+
+        Raises:
+            ModuleNotFoundError: the library has no such module.
+        """
+        alias, _, rest = fullname.partition(".")
+        own = self.library.__name__
+        if not rest or alias == own or sys.modules.get(alias) is not self.library:
+            return None
+        module = self._module(f"{own}.{rest}", fullname)
+        return ModuleSpec(fullname, self, is_package=hasattr(module, "__path__"))
+
+    def _module(self, name: str, asked: str) -> ModuleType:
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            raise ModuleNotFoundError(
+                f"No module named {asked!r}: {self.library.__name__} stands for "
+                f"{asked.partition('.')[0]!r} here, and has no {name!r}.",
+                name=asked,
+            ) from None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The module that has been imported under the library's own name."""
+        rest = spec.name.partition(".")[2]
+        module = sys.modules[f"{self.library.__name__}.{rest}"]
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing is run again; the import system has replaced `__spec__`, which is put back."""
+        state: Any = getattr(module.__spec__, "loader_state", None)
+        module.__spec__ = state
+
+
+def install(library: ModuleType) -> None:
+    """Let modules of `library` be imported below its other names."""
+    if not any(isinstance(finder, AliasFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, AliasFinder(library))
