@@ -57,11 +57,6 @@ BY_NAME = {
         (f"{owner}{n}split" for owner in ("", "Tensor.") for n in "dhv"),
         "one parameter for `sections` and `indices`, as PyTorch's documentation has it",
     ),
-    "nn.Hardtanh": "deprecated names",
-    "nn.Module.modules": "not yet",
-    "nn.Module.set_extra_state": "the subclass names it",
-    "nn.RMSNorm.forward": "called by place",
-    "nn.Sequential.extend": "one argument",
     "optim.swa_utils.Module.modules": "not yet",
     "optim.swa_utils.Module.set_extra_state": "the subclass names it",
 }

@@ -1,5 +1,6 @@
 """Activations and dropout as modules: each is one function of `nn.functional`."""
 
+import warnings
 from typing import Any
 
 from dynajit.core.dtypes import DType
@@ -188,10 +189,27 @@ class CELU(_Inplace):
 
 
 class Hardtanh(_Inplace):
-    """x cut to [min_val, max_val]."""
+    """x cut to [min_val, max_val].
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+    Args:
+        min_val, max_val: the ends.
+        inplace: whether the input itself is cut.
+        min_value, max_value: older names of the ends; they warn, and win over the newer ones.
+    """
+
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
         super().__init__(inplace)
+        if min_value is not None:
+            min_val = _renamed("min_value", "min_val", min_value)
+        if max_value is not None:
+            max_val = _renamed("max_value", "max_val", max_value)
         if not max_val > min_val:
             raise AssertionError(f"max_val ({max_val}) must be greater than min_val ({min_val})")
         self.min_val = min_val
@@ -205,6 +223,11 @@ class Hardtanh(_Inplace):
         """The ends, for repr."""
         flag = ", inplace=True" if self.inplace else ""
         return f"min_val={self.min_val}, max_val={self.max_val}{flag}"
+
+
+def _renamed(old: str, new: str, value: float) -> float:
+    warnings.warn(f"Hardtanh({old}=) is deprecated: use {new}=.", FutureWarning, stacklevel=3)
+    return value
 
 
 class Threshold(_Inplace):

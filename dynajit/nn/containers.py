@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from dynajit.core.errors import BoundsError
+from dynajit.eager.tensor import Tensor
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
 
@@ -100,6 +101,12 @@ class Sequential(_Numbered):
 
     def __setitem__(self, index: Any, module: Module) -> None:
         setattr(self, self._name(index), module)
+
+    def extend(self, sequential: Iterable[Any]) -> "Sequential":
+        """Add modules at the end."""
+        for module in sequential:
+            self.append(module)
+        return self
 
     def __add__(self, other: "Sequential") -> "Sequential":
         return Sequential(*self, *other)
@@ -236,51 +243,165 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dict of parameters (tensors are wrapped), in insertion order.
+    """A dict of parameters (tensors are wrapped) and of any other values.
+
+    Order: a plain mapping's entries are entered by name, those of an ordered dict, a ParameterDict
+    or pairs as they come.
 
     Args:
-        parameters: a mapping or pairs of name and parameter.
+        parameters: a mapping or pairs of name and value.
     """
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()
+        self._keys: dict[str, None] = {}
         if parameters is not None:
             self.update(parameters)
 
     def update(self, parameters: Any) -> None:
-        """Add or replace entries from a mapping or pairs."""
-        for name, value in dict(parameters).items():
-            self[name] = value
+        """Add or replace entries from a mapping or pairs.
+
+        Raises:
+            TypeError: `parameters` or one of its entries is not iterable.
+            ValueError: an entry of an iterable is not a pair.
+        """
+        if not isinstance(parameters, Iterable):
+            raise TypeError(
+                "ParameterDict.update: expected a mapping or pairs, "
+                f"got {type(parameters).__name__}"
+            )
+        if isinstance(parameters, (OrderedDict, ParameterDict)):
+            pairs: Iterable[Any] = list(parameters.items())
+        elif isinstance(parameters, Mapping):
+            pairs = sorted(parameters.items())
+        else:
+            pairs = (_pair(place, entry) for place, entry in enumerate(parameters))
+        for key, value in pairs:
+            self[key] = value
+
+    def copy(self) -> "ParameterDict":
+        """A ParameterDict with the same values."""
+        return ParameterDict(OrderedDict(self.items()))
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> "ParameterDict":
+        """A ParameterDict in which every one of `keys` has the value `default`."""
+        return ParameterDict((key, default) for key in keys)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of `key`, or `default` where there is none."""
+        return self[key] if key in self else default  # noqa: SIM401
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value of `key`, which is `default` from now on where there was none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def pop(self, key: str) -> Any:
+        """Take out and return the value of `key`."""
+        value = self[key]
+        del self[key]
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        """Take out and return the entry that was entered last.
+
+        Raises:
+            KeyError: there is none.
+        """
+        if not self._keys:
+            raise KeyError("popitem: the ParameterDict is empty")
+        key = next(reversed(self._keys))
+        return key, self.pop(key)
+
+    def clear(self) -> None:
+        """Take out every entry."""
+        for key in list(self._keys):
+            del self[key]
 
     def keys(self) -> Any:
         """The names."""
-        return self._parameters.keys()
+        return self._keys.keys()
 
     def values(self) -> Any:
-        """The parameters."""
-        return self._parameters.values()
+        """The values."""
+        return (self[key] for key in self._keys)
 
     def items(self) -> Any:
-        """(name, parameter) pairs."""
-        return self._parameters.items()
+        """(name, value) pairs."""
+        return ((key, self[key]) for key in self._keys)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused: there is nothing to compute."""
+        raise RuntimeError("ParameterDict should not be called.")
 
     def __getitem__(self, key: str) -> Any:
-        return self._parameters[key]
+        return getattr(self, _checked_key(key))
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self.register_parameter(key, _parameter(value))
+        wrapped = _parameter(value) if isinstance(value, Tensor) else value
+        setattr(self, _checked_key(key), wrapped)
+        self._keys[key] = None
 
     def __delitem__(self, key: str) -> None:
-        del self._parameters[key]
+        del self._keys[key]
+        delattr(self, key)
 
     def __len__(self) -> int:
-        return len(self._parameters)
+        return len(self._keys)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._parameters)
+        return iter(self._keys)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._keys)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._parameters
+        return key in self._keys
+
+    def __or__(self, other: "ParameterDict") -> "ParameterDict":
+        both = self.copy()
+        both.update(other)
+        return both
+
+    def __ror__(self, other: Any) -> Any:
+        both = other.copy()
+        both.update(self)
+        return both
+
+    def __ior__(self, other: "ParameterDict") -> "ParameterDict":
+        self.update(other)
+        return self
+
+    def extra_repr(self) -> str:
+        """One line per entry, for repr."""
+        return "\n".join(f"  ({key}): {_described(value)}" for key, value in self.items())
+
+
+def _checked_key(key: Any) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"a key of a ParameterDict is a string, got {type(key).__name__}")
+    return key
+
+
+def _pair(place: int, entry: Any) -> Any:
+    if not isinstance(entry, Iterable):
+        raise TypeError(
+            f"ParameterDict.update: entry {place} should be a pair, is {type(entry).__name__}"
+        )
+    if len(entry) != 2:  # type: ignore[arg-type]
+        raise ValueError(
+            f"ParameterDict.update: entry {place} has length {len(entry)}; 2 is required"  # type: ignore[arg-type]
+        )
+    return entry
+
+
+def _described(value: Any) -> str:
+    if not isinstance(value, Tensor):
+        return f"Object of type: {type(value).__name__}"
+    sizes = "x".join(str(size) for size in value.shape)
+    place = f" ({value.device})" if value.device.type == "cuda" else ""
+    return f"Parameter containing: [{value.type()} of size {sizes}{place}]"
 
 
 def _parameter(value: Any) -> Any:

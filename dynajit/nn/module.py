@@ -24,6 +24,7 @@ from dynajit.nn import state
 from dynajit.nn.compiled_calls import attribute_outside, original_of, set_in_both
 from dynajit.nn.hooks import BackwardHooks, CallHooks, RemovableHandle, add_hook
 from dynajit.nn.parameter import Buffer, Parameter
+from dynajit.ops.creation_functions import empty_like
 
 M = TypeVar("M", bound="Module")
 
@@ -287,9 +288,9 @@ class Module:
                 below = prefix + ("." if prefix else "") + name
                 yield from child.named_modules(memo, below, remove_duplicate)
 
-    def modules(self) -> Iterator["Module"]:
-        """This module and everything below it, each once."""
-        for _, module in self.named_modules():
+    def modules(self, remove_duplicate: bool = True) -> Iterator["Module"]:
+        """This module and everything below it, each once unless `remove_duplicate` is False."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_children(self) -> Iterator[tuple[str, "Module"]]:
@@ -357,6 +358,30 @@ class Module:
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
 
+    def set_submodule(self, target: str, module: "Module", strict: bool = False) -> None:
+        """Put `module` at a dotted path, whose parent exists.
+
+        Args:
+            strict: there has to be a module at the path already.
+
+        Raises:
+            ValueError: the path is empty, or `module` is not a Module.
+            AttributeError: no such parent, or what is at the path is not a module.
+        """
+        if not target:
+            raise ValueError("set_submodule: the path is empty.  Expected the name of a submodule.")
+        if not isinstance(module, Module):
+            raise ValueError(
+                f"set_submodule: `module` is not an nn.Module, found {type(module).__name__}"
+            )
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
+
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a dotted path."""
         return self._get_member(target, Parameter, "an nn.Parameter")
@@ -387,8 +412,8 @@ class Module:
         fn(self)
         return self
 
-    def _apply(self: M, change: Callable[[Tensor], Tensor]) -> M:
-        for child in self.children():
+    def _apply(self: M, change: Callable[[Tensor], Tensor], recurse: bool = True) -> M:
+        for child in self.children() if recurse else ():
             child._apply(change)
         with no_grad():
             for parameter in self._parameters.values():
@@ -414,6 +439,15 @@ class Module:
             return tensor.to(device or tensor.device, target)
 
         return self._apply(change)
+
+    def to_empty(self: M, *, device: Any, recurse: bool = True) -> M:
+        """Move parameters and buffers to `device` without their values, which are then arbitrary.
+
+        Args:
+            device: where to; None leaves each where it is.
+            recurse: whether modules below move, too.
+        """
+        return self._apply(lambda tensor: empty_like(tensor, device=device), recurse)
 
     def _to_floating(self: M, dtype: DType) -> M:
         return self._apply(lambda t: t.to(dtype) if t.dtype.is_floating_point else t)
@@ -514,6 +548,19 @@ class Module:
             self._forward_hooks_with_kwargs[handle.id] = True
         return handle
 
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Refused: such a hook sees gradients of the last operation within the module, in that
+        operation's order, and they depend on how the module is computed.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            "register_backward_hook is not available: its grad_input belongs to the last operation "
+            "of forward, not to the module.  Use register_full_backward_hook, whose hooks get the "
+            "gradients of the module's inputs and outputs."
+        )
+
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
@@ -600,7 +647,7 @@ class Module:
         """Override to put more than tensors into the state dict."""
         raise RuntimeError("get_extra_state is called only on modules that override it")
 
-    def set_extra_state(self, extra: Any) -> None:
+    def set_extra_state(self, state: Any) -> None:
         """Override together with `get_extra_state`."""
         raise RuntimeError("set_extra_state is called only on modules that override it")
 

@@ -91,13 +91,18 @@ class RMSNorm(Module):
         self.elementwise_affine = elementwise_affine
         if elementwise_affine:
             self.weight = Parameter(empty(self.normalized_shape, device=device, dtype=dtype))
-            init.ones_(self.weight)
         else:
             self.register_parameter("weight", None)
+        self.reset_parameters()
 
-    def forward(self, input: Tensor) -> Tensor:
+    def reset_parameters(self) -> None:
+        """Weight one."""
+        if self.elementwise_affine:
+            init.ones_(self.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
         """The normalised input."""
-        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
         """Shape and flags, for repr."""

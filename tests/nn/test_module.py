@@ -303,8 +303,8 @@ def test_extra_state_is_saved_and_restored() -> None:
         def get_extra_state(self) -> int:
             return self.count
 
-        def set_extra_state(self, extra: int) -> None:
-            self.count = extra
+        def set_extra_state(self, state: int) -> None:
+            self.count = state
 
     source, target = Counting(), Counting()
     source.count = 7
@@ -329,3 +329,175 @@ def test_tables_of_call_hooks_are_made_when_they_are_asked_for() -> None:
     assert [handle.id] == list(copied._forward_pre_hooks)
     copied._forward_pre_hooks = OrderedDict()
     assert copied(dj.ones(1, 2)).tolist() == layer(dj.ones(1, 2)).tolist()
+
+
+def test_to_empty_keeps_sizes_and_ties_only() -> None:
+    """Sizes and dtypes stay, memory is new; modules below are left alone if asked for."""
+    model = Small().double()
+    held = model.first.weight
+    # Aliases of the old memory: what is still alive is not handed out again.
+    old_scale, old_weight = model.scale, held.detach()
+    assert model.to_empty(device="cpu", recurse=False) is model
+    assert old_weight.data_ptr() == held.data_ptr()
+    assert old_scale.data_ptr() != model.scale.data_ptr()
+    model.to_empty(device=None)
+
+    assert old_weight.data_ptr() != held.data_ptr()
+    assert held is model.first.weight is model.second.weight
+    assert (dj.float64, (3, 3)) == (held.dtype, tuple(held.shape))
+    assert (dj.float64, (3,)) == (model.scale.dtype, tuple(model.scale.shape))
+    assert held.requires_grad
+    with pytest.raises(TypeError):
+        model.to_empty()  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("target", "strict"),
+    [
+        *(("0", False), ("0", True), ("new", False), ("new", True), ("1.0", True)),
+        *(("1.new", False), ("", False), ("2.0", False), ("0.weight", False)),
+        *(("0.weight.x", False), ("a..b", False)),
+    ],
+)
+def test_set_submodule_replaces_or_refuses_as_pytorch(target: str, strict: bool) -> None:
+    """Names of modules afterwards, or the class of the error, are PyTorch's."""
+    torch = pytest.importorskip("torch")
+
+    def outcome(library: Any) -> Any:
+        below = library.nn.Sequential(library.nn.ReLU())
+        model = library.nn.Sequential(library.nn.Linear(1, 1), below)
+        try:
+            model.set_submodule(target, library.nn.Tanh(), strict)
+        except Exception as error:
+            return type(error)
+        return [(name, type(module).__name__) for name, module in model.named_modules()]
+
+    assert outcome(torch) == outcome(dj)
+
+
+def test_set_submodule_takes_modules_only() -> None:
+    """Anything else is a ValueError."""
+    with pytest.raises(ValueError, match=r"not an nn\.Module"):
+        Small().set_submodule("first", dj.ones(1))  # type: ignore[arg-type]
+
+
+def test_modules_may_repeat() -> None:
+    """A module that stands at two places comes twice with remove_duplicate=False."""
+    layer = nn.ReLU()
+    model = nn.Sequential(layer, layer)
+
+    assert [model, layer] == list(model.modules())
+    assert [model, layer, layer] == list(model.modules(remove_duplicate=False))
+
+
+def test_older_backward_hooks_are_refused_by_name() -> None:
+    """What they would see depends on the operations within; the error names the other method."""
+    with pytest.raises(NotImplementedError, match="register_full_backward_hook"):
+        nn.Linear(1, 1).register_backward_hook(print)
+
+
+def test_sequential_extends_by_its_own_name() -> None:
+    """The parameter is called `sequential`; a list's `modules`."""
+    model = nn.Sequential(nn.ReLU()).extend(sequential=[nn.Tanh()])
+    listed = nn.ModuleList().extend(modules=model)
+
+    assert ["ReLU", "Tanh"] == [type(layer).__name__ for layer in model]
+    assert list(model) == list(listed)
+
+
+@pytest.mark.parametrize("name", ["min_value", "max_value"])
+def test_older_names_of_hardtanhs_ends_warn(name: str) -> None:
+    """They win over the newer ones, as in PyTorch."""
+    torch = pytest.importorskip("torch")
+    made = []
+    for library in (torch, dj):
+        with pytest.warns(FutureWarning, match=name):
+            made.append(library.nn.Hardtanh(-0.5, 0.5, **{name: 0.25 if "max" in name else -2}))
+
+    assert repr(made[0]) == repr(made[1])
+    with pytest.warns(FutureWarning), pytest.raises(AssertionError):
+        nn.Hardtanh(max_value=-1)
+
+
+def test_rms_norm_starts_again() -> None:
+    """`reset_parameters` makes the weight one; the input's name is x."""
+    layer = nn.RMSNorm(3)
+    layer.weight.data.fill_(2)
+    layer.reset_parameters()
+
+    assert [1.0, 1.0, 1.0] == layer.weight.tolist()
+    assert (1, 3) == tuple(layer(x=dj.ones(1, 3)).shape)
+    nn.RMSNorm(3, elementwise_affine=False).reset_parameters()
+
+
+def _dict_steps(library: Any) -> list[Any]:
+    made = library.nn.ParameterDict({"b": library.ones(2), "a": library.zeros(1), "c": 5})
+    seen: list[Any] = [list(made), list(reversed(made)), repr(made), len(made), "c" in made]
+    seen += [made.get("c"), made.get("x"), made.get("x", 1), made.setdefault("b", 0).tolist()]
+    seen.append(made.setdefault("d", library.ones(3)).requires_grad)
+    copied = made.copy()
+    seen += [copied["a"] is made["a"], list(copied), made.pop("c"), made.popitem()[0], list(made)]
+    seen += [list(made.fromkeys(["z", "y"], 7).items()), list(copied | made), list(made)]
+    made |= library.nn.ParameterDict([("q", library.ones(1))])
+    seen += [list(made), [name for name, _ in made.named_parameters()], list(made.state_dict())]
+    copied.clear()
+    seen += [len(copied), list(copied.parameters()), hasattr(copied, "a")]
+    return seen
+
+
+def test_parameter_dicts_do_what_pytorchs_do() -> None:
+    """Order, text, defaults, copies and removals."""
+    torch = pytest.importorskip("torch")
+
+    assert _dict_steps(torch) == _dict_steps(dj)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda made: made.update(5),
+        lambda made: made.update([5]),
+        lambda made: made.update([("a", 1, 2)]),
+        lambda made: made.update([(1, 2)]),
+        lambda made: made.pop("x"),
+        lambda made: made.popitem(),
+        lambda made: made["x"],
+        lambda made: made.__delitem__("x"),
+        lambda made: made(1),
+        lambda made: made.update({"keys": made}),
+    ],
+)
+def test_parameter_dicts_refuse_as_pytorchs(act: Any) -> None:
+    """The class of the error is the same."""
+    torch = pytest.importorskip("torch")
+
+    def outcome(library: Any) -> Any:
+        made = library.nn.ParameterDict()
+        try:
+            act(made)
+        except Exception as error:
+            return type(error)
+        return list(made)
+
+    assert outcome(torch) == outcome(dj)
+
+
+def test_compiled_modules_read_parameter_dicts() -> None:
+    """Values other than parameters are constants of the graph."""
+
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.held = nn.ParameterDict({"w": dj.arange(3.0), "power": 2})
+
+        def forward(self, x: Any) -> Any:
+            return x * self.held["w"] ** self.held.get("power") + sum(
+                value.sum() for name, value in self.held.items() if name != "power"
+            )
+
+    model = Scaled()
+    compiled = dj.compile(model, fullgraph=True)
+
+    assert [3.0, 4.0, 7.0] == compiled(dj.ones(3)).tolist() == model(dj.ones(3)).tolist()
+    model.held["power"] = 1
+    assert [3.0, 4.0, 5.0] == compiled(dj.ones(3)).tolist()
