@@ -32,6 +32,10 @@ OLD_PROTOCOL: Final = 1001
 TENSOR: Final = Name("torch._utils", "_rebuild_tensor_v2")
 PARAMETER: Final = Name("torch._utils", "_rebuild_parameter")
 PARAMETER_WITH_STATE: Final = Name("torch._utils", "_rebuild_parameter_with_state")
+UNINITIALIZED: Final = (
+    Name("torch.nn.parameter", "UninitializedParameter"),
+    Name("torch.nn.parameter", "UninitializedBuffer"),
+)
 OF_CLASS: Final = Name("torch._tensor", "_rebuild_from_type_v2")
 TENSOR_CLASS: Final = Name("torch", "Tensor")
 DEVICE: Final = Name("torch", "device")
@@ -134,6 +138,9 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined, misc]
         if not tensor.is_leaf:
             tensor = tensor.detach().requires_grad_(tensor.requires_grad)
         state = {k: v for k, v in tensor.__dict__.items() if k != "_post_accumulate_hooks"}
+        for name in UNINITIALIZED:
+            if isinstance(tensor, found(name.module, name.name)):
+                return name, (bool(tensor.requires_grad), tensor.device, tensor.dtype)
         if isinstance(tensor, found("torch.nn.parameter", "Parameter")):
             data = _Reduced(*self._plain(tensor, False))
             arguments = (data, bool(tensor.requires_grad), OrderedDict())

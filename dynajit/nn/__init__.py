@@ -64,6 +64,21 @@ from dynajit.nn.convolution import (
 )
 from dynajit.nn.distance import Bilinear, CosineSimilarity, PairwiseDistance
 from dynajit.nn.embedding import Embedding, EmbeddingBag
+from dynajit.nn.lazy import (
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
+    LazyLinear,
+)
 from dynajit.nn.linear import Flatten, Identity, Linear, Unflatten
 from dynajit.nn.loss import (
     BCELoss,
@@ -95,7 +110,7 @@ from dynajit.nn.module import Module
 from dynajit.nn.multihead import MultiheadAttention
 from dynajit.nn.normalization import LayerNorm, RMSNorm
 from dynajit.nn.parallel import DataParallel
-from dynajit.nn.parameter import Buffer, Parameter
+from dynajit.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 from dynajit.nn.pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -223,6 +238,19 @@ __all__ = [
     "LPPool2d",
     "LSTMCell",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
     "LeakyReLU",
     "Linear",
     "LocalResponseNorm",
@@ -291,6 +319,8 @@ __all__ = [
     "TripletMarginWithDistanceLoss",
     "Unflatten",
     "Unfold",
+    "UninitializedBuffer",
+    "UninitializedParameter",
     "Upsample",
     "UpsamplingBilinear2d",
     "UpsamplingNearest2d",

@@ -12,6 +12,7 @@ Python.
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, TypeVar
 
 from dynajit.core.device import Device
@@ -23,7 +24,7 @@ from dynajit.nn import hooks as module_hooks
 from dynajit.nn import state
 from dynajit.nn.compiled_calls import attribute_outside, original_of, set_in_both
 from dynajit.nn.hooks import BackwardHooks, CallHooks, RemovableHandle, add_hook
-from dynajit.nn.parameter import Buffer, Parameter
+from dynajit.nn.parameter import Buffer, Parameter, UninitializedBuffer, is_lazy
 from dynajit.ops.creation_functions import empty_like
 
 M = TypeVar("M", bound="Module")
@@ -154,7 +155,7 @@ class Module:
             _remove(name, fields, fields["_parameters"], fields["_buffers"])
             fields["_modules"][name] = value
             return
-        if isinstance(value, Buffer):
+        if isinstance(value, (Buffer, UninitializedBuffer)):
             self._require_init(name)
             _remove(name, fields)
             self.register_buffer(name, value, value.persistent)
@@ -423,7 +424,9 @@ class Module:
                 if parameter.grad is not None:
                     parameter.grad = change(parameter.grad)
             for name, buffer in self._buffers.items():
-                if buffer is not None:
+                if is_lazy(buffer):
+                    buffer.data = change(buffer.data)
+                elif buffer is not None:
                     self._buffers[name] = change(buffer)
         return self
 
@@ -511,7 +514,13 @@ class Module:
                 parameter.grad.zero_()
 
     def share_memory(self: M) -> M:
-        """Accepted for compatibility: CPU arrays of one process are shared as they are."""
+        """Accepted for compatibility: CPU arrays of one process are shared as they are.
+
+        Raises:
+            RuntimeError: a parameter or buffer is uninitialized.
+        """
+        for tensor in filter(is_lazy, chain(self.parameters(), self.buffers())):
+            tensor.share_memory_()
         return self
 
     def compile(self, **options: Any) -> None:

@@ -1,11 +1,14 @@
 """Parameters and buffers: tensors that a Module registers when they are assigned to it.
 
-Contract: as in PyTorch; results of operations on them are plain tensors. Called by `nn.module` and
-by model code.
+Contract: as in PyTorch; results of operations on them are plain tensors. Uninitialized ones have a
+dtype and a device, but no sizes: until `materialize` gives them some, every operation on them is
+refused. Called by `nn.module` and by model code; uninitialized ones by `nn.lazy`.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, NoReturn
 
+from dynajit.core.dtypes import DType
 from dynajit.eager.checkpoint_names import declare, with_state
 from dynajit.eager.creation import empty
 from dynajit.eager.tensor import Tensor
@@ -65,9 +68,178 @@ class Buffer(Tensor):
         pass
 
 
+def _refuse(what: str) -> NoReturn:
+    raise ValueError(
+        f"{what}: an uninitialized parameter or buffer has no elements yet.  Call the module with "
+        "an input that fixes the sizes, or call materialize(shape), first."
+    )
+
+
+def _refuse_op(op: Any, inputs: Any, attributes: Any) -> NoReturn:
+    _refuse(op.name)
+
+
+class UninitializedTensorMixin:
+    """What parameters and buffers without sizes share. Mutable: `materialize` changes their class.
+
+    Raises:
+        ValueError: an operation on one, or a method other than a conversion.
+        RuntimeError: its shape is asked for.
+    """
+
+    cls_to_become: ClassVar[type[Tensor]]
+
+    # Above those of graph values: a compiled region refuses, too.
+    __dynajit_priority__ = 1000
+    __dynajit_handler__ = staticmethod(_refuse_op)
+
+    def materialize(self, shape: Any, device: Any = None, dtype: DType | None = None) -> None:
+        """Take sizes, and with them undefined elements; the class becomes the ordinary one.
+
+        Args:
+            shape: the sizes.
+            device, dtype: the present ones if None.
+        """
+        here: Any = self
+        kind = here.dtype if dtype is None else dtype
+        here.data = empty(*shape, dtype=kind, device=here.device if device is None else device)
+        here.__class__ = self.cls_to_become
+
+    @property
+    def shape(self) -> NoReturn:
+        """Refused."""
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer.  Call the module "
+            "first; load_state_dict takes such a state into an uninitialized module only."
+        )
+
+    def share_memory_(self) -> NoReturn:
+        """Refused."""
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer.  Call the module first."
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return memo.setdefault(id(self), _made_like(self, self))  # type: ignore[arg-type]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        here: Any = self
+        return _without_sizes, (type(self), here.requires_grad, here.device, here.dtype)
+
+
+#: Methods that have the same meaning without sizes, and those that convert.
+_ALLOWED: Final = frozenset({"is_complex", "is_floating_point", "get_device", "size"})
+_CONVERSIONS: Final = (
+    "to", "half", "float", "double", "char", "short", "int", "long", "cpu", "cuda",
+)  # fmt: skip
+#: Protocols of Python that need elements; arithmetic refuses by its operation.
+_PROTOCOLS: Final = (
+    "__bool__", "__float__", "__int__", "__index__", "__complex__", "__len__", "__iter__",
+    "__getitem__", "__setitem__", "__contains__", "__eq__", "__ne__", "__array__", "__dlpack__",
+    "__format__",
+)  # fmt: skip
+
+
+def _refusing(name: str) -> Callable[..., NoReturn]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+        _refuse(name)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def _converting(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        converted = getattr(self.data, name)(*args, **kwargs)
+        is_same = (self.dtype, self.device) == (converted.dtype, converted.device)
+        return self if is_same else _made_like(self, converted)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def _made_like(source: Any, example: Tensor) -> Any:
+    """One of the class of `source`, with the dtype and device of `example`."""
+    differentiable = source.requires_grad and example.dtype.is_floating_point
+    made = _without_sizes(type(source), differentiable, example.device, example.dtype)
+    vars(made).update(vars(source))
+    return made
+
+
+def _without_sizes(cls: Any, requires_grad: bool, device: Any, dtype: DType) -> Any:
+    return cls(requires_grad, device=device, dtype=dtype)
+
+
+def _restrict(cls: Any) -> None:
+    """Give `cls` methods that refuse or convert in the place of those of `Tensor`."""
+    for name in _CONVERSIONS:
+        setattr(cls, name, _converting(name))
+    methods = (name for name in dir(Tensor) if callable(getattr(Tensor, name)) and name[0] != "_")
+    for name in (*_PROTOCOLS, *methods):
+        if name not in _ALLOWED and name not in vars(cls):
+            setattr(cls, name, _refusing(name))
+
+
+_restrict(UninitializedTensorMixin)
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[misc]
+    """A parameter without sizes; `materialize` makes it a `Parameter`.
+
+    Args:
+        requires_grad: whether gradients are accumulated in `.grad`.
+        device, dtype: of the elements it will have; the defaults if None.
+    """
+
+    cls_to_become = Parameter
+
+    def __new__(
+        cls, requires_grad: bool = True, device: Any = None, dtype: DType | None = None
+    ) -> "UninitializedParameter":
+        made: Any = Parameter.__new__(cls, empty(0, device=device, dtype=dtype), requires_grad)
+        return made  # type: ignore[no-any-return]
+
+    def __init__(
+        self, requires_grad: bool = True, device: Any = None, dtype: DType | None = None
+    ) -> None:
+        pass
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[misc]
+    """A buffer without sizes; `materialize` makes it a plain tensor.
+
+    Args:
+        requires_grad: as of any tensor.
+        device, dtype: of the elements it will have; the defaults if None.
+        persistent: whether it is part of the module's state dict.
+    """
+
+    cls_to_become = Tensor
+    persistent: bool
+
+    def __new__(
+        cls,
+        requires_grad: bool = False,
+        device: Any = None,
+        dtype: DType | None = None,
+        persistent: bool = True,
+    ) -> "UninitializedBuffer":
+        made: Any = Tensor._from_array(empty(0, device=device, dtype=dtype).array, cls)
+        made.persistent = persistent
+        if requires_grad:
+            made.requires_grad = True
+        return made  # type: ignore[no-any-return]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+
 def is_lazy(param: Any) -> bool:
-    """Whether a parameter has no sizes yet: False, all have."""
-    return False
+    """Whether a parameter or buffer has no sizes yet."""
+    return isinstance(param, UninitializedTensorMixin)
 
 
 def _rebuild(cls: type[Parameter], array: Any, requires_grad: bool) -> Parameter:
@@ -89,3 +261,5 @@ def _of_checkpoint_with_state(
 declare("torch.nn.parameter", "Parameter", Parameter)
 declare("torch._utils", "_rebuild_parameter", rebuilt_parameter)
 declare("torch._utils", "_rebuild_parameter_with_state", _of_checkpoint_with_state)
+declare("torch.nn.parameter", "UninitializedParameter", UninitializedParameter)
+declare("torch.nn.parameter", "UninitializedBuffer", UninitializedBuffer)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from dynajit.core.errors import ArgumentError, InternalError
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tensor import Tensor
+from dynajit.nn.parameter import is_lazy
 
 EXTRA = "_extra_state"
 _compilers: list[Callable[..., Any]] = []
@@ -78,12 +79,16 @@ def save_own(module: Any, destination: Any, prefix: str, keep_vars: bool) -> Non
     """Enter the module's own parameters and persistent buffers."""
     for name, parameter in module._parameters.items():
         if parameter is not None:
-            destination[prefix + name] = parameter if keep_vars else parameter.detach()
+            destination[prefix + name] = _saved(parameter, keep_vars)
     for name, buffer in module._buffers.items():
         if buffer is not None and name not in module._non_persistent_buffers_set:
-            destination[prefix + name] = buffer if keep_vars else buffer.detach()
+            destination[prefix + name] = _saved(buffer, keep_vars)
     if has_extra_state(module):
         destination[prefix + EXTRA] = module.get_extra_state()
+
+
+def _saved(tensor: Any, keep_vars: bool) -> Any:
+    return tensor if keep_vars or is_lazy(tensor) else tensor.detach()
 
 
 def has_extra_state(module: Any) -> bool:
@@ -197,6 +202,8 @@ def _load_entry(
             f'While copying the parameter named "{key}", expected a tensor but received '
             f"{type(value).__name__}"
         )
+        return
+    if is_lazy(value) and is_lazy(target):
         return
     if tuple(value.shape) != tuple(target.shape):
         problems.append(

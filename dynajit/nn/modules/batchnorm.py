@@ -8,12 +8,18 @@ from dynajit.nn.batch_normalization import (
     _BatchNorm,
 )
 from dynajit.nn.batch_normalization import _Norm as _NormBase
+from dynajit.nn.lazy import LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d
+from dynajit.nn.lazy import _LazyNorm as _LazyNormBase
 
 __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
     "SyncBatchNorm",
     "_BatchNorm",
+    "_LazyNormBase",
     "_NormBase",
 ]

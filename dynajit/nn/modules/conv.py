@@ -10,6 +10,14 @@ from dynajit.nn.convolution import (
 )
 from dynajit.nn.convolution import _Convolution as _ConvNd
 from dynajit.nn.convolution import _Transposed as _ConvTransposeNd
+from dynajit.nn.lazy import (
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+)
 
 __all__ = [
     "Conv1d",
@@ -18,6 +26,12 @@ __all__ = [
     "ConvTranspose1d",
     "ConvTranspose2d",
     "ConvTranspose3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
     "_ConvNd",
     "_ConvTransposeNd",
 ]
