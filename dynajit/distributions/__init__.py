@@ -12,9 +12,11 @@ from dynajit.distributions.binomial import Binomial
 from dynajit.distributions.categorical import Categorical
 from dynajit.distributions.cauchy import Cauchy
 from dynajit.distributions.constraint_registry import biject_to, transform_to
+from dynajit.distributions.continuous_bernoulli import ContinuousBernoulli
 from dynajit.distributions.dirichlet import Dirichlet
 from dynajit.distributions.distribution import Distribution, ExponentialFamily
 from dynajit.distributions.exponential import Exponential
+from dynajit.distributions.fishersnedecor import FisherSnedecor
 from dynajit.distributions.gamma import Chi2, Gamma
 from dynajit.distributions.generalized_pareto import GeneralizedPareto
 from dynajit.distributions.geometric import Geometric
@@ -22,9 +24,14 @@ from dynajit.distributions.gumbel import Gumbel
 from dynajit.distributions.half_cauchy import HalfCauchy
 from dynajit.distributions.half_normal import HalfNormal
 from dynajit.distributions.independent import Independent
+from dynajit.distributions.inverse_gamma import InverseGamma
 from dynajit.distributions.kl import kl_divergence, register_kl
+from dynajit.distributions.kumaraswamy import Kumaraswamy
 from dynajit.distributions.laplace import Laplace
 from dynajit.distributions.log_normal import LogNormal
+from dynajit.distributions.logistic_normal import LogisticNormal
+from dynajit.distributions.lowrank_multivariate_normal import LowRankMultivariateNormal
+from dynajit.distributions.mixture_same_family import MixtureSameFamily
 from dynajit.distributions.multinomial import Multinomial
 from dynajit.distributions.multivariate_normal import MultivariateNormal
 from dynajit.distributions.negative_binomial import NegativeBinomial
@@ -35,6 +42,8 @@ from dynajit.distributions.one_hot_categorical import (
 )
 from dynajit.distributions.pareto import Pareto
 from dynajit.distributions.poisson import Poisson
+from dynajit.distributions.relaxed_bernoulli import RelaxedBernoulli
+from dynajit.distributions.relaxed_categorical import RelaxedOneHotCategorical
 from dynajit.distributions.studentT import StudentT
 from dynajit.distributions.transformed_distribution import TransformedDistribution
 from dynajit.distributions.transforms import (
@@ -55,6 +64,7 @@ from dynajit.distributions.transforms import (
     identity_transform,
 )
 from dynajit.distributions.uniform import Uniform
+from dynajit.distributions.von_mises import VonMises
 from dynajit.distributions.weibull import Weibull
 
 __all__ = [
@@ -67,11 +77,13 @@ __all__ = [
     "Cauchy",
     "Chi2",
     "ComposeTransform",
+    "ContinuousBernoulli",
     "Dirichlet",
     "Distribution",
     "ExpTransform",
     "Exponential",
     "ExponentialFamily",
+    "FisherSnedecor",
     "Gamma",
     "GeneralizedPareto",
     "Geometric",
@@ -80,9 +92,14 @@ __all__ = [
     "HalfNormal",
     "Independent",
     "IndependentTransform",
+    "InverseGamma",
+    "Kumaraswamy",
     "Laplace",
     "LogNormal",
+    "LogisticNormal",
+    "LowRankMultivariateNormal",
     "LowerCholeskyTransform",
+    "MixtureSameFamily",
     "Multinomial",
     "MultivariateNormal",
     "NegativeBinomial",
@@ -92,6 +109,8 @@ __all__ = [
     "Pareto",
     "Poisson",
     "PowerTransform",
+    "RelaxedBernoulli",
+    "RelaxedOneHotCategorical",
     "ReshapeTransform",
     "SigmoidTransform",
     "SoftmaxTransform",
@@ -102,6 +121,7 @@ __all__ = [
     "Transform",
     "TransformedDistribution",
     "Uniform",
+    "VonMises",
     "Weibull",
     "biject_to",
     "constraints",

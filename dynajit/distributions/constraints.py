@@ -5,11 +5,15 @@ the value are one event. Distributions name constraints in `arg_constraints` and
 and texts are PyTorch's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from dynajit.core import dtypes
 from dynajit.core.errors import InvalidValueError
-from dynajit.ops.functions import ones
+from dynajit.core.type_info import finfo
+from dynajit.ops import functions
+from dynajit.ops.functions import full, isclose, ones
+from dynajit.ops.linalg_functions import eigvalsh
 
 
 class Constraint:
@@ -238,14 +242,50 @@ class _LowerCholesky(_LowerTriangular):
         return super().check(value) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
-class _PositiveDefinite(Constraint):
-    """Symmetric matrices with positive pivots."""
+class _CorrCholesky(_LowerCholesky):
+    """Such matrices whose rows have length 1: Cholesky factors of correlations."""
+
+    def check(self, value: Any) -> Any:
+        # What rounding may make of a length, ten times.
+        tolerance = finfo(value.dtype).eps * value.shape[-1] * 10
+        unit = ((value.pow(2).sum(-1).sqrt() - 1).abs() <= tolerance).all(-1)
+        return super().check(value) & unit
+
+
+class _Square(Constraint):
+    """Matrices with as many rows as columns."""
 
     event_dim = 2
 
     def check(self, value: Any) -> Any:
-        close = (value - value.mT).abs() <= 1e-6
-        return close.flatten(-2).all(-1) & _has_positive_pivots(value)
+        *batch, rows, columns = value.shape
+        return full(tuple(batch), rows == columns, dtype=dtypes.bool_)
+
+
+class _Symmetric(_Square):
+    """Matrices that equal their transposes, but for rounding."""
+
+    def check(self, value: Any) -> Any:
+        if value.shape[-2] != value.shape[-1]:
+            return super().check(value)
+        return isclose(value, value.mT, atol=1e-6).flatten(-2).all(-1)
+
+
+class _PositiveSemidefinite(_Symmetric):
+    """Symmetric matrices without negative eigenvalues."""
+
+    def check(self, value: Any) -> Any:
+        symmetric = super().check(value)
+        return symmetric & (eigvalsh(value) >= 0).all(-1) if symmetric.all() else symmetric
+
+
+class _PositiveDefinite(_Symmetric):
+    """Symmetric matrices with positive pivots."""
+
+    def check(self, value: Any) -> Any:
+        symmetric = super().check(value)
+        square = value.shape[-2] == value.shape[-1]
+        return symmetric & _has_positive_pivots(value) if square else symmetric
 
 
 def _has_positive_pivots(value: Any) -> Any:
@@ -262,7 +302,79 @@ def _has_positive_pivots(value: Any) -> Any:
     return good
 
 
+class _Parts(Constraint):
+    """Base of the sets whose parts along a dim lie in different sets."""
+
+    def __init__(self, cseq: Sequence[Any], dim: int) -> None:
+        if not all(isinstance(one, Constraint) for one in cseq):
+            raise AssertionError(f"{self!r}: expected constraints, not {list(cseq)}")
+        self.cseq, self.dim = list(cseq), dim
+        self.is_discrete = any(one.is_discrete for one in cseq)
+        self.event_dim = max(one.event_dim for one in cseq)
+
+
+class _Cat(_Parts):
+    """Parts of the given lengths (1 each by default), side by side along a dim."""
+
+    def __init__(
+        self, cseq: Sequence[Any], dim: int = 0, lengths: Sequence[int] | None = None
+    ) -> None:
+        super().__init__(cseq, dim)
+        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+        if len(self.lengths) != len(self.cseq):
+            raise AssertionError(
+                f"cat: {len(self.lengths)} lengths for {len(self.cseq)} constraints"
+            )
+
+    def check(self, value: Any) -> Any:
+        parts = zip(self.cseq, value.split(self.lengths, self.dim), strict=True)
+        return functions.cat([one.check(part) for one, part in parts], self.dim)
+
+
+class _Stack(_Parts):
+    """Parts stacked along a dim."""
+
+    def __init__(self, cseq: Sequence[Any], dim: int = 0) -> None:
+        super().__init__(cseq, dim)
+        self.event_dim += int(dim + self.event_dim < 0)
+
+    def check(self, value: Any) -> Any:
+        parts = zip(self.cseq, value.unbind(self.dim), strict=True)
+        return functions.stack([one.check(part) for one, part in parts], self.dim)
+
+
+class MixtureSameFamilyConstraint(Constraint):
+    """Values that every component of a mixture may draw.
+
+    Args:
+        base_constraint: the support of the components.
+    """
+
+    def __init__(self, base_constraint: Any) -> None:
+        if not isinstance(base_constraint, Constraint):
+            raise AssertionError(
+                f"base_constraint must be a Constraint, got {type(base_constraint).__name__}"
+            )
+        self.base_constraint = base_constraint
+        self.is_discrete = base_constraint.is_discrete
+        self.event_dim = base_constraint.event_dim
+
+    def check(self, value: Any) -> Any:
+        batch = len(value.shape) - self.event_dim
+        if batch < 0:
+            raise InvalidValueError(
+                f"Expected value.dim() >= {self.event_dim} but got {len(value.shape)}"
+            )
+        found = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
+        return found.flatten(batch).all(-1)
+
+    def __repr__(self) -> str:
+        return f"MixtureSameFamilyConstraint({self.base_constraint!r})"
+
+
 boolean = _Boolean()
+cat = _Cat
+corr_cholesky = _CorrCholesky()
 dependent = _Dependent()
 greater_than = _GreaterThan
 greater_than_eq = _GreaterThanEq
@@ -280,14 +392,21 @@ one_hot = _OneHot()
 positive = _GreaterThan(0.0)
 positive_definite = _PositiveDefinite()
 positive_integer = _IntegerGreaterThan(1)
+positive_semidefinite = _PositiveSemidefinite()
 real = _Real()
 real_vector = independent(real, 1)
 simplex = _Simplex()
+square = _Square()
+stack = _Stack
+symmetric = _Symmetric()
 unit_interval = _Interval(0.0, 1.0)
 
 __all__ = [
     "Constraint",
+    "MixtureSameFamilyConstraint",
     "boolean",
+    "cat",
+    "corr_cholesky",
     "dependent",
     "dependent_property",
     "greater_than",
@@ -307,8 +426,12 @@ __all__ = [
     "positive",
     "positive_definite",
     "positive_integer",
+    "positive_semidefinite",
     "real",
     "real_vector",
     "simplex",
+    "square",
+    "stack",
+    "symmetric",
     "unit_interval",
 ]

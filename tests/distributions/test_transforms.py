@@ -105,6 +105,15 @@ SETS: dict[str, Callable[[Any], Any]] = {
     "lower_cholesky": lambda c: c.lower_cholesky,
     "lower_triangular": lambda c: c.lower_triangular,
     "positive_definite": lambda c: c.positive_definite,
+    "positive_semidefinite": lambda c: c.positive_semidefinite,
+    "symmetric": lambda c: c.symmetric,
+    "square": lambda c: c.square,
+    "corr_cholesky": lambda c: c.corr_cholesky,
+    "cat": lambda c: c.cat([c.positive, c.unit_interval], -1),
+    "cat of lengths": lambda c: c.cat([c.positive], 0, [2]),
+    "stack": lambda c: c.stack([c.positive, c.unit_interval], -1),
+    "stack of vectors": lambda c: c.stack([c.simplex, c.real_vector], 0),
+    "mixture": lambda c: c.MixtureSameFamilyConstraint(c.greater_than(0.3)),
 }
 
 
@@ -113,7 +122,8 @@ def test_membership_equals_pytorchs(name: str) -> None:
     """Of numbers, NaN and infinities, vectors and matrices; and the text."""
     vectors = [[[0.0, 1.0], [0.25, 0.75]], [[1.0, 0.0], [0.3, float("nan")]],
                [[2.0, 0.0], [-0.5, 1.0]], [[2.0, 0.5], [0.5, 1.0]],
-               [[1.0, 2.0], [2.0, 1.0]], [[0.0, float("inf")], [-1.0, 3.0]]]  # fmt: skip
+               [[1.0, 2.0], [2.0, 1.0]], [[0.0, float("inf")], [-1.0, 3.0]],
+               [[1.0, 0.0], [0.6, 0.8]], [[1.0, 1.0], [1.0, 1.0]]]  # fmt: skip
     ours, theirs = (SETS[name](t.distributions.constraints) for t in (dj, torch))
 
     for one in vectors:
