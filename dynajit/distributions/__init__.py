@@ -5,7 +5,7 @@ most draws compile and have gradients; draws come from the default generator and
 numbers. Distributions that PyTorch has besides these do not exist here.
 """
 
-from dynajit.distributions import constraints, kl, transforms, utils
+from dynajit.distributions import constraints, kl, kl_across, transforms, utils
 from dynajit.distributions.bernoulli import Bernoulli
 from dynajit.distributions.beta import Beta
 from dynajit.distributions.binomial import Binomial
@@ -127,6 +127,7 @@ __all__ = [
     "constraints",
     "identity_transform",
     "kl",
+    "kl_across",
     "kl_divergence",
     "register_kl",
     "transform_to",

@@ -1,7 +1,8 @@
 """Kullback-Leibler divergences between distributions, by the pair of their classes.
 
 Contract: `register_kl(P, Q)` enters a function; `kl_divergence(p, q)` calls the one of the nearest
-base classes. Formulas compile and have gradients. Called by programs.
+base classes. Formulas compile and have gradients. Here are those of equal families; `kl_across`
+enters those of different ones. Called by programs.
 
 Source: integrals of log p - log q under p, for each pair.
 """
@@ -13,22 +14,31 @@ from typing import Any
 from dynajit.core.errors import ArgumentError, InvalidValueError
 from dynajit.distributions.bernoulli import Bernoulli
 from dynajit.distributions.beta import Beta
+from dynajit.distributions.binomial import Binomial
 from dynajit.distributions.categorical import Categorical
+from dynajit.distributions.cauchy import Cauchy
+from dynajit.distributions.continuous_bernoulli import ContinuousBernoulli
 from dynajit.distributions.dirichlet import Dirichlet
 from dynajit.distributions.distribution import Distribution
 from dynajit.distributions.exponential import Exponential
 from dynajit.distributions.gamma import Gamma
+from dynajit.distributions.geometric import Geometric
+from dynajit.distributions.gumbel import Gumbel
+from dynajit.distributions.half_normal import HalfNormal
 from dynajit.distributions.independent import Independent
 from dynajit.distributions.laplace import Laplace
 from dynajit.distributions.log_normal import LogNormal
-from dynajit.distributions.matrices import solve_lower
+from dynajit.distributions.lowrank_multivariate_normal import LowRankMultivariateNormal
+from dynajit.distributions.matrices import inverse_of_lower, matrix_times, solve_lower
 from dynajit.distributions.multivariate_normal import MultivariateNormal
 from dynajit.distributions.normal import HALF_LOG_2_PI, Normal
 from dynajit.distributions.one_hot_categorical import OneHotCategorical
+from dynajit.distributions.pareto import Pareto
+from dynajit.distributions.poisson import Poisson
 from dynajit.distributions.transformed_distribution import TransformedDistribution
 from dynajit.distributions.uniform import Uniform
-from dynajit.distributions.utils import sum_rightmost
-from dynajit.ops.functions import log, where
+from dynajit.distributions.utils import euler_constant, sum_rightmost
+from dynajit.ops.functions import exp, log, log1p, where, xlogy
 from dynajit.ops.nn_functions import softplus
 
 _Formula = Callable[[Any, Any], Any]
@@ -203,6 +213,106 @@ def _multivariate_multivariate(p: Any, q: Any) -> Any:
     shift = solve_lower(other, q.loc - p.loc).pow(2).sum(-1)
     half_logs = q._half_log_determinant() - p._half_log_determinant()
     return half_logs + 0.5 * (trace + shift - p.event_shape[0])
+
+
+@register_kl(HalfNormal, HalfNormal)
+def _half_normal_half_normal(p: Any, q: Any) -> Any:
+    return _normal_normal(p.base_dist, q.base_dist)
+
+
+@register_kl(Binomial, Binomial)
+def _binomial_binomial(p: Any, q: Any) -> Any:
+    if bool((p.total_count < q.total_count).any()):
+        raise NotImplementedError(
+            "KL between Binomials where q.total_count > p.total_count is not implemented"
+        )
+    found = p.total_count * _bernoulli_bernoulli(p, q)
+    return where(p.total_count > q.total_count, math.inf, found)
+
+
+@register_kl(Geometric, Geometric)
+def _geometric_geometric(p: Any, q: Any) -> Any:
+    return -p.entropy() - log1p(-q.probs) / p.probs - q.logits
+
+
+@register_kl(Poisson, Poisson)
+def _poisson_poisson(p: Any, q: Any) -> Any:
+    return xlogy(p.rate, p.rate) - xlogy(p.rate, q.rate) - (p.rate - q.rate)
+
+
+@register_kl(Cauchy, Cauchy)
+def _cauchy_cauchy(p: Any, q: Any) -> Any:
+    # F. Chyzak and F. Nielsen, arXiv:1905.10965.
+    distance = (p.scale + q.scale).pow(2) + (p.loc - q.loc).pow(2)
+    return log(distance) - log(4 * p.scale * q.scale)
+
+
+@register_kl(Gumbel, Gumbel)
+def _gumbel_gumbel(p: Any, q: Any) -> Any:
+    ratio, shift = p.scale / q.scale, (p.loc - q.loc) / q.scale
+    tail = exp((1 + ratio).lgamma() - shift)
+    return shift - log(ratio) + ratio * euler_constant + tail - (1 + euler_constant)
+
+
+@register_kl(Pareto, Pareto)
+def _pareto_pareto(p: Any, q: Any) -> Any:
+    ratio = q.alpha / p.alpha
+    found = q.alpha * log(p.scale / q.scale) - log(ratio) + ratio - 1
+    return where(p.scale < q.scale, math.inf, found)
+
+
+@register_kl(ContinuousBernoulli, ContinuousBernoulli)
+def _continuous_bernoulli_continuous_bernoulli(p: Any, q: Any) -> Any:
+    normalisers = p._log_normalizer_of_probs() - q._log_normalizer_of_probs()
+    return p.mean * (p.logits - q.logits) + normalisers + log1p(-p.probs) - log1p(-q.probs)
+
+
+def _normal_vectors(p: Any, q: Any, trace: Any, distance: Any) -> Any:
+    """From the trace of inv(covariance of q) @ covariance of p, and the means' distance by q."""
+    half_logs = q._half_log_determinant() - p._half_log_determinant()
+    return half_logs + 0.5 * (trace + distance - p.event_shape[0])
+
+
+def _require_same_event(p: Any, q: Any) -> None:
+    if p.event_shape != q.event_shape:
+        raise InvalidValueError(
+            "KL-divergence between two (Low Rank) Multivariate Normals with different event "
+            "shapes cannot be computed"
+        )
+
+
+def _trace_of_low_rank(q: Any, factor: Any) -> Any:
+    """The trace of inv(covariance of q) @ factor @ factor'."""
+    diagonal = q._unbroadcasted_cov_diag.unsqueeze(-1)
+    inside = (q._solved_rows() @ factor).pow(2).sum((-1, -2))
+    return (factor.pow(2) / diagonal).sum((-1, -2)) - inside
+
+
+@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
+def _low_rank_low_rank(p: Any, q: Any) -> Any:
+    _require_same_event(p, q)
+    own = p._unbroadcasted_cov_diag
+    trace = _trace_of_low_rank(q, p._unbroadcasted_cov_factor)
+    trace = trace + (own / q._unbroadcasted_cov_diag).sum(-1)
+    trace = trace - (q._solved_rows().pow(2) * own.unsqueeze(-2)).sum((-1, -2))
+    return _normal_vectors(p, q, trace, q._squared_distance(q.loc - p.loc))
+
+
+@register_kl(MultivariateNormal, LowRankMultivariateNormal)
+def _multivariate_low_rank(p: Any, q: Any) -> Any:
+    _require_same_event(p, q)
+    trace = _trace_of_low_rank(q, p._unbroadcasted_scale_tril)
+    return _normal_vectors(p, q, trace, q._squared_distance(q.loc - p.loc))
+
+
+@register_kl(LowRankMultivariateNormal, MultivariateNormal)
+def _low_rank_multivariate(p: Any, q: Any) -> Any:
+    _require_same_event(p, q)
+    inverse = inverse_of_lower(q._unbroadcasted_scale_tril)
+    common = (inverse @ p._unbroadcasted_cov_factor).pow(2).sum((-1, -2))
+    own = (inverse.pow(2) * p._unbroadcasted_cov_diag.unsqueeze(-2)).sum((-1, -2))
+    distance = matrix_times(inverse, q.loc - p.loc).pow(2).sum(-1)
+    return _normal_vectors(p, q, common + own, distance)
 
 
 __all__ = ["kl_divergence", "register_kl"]

@@ -1,5 +1,6 @@
 """The Pareto distribution."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +9,7 @@ from dynajit.distributions.exponential import Exponential
 from dynajit.distributions.transformed_distribution import TransformedDistribution
 from dynajit.distributions.transforms import AffineTransform, ExpTransform
 from dynajit.distributions.utils import broadcast_all
-from dynajit.ops.functions import log
+from dynajit.ops.functions import log, where
 
 
 class Pareto(TransformedDistribution):
@@ -37,8 +38,8 @@ class Pareto(TransformedDistribution):
 
     @property
     def mean(self) -> Any:
-        power = self.alpha.clamp(min=1)  # up to 1 it is infinite
-        return power * self.scale / (power - 1)
+        power = where(self.alpha > 1, self.alpha, 2.0)
+        return where(self.alpha > 1, power * self.scale / (power - 1), math.inf)
 
     @property
     def mode(self) -> Any:
@@ -46,8 +47,9 @@ class Pareto(TransformedDistribution):
 
     @property
     def variance(self) -> Any:
-        power = self.alpha.clamp(min=2)  # up to 2 it is infinite
-        return self.scale.pow(2) * power / ((power - 1).pow(2) * (power - 2))
+        power = where(self.alpha > 2, self.alpha, 3.0)
+        found = self.scale.pow(2) * power / ((power - 1).pow(2) * (power - 2))
+        return where(self.alpha > 2, found, math.inf)
 
     def entropy(self) -> Any:
         return log(self.scale / self.alpha) + (1 + self.alpha.reciprocal())
