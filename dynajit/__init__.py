@@ -11,6 +11,7 @@ from dynajit import (
     _C,  # noqa: F401  (published, though not by `import *`)
     _dynamo,  # noqa: F401
     _inductor,  # noqa: F401
+    _tensor,  # noqa: F401
     _utils,  # noqa: F401
     accelerator,
     amp,
@@ -36,11 +37,14 @@ from dynajit import (
     profiler,
     quantization,
     random,
+    return_types,
     serialization,
     sparse,
     special,
     storage,
     testing,
+    torch_version,
+    types,
     utils,
     version,
 )
@@ -977,6 +981,7 @@ __all__ = [
     "resolve_conj",
     "resolve_neg",
     "result_type",
+    "return_types",
     "rms_norm",
     "roll",
     "rot90",
@@ -1055,6 +1060,7 @@ __all__ = [
     "threshold",
     "tile",
     "topk",
+    "torch_version",
     "trace",
     "transpose",
     "trapezoid",
@@ -1066,6 +1072,7 @@ __all__ = [
     "triu_indices",
     "true_divide",
     "trunc",
+    "types",
     "uint8",
     "unbind",
     "unflatten",

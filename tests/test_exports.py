@@ -11,13 +11,22 @@ PUBLIC = [
     "dynajit",
     "dynajit._dynamo",
     "dynajit.accelerator",
+    "dynajit._tensor",
     "dynajit.autograd",
+    "dynajit.autograd.anomaly_mode",
+    "dynajit.autograd.function",
+    "dynajit.autograd.grad_mode",
+    "dynajit.autograd.gradcheck",
+    "dynajit.autograd.variable",
     "dynajit.autograd.functional",
     "dynajit.autograd.profiler",
     "dynajit.backends.cuda",
     "dynajit.backends.cudnn",
     "dynajit.compiler",
     "dynajit.cuda",
+    "dynajit.cuda.amp",
+    "dynajit.cuda.amp.autocast_mode",
+    "dynajit.cuda.amp.grad_scaler",
     "dynajit.distributed",
     "dynajit.distributed.fsdp",
     "dynajit.distributions",
@@ -35,11 +44,14 @@ PUBLIC = [
     "dynajit.jit",
     "dynajit.linalg",
     "dynajit.nn",
+    "dynajit.nn.common_types",
     "dynajit.nn.functional",
     "dynajit.nn.modules",
     "dynajit.nn.modules.batchnorm",
     "dynajit.nn.modules.conv",
     "dynajit.nn.utils",
+    "dynajit.nn.utils.clip_grad",
+    "dynajit.nn.utils.convert_parameters",
     "dynajit.nn.utils.parametrizations",
     "dynajit.nn.utils.parametrize",
     "dynajit.nn.utils.stateless",
@@ -47,16 +59,22 @@ PUBLIC = [
     "dynajit.optim.lr_scheduler",
     "dynajit.optim.swa_utils",
     "dynajit.random",
+    "dynajit.return_types",
     "dynajit.serialization",
     "dynajit.testing",
     "dynajit.sparse",
     "dynajit.special",
     "dynajit.storage",
+    "dynajit.torch_version",
+    "dynajit.types",
     "dynajit.utils",
     "dynajit.utils._pytree",
     "dynajit.utils.checkpoint",
     "dynajit.utils.cpp_extension",
     "dynajit.utils.data",
+    "dynajit.utils.data._utils",
+    "dynajit.utils.data._utils.collate",
+    "dynajit.utils.dlpack",
 ]
 
 
@@ -89,6 +107,22 @@ def test_the_version_is_the_packages() -> None:
 
     assert importlib.metadata.version("dynajit") == package.__version__
     assert package.__version__ == package.version.__version__
+
+
+def test_every_package_is_installed() -> None:
+    """A wheel holds the folders that the project lists, and no others."""
+    import tomllib
+    from pathlib import Path
+
+    root = Path(__file__).resolve().parent.parent
+    tools = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = [root / folder for folder in set(tools["package-dir"].values())]
+    inits = [path.parent.relative_to(root) for f in folders for path in f.rglob("__init__.py")]
+    found = {".".join(path.parts) for path in inits}
+
+    assert set(tools["packages"]) == {
+        name if name.startswith("dynajit") else f"dynajit.{name}" for name in found
+    }
 
 
 def test_import_loads_nothing_heavy() -> None:

@@ -3,22 +3,25 @@
 Most of it is defined in `eager`; this module is where programs look for it.
 """
 
-from dynajit.autograd import functional, profiler
-from dynajit.eager.anomaly import detect_anomaly, set_detect_anomaly
-from dynajit.eager.function import Function
-from dynajit.eager.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
-from dynajit.eager.gradcheck import gradcheck, gradgradcheck
-from dynajit.eager.legacy import Variable
+from dynajit.autograd import anomaly_mode, function, functional, grad_mode, profiler, variable
+from dynajit.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
+from dynajit.autograd.function import Function
+from dynajit.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from dynajit.autograd.gradcheck import gradcheck, gradgradcheck
+from dynajit.autograd.variable import Variable
 from dynajit.eager.tape import backward, grad
 
 __all__ = [
     "Function",
     "Variable",
+    "anomaly_mode",
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "function",
     "functional",
     "grad",
+    "grad_mode",
     "gradcheck",
     "gradgradcheck",
     "inference_mode",
@@ -26,4 +29,5 @@ __all__ = [
     "profiler",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "variable",
 ]

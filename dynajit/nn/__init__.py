@@ -1,6 +1,6 @@
 """Modules, layers, losses and their functions, with PyTorch's names."""
 
-from dynajit.nn import attention, functional, init, modules, parallel, utils
+from dynajit.nn import attention, common_types, functional, init, modules, parallel, utils
 from dynajit.nn.activation import (
     CELU,
     ELU,
@@ -328,6 +328,7 @@ __all__ = [
     "ZeroPad2d",
     "ZeroPad3d",
     "attention",
+    "common_types",
     "functional",
     "init",
     "modules",

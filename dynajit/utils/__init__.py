@@ -5,8 +5,9 @@ from dynajit.utils import (
     checkpoint,
     cpp_extension,
     data,
+    dlpack,
     hooks,
     model_zoo,
 )
 
-__all__ = ["checkpoint", "cpp_extension", "data", "hooks", "model_zoo"]
+__all__ = ["checkpoint", "cpp_extension", "data", "dlpack", "hooks", "model_zoo"]

@@ -1,6 +1,13 @@
 """Utilities on parameters and sequences: clipping, vectors, reparametrisation, packed sequences."""
 
-from dynajit.nn.utils import parametrizations, parametrize, rnn, stateless
+from dynajit.nn.utils import (
+    clip_grad,
+    convert_parameters,
+    parametrizations,
+    parametrize,
+    rnn,
+    stateless,
+)
 from dynajit.nn.utils.gradients_and_vectors import (
     clip_grad_norm_,
     clip_grad_value_,
@@ -11,8 +18,10 @@ from dynajit.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from dynajit.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
+    "clip_grad",
     "clip_grad_norm_",
     "clip_grad_value_",
+    "convert_parameters",
     "parameters_to_vector",
     "parametrizations",
     "parametrize",

@@ -1,6 +1,12 @@
 """Data sets, samplers and the loader, by PyTorch's names."""
 
-from dynajit.utils.data import dataloader, dataset, distributed, sampler
+from dynajit.utils.data import (
+    _utils,  # noqa: F401  (published, though not by `import *`)
+    dataloader,
+    dataset,
+    distributed,
+    sampler,
+)
 from dynajit.utils.data.collate import default_collate, default_convert
 from dynajit.utils.data.dataloader import DataLoader
 from dynajit.utils.data.dataset import (

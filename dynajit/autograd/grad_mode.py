@@ -1,0 +1,5 @@
+"""Whether operations are recorded, by PyTorch's path; defined in `dynajit.eager.grad_mode`."""
+
+from dynajit.eager.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+
+__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]

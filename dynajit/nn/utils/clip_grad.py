@@ -1,0 +1,5 @@
+"""Clipping by PyTorch's path; defined in `nn.utils.gradients_and_vectors`."""
+
+from dynajit.nn.utils.gradients_and_vectors import clip_grad_norm_, clip_grad_value_
+
+__all__ = ["clip_grad_norm_", "clip_grad_value_"]

@@ -1,0 +1,48 @@
+"""Classes of the named tuples that functions return, by PyTorch's path.
+
+Contract: each name is the class of what the function of that name returns. Functions that return
+values and indices share one class, so `isinstance` cannot tell them apart. Called by users.
+"""
+
+from dynajit.ops.linalg_functions import QR, Eigen, LeastSquares, SignLogDet
+from dynajit.ops.linalg_functions import SVD as ThinSVD
+from dynajit.ops.number_functions import MantissaExponent
+from dynajit.ops.older_linalg_functions import SVD, TriangularSolution
+from dynajit.ops.reduction_functions import ValuesIndices
+from dynajit.ops.search_functions import Histogram
+
+cummax = cummin = kthvalue = max = median = min = mode = sort = topk = ValuesIndices
+nanmedian = ValuesIndices
+frexp = MantissaExponent
+histogram = Histogram
+linalg_eigh = Eigen
+linalg_lstsq = LeastSquares
+linalg_qr = qr = QR
+linalg_slogdet = slogdet = SignLogDet
+linalg_svd = ThinSVD
+svd = SVD
+triangular_solve = TriangularSolution
+
+__all__ = [
+    "cummax",
+    "cummin",
+    "frexp",
+    "histogram",
+    "kthvalue",
+    "linalg_eigh",
+    "linalg_lstsq",
+    "linalg_qr",
+    "linalg_slogdet",
+    "linalg_svd",
+    "max",
+    "median",
+    "min",
+    "mode",
+    "nanmedian",
+    "qr",
+    "slogdet",
+    "sort",
+    "svd",
+    "topk",
+    "triangular_solve",
+]

@@ -1,0 +1,5 @@
+"""PyTorch's private `utils.data._utils`, which programs import to collate batches themselves."""
+
+from dynajit.utils.data._utils import collate
+
+__all__ = ["collate"]
