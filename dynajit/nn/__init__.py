@@ -34,6 +34,7 @@ from dynajit.nn.activation import (
     Tanhshrink,
     Threshold,
 )
+from dynajit.nn.adaptive import AdaptiveLogSoftmaxWithLoss
 from dynajit.nn.batch_normalization import (
     BatchNorm1d,
     BatchNorm2d,
@@ -178,6 +179,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",

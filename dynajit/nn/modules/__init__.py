@@ -36,6 +36,7 @@ from dynajit.nn.activation import (
     Tanhshrink,
     Threshold,
 )
+from dynajit.nn.adaptive import AdaptiveLogSoftmaxWithLoss
 from dynajit.nn.batch_normalization import (
     BatchNorm1d,
     BatchNorm2d,
@@ -125,6 +126,7 @@ from dynajit.nn.module import (
 )
 from dynajit.nn.modules import (
     activation,
+    adaptive,
     batchnorm,
     channelshuffle,
     container,
@@ -232,6 +234,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
@@ -377,6 +380,7 @@ __all__ = [
     "ZeroPad2d",
     "ZeroPad3d",
     "activation",
+    "adaptive",
     "batchnorm",
     "channelshuffle",
     "container",
