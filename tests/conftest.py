@@ -5,9 +5,14 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 
 import dynajit as dj
+
+# Tests never assert on time: hypothesis refuses examples of more than 0.2 s by default.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_addoption(parser: Any) -> None:

@@ -55,7 +55,7 @@ C_FUNCTIONS = {
 }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(expressions(), VALUES)
 def test_an_expression_has_the_value_that_python_gives(tree, values):
     try:
@@ -73,7 +73,7 @@ def test_an_expression_has_the_value_that_python_gives(tree, values):
     assert high is None or expected <= high
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(expressions(), VALUES)
 def test_printed_c_has_the_same_value(tree, values):
     try:
@@ -188,7 +188,7 @@ def test_ranges_of_what_is_below_a_symbolic_size():
 DIVISORS = st.sampled_from([2, 3, COLUMNS, ROWS, COLUMNS * 2, ROWS * COLUMNS, ROWS + COLUMNS])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.tuples(DIVISORS, st.booleans()), min_size=1, max_size=3),
        st.integers(2, 9), st.integers(2, 9), st.data())  # fmt: skip
 def test_divisions_by_symbolic_sizes_have_the_value_that_python_gives(steps, rows, columns, data):
