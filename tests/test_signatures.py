@@ -57,8 +57,8 @@ BY_NAME = {
         (f"{owner}{n}split" for owner in ("", "Tensor.") for n in "dhv"),
         "one parameter for `sections` and `indices`, as PyTorch's documentation has it",
     ),
-    "optim.swa_utils.Module.modules": "not yet",
-    "optim.swa_utils.Module.set_extra_state": "the subclass names it",
+    "distributions.HalfCauchy.icdf": "the parameter is called value, as in the other classes",
+    "distributions.HalfNormal.icdf": "the parameter is called value, as in the other classes",
 }
 
 
