@@ -142,6 +142,14 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
     return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
 
 
+def _is_empty(tensor: Tensor) -> bool:
+    """Whether there is nothing to fill, with PyTorch's warning if so: an empty fan has no bound."""
+    if 0 not in tensor.shape:
+        return False
+    warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=4)
+    return True
+
+
 @_without_grad
 def kaiming_uniform_(
     tensor: Tensor,
@@ -151,6 +159,8 @@ def kaiming_uniform_(
     generator: Any = None,
 ) -> None:
     """Uniform that keeps the variance of a rectified signal."""
+    if _is_empty(tensor):
+        return
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
     tensor.uniform_(-bound, bound, generator=generator)
 
@@ -164,6 +174,8 @@ def kaiming_normal_(
     generator: Any = None,
 ) -> None:
     """Normal that keeps the variance of a rectified signal."""
+    if _is_empty(tensor):
+        return
     tensor.normal_(0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator=generator)
 
 

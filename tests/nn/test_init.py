@@ -63,3 +63,15 @@ def test_dims_that_do_not_fit_are_refused(name: str) -> None:
     for library in (torch, dj):
         with pytest.raises(ValueError, match=r"dimensions|divisible"):
             REFUSED[name](library)
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3), (0, 2, 3)])
+def test_empty_weights_are_left_alone(shape: tuple[int, ...]) -> None:
+    """With PyTorch's warning: a layer without inputs has nothing to draw."""
+    for library in (torch, dj):
+        for name in ("kaiming_uniform_", "kaiming_normal_"):
+            with pytest.warns(UserWarning, match="zero-element"):
+                getattr(library.nn.init, name)(library.empty(*shape))
+        with pytest.warns(UserWarning, match="zero-element"):
+            layer = library.nn.Linear(0, 2)
+        assert [[0.0, 0.0]] == layer(library.ones(1, 0)).tolist()
