@@ -293,6 +293,78 @@ class LPPool2d(_LPPool):
     _function = staticmethod(F.lp_pool2d)
 
 
+class LPPool3d(_LPPool):
+    __doc__ = _LPPool.__doc__
+    _function = staticmethod(F.lp_pool3d)
+
+
+class _FractionalMaxPool(_Pool):
+    """The largest element of each window; the places of the windows are partly random.
+
+    Args:
+        kernel_size: size of the windows.
+        output_size: how many windows there are per dim.
+        output_ratio: instead of it, a share of the input's sizes, within (0, 1).
+        return_indices: whether to give (values, positions).
+        _random_samples: a buffer of numbers within [0, 1) that fix the places; drawn if None.
+
+    Raises:
+        ValueError: neither a size nor a ratio, both, or a ratio out of range.
+
+    Shape: (N, C, *sizes) or (C, *sizes) -> the same with other sizes.
+    """
+
+    _n: ClassVar[int]
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        self.kernel_size = self._per_dim(kernel_size)
+        if any(width <= 0 for width in self.kernel_size):
+            raise ValueError(f"kernel_size must be greater than 0, but got {kernel_size}")
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = None if output_size is None else self._per_dim(output_size)
+        self.output_ratio = None if output_ratio is None else self._per_dim(output_ratio)
+        if output_size is None and output_ratio is None:
+            raise ValueError(
+                f"{name} requires specifying either an output size, or a pooling ratio"
+            )
+        if output_size is not None and output_ratio is not None:
+            raise ValueError("only one of output_size and output_ratio may be specified")
+        if not all(0 < ratio < 1 for ratio in self.output_ratio or ()):
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+
+    def _per_dim(self, value: Any) -> tuple[Any, ...]:
+        return (value,) * self._n if isinstance(value, (int, float)) else tuple(value)
+
+    def forward(self, input: Tensor) -> Any:
+        """The pooled input."""
+        return self._function(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            _random_samples=self._random_samples,
+        )  # fmt: skip
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    __doc__ = _FractionalMaxPool.__doc__
+    _n = 2
+    _function = staticmethod(F.fractional_max_pool2d)
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    __doc__ = _FractionalMaxPool.__doc__
+    _n = 3
+    _function = staticmethod(F.fractional_max_pool3d)
+
+
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     __doc__ = _AdaptiveAvgPool.__doc__
     _function = staticmethod(F.adaptive_avg_pool1d)

@@ -6,6 +6,7 @@ are not all alike picks its elements first, so that they are. `dynajit.nn.functi
 them.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -241,6 +242,11 @@ def _lp_pool(
 ) -> Any:
     """By the mean: as in PyTorch a window that hangs over counts as if it were whole."""
     size = per_dim(kernel_size, n, "kernel_size", f"lp_pool{n}d")
+    if norm_type == math.inf:
+        return _max_pool(n, TABLE.abs(input), size, stride, 0, 1, ceil_mode, False)
+    if norm_type == -math.inf:
+        negative = TABLE.neg(TABLE.abs(input))
+        return TABLE.neg(_max_pool(n, negative, size, stride, 0, 1, ceil_mode, False))
     powers = TABLE.pow(_in_wide(input), norm_type)
     total = TABLE.mul(_avg_pool(n, powers, size, stride, 0, ceil_mode, True, None), numel(size))
     positive = TABLE.mul(TABLE.sign(total), TABLE.relu(TABLE.abs(total)))
@@ -259,6 +265,13 @@ def lp_pool2d(
 ) -> Any:
     """Norms of windows over (N, C, H, W) or (C, H, W): (sum of x ** p) ** (1 / p)."""
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(
+    input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Any:
+    """Norms of windows over (N, C, D, H, W) or (C, D, H, W): (sum of x ** p) ** (1 / p)."""
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 # ---------------------------------------------------------------------------------------------

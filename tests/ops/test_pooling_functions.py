@@ -87,6 +87,18 @@ def test_lp_pool_equals_pytorchs(p: float) -> None:
     x = np.random.default_rng(0).uniform(0.5, 2, (2, 3, 7, 8))
     compare("lp_pool2d", x, p, (2, 3), stride=2, ceil_mode=True)
     compare("lp_pool1d", x[0], p, 3)
+    volume = np.random.default_rng(0).uniform(0.5, 2, (2, 3, 4, 5, 6))
+    compare("lp_pool3d", volume, p, (2, 3, 2), stride=2, ceil_mode=True)
+    compare("lp_pool3d", volume[0], p, 2)
+
+
+@pytest.mark.parametrize("p", [float("inf"), float("-inf")])
+def test_lp_pool_of_infinite_norms_equals_pytorchs(p: float) -> None:
+    """The largest and the smallest absolute value."""
+    x = np.random.default_rng(1).normal(size=(2, 3, 4, 5, 6))
+    compare("lp_pool1d", x[0, 0], p, 2)
+    compare("lp_pool2d", x[0], p, (2, 3), stride=2, ceil_mode=True)
+    compare("lp_pool3d", x, p, 2, 1)
 
 
 def test_max_pool_of_special_values() -> None:
