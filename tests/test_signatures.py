@@ -52,6 +52,8 @@ BY_NAME = {
     "utils.checkpoint.CheckpointFunction.forward": "private",
     "nn.SyncBatchNorm": "`bias` is new",
     "nn.functional.elu_": "private parameters of the operator",
+    "nn.functional.fractional_max_pool2d": "the schema is the operator's: random_samples",
+    "nn.functional.fractional_max_pool3d": "the schema is the operator's: random_samples",
     "nn.init.uniform": "`from` cannot be a name in Python",
     **dict.fromkeys(
         (f"{owner}{n}split" for owner in ("", "Tensor.") for n in "dhv"),
