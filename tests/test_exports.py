@@ -75,6 +75,7 @@ PUBLIC = [
     "dynajit.utils.data._utils",
     "dynajit.utils.data._utils.collate",
     "dynajit.utils.dlpack",
+    "dynajit.utils.flop_counter",
 ]
 
 

@@ -11,6 +11,7 @@ which asks the same stack: eager advances its default generator, capture hands o
 """
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
@@ -21,6 +22,8 @@ from dynajit.ops._row_call import install as install_attempt
 Handler: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 # `reserve(blocks)` -> (seed, offset, shift): `blocks` Philox counter blocks that nobody else uses.
 Reserve: TypeAlias = Callable[[Any], tuple[Any, Any, Any]]
+# `watch(op, inputs, run)` -> the result of `run()`, which it calls once.
+Watch: TypeAlias = Callable[[Any, tuple[Any, ...], Callable[[], Any]], Any]
 
 
 class _State(threading.local):
@@ -30,6 +33,8 @@ class _State(threading.local):
 
 _state = _State()
 _eager: list[tuple[Handler, Reserve]] = []
+_attempts: list[Handler] = []
+_watches: list[Watch] = []
 
 
 def install_eager(handler: Handler, reserve_random: Reserve, attempt: Handler) -> None:
@@ -43,7 +48,35 @@ def install_eager(handler: Handler, reserve_random: Reserve, attempt: Handler) -
             done nothing.
     """
     _eager[:] = [(handler, reserve_random)]
+    _attempts[:] = [attempt]
     install_attempt(attempt)
+
+
+@contextlib.contextmanager
+def watching(watch: Watch) -> Iterator[None]:
+    """Every call of a row passes through `watch` within the block, in all threads.
+
+    It stands where eager's `attempt` does, in front of it: outside of such blocks nothing is asked.
+    Rows that others call are seen, too; what array functions call is not.
+    """
+    _watches.append(watch)
+    install_attempt(_run_watched)
+    try:
+        yield
+    finally:
+        _watches.remove(watch)
+        if not _watches:
+            install_attempt(_attempts[0])
+
+
+def _run_watched(op: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    def run() -> Any:
+        result = _attempts[0](op, inputs, attributes)
+        return op.run(*inputs, **attributes) if result is NotImplemented else result
+
+    for watch in tuple(_watches):
+        run = functools.partial(watch, op, inputs, run)
+    return run()
 
 
 @contextlib.contextmanager

@@ -6,8 +6,9 @@ from dynajit.utils import (
     cpp_extension,
     data,
     dlpack,
+    flop_counter,
     hooks,
     model_zoo,
 )
 
-__all__ = ["checkpoint", "cpp_extension", "data", "dlpack", "hooks", "model_zoo"]
+__all__ = ["checkpoint", "cpp_extension", "data", "dlpack", "flop_counter", "hooks", "model_zoo"]
