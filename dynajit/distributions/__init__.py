@@ -2,7 +2,7 @@
 
 Contract: everything is composed of library functions, so that log probabilities, entropies and
 most draws compile and have gradients; draws come from the default generator and are not PyTorch's
-numbers. Distributions that PyTorch has besides these do not exist here.
+numbers. Draws by rejection (gamma and what is made of it, counts, angles) end a compiled graph.
 """
 
 from dynajit.distributions import constraints, kl, kl_across, transforms, utils
@@ -28,6 +28,7 @@ from dynajit.distributions.inverse_gamma import InverseGamma
 from dynajit.distributions.kl import kl_divergence, register_kl
 from dynajit.distributions.kumaraswamy import Kumaraswamy
 from dynajit.distributions.laplace import Laplace
+from dynajit.distributions.lkj_cholesky import LKJCholesky
 from dynajit.distributions.log_normal import LogNormal
 from dynajit.distributions.logistic_normal import LogisticNormal
 from dynajit.distributions.lowrank_multivariate_normal import LowRankMultivariateNormal
@@ -49,15 +50,20 @@ from dynajit.distributions.transformed_distribution import TransformedDistributi
 from dynajit.distributions.transforms import (
     AbsTransform,
     AffineTransform,
+    CatTransform,
     ComposeTransform,
+    CorrCholeskyTransform,
+    CumulativeDistributionTransform,
     ExpTransform,
     IndependentTransform,
     LowerCholeskyTransform,
+    PositiveDefiniteTransform,
     PowerTransform,
     ReshapeTransform,
     SigmoidTransform,
     SoftmaxTransform,
     SoftplusTransform,
+    StackTransform,
     StickBreakingTransform,
     TanhTransform,
     Transform,
@@ -66,6 +72,7 @@ from dynajit.distributions.transforms import (
 from dynajit.distributions.uniform import Uniform
 from dynajit.distributions.von_mises import VonMises
 from dynajit.distributions.weibull import Weibull
+from dynajit.distributions.wishart import Wishart
 
 __all__ = [
     "AbsTransform",
@@ -73,11 +80,14 @@ __all__ = [
     "Bernoulli",
     "Beta",
     "Binomial",
+    "CatTransform",
     "Categorical",
     "Cauchy",
     "Chi2",
     "ComposeTransform",
     "ContinuousBernoulli",
+    "CorrCholeskyTransform",
+    "CumulativeDistributionTransform",
     "Dirichlet",
     "Distribution",
     "ExpTransform",
@@ -94,6 +104,7 @@ __all__ = [
     "IndependentTransform",
     "InverseGamma",
     "Kumaraswamy",
+    "LKJCholesky",
     "Laplace",
     "LogNormal",
     "LogisticNormal",
@@ -108,6 +119,7 @@ __all__ = [
     "OneHotCategoricalStraightThrough",
     "Pareto",
     "Poisson",
+    "PositiveDefiniteTransform",
     "PowerTransform",
     "RelaxedBernoulli",
     "RelaxedOneHotCategorical",
@@ -115,6 +127,7 @@ __all__ = [
     "SigmoidTransform",
     "SoftmaxTransform",
     "SoftplusTransform",
+    "StackTransform",
     "StickBreakingTransform",
     "StudentT",
     "TanhTransform",
@@ -123,6 +136,7 @@ __all__ = [
     "Uniform",
     "VonMises",
     "Weibull",
+    "Wishart",
     "biject_to",
     "constraints",
     "identity_transform",

@@ -92,6 +92,23 @@ for _registry in (biject_to, transform_to):
     _registry.register(
         constraints.lower_cholesky, lambda constraint: transforms.LowerCholeskyTransform()
     )
+    _registry.register(
+        constraints.corr_cholesky, lambda constraint: transforms.CorrCholeskyTransform()
+    )
+    _registry.register(
+        constraints.cat,
+        lambda constraint, registry=_registry: transforms.CatTransform(
+            [registry(one) for one in constraint.cseq], constraint.dim, constraint.lengths
+        ),
+    )
+    _registry.register(
+        constraints.stack,
+        lambda constraint, registry=_registry: transforms.StackTransform(
+            [registry(one) for one in constraint.cseq], constraint.dim
+        ),
+    )
+for _matrices in (constraints.positive_definite, constraints.positive_semidefinite):
+    transform_to.register(_matrices, lambda constraint: transforms.PositiveDefiniteTransform())
 biject_to.register(constraints.simplex, lambda constraint: transforms.StickBreakingTransform())
 transform_to.register(constraints.simplex, lambda constraint: transforms.SoftmaxTransform())
 

@@ -38,8 +38,10 @@ from dynajit.distributions.poisson import Poisson
 from dynajit.distributions.transformed_distribution import TransformedDistribution
 from dynajit.distributions.uniform import Uniform
 from dynajit.distributions.utils import euler_constant, sum_rightmost
+from dynajit.distributions.wishart import Wishart
 from dynajit.ops.functions import exp, log, log1p, where, xlogy
 from dynajit.ops.nn_functions import softplus
+from dynajit.ops.special_functions import multigammaln
 
 _Formula = Callable[[Any, Any], Any]
 _FORMULAS: dict[tuple[type, type], _Formula] = {}
@@ -313,6 +315,18 @@ def _low_rank_multivariate(p: Any, q: Any) -> Any:
     own = (inverse.pow(2) * p._unbroadcasted_cov_diag.unsqueeze(-2)).sum((-1, -2))
     distance = matrix_times(inverse, q.loc - p.loc).pow(2).sum(-1)
     return _normal_vectors(p, q, common + own, distance)
+
+
+@register_kl(Wishart, Wishart)
+def _wishart_wishart(p: Any, q: Any) -> Any:
+    # The mean of the log density's difference needs E[log det], which has the digamma function.
+    size = p.event_shape[-1]
+    inverse = inverse_of_lower(q._unbroadcasted_scale_tril)
+    trace = (inverse @ p._unbroadcasted_scale_tril).pow(2).sum((-1, -2))
+    half_logs = q._half_log_determinant() - p._half_log_determinant()
+    constants = multigammaln(q.df / 2, size) - multigammaln(p.df / 2, size)
+    growth = (p.df - q.df) / 2 * p._multivariate_digamma()
+    return q.df * half_logs + p.df * (trace - size) / 2 + constants + growth
 
 
 __all__ = ["kl_divergence", "register_kl"]

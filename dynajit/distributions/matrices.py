@@ -1,7 +1,8 @@
 """Matrices of small normal distributions: Cholesky factors and triangular systems.
 
 Contract: composed of library functions, one step per row, so that they compile and have gradients
-of any order; batches broadcast. Called by `multivariate_normal` and `kl`.
+of any order; batches broadcast. Called by the distributions of
+vectors and matrices, and `kl`.
 """
 
 from typing import Any

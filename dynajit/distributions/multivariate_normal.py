@@ -5,14 +5,13 @@ from typing import Any
 
 from dynajit.core.errors import InvalidValueError
 from dynajit.distributions import constraints
-from dynajit.distributions.distribution import Distribution
-from dynajit.distributions.matrices import cholesky, inverse_of_lower, matrix_times, solve_lower
+from dynajit.distributions.covariances import OfCovariance, factor_of
+from dynajit.distributions.matrices import matrix_times, solve_lower
 from dynajit.distributions.normal import HALF_LOG_2_PI
-from dynajit.distributions.utils import lazy_property
-from dynajit.ops.functions import broadcast_tensors, log, randn
+from dynajit.ops.functions import broadcast_tensors, randn
 
 
-class MultivariateNormal(Distribution):
+class MultivariateNormal(OfCovariance):
     """Normal vectors.
 
     Args:
@@ -72,27 +71,7 @@ class MultivariateNormal(Distribution):
         setattr(self, name, spread)
         shape = tuple(self.loc.shape)
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
-        self._unbroadcasted_scale_tril = _factor_of(name, matrix)
-
-    @lazy_property
-    def scale_tril(self) -> Any:
-        """The lower Cholesky factor of the covariance."""
-        return self._unbroadcasted_scale_tril.expand(*self._matrix_shape())
-
-    @lazy_property
-    def covariance_matrix(self) -> Any:
-        """The covariance."""
-        factor = self._unbroadcasted_scale_tril
-        return (factor @ factor.mT).expand(*self._matrix_shape())
-
-    @lazy_property
-    def precision_matrix(self) -> Any:
-        """The inverse of the covariance."""
-        inverse = inverse_of_lower(self._unbroadcasted_scale_tril)
-        return (inverse.mT @ inverse).expand(*self._matrix_shape())
-
-    def _matrix_shape(self) -> tuple[int, ...]:
-        return (*self._batch_shape, *self._event_shape, *self._event_shape)
+        self._unbroadcasted_scale_tril = factor_of(name, matrix)
 
     @property
     def mean(self) -> Any:
@@ -118,23 +97,9 @@ class MultivariateNormal(Distribution):
         constant = self._event_shape[0] * HALF_LOG_2_PI
         return -0.5 * distance.pow(2).sum(-1) - self._half_log_determinant() - constant
 
-    def _half_log_determinant(self) -> Any:
-        return log(self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1)).sum(-1)
-
     def entropy(self) -> Any:
         constant = self._event_shape[0] * (0.5 + HALF_LOG_2_PI)
         return (self._half_log_determinant() + constant).expand(*self._batch_shape)
-
-
-def _factor_of(name: str, matrix: Any) -> Any:
-    """The lower Cholesky factor of the covariance, from the matrix that was given."""
-    if name == "scale_tril":
-        return matrix
-    if name == "covariance_matrix":
-        return cholesky(matrix)
-    # With P = U U' (U upper, from the matrix read backwards) the factor is the inverse of U'.
-    upper = cholesky(matrix.flip((-2, -1))).flip((-2, -1))
-    return inverse_of_lower(upper.mT)
 
 
 __all__ = ["MultivariateNormal"]

@@ -1,6 +1,7 @@
 """Transforms: functions of tensors with inverses and known changes of volume.
 
-Contract: as `transform_base`, whose classes are published here, too. Called by
+Contract: as `transform_base`, whose classes are published here, too, with those of
+`transform_parts` and `matrix_transforms`. Called by
 `TransformedDistribution` and by programs.
 """
 
@@ -11,6 +12,11 @@ from typing import Any
 
 from dynajit.core.type_info import finfo
 from dynajit.distributions import constraints
+from dynajit.distributions.matrix_transforms import (
+    CorrCholeskyTransform,
+    LowerCholeskyTransform,
+    PositiveDefiniteTransform,
+)
 from dynajit.distributions.transform_base import (
     ComposeTransform,
     IndependentTransform,
@@ -18,13 +24,13 @@ from dynajit.distributions.transform_base import (
     Transform,
     identity_transform,
 )
+from dynajit.distributions.transform_parts import CatTransform, StackTransform
 from dynajit.distributions.utils import sum_rightmost
 from dynajit.eager.tensor import Tensor
 from dynajit.ops.functions import (
     arange,
     broadcast_to,
     exp,
-    eye,
     full_like,
     log,
     log1p,
@@ -259,35 +265,52 @@ class StickBreakingTransform(Transform):
         return (*shape[:-1], shape[-1] - 1)
 
 
-class LowerCholeskyTransform(Transform):
-    """Matrices as lower triangular ones with a positive diagonal."""
+class CumulativeDistributionTransform(Transform):
+    """The distribution function of a distribution: its draws become uniform.
 
-    domain = constraints.independent(constraints.real, 2)
-    codomain = constraints.lower_cholesky
+    Args:
+        distribution: a distribution with `cdf`, and `icdf` where the inverse is asked for.
+    """
+
+    codomain = constraints.unit_interval
+    bijective = True
+    sign = 1
+
+    def __init__(self, distribution: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size=cache_size)
+        self.distribution = distribution
+
+    @property
+    def domain(self) -> Any:  # type: ignore[override]
+        return self.distribution.support
 
     def _call(self, x: Any) -> Any:
-        return x.tril(-1) + _on_diagonal(x.diagonal(dim1=-2, dim2=-1).exp())
+        return self.distribution.cdf(x)
 
     def _inverse(self, y: Any) -> Any:
-        return y.tril(-1) + _on_diagonal(y.diagonal(dim1=-2, dim2=-1).log())
+        return self.distribution.icdf(y)
 
-
-def _on_diagonal(values: Any) -> Any:
-    return eye(values.shape[-1], dtype=values.dtype) * values.unsqueeze(-1)
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        return self.distribution.log_prob(x)
 
 
 __all__ = [
     "AbsTransform",
     "AffineTransform",
+    "CatTransform",
     "ComposeTransform",
+    "CorrCholeskyTransform",
+    "CumulativeDistributionTransform",
     "ExpTransform",
     "IndependentTransform",
     "LowerCholeskyTransform",
+    "PositiveDefiniteTransform",
     "PowerTransform",
     "ReshapeTransform",
     "SigmoidTransform",
     "SoftmaxTransform",
     "SoftplusTransform",
+    "StackTransform",
     "StickBreakingTransform",
     "TanhTransform",
     "Transform",

@@ -13,9 +13,11 @@ from typing import Any, Final
 from dynajit.core import dtypes
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.type_info import finfo
+from dynajit.eager.creation import tensor
 from dynajit.eager.grad_mode import enable_grad
 from dynajit.eager.tensor import Tensor
 from dynajit.ops.functions import broadcast_tensors, full, log, log1p, sigmoid, softmax, where
+from dynajit.ops.nn_functions import pad
 
 euler_constant: Final = 0.57721566490153286060
 """Euler and Mascheroni's constant."""
@@ -67,6 +69,45 @@ def xlogy_of_logits(x: Any, logits: Any) -> Any:
     return x * where((x == 0) & (logits == -math.inf), 0.0, logits)
 
 
+def _below(size: int, diag: int) -> list[tuple[int, int]]:
+    """(row, column) of the elements on and below a diagonal, row by row."""
+    return [(row, column) for row in range(size) for column in range(min(size, row + diag + 1))]
+
+
+def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Any:
+    """The elements on and below a diagonal, row by row: shape (..., n, n) to (..., count).
+
+    Raises:
+        ValueError: there is no such diagonal.
+    """
+    size = mat.shape[-1]
+    if not -size <= diag < size:
+        raise InvalidValueError(f"diag ({diag}) provided is outside [{-size}, {size - 1}].")
+    places = [row * size + column for row, column in _below(size, diag)]
+    return mat.flatten(-2)[..., tensor(places, dtype=dtypes.int64)]
+
+
+def vec_to_tril_matrix(vec: Any, diag: int = 0) -> Any:
+    """Matrices with these elements on and below a diagonal, zeros above: the reverse.
+
+    Raises:
+        ValueError: no matrix has as many.
+    """
+    count, size = vec.shape[-1], max(-diag, 0)
+    while len(_below(size, diag)) < count:
+        size += 1
+    places = _below(size, diag)
+    if len(places) != count:
+        raise InvalidValueError(
+            f"The size of last dimension is {count} which cannot be expressed as the lower "
+            "triangular part of a square D x D matrix."
+        )
+    numbers = {place: number + 1 for number, place in enumerate(places)}
+    sources = [[numbers.get((row, column), 0) for column in range(size)] for row in range(size)]
+    # Number 0 is a zero in front of the elements.
+    return pad(vec, (1, 0))[..., tensor(sources, dtype=dtypes.int64)]
+
+
 class lazy_property:
     """A method whose result becomes an attribute when it is first read.
 
@@ -95,5 +136,7 @@ __all__ = [
     "logits_to_probs",
     "probs_to_logits",
     "sum_rightmost",
+    "tril_matrix_to_vec",
+    "vec_to_tril_matrix",
     "xlogy_of_logits",
 ]

@@ -236,9 +236,9 @@ def test_divergences_equal_pytorchs(first: str, second: str) -> None:
 def test_unknown_pairs_are_refused_and_can_be_registered() -> None:
     """By their classes."""
     d = dj.distributions
-    p, q = d.Exponential(1.0), d.Normal(0.0, 1.0)
-    with pytest.raises(NotImplementedError, match="Exponential and q type Normal"):
-        d.kl_divergence(p, q)
+    q = d.Normal(0.0, 1.0)
+    with pytest.raises(NotImplementedError, match="Cauchy and q type Normal"):
+        d.kl_divergence(d.Cauchy(0.0, 1.0), q)
 
     class Mine(d.Normal):
         pass

@@ -155,6 +155,31 @@ def test_vectors_of_other_sizes_are_refused() -> None:
                 d.kl_divergence(p, q)
 
 
+def wisharts(library: Any, df: Any) -> tuple[Any, Any]:
+    """Two, of which the first has these degrees of freedom."""
+    d, kind = library.distributions, library.float64
+    q = d.Wishart(5.5, scale_tril=library.eye(3, dtype=kind) * 1.1)
+    return d.Wishart(df, library.tensor(MATRIX, dtype=kind)), q
+
+
+def test_divergences_of_wishart_distributions_equal_pytorchs() -> None:
+    """One at a time: PyTorch adds over a batch of degrees of freedom, and has no gradient of p;
+    ours has that of differences."""
+    freedom = dj.tensor([3.5, 6.0], dtype=dj.float64).requires_grad_()
+    found = dj.distributions.kl_divergence(*wisharts(dj, freedom))
+    for number, mine in zip((3.5, 6.0), found.tolist(), strict=True):
+        theirs = torch.distributions.kl_divergence(*wisharts(torch, number)).item()
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9)
+
+    found.sum().backward()
+    ends = [
+        dj.distributions.kl_divergence(*wisharts(dj, freedom.detach() + step)).numpy()
+        for step in (1e-5, -1e-5)
+    ]
+    slopes = (ends[0] - ends[1]) / 2e-5
+    np.testing.assert_allclose(freedom.grad.numpy(), slopes, rtol=1e-5)
+
+
 def test_sure_counts_have_finite_divergences() -> None:
     """A rate of 0 is q's rate away; a probability of 1 is finite."""
     d = dj.distributions

@@ -33,6 +33,27 @@ TRANSFORMS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "absolute": (lambda t: t.distributions.AbsTransform(), X),
     "factor": (lambda t: t.distributions.LowerCholeskyTransform(),
                [[0.3, 0.1, 0.2], [1.0, -0.7, 0.4], [0.5, 0.2, 0.9]]),
+    "definite": (lambda t: t.distributions.PositiveDefiniteTransform(),
+                 [[0.3, 0.1, 0.2], [1.0, -0.7, 0.4], [0.5, 0.2, 0.9]]),
+    "correlations": (lambda t: t.distributions.CorrCholeskyTransform(), X),
+    "one correlation": (lambda t: t.distributions.CorrCholeskyTransform(), [[0.4], [-0.2]]),
+    "distribution function": (
+        lambda t: t.distributions.CumulativeDistributionTransform(
+            t.distributions.Normal(0.1, 1.5)), X),
+    "joined": (lambda t: t.distributions.CatTransform(
+        [t.distributions.ExpTransform(), t.distributions.AffineTransform(1.0, -2.0)], 1, [1, 2]),
+        X),
+    "joined over batches": (lambda t: t.distributions.CatTransform(
+        [t.distributions.StickBreakingTransform().inv, t.distributions.ExpTransform().inv][1:] * 2,
+        0), P),
+    "joined vectors": (lambda t: t.distributions.CatTransform(
+        [t.distributions.IndependentTransform(t.distributions.ExpTransform(), 1),
+         t.distributions.TanhTransform()], -1, [1, 2], cache_size=1), X),
+    "stacked": (lambda t: t.distributions.StackTransform(
+        [t.distributions.ExpTransform(), t.distributions.identity_transform,
+         t.distributions.TanhTransform()], -1), X),
+    "stacked rows": (lambda t: t.distributions.StackTransform(
+        [t.distributions.ExpTransform(), t.distributions.SigmoidTransform()]), X),
 }  # fmt: skip
 
 
@@ -45,7 +66,7 @@ def test_images_inverses_and_volumes_equal_pytorchs(name: str) -> None:
         transform = make(t)
         x = t.tensor(value).requires_grad_()
         y = transform(x)
-        known = name not in ("softmax", "absolute", "factor")
+        known = name not in ("softmax", "absolute", "factor", "definite")
         volume = transform.log_abs_det_jacobian(x, y) if known else y.sum()
         (gradient,) = t.autograd.grad(y.pow(2).sum() + volume.sum(), x)
         back = transform.inv(y)
@@ -135,16 +156,73 @@ def test_membership_equals_pytorchs(name: str) -> None:
 
 @pytest.mark.parametrize("registry", ["biject_to", "transform_to"])
 @pytest.mark.parametrize("name", ["real", "positive", "unit_interval", "simplex", "interval",
-                                  "greater_than", "less_than", "real_vector"])  # fmt: skip
+                                  "greater_than", "less_than", "real_vector", "corr_cholesky",
+                                  "cat", "stack"])  # fmt: skip
 def test_registered_transforms_equal_pytorchs(registry: str, name: str) -> None:
     """Onto each constraint."""
     images = []
     for t in (torch, dj):
         wanted = SETS[name](t.distributions.constraints)
-        image = getattr(t.distributions, registry)(wanted)(t.tensor(X))
+        given = t.tensor(X)[:, :2] if name in ("cat", "stack") else t.tensor(X)
+        image = getattr(t.distributions, registry)(wanted)(given)
         assert bool(wanted.check(image).all())
         images.append(image.numpy())
     np.testing.assert_allclose(images[1], images[0], rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["positive_definite", "positive_semidefinite"])
+def test_matrices_are_transformed_to_definite_ones(name: str) -> None:
+    """By `transform_to`."""
+    images = []
+    for t in (torch, dj):
+        wanted = SETS[name](t.distributions.constraints)
+        image = t.distributions.transform_to(wanted)(t.tensor([[0.2, 9.0], [-1.0, 0.4]]))
+        assert bool(wanted.check(image).all())
+        images.append(image.numpy())
+    np.testing.assert_allclose(images[1], images[0], rtol=1e-6)
+
+
+def test_parts_that_do_not_fit_are_refused() -> None:
+    """Other things than transforms, other sizes, dims that are not there."""
+    for t in (torch, dj):
+        d = t.distributions
+        one = d.ExpTransform()
+        for make in (
+            lambda d=d: d.CatTransform([3]),
+            lambda d=d: d.StackTransform([3]),
+            lambda d=d, one=one: d.CatTransform([one], 0, [1, 2]),
+            lambda d=d, one=one, t=t: d.CatTransform([one], 0, [2])(t.ones(3)),
+            lambda d=d, one=one, t=t: d.CatTransform([one], 1)(t.ones(1)),
+            lambda d=d, one=one, t=t: d.StackTransform([one])(t.ones(3)),
+            lambda d=d, one=one: d.constraints.cat([d.constraints.real], 0, [1, 2]),
+            lambda d=d: d.constraints.stack([3]),
+        ):
+            with pytest.raises(AssertionError):
+                make()
+        for shape in ((4,), ()):
+            with pytest.raises(ValueError):
+                d.CorrCholeskyTransform().forward_shape(shape)
+        for shape in ((3,), (3, 2)):
+            with pytest.raises(ValueError):
+                d.CorrCholeskyTransform().inverse_shape(shape)
+
+
+@pytest.mark.parametrize("diag", [-2, -1, 0, 1])
+def test_lower_triangles_as_vectors_equal_pytorchs(diag: int) -> None:
+    """There and back, in batches; what does not fit is refused."""
+    pairs = []
+    for t in (torch, dj):
+        u = t.distributions.utils
+        matrices = t.arange(32.0).reshape(2, 4, 4)
+        vectors = u.tril_matrix_to_vec(matrices, diag)
+        pairs.append((vectors.numpy(), matrices.tril(diag).numpy()))
+        if diag <= 0:
+            np.testing.assert_array_equal(u.vec_to_tril_matrix(vectors, diag).numpy(), pairs[-1][1])
+        with pytest.raises(ValueError):
+            u.tril_matrix_to_vec(matrices, 4)
+        with pytest.raises(ValueError):
+            u.vec_to_tril_matrix(t.ones(5))
+    np.testing.assert_array_equal(pairs[1][0], pairs[0][0])
 
 
 def test_constraints_without_a_transform_are_refused() -> None:
