@@ -72,8 +72,8 @@ class CorrCholeskyTransform(Transform):
         part = tril_matrix_to_vec(y, diag=-1) / tril_matrix_to_vec(rest, diag=-1).sqrt()
         return part.atanh()
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Of x and the elements below the diagonal of y."""
+    def log_abs_det_jacobian(self, x: Any, y: Any, intermediates: Any = None) -> Any:
+        """Of x and the elements below the diagonal of y; `intermediates` has no effect."""
         rest = tril_matrix_to_vec(1 - y.pow(2).cumsum(-1), diag=-2)
         turned = x + softplus(-2.0 * x) - math.log(2.0)
         return 0.5 * log(rest).sum(-1) - 2.0 * turned.sum(-1)
