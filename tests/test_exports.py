@@ -76,6 +76,7 @@ PUBLIC = [
     "dynajit.utils.data._utils.collate",
     "dynajit.utils.dlpack",
     "dynajit.utils.flop_counter",
+    "dynajit.utils.summary",
 ]
 
 

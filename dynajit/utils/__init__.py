@@ -9,6 +9,16 @@ from dynajit.utils import (
     flop_counter,
     hooks,
     model_zoo,
+    summary,
 )
 
-__all__ = ["checkpoint", "cpp_extension", "data", "dlpack", "flop_counter", "hooks", "model_zoo"]
+__all__ = [
+    "checkpoint",
+    "cpp_extension",
+    "data",
+    "dlpack",
+    "flop_counter",
+    "hooks",
+    "model_zoo",
+    "summary",
+]

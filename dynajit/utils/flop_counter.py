@@ -5,7 +5,7 @@ backward, two operations per multiplication and addition: products of matrices, 
 convolutions and their gradients, attention, recurrent layers. Compiled functions run as plain
 Python there, and are counted; the backward of a compiled call made before the block is not. What a
 node of the tape computes in backward belongs to the modules that were running when it was made.
-Called by users.
+Called by users, and by `utils.summary`.
 
 PyTorch's numbers, except where those are not what is computed: its gradient of a grouped
 convolution's weight counts all input channels for every group, and its CPU attention and recurrent
@@ -15,7 +15,7 @@ layers count as nothing.
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
@@ -92,7 +92,7 @@ class FlopCounterMode:
             counts = self.flop_counts.get(name, {})
             rows.append(_row(" " * level + name, sum(counts.values()), total))
             rows += [_row(f"{' ' * level} - {row}", n, total) for row, n in counts.items()]
-        return _aligned(rows)
+        return aligned(rows)
 
     def __enter__(self) -> "FlopCounterMode":
         if self._open is not None:
@@ -201,12 +201,11 @@ def _row(name: str, count: int, total: int) -> tuple[str, str, str]:
     return name, f"{count / 1000**unit:.3f}{_UNITS[unit]}" if total else "0", share
 
 
-def _aligned(rows: list[tuple[str, str, str]]) -> str:
-    """Rows under a line below the first; the first column on the left, others on the right."""
-    widths = [max(len(row[k]) for row in rows) for k in range(3)]
+def aligned(rows: Sequence[tuple[str, ...]]) -> str:
+    """Rows with a line below the first; the first column on the left, others on the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     head, *rest = [
-        "  ".join((row[0].ljust(widths[0]), *(row[k].rjust(widths[k]) for k in (1, 2))))
-        for row in rows
+        "  ".join((row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:]))) for row in rows
     ]
     return "\n".join([head, "  ".join("-" * width for width in widths), *rest])
 
