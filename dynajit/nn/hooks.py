@@ -34,6 +34,16 @@ class RemovableHandle:
             if table is not None:
                 table.pop(self.id, None)
 
+    def __getstate__(self) -> tuple[int, list[Any]]:
+        """With the tables themselves: a copy's handle belongs to the tables that are copied."""
+        return self.id, [table for table in (ref() for ref in self._tables) if table is not None]
+
+    def __setstate__(self, state: tuple[int, list[Any]]) -> None:
+        self.id, tables = state
+        self._tables = [weakref.ref(table) for table in tables]
+        while next(_numbers) < self.id:  # numbers of another process are taken here, too
+            pass
+
     def __enter__(self) -> "RemovableHandle":
         return self
 

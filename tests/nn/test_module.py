@@ -501,3 +501,32 @@ def test_compiled_modules_read_parameter_dicts() -> None:
     assert [3.0, 4.0, 7.0] == compiled(dj.ones(3)).tolist() == model(dj.ones(3)).tolist()
     model.held["power"] = 1
     assert [3.0, 4.0, 5.0] == compiled(dj.ones(3)).tolist()
+
+
+class Handled(nn.Module):
+    """Keeps the handle of its own hook, as layers of programs do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handle = self.register_forward_pre_hook(self.doubled)
+
+    def doubled(self, module: nn.Module, args: Any) -> Any:
+        """Twice the input."""
+        return (args[0] * 2,)
+
+    def forward(self, x: Any) -> Any:
+        """The input."""
+        return x
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_handles_in_copies_belong_to_the_copies(copied: Any) -> None:
+    """Removing one leaves the other module's hook; later handles have other numbers."""
+    original = Handled()
+    made = copied(original)
+    assert [2.0] == made(dj.ones(1)).tolist()
+    made.handle.remove()
+
+    assert [1.0] == made(dj.ones(1)).tolist()
+    assert [2.0] == original(dj.ones(1)).tolist()
+    assert original.register_forward_pre_hook(print).id > original.handle.id
