@@ -54,6 +54,7 @@ PUBLIC = [
     "dynajit.nn.utils.convert_parameters",
     "dynajit.nn.utils.parametrizations",
     "dynajit.nn.utils.parametrize",
+    "dynajit.nn.utils.prune",
     "dynajit.nn.utils.stateless",
     "dynajit.optim",
     "dynajit.optim.lr_scheduler",

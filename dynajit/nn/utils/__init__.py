@@ -5,6 +5,7 @@ from dynajit.nn.utils import (
     convert_parameters,
     parametrizations,
     parametrize,
+    prune,
     rnn,
     stateless,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "parameters_to_vector",
     "parametrizations",
     "parametrize",
+    "prune",
     "remove_spectral_norm",
     "remove_weight_norm",
     "rnn",
