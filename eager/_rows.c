@@ -45,12 +45,30 @@ static PyObject *row_slice = NULL;
 static PyObject *row_reshape = NULL;
 
 /* Interned names. */
-static PyObject *name_kind, *name_attributes, *name_dim, *name_index, *name_keepdim, *name_shape,
-    *name_start, *name_stop, *name_step;
+static PyObject *name_handler, *name_kind, *name_attributes, *name_dim, *name_index, *name_keepdim,
+    *name_shape, *name_start, *name_stop, *name_step;
 
 static TensorApi *tensor_api = NULL;
 
 #define TensorBase_Check(object) PyObject_TypeCheck(object, tensor_api->base_type)
+
+/* True unless a tensor's class runs its operations by itself: such classes have another
+ * `__dynajit_handler__` than `Tensor`. */
+static int
+is_plain(PyObject *tensor)
+{
+    PyTypeObject *type = Py_TYPE(tensor);
+    if (type == *tensor_api->tensor_type) {
+        return 1;
+    }
+    PyObject *own = PyObject_GetAttr((PyObject *)type, name_handler);
+    PyObject *usual = PyObject_GetAttr((PyObject *)*tensor_api->tensor_type, name_handler);
+    int same = own != NULL && own == usual;
+    Py_XDECREF(own);
+    Py_XDECREF(usual);
+    PyErr_Clear();
+    return same;
+}
 
 static int
 check_arguments(const char *name, Py_ssize_t expected, Py_ssize_t given)
@@ -176,7 +194,7 @@ read_operands(PyObject *inputs, PyObject *kind, PyObject **operands)
         PyObject *item = PyTuple_GET_ITEM(inputs, i);
         if (TensorBase_Check(item)) {
             operands[i] = ((TensorObject *)item)->array;
-            if (!PyArray_CheckExact(operands[i])) {
+            if (!PyArray_CheckExact(operands[i]) || !is_plain(item)) {
                 return -1;
             }
             tensors++;
@@ -733,7 +751,7 @@ rows_get_item(PyObject *module, PyObject *const *args, Py_ssize_t count)
         return NULL;
     }
     PyObject *source = args[0], *key = args[1];
-    if (row_select == NULL || !TensorBase_Check(source) ||
+    if (row_select == NULL || !TensorBase_Check(source) || !is_plain(source) ||
         !PyArray_CheckExact(((TensorObject *)source)->array)) {
         Py_RETURN_NOTIMPLEMENTED;
     }
@@ -746,7 +764,7 @@ rows_get_item(PyObject *module, PyObject *const *args, Py_ssize_t count)
     if (!TensorBase_Check(key)) {
         return basic_view(source, key, is_recorded);
     }
-    if (is_recorded) {
+    if (is_recorded || !is_plain(key)) {
         Py_RETURN_NOTIMPLEMENTED;
     }
     return taken((TensorObject *)source, (TensorObject *)key);
@@ -797,6 +815,7 @@ intern_names(void)
         PyObject **name;
         const char *text;
     } names[] = {
+        {&name_handler, "__dynajit_handler__"},
         {&name_kind, "kind"},   {&name_attributes, "attributes"}, {&name_dim, "dim"},
         {&name_index, "index"}, {&name_shape, "shape"},           {&name_start, "start"},
         {&name_stop, "stop"},   {&name_step, "step"},             {&name_keepdim, "keepdim"},

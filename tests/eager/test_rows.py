@@ -136,6 +136,32 @@ def test_a_reduction_a_view_and_a_product_are_answered_after_the_first_call():
         assert attempt(op, inputs, attributes) is not NotImplemented
 
 
+def test_a_class_that_runs_its_operations_itself_is_asked():
+    class Loud(dj.Tensor):
+        __dynajit_priority__ = 5
+        __dynajit_handler__ = staticmethod(lambda op, inputs, attributes: op.name)
+
+    x, loud = dj.ones(2, 2), dj.ones(2, 2).as_subclass(Loud)
+    for _ in range(2):
+        assert x + x is not None
+        assert x.sum() is not None
+        assert x + loud == "add"
+        assert loud.sum() == "sum"
+        assert loud[0] == "select"
+        assert TABLE.matmul(x, loud) == "matmul"
+
+
+def test_other_subclasses_run_as_tensors_do():
+    class Named(dj.Tensor):
+        pass
+
+    x = dj.ones(2, 2)
+    x + x
+    named = x.as_subclass(Named)
+    assert attempt(TABLE.add, (named, x), {}).tolist() == [[2.0, 2.0]] * 2
+    assert get_item(named, 0).tolist() == [1.0, 1.0]
+
+
 def test_attributes_in_another_order_are_left_to_the_row():
     x = dj.ones(2, 2)
     TABLE.select(x, dim=0, index=1)
