@@ -4,7 +4,7 @@ Contract: one of the three matrices is given; the others are computed when they 
 `_unbroadcasted_scale_tril`. Called by `multivariate_normal` and `wishart`.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from dynajit.distributions.distribution import Distribution
 from dynajit.distributions.matrices import cholesky, inverse_of_lower
@@ -41,6 +41,24 @@ class OfCovariance(Distribution):
         return log(self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1)).sum(-1)
 
 
+def given_matrix(
+    covariance_matrix: Any, precision_matrix: Any, scale_tril: Any
+) -> tuple[str, Any] | None:
+    """The name and the value of the one matrix that is given; None if it is not exactly one."""
+    matrices = {
+        "covariance_matrix": covariance_matrix,
+        "precision_matrix": precision_matrix,
+        "scale_tril": scale_tril,
+    }
+    given = [(name, matrix) for name, matrix in matrices.items() if matrix is not None]
+    return given[0] if len(given) == 1 else None
+
+
+MSG_ONE_MATRIX: Final = (
+    "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
+)
+
+
 def factor_of(name: str, matrix: Any) -> Any:
     """The lower Cholesky factor of the covariance, from the matrix that was given."""
     if name == "scale_tril":
@@ -52,4 +70,4 @@ def factor_of(name: str, matrix: Any) -> Any:
     return inverse_of_lower(upper.mT)
 
 
-__all__ = ["OfCovariance", "factor_of"]
+__all__ = ["MSG_ONE_MATRIX", "OfCovariance", "factor_of", "given_matrix"]

@@ -5,7 +5,12 @@ from typing import Any
 
 from dynajit.core.errors import InvalidValueError
 from dynajit.distributions import constraints
-from dynajit.distributions.covariances import OfCovariance, factor_of
+from dynajit.distributions.covariances import (
+    MSG_ONE_MATRIX,
+    OfCovariance,
+    factor_of,
+    given_matrix,
+)
 from dynajit.distributions.matrices import matrix_times, solve_lower
 from dynajit.distributions.normal import HALF_LOG_2_PI
 from dynajit.ops.functions import broadcast_tensors, randn
@@ -50,18 +55,10 @@ class MultivariateNormal(OfCovariance):
     ) -> None:
         if len(loc.shape) < 1:
             raise InvalidValueError("loc must be at least one-dimensional.")
-        matrices = {
-            "covariance_matrix": covariance_matrix,
-            "precision_matrix": precision_matrix,
-            "scale_tril": scale_tril,
-        }
-        given = [(name, matrix) for name, matrix in matrices.items() if matrix is not None]
-        if len(given) != 1:
-            raise InvalidValueError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
-                "specified."
-            )
-        name, matrix = given[0]
+        given = given_matrix(covariance_matrix, precision_matrix, scale_tril)
+        if given is None:
+            raise InvalidValueError(MSG_ONE_MATRIX)
+        name, matrix = given
         if len(matrix.shape) < 2:
             raise InvalidValueError(
                 f"{name} must be at least two-dimensional, with optional leading batch dimensions"

@@ -8,7 +8,7 @@ from typing import Any
 
 from dynajit.distributions import constraints
 from dynajit.distributions.odds import OfOdds
-from dynajit.distributions.transformed_distribution import TransformedDistribution
+from dynajit.distributions.relaxed import Relaxed
 from dynajit.distributions.transforms import SigmoidTransform
 from dynajit.distributions.utils import clamp_probs
 from dynajit.ops.functions import log, log1p, rand
@@ -58,7 +58,7 @@ class LogitRelaxedBernoulli(OfOdds):
         return log(self.temperature) + difference - 2 * softplus(difference)
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class RelaxedBernoulli(Relaxed):
     """Values in (0, 1) that stand for 0 and 1 and have gradients.
 
     Args:
@@ -70,7 +70,6 @@ class RelaxedBernoulli(TransformedDistribution):
 
     arg_constraints = OfOdds.arg_constraints
     support = constraints.unit_interval
-    has_rsample = True
 
     def __init__(
         self,
@@ -83,22 +82,8 @@ class RelaxedBernoulli(TransformedDistribution):
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return super().expand(batch_shape, self._get_checked_instance(RelaxedBernoulli, _instance))
-
-    @property
-    def temperature(self) -> Any:
-        """The temperature."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Any:
-        """Log odds of 1."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Any:
-        """Probability of 1."""
-        return self.base_dist.probs
+        new = self._get_checked_instance(RelaxedBernoulli, _instance)
+        return super().expand(batch_shape, new)
 
 
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from dynajit.distributions import constraints
 from dynajit.distributions.categorical import Categorical, OfCategorical
-from dynajit.distributions.transformed_distribution import TransformedDistribution
+from dynajit.distributions.relaxed import Relaxed
 from dynajit.distributions.transforms import ExpTransform
 from dynajit.distributions.utils import clamp_probs
 from dynajit.ops.functions import log, log_softmax, rand
@@ -57,7 +57,7 @@ class ExpRelaxedCategorical(OfCategorical):
         return scores.sum(-1) + math.lgamma(size) + (size - 1) * log(self.temperature)
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(Relaxed):
     """Vectors of probabilities that stand for one-hot vectors and have gradients.
 
     Args:
@@ -69,7 +69,6 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
     arg_constraints = Categorical.arg_constraints
     support = constraints.simplex
-    has_rsample = True
 
     def __init__(
         self,
@@ -84,21 +83,6 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         new = self._get_checked_instance(RelaxedOneHotCategorical, _instance)
         return super().expand(batch_shape, new)
-
-    @property
-    def temperature(self) -> Any:
-        """The temperature."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Any:
-        """Logarithms of the probabilities."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Any:
-        """Probabilities."""
-        return self.base_dist.probs
 
 
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]

@@ -9,7 +9,12 @@ from typing import Any
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.type_info import finfo
 from dynajit.distributions import constraints
-from dynajit.distributions.covariances import OfCovariance, factor_of
+from dynajit.distributions.covariances import (
+    MSG_ONE_MATRIX,
+    OfCovariance,
+    factor_of,
+    given_matrix,
+)
 from dynajit.distributions.distribution import ExponentialFamily
 from dynajit.distributions.gamma import Chi2
 from dynajit.distributions.matrices import inverse_of_lower
@@ -58,18 +63,10 @@ class Wishart(OfCovariance, ExponentialFamily):
         scale_tril: Any = None,
         validate_args: bool | None = None,
     ) -> None:
-        matrices = {
-            "covariance_matrix": covariance_matrix,
-            "precision_matrix": precision_matrix,
-            "scale_tril": scale_tril,
-        }
-        given = [(name, matrix) for name, matrix in matrices.items() if matrix is not None]
-        if len(given) != 1:
-            raise AssertionError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
-                "specified."
-            )
-        name, matrix = given[0]
+        given = given_matrix(covariance_matrix, precision_matrix, scale_tril)
+        if given is None:
+            raise AssertionError(MSG_ONE_MATRIX)
+        name, matrix = given
         if len(matrix.shape) < 2:
             raise InvalidValueError(
                 "scale_tril must be at least two-dimensional, with optional leading batch "
