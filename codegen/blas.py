@@ -8,19 +8,14 @@ takes thirty times as long. Called by `codegen.pipeline` for graphs with product
 
 import ctypes
 import functools
-import glob
-import importlib.util
-import os
-from collections.abc import Iterator
 from typing import Any, Final
 
 from dynajit.core.errors import CodegenError
+from dynajit.core.openblas import libraries, thread_functions
 from dynajit.core.optional import load
 
 #: Of names in the OpenBLAS of SciPy's wheels: from 1.13 on, and before.
 _PREFIXES: Final = ("scipy_", "")
-_THREAD_PREFIXES: Final = ("scipy_openblas", "openblas")
-_SUFFIXES: Final = ("", "64_", "_64")
 _PRODUCTS: Final = ("sgemm", "dgemm", "sgemv", "dgemv")
 
 NOWHERE: Final = (0, 0, 0, 0, 0, 0)
@@ -36,7 +31,8 @@ def addresses() -> tuple[int, int, int, int, int, int]:
         CodegenError: SciPy's BLAS does not have the expected functions.
     """
     sgemm, dgemm, sgemv, dgemv = _library_products() or _scipy_products()
-    get_threads, set_threads = _thread_functions()
+    threads = thread_functions("scipy")
+    get_threads, set_threads = map(_address, threads) if threads else (0, 0)
     return sgemm, dgemm, sgemv, dgemv, get_threads, set_threads
 
 
@@ -45,11 +41,11 @@ def _library_products() -> tuple[int, int, int, int] | None:
 
     Names with a suffix take 64-bit integers and are left alone.
     """
-    for library in _libraries():
+    for library in libraries("scipy"):
         for prefix in _PREFIXES:
             names = [f"{prefix}{name}_" for name in _PRODUCTS]
             if all(hasattr(library, name) for name in names):
-                sgemm, dgemm, sgemv, dgemv = (_address(library, name) for name in names)
+                sgemm, dgemm, sgemv, dgemv = (_address(library[name]) for name in names)
                 return sgemm, dgemm, sgemv, dgemv
     return None
 
@@ -61,8 +57,8 @@ def _scipy_products() -> tuple[int, int, int, int]:
     return sgemm, dgemm, sgemv, dgemv
 
 
-def _address(library: ctypes.CDLL, name: str) -> int:
-    return int(ctypes.cast(library[name], ctypes.c_void_p).value or 0)
+def _address(function: Any) -> int:
+    return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
 
 
 def _capsule_pointer(module: Any, name: str) -> int:
@@ -75,31 +71,3 @@ def _capsule_pointer(module: Any, name: str) -> int:
     ctypes.pythonapi.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     title = ctypes.pythonapi.PyCapsule_GetName(capsule)
     return int(ctypes.pythonapi.PyCapsule_GetPointer(capsule, title))
-
-
-def _thread_functions() -> tuple[int, int]:
-    """Addresses of get/set_num_threads in the OpenBLAS that SciPy brought along, or zeros."""
-    for library in _libraries():
-        for prefix in _THREAD_PREFIXES:
-            for suffix in _SUFFIXES:
-                names = [f"{prefix}_{verb}_num_threads{suffix}" for verb in ("get", "set")]
-                if all(hasattr(library, name) for name in names):
-                    return _address(library, names[0]), _address(library, names[1])
-    return 0, 0
-
-
-def _libraries() -> Iterator[ctypes.CDLL]:
-    """Shared objects of OpenBLAS that came with SciPy, opened.
-
-    SciPy gets the same ones when it is imported later: the loader knows them by their files.
-    """
-    spec = importlib.util.find_spec("scipy")
-    if spec is None or spec.origin is None:
-        return
-    package = os.path.dirname(spec.origin)
-    for folder in (os.path.join(os.path.dirname(package), "scipy.libs"), package):
-        for path in sorted(glob.glob(f"{glob.escape(folder)}/*openblas*.so*")):
-            try:
-                yield ctypes.CDLL(path)
-            except OSError:  # of another architecture, or damaged
-                continue

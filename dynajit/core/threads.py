@@ -1,14 +1,16 @@
-"""How many threads generated kernels use: `dj.set_num_threads` and `dj.get_num_threads`.
+"""How many threads are used: `dj.set_num_threads` and `dj.get_num_threads`.
 
-Contract: results have the same bits for any number. The number is `Config.num_threads` of the
-process and holds for programs that exist already, too. NumPy's own products (eager execution) take
-theirs from their library. Called by users.
+Contract: generated kernels give the same bits for any number. The number is `Config.num_threads`
+of the process and holds for programs that exist already, too. Products of eager execution are
+NumPy's: its BLAS is told the number as well, where it is the OpenBLAS of NumPy's wheels. Called by
+users and by workers of data loaders.
 """
 
 import operator
 
 from dynajit.core import config
 from dynajit.core.errors import CodegenError
+from dynajit.core.openblas import thread_functions
 
 MSG_NOT_POSITIVE = (
     "set_num_threads({number!r}): expected a positive integer.  Use 1 to compute in the calling "
@@ -17,7 +19,7 @@ MSG_NOT_POSITIVE = (
 
 
 def set_num_threads(number: int) -> None:
-    """Compute with so many threads from now on.
+    """Compute with so many threads from now on: generated kernels, and NumPy's matrix products.
 
     Raises:
         CodegenError: the number is not positive.
@@ -27,6 +29,8 @@ def set_num_threads(number: int) -> None:
     if count < 1:
         raise CodegenError(MSG_NOT_POSITIVE.format(number=number))
     config.configure(num_threads=count)
+    if blas := thread_functions("numpy"):
+        blas.set(count)
 
 
 def get_num_threads() -> int:

@@ -5,13 +5,18 @@ import pytest
 
 import dynajit as dj
 from dynajit.core import config
+from dynajit.core.openblas import thread_functions
 
 
 @pytest.fixture
 def number():
     before = config.configure()
+    blas = thread_functions("numpy")
+    blas_before = blas.get() if blas else 0
     yield
     config.configure(num_threads=before.num_threads)
+    if blas:
+        blas.set(blas_before)
 
 
 def test_the_number_is_what_was_set(number) -> None:
@@ -19,6 +24,20 @@ def test_the_number_is_what_was_set(number) -> None:
 
     assert 3 == dj.get_num_threads()
     assert 3 == config.default().num_threads
+
+
+def test_products_of_eager_execution_follow(number) -> None:
+    blas = thread_functions("numpy")
+    if blas is None:
+        pytest.skip("this NumPy brought no OpenBLAS along")
+    for threads in (1, 2):
+        dj.set_num_threads(threads)
+        assert threads == blas.get()
+
+
+def test_a_package_without_an_openblas_of_its_own_has_no_functions_of_threads() -> None:
+    assert thread_functions("json") is None
+    assert thread_functions("no_such_package") is None
 
 
 def test_zero_is_one_thread_per_usable_core(number) -> None:
