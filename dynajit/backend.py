@@ -23,6 +23,7 @@ from dynajit.core.types import Shape, TensorType
 from dynajit.eager.compiled import CompiledCall, VersionCheck
 from dynajit.eager.creation import from_numpy
 from dynajit.ir import autodiff, interpret, outputs, partition, sizes
+from dynajit.ir.absent import without
 from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Graph
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code
@@ -120,7 +121,7 @@ class _Started:
             call = CompiledCall.inference(programs["forward"])
             views = {}
         else:
-            call = _training(programs, self.gradients, self.split, self.captured)
+            call = _training(programs, self.gradients, self.split, self.captured, self.record)
             views = _views_within(self.captured, self.split, self.gradients.differentiable_outputs)
         recipes = None if self.split.is_trivial else self.split.recipes
         return Launch(call, recipes, self.record, views)
@@ -219,6 +220,7 @@ def _training(
     gradients: Gradients,
     split: outputs.SplitOutputs,
     captured: CapturedGraph,
+    record: GraphRecord,
 ) -> Callable[..., Any]:
     """A call that is one node of the tape."""
     graph = split.graph
@@ -233,6 +235,7 @@ def _training(
         requires_grad=captured.requires_grad,
         sizes=_sizes_for_backward(gradients.sizes),
         replay=functools.partial(_replay, graph),
+        without=functools.partial(_without, record, len(gradients.saved_inputs), len(roots)),
         needs=gradients.needs,
         reached=gradients.reached,
         checks=_checks(captured, split, gradients.differentiable_outputs),
@@ -269,6 +272,22 @@ def _replay(
     read = {argument for node in part.calls for argument in node.args} | set(part.outputs)
     needed = frozenset(i for i, node in enumerate(part.inputs) if node in read)
     return needed, lambda *tensors: interpret.replay(part, tensors, constant=from_numpy)
+
+
+def _without(
+    record: GraphRecord, first: int, count: int, absent: frozenset[int]
+) -> Callable[..., tuple[Any, ...]]:
+    """Backward on arrays, op by op, for some outputs only.
+
+    Args:
+        first: position of the first output's gradient among the arguments of backward.
+        count: of such outputs.
+        absent: numbers of those whose gradients did not come.
+    """
+    whole = record.backward
+    assert whole is not None
+    part = without(whole, range(first, first + count), {first + number for number in absent})
+    return lambda *arguments: interpret.run(part, arguments)
 
 
 def _not_to_share(

@@ -30,9 +30,9 @@ from dynajit.eager.node import (
 )
 
 MSG_NOT_REPLAYED: Final = (
-    "backward through a compiled function that computes it again from its inputs (create_graph, or "
-    "infinite values): one of them ({what}) was written in place since.  Write to a clone(), or "
-    'run the function under set_stance("force_eager").'
+    "backward through a compiled function that computes it again from its inputs (create_graph): "
+    "one of them ({what}) was written in place since.  Write to a clone(), or run the function "
+    'under set_stance("force_eager").'
 )
 
 MSG_HOOKS_OF_NODE: Final = (
@@ -107,6 +107,8 @@ class Training:
         saved_copies: per saved value the position of the input that it is a copy of, or None.
         writes: per user output, by how much its version grows after the call; empty: by nothing.
         within: per differentiable output those others (by number) that it is computed from.
+        without: `without(numbers)` -> a program like `backward` that computes nothing for these
+            differentiable outputs.
     """
 
     forward: Program
@@ -117,6 +119,7 @@ class Training:
     saved_outputs: tuple[int | None, ...]
     requires_grad: tuple[bool, ...]
     replay: Replay
+    without: Callable[[frozenset[int]], Program]
     inference: Program | None = None
     sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None
     needs: tuple[int, ...] = (-1,)
@@ -150,6 +153,7 @@ class CompiledCall:
         saved_outputs: tuple[int | None, ...],
         requires_grad: tuple[bool, ...],
         replay: Replay,
+        without: Callable[[frozenset[int]], Program],
         inference: Program | None = None,
         sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None,
         needs: Sequence[int] = (-1,),
@@ -172,6 +176,7 @@ class CompiledCall:
             tuple(saved_outputs),
             tuple(requires_grad),
             replay,
+            without,
             inference,
             sizes,
             tuple(needs),
@@ -293,14 +298,13 @@ class CompiledNode(Node):
             for gradient, meta in zip(gradients, self.out_metas, strict=True)
         ]
         saved = [self.unpacked(value, came) for value in self.saved]
-        found = iter(self.facts.backward(*saved, *received, *self.sizes))
-        results: list[Any] = []
-        for flag in self.facts.requires_grad:
-            gradient = next(found) if flag else None
-            results.append(None if gradient is None else _tensor.wrap(gradient))
+        arguments = (*saved, *received, *self.sizes)
+        found = self.facts.backward(*arguments)
         if len(came) < self.output_count:
-            return self.partial(results, gradients, wanted)
-        return results
+            found = self.partial(found, arguments)
+        rest = iter(found)
+        results = [next(rest) if flag else None for flag in self.facts.requires_grad]
+        return [None if array is None else _tensor.wrap(array) for array in results]
 
     def refuse_released(self, came: Iterable[int]) -> None:
         """A second backward needs what the first has let go of.
@@ -371,24 +375,24 @@ class CompiledNode(Node):
             if self.extras is not None and index in self.extras.retained:
                 node.more().retained[place] = self.extras.retained[index]
 
-    def partial(
-        self, results: list[Any], gradients: list[Any], wanted: Sequence[bool]
-    ) -> Sequence[Any]:
-        """The results where gradients did not come for every output.
+    def partial(self, found: Sequence[Any], arguments: Sequence[Any]) -> Sequence[Any]:
+        """What backward gives where gradients did not come for every output.
 
         In eager execution nothing is computed for the others; here zeros were sent back, of which
         infinite derivatives make NaN.
+
+        Args:
+            found: what the backward program gave.
+            arguments: of that program.
         """
-        if not all(found is None or np.isfinite(found.array).all() for found in results):
-            before = _tensor._set_grad_enabled(True)
-            try:
-                return self.replayed(gradients, wanted, create_graph=False)
-            finally:
-                _tensor._set_grad_enabled(before)
+        if not all(array is None or np.isfinite(array).all() for array in found):
+            absent = frozenset(range(self.output_count)) - self.coming
+            return self.facts.without(absent)(*arguments)
         if not self.facts.reached:
-            return results
+            return found
         reached = frozenset().union(*(self.facts.reached[i] for i in self.coming))
-        return [found if i in reached else None for i, found in enumerate(results)]
+        trained = (i for i, flag in enumerate(self.facts.requires_grad) if flag)
+        return [array if i in reached else None for i, array in zip(trained, found, strict=True)]
 
     def check(self, came: set[int], wanted: Sequence[bool]) -> None:
         """Nothing that eager execution would have saved was written to.
@@ -436,9 +440,7 @@ class CompiledNode(Node):
             if checked is not None and checked[0] is storage
         )
 
-    def replayed(
-        self, gradients: list[Any], wanted: Sequence[bool], create_graph: bool = True
-    ) -> Sequence[Any]:
+    def replayed(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
         """The gradients, computed by recorded operations, so that they can have a history."""
         positions = [self.facts.differentiable_outputs[i] for i in sorted(self.coming)]
         needed, run = self.facts.replay(positions)
@@ -458,7 +460,7 @@ class CompiledNode(Node):
                 [output for output, _ in pairs],
                 targets,
                 [gradient for _, gradient in pairs],
-                create_graph=create_graph,
+                create_graph=True,
                 allow_unused=True,
             )
         )

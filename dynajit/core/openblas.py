@@ -44,7 +44,7 @@ def libraries(package: str) -> Iterator[ctypes.CDLL]:
                 continue
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def thread_functions(package: str) -> ThreadFunctions | None:
     """What reads and sets the threads of the OpenBLAS of `package`, or None where there is none."""
     for library in libraries(package):

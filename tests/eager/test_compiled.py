@@ -51,6 +51,7 @@ class Programs:
             saved_outputs=(None, None, None, None, 1),
             requires_grad=(True, True, False),
             replay=lambda positions: (frozenset({0, 1, 2}), self.part(positions)),
+            without=lambda absent: self.backward,
             inference=inference,
         )
 

@@ -7,6 +7,7 @@ and PyTorch are the referees: the same gradients, or the same error.
 
 import random
 
+import numpy as np
 import pytest
 
 import dynajit as dj
@@ -125,6 +126,36 @@ def test_an_infinite_derivative_of_an_output_without_gradient_does_no_harm() -> 
     roots(x)[0].sum().backward()
 
     assert x.grad.tolist() == [-1.0, -1.0, -1.0]
+
+
+def test_nor_where_an_argument_was_written_to_since() -> None:
+    """The region cannot be computed again from what it was called with."""
+
+    def roots(x, y):
+        y += y.neg()
+        return y, y.pow(2).sum().sqrt() + x
+
+    for function in (roots, dj.compile(roots)):
+        x, y = leaf(), leaf() * 2
+        first, second = function(x, y)
+        first.sum().backward(retain_graph=True)
+        assert x.grad is None
+        second.sum().backward()
+        assert x.grad.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_an_infinite_derivative_of_an_argument_written_to_since_is_the_eager_one() -> None:
+    def roots(x, y):
+        y += y.neg() * x
+        return y * 2, y.pow(2).sum().sqrt()
+
+    found = []
+    for function in (roots, dj.compile(roots)):
+        x = dj.ones(3, requires_grad=True)
+        w = leaf()
+        function(x, w * 2)[1].backward()
+        found.append((x.grad.tolist(), w.grad.tolist()))
+    np.testing.assert_array_equal(*found)
 
 
 def second_derivative(function, *others):
