@@ -5,7 +5,8 @@
  * depends on them, shapes and attributes) that `ops.evaluate` has seen and left a plan for, keys of
  * integers, slices, None and Ellipsis, or one index tensor. For all else they return NotImplemented and have no effect:
  * the Python path then computes, or finds the words of the refusal. What the tape is to record is
- * handed to `eager.execute`. Called by `ops.table.Op` (through `ops.dispatch`) and `eager.tensor`.
+ * handed to `eager.execute`. In-place methods that no tape sees write their result back here.
+ * Called by `ops.table.Op` (through `ops.dispatch`), `eager.tensor` and `eager.inplace`.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -23,13 +24,13 @@ enum {
     PLAN_CASTS,
     PLAN_RESULT,
     PLAN_VIEW,
-    PLAN_UFUNC,
+    PLAN_DIRECT,
     PLAN_SIZE,
 };
 
 enum { MOST_OPERANDS = 3 };
 
-/* Up to so many elements the ufunc of a reduction's plan gives what its function gives. */
+/* Up to so many elements the direct function of a reduction's plan gives what its own gives. */
 enum { SMALL = 128 };
 
 /* What the Python side registers, once; owned. */
@@ -278,13 +279,13 @@ call_reduce(PyObject *reduce, PyObject *array, PyObject *attributes)
 static PyObject *
 call_function(PyObject *plan, PyObject **arguments, Py_ssize_t count, PyObject *attributes)
 {
-    PyObject *ufunc = PyTuple_GET_ITEM(plan, PLAN_UFUNC);
+    PyObject *direct = PyTuple_GET_ITEM(plan, PLAN_DIRECT);
     int has_attributes = PyDict_GET_SIZE(attributes) > 0;
-    if (ufunc != Py_None && !has_attributes) {
-        return PyObject_Vectorcall(ufunc, arguments + 1, count - 1, NULL);
+    if (direct != Py_None && !has_attributes) {
+        return PyObject_Vectorcall(direct, arguments + 1, count - 1, NULL);
     }
-    if (ufunc != Py_None && PyArray_SIZE((PyArrayObject *)arguments[1]) <= SMALL) {
-        return call_reduce(ufunc, arguments[1], attributes);
+    if (direct != Py_None && PyArray_SIZE((PyArrayObject *)arguments[1]) <= SMALL) {
+        return call_reduce(direct, arguments[1], attributes);
     }
     return PyObject_VectorcallDict(PyTuple_GET_ITEM(plan, PLAN_FUNCTION), arguments, count,
                                    has_attributes ? attributes : NULL);
@@ -770,6 +771,50 @@ rows_get_item(PyObject *module, PyObject *const *args, Py_ssize_t count)
     return taken((TensorObject *)source, (TensorObject *)key);
 }
 
+/* ---- writing back --------------------------------------------------------------------------- */
+
+/* is_free(tensor): True if nothing forbids a write to it or has to know of one but its version:
+ * `check_writable` of eager.inplace would find nothing. */
+static PyObject *
+rows_is_free(PyObject *module, PyObject *tensor)
+{
+    if (!TensorBase_Check(tensor) || tensor_api->grad_mode()->grad_enabled) {
+        Py_RETURN_FALSE;
+    }
+    PyObject *array = ((TensorObject *)tensor)->array;
+    if (!PyArray_CheckExact(array)) {
+        Py_RETURN_FALSE;
+    }
+    int wanted = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_WRITEABLE;
+    return PyBool_FromLong(PyArray_CHKFLAGS((PyArrayObject *)array, wanted));
+}
+
+/* overwrite(tensor, result): let a free tensor hold a result of its own shape and dtype, and count
+ * the write; False, without effect, for any other result. */
+static PyObject *
+rows_overwrite(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (check_arguments("overwrite", 2, count) < 0) {
+        return NULL;
+    }
+    if (!TensorBase_Check(args[0]) || !TensorBase_Check(args[1])) {
+        Py_RETURN_FALSE;
+    }
+    TensorObject *tensor = (TensorObject *)args[0], *result = (TensorObject *)args[1];
+    if (!PyArray_CheckExact(tensor->array) || !PyArray_CheckExact(result->array)) {
+        Py_RETURN_FALSE;
+    }
+    PyArrayObject *target = (PyArrayObject *)tensor->array, *source = (PyArrayObject *)result->array;
+    if (!PyArray_SAMESHAPE(target, source) || PyArray_DESCR(target) != PyArray_DESCR(source)) {
+        Py_RETURN_FALSE;
+    }
+    if (PyArray_CopyInto(target, source) < 0) {
+        return NULL;
+    }
+    tensor->storage->version++;
+    Py_RETURN_TRUE;
+}
+
 /* ---- the module ----------------------------------------------------------------------------- */
 
 /* register(plans, quiet, kinds, recorders, rows): see the variables at the top. */
@@ -796,6 +841,8 @@ static PyMethodDef rows_methods[] = {
     {"attempt", FAST(rows_attempt),
      "attempt(row, inputs, attributes) -> what the row gives, or NotImplemented."},
     {"get_item", FAST(rows_get_item), "get_item(tensor, key) -> tensor[key], or NotImplemented."},
+    {"is_free", rows_is_free, METH_O, "is_free(tensor): nothing but its version sees a write."},
+    {"overwrite", FAST(rows_overwrite), "overwrite(tensor, result) -> was it a plain copy?"},
     {"register", rows_register, METH_VARARGS, "register(plans, quiet, kinds, recorders, rows)."},
     {NULL, NULL, 0, NULL},
 };

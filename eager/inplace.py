@@ -15,7 +15,7 @@ import numpy as np
 from dynajit.core import dtypes
 from dynajit.core.device import CPU
 from dynajit.core.errors import ArgumentError, AutogradError, DTypeError, ShapeError
-from dynajit.eager import _tensor
+from dynajit.eager import _rows, _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.node import Node, OverwriteBackward, edges_of, zeros_of
 from dynajit.eager.random import default_generator
@@ -194,6 +194,11 @@ def has_overlap(array: Any) -> bool:
 
 def update(tensor: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`tensor.name_(*args, **kwargs)`: the out-of-place form, written back."""
+    if _rows.is_free(tensor):
+        result = getattr(tensor, name)(*args, **kwargs)
+        if not _rows.overwrite(tensor, result):
+            commit(tensor, result, name + "_")
+        return tensor
     check_writable(tensor, name + "_")
     operand = tensor
     if is_grad_enabled() and _any_requires_grad(tensor, args, kwargs):

@@ -19,6 +19,7 @@ from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
 from dynajit.core.symint import SymInt
 from dynajit.core.types import Shape, Size, numel
+from dynajit.ops import dispatch
 from dynajit.ops.families import normalize_dim
 from dynajit.ops.table import TABLE
 
@@ -39,6 +40,15 @@ def is_operand(value: Any) -> bool:
 def operand(value: Any) -> Any:
     """`value` as an operand of a row; a NumPy number becomes a Python number."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def known_number(value: Any) -> Any:
+    """A zero-dim tensor as a Python float where its value is known now, else in float64.
+
+    For formulas that are written once for eager execution, where an operation on floats costs a
+    tenth, and for graphs, which hold for any value.
+    """
+    return value.double() if dispatch.is_recording() else float(value)
 
 
 def fitting(value: Any, dtype: DType, function: str) -> Any:

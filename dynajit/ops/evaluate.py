@@ -93,8 +93,8 @@ class Plan(NamedTuple):
         casts: per operand, the dtype to which it is cast.
         result: dtype of the result.
         view: the result shares memory with the first operand, and has its derivative.
-        ufunc: the ufunc that gives the same, called with the operands alone, or None; for a
-            reduction its `reduce`, which gives the same for at most 128 elements.
+        direct: gives the same, called with the operands alone, or None; for a reduction the
+            `reduce` of a ufunc, which gives the same for at most 128 elements.
     """
 
     function: Callable[..., Any]
@@ -102,7 +102,7 @@ class Plan(NamedTuple):
     casts: tuple[np.dtype, ...]
     result: np.dtype
     view: bool = False
-    ufunc: Callable[..., Any] | None = None
+    direct: Callable[..., Any] | None = None
 
 
 # Pointwise rows: by the row, `signature_of` each operand and the attributes. Reductions: by the row
@@ -259,7 +259,7 @@ def _reduction(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
         result = _tensor_type(op, inputs, attributes)
         compute = op.rule.compute(dtypes.from_numpy(x.dtype)).numpy
         reduce = None if op.rule.ufunc is None else getattr(xp, op.rule.ufunc).reduce
-        plan = Plan(op.rule.array, xp, (compute,), result.dtype.numpy, ufunc=reduce)
+        plan = Plan(op.rule.array, xp, (compute,), result.dtype.numpy, direct=reduce)
         if key is not None:
             _remember(key, plan)
     (cast,) = plan.casts
@@ -309,9 +309,9 @@ def _shaped_plan(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], x
     if _widens_here(op):
         casts = tuple(_WIDE if dtype in _NARROW else dtype for dtype in casts)
     view = op.kind is Kind.MOVEMENT and op.rule.view and bool(op.vjp)
-    ufunc = op.rule.ufunc if op.kind is Kind.EXTERN else None
-    whole = None if ufunc is None else getattr(xp, ufunc)
-    return _remember(key, Plan(op.rule.array, xp, casts, result, view, whole))
+    choose = op.rule.direct if op.kind is Kind.EXTERN else None
+    direct = None if choose is None else choose(xp, *inputs)
+    return _remember(key, Plan(op.rule.array, xp, casts, result, view, direct))
 
 
 def _shaped_signature_of(operand: Any) -> Any:

@@ -380,20 +380,20 @@ def extern(
     domain: tuple[float, float] = (-3.0, 3.0),
     name: str | None = None,
     widens: bool = False,
-    ufunc: str | None = None,
+    direct: Callable[..., Any] | None = None,
     analytic: bool = True,
 ) -> Decorator:
     """Row of kind EXTERN from `array(xp, *inputs, *, **attributes)`.
 
-    See `Extern` for `widens` and `ufunc`, `Op` for `analytic`.
+    See `Extern` for `widens` and `direct`, `Op` for `analytic`.
     """
 
     def decorate(array: Function) -> Op:
         inputs, attributes, variadic = _signature(array, 1)
         row = name or array.__name__
         return TABLE.enter(
-            Op(row, Kind.EXTERN, inputs, attributes, infer, Extern(array, widens, ufunc), vjp or {},
-               variadic, domain, inspect.getdoc(array) or "", analytic)
+            Op(row, Kind.EXTERN, inputs, attributes, infer, Extern(array, widens, direct),
+               vjp or {}, variadic, domain, inspect.getdoc(array) or "", analytic)
         )  # fmt: skip
 
     return decorate

@@ -46,15 +46,21 @@ def transposed(ops: Any, x: Any) -> Any:
     return ops.permute(x, dims=(*range(rank - 2), rank - 1, rank - 2))
 
 
+def product_of(xp: Any, a: Any, b: Any) -> Any:
+    """The array function that multiplies these: for two matrices their method, since a ufunc needs
+    half a microsecond more to find the same product of the BLAS."""
+    return xp.ndarray.dot if a.ndim == b.ndim == 2 else xp.matmul
+
+
 @extern(
     infer=_matmul_infer,
     vjp={
         "a": lambda ops, g, b: ops.matmul(g, transposed(ops, b)),
         "b": lambda ops, g, a: ops.matmul(transposed(ops, a), g),
     },
-    ufunc="matmul",
+    direct=product_of,
 )
 def matmul(xp: Any, a: Any, b: Any) -> Any:
     """Matrix product of the last two dims, shapes (..., n, k) and (..., k, m); batch dims
     broadcast. One dtype; integers wrap; bool is "any and"."""
-    return xp.matmul(a, b)
+    return product_of(xp, a, b)(a, b)

@@ -169,12 +169,13 @@ class Extern:
         array: see above.
         widens: it takes 16-bit floats as they are, and chooses what to compute in. Others get
             them in float32.
-        ufunc: name of the array module's ufunc that does the same, or None.
+        direct: `direct(xp, *inputs)` -> the function of arrays alone that does the same for
+            inputs of these shapes and dtypes; None: the row has none.
     """
 
     array: Callable[..., Any]
     widens: bool = False
-    ufunc: str | None = None
+    direct: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

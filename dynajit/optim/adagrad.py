@@ -3,6 +3,7 @@
 from typing import Any
 
 from dynajit.eager.tensor import Tensor
+from dynajit.ops.arguments import known_number
 from dynajit.ops.functions import full_like
 from dynajit.optim.optimizer import BuiltInOptimizer, descend, penalised, start_counting
 from dynajit.optim.options import check_options
@@ -77,5 +78,5 @@ class Adagrad(BuiltInOptimizer):
         state["step"] += 1
         gradient = penalised(parameter, gradient, group)
         total = state["sum"].add_(gradient * gradient)
-        rate = group["lr"] / (1 + (state["step"].double() - 1) * group["lr_decay"])
+        rate = group["lr"] / (1 + (known_number(state["step"]) - 1) * group["lr_decay"])
         descend(parameter, gradient / (total.sqrt() + group["eps"]), rate)

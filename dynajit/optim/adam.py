@@ -3,6 +3,7 @@
 from typing import Any
 
 from dynajit.eager.tensor import Tensor
+from dynajit.ops.arguments import known_number
 from dynajit.ops.functions import maximum, zeros_like
 from dynajit.optim.moments import decayed, follow
 from dynajit.optim.optimizer import BuiltInOptimizer, start_counting
@@ -73,14 +74,14 @@ class Adam(BuiltInOptimizer):
             if group["amsgrad"]:
                 state["max_exp_avg_sq"] = zeros_like(parameter)
         state["step"] += 1
-        step = state["step"].double()
+        step = known_number(state["step"])
         learning_rate = group["lr"]
         gradient = decayed(parameter, gradient, group)
         mean_decay, square_decay = group["betas"]
         square = follow(state, gradient, mean_decay, square_decay)
         if group["amsgrad"]:
             square = state["max_exp_avg_sq"].copy_(maximum(state["max_exp_avg_sq"], square))
-        root_correction = (1 - square_decay**step).sqrt()
+        root_correction = (1 - square_decay**step) ** 0.5
         denominator = (square.sqrt() / root_correction).add_(group["eps"])
         mean = state["exp_avg"]
         parameter.sub_(mean / denominator * (learning_rate / (1 - mean_decay**step)))

@@ -3,6 +3,7 @@
 from typing import Any
 
 from dynajit.eager.tensor import Tensor
+from dynajit.ops.arguments import known_number
 from dynajit.ops.functions import maximum, zeros_like
 from dynajit.optim.optimizer import BuiltInOptimizer, descend, penalised, start_counting
 from dynajit.optim.options import check_betas, check_options
@@ -61,5 +62,5 @@ class Adamax(BuiltInOptimizer):
         mean, largest = state["exp_avg"], state["exp_inf"]
         mean.add_(gradient - mean, alpha=1 - mean_decay)
         largest.copy_(maximum(largest * largest_decay, gradient.abs() + group["eps"]))
-        rate = group["lr"] / (1 - mean_decay ** state["step"].double())
+        rate = group["lr"] / (1 - mean_decay ** known_number(state["step"]))
         descend(parameter, mean / largest, rate)

@@ -1,8 +1,8 @@
 """What Adam and its kin share: decay of parameters, and running moments of the gradient.
 
-Contract: steps are counted in tensors, and what depends on the count is computed in float64 tensors
-without dimensions, so that a compiled step never asks for the number. Called by `adam`, `nadam` and
-`radam`.
+Contract: steps are counted in tensors, and what depends on the count is computed from
+`known_number`: in Python floats, but in float64 tensors without dimensions in a graph, so that a
+compiled step never asks for the number. Called by `adam`, `nadam` and `radam`.
 """
 
 from typing import Any

@@ -4,6 +4,7 @@ from typing import Any
 
 from dynajit.eager.creation import tensor
 from dynajit.eager.tensor import Tensor
+from dynajit.ops.arguments import known_number
 from dynajit.ops.functions import zeros_like
 from dynajit.optim.moments import decayed, follow
 from dynajit.optim.optimizer import BuiltInOptimizer, start_counting
@@ -62,7 +63,7 @@ class NAdam(BuiltInOptimizer):
             state["exp_avg"] = zeros_like(parameter)
             state["exp_avg_sq"] = zeros_like(parameter)
         state["step"] += 1
-        step = state["step"].double()
+        step = known_number(state["step"])
         gradient = decayed(parameter, gradient, group)
         mean_decay, square_decay = group["betas"]
         square = follow(state, gradient, mean_decay, square_decay)
@@ -71,7 +72,7 @@ class NAdam(BuiltInOptimizer):
         momentum = mean_decay * (1 - 0.5 * 0.96 ** (step * growth))
         following = mean_decay * (1 - 0.5 * 0.96 ** ((step + 1) * growth))
         state["mu_product"] *= momentum
-        product = state["mu_product"].double()
+        product = known_number(state["mu_product"])
         rate = group["lr"]
         parameter.sub_(gradient / denominator * (rate * (1 - momentum) / (1 - product)))
         mean = state["exp_avg"]

@@ -8,7 +8,7 @@ import pytest
 
 import dynajit as dj
 from dynajit.core.errors import DivisionError, ShapeError
-from dynajit.eager._rows import attempt, get_item
+from dynajit.eager._rows import attempt, get_item, is_free, overwrite
 from dynajit.ops import TABLE, Kind, subscript
 from dynajit.ops.evaluate import evaluate
 
@@ -259,3 +259,78 @@ def test_a_read_only_array_gives_read_only_views():
     array.flags.writeable = False
     view = get_item(dj.Tensor._from_array(array), slice(1, None))
     assert not view.array.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "layout", ["plain", "transposed", "read_only", "recorded", "expanded", "view"]
+)
+def test_only_a_plain_write_without_a_tape_is_free(layout):
+    tensor = dj.ones(2, 3)
+    with dj.no_grad():
+        if layout == "transposed":
+            tensor = tensor.t()
+        elif layout == "read_only":
+            tensor.array.flags.writeable = False
+        elif layout == "expanded":
+            tensor = dj.ones(1).expand(3)
+        elif layout == "view":
+            tensor = tensor[1]
+        elif layout == "recorded":
+            with dj.enable_grad():
+                assert not is_free(tensor)
+            return
+        assert is_free(tensor) is (layout in ("plain", "view"))
+
+
+def test_overwriting_counts_and_wants_the_same_shape_and_dtype():
+    tensor, view = dj.ones(2, 3), None
+    view = tensor[0]
+    version = tensor._version
+
+    assert not overwrite(tensor, dj.ones(3))
+    assert not overwrite(tensor, dj.ones(2, 3, dtype=dj.float64))
+    assert not overwrite(tensor, 3)
+    assert version == tensor._version
+    assert overwrite(tensor, dj.full((2, 3), 5.0))
+    assert version + 1 == tensor._version == view._version
+    assert [5.0, 5.0, 5.0] == view.tolist()
+
+
+@pytest.mark.parametrize("dtype", [dj.float32, dj.int64, dj.bfloat16], ids=str)
+def test_writes_without_a_tape_are_those_with_one(dtype):
+    """Numbers, broadcasts, overlapping operands, results of another dtype, refusals."""
+    written = (
+        lambda x: x.add_(1),
+        lambda x: x.mul_(x),
+        lambda x: x.add_(x[:, :1]),
+        lambda x: x.t().add_(2),
+        lambda x: x[1].sub_(x[0]),
+        lambda x: x.lt_(2),
+        lambda x: x.add_(dj.ones(4, 2, 3)),
+        lambda x: x.add_(dj.ones(2, 3, dtype=dj.float64)),
+        lambda x: x.mul_(2.5),
+        lambda x: x.__iadd__(3),
+    )
+    for write in written:
+        found = []
+        for enabled in (True, False):
+            x = dj.arange(6).reshape(2, 3).to(dtype)
+            with dj.set_grad_enabled(enabled):
+                result = outcome(lambda write=write, x=x: write(x))
+            kept = result if isinstance(result, type) else result.tolist()
+            found.append((x.tolist(), kept, x._version))
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_products_of_matrices_are_those_of_their_stacks(dtype):
+    """Two matrices take another function of NumPy's than stacks of them."""
+    random_numbers = np.random.default_rng(0)
+    for rows, inner, columns in ((1, 1, 1), (3, 4, 5), (0, 4, 5), (3, 0, 5), (1, 7, 1), (16, 1, 3)):
+        x = dj.from_numpy(random_numbers.integers(-3, 4, (rows, inner))).to(dtype)
+        y = dj.from_numpy(random_numbers.integers(-3, 4, (columns, inner))).to(dtype).t()
+        for _ in range(2):
+            found = x @ y
+            assert (x[None] @ y[None])[0].tolist() == found.tolist()
+            assert (rows, columns) == tuple(found.shape)
+            assert found.dtype is dtype

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import dynajit as dj
+from dynajit.ops.arguments import known_number
 
 OVERFLOWS = {
     "full": lambda m: m.full((1,), 300, dtype=m.uint8),
@@ -44,3 +45,14 @@ def test_what_pytorch_accepts_is_accepted(name: str) -> None:
 
     assert expected.tolist() == actual.tolist()
     assert str(expected.dtype).removeprefix("torch.") == actual.dtype.name
+
+
+def test_a_count_is_a_float_now_and_a_float64_tensor_in_a_graph() -> None:
+    found = known_number(dj.tensor(3.0))
+    assert (float, 3.0) == (type(found), found)
+
+    @dj.compile(fullgraph=True)
+    def double(count):
+        return known_number(count) * 2
+
+    assert (dj.float64, 8.0) == (double(dj.tensor(4.0)).dtype, double(dj.tensor(4.0)).item())
