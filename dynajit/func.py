@@ -2,7 +2,7 @@
 
 Contract: as `torch.func`: functions of nests of tensors; transforms nest, and results have a
 history only where something else than the transform's own inputs requires gradients. `vmap` is
-refused by name. Compiled functions call transforms as plain Python. Called by users.
+that of `dynajit.mapped`. Compiled functions call transforms as plain Python. Called by users.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,17 +12,11 @@ from dynajit.autograd.products import forward, has_other_leaves, jacobian_of, re
 from dynajit.capture.control import disable
 from dynajit.core.errors import ArgumentError
 from dynajit.core.pytree import flatten, tree_map, unflatten
-from dynajit.core.refusals import refused_function
 from dynajit.eager.grad_mode import enable_grad, is_grad_enabled
 from dynajit.eager.tensor import Tensor
+from dynajit.mapped import vmap
 from dynajit.nn.utils.stateless import called_with
 from dynajit.ops.functions import ones_like
-
-vmap = refused_function(
-    "func.vmap",
-    "functions are not mapped over batches here.  Write the function for batches, or loop and "
-    "stack the results.",
-)
 
 
 def _tracked(leaves: Sequence[Any], what: str) -> list[Tensor]:

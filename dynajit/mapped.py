@@ -1,0 +1,230 @@
+"""`vmap`: a function of one sample, applied to a batch of them.
+
+Contract: as `torch.vmap`, by calling the function once per sample and stacking what it returns:
+results, gradients and the effects of random numbers are PyTorch's, the cost is a call per sample.
+What PyTorch refuses in mapped functions because it has no single sample (`item()`, conditions on
+values) works here. Compiled functions call it as plain Python. Called by users; `dynajit.func`
+publishes it.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from dynajit.capture.control import disable
+from dynajit.core.errors import InvalidValueError
+from dynajit.core.pytree import Structure, flatten, unflatten
+from dynajit.eager.grad_mode import no_grad
+from dynajit.eager.random import default_generator
+from dynajit.eager.tensor import Tensor
+from dynajit.ops.functions import stack
+
+RANDOMNESS: Final = ("error", "different", "same")
+
+
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """A function that applies `func` to every sample of its arguments.
+
+    Args:
+        func: takes single samples, returns a tensor or a nest of them.
+        in_dims: which dim of a positional argument holds the samples: a number for all of them, or
+            a nest that fits the arguments, or their outer parts; None: every sample gets all of
+            it. So it is with keyword arguments.
+        out_dims: where results have the dim of samples: a number, or a nest that fits what `func`
+            returns; None: `func` returns what does not depend on the sample, once.
+        randomness: "different" random numbers for each sample, the "same" for all, or an "error".
+        chunk_size: has no effect: samples are computed one after the other.
+
+    Returns:
+        a function of whole batches; its results have the gradients of `func`'s.
+
+    Raises:
+        ValueError: dims that do not fit what they stand for, different numbers of samples,
+            results that are no tensors.
+        RuntimeError: `func` draws random numbers under "error"; another `randomness`.
+    """
+    if randomness not in RANDOMNESS:
+        raise RuntimeError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. "
+            f"Got {randomness}"
+        )
+    if chunk_size is not None and chunk_size <= 0:
+        raise InvalidValueError(
+            f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})"
+        )
+
+    @disable
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure, dims = _inputs(in_dims, args, kwargs)
+        count = _number_of_samples(leaves, dims)
+        calls = _samples(leaves, dims, count)
+        results = [
+            func(*positional, **named)
+            for positional, named in (
+                unflatten(sample, structure) for sample in _drawing(calls, randomness)
+            )
+        ]
+        if count == 0:
+            return _empty(func, leaves, dims, structure, out_dims)
+        return _joined(results, out_dims)
+
+    return mapped
+
+
+def _inputs(
+    in_dims: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[list[Any], Structure, list[Any]]:
+    """Leaves of the arguments, their nest, and the dim of each leaf."""
+    if not isinstance(in_dims, (int, tuple, list)):
+        raise InvalidValueError(
+            f"vmap: expected `in_dims` to be int or a (potentially nested) tuple matching the "
+            f"structure of inputs, got: {type(in_dims)}."
+        )
+    if not args:
+        raise InvalidValueError("vmap: got no inputs.  Give the function at least one tensor.")
+    wanted = tuple(in_dims) if isinstance(in_dims, list) else in_dims
+    dims = [*_spread(wanted, args, "in_dims", "inputs"), *_spread(None, kwargs, "", "")]
+    leaves, structure = flatten((args, kwargs))
+    return leaves, structure, [_checked(d, x) for d, x in zip(dims, leaves, strict=True)]
+
+
+def _spread(dims: Any, tree: Any, name: str, what: str) -> Iterator[Any]:
+    """The dim of each leaf of a nest: one number stands for all that lies below."""
+    if dims is None or isinstance(dims, int):
+        yield from [dims] * len(flatten(tree)[0])
+        return
+    places = dims.keys() if isinstance(dims, dict) else range(len(dims))
+    parts = tree.keys() if isinstance(tree, dict) else None
+    if isinstance(tree, (tuple, list)) and isinstance(dims, (tuple, list)):
+        parts = range(len(tree))
+    if parts is None or list(parts) != list(places):
+        raise InvalidValueError(
+            f"vmap: {name} is not compatible with the structure of the {what}: {name} has "
+            f"{dims!r} where the {what} have {type(tree).__name__}."
+        )
+    for place in places:
+        yield from _spread(dims[place], tree[place], name, what)
+
+
+def _checked(dim: Any, leaf: Any) -> int | None:
+    """The dim of a leaf, counted from the front.
+
+    Raises:
+        ValueError: it has none.
+    """
+    if dim is None:
+        return None
+    if not isinstance(leaf, Tensor):
+        raise InvalidValueError(
+            f"vmap: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot "
+            "vmap over non-Tensor arguments, please use None as the respective in_dim"
+        )
+    if not -leaf.ndim <= dim < leaf.ndim:
+        raise InvalidValueError(
+            f"vmap: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
+            f"{leaf.ndim} so expected in_dim to satisfy -{leaf.ndim} <= in_dim < {leaf.ndim}."
+        )
+    return int(dim) % leaf.ndim
+
+
+def _number_of_samples(leaves: list[Any], dims: list[Any]) -> int:
+    sizes = [x.shape[d] for x, d in zip(leaves, dims, strict=True) if d is not None]
+    if not sizes:
+        raise InvalidValueError("vmap: Expected at least one Tensor to vmap over")
+    if len(set(sizes)) > 1:
+        raise InvalidValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{sizes} for the mapped dimension"
+        )
+    return int(sizes[0])
+
+
+def _samples(leaves: list[Any], dims: list[Any], count: int) -> Iterator[list[Any]]:
+    for i in range(count):
+        yield [x if d is None else x.select(d, i) for x, d in zip(leaves, dims, strict=True)]
+
+
+def _drawing(calls: Iterator[list[Any]], randomness: str) -> Iterator[list[Any]]:
+    """The samples; the generator between them is as `randomness` says."""
+    before = default_generator.get_state()
+    for number, sample in enumerate(calls):
+        if number and randomness == "same":
+            default_generator.set_state(before)
+        yield sample
+        if randomness == "error" and not default_generator.get_state().equal(before):
+            default_generator.set_state(before)
+            raise RuntimeError(
+                "vmap: called random operation while in randomness error mode. Please either use "
+                "the 'same' or 'different' randomness flags on vmap or perform the randomness "
+                "operation out of vmap"
+            )
+
+
+def _joined(results: list[Any], out_dims: Any) -> Any:
+    """What the function returned for each sample, stacked."""
+    flat = [flatten(result) for result in results]
+    leaves, structure = flat[0]
+    dims = _out_dims(out_dims, results[0], leaves)
+    if any(other != structure for _, other in flat):
+        raise InvalidValueError("vmap: the function returns different nests for different samples.")
+    joined = [
+        leaf if dim is None else _stacked([each[place] for each, _ in flat], dim)
+        for place, (leaf, dim) in enumerate(zip(leaves, dims, strict=True))
+    ]
+    return unflatten(joined, structure)
+
+
+def _out_dims(out_dims: Any, result: Any, leaves: list[Any]) -> list[Any]:
+    wanted = out_dims
+    if isinstance(wanted, (tuple, list)) and len(wanted) == 1 and isinstance(result, Tensor):
+        (wanted,) = wanted
+    return list(_spread(wanted, result, "out_dims", "outputs"))
+
+
+def _stacked(values: list[Any], dim: int) -> Tensor:
+    for value in values:
+        if not isinstance(value, Tensor):
+            raise InvalidValueError(
+                f"vmap: the function must only return Tensors, got type {type(value)}. Did you "
+                "mean to set out_dims= to None for output?"
+            )
+    rank = values[0].ndim + 1
+    if not -rank <= dim < rank:
+        raise InvalidValueError(
+            f"vmap: out_dim={dim} is out of range for an output of rank {rank}."
+        )
+    return stack(values, dim=dim)
+
+
+def _empty(
+    func: Callable[..., Any],
+    leaves: list[Any],
+    dims: list[Any],
+    structure: Structure,
+    out_dims: Any,
+) -> Any:
+    """The result for no samples: the function tells its shapes for one of zeros."""
+    with no_grad():
+        sample = [
+            x
+            if d is None
+            else x.new_zeros([size for place, size in enumerate(x.shape) if place != d])
+            for x, d in zip(leaves, dims, strict=True)
+        ]
+        before = default_generator.get_state()
+        positional, named = unflatten(sample, structure)
+        whole = _joined([func(*positional, **named)], out_dims)
+        default_generator.set_state(before)
+        found, nest = flatten(whole)
+        places = _out_dims(out_dims, whole, found)
+        parts = [x if d is None else x.narrow(d, 0, 0) for x, d in zip(found, places, strict=True)]
+    return unflatten(parts, nest)
+
+
+__all__ = ["vmap"]
