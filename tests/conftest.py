@@ -22,6 +22,16 @@ def pytest_addoption(parser: Any) -> None:
     parser.addoption("--cpython", choices=("fast", "all"), default="fast")
 
 
+def pytest_collection_finish() -> None:
+    """Modules and tests stay to the end: collections of garbage need not look at them each time.
+
+    Those of the whole suite, with PyTorch, are a million objects, and tests of what is forgotten
+    collect hundreds of times.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def kernel_folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """One cache folder for the whole run: equal kernels compile once.

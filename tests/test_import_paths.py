@@ -31,6 +31,11 @@ from dynajit.torch_version import TorchVersion
         ("cuda.amp.autocast_mode", "custom_bwd", dj.cuda.amp.custom_bwd),
         ("cuda.amp.autocast_mode", "custom_fwd", dj.cuda.amp.custom_fwd),
         ("cuda.amp.grad_scaler", "GradScaler", dj.cuda.amp.GradScaler),
+        (
+            "nn.modules.linear",
+            "NonDynamicallyQuantizableLinear",
+            type(dj.nn.MultiheadAttention(2, 1).out_proj),
+        ),
         ("nn.utils.clip_grad", "clip_grad_norm_", dj.nn.utils.clip_grad_norm_),
         ("nn.utils.clip_grad", "clip_grad_value_", dj.nn.utils.clip_grad_value_),
         ("nn.utils.convert_parameters", "parameters_to_vector", dj.nn.utils.parameters_to_vector),
