@@ -99,17 +99,21 @@ def _spread(dims: Any, tree: Any, name: str, what: str) -> Iterator[Any]:
     if dims is None or isinstance(dims, int):
         yield from [dims] * len(flatten(tree)[0])
         return
-    places = dims.keys() if isinstance(dims, dict) else range(len(dims))
-    parts = tree.keys() if isinstance(tree, dict) else None
-    if isinstance(tree, (tuple, list)) and isinstance(dims, (tuple, list)):
-        parts = range(len(tree))
-    if parts is None or list(parts) != list(places):
+    places, parts = _places(dims), _places(tree)
+    if places is None or places != parts or isinstance(dims, dict) != isinstance(tree, dict):
         raise InvalidValueError(
             f"vmap: {name} is not compatible with the structure of the {what}: {name} has "
             f"{dims!r} where the {what} have {type(tree).__name__}."
         )
     for place in places:
         yield from _spread(dims[place], tree[place], name, what)
+
+
+def _places(tree: Any) -> list[Any] | None:
+    """Keys or positions of the parts of a nest; None for a leaf."""
+    if isinstance(tree, dict):
+        return list(tree)
+    return list(range(len(tree))) if isinstance(tree, (tuple, list)) else None
 
 
 def _checked(dim: Any, leaf: Any) -> int | None:
@@ -187,7 +191,7 @@ def _out_dims(out_dims: Any, result: Any, leaves: list[Any]) -> list[Any]:
     return list(_spread(wanted, result, "out_dims", "outputs"))
 
 
-def _stacked(values: list[Any], dim: int) -> Tensor:
+def _stacked(values: list[Any], dim: int) -> Any:
     for value in values:
         if not isinstance(value, Tensor):
             raise InvalidValueError(
