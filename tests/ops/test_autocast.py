@@ -239,7 +239,12 @@ def test_recurrent_layers_and_cells_compute_as_in_pytorch(mode, dtype):
                 parameter.copy_(lib.from_numpy(values).reshape(parameter.shape))
         x = lib.from_numpy(numbers).to(getattr(lib, dtype))
         with lib.autocast("cpu"):
-            output, state = layer(x)
+            try:
+                output, state = layer(x)
+            except RuntimeError as error:
+                if lib is torch and "primitive descriptor" in str(error):
+                    pytest.skip(f"PyTorch has no bfloat16 {mode} for this processor")
+                raise
             step = cell(x[0])
         parts = [output, *(state if mode == "LSTM" else [state])]
         parts += step if mode == "LSTM" else [step]
