@@ -3,12 +3,14 @@
 import ctypes
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dynajit.codegen import blas
+from dynajit.core import openblas
 from dynajit.core.errors import CodegenError
 
 
@@ -40,9 +42,19 @@ def test_products_are_those_of_numpy(find: Any) -> None:
         np.testing.assert_array_equal(expected, actual)
 
 
-def test_without_the_library_scipy_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def forgetful() -> Iterator[None]:
+    """What was found of libraries is looked for again, here and afterwards."""
+    openblas.thread_functions.cache_clear()
+    yield
+    openblas.thread_functions.cache_clear()
+
+
+def test_without_the_library_scipy_is_asked(
+    monkeypatch: pytest.MonkeyPatch, forgetful: None
+) -> None:
     """As on systems whose SciPy links another BLAS; nobody knows its threads then."""
-    monkeypatch.setattr(blas.glob, "glob", lambda pattern: [])
+    monkeypatch.setattr(openblas.glob, "glob", lambda pattern: [])
     *products, get_threads, set_threads = blas.addresses.__wrapped__()
 
     assert tuple(products) == blas._scipy_products()
@@ -55,7 +67,7 @@ def test_a_file_that_is_no_library_is_passed_over(
     """Damaged, or of another machine."""
     broken = tmp_path / "libopenblas.so"
     broken.write_bytes(b"no library")
-    monkeypatch.setattr(blas.glob, "glob", lambda pattern: [str(broken)])
+    monkeypatch.setattr(openblas.glob, "glob", lambda pattern: [str(broken)])
 
     assert blas._library_products() is None
 

@@ -1,6 +1,7 @@
 """Layers of a model repeat, and so do their kernels: each is compiled once, as `explain` shows."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,9 +62,10 @@ def test_six_layers_have_the_kernels_of_three(strict_programs: None, trains: boo
     assert len(definitions(six)) < len(six.kernels) / 2
 
 
-def test_explain_prints_the_compile_stages(strict_programs: None) -> None:
+def test_explain_prints_the_compile_stages(strict_programs: None, tmp_path: Path) -> None:
     """One line per stage, with its milliseconds, capture and the C compiler among them."""
-    text = str(explained(1, trains=True))
+    with dj.config.override(cache_dir=tmp_path):
+        text = str(explained(1, trains=True))
     stages = text[text.index("compile stages:") :]
 
     for stage in ("capture", "passes", "autodiff", "partition", "fusion", "printing", "compiler"):
