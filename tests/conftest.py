@@ -1,10 +1,8 @@
 """Options of the whole test suite."""
 
 import gc
-import os
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -34,13 +32,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def kernel_folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """One cache folder for the whole run: equal kernels compile once.
-
-    Runs that DYNAJIT_TEST_KERNELS gives one folder compile them once together: libraries do not
-    depend on the Python that loads them, and the graphs of each are kept apart.
-    """
-    shared = os.environ.get("DYNAJIT_TEST_KERNELS")
-    return Path(shared) if shared else tmp_path_factory.mktemp("kernels")
+    """One cache folder for the whole run: equal kernels compile once."""
+    return tmp_path_factory.mktemp("kernels")
 
 
 @pytest.fixture

@@ -20,6 +20,12 @@ from dynajit.ops.evaluate import type_of_operand
 NEEDS_COMPILER = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
 
 
+@pytest.fixture(scope="session")
+def kernel_folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """One cache folder for the whole run: equal kernels compile once."""
+    return tmp_path_factory.mktemp("kernel-cache")
+
+
 @pytest.fixture(autouse=True)
 def kernel_cache(kernel_folder: Any) -> Iterator[None]:
     """Kernels of tests stay out of the user's cache."""
