@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.codegen import c_text, toolchain
+from dynajit.codegen import c_prelude, c_text, toolchain
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
 from dynajit.ops.scalar import SCALARS, SUFFIX, Result, spell
@@ -90,7 +90,7 @@ def _how(name: str, dtype: DType) -> str:
     helper = f"dj_{name}_{SUFFIX[dtype.name]}"
     if name == "sign" or not spell(name, dtype, "c", "x").startswith(helper):
         return "instructions"
-    if f"#define DJ_HAVE_{name}_{SUFFIX[dtype.name]}\n" in c_text.prelude(False):
+    if helper in c_prelude.defined_in(c_prelude.VECTOR_HEADERS):
         return "polynomial"
     return "polynomial to 65536, then C library" if name in NEAR else "C library"
 
@@ -137,7 +137,7 @@ void measure_{name}_{s}(const {t} *given, long n, double *worst, {t} *where, int
 
 def _source(dtype: DType) -> str:
     narrow = dtype is dtypes.float32
-    parts = [c_text.RUNTIME, c_text.prelude(False)]
+    parts = []
     for name in functions():
         letter = "" if narrow else "l"
         parts.append(
@@ -155,7 +155,8 @@ def _source(dtype: DType) -> str:
                 limit=128 if narrow else 1024,
             )
         )
-    return "\n".join(parts)
+    text = "\n".join(parts)
+    return "\n".join((c_text.RUNTIME, c_prelude.prelude(text), text))
 
 
 @functools.cache

@@ -6,12 +6,11 @@ functions take care of threads themselves, and their results do not depend on ho
 Called by `codegen.c_text`.
 """
 
-import functools
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
+from dynajit.codegen.c_prelude import read
 from dynajit.codegen.c_support import Function, function_text, size_parameters, sizes_used
 from dynajit.codegen.loops import Buffer, NativeKernel
 from dynajit.codegen.native_attention import masks_of, operands_of
@@ -21,7 +20,6 @@ from dynajit.core import symint
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import InternalError
 
-HEADERS: Final = Path(__file__).parent / "headers"
 _SUFFIX: Final = {"float32": "f32", "float64": "f64"}
 
 _TILES: Final = """\
@@ -136,23 +134,18 @@ def helpers(kernels: Sequence[NativeKernel]) -> list[str]:
         own = [kernel for kernel in kernels if _struct(kernel) == struct]
         found = {_suffix(kernel) for kernel in own}
         if found and head:
-            parts.append(_header(head))
+            parts.append(read(head))
         for suffix, c, quad in (("f32", "float", 4), ("f64", "double", 2)):
             if suffix in found:
                 same = [kernel for kernel in own if _suffix(kernel) == suffix]
                 masks = 0 if head else masks_of(same)
                 parts.append(form.format(c=c, suffix=suffix, quad=quad, masks=masks))
                 if not head:
-                    parts += [_header("panels.h"), _header("attention.h"), _ATTENTION_END]
+                    parts += [read("panels.h"), read("attention.h"), _ATTENTION_END]
     orders = [kernel for kernel in kernels if kernel.row in ORDERINGS]
     for dtype in dict.fromkeys(map(_dtype, orders)):
         own_keys = keys_of(dtype)
         form = _ORDERING.format(c=dtype.c, suffix=dtype.name, function=own_keys.function,
                                 key=own_keys.key, place=own_keys.place)  # fmt: skip
-        parts += [form, _header("ordering.h"), _ORDERING_END]
+        parts += [form, read("ordering.h"), _ORDERING_END]
     return parts
-
-
-@functools.cache
-def _header(name: str) -> str:
-    return (HEADERS / name).read_text()

@@ -6,20 +6,26 @@ in `LANES` independent lanes, per block of at most `BLOCK` elements. Called by `
 the CUDA printer reads the same kernels.
 """
 
-import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from dynajit.codegen import c_columns, c_natives, c_products, c_rows, c_scans, c_scatter, c_sizes
+from dynajit.codegen import (
+    c_columns,
+    c_natives,
+    c_prelude,
+    c_products,
+    c_rows,
+    c_scans,
+    c_scatter,
+    c_sizes,
+)
 from dynajit.codegen.c_expressions import INDENT
 from dynajit.codegen.c_support import Function, block
 from dynajit.codegen.loops import (
     Buffer,
     ColumnKernel,
     Kernel,
-    MatmulKernel,
     NativeKernel,
     RowKernel,
     ScanKernel,
@@ -29,9 +35,6 @@ from dynajit.codegen.memory import Layout
 from dynajit.core import symint
 from dynajit.core.types import ScalarType
 from dynajit.ir.graph import Graph
-
-HEADERS = Path(__file__).parent / "headers"
-VECTOR_HEADERS = ("vecmath.h", "vecmath_f64.h", "vecmath_f64_inverse.h", "vecmath_f64_power.h")
 
 
 def print_kernel(kernel: Kernel) -> Function:
@@ -49,21 +52,8 @@ def print_kernel(kernel: Kernel) -> Function:
     return c_products.print_matmul(kernel)
 
 
-@functools.cache
-def prelude(has_products: bool) -> str:
-    """The headers, included textually so that a cached object depends on its source alone.
-
-    Each function of the vector headers is announced by a macro; libm.h supplies the others.
-    """
-    vector = "\n".join((HEADERS / name).read_text() for name in VECTOR_HEADERS)
-    defined = dict.fromkeys(re.findall(r"\bdj_([a-z]\w*_f(?:32|64))\(\w+ \w", vector))
-    announced = "".join(f"#define DJ_HAVE_{name}\n" for name in defined)
-    names = ["scalar.h", "libm.h"] + (["products.h"] if has_products else [])
-    return "\n".join((vector, announced, *((HEADERS / name).read_text() for name in names)))
-
-
 def print_unit(name: str, functions: Sequence[Function], layout: Layout, graph: Graph) -> str:
-    """The translation unit: headers, kernels, driver.
+    """The translation unit: what it needs of the headers, kernels, driver.
 
     Args:
         name: of the graph, for the first comment.
@@ -71,9 +61,7 @@ def print_unit(name: str, functions: Sequence[Function], layout: Layout, graph: 
         layout: where each buffer lives.
         graph: what is computed, for its symbolic sizes.
     """
-    has_products = any(isinstance(f.kernel, MatmulKernel) for f in functions)
-    parts = [f"/* {name} */", COMPILER, RUNTIME, prelude(has_products)]
-    parts += c_natives.helpers([f.kernel for f in functions if isinstance(f.kernel, NativeKernel)])
+    parts = c_natives.helpers([f.kernel for f in functions if isinstance(f.kernel, NativeKernel)])
     symbols = c_sizes.symbols_of(graph)
     if symbols:
         parts.append(THREAD_NUMBER)
@@ -91,7 +79,8 @@ def print_unit(name: str, functions: Sequence[Function], layout: Layout, graph: 
     if layout.guarded:
         parts.append(SANITIZER)
     parts.append(_driver(functions, calls, layout, _sizes_of_run(graph, symbols)))
-    return "\n\n".join(parts) + "\n"
+    text = "\n\n".join(parts)
+    return "\n\n".join((f"/* {name} */", COMPILER, RUNTIME, c_prelude.prelude(text), text)) + "\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from dynajit.codegen import (
     lowering,
     memory,
 )
-from dynajit.codegen.c_text import HEADERS
+from dynajit.codegen.c_prelude import read
 from dynajit.codegen.cuda_support import CudaKernel, LibraryCall, Step
 from dynajit.codegen.loops import (
     ColumnKernel,
@@ -86,7 +86,7 @@ def print_kernel(kernel: Kernel) -> tuple[Step, ...]:
 @functools.cache
 def prelude() -> str:
     """The headers, included textually: the device's part, then what CUDA shares with C."""
-    return "\n".join((HEADERS / name).read_text() for name in ("device.h", "scalar.h"))
+    return "\n".join(read(name) for name in ("device.h", "scalar.h"))
 
 
 def print_unit(name: str, steps: Sequence[Step]) -> str:

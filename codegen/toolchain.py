@@ -28,7 +28,8 @@ from dynajit.core.errors import ToolchainError
 from dynajit.core.warning import warn
 
 FLAGS: Final = (
-    "-std=gnu11", "-O3", "-shared", "-fPIC", "-w",
+    "-std=gnu11", "-O3", "-shared", "-fPIC",
+    "-Werror=implicit-function-declaration",  # a missing helper is no function of the C library
     "-fwrapv",             # integers wrap, as in PyTorch
     "-fno-math-errno",     # sqrt and friends are instructions
     "-fno-trapping-math",  # a comparison may be computed for an element that is not chosen

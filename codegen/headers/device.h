@@ -4,7 +4,6 @@
  * the scalar rules. Written for sm_80 and newer. A host compiler that defines the CUDA built-ins
  * (blockIdx, __shfl_xor_sync, atomicCAS, ...) reads it, too.
  */
-#define DJ_DEVICE 1
 #define DJ_INLINE static __device__ __forceinline__
 #define DJ_COLD static __device__ __noinline__
 

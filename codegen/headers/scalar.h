@@ -1,28 +1,8 @@
-/* Scalar helpers of generated C: what `dynajit.ops.scalar` names dj_<name>_<suffix>.
+/* Scalar helpers of generated C and CUDA: what `dynajit.ops.scalar` names dj_<name>_<suffix>.
  *
- * Included textually at the start of every translation unit. Everything is `static inline`. Kernels
- * have a local `status` (int64_t[4]: code, value, size, lowest) in which checks leave the first
- * problem they meet. The functions of real numbers at the end call libm; `vecmath.h`, where it
- * defines DJ_HAVE_<name>, replaces them with polynomials that vectorise. `device.h`, which CUDA
- * units include first, defines DJ_DEVICE and supplies what is left out here then.
+ * `host.h` or `device.h` comes first. Everything is inline. Kernels have a local `status`
+ * (int64_t[4]: code, value, size, lowest) in which checks leave the first problem they meet.
  */
-#ifndef DJ_DEVICE
-#include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define DJ_INLINE static inline __attribute__((always_inline, unused))
-
-/* A function compiled once, not into each caller nor again for its constants: the functions that
- * take a compiler longest. */
-#if defined(__clang__)
-#define DJ_ONCE __attribute__((noinline, unused))
-#else
-#define DJ_ONCE __attribute__((noinline, noclone, unused))
-#endif
-#define DJ_COLD static __attribute__((noinline, cold, unused))
-#endif
 
 #define DJ_STATUS_BOUNDS 1
 #define DJ_STATUS_DIVISION 2
@@ -52,19 +32,6 @@ DJ_INLINE int64_t dj_mod(int64_t a, int64_t b) {
 
 DJ_INLINE int64_t dj_min_index(int64_t a, int64_t b) { return a < b ? a : b; }
 DJ_INLINE int64_t dj_max_index(int64_t a, int64_t b) { return a > b ? a : b; }
-
-#ifndef DJ_DEVICE
-DJ_COLD int64_t dj_report(int64_t *status, int64_t code, int64_t value, int64_t size, int64_t low) {
-    int64_t none = 0;
-    if (__atomic_compare_exchange_n(&status[0], &none, -1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-        status[1] = value;
-        status[2] = size;
-        status[3] = low;
-        __atomic_store_n(&status[0], code, __ATOMIC_RELAXED);
-    }
-    return 0;
-}
-#endif
 
 /* A loaded integer as an index into `size` positions; 0 after reporting one that is out of range. */
 DJ_INLINE int64_t dj_data_index(int64_t value, int64_t size, int wrap, int64_t *status) {

@@ -9,8 +9,6 @@
  * Estrin's order: a vector loop waits for the longest chain, not for the number of operations.
  * tests/codegen/test_vecmath.py measures the errors.
  */
-#ifndef DYNAJIT_VECMATH_H
-#define DYNAJIT_VECMATH_H
 
 #include <math.h>
 #include <stdint.h>
@@ -495,5 +493,3 @@ dj_pow_f32(float x, float y)
     z = (x != x) | (y != y) ? x + y : z;
     return (x == 1.0f) | (y == 0.0f) ? 1.0f : z;
 }
-
-#endif

@@ -2,8 +2,6 @@
  * double precision, with the same contract. Polynomials are minimax fits (Remez exchange) made for
  * this file. tests/codegen/test_vecmath_f64.py measures the errors.
  */
-#ifndef DYNAJIT_VECMATH_F64_H
-#define DYNAJIT_VECMATH_F64_H
 
 #define DJ_LOG2_E_F64 1.4426950408889634
 #define DJ_LN2_HIGH_F64 0.6931471805598903 /* 42 bits of ln 2: n * this is exact for |n| < 2048 */
@@ -287,5 +285,3 @@ dj_tan_near_f64(double x)
     double sine = dj_sin_reduced_wide(r), cosine = dj_cos_reduced_wide(r);
     return (n & 1u ? -cosine : sine) / (n & 1u ? sine : cosine);
 }
-
-#endif

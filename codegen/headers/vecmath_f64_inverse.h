@@ -2,8 +2,6 @@
  * included first. Polynomials are weighted least squares fits at Chebyshev nodes in 50 digits, made for
  * this file. tests/codegen/test_vecmath_f64.py measures the errors.
  */
-#ifndef DYNAJIT_VECMATH_F64_INVERSE_H
-#define DYNAJIT_VECMATH_F64_INVERSE_H
 
 /* ---- arcs ---- */
 
@@ -207,5 +205,3 @@ dj_erf_f64(double x)
     far = x != x ? x : far;
     return copysign(a < 1.0 ? near : far, x);
 }
-
-#endif

@@ -2,8 +2,6 @@
  * 65 bits, in two doubles, since y times it is up to 1024 times what an exponential may be off by.
  * tests/codegen/test_vecmath_f64.py measures the error.
  */
-#ifndef DYNAJIT_VECMATH_F64_POWER_H
-#define DYNAJIT_VECMATH_F64_POWER_H
 
 /* a * b - product, where product is a * b rounded. Source of the form without fused products:
  * T. J. Dekker, "A floating-point technique for extending the available precision", 1971. */
@@ -83,5 +81,3 @@ dj_pow_f64(double x, double y)
     z = y != y ? y : z;
     return (x == 1.0) | (y == 0.0) ? 1.0 : z;
 }
-
-#endif

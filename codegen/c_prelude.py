@@ -1,0 +1,249 @@
+"""What a translation unit of C needs of the headers.
+
+Contract: `prelude(text)` gives the pieces (functions, macros, types) of `HEADERS` that `text`
+names, and those that these name in turn, in the headers' order: a kernel needs few of the helpers,
+and a compiler that reads and drops all of them takes twice as long. A name that is missed is an
+error of the compiler (`toolchain.FLAGS`), never another function. Called by `c_text`; the pieces
+are part of the unit, so that a cached object depends on its source alone.
+"""
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_FOLDER: Final = Path(__file__).parent / "headers"
+VECTOR_HEADERS: Final = (
+    "vecmath.h", "vecmath_f64.h", "vecmath_f64_inverse.h", "vecmath_f64_power.h",
+)  # fmt: skip
+HEADERS: Final = ("host.h", *VECTOR_HEADERS, "scalar.h", "libm.h", "products.h")
+"""Each may use what those before it define."""
+
+_MATH: Final = (
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos",
+    "cosh", "erf", "erfc", "exp", "exp2", "expm1", "fabs", "fdim", "floor", "fma", "fmax", "fmin",
+    "fmod", "frexp", "hypot", "ilogb", "ldexp", "lgamma", "llrint", "llround", "log", "log10",
+    "log1p", "log2", "logb", "lrint", "lround", "modf", "nearbyint", "nextafter", "pow",
+    "remainder", "remquo", "rint", "round", "scalbn", "sin", "sinh", "sqrt", "tan", "tanh",
+    "tgamma", "trunc",
+)  # fmt: skip
+STANDARD: Final = {
+    "math.h": frozenset(
+        {name + suffix for name in _MATH for suffix in ("", "f", "l")}
+        | {"INFINITY", "NAN", "HUGE_VAL", "isfinite", "isinf", "isnan", "signbit"}
+    ),
+    "stdlib.h": frozenset({"abs", "free", "llabs", "malloc"}),
+}
+"""Names that need a header of the C library; stdint.h and string.h are included in every unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A function, macro or type of a header, or what an `#if` encloses, with its comment.
+
+    Args:
+        text: as in the header.
+        defines: names that others may use.
+        call: of a macro that defines them; None if the text does so itself.
+    """
+
+    text: str
+    defines: frozenset[str]
+    call: "_Call | None" = None
+
+    def names(self) -> frozenset[str]:
+        """Every name in it, and in what the macro it calls makes of it."""
+        own = _names(_COMMENT.sub(" ", self.text))
+        return own | self.call.paste(_names(self.call.macro.body)) if self.call else own
+
+
+def prelude(text: str) -> str:
+    """Includes and helpers in front of a text of C."""
+    pieces, home = _pieces_of_headers()
+    wanted: set[int] = set()
+    names = set(_WORD.findall(text))
+    rest = list(names)
+    while rest:
+        at = home.get(rest.pop())
+        if at is not None and at not in wanted:
+            wanted.add(at)
+            fresh = pieces[at].names() - names
+            names |= fresh
+            rest += fresh
+    includes = [header for header, known in STANDARD.items() if not known.isdisjoint(names)]
+    lines = "\n".join(f"#include <{header}>" for header in sorted({*includes, *_ALWAYS}))
+    return "\n\n".join((lines, *(pieces[at].text for at in sorted(wanted))))
+
+
+def read(header: str) -> str:
+    """The text of a file of the folder `headers`."""
+    return (_FOLDER / header).read_text()
+
+
+def defined_in(headers: tuple[str, ...]) -> frozenset[str]:
+    """Every name that some of `HEADERS` define."""
+    macros: dict[str, _Macro] = {}
+    found: set[str] = set()
+    for header in HEADERS:
+        for piece in split(read(header), macros):
+            found |= piece.defines if header in headers else set()
+    return frozenset(found)
+
+
+_ALWAYS: Final = ("stdint.h", "string.h")
+_WORD: Final = re.compile(r"\b[A-Za-z_]\w*")
+
+
+@functools.cache
+def _pieces_of_headers() -> tuple[tuple[Piece, ...], Mapping[str, int]]:
+    """The pieces of all headers, and which one defines a name.
+
+    Raises:
+        ValueError: two pieces define one name.
+    """
+    macros: dict[str, _Macro] = {}
+    pieces: list[Piece] = []
+    home: dict[str, int] = {}
+    for header in HEADERS:
+        for piece in split(read(header), macros):
+            for name in piece.defines:
+                if name in home:
+                    raise ValueError(f"{header} defines {name}, which is defined before it.")
+                home[name] = len(pieces)
+            pieces.append(piece)
+    return tuple(pieces), home
+
+
+# ---------------------------------------------------------------------------------------------
+# reading a header
+
+
+@dataclass(frozen=True, slots=True)
+class _Macro:
+    """A macro with parameters, and what it stands for, with `_PASTE` in the place of ##."""
+
+    parameters: tuple[str, ...]
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of a macro at file scope."""
+
+    macro: _Macro
+    arguments: tuple[str, ...]
+
+    def paste(self, names: frozenset[str]) -> frozenset[str]:
+        """Names of the macro's body as this call makes them."""
+        given = dict(zip(self.macro.parameters, self.arguments, strict=True))
+        return frozenset(
+            "".join(given.get(part, part) for part in name.split(_PASTE)) for name in names
+        )
+
+
+_PASTE: Final = "__paste__"
+"""What a macro pastes is one name so, and the macro is read once for all its calls."""
+
+_MARK: Final = re.compile(
+    r"(?P<comment>/\*.*?\*/)|(?P<directive>^[ \t]*#(?:\\\n|[^\n])*)|[()\[\]{};]",
+    re.DOTALL | re.MULTILINE,
+)
+_BLANK: Final = re.compile(r"(?:\s+|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)*")
+_BEGINS: Final = re.compile(r"(?:typedef|struct|union|enum)\b|(?P<call>[A-Z][A-Z0-9_]*\s*\()")
+_DEFINE: Final = re.compile(r"\s*#\s*define\s+(\w+)(\(([^)]*)\))?(.*)", re.DOTALL)
+_CALL: Final = re.compile(r"([A-Z][A-Z0-9_]*)\s*\((.*)\)\s*", re.DOTALL)
+_COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
+
+
+def split(text: str, macros: dict[str, _Macro]) -> Iterator[Piece]:
+    """The pieces of a header, in order.
+
+    Args:
+        text: of the header; comments without a line of code right below them are left out.
+        macros: those of headers before it; its own are added.
+    """
+    start = 0
+    for end in _ends(text):
+        item, start = text[start:end].strip(), end
+        while (comment := _COMMENT.match(item)) and item[comment.end() :].startswith("\n\n"):
+            item = item[comment.end() :].lstrip()
+        if not re.match(r"#\s*include\b", item):
+            yield _piece(item, macros)
+
+
+def _ends(text: str) -> Iterator[int]:
+    """Where each item of a text at file scope ends."""
+    start = depth = conditions = 0
+    for mark in _MARK.finditer(text):
+        if mark.lastgroup == "comment":
+            continue
+        if mark.lastgroup == "directive":
+            if conditions or _BLANK.fullmatch(text, start, mark.start()):
+                conditions += _nesting(mark[0])
+                if not conditions:
+                    start = mark.end()
+                    yield start
+        elif not conditions:
+            depth += (mark[0] in "([{") - (mark[0] in ")]}")
+            if depth == 0 and _closes(mark[0], text, start):
+                start = mark.end()
+                yield start
+
+
+def _nesting(directive: str) -> int:
+    """1 where conditions begin, -1 where they end."""
+    word = re.sub(r"[\s#]", " ", directive).split()[0]
+    return word.startswith("if") - (word == "endif")
+
+
+def _closes(mark: str, text: str, start: int) -> bool:
+    """Whether a mark outside of parentheses ends the item that starts there."""
+    if mark == ";":
+        return True
+    blank = _BLANK.match(text, start)
+    begins = _BEGINS.match(text, blank.end() if blank else start)
+    if mark == "}":
+        return begins is None
+    return mark == ")" and begins is not None and begins["call"] is not None
+
+
+def _piece(item: str, macros: dict[str, _Macro]) -> Piece:
+    code = _COMMENT.sub(" ", item).strip()
+    if re.match(r"#\s*if", code):
+        inner = re.sub(r"^\s*#\s*(?:if|el|endif)(?:\\\n|[^\n])*", "", code, flags=re.MULTILINE)
+        return Piece(item, _defined(inner))
+    if define := _DEFINE.match(code):
+        name, is_call, parameters, body = define.groups()
+        if is_call:
+            own = tuple(word.strip() for word in parameters.split(","))
+            macros[name] = _Macro(own, re.sub(r"\s*##\s*", _PASTE, body.replace("\\\n", "\n")))
+        return Piece(item, frozenset({name}))
+    if found := _CALL.fullmatch(code):
+        arguments = tuple(argument.strip() for argument in found[2].split(","))
+        call = _Call(macros[found[1]], arguments)
+        return Piece(item, call.paste(_defined(call.macro.body)), call)
+    return Piece(item, frozenset(_declared(code)))
+
+
+@functools.cache
+def _defined(text: str) -> frozenset[str]:
+    """Every name that a text defines without calls of macros at file scope."""
+    return frozenset[str]().union(*(piece.defines for piece in split(text, {})))
+
+
+@functools.cache
+def _names(code: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(code))
+
+
+def _declared(code: str) -> list[str]:
+    """The name that a function or type declares; those that an enumeration declares."""
+    if code.startswith("enum"):
+        return re.findall(r"[{,]\s*(\w+)", code)
+    if code.startswith("typedef"):
+        pointer = re.match(r"typedef [\w *]+\(\*(\w+)\)", code)
+        return [pointer[1]] if pointer else re.findall(r"(\w+)\s*;$", code)
+    names = re.findall(r"(\w+)\s*\(", code)
+    return [name for name in names if name != "__attribute__"][:1]

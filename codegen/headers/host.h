@@ -1,0 +1,24 @@
+/* What the other headers need of the C compiler, and error reports; `device.h` is the same for CUDA. */
+
+#define DJ_INLINE static inline __attribute__((always_inline, unused))
+
+/* A function compiled once, not into each caller nor again for its constants: the functions that
+ * take a compiler longest. */
+#if defined(__clang__)
+#define DJ_ONCE __attribute__((noinline, unused))
+#else
+#define DJ_ONCE __attribute__((noinline, noclone, unused))
+#endif
+#define DJ_COLD static __attribute__((noinline, cold, unused))
+
+/* The first problem wins. Gives 0, an index that every array has. */
+DJ_COLD int64_t dj_report(int64_t *status, int64_t code, int64_t value, int64_t size, int64_t low) {
+    int64_t none = 0;
+    if (__atomic_compare_exchange_n(&status[0], &none, -1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+        status[1] = value;
+        status[2] = size;
+        status[3] = low;
+        __atomic_store_n(&status[0], code, __ATOMIC_RELAXED);
+    }
+    return 0;
+}

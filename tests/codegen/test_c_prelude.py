@@ -1,0 +1,115 @@
+"""A unit has the helpers it names, and what these need: no more, and nothing is missing."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dynajit.codegen import c_prelude, c_text, toolchain
+
+COMPILER = shutil.which("gcc") or shutil.which("clang")
+
+
+def defined(text: str) -> set[str]:
+    """The names that the pieces in a prelude define."""
+    return {name for piece in c_prelude.split(text, {}) for name in piece.defines}
+
+
+def test_a_text_that_names_no_helper_gets_includes_only() -> None:
+    assert c_prelude.prelude("y[i] = x[i] + 1.0f;").split() == [
+        "#include", "<stdint.h>", "#include", "<string.h>",
+    ]  # fmt: skip
+
+
+def test_a_helper_comes_with_what_it_calls_in_the_order_of_the_headers() -> None:
+    text = c_prelude.prelude("y = dj_sin_near_f32(x);")
+    needed = ["dj_bits_of_float(", "dj_angle_reduced(", "dj_sin_reduced(", "\ndj_sin_near_f32("]
+    places = [text.index(name) for name in needed]
+
+    assert places == sorted(places)
+    assert "dj_exp" not in text
+    assert "dj_gemm" not in text
+
+
+def test_names_that_macros_paste_are_found() -> None:
+    text = c_prelude.prelude("dj_gemm_f64(r, a, 1, 1, b, 1, 1, c, 1, 1, 1, 1);")
+
+    assert "DJ_GEMM(double, f64, d)" in text
+    assert "DJ_PRODUCT(double, f64, +, *)" in text
+    assert "(*dj_dgemm_function)" in text
+    assert "f32" not in text
+
+
+def test_a_header_of_the_c_library_is_included_where_one_of_its_names_is_used() -> None:
+    assert "<math.h>" in c_prelude.prelude("y = sqrtf(x);")
+    assert "<math.h>" in c_prelude.prelude("y = dj_tanh_f64(x);")
+    assert "<math.h>" not in c_prelude.prelude("y = dj_floordiv(x, 2);")
+    assert "<stdlib.h>" in c_prelude.prelude("p = malloc(8);")
+
+
+def test_conditions_stay_with_what_they_enclose() -> None:
+    text = c_prelude.prelude("return DJ_FMA(a, b, c);")
+
+    assert text.count("#if ") == text.count("#endif") == 1
+    assert defined(text) == {"DJ_FMA", "DJ_FMA_F64"}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("typedef uint16_t dj_half;", {"dj_half"}),
+        ("typedef union {\n    int64_t i;\n} dj_scalar;", {"dj_scalar"}),
+        ("typedef void (*dj_f)(char *, int *);", {"dj_f"}),
+        ("enum { ONE = 1, TWO = (2), THREE };", {"ONE", "TWO", "THREE"}),
+        ("static inline float\nf(float x)\n{\n    return g(x) + (x);\n}", {"f"}),
+        ("static __attribute__((a, b)) void f(int (*g)(int)) { if (1) { h(); } }", {"f"}),
+        ("int f(void); int g(void);", {"f", "g"}),
+        ("#define F(a) \\\n    T a##_one(void) { return 0; } \\\n    T a##_two(void);\nF(x)",
+         {"F", "x_one", "x_two"}),
+    ],
+)  # fmt: skip
+def test_names_that_a_text_defines_are_known(text: str, names: set[str]) -> None:
+    assert defined(text) == names
+
+
+def test_comments_stay_with_the_piece_below_them() -> None:
+    pieces = list(c_prelude.split("/* file */\n\n/* of f */\nint f(void);\n\n/* rest */\n", {}))
+
+    assert [piece.text for piece in pieces] == ["/* of f */\nint f(void);"]
+
+
+def test_no_name_is_defined_twice() -> None:
+    names = [
+        name
+        for header in c_prelude.HEADERS
+        for name in c_prelude.defined_in((header,))
+    ]  # fmt: skip
+
+    assert len(names) == len(set(names)) > 200
+
+
+@pytest.mark.one_python
+@pytest.mark.skipif(COMPILER is None, reason="needs gcc or clang")
+def test_every_helper_compiles_with_nothing_but_its_prelude(tmp_path: Path) -> None:
+    assert COMPILER is not None
+    flags = [flag for flag in toolchain.FLAGS if flag.startswith(("-std", "-W"))]
+    seen: set[str] = set()
+    for name in sorted(c_prelude.defined_in(c_prelude.HEADERS)):
+        prelude = c_prelude.prelude(name)
+        if prelude in seen:
+            continue
+        seen.add(prelude)
+        unit = tmp_path / "unit.c"
+        unit.write_text(f"{c_text.RUNTIME}\n{prelude}\n")
+        command = [COMPILER, *flags, "-fsyntax-only", str(unit)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, f"{name}: {result.stderr}"
+    assert len(seen) > 150
+
+
+def test_a_missing_helper_is_an_error_of_the_compiler() -> None:
+    if COMPILER is None:
+        pytest.skip("needs gcc or clang")
+    with pytest.raises(toolchain.ToolchainError, match="dj_missing"):
+        toolchain.build("int run(void) { return dj_missing(1); }")
