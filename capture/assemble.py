@@ -14,7 +14,6 @@ Used by `capture.emit` and `capture.resume`.
 
 import dis
 import functools
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType
@@ -26,7 +25,7 @@ from bytecode.flags import CompilerFlags
 from bytecode.instr import BinaryOp, CellVar, FreeVar, InstrLocation, TryBegin, TryEnd
 
 from dynajit.capture import _capture
-from dynajit.capture.instructions import forget
+from dynajit.capture.instructions import Recent
 from dynajit.capture.translation import SPECIAL_METHODS
 from dynajit.capture.versions import IS_311, IS_313, IS_314
 from dynajit.core.errors import InternalError
@@ -238,15 +237,7 @@ class _Reading:
     by_offset: dict[int, Instr]
 
 
-_READ: Final[dict[int, tuple["weakref.ref[CodeType]", _Reading]]] = {}
-
-
-def _read(code: CodeType) -> _Reading:
-    """The reading of `code`; made once per code object, which it does not keep alive."""
-    key = id(code)
-    entry = _READ.get(key)
-    if entry is not None and entry[0]() is code:
-        return entry[1]
+def _make_reading(code: CodeType) -> _Reading:
     readable = _exchanged(code, _MISREAD, _STAND_IN)
     text, misread, placed = _with_cells_readable(readable)
     concrete = ConcreteBytecode.from_code(readable.replace(co_code=text))
@@ -261,9 +252,11 @@ def _read(code: CodeType) -> _Reading:
             instruction.name = misread[offset]
         if offset in placed:
             instruction.arg = _Placed(instruction.arg.name)
-    reading = _Reading(items, dict(zip(offsets, instructions, strict=True)))
-    _READ[key] = (weakref.ref(code, forget(_READ, key)), reading)
-    return reading
+    return _Reading(items, dict(zip(offsets, instructions, strict=True)))
+
+
+_read: Final = Recent(_make_reading, 50)
+"""The reading of a code object: several copies are made of one while it is compiled."""
 
 
 def _whole(table: list[ExceptionTableEntry], code: CodeType) -> list[ExceptionTableEntry]:

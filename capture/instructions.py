@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from dynajit.capture import dataflow
 from dynajit.capture.instruction_set import DROPPED, JUMPS, OPERATIONS
@@ -29,6 +29,8 @@ from dynajit.capture.translation import canonical
 from dynajit.capture.versions import IS_311, IS_313, IS_314
 from dynajit.core.errors import InternalError
 from dynajit.core.location import Location
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,22 +200,41 @@ class Body:
         return "\n".join(lines)
 
 
-_DECODED: Final[dict[int, tuple["weakref.ref[CodeType]", Body]]] = {}
+class Recent(Generic[T]):
+    """What was made of code objects, of the last few that were asked for. Mutable.
+
+    Does not keep code alive. What is made of an instruction takes hundreds of bytes: a process
+    with thousands of compiled functions would hold, and search for garbage, what it may never need.
+
+    Args:
+        make: of a code object.
+        limit: how many to keep.
+    """
+
+    def __init__(self, make: Callable[[CodeType], T], limit: int) -> None:
+        self.make = make
+        self.limit = limit
+        self.known: dict[int, tuple[weakref.ref[CodeType], T]] = {}
+
+    def __call__(self, code: CodeType) -> T:
+        """What `make` gives for `code`, now or lately."""
+        key = id(code)
+        entry = self.known.pop(key, None)
+        if entry is None or entry[0]() is not code:
+            entry = (weakref.ref(code, forget(self.known, key)), self.make(code))
+        self.known[key] = entry  # behind the others: the first is the one not asked for longest
+        while len(self.known) > self.limit:
+            self.known.pop(next(iter(self.known), key), None)
+        return entry[1]
 
 
 def decode(code: CodeType) -> Body:
-    """The canonical instructions of `code`; made once per code object.
+    """The canonical instructions of `code`.
 
     Raises:
         InternalError: an opcode this Python should not have.
     """
-    key = id(code)
-    entry = _DECODED.get(key)
-    if entry is not None and entry[0]() is code:
-        return entry[1]
-    body = _Decoder(code).body()
-    _DECODED[key] = (weakref.ref(code, forget(_DECODED, key)), body)
-    return body
+    return _decoded(code)
 
 
 def forget(table: dict[int, Any], key: int) -> Callable[[Any], None]:
@@ -227,6 +248,9 @@ def forget(table: dict[int, Any], key: int) -> Callable[[Any], None]:
         remove(key, None)
 
     return gone
+
+
+_decoded: Final = Recent(lambda code: _Decoder(code).body(), 250)
 
 
 def live_locals(body: Body, index: int) -> frozenset[str]:

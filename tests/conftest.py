@@ -26,6 +26,17 @@ def pytest_collection_finish() -> None:
     Those of the whole suite, with PyTorch, are a million objects, and tests of what is forgotten
     collect hundreds of times.
     """
+    _keep_what_is_there()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _what_a_module_leaves_is_kept() -> Iterator[None]:
+    """What tests leave stays, too: functions of a module, compiled, and reports."""
+    yield
+    _keep_what_is_there()
+
+
+def _keep_what_is_there() -> None:
     gc.collect()
     gc.freeze()
 

@@ -36,7 +36,7 @@ from types import CodeType
 import pytest
 
 from dynajit.capture.instruction_set import DROPPED, IMPOSSIBLE, OPERATIONS
-from dynajit.capture.instructions import Handler, decode, live_locals
+from dynajit.capture.instructions import Handler, Recent, decode, live_locals
 from dynajit.core.location import Location
 
 MODULES = (
@@ -315,3 +315,32 @@ def test_a_listing_has_lines_and_operations():
     text = decode(f.__code__).text()
     assert "UNARY_NEGATIVE" in text
     assert str(f.__code__.co_firstlineno + 1) in text
+
+
+def test_what_was_made_of_few_codes_is_kept_and_ends_with_them() -> None:
+    made: list[str] = []
+
+    def make(code: CodeType) -> str:
+        made.append(code.co_name)
+        return code.co_name
+
+    def code_named(name: str) -> CodeType:
+        return (lambda: None).__code__.replace(co_name=name)
+
+    recent = Recent(make, 2)
+    first, second, third = map(code_named, ("first", "second", "third"))
+    for code in (first, second, first, third, first, second):
+        assert recent(code) == code.co_name
+    assert made == ["first", "second", "third", "second"]
+
+    del first, second, third, code
+    gc.collect()
+    assert recent.known == {}
+
+
+def test_a_code_object_at_the_place_of_one_that_ended_is_another() -> None:
+    recent = Recent(lambda code: code.co_name, 8)
+    for turn in range(50):
+        code = (lambda: None).__code__.replace(co_name=f"turn{turn}")
+        assert recent(code) == f"turn{turn}"
+        del code
