@@ -36,10 +36,14 @@ DJ_CONVOLUTION({c}, {suffix})"""
 _ATTENTION: Final = """\
 #define T {c}
 #define DJ_OF(name) name##_{suffix}
+#define DJ_EXP dj_exp_{suffix}
+#define DJ_LOG dj_log_{suffix}
 #define DJ_QUAD {quad}
 #define DJ_MASKS {masks}"""
 
-_ATTENTION_END: Final = "#undef T\n#undef DJ_OF\n#undef DJ_QUAD\n#undef DJ_MASKS"
+_ATTENTION_END: Final = (
+    "#undef T\n#undef DJ_OF\n#undef DJ_EXP\n#undef DJ_LOG\n#undef DJ_QUAD\n#undef DJ_MASKS"
+)
 
 _ORDERING: Final = """\
 #define T {c}

@@ -60,7 +60,7 @@ class Piece:
 
 
 def prelude(text: str) -> str:
-    """Includes and helpers in front of a text of C."""
+    """Includes and helpers in front of a text of C, which pastes none of their names."""
     pieces, home = _pieces_of_headers()
     wanted: set[int] = set()
     names = set(_WORD.findall(text))

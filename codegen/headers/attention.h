@@ -1,10 +1,11 @@
 /* Attention in blocks: softmax(query @ key' * scale + mask) @ value without the matrix of weights.
  *
- * Included once per dtype after panels.h, with DJ_MASKS defined: the kinds of masks that its calls
- * have (DJ_MASK_CHOOSES | DJ_MASK_ADDS | DJ_MASK_DIAGONAL), so that no others are compiled. A block of queries meets one block of keys after the
- * other; per query the largest score so far and the sum of exponentials are kept, and what was
- * added up is scaled when a larger score comes. Backward computes the weights again from the logarithm of
- * that sum (`level`). Blocks above the diagonal are left out where nothing in them could give NaN.
+ * Included once per dtype after panels.h, with the dtype's DJ_EXP and DJ_LOG, and with DJ_MASKS: the
+ * kinds of masks that its calls have (DJ_MASK_CHOOSES | DJ_MASK_ADDS | DJ_MASK_DIAGONAL), so that no
+ * others are compiled. A block of queries meets one block of keys after the other; per query the
+ * largest score so far and the sum of exponentials are kept, and what was added up is scaled when a
+ * larger score comes. Backward computes the weights again from the logarithm of that sum (`level`).
+ * Blocks above the diagonal are left out where nothing in them could give NaN.
  * Cuts depend on sizes only, so the bits of a result do not depend on the number of threads.
  *
  * Source: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", arXiv:1805.02867;
@@ -97,7 +98,7 @@ DJ_INLINE T DJ_OF(dj_lane_sum)(DJ_OF(dj_line) lanes) {
  * which takes a CPU a hundred times as long. */
 DJ_INLINE T DJ_OF(dj_weight)(T x) {
     const int is_gone = x < (sizeof(T) == 4 ? -104 : -746); /* the exponential rounds to 0 */
-    const T y = DJ_OF(dj_exp)(is_gone ? 0 : x);
+    const T y = DJ_EXP(is_gone ? 0 : x);
     return is_gone ? 0 : y;
 }
 
@@ -106,7 +107,7 @@ DJ_INLINE void DJ_OF(dj_weights)(T *x, int64_t count, T base) {
     enum { LANES = DJ_LINE / sizeof(T) };
     for (int64_t j = 0; j < count; j += LANES)
         for (int l = 0; l < LANES; l++)
-            x[j + l] = DJ_MASKS ? DJ_OF(dj_weight)(x[j + l] - base) : DJ_OF(dj_exp)(x[j + l] - base);
+            x[j + l] = DJ_MASKS ? DJ_OF(dj_weight)(x[j + l] - base) : DJ_EXP(x[j + l] - base);
 }
 
 static DJ_ONCE void DJ_OF(dj_fill)(T *x, int64_t count, T value) {
@@ -227,7 +228,7 @@ static DJ_ONCE void DJ_OF(dj_attend)(
         const int is_dead = is_masked && total[r] == 0; /* all scores are -inf */
         if (level) {
             const T base = top[r] == -INFINITY ? 0 : top[r];
-            level[r] = is_dead ? INFINITY : total[r] == 0 ? NAN : base + DJ_OF(dj_log)(total[r]);
+            level[r] = is_dead ? INFINITY : total[r] == 0 ? NAN : base + DJ_LOG(total[r]);
         }
         if (!result) continue;
         T *restrict row = result + r * c->values;
