@@ -21,6 +21,8 @@ from dynajit.core.types import TensorType
 from dynajit.ir import autodiff, interpret
 from dynajit.ops import TABLE as ops
 
+pytestmark = pytest.mark.one_python
+
 TYPES = {"float32": dtypes.float32, "float64": dtypes.float64}
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
 GRADIENTS = ("attention_query_gradient", "attention_key_gradient", "attention_value_gradient")

@@ -8,6 +8,8 @@ import dynajit as dj
 from dynajit.codegen.pipeline import compile_graph
 from dynajit.ops import TABLE as ops
 
+pytestmark = pytest.mark.one_python
+
 
 def normal(*shape: int) -> np.ndarray:
     return np.random.default_rng(7).standard_normal(shape).astype(np.float32)

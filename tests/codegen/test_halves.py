@@ -7,6 +7,8 @@ from dynajit.codegen.pipeline import compile_graph
 from dynajit.core import dtypes
 from dynajit.ops import TABLE as ops
 
+pytestmark = pytest.mark.one_python
+
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 
 

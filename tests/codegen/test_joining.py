@@ -7,6 +7,8 @@ from dynajit.codegen.pipeline import compile_graph
 from dynajit.core import config
 from dynajit.ops import TABLE as ops
 
+pytestmark = pytest.mark.one_python
+
 ROWS, COLUMNS = 1301, 203
 """Groups of rows of unequal size, and rows that no number of lanes divides."""
 

@@ -13,6 +13,8 @@ from dynajit.ir.graph import Builder
 from dynajit.ops import TABLE as ops
 from dynajit.ops.table import Kind
 
+pytestmark = pytest.mark.one_python
+
 rng = np.random.default_rng(0)
 
 

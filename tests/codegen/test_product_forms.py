@@ -12,6 +12,8 @@ from dynajit.codegen.product_forms import LARGEST_SUM, rewrite_products
 from dynajit.core import dtypes
 from dynajit.ops import TABLE as ops
 
+pytestmark = pytest.mark.one_python
+
 BF16 = dtypes.bfloat16.numpy
 SHAPES = (
     ((1, 1), (1, 1)), ((5, 1), (1, 7)), ((1, 6), (6, 1)), ((1, 6), (6, 5)), ((5, 6), (6, 1)),

@@ -8,6 +8,8 @@ from dynajit.codegen.fusion import plan
 from dynajit.codegen.regions import Region
 from dynajit.ops import TABLE as ops
 
+pytestmark = pytest.mark.one_python
+
 rng = np.random.default_rng(0)
 
 

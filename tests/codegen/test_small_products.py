@@ -7,6 +7,8 @@ from dynajit.codegen.c_products import LONGEST_SMALL, SMALL
 from dynajit.codegen.pipeline import compile_graph, generate
 from dynajit.ops import TABLE as ops
 
+pytestmark = pytest.mark.one_python
+
 DTYPES = (np.bool_, np.uint8, np.int8, np.int16, np.int32, np.int64, np.float32, np.float64)
 random = np.random.default_rng(0)
 
