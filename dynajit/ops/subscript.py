@@ -3,7 +3,8 @@
 Contract: the order of PyTorch: slices, integers and None first (views), then index tensors, which
 broadcast together and are placed as NumPy places them. A zero-dim integer tensor acts like an
 integer, but gives a copy. A bool mask stands for the positions of its True entries, so reading
-through one needs its contents (eager only); setting one number through a mask does not.
+through one needs its contents (eager only); setting one number through a mask does not. True, False
+and zero-dim bool tensors are masks of a new dim of size 1.
 
 Called by `TensorMethods.__getitem__`, the eager tensor's `__setitem__` and capture, which turns
 assignments into `set_item`.
@@ -113,6 +114,10 @@ def read_entries(x: Any, entries: list[Any]) -> Plan:
             start[d], stop[d], step[d] = clamp_slice(entry, shape[d])
             result.append((stop[d] - start[d] + step[d] - 1) // step[d])
             d += 1
+        elif _is_truth(entry):
+            dims.append(len(result))
+            result.append(1)
+            indices.append(TABLE.reshape(entry, shape=(1,)))
         elif is_tensor(entry):
             rank = _mask_rank(entry, shape, d)
             dims.extend(range(len(result), len(result) + rank))
@@ -156,10 +161,7 @@ def _entry(entry: Any) -> Any:
     if entry is None or entry is Ellipsis or isinstance(entry, slice):
         return entry
     if isinstance(entry, bool):
-        raise ArgumentError(
-            "indexing with a Python bool is not available.  Use None to add a dimension, or a "
-            "bool tensor as a mask."
-        )
+        return TABLE.clone(np.asarray(entry))
     if is_tensor(entry):
         accepted = entry.dtype.category <= Category.INTEGER
         if not accepted:
@@ -223,6 +225,11 @@ def _split_zero_dim(x: Any, entries: list[Any]) -> tuple[tuple[Any, ...], tuple[
             first.extend([slice(None)] * _consumes(entry))
             then.append(entry)
     return tuple(first), tuple(then)
+
+
+def _is_truth(entry: Any) -> bool:
+    """True for a zero-dim bool tensor: a mask of a new dim of size 1."""
+    return is_tensor(entry) and entry.dtype is dtypes.bool_ and not entry.shape
 
 
 def _consumes(entry: Any) -> int:
@@ -310,10 +317,7 @@ def _stacked(indices: Sequence[Any]) -> Any:
 
 def mask_positions(mask: Any) -> list[Any]:
     """One int64 tensor per dim of a bool tensor: where it is True. Needs the contents."""
-    array = mask.array
-    if array.ndim == 0:
-        raise ArgumentError("indexing with a zero-dim bool tensor is not available.")
-    return [TABLE.clone(found) for found in array.nonzero()]
+    return [TABLE.clone(found) for found in mask.array.nonzero()]
 
 
 def _is_single(value: Any) -> bool:

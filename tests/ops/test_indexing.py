@@ -67,6 +67,17 @@ KEYS = {
     "mask_none": lambda t: t.tensor(np.zeros(4, bool)),
     "mask_list": lambda t: [True, False, True, False],
     "empty_list": lambda t: [],
+    "true": lambda t: True,
+    "false": lambda t: False,
+    "truths": lambda t: (True, 0, False),
+    "true_later": lambda t: (..., True),
+    "true_apart": lambda t: (True, slice(None), t.tensor([0, 2])),
+    "true_and_integer": lambda t: (1, True),
+    "zero_dim_true": lambda t: t.tensor(True),
+    "zero_dim_false": lambda t: (slice(None), t.tensor(False)),
+    "zero_dim_true_and_index": lambda t: (t.tensor([3, 0]), t.tensor(True)),
+    "zero_dim_both": lambda t: (t.tensor(2), t.tensor(True), None),
+    "zero_dim_true_and_mask": lambda t: (t.tensor(ROW_MASK), slice(None), t.tensor(True)),
 }
 
 
