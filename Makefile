@@ -2,6 +2,7 @@
 #   make demo      train real models eagerly and compiled, and print the report
 #   make test      the test suite            (PYTHON=python3.12 for another interpreter)
 #   make test-sanitizers   kernels under AddressSanitizer and UndefinedBehaviorSanitizer (gcc)
+#   make test-cuda   CUDA kernels: compiled by NVRTC, run on an emulator; no GPU is used
 #   make oracle    PyTorch into the environment, so that make test compares with it
 #   make packages  packages written for PyTorch, so that make test runs them with dynajit in its place
 #   make check     ruff, formatting, mypy, layering
@@ -15,7 +16,7 @@ BIN := $(VENV)/bin
 SOURCES := setup.py pyproject.toml dynajit/ops/_row_call.c eager/_tensor.c eager/_rows.c eager/tensor.h capture/_capture.c $(wildcard capture/native/*) codegen/_runtime.c
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-sanitizers oracle packages check format bench docs clean
+.PHONY: demo test test-sanitizers test-cuda oracle packages check format bench docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m dynajit demo
@@ -32,6 +33,11 @@ SANITIZED ?= tests/ops/test_conformance_graphs.py -k 'not interpreted' $(filter-
 test-sanitizers: $(VENV)/.test
 	DYNAJIT_SANITIZE=1 DYNAJIT_CC=gcc PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" $(BIN)/python -m pytest -x $(SANITIZED)
+
+# In every dtype and for every architecture; a part of it is in `make test`.
+test-cuda: $(VENV)/.test
+	$(BIN)/python -m pytest --cuda all $(addprefix tests/codegen/test_,cubin.py cuda_text.py nvrtc.py) \
+	tests/ops/test_conformance_cuda.py
 
 # PyTorch into the environment: the comparisons with it are skipped without.
 oracle: $(VENV)/.oracle

@@ -13,22 +13,19 @@ from typing import Any
 import numpy as np
 import pytest
 from oracle import assert_close
-from samples import Sample, all_rows, has_samples, samples
-from tape import Tracked, gradients, run, type_of
+from row_graphs import OTHER_DTYPES, ROWS, accepted, graph_of
+from tape import Tracked, gradients, run
 
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import DTypeError
-from dynajit.core.types import TensorType
 from dynajit.ir import interpret
 from dynajit.ir.autodiff import differentiate
-from dynajit.ir.graph import Builder, Graph
+from dynajit.ir.graph import Graph
 from dynajit.ir.pipeline import optimize
 from dynajit.ops import Kind, Op
 
 pytestmark = pytest.mark.one_python
 
-ROWS = [op for op in all_rows() if has_samples(op)]
 NATIVE_CALLS = ("matmul", "cumsum", "cumprod", "argsort")
 COMPLEX_VIEWS = ("view_as_complex",)  # views of real operands with complex results
 FALLS_BACK = pytest.mark.filterwarnings(
@@ -64,43 +61,6 @@ def compiled(graph: Graph) -> Any:
 COLUMNS = pytest.mark.parametrize("execute", [interpreted, compiled], ids=lambda f: f.__name__)
 
 
-def accepted(op: Op, dtype: DType) -> tuple[Sample, ...]:
-    """The samples, or none where the row refuses the dtype."""
-    try:
-        drawn = samples(op, dtype)
-        for sample in drawn:
-            op.infer(*map(type_of, sample.inputs), **sample.attributes)
-    except DTypeError:
-        return ()
-    return drawn
-
-
-def placeholder_type(array: np.ndarray) -> TensorType:
-    """The type with the array's own strides."""
-    strides = tuple(step // array.itemsize for step in array.strides)
-    return TensorType(array.shape, dtypes.from_numpy(array.dtype), strides=strides)
-
-
-def graph_of(op: Op, drawn: tuple[Sample, ...]) -> tuple[Graph, list[Any]]:
-    """One node per sample, and the inputs."""
-    builder = Builder(op.name)
-    inputs: list[Any] = []
-    outputs = []
-    for position, sample in enumerate(drawn):
-        operands = []
-        for operand in sample.inputs:
-            if isinstance(operand, np.ndarray):
-                operands.append(builder.placeholder("x", placeholder_type(operand)))
-                inputs.append(operand)
-            elif operand is not None and position % 2:
-                operands.append(builder.placeholder("number", type_of(operand)))
-                inputs.append(operand)
-            else:
-                operands.append(operand)
-        outputs.append(builder.call(op, operands, sample.attributes))
-    return builder.finish(outputs), inputs
-
-
 def assert_equal_to_eager(op: Op, dtype: DType, execute: Any) -> None:
     drawn = accepted(op, dtype)
     if not drawn:
@@ -121,24 +81,24 @@ def test_a_graph_gives_what_eager_gives(op: Op, execute: Any) -> None:
     assert_equal_to_eager(op, dtypes.float32, execute)
 
 
-OTHER = ("bool", "uint8", "int32", "int64", "float16", "bfloat16", "float64")
-
-
-@pytest.mark.parametrize("dtype", OTHER)
+@pytest.mark.parametrize("dtype", OTHER_DTYPES)
 @ALL_ROWS
 def test_interpreted_graphs_keep_every_dtype(op: Op, dtype: str) -> None:
     assert_equal_to_eager(op, dtypes.by_name(dtype), interpreted)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", OTHER)
+@pytest.mark.parametrize("dtype", OTHER_DTYPES)
 @ALL_ROWS
 def test_compiled_graphs_keep_every_dtype(op: Op, dtype: str, pytestconfig: pytest.Config) -> None:
     """Pointwise rows in two dtypes by turns unless all are asked for: in each they are compiled by
     tests/codegen/test_kernels.py, and their indices are the same in all."""
     if op.kind is Kind.POINTWISE and pytestconfig.getoption("dtypes") != "all":
         turn = ROWS.index(op)
-        if dtype not in (OTHER[turn % len(OTHER)], OTHER[(turn + 3) % len(OTHER)]):
+        if dtype not in (
+            OTHER_DTYPES[turn % len(OTHER_DTYPES)],
+            OTHER_DTYPES[(turn + 3) % len(OTHER_DTYPES)],
+        ):
             pytest.skip("run with --dtypes all")
     assert_equal_to_eager(op, dtypes.by_name(dtype), compiled)
 
