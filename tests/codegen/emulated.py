@@ -19,7 +19,7 @@ from dynajit.codegen import blueprints, cuda_text
 from dynajit.codegen.cuda_support import SCALARS, STATUS, CudaKernel, LibraryCall
 from dynajit.codegen.cuda_text import Unit
 from dynajit.core.types import ScalarType
-from dynajit.ir.graph import Graph
+from dynajit.ir.graph import Graph, Node, NodeKind
 
 EMULATOR = Path(__file__).parent / "cuda_emulator.h"
 FLAGS = ("-std=c++17", "-O0", "-w", "-fwrapv", "-ffp-contract=off", "-fno-strict-aliasing")
@@ -87,8 +87,14 @@ class Emulated:
             if status[0]:
                 blueprints.failure("emulated")(*map(int, status))
         found = dict(zip(layout.outputs, outputs, strict=True))
-        values = dict(zip(self.graph.inputs, arguments, strict=True))
-        return [found.get(o, values.get(o)) for o in self.graph.outputs]
+        found |= dict(zip(self.graph.inputs, arguments, strict=True))
+
+        def result(output: Any) -> Any:
+            if not isinstance(output, Node):
+                return output
+            return output.value if output.kind is NodeKind.CONSTANT else found[output]
+
+        return [result(output) for output in self.graph.outputs]
 
 
 def multiply(call: LibraryCall, pointer: Any) -> None:
