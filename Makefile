@@ -71,8 +71,10 @@ $(VENV)/.built: $(VENV)/.made $(SOURCES)
 	$(PIP) install --no-build-isolation -e .
 	@touch $@
 
+# What an extra of pyproject.toml needs; the package itself would be compiled again.
+EXTRA = import sys, tomllib; print(*tomllib.load(sys.stdin.buffer)["project"]["optional-dependencies"][sys.argv[1]], sep="\n")
 $(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.docs $(VENV)/.oracle: $(VENV)/.%: $(VENV)/.built
-	$(PIP) install --no-build-isolation -e '.[$*]'
+	$(BIN)/python -c '$(EXTRA)' $* < pyproject.toml | $(PIP) install -r /dev/stdin
 	@touch $@
 
 # Without what they depend on: that is PyTorch, mostly.
