@@ -223,8 +223,9 @@ class Recent(Generic[T]):
         if entry is None or entry[0]() is not code:
             entry = (weakref.ref(code, forget(self.known, key)), self.make(code))
         self.known[key] = entry  # behind the others: the first is the one not asked for longest
-        while len(self.known) > self.limit:
-            self.known.pop(next(iter(self.known), key), None)
+        if len(self.known) > self.limit:
+            for oldest in list(self.known)[: -self.limit]:  # other threads may add in between
+                self.known.pop(oldest, None)
         return entry[1]
 
 

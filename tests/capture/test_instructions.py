@@ -26,6 +26,7 @@ import string
 import sys
 import tempfile
 import textwrap
+import threading
 import typing
 import weakref
 from asyncio import base_events, tasks
@@ -344,3 +345,26 @@ def test_a_code_object_at_the_place_of_one_that_ended_is_another() -> None:
         code = (lambda: None).__code__.replace(co_name=f"turn{turn}")
         assert recent(code) == f"turn{turn}"
         del code
+
+
+def test_threads_share_what_was_made() -> None:
+    recent = Recent(lambda code: code.co_name, 3)
+    codes = [(lambda: None).__code__.replace(co_name=f"own{n}") for n in range(20)]
+    wrong: list[str] = []
+
+    def ask(seed: int) -> None:
+        order = random.Random(seed).choices(codes, k=3000)
+        wrong.extend(code.co_name for code in order if recent(code) != code.co_name)
+
+    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert [] == wrong
+    assert len(recent.known) <= 3 + len(threads)
