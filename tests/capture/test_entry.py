@@ -1,11 +1,11 @@
 """The entry object behaves like the function it wraps and runs the first entry that fits."""
 
 import copy
+import functools
 import gc
 import inspect
 import pickle
 import sys
-import threading
 import traceback
 import weakref
 
@@ -314,7 +314,7 @@ def test_without_on_miss_the_original_runs():
     assert 3 == wrapper(3)
 
 
-def test_threads_share_it():
+def test_threads_share_it(side_by_side):
     wrapper = compiled(lambda a0: -1)
     for number in range(4):
         wrapper.add_entry(guards((0, Kind.EQUALS, number)), lambda a0, n=number: n, number)
@@ -326,16 +326,7 @@ def test_threads_share_it():
             if wrapper(value) != value:
                 wrong.append(value)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    side_by_side(*(functools.partial(work, k) for k in range(4)))
 
     assert [] == wrong
     assert 8000 == wrapper.hits

@@ -505,7 +505,7 @@ def test_tracing_sees_the_original():
     assert ["function"] == events
 
 
-def test_each_thread_has_its_own_scope():
+def test_each_thread_has_its_own_scope(side_by_side):
     def function():
         return "original"
 
@@ -527,16 +527,7 @@ def test_each_thread_has_its_own_scope():
         results.append(("outside", {function() for _ in range(500)}))
         barrier.wait()
 
-    threads = [threading.Thread(target=work) for work in (inside, outside)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    side_by_side(inside, outside)
 
     assert [("inside", {"new"}), ("outside", {"original"})] == sorted(results)
     assert (None, False) == _capture.hook_state()

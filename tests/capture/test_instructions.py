@@ -26,10 +26,10 @@ import string
 import sys
 import tempfile
 import textwrap
-import threading
 import typing
 import weakref
 from asyncio import base_events, tasks
+from collections.abc import Callable
 from email import message
 from http import client
 from types import CodeType
@@ -347,7 +347,7 @@ def test_a_code_object_at_the_place_of_one_that_ended_is_another() -> None:
         del code
 
 
-def test_threads_share_what_was_made() -> None:
+def test_threads_share_what_was_made(side_by_side: Callable[..., None]) -> None:
     recent = Recent(lambda code: code.co_name, 3)
     codes = [(lambda: None).__code__.replace(co_name=f"own{n}") for n in range(20)]
     wrong: list[str] = []
@@ -356,15 +356,7 @@ def test_threads_share_what_was_made() -> None:
         order = random.Random(seed).choices(codes, k=3000)
         wrong.extend(code.co_name for code in order if recent(code) != code.co_name)
 
-    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(4)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    side_by_side(*(functools.partial(ask, seed) for seed in range(4)))
+
     assert [] == wrong
-    assert len(recent.known) <= 3 + len(threads)
+    assert len(recent.known) <= 3 + 4

@@ -13,18 +13,17 @@ from typing import Any
 import numpy as np
 import oracle
 import pytest
+from row_graphs import ROWS, accepted
 from samples import Sample, all_rows, has_samples, samples
 from tape import Tracked, gradients, run, type_of
 
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import DTypeError
 from dynajit.ops import Kind, Op
 from dynajit.ops.scalar import NumpyScalars
 
 pytestmark = pytest.mark.one_python
 
-ROWS = [op for op in all_rows() if has_samples(op)]
 REAL = tuple(d for d in dtypes.ALL if not d.is_complex)
 
 
@@ -32,17 +31,6 @@ def rows(*kinds: Kind) -> Any:
     """Parametrise over the rows of these kinds (all kinds if none is named)."""
     chosen = [op for op in ROWS if not kinds or op.kind in kinds]
     return pytest.mark.parametrize("op", chosen, ids=lambda op: op.name)
-
-
-def accepted(op: Op, dtype: DType) -> tuple[Sample, ...]:
-    """The samples, or none where the row refuses the dtype."""
-    try:
-        drawn = samples(op, dtype)
-        for sample in drawn:
-            op.infer(*map(type_of, sample.inputs), **sample.attributes)
-    except DTypeError:
-        return ()
-    return drawn
 
 
 def test_every_row_has_samples() -> None:
