@@ -74,7 +74,8 @@ $(VENV)/.built: $(VENV)/.made $(SOURCES)
 # What an extra of pyproject.toml needs; the package itself would be compiled again.
 EXTRA = import sys, tomllib; print(*tomllib.load(sys.stdin.buffer)["project"]["optional-dependencies"][sys.argv[1]], sep="\n")
 $(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.docs $(VENV)/.oracle: $(VENV)/.%: $(VENV)/.built
-	$(BIN)/python -c '$(EXTRA)' $* < pyproject.toml | $(PIP) install -r /dev/stdin
+	$(BIN)/python -c '$(EXTRA)' $* < pyproject.toml > $@.requirements
+	$(PIP) install -r $@.requirements
 	@touch $@
 
 # Without what they depend on: that is PyTorch, mostly.
