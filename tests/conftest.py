@@ -18,10 +18,8 @@ hypothesis.settings.load_profile("untimed")
 
 def pytest_addoption(parser: Any) -> None:
     """`--cpython all`: every one of CPython's own test files under capture, in every mode;
-    `--dtypes all`: every row of the conformance test compiled in every dtype; `--cuda all`: CUDA
-    text in every dtype and for every architecture."""
+    `--cuda all`: CUDA text in every dtype and for every architecture."""
     parser.addoption("--cpython", choices=("fast", "all"), default="fast")
-    parser.addoption("--dtypes", choices=("fast", "all"), default="fast")
     parser.addoption("--cuda", choices=("fast", "all"), default="fast")
 
 

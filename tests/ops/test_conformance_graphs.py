@@ -90,16 +90,7 @@ def test_interpreted_graphs_keep_every_dtype(op: Op, dtype: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", OTHER_DTYPES)
 @ALL_ROWS
-def test_compiled_graphs_keep_every_dtype(op: Op, dtype: str, pytestconfig: pytest.Config) -> None:
-    """Pointwise rows in two dtypes by turns unless all are asked for: in each they are compiled by
-    tests/codegen/test_kernels.py, and their indices are the same in all."""
-    if op.kind is Kind.POINTWISE and pytestconfig.getoption("dtypes") != "all":
-        turn = ROWS.index(op)
-        if dtype not in (
-            OTHER_DTYPES[turn % len(OTHER_DTYPES)],
-            OTHER_DTYPES[(turn + 3) % len(OTHER_DTYPES)],
-        ):
-            pytest.skip("run with --dtypes all")
+def test_compiled_graphs_keep_every_dtype(op: Op, dtype: str) -> None:
     assert_equal_to_eager(op, dtypes.by_name(dtype), compiled)
 
 
