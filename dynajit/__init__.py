@@ -544,7 +544,7 @@ from dynajit.ops.functions import (
 from dynajit.report.log import set_logs
 from dynajit.sparse import sparse_compressed_tensor, sparse_coo_tensor, sparse_csr_tensor
 from dynajit.storage import UntypedStorage, is_storage
-from dynajit.version import __version__  # noqa: F401  (published, though not by `import *`)
+from dynajit.torch_version import __version__  # noqa: F401  (published, though not by `import *`)
 
 globals().update(FUNCTIONS)  # `_foreach_add` and its kin
 aliases.install(sys.modules[__name__])  # for `sys.modules["torch"] = dynajit`

@@ -15,7 +15,7 @@ REFUSED = [
     "distributed.fsdp.FullyShardedDataParallel", "distributed.fsdp.FullStateDictConfig",
     "distributed.optim.ZeroRedundancyOptimizer", "nn.parallel.DistributedDataParallel",
     "nn.parallel.parallel_apply", "nn.parallel.replicate", "nn.parallel.scatter_gather.gather",
-    "nn.parallel.scatter_gather.scatter", "hub.load_state_dict_from_url", "hub.load",
+    "nn.parallel.scatter_gather.scatter", "hub.load",
     "utils.cpp_extension.CUDAExtension", "utils.cpp_extension.BuildExtension", "onnx.export",
     "quantization.quantize_dynamic", "fx.symbolic_trace", "overrides.TorchFunctionMode",
     "mps.synchronize", "accelerator.synchronize", "cuda.FloatTensor", "cuda.HalfTensor",

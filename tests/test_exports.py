@@ -108,7 +108,7 @@ def test_the_version_is_the_packages() -> None:
     """By both of PyTorch's paths."""
     package = importlib.import_module("dynajit")
 
-    assert importlib.metadata.version("dynajit") == package.__version__
+    assert importlib.metadata.version("dynajit") == package.version.dynajit
     assert package.__version__ == package.version.__version__
 
 

@@ -31,6 +31,7 @@ LAYERS = {
     "dynajit.fft": 5,
     "dynajit.linalg": 5,
     "dynajit.random": 5,
+    "dynajit.hub": 5,
     "dynajit.serialization": 5,
     "dynajit.special": 5,
     "dynajit.testing": 5,
