@@ -88,12 +88,14 @@ class SkipFrame(Exception):
     Args:
         reason: one sentence for reports.
         permanent: no other call could do better.
+        even_whole: so it is where no break is allowed; the next call is captured.
     """
 
-    def __init__(self, reason: str, permanent: bool = True) -> None:
+    def __init__(self, reason: str, permanent: bool = True, even_whole: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.permanent = permanent
+        self.even_whole = even_whole
 
 
 class Table:

@@ -158,6 +158,11 @@ class Heap:
         """Contents at entry of an adopted object."""
         return self._entry[identity]
 
+    def has_changed_since(self, mark: int) -> bool:
+        """True if an adopted object was written since `mark`, and is not as at entry."""
+        written = {identity for identity, _ in self._journal[mark:] if identity in self._entry}
+        return any(self.is_changed(identity) for identity in written)
+
     def changed(self) -> Iterator[int]:
         """Ids of the adopted objects that were written, in order of their first write."""
         seen: set[int] = set()

@@ -46,6 +46,7 @@ from dynajit.capture.parts import (
     wrapped,
 )
 from dynajit.capture.recording import Namespace
+from dynajit.capture.remembered_calls import call_remembered, remembers
 from dynajit.capture.users_code import MISSING, inherits, is_quiet, is_users_code, lookup
 from dynajit.capture.values import UNBOUND, Known, Value, constant
 from dynajit.capture.values_containers import DictValue, TupleValue
@@ -92,6 +93,8 @@ def call(x: Any, callee: Value, args: Arguments, keywords: Keywords) -> Steps:
         return (yield from call(x, callee.function, [*callee.args, *args], merged))
     if isinstance(callee, ObjectValue):
         return (yield from _call_instance(x, callee, args, keywords))
+    if remembers(callee):
+        return (yield from call_remembered(x, callee, args, keywords))
     if isinstance(callee, Known):
         return (yield from _call_known(x, callee, args, keywords))
     if not defines(callee.python_type, "__call__"):

@@ -21,6 +21,7 @@ from dynajit.capture.operations_storage import storage_attribute
 from dynajit.capture.partials import partial_method
 from dynajit.capture.parts import is_wrapper, wrapped
 from dynajit.capture.plain_classes import is_heap_type
+from dynajit.capture.remembered_calls import WRAPPER
 from dynajit.capture.users_code import MISSING, inherits, lookup, text_keyed
 from dynajit.capture.values import Known, Value, constant
 from dynajit.capture.values_containers import HeapValue, TupleValue
@@ -248,7 +249,7 @@ def _user_descriptor(x: Any, value: Value, name: str, raw: Any) -> Steps:
 
 def _class_value(x: Any, value: HeapValue, receiver: Value, name: str, raw: Any) -> Steps:
     """A non-data attribute of the class, bound to `receiver`."""
-    if isinstance(raw, types.FunctionType):
+    if isinstance(raw, (types.FunctionType, WRAPPER)):
         return BoundMethod(known_in_class(x, value, name, raw), receiver)
     if is_wrapper(raw, staticmethod):
         x.recorder.use(known_in_class(x, value, name, raw))

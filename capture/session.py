@@ -181,7 +181,7 @@ def _execute(
                 raise region.breaks[0].error()
             return region
         except SkipFrame as skip:
-            if fullgraph:
+            if fullgraph and not skip.even_whole:
                 raise GraphBreakError(f"{function.__qualname__}: {skip.reason}") from None
             return Skip(skip.reason, skip.permanent)
 

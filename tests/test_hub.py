@@ -32,7 +32,7 @@ def test_a_file_that_was_fetched_is_loaded(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_is_not_fetched(tmp_path: Path) -> None:
     """The error says where it was looked for."""
-    with pytest.raises(NotImplementedError, match="other.pth.*downloads nothing"):
+    with pytest.raises(NotImplementedError, match=r"other.pth.*downloads nothing"):
         dj.hub.load_state_dict_from_url("https://example.org/other.pth", str(tmp_path))
 
 

@@ -233,7 +233,17 @@ def test_capsules_refuse_history_and_a_second_use() -> None:
 def test_versions_compare_as_pytorchs(operator: str) -> None:
     """With texts, tuples and lists: by number, and what comes before a release is older."""
     torch = pytest.importorskip("torch")
-    own = ["1.10.0", "1.9", "2", "2.0.0", "2.1.0rc1", "2.1.0a0", "2.1.0.dev20240101", "0.1.0", "one"]
+    own = [
+        "1.10.0",
+        "1.9",
+        "2",
+        "2.0.0",
+        "2.1.0rc1",
+        "2.1.0a0",
+        "2.1.0.dev20240101",
+        "0.1.0",
+        "one",
+    ]
     others = [
         "1.9",
         "1.10",

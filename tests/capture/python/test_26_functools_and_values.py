@@ -142,9 +142,18 @@ def paths():
     )
 
 
+@functools.lru_cache
+def square(number):
+    return number * number
+
+
+def cached(number):
+    return square(number) + square(number)
+
+
 CAPTURED = [
     case(methods, 2), case(ordered), case(dispatched, 2.5), case(decimals),
-    case(fraction_arithmetic), case(dates), case(patterns), case(paths),
+    case(fraction_arithmetic), case(dates), case(patterns), case(paths), case(cached, 3),
 ]  # fmt: skip
 
 
@@ -168,20 +177,10 @@ def fraction_of_an_argument(fraction):
     return fraction - THIRD, THIRD - fraction, fraction == THIRD, f"{fraction}"
 
 
-@functools.lru_cache
-def square(number):
-    return number * number
-
-
-def cached(number):
-    return square(number) + square(number)
-
-
 DEPENDENT = [
     case(methods_by_class, breaks=None),
     case(decimal_arithmetic, breaks=None), case(date_texts, DAY, breaks=None),
     case(fraction_of_an_argument, fractions.Fraction(1, 2), breaks=None),
-    case(cached, 3, breaks=2),
 ]  # fmt: skip
 
 

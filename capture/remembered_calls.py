@@ -1,0 +1,213 @@
+"""Calls of functions under `functools.lru_cache` or `functools.cache`.
+
+What the function remembers for the arguments of a call is looked up in its cache, which runs no
+code of the user's, and is used as the object that the call would return. The entry of the cache is
+guarded: one that was evicted, cleared or made anew is noticed. The call itself is made after the
+launch, and its result dropped: so it counts, and what is called last is evicted last.
+
+Where nothing is remembered yet, the frame runs as plain Python, and fills the cache. A function
+that has forgotten the result whenever the same call is captured again is called for real.
+For sizes that vary there is no key: the wrapped function is inlined, if it changes nothing; such a
+function is meant to give equal results for equal arguments.
+Called by the executor's calls.
+"""
+
+import functools
+import gc
+import types
+import weakref
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dynajit.capture import breaks, sources
+from dynajit.capture.breaks import GraphBreak, SkipFrame
+from dynajit.capture.guards import Kind
+from dynajit.capture.operations_basic import Steps, as_python
+from dynajit.capture.operations_output import OutputEffect
+from dynajit.capture.users_code import is_quiet, lookup
+from dynajit.capture.values import Constant, Known, Opaque, Scalar, Value
+from dynajit.capture.values_containers import TupleValue
+from dynajit.capture.values_objects import ObjectValue
+from dynajit.eager import Size
+
+#: The class of what `functools.lru_cache` makes; it has no public name.
+WRAPPER: Final = type(functools.lru_cache(maxsize=None)(lambda: None))
+
+#: How often frames ran as plain Python for a result, by function and key; at most so many keys, and
+#: so often for each: frames inside of one that runs plainly may be captured before they are called.
+_awaited: Final[weakref.WeakKeyDictionary[Any, dict[Any, int]]] = weakref.WeakKeyDictionary()
+MAX_AWAITED: Final = 1000
+MAX_RUNS: Final = 8
+
+
+def remembers(value: Value) -> bool:
+    """True for a function under `lru_cache` or `cache` that was made before the captured code."""
+    return isinstance(value, (Opaque, Known)) and type(value.object) is WRAPPER
+
+
+def call_remembered(x: Any, callee: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    """`callee(*args, **keywords)`.
+
+    Raises:
+        SkipFrame: nothing is remembered yet.
+        GraphBreak: it must be called for real.
+    """
+    function = callee.object
+    if callee.source is not None:
+        x.recorder.guard(callee.source, Kind.IDENTITY, function, "a function that remembers")
+    if any(_varies(x, value) for value in (*args, *keywords.values())):
+        return (yield from _call_anew(x, callee, args, keywords))
+    objects = [_hashed_plainly(x, value) for value in args]
+    named = {name: _hashed_plainly(x, value) for name, value in keywords.items()}
+    if any(found is None for found in (*objects, *named.values())):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)} of other arguments")
+    positional = [found[0] for found in objects if found is not None]
+    by_name = {name: found[0] for name, found in named.items() if found is not None}
+    result = _what_is_remembered(x, function, positional, by_name)
+    x.recorder.add_output(OutputEffect(function, tuple(args), tuple(keywords.items())))
+    return result
+
+
+def _what_is_remembered(x: Any, function: Any, args: list[Any], keywords: dict[str, Any]) -> Value:
+    """The object that the function returns for these arguments, as its cache has it; guarded."""
+    kept = _kept_by(function)
+    if kept is None:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)}, which remembers nothing")
+    key = _key(args, keywords, kept.mark, _is_typed(function))
+    if key not in kept.cache:
+        _run_once(function, key)
+    _awaited.get(function, {}).pop(key, None)
+    place = sources.Key(sources.Constant(kept.cache, f"{_name(function)}.cache"), key)
+    x.recorder.guard(place, Kind.IDENTITY, kept.cache[key], "what a function remembers")
+    result: Value = x.recorder.wrap(kept.result(key), None)
+    return result
+
+
+def _varies(x: Any, value: Value) -> bool:
+    """True for a size that varies from call to call, and for tuples of such."""
+    if isinstance(value, TupleValue):
+        return any(_varies(x, item) for item in value.items)
+    return isinstance(value, Scalar) and x.recorder.sizes.shape_int(value) is not None
+
+
+def _call_anew(x: Any, callee: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    """The wrapped function itself, for sizes that vary: what it would remember has no key here.
+
+    Raises:
+        GraphBreak: it changes something, which it does only once for the same arguments.
+    """
+    function = callee.object
+    wrapped = vars(function).get("__wrapped__")
+    if not isinstance(wrapped, types.FunctionType):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)} of sizes that vary")
+    mark = x.recorder.mark()
+    place = sources.Attribute(sources.Constant(function), "__wrapped__")
+    result = yield from x.call(x.recorder.wrap(wrapped, place), args, keywords)
+    draws = x.recorder.random_blocks is not mark.random_blocks
+    if draws or x.heap.has_changed_since(mark.heap):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)}, which changes something")
+    return result
+
+
+def _name(function: Any) -> str:
+    return str(vars(function).get("__qualname__", WRAPPER.__name__))
+
+
+def _is_typed(function: Any) -> bool:
+    """Whether keys of its cache hold the classes of arguments, too."""
+    asked = vars(function).get("cache_parameters")
+    if not isinstance(asked, types.FunctionType) or asked.__module__ != functools.__name__:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)}, made in an unusual way")
+    return bool(asked()["typed"])
+
+
+def _run_once(function: Any, key: Any) -> None:
+    """End the capture: without a trace, or with a break when that has happened too often."""
+    awaited = _awaited.setdefault(function, {})
+    runs = awaited.get(key, 0)
+    if runs == MAX_RUNS or len(awaited) == MAX_AWAITED:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)}, which has forgotten the result")
+    awaited[key] = runs + 1
+    reason = f"{_name(function)} remembers no result for these arguments yet"
+    raise SkipFrame(reason, permanent=False, even_whole=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What the C object keeps.
+
+    Args:
+        cache: key -> result; where there is a largest size, -> a link in a list of results.
+        mark: separates keyword arguments in keys.
+        links: keys and results in the order of last use, each followed by the link's class;
+            empty where there is no largest size.
+    """
+
+    cache: dict[Any, Any]
+    mark: Any
+    links: list[Any]
+
+    def result(self, key: Any) -> Any:
+        """The result of a key of the cache."""
+        if not self.links:
+            return self.cache[key]
+        return next(
+            result
+            for known, result in zip(self.links[::3], self.links[1::3], strict=True)
+            if known == key and type(known) is type(key)
+        )
+
+
+def _kept_by(function: Any) -> _Kept | None:
+    """What the function keeps; None where it keeps nothing.
+
+    There are no public names for it: it is what the garbage collector finds.
+    """
+    held = gc.get_referents(function)
+    own = vars(function)
+    dicts = [place for place, item in enumerate(held) if type(item) is dict and item is not own]
+    marks = [item for item in held[::-1] if type(item) is object]
+    if not dicts or not marks:
+        return None
+    cache, links = held[dicts[-1]], held[1 : dicts[-1]]  # after the class; before the function
+    is_bounded = any(type(link).__name__ == "_lru_list_elem" for link in cache.values())
+    return _Kept(cache, marks[0], links if is_bounded else [])
+
+
+def _key(args: list[Any], keywords: dict[str, Any], mark: Any, is_typed: bool) -> Any:
+    """The key that the C code of the class makes."""
+    flat = list(args)
+    if keywords:
+        flat.append(mark)
+        for pair in keywords.items():
+            flat.extend(pair)
+    if is_typed:
+        return (*flat, *(type(value) for value in (*args, *keywords.values())))
+    return flat[0] if len(flat) == 1 and type(flat[0]) in (int, str) else tuple(flat)
+
+
+def _hashed_plainly(x: Any, value: Value) -> tuple[Any] | None:
+    """The object, guarded, if finding it among keys runs no code of the user's; else None."""
+    if isinstance(value, TupleValue):
+        items = [_hashed_plainly(x, item) for item in value.items]
+        if value.cls not in (tuple, Size) or any(item is None for item in items):
+            return None
+        x.recorder.use(value)
+        return (value.cls(item[0] for item in items if item is not None),)
+    if isinstance(value, (Constant, Known, Scalar)) and is_quiet(value):
+        return (as_python(x, value),)
+    if isinstance(value, ObjectValue):
+        return _by_identity(x, value)
+    return None
+
+
+def _by_identity(x: Any, value: ObjectValue) -> tuple[Any] | None:
+    existing = x.recorder.existing(value)
+    kind = type(existing)
+    plain = all(lookup(kind, name) is getattr(object, name) for name in ("__hash__", "__eq__"))
+    if existing is None or not plain:
+        return None
+    place = x.recorder.first_source(value)
+    if not isinstance(place, sources.Constant):
+        x.recorder.guard(place, Kind.IDENTITY, existing, "a function remembers results by it")
+    return (existing,)
