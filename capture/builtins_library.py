@@ -48,6 +48,22 @@ def _is_grad_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> S
     yield
 
 
+@special(grad_mode._set_inference_enabled)
+def _set_inference_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    before = x.recorder.inference_enabled
+    x.recorder.set_inference_enabled(bool(as_python(x, args[0])))
+    x.uses_inference_mode()
+    return boolean(before)
+    yield
+
+
+@special(grad_mode.is_inference_mode_enabled)
+def _is_inference_mode_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    x.uses_inference_mode()
+    return boolean(x.recorder.inference_enabled)
+    yield
+
+
 # -- autocast ------------------------------------------------------------------------------------
 
 
@@ -85,6 +101,12 @@ def _is_compiling(x: Any, args: list[Value], keywords: dict[str, Value]) -> Step
 @special(creation.tensor)
 def _tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     return x.creates_tensor(creation.tensor, args, keywords)
+    yield
+
+
+@special(creation.as_tensor)
+def _as_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return x.as_tensor(args, keywords)
     yield
 
 

@@ -381,6 +381,21 @@ class AutocastEffect(Effect):
 
 
 @dataclass(frozen=True, slots=True)
+class InferenceEffect(Effect):
+    """The inference mode that the region leaves behind."""
+
+    enabled: bool
+
+    @property
+    def values(self) -> list[Value]:
+        return []
+
+    def replay(self, emitter: Any) -> None:
+        emitter.call(grad_mode._set_inference_enabled, lambda: emitter.load_constant(self.enabled))
+        emitter.pop()
+
+
+@dataclass(frozen=True, slots=True)
 class TensorEffect(Effect):
     """Elements, and perhaps the history, of a tensor that existed before.
 

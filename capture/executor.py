@@ -519,6 +519,11 @@ class Executor:
         entry = int(self.heap.entry(self.recorder.autocast_id))
         self.recorder.guard(GRAD_MODE_SOURCE, Kind.AUTOCAST, entry, "autocast")
 
+    def uses_inference_mode(self) -> None:
+        """The region depends on the inference mode at entry."""
+        entry = bool(self.heap.entry(self.recorder.inference_id))
+        self.recorder.guard(GRAD_MODE_SOURCE, Kind.INFERENCE, entry, "inference mode")
+
     def generator_result(self, receiver: Any) -> list[Value]:
         """What a finished generator returned, as arguments of StopIteration."""
         result = self.generator_results.pop(getattr(receiver, "identity", -1), None)
@@ -606,6 +611,7 @@ class Executor:
     is_library_function = operations_tensors.is_library_function
     why_not_inlined = operations_tensors.why_not_inlined
     creates_tensor = operations_tensors.creates_tensor
+    as_tensor = operations_tensors.as_tensor
     special_call = builtins_table.special_call
     is_pure = builtins_table.is_pure
     to_pairs = builtins_dicts.to_pairs

@@ -483,6 +483,8 @@ def _effects(executor: Executor) -> Iterator[effects.Effect]:
             yield effects.GradModeEffect(bool(heap[identity]))
         elif identity == executor.recorder.autocast_id:
             yield effects.AutocastEffect(int(heap[identity]))
+        elif identity == executor.recorder.inference_id:
+            yield effects.InferenceEffect(bool(heap[identity]))
         elif identity in namespaces:
             yield _global_effect(executor, namespaces[identity], heap[identity])
         else:
@@ -556,7 +558,7 @@ def _guard_aliasing(recorder: Recorder) -> None:
 
     So must the lists that written texts are recorded in.
     """
-    changed = set(recorder.heap.changed()) - {recorder.grad_mode_id, recorder.autocast_id}
+    changed = set(recorder.heap.changed()) - recorder.mode_ids
     if not changed:
         return
     _refuse_fields_as_dict(recorder, changed)

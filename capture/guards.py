@@ -26,6 +26,7 @@ from dynajit.capture.sources import Source, State
 from dynajit.core.errors import InternalError
 from dynajit.core.location import Location
 from dynajit.eager.autocast_mode import _autocast_word
+from dynajit.eager.grad_mode import is_inference_mode_enabled
 from dynajit.ops import autocast_words as words
 
 
@@ -58,6 +59,7 @@ class Kind(enum.IntEnum):
     ENDS_QUIETLY = 23  # expected: bool: whether the argument is a tuple or dict of one call
     EXISTS = 24  # expected: None: there is something at the place
     AUTOCAST = 25  # expected: int: the autocast word (`ops.autocast_words`)
+    INFERENCE = 26  # expected: bool: whether `inference_mode` is on
 
 
 RELATIONS = (Kind.NOT_ALIASED, Kind.ALIASED, Kind.NO_SHARED_STORAGE)
@@ -146,6 +148,10 @@ class Missing:
 MISSING = Missing()
 
 
+def _inference_text(is_on: bool) -> str:
+    return "inference mode on" if is_on else "inference mode off"
+
+
 def _change_text(change: Any) -> str:
     """`C.method was replaced`, from (class, name, what happened)."""
     cls, name, happened = change
@@ -194,6 +200,7 @@ _EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.EXISTS: lambda e: "something there",
     Kind.GRAD_MODE: lambda e: "grad mode on" if e else "grad mode off",
     Kind.AUTOCAST: words.describe,
+    Kind.INFERENCE: _inference_text,
     Kind.HANDLING: lambda e: "an exception handled by the caller" if e else "no exception",
     Kind.NOT_ALIASED: lambda e: f"an object other than {e.expression()}",
     Kind.ALIASED: lambda e: f"the same object as {e.expression()}",
@@ -216,6 +223,7 @@ _ACTUAL_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.SEPARATE_MEMORY: lambda a: "they overlap, or the write is not allowed",
     Kind.GRAD_MODE: lambda a: "grad mode on" if a else "grad mode off",
     Kind.AUTOCAST: lambda a: words.describe(_autocast_word()),
+    Kind.INFERENCE: lambda a: _inference_text(is_inference_mode_enabled()),
 }
 
 
@@ -262,6 +270,7 @@ _EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
     Kind.FUNCTION: _function_condition,
     Kind.GRAD_MODE: lambda s, e: f"{s}.is_grad_enabled() is {e}",
     Kind.AUTOCAST: lambda s, e: f"{s}: {words.describe(e)}",
+    Kind.INFERENCE: lambda s, e: f"{s}.is_inference_mode_enabled() is {e}",
     Kind.EXISTS: lambda s, e: f"{s} exists",
     Kind.ENDS_QUIETLY: lambda s, e: f"nobody notices the end of {s}",
     Kind.REGISTRATIONS: lambda s, e: f"abc.get_cache_token() == {e}",

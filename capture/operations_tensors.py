@@ -13,13 +13,15 @@ from typing import Any, Final
 from dynajit.capture import breaks, control, layouts, tensor_memory
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown
-from dynajit.capture.operations_basic import from_python, to_native
-from dynajit.capture.values import Constant, Known, Value, constant
+from dynajit.capture.operations_basic import as_python, from_python, is_none, to_native
+from dynajit.capture.values import NONE, Constant, Known, Value, constant
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_functions import NativeMethod
 from dynajit.capture.values_tensors import TensorContents, TensorValue
+from dynajit.core.device import CPU
+from dynajit.core.errors import InvalidValueError
 from dynajit.core.types import TensorType, contiguous_strides
-from dynajit.eager import Size, Tensor
+from dynajit.eager import Size, Tensor, creation, typed_names
 from dynajit.ir import graph
 from dynajit.ops import TABLE
 from dynajit.ops.autocast import word_set
@@ -65,6 +67,8 @@ def tensor_attribute(x: Any, value: TensorValue, name: str) -> Value:
     if name in _FACTS:
         fact: Value = _FACTS[name](x, value)
         return fact
+    if name in _OWN_METHODS:
+        return NativeMethod(value, name)
     if name in _AUTOGRAD and not callable(getattr(Tensor, name, None)):
         raise GraphBreak(breaks.AUTOGRAD_CALL, f"Tensor.{name}")
     if name in _CONTENTS and not callable(getattr(Tensor, name, None)):
@@ -128,6 +132,8 @@ def tensor_method(
         if _is_contiguous(x, receiver, name, []).value:
             return receiver
         return native_call(x, TABLE.clone, [receiver], {})
+    if name in _OWN_METHODS:
+        return _OWN_METHODS[name](x, receiver, args, keywords)
     if name in _LAYOUT_METHODS and not keywords:
         return _LAYOUT_METHODS[name](x, receiver, name, args)
     if name in _CONTENTS:
@@ -188,6 +194,32 @@ _LAYOUT_METHODS: Final[dict[str, Callable[[Any, TensorValue, str, list[Value]], 
     "view": _view_method,
     "view_as": _view_method,
 }
+
+
+def _type_method(
+    x: Any, value: TensorValue, args: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """`type()`, the name of a class, or `type(dtype)`, a conversion."""
+    wanted = args[0] if args else keywords.get("dtype", NONE)
+    if is_none(x, wanted):
+        return constant(typed_names.name_of(tensor_type(x, value).dtype))
+    try:
+        dtype = typed_names.dtype_named(as_python(x, wanted))
+    except (NotKnown, InvalidValueError) as error:
+        raise GraphBreak(breaks.TENSOR_FAILURE, f"Tensor.type: {error}") from None
+    return native_method(x, value, "to", [Known(dtype)], {})
+
+
+def _itself(x: Any, value: TensorValue, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """On the CPU, what the methods of `Tensor` return."""
+    if tensor_type(x, value).device != CPU:
+        raise GraphBreak(breaks.TENSOR_METHOD, "a transfer between devices")
+    return value
+
+
+#: Methods that graph values do not have, or have as something else.
+_OWN_METHODS: Final[dict[str, Callable[[Any, TensorValue, list[Value], dict[str, Value]], Value]]]
+_OWN_METHODS = {"type": _type_method, "cpu": _itself, "pin_memory": _itself}
 
 
 # -- library calls -------------------------------------------------------------------------------
@@ -289,6 +321,21 @@ def creates_tensor(
         raise GraphBreak(breaks.TENSOR_FAILURE, detail) from error
     value: Value = x.recorder.new_tensor(TABLE.clone(x.recorder.builder.constant(made.array)))
     return value
+
+
+def as_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """`as_tensor(data, dtype, device)`: a tensor itself, or cast; other data as `tensor` makes it.
+
+    Raises:
+        GraphBreak: the data is an array, whose memory the tensor shares, or is not known.
+    """
+    given = dict(zip(("data", "dtype", "device"), args, strict=False)) | keywords
+    data = given.pop("data")
+    if not isinstance(data, TensorValue):
+        return creates_tensor(x, creation.tensor, [data], given)
+    device = given.get("device", NONE)
+    wanted = [value for value in (device, given.get("dtype", NONE)) if not is_none(x, value)]
+    return native_method(x, data, "to", wanted, {}) if wanted else data
 
 
 def _has_graph_value(data: Any) -> bool:

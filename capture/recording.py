@@ -151,11 +151,17 @@ class Recorder:
         name: name of the graph.
         grad_enabled: grad mode at entry.
         autocast: autocast word at entry (`ops.autocast_words`).
+        inference: inference mode at entry.
         sizes: which sizes of existing tensors are symbols; None: none are.
     """
 
     def __init__(
-        self, name: str, grad_enabled: bool, sizes: Sizes | None = None, autocast: int = 0
+        self,
+        name: str,
+        grad_enabled: bool,
+        sizes: Sizes | None = None,
+        autocast: int = 0,
+        inference: bool = False,
     ) -> None:
         self.heap = Heap()
         self.builder = Builder(name, self)
@@ -183,6 +189,7 @@ class Recorder:
         self.watched: dict[Any, Value] = {}
         self._grad_mode = self.heap.adopt(grad_enabled)
         self._autocast = self.heap.adopt(autocast)
+        self._inference = self.heap.adopt(inference)
         self._output = self.heap.adopt(())
         self._printed = self.heap.adopt(())
 
@@ -236,6 +243,28 @@ class Recorder:
     def autocast_id(self) -> int:
         """Heap id under which the autocast word is kept."""
         return self._autocast
+
+    # -- inference mode --------------------------------------------------------------------
+
+    @property
+    def inference_enabled(self) -> bool:
+        """Whether inference mode is on at this point of the captured code."""
+        return bool(self.heap[self._inference])
+
+    def set_inference_enabled(self, mode: bool) -> None:
+        """Change inference mode from here on."""
+        if self.inference_enabled != mode:
+            self.heap.write(self._inference, mode)
+
+    @property
+    def inference_id(self) -> int:
+        """Heap id under which inference mode is kept."""
+        return self._inference
+
+    @property
+    def mode_ids(self) -> frozenset[int]:
+        """Heap ids of the modes of the library."""
+        return frozenset((self._grad_mode, self._autocast, self._inference))
 
     # -- text that is written --------------------------------------------------------------
 

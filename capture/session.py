@@ -40,7 +40,7 @@ from dynajit.core.errors import (
 from dynajit.core.symint import deciding
 from dynajit.core.warning import warn
 from dynajit.eager.autocast_mode import _autocast_word
-from dynajit.eager.grad_mode import enable_grad, is_grad_enabled
+from dynajit.eager.grad_mode import enable_grad, is_grad_enabled, is_inference_mode_enabled
 from dynajit.ops import dispatch
 
 MSG_INTERNAL: Final = (
@@ -142,7 +142,13 @@ def capture(
     known.start()
     for _ in range(MAX_ATTEMPTS):
         sizes = Sizes(known)
-        recorder = Recorder(function.__qualname__, is_grad_enabled(), sizes, _autocast_word())
+        recorder = Recorder(
+            function.__qualname__,
+            is_grad_enabled(),
+            sizes,
+            _autocast_word(),
+            is_inference_mode_enabled(),
+        )
         try:
             region = _execute(function, arguments, recorder, fullgraph, forced)
         except SizesChanged:

@@ -126,6 +126,7 @@ from dynajit.eager.grad_mode import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
+    is_inference_mode_enabled,
     no_grad,
     set_grad_enabled,
 )
@@ -830,6 +831,7 @@ __all__ = [
     "is_conj",
     "is_floating_point",
     "is_grad_enabled",
+    "is_inference_mode_enabled",
     "is_neg",
     "is_nonzero",
     "is_same_size",

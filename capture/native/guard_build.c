@@ -13,7 +13,7 @@ const char *const kind_names[KIND_COUNT] = {
     "HAS_NO_ATTRIBUTE", "HAS_NO_KEY", "PREDICATE", "FUNCTION", "GRAD_MODE", "NOT_ALIASED",
     "ALIASED", "NO_SHARED_STORAGE", "INSTANCE_LACKS", "SEPARATE_MEMORY", "HANDLING",
     "RELATION", "STORAGE_EQUALS", "POSITION", "CLASS_UNCHANGED",
-    "REGISTRATIONS", "ENDS_QUIETLY", "EXISTS", "AUTOCAST",
+    "REGISTRATIONS", "ENDS_QUIETLY", "EXISTS", "AUTOCAST", "INFERENCE",
 };
 
 /* A size (exactly), None (any) or (low, high or None); a stride or None. */
@@ -332,6 +332,7 @@ build_check(Guards *self, Check *check, PyObject *spec)
     case KIND_TRUE_VALUE:
     case KIND_GRAD_MODE:
     case KIND_AUTOCAST:
+    case KIND_INFERENCE:
     case KIND_HANDLING:
     case KIND_ENDS_QUIETLY:
         check->number = PyLong_AsInt(expected);
