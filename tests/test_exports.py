@@ -42,6 +42,7 @@ PUBLIC = [
     "dynajit.distributions.transforms",
     "dynajit.distributions.utils",
     "dynajit.jit",
+    "dynajit.jit.annotations",
     "dynajit.linalg",
     "dynajit.nn",
     "dynajit.nn.common_types",

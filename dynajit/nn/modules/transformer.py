@@ -1,4 +1,4 @@
-"""Transformers by PyTorch's path; defined in `dynajit.nn`."""
+"""Transformers by PyTorch's path; defined in `dynajit.nn`. `_get_activation_fn` has users, too."""
 
 from dynajit.nn.transformer import (
     Transformer,
@@ -7,6 +7,7 @@ from dynajit.nn.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from dynajit.nn.transformer import _activation_of as _get_activation_fn  # noqa: F401
 
 __all__ = [
     "Transformer",
