@@ -346,7 +346,7 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
     }                                                                                               \
                                                                                                     \
     /* The weights in the order in which tiles read them; zeros beside the last channel. */         \
-    static __attribute__((unused)) void dj_pack_##S(dj_correlation_##S *all, const T *weight,       \
+    static __attribute__((unused)) void dj_pack_taps_##S(dj_correlation_##S *all, const T *weight,  \
                                                     int is_back, int64_t *scratch, int team) {      \
         enum { BLOCK = DJ_BLOCK_BYTES / sizeof(T) };                                                \
         const int64_t taps = all->w.taps, step = is_back ? all->results * taps : taps;              \
@@ -377,9 +377,9 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
                                                                                                     \
     /* The transpose in x where a weight is infinite or NaN: times the zeros around `y` it would be */ \
     /* NaN where no window is. One element after the other. */                                      \
-    static __attribute__((unused)) int dj_is_finite_##S(const T *weight, int64_t count) {           \
+    static __attribute__((unused)) int dj_finite_taps_##S(const T *weight, int64_t n) {             \
         T sum = 0;                                                                                  \
-        for (int64_t i = 0; i < count; i++) sum += weight[i] * 0;                                   \
+        for (int64_t i = 0; i < n; i++) sum += weight[i] * 0;                                       \
         return sum == 0;                                                                            \
     }                                                                                               \
     static __attribute__((noinline, cold, unused)) void dj_exact_back_##S(                          \
@@ -425,7 +425,8 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
         const int64_t work = lanes * all.results * all.sources * w->taps * dj_volume(c->out);       \
         const int team = work >= DJ_CONVOLUTION_WORK ? threads : 1;                                 \
         if (lanes * all.results * dj_volume(w->result) == 0) return;                                \
-        if (is_back && !dj_is_finite_##S(weight, c->groups * all.results * all.sources * w->taps)) { \
+        if (is_back && !dj_finite_taps_##S(weight,                                                  \
+                                          c->groups * all.results * all.sources * w->taps)) {       \
             dj_exact_back_##S(c, source, weight, result);                                           \
             return;                                                                                 \
         }                                                                                           \
@@ -441,7 +442,7 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
         char *aligned = memory + (64 - (uintptr_t)memory % 64);                                     \
         all.starts = (int64_t *)aligned, all.steps = all.starts + all.classes + 1;                  \
         all.weights = (T *)(aligned + table);                                                       \
-        dj_pack_##S(&all, weight, is_back, all.steps + steps, team);                                \
+        dj_pack_taps_##S(&all, weight, is_back, all.steps + steps, team);                           \
         const int is_narrow = all.results <= (w->scale[2] == 1 ? DJ_NARROW : DJ_NARROW / 2);        \
         _Pragma("omp parallel num_threads(team)")                                                   \
         {                                                                                           \

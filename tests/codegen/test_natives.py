@@ -325,3 +325,31 @@ def test_second_derivatives_equal_pytorch() -> None:
         results.append((a.grad, b.grad))
     for want, got in zip(*results, strict=True):
         np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-9, atol=1e-9)
+
+
+def _all_kinds(x: Any, weight: Any) -> Any:
+    """An image cut by a convolution, pooled; its places attend to each other, and are sorted."""
+    patches = F.conv2d(x, weight, padding=1)
+    pooled = F.max_pool2d(patches, 2) + F.avg_pool2d(patches, 2)
+    rows = pooled.flatten(2).transpose(1, 2)[:, None]
+    found = F.scaled_dot_product_attention(rows, rows, rows)
+    return found.sort(-1).values.sum()
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_native_kernels_of_all_kinds_share_one_unit(name: str) -> None:
+    """No two define the same name: a convolution and attention once did."""
+    random = np.random.default_rng(7)
+    dtype = getattr(dj, name)
+    x = dj.tensor(random.standard_normal((2, 3, 20, 20)), dtype=dtype)
+    results = []
+    for function in (_all_kinds, dj.compile(_all_kinds, fullgraph=True)):
+        leaf = dj.tensor(np.cos(np.arange(16 * 27.0)).reshape(16, 3, 3, 3), dtype=dtype)
+        leaf.requires_grad_()
+        total = function(x, leaf)
+        total.backward()
+        results.append((total.item(), leaf.grad.numpy()))
+    (total, gradient), (found, found_gradient) = results
+    scale = np.abs(gradient).max()
+    assert abs(total - found) <= TOLERANCE[name] * scale
+    assert np.abs(gradient - found_gradient).max() <= TOLERANCE[name] * scale
