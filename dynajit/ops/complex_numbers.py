@@ -11,6 +11,7 @@ from typing import Any
 
 from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, ShapeError
+from dynajit.core.symint import equals
 from dynajit.core.types import TensorType, ValueType
 from dynajit.ops.families import (
     broadcast_shapes,
@@ -102,7 +103,7 @@ def _view_as_complex_infer(x: ValueType) -> TensorType:
         )
     if not type.rank:
         raise ShapeError(f"{call}: Input tensor must have one or more dimensions")
-    if type.shape[-1] != 2:
+    if not equals(type.shape[-1], 2):
         raise ShapeError(f"{call}: Tensor must have a last dimension of size 2")
     return type.with_shape(type.shape[:-1]).with_dtype(dtypes.complex_of(type.dtype))
 

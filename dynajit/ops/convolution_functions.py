@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynajit.core.errors import ShapeError
+from dynajit.core.symint import agree, equals
 from dynajit.core.types import Shape, Size, numel
 from dynajit.ops.arguments import require_tensor
 from dynajit.ops.autocast import lower_precision
@@ -214,7 +215,7 @@ def _convolve_transposed(
         )
         if bias is None:
             return result
-        if len(bias.shape) != 1 or bias.shape[0] != result.shape[1]:
+        if len(bias.shape) != 1 or not agree(bias.shape[0], result.shape[1]):
             raise ShapeError(
                 f"{function}: Given transposed=1, weight of size {list(weight.shape)}, expected "
                 f"bias to be 1-dimensional with {result.shape[1]} elements, but got bias of size "
@@ -308,7 +309,7 @@ def fold(
 
     def run(x: Any) -> Any:
         batch, rows, columns = x.shape
-        if rows % math.prod(size) != 0:
+        if not equals(rows % math.prod(size), 0):
             raise ShapeError(
                 "fold: Expected size of input's dimension 1 to be divisible by the product of "
                 f"kernel_size, but got input.size(1)={rows} and kernel_size={size}."

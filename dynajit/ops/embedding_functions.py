@@ -15,6 +15,7 @@ from dynajit.core.errors import (
     ShapeError,
     UnsupportedError,
 )
+from dynajit.core.symint import shapes_agree
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast
 from dynajit.ops.dispatch import is_recording
@@ -119,7 +120,7 @@ def _check_bags(
         raise InvalidValueError(f"offsets has to be a 1D Tensor but got {found}")
     if sample_weights is None:
         return
-    if tuple(sample_weights.shape) != tuple(input.shape):
+    if not shapes_agree(sample_weights.shape, input.shape):
         raise InvalidValueError(
             f"embedding_bag: If per_sample_weights ({list(sample_weights.shape)}) is not None, "
             f"then it must have the same shape as the input ({list(input.shape)})"

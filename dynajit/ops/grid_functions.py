@@ -16,6 +16,7 @@ import numpy as np
 
 from dynajit.core import dtypes
 from dynajit.core.errors import InvalidValueError, ShapeError, UnsupportedError
+from dynajit.core.symint import agree, equals, shapes_agree
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast
 from dynajit.ops.autocast import full_precision, lower_precision
@@ -81,12 +82,12 @@ def _check(input: Any, grid: Any, mode: str) -> None:
             "grid_sampler(): expected input and grid to have same dtype, but input has "
             f"{input.dtype.name} and grid has {grid.dtype.name}"
         )
-    if input.shape[0] != grid.shape[0]:
+    if not agree(input.shape[0], grid.shape[0]):
         raise ShapeError(
             "grid_sampler(): expected grid and input to have same batch size, but got input with "
             f"sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
         )
-    if grid.shape[-1] != rank - 2:
+    if not equals(grid.shape[-1], rank - 2):
         raise ShapeError(
             f"grid_sampler(): expected grid to have size {rank - 2} in last dimension, but got "
             f"grid with sizes {list(grid.shape)}"
@@ -253,7 +254,7 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = No
             "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, "
             f"respectively.  Got size {sizes}."
         )
-    if len(theta.shape) != 3 or tuple(theta.shape[1:]) != (n, n + 1):
+    if len(theta.shape) != 3 or not shapes_agree(theta.shape[1:], (n, n + 1)):
         raise InvalidValueError(
             f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {sizes}.  "
             f"Got {tuple(theta.shape)}."

@@ -10,6 +10,7 @@ from typing import Any
 from dynajit.core import dtypes, symint
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from dynajit.core.symint import equals
 from dynajit.core.types import Shape
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, dim_of, is_tensor, size, sizes
@@ -174,7 +175,7 @@ def _source_for(input: Any, index: Any, source: Any) -> Any:
     if len(source.shape) != len(shape):
         raise ShapeError("scatter: index tensor must have the same number of dimensions as src.")
     bounds = tuple(symint.minimum(n, m) for n, m in zip(shape, source.shape, strict=True))
-    if bounds != shape:
+    if not all(map(equals, bounds, shape)):
         raise ShapeError(
             f"scatter: expected index {list(shape)} to be no larger than src "
             f"{list(source.shape)} in every dimension."

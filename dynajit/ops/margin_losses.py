@@ -9,6 +9,7 @@ from typing import Any
 
 from dynajit.core import dtypes
 from dynajit.core.errors import InvalidValueError, ShapeError
+from dynajit.core.symint import equals
 from dynajit.ops.arguments import cast, is_tensor
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.dispatch import is_recording
@@ -52,12 +53,14 @@ def gaussian_nll_loss(
 
 def _variances(var: Any, shape: tuple[Any, ...]) -> Any:
     given = tuple(var.shape)
-    if given == shape:
+    if len(given) == len(shape) and all(map(equals, given, shape)):
         return var
-    if given == shape[:-1]:
+    if len(given) == len(shape) - 1 and all(map(equals, given, shape[:-1])):
         return TABLE.reshape(var, shape=(*given, 1))
     if len(given) == len(shape):
-        others = [size for size, wanted in zip(given, shape, strict=True) if size != wanted]
+        others = [
+            size for size, wanted in zip(given, shape, strict=True) if not equals(size, wanted)
+        ]
         if others == [1]:
             return var
     raise InvalidValueError(

@@ -13,6 +13,7 @@ from typing import Any
 
 from dynajit.core import dtypes
 from dynajit.core.errors import ExpectationError, ShapeError
+from dynajit.core.symint import agree, equals, shapes_agree
 from dynajit.ops.autocast import lower_precision
 from dynajit.ops.index_functions import cat, chunk, split, unbind
 from dynajit.ops.nn_functions import (
@@ -143,7 +144,7 @@ def _check_ranks(
             f"{len(attn_mask.shape)}-D tensor instead"
         )
     expected = (num_heads, query.shape[0], key.shape[0])
-    if rank == 2 and len(attn_mask.shape) == 3 and tuple(attn_mask.shape) != expected:
+    if rank == 2 and len(attn_mask.shape) == 3 and not shapes_agree(attn_mask.shape, expected):
         raise ExpectationError(
             f"Expected `attn_mask` shape to be {expected} but got {tuple(attn_mask.shape)}"
         )
@@ -153,22 +154,22 @@ def _check_ranks(
 def _check_sizes(
     query: Any, key: Any, value: Any, embed_dim: int, num_heads: int, is_apart: bool
 ) -> None:
-    if query.shape[-1] != embed_dim:
+    if not agree(query.shape[-1], embed_dim):
         raise ExpectationError(
             f"multi_head_attention_forward: was expecting embedding dimension of {embed_dim}, but "
             f"got {query.shape[-1]}"
         )
-    if embed_dim % num_heads != 0:
+    if not equals(embed_dim % num_heads, 0):
         raise ExpectationError(
             f"multi_head_attention_forward: embed_dim {embed_dim} not divisible by num_heads "
             f"{num_heads}"
         )
-    if is_apart and tuple(key.shape[:2]) != tuple(value.shape[:2]):
+    if is_apart and not shapes_agree(key.shape[:2], value.shape[:2]):
         raise ExpectationError(
             "multi_head_attention_forward: key's sequence and batch dims "
             f"{tuple(key.shape[:2])} do not match value's {tuple(value.shape[:2])}"
         )
-    if not is_apart and tuple(key.shape) != tuple(value.shape):
+    if not is_apart and not shapes_agree(key.shape, value.shape):
         raise ExpectationError(
             f"multi_head_attention_forward: key shape {tuple(key.shape)} does not match value "
             f"shape {tuple(value.shape)}"
@@ -185,12 +186,12 @@ def _check_masks(q: Any, k: Any, attn_mask: Any, key_padding_mask: Any) -> None:
     if attn_mask is not None:
         rank = len(attn_mask.shape)
         expected = (rows, columns) if rank == 2 else (batch * heads, rows, columns)
-        if tuple(attn_mask.shape) != expected:
+        if not shapes_agree(attn_mask.shape, expected):
             raise ShapeError(
                 f"The shape of the {rank}D attn_mask is {tuple(attn_mask.shape)}, but should be "
                 f"{expected}."
             )
-    if key_padding_mask is not None and tuple(key_padding_mask.shape) != (batch, columns):
+    if key_padding_mask is not None and not shapes_agree(key_padding_mask.shape, (batch, columns)):
         raise ExpectationError(
             f"Expected key_padded_mask.shape equal to {(batch, columns)}, but got "
             f"{tuple(key_padding_mask.shape)}"
@@ -287,7 +288,7 @@ def _static(x: Any, given: Any, name: str) -> Any:
     if given is None:
         return x
     batch, heads, _, size = x.shape
-    if given.shape[0] != batch * heads or given.shape[2] != size:
+    if not shapes_agree(given.shape[::2], (batch * heads, size)):
         raise ExpectationError(
             f"multi_head_attention_forward: expecting {name} of shape ({batch * heads}, *, "
             f"{size}), but got {tuple(given.shape)}"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
+from dynajit.core.symint import equals
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast
 from dynajit.ops.autocast import full_precision, lower_precision
@@ -129,7 +130,7 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     if len(input.shape) != len(other.shape):
         raise ShapeError("linalg.cross: inputs must have the same number of dimensions.")
     d = normalize_dim(dim, len(input.shape), "linalg.cross")
-    if input.shape[d] != 3 or other.shape[d] != 3:
+    if not (equals(input.shape[d], 3) and equals(other.shape[d], 3)):
         raise ShapeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[d]} and "
             f"{other.shape[d]}"

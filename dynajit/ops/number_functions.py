@@ -11,6 +11,7 @@ import numpy as np
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import DTypeError
+from dynajit.core.symint import equals
 from dynajit.ops.arguments import cast, common_dtype, is_tensor
 from dynajit.ops.elementwise_functions import pow
 from dynajit.ops.table import TABLE
@@ -101,7 +102,8 @@ def is_signed(input: Any) -> bool:
 
 def is_same_size(input: Any, other: Any) -> bool:
     """Whether two tensors have one shape."""
-    return tuple(input.shape) == tuple(other.shape)
+    ours, others = tuple(input.shape), tuple(other.shape)
+    return len(ours) == len(others) and all(map(equals, ours, others))
 
 
 def fmax(input: Any, other: Any) -> Any:

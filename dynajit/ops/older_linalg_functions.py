@@ -7,6 +7,7 @@ are methods of `TensorMethods`, too.
 from typing import Any, NamedTuple
 
 from dynajit.core.errors import UnsupportedError
+from dynajit.core.symint import equals
 from dynajit.ops import linalg_functions as linalg
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.linalg_functions import (
@@ -108,7 +109,7 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVD:
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     """Cross products along `dim`, by default the first dim of size 3."""
     if dim is None:
-        dim = next((d for d, n in enumerate(input.shape) if n == 3), -1)
+        dim = next((d for d, n in enumerate(input.shape) if equals(n, 3)), -1)
     return cross_products(input, other, dim=dim)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from dynajit.core import dtypes
 from dynajit.core.errors import ShapeError
+from dynajit.core.symint import shapes_agree
 from dynajit.core.types import Shape, Size, numel
 from dynajit.ops.arguments import cast, require_tensor
 from dynajit.ops.autocast import full_precision, widened
@@ -452,7 +453,7 @@ def _max_unpool(
         )
     else:
         shape = tuple(output_size)[-n:]
-    if tuple(indices.shape) != tuple(input.shape):
+    if not shapes_agree(indices.shape, input.shape):
         raise ShapeError(
             f"{function}: Expected shape of indices to be same as that of the input tensor "
             f"({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}."

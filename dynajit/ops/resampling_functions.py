@@ -16,6 +16,7 @@ import numpy as np
 
 from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, ShapeError
+from dynajit.core.symint import equals
 from dynajit.core.types import Size
 from dynajit.ops.arguments import cast
 from dynajit.ops.convolution_functions import per_dim
@@ -219,7 +220,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     Source: W. Shi et al., arXiv:1609.05158.
     """
     shape, r = tuple(input.shape), upscale_factor
-    if len(shape) < 3 or r < 1 or shape[-3] % (r * r) != 0:
+    if len(shape) < 3 or r < 1 or not equals(shape[-3] % (r * r), 0):
         raise ShapeError(
             f"pixel_shuffle: expects its input's 'channel' dimension to be divisible by the square "
             f"of upscale_factor, but got input of shape {list(shape)} and upscale_factor={r}."
@@ -235,7 +236,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     """(*, C, H * r, W * r) -> (*, C * r * r, H, W)."""
     shape, r = tuple(input.shape), downscale_factor
-    if len(shape) < 3 or r < 1 or shape[-2] % r != 0 or shape[-1] % r != 0:
+    if len(shape) < 3 or r < 1 or not (equals(shape[-2] % r, 0) and equals(shape[-1] % r, 0)):
         raise ShapeError(
             f"pixel_unshuffle: expects height and width to be divisible by downscale_factor, but "
             f"got input of shape {list(shape)} and downscale_factor={r}."
@@ -253,7 +254,7 @@ def channel_shuffle(input: Any, groups: int) -> Any:
     Source: X. Zhang et al., arXiv:1707.01083.
     """
     shape = tuple(input.shape)
-    if len(shape) < 3 or groups < 1 or shape[1] % groups != 0:
+    if len(shape) < 3 or groups < 1 or not equals(shape[1] % groups, 0):
         raise ShapeError(
             f"channel_shuffle: Number of channels must be divisible by groups.  Got input of shape "
             f"{list(shape)} and groups={groups}."

@@ -11,6 +11,7 @@ import numpy as np
 
 from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
+from dynajit.core.symint import agree
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, dim_of
 from dynajit.ops.families import broadcast_shapes
@@ -96,7 +97,7 @@ def index_reduce(
             f"{reduce}."
         )
     d = dim_of(input, dim, "index_reduce")
-    if len(index.shape) != 1 or index.shape[0] != source.shape[d]:
+    if len(index.shape) != 1 or not agree(index.shape[0], source.shape[d]):
         raise ShapeError(
             "index_reduce(): Number of indices should be equal to source.size(dim): "
             f"{list(index.shape)} for {list(source.shape)}"

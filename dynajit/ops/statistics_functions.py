@@ -10,6 +10,7 @@ from typing import Any
 
 from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
+from dynajit.core.symint import agree
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, dim_of, is_tensor
 from dynajit.ops.autocast import full_precision
@@ -216,7 +217,7 @@ def _observation_weights(x: Any, fweights: Any, aweights: Any) -> Any:
     for name, weights in (("fweights", fweights), ("aweights", aweights)):
         if weights is None:
             continue
-        if len(weights.shape) > 1 or numel(tuple(weights.shape)) != x.shape[1]:
+        if len(weights.shape) > 1 or not agree(numel(tuple(weights.shape)), x.shape[1]):
             raise ShapeError(
                 f"cov(): expected {name} to have the same numel as there are observations in the "
                 f"input but got {numel(tuple(weights.shape))} != {x.shape[1]}"
@@ -276,7 +277,7 @@ def _panels(y: Any, x: Any, dx: Any, dim: int, name: str) -> Any:
         step = 1.0 if dx is None else dx
         return TABLE.mul(pairs, step / 2.0 if not is_tensor(step) else TABLE.div(step, 2.0))
     if len(x.shape) == 1 and len(y.shape) > 1:
-        if x.shape[0] != n:
+        if not agree(x.shape[0], n):
             raise ShapeError(
                 f"{name}: There must be one `x` value for each sample point, got {x.shape[0]} for "
                 f"{n}."
@@ -396,7 +397,7 @@ def cdist(
     """
     if len(x1.shape) < 2 or len(x2.shape) < 2:
         raise ShapeError("cdist only supports at least 2D tensors")
-    if x1.shape[-1] != x2.shape[-1]:
+    if not agree(x1.shape[-1], x2.shape[-1]):
         raise ShapeError("X1 and X2 must have the same number of columns")
     if p < 0:
         raise ShapeError("cdist only supports non-negative p values")
