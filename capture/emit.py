@@ -32,6 +32,7 @@ from dynajit.capture.values_functions import (
 from dynajit.capture.values_objects import InstanceDictValue
 from dynajit.capture.values_storage import STORAGE
 from dynajit.core.errors import InternalError
+from dynajit.eager.random import signed_bits
 from dynajit.ops.dispatch import reserve_random
 
 _BUILDS: Final = {
@@ -289,7 +290,7 @@ class Emitter:
         if self._random is None:
             entry = self._entry
             seed, offset = self.new_temporary(), self.new_temporary()
-            entry.callable(lambda: entry.load_constant(reserve_random))
+            entry.callable(lambda: entry.load_constant(_reserve_signed))
             self._push_random_blocks(entry)
             entry.call(1)
             entry.append("UNPACK_SEQUENCE", 3, 1, 3)
@@ -402,6 +403,12 @@ def emit(
         emitter.writer.append("RETURN_VALUE", None, 1, 0)
         return emitter.finish()
     return emitter.finish(nesting.write(emitter, function, region.end, make_resume))
+
+
+def _reserve_signed(blocks: Any) -> tuple[Any, Any, Any]:
+    """As `reserve_random`, in numbers that programs take."""
+    seed, offset, shift = reserve_random(blocks)
+    return signed_bits(seed), signed_bits(offset), shift
 
 
 def _random_offset(region: Region) -> sources.RandomOffset:

@@ -7,24 +7,27 @@ here, except those that have no graph form.
 
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from dynajit.capture import breaks, control, layouts, tensor_memory
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown
 from dynajit.capture.operations_basic import as_python, from_python, is_none, to_native
-from dynajit.capture.values import NONE, Constant, Known, Value, constant
-from dynajit.capture.values_containers import TupleValue
+from dynajit.capture.values import NONE, Constant, Known, Scalar, Value, constant
+from dynajit.capture.values_containers import ListValue, TupleValue
 from dynajit.capture.values_functions import NativeMethod
 from dynajit.capture.values_tensors import TensorContents, TensorValue
+from dynajit.core import dtypes
 from dynajit.core.device import CPU
 from dynajit.core.errors import InvalidValueError
+from dynajit.core.symint import SymInt
 from dynajit.core.types import TensorType, contiguous_strides
 from dynajit.eager import Size, Tensor, creation, typed_names
 from dynajit.ir import graph
 from dynajit.ops import TABLE
 from dynajit.ops.autocast import word_set
+from dynajit.ops.functions import full, stack
 
 #: Reading these needs the contents of the tensor.
 _CONTENTS: Final = frozenset(
@@ -303,13 +306,18 @@ def creates_tensor(
 ) -> Value:
     """`tensor(data)` of known data: a constant of the graph, copied at every call.
 
+    Numbers of the program stay arguments of the graph, where there are few.
+
     Raises:
         GraphBreak: the data is not known, or the tensor is a leaf that requires a gradient.
     """
     name = function.__qualname__
+    filled = _tensor_of_numbers(x, args, keywords)
+    if filled is not None:
+        return filled
     try:
-        positional = [to_native(x, value, True) for value in args]
-        named = {key: to_native(x, value, True) for key, value in keywords.items()}
+        positional = [_as_number(x, to_native(x, value, True)) for value in args]
+        named = {key: _as_number(x, to_native(x, value, True)) for key, value in keywords.items()}
     except NotKnown as error:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} of {error}") from None
     if named.get("requires_grad") or _has_graph_value([positional, list(named.values())]):
@@ -321,6 +329,54 @@ def creates_tensor(
         raise GraphBreak(breaks.TENSOR_FAILURE, detail) from error
     value: Value = x.recorder.new_tensor(TABLE.clone(x.recorder.builder.constant(made.array)))
     return value
+
+
+def _as_number(x: Any, data: Any) -> Any:
+    """Nested data whose sizes that vary are the numbers they are in this call, relied on."""
+    if isinstance(data, (list, tuple)):
+        return [_as_number(x, item) for item in data]
+    return x.recorder.sizes.number(data) if isinstance(data, SymInt) else data
+
+
+#: Numbers that one tensor takes as arguments of the graph; of more, their values are relied on.
+MAX_NUMBERS: Final = 32
+
+
+def _tensor_of_numbers(x: Any, args: list[Value], keywords: dict[str, Value]) -> TensorValue | None:
+    """`tensor(data)` of numbers that may differ in the next call; None: of other data."""
+    if len(args) != 1 or not keywords.keys() <= {"dtype", "device"}:
+        return None
+    leaves = list(_leaves(x, args[0]))
+    kinds = {leaf.python_type for leaf in leaves}
+    if not any(isinstance(leaf, Scalar) for leaf in leaves) or len(leaves) > MAX_NUMBERS:
+        return None
+    if len(kinds) > 1 or not is_none(x, keywords.get("device", NONE)):
+        return None
+    default = dtypes.float32 if kinds == {float} else dtypes.int64
+    wanted = keywords.get("dtype", NONE)
+    dtype = default if is_none(x, wanted) else as_python(x, wanted)
+    if dtype is not default and dtype not in dtypes.FLOATING:
+        return None
+    made = native_call(x, _filled, [args[0]], {"dtype": Known(dtype)}, lift_numbers=True)
+    assert isinstance(made, TensorValue)
+    return made
+
+
+def _leaves(x: Any, data: Value) -> Iterator[Value]:
+    """What nested lists and tuples hold."""
+    if isinstance(data, (ListValue, TupleValue)):
+        items = data.items if isinstance(data, TupleValue) else x.list_items(data)
+        for item in items:
+            yield from _leaves(x, item)
+    else:
+        yield data
+
+
+def _filled(data: Any, dtype: Any) -> Any:
+    """A tensor of numbers, which graph inputs may be."""
+    if isinstance(data, (list, tuple)):
+        return stack([_filled(item, dtype) for item in data])
+    return full((), data, dtype=dtype)
 
 
 def as_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:

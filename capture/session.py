@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any, Final
 
-from dynajit.capture import _capture, cache, own_builtins
+from dynajit.capture import _capture, cache, own_builtins, sources
 from dynajit.capture.breaking import MakeResume
 from dynajit.capture.breaks import SkipFrame
 from dynajit.capture.emit import emit
@@ -30,6 +30,7 @@ from dynajit.capture.region import Backend, CapturedGraph, Raise, Region, Return
 from dynajit.capture.resume import Home, Resume, entry
 from dynajit.capture.size_memory import SizeMemory
 from dynajit.capture.sizes import Sizes, SizesChanged
+from dynajit.capture.values import Scalar
 from dynajit.core import config
 from dynajit.core.errors import (
     DynamicSizeError,
@@ -278,7 +279,7 @@ def _compile(
         stages["backend"] = _milliseconds(started)
     started = time.perf_counter()
     called = enable_grad()(launch) if region.has_history else launch
-    may_fail = bool(getattr(launch, "may_fail", False))
+    may_fail = bool(getattr(launch, "may_fail", False)) or _takes_integers(region)
     try:
         code = emit(function, region, called, _make_resume(options), may_fail)
     except RecursionError:
@@ -286,6 +287,19 @@ def _compile(
     made = like(function, code)
     stages["emit"] = _milliseconds(started)
     return Compilation(region, made, launch, stages)
+
+
+def _takes_integers(region: Region) -> bool:
+    """True if a number of the program's reaches the launch that may be larger than int64."""
+    return any(
+        isinstance(value, Scalar) and value.python_type is int and not _is_bounded(value)
+        for value in region.inputs
+    )
+
+
+def _is_bounded(number: Scalar) -> bool:
+    bounded = (sources.RandomSeed, sources.RandomOffset, sources.SizeOf)
+    return isinstance(number.source, bounded)
 
 
 def _plain_version(function: FunctionType) -> FunctionType:

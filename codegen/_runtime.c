@@ -354,13 +354,12 @@ static int scalar_value(ProgramObject *self, Py_ssize_t position, PyObject *give
     }
     int overflow;
     long long number = PyLong_AsLongLongAndOverflow(index, &overflow);
-    if (overflow) {
-        /* Seeds are unsigned 64-bit numbers; their bits are what counts. */
-        value->i = (int64_t)PyLong_AsUnsignedLongLongMask(index);
-        Py_DECREF(index);
-        return PyErr_Occurred() ? -1 : 0;
-    }
     Py_DECREF(index);
+    if (overflow) {
+        PyErr_Format(PyExc_OverflowError, "%U: argument %zd does not fit in int64.", self->name,
+                     position);
+        return -1;
+    }
     value->i = number;
     return number == -1 && PyErr_Occurred() ? -1 : 0;
 }

@@ -185,7 +185,8 @@ class Launch:
         views: user's output that is such a view -> the results of the call that are computed from
             it and have gradients.
 
-    `may_fail` is True if a call can raise `LaunchFailed`: a kernel meets an index out of range.
+    `may_fail` is True if a call can raise `LaunchFailed`: a kernel meets an index out of range. So
+    does a call with an integer of the program's that does not fit in int64.
     """
 
     __slots__ = ("call", "may_fail", "recipes", "record", "views")
@@ -206,7 +207,7 @@ class Launch:
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         try:
             results: tuple[Any, ...] = self.call(*inputs)
-        except (BoundsError, DivisionError) as error:
+        except (BoundsError, DivisionError, OverflowError) as error:
             raise LaunchFailed(str(error)) from error
         if self.recipes is None:
             return results

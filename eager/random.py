@@ -66,10 +66,10 @@ class Generator:
             return self._seed, offset
 
     def give_back(self, seed: int, offset: int) -> None:
-        """Forget every `reserve` since the one that returned these."""
+        """Forget every `reserve` since the one that returned these; their bits are what counts."""
         with self._lock:
-            if self._seed == seed:
-                self._offset = offset
+            if self._seed == seed & _MASK_64:
+                self._offset = offset & _MASK_64
 
     def get_state(self) -> Any:
         """The state as a uint8 tensor, shape (16,): seed and offset, little endian."""
@@ -120,6 +120,11 @@ def reserve(blocks: Any) -> tuple[int, int, int]:
     """(seed, offset, 0) of blocks of the default generator: what eager random ops use."""
     seed, offset = default_generator.reserve(int(blocks))
     return seed, offset, 0
+
+
+def signed_bits(number: Any) -> Any:
+    """A number below 2**64 as the int64 with its bits, which programs take; others as they are."""
+    return number - (1 << 64) if type(number) is int and number >> 63 == 1 else number
 
 
 def manual_seed(seed: int) -> Generator:

@@ -13,7 +13,6 @@ import pytest
 import dynajit as dj
 import dynajit.nn.functional as F
 
-
 RANDOM = np.random.default_rng(5)
 
 
