@@ -1,10 +1,11 @@
 """Matrix products in C: tiles over single-threaded BLAS, loops for small ones and for what BLAS
 does not know.
 
-Contract: tiles depend on sizes only; transposed and sliced operands are read where they lie.
-Called by `codegen.c_text`.
+Contract: tiles depend on sizes and on the machine's cores, not on the team; transposed and sliced
+operands are read where they lie. Called by `codegen.c_text`.
 """
 
+import os
 from dataclasses import dataclass
 
 from dynajit.codegen.c_support import (
@@ -33,7 +34,12 @@ every tile. Measured on AVX2, one thread: 64 cost 25 % of the speed, 128 cost 11
 SHORT = 1024
 """The same of whichever there are fewer."""
 
-LARGEST_TILE_COUNT = 16
+LARGEST_TILE_COUNT = min(os.cpu_count() or 1, 16)
+"""No more tiles than cores, whether or not the team uses them: on two cores halves of 1024 x 1024
+instead of quarters are 5 to 15 % quicker, measured on AVX-512 with operands that are not cached."""
+
+MANY = 16
+"""Matrices of a batch from which none is cut."""
 
 BLAS_BLOCK = 16
 """Tiles are multiples of this many rows and columns, as the inner blocks of BLAS are."""
@@ -121,7 +127,7 @@ def _tiles(kernel: MatmulKernel, batch: Number) -> _Tiles:
         return _tiles_text(kernel, batch)
     assert isinstance(rows, int) and isinstance(columns, int)
     assert isinstance(work, int) and isinstance(batch, int)
-    most = 1 if batch >= LARGEST_TILE_COUNT else min(max(work // TILE_WORK, 1), LARGEST_TILE_COUNT)
+    most = 1 if batch >= MANY else min(max(work // TILE_WORK, 1), LARGEST_TILE_COUNT)
     longer, shorter = max(rows, columns), min(rows, columns)
     pieces = max(min(max(longer // LONG, min(2 * longer // LONG, 2)), most), 1)
     others = max(min(shorter // SHORT, most // pieces), 1)
@@ -146,10 +152,10 @@ def _tiles_text(kernel: MatmulKernel, batch: Number) -> _Tiles:
     rows, columns = symint.c(kernel.rows), symint.c(kernel.columns)
     work = symint.c(kernel.rows * kernel.inner * kernel.columns)
     most = f"dj_max_index(dj_min_index({work} / {TILE_WORK}, {LARGEST_TILE_COUNT}), 1)"
-    if symint.is_at_least(batch, LARGEST_TILE_COUNT):
+    if symint.is_at_least(batch, MANY):
         most = "1"
     elif not isinstance(batch, int):
-        most = f"{symint.c(batch)} >= {LARGEST_TILE_COUNT} ? 1 : {most}"
+        most = f"{symint.c(batch)} >= {MANY} ? 1 : {most}"
     head = (
         f"const int64_t most = {most}, is_upright = {rows} >= {columns};",
         f"const int64_t longer = dj_max_index({rows}, {columns});",

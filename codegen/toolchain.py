@@ -39,6 +39,12 @@ X86_FLAGS: Final = ("-mno-red-zone",)
 """Behind `FLAGS` on x86. GCC 12 puts arrays of functions that call nothing below the stack pointer,
 and there it aligns them to 8 bytes where it stores 16 with an instruction that wants 16 (measured
 with six sums of uint8 in int64 side by side: a crash)."""
+WIDE_FLAGS: Final = ("-mprefer-vector-width=512",)
+"""Behind `FLAGS` on CPUs that lose no clock with vectors of 512 bits. GCC and Clang take 256 where
+they are not told: the first CPUs that had 512 ran slower with them (measured on a later one: erf of
+4 million floats in 1.7 instead of 3.8 ms, softmax in 2.4 instead of 2.9)."""
+_WIDE_SETS: Final = frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512_vbmi2"})
+"""Instruction sets of those CPUs: Ice Lake, Zen 4 and later."""
 SANITIZE_FLAGS: Final = (
     "-O1", "-g1", "-fno-omit-frame-pointer",
     "-fsanitize=address,undefined,float-cast-overflow",
@@ -140,6 +146,13 @@ def cpu_identity() -> str:
     return "\n".join(kept) or platform.machine()
 
 
+@functools.lru_cache(maxsize=1)
+def instruction_sets() -> frozenset[str]:
+    """What this CPU says it has, as Linux writes it; empty where that is not known."""
+    line = next((line for line in cpu_identity().splitlines() if line.startswith("flags")), "")
+    return frozenset(line.partition(":")[2].split())
+
+
 # ---------------------------------------------------------------------------------------------
 # building
 
@@ -207,6 +220,8 @@ def flags() -> tuple[str, ...]:
     """The compiler's flags under the current configuration, but for the one for threads."""
     asked = config.current()
     own = X86_FLAGS if platform.machine().lower() in ("x86_64", "amd64") else ()
+    if asked.cpu == "native" and instruction_sets() >= _WIDE_SETS:
+        own += WIDE_FLAGS
     return (*FLAGS, f"-march={asked.cpu}", *own, *(SANITIZE_FLAGS if asked.sanitize else ()))
 
 
