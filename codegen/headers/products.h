@@ -2,8 +2,8 @@
  * BLAS does not know. Included where a graph has a product.
  *
  * Matrices are given by row and column strides in elements; the result is row-major, its rows c_row
- * elements apart. Tiles depend on sizes and on the machine, so the bits of a result do not depend on the number of
- * threads.
+ * elements apart. Tiles depend on sizes and on the machine, so the bits of a result do not depend on
+ * the number of threads.
  */
 
 /* Rows or columns of a tile where `length` is cut into `count`; at least 1. */
