@@ -219,7 +219,9 @@ def discard(library: Path) -> None:
 def flags() -> tuple[str, ...]:
     """The compiler's flags under the current configuration, but for the one for threads."""
     asked = config.current()
-    own = X86_FLAGS if platform.machine().lower() in ("x86_64", "amd64") else ()
+    own: tuple[str, ...] = ()
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        own = X86_FLAGS
     if asked.cpu == "native" and instruction_sets() >= _WIDE_SETS:
         own += WIDE_FLAGS
     return (*FLAGS, f"-march={asked.cpu}", *own, *(SANITIZE_FLAGS if asked.sanitize else ()))

@@ -102,7 +102,7 @@ class Writer:
                 p(), f"({p()} {self.random.choice('+-*')} {p()})", f"len({self.pick(scope, 'list')})",
                 f"({p()} // {self.random.choice(['2', '3', p()])})", f"({p()} % 3)", "x.shape[0]",
                 f"abs({p()})", f"int({self.pick(scope, 'float')})", f"max({p()}, {p()})",
-                f"sum(range({p()}))", f"sum(i for i in range(4) if i != {p()})",
+                f"sum(range(({p()}) % 1000))", f"sum(i for i in range(4) if i != {p()})",
                 f"({p()} if {self.condition(scope)} else {p()})", f"len({self.pick(scope, 'box')})",
                 f"functools.reduce(operator.add, range(3), {p()})",
             ]
