@@ -8,7 +8,7 @@ import functools
 import operator
 import types
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from dynajit.capture.values_functions import CellValue
 from dynajit.capture.values_objects import DELETED, ObjectValue
 from dynajit.capture.values_storage import DictStorage, ListStorage
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
-from dynajit.eager import Tensor, autocast_mode, grad_mode
+from dynajit.eager import Tensor
 from dynajit.eager.inplace import write_back
 
 
@@ -351,47 +351,23 @@ class GlobalEffect(Effect):
 
 
 @dataclass(frozen=True, slots=True)
-class GradModeEffect(Effect):
-    """The grad mode that the region leaves behind."""
+class ModeEffect(Effect):
+    """A mode of the library that the region leaves behind.
 
-    enabled: bool
+    Args:
+        change: sets the mode.
+        mode: grad mode, the autocast word or inference mode.
+    """
 
-    @property
-    def values(self) -> list[Value]:
-        return []
-
-    def replay(self, emitter: Any) -> None:
-        emitter.call(grad_mode._set_grad_enabled, lambda: emitter.load_constant(self.enabled))
-        emitter.pop()
-
-
-@dataclass(frozen=True, slots=True)
-class AutocastEffect(Effect):
-    """The autocast word that the region leaves behind."""
-
-    word: int
+    change: Callable[[Any], Any]
+    mode: int
 
     @property
     def values(self) -> list[Value]:
         return []
 
     def replay(self, emitter: Any) -> None:
-        emitter.call(autocast_mode._set_autocast_word, lambda: emitter.load_constant(self.word))
-        emitter.pop()
-
-
-@dataclass(frozen=True, slots=True)
-class InferenceEffect(Effect):
-    """The inference mode that the region leaves behind."""
-
-    enabled: bool
-
-    @property
-    def values(self) -> list[Value]:
-        return []
-
-    def replay(self, emitter: Any) -> None:
-        emitter.call(grad_mode._set_inference_enabled, lambda: emitter.load_constant(self.enabled))
+        emitter.call(self.change, lambda: emitter.load_constant(self.mode))
         emitter.pop()
 
 

@@ -3,7 +3,7 @@
 Called by `capture.session` when the executor has stopped.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -44,6 +44,7 @@ from dynajit.capture.values_storage import STORAGE
 from dynajit.capture.values_tensors import MemoryContents, Step, TensorValue
 from dynajit.core import symint
 from dynajit.core.types import contiguous_strides
+from dynajit.eager import autocast_mode, grad_mode
 from dynajit.ir.copies import copy_inputs
 from dynajit.ir.graph import Graph
 from dynajit.ir.graph import Value as GraphValue
@@ -475,16 +476,17 @@ def _effects(executor: Executor) -> Iterator[effects.Effect]:
     heap = executor.heap
     handles = {handle.identity: handle for handle in executor.recorder.handles()}
     namespaces = dict(executor.global_ids.values())
+    modes: dict[int, Callable[[Any], Any]] = {
+        executor.recorder.grad_mode_id: grad_mode._set_grad_enabled,
+        executor.recorder.autocast_id: autocast_mode._set_autocast_word,
+        executor.recorder.inference_id: grad_mode._set_inference_enabled,
+    }
     yield from executor.recorder.output
     for identity in heap.changed():
         if identity in executor.recorder.output_ids:
             continue
-        if identity == executor.recorder.grad_mode_id:
-            yield effects.GradModeEffect(bool(heap[identity]))
-        elif identity == executor.recorder.autocast_id:
-            yield effects.AutocastEffect(int(heap[identity]))
-        elif identity == executor.recorder.inference_id:
-            yield effects.InferenceEffect(bool(heap[identity]))
+        if identity in modes:
+            yield effects.ModeEffect(modes[identity], heap[identity])
         elif identity in namespaces:
             yield _global_effect(executor, namespaces[identity], heap[identity])
         else:
