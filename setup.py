@@ -8,15 +8,15 @@ from setuptools import Extension, setup
 COMPILE_ARGS = ["-O2", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter"]
 
 
-def extension(name: str, sources: list[str], depends: list[str]) -> Extension:
-    """One C module, with NumPy's headers and our own on the include path."""
+def extension(name: str, sources: list[str], depends: list[str], *args: str) -> Extension:
+    """One C module, with NumPy's headers and our own on the include path, and more arguments."""
     return Extension(
         name,
         sources,
         include_dirs=[numpy.get_include(), "eager", "capture/native"],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
         depends=depends,
-        extra_compile_args=COMPILE_ARGS,
+        extra_compile_args=[*COMPILE_ARGS, *args],
     )
 
 
@@ -31,5 +31,11 @@ setup(
             ["eager/tensor.h", *sorted(glob("capture/native/*.h"))],
         ),
         extension("dynajit.codegen._runtime", ["codegen/_runtime.c"], []),
+        extension(
+            "dynajit.codegen._products",
+            ["codegen/_products.c"],
+            ["codegen/product_loops.h"],
+            "-ffp-contract=fast",  # products are sums of fused multiplications
+        ),
     ]
 )

@@ -126,6 +126,7 @@ static PyTypeObject Block_Type = {
 
 typedef struct {
     void *sgemm, *dgemm, *sgemv, *dgemv;
+    void *multiply_f32, *multiply_f64;
     int is_silenced; /* the BLAS runs on the calling thread alone */
 } Runtime;
 
@@ -689,17 +690,18 @@ static int open_library(ProgramObject *self, PyObject *path) {
 
 static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"name", "library", "arguments", "outputs", "results", "constants",
-                            "symbols", "workspace", "threads", "releases_gil", "blas", "fail", NULL};
+                            "symbols", "workspace", "threads", "releases_gil", "blas", "products",
+                            "fail", NULL};
     PyObject *name, *library, *arguments, *outputs, *results, *constants, *symbols, *fail;
     Py_ssize_t workspace;
     int threads, releases_gil;
-    unsigned long long sgemm, dgemm, sgemv, dgemv, get_threads, set_threads;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOO!O!O!O!O!nip(KKKKKK)O:Program", names, &name,
+    unsigned long long sgemm, dgemm, sgemv, dgemv, get_threads, set_threads, f32, f64;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOO!O!O!O!O!nip(KKKKKK)(KK)O:Program", names, &name,
                                      &library, &PyTuple_Type, &arguments, &PyTuple_Type, &outputs,
                                      &PyTuple_Type, &results, &PyTuple_Type, &constants,
                                      &PyTuple_Type, &symbols, &workspace,
                                      &threads, &releases_gil, &sgemm, &dgemm, &sgemv, &dgemv,
-                                     &get_threads, &set_threads, &fail))
+                                     &get_threads, &set_threads, &f32, &f64, &fail))
         return NULL;
     ProgramObject *self = (ProgramObject *)type->tp_alloc(type, 0);
     if (!self) return NULL;
@@ -713,6 +715,8 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     self->runtime.dgemm = (void *)(uintptr_t)dgemm;
     self->runtime.sgemv = (void *)(uintptr_t)sgemv;
     self->runtime.dgemv = (void *)(uintptr_t)dgemv;
+    self->runtime.multiply_f32 = (void *)(uintptr_t)f32;
+    self->runtime.multiply_f64 = (void *)(uintptr_t)f64;
     self->pool.get_threads = (int (*)(void))(uintptr_t)get_threads;
     self->pool.set_threads = (void (*)(int))(uintptr_t)set_threads;
     self->runtime.is_silenced = self->pool.get_threads && self->pool.set_threads;

@@ -1,7 +1,9 @@
-"""Addresses of SciPy's BLAS: products call it through function pointers.
+"""Addresses of what multiplies matrices: generated C calls it through function pointers.
 
-Contract: `addresses()` gives sgemm, dgemm, sgemv, dgemv (32-bit integers, Fortran order) and the
-functions that read and set the number of BLAS threads, 0 where the library has none. The OpenBLAS
+Contract: `own_products()` gives our own products for the CPU at hand, 0 where there are none;
+`addresses()` SciPy's BLAS, for the other CPUs and for vectors: sgemm, dgemm, sgemv, dgemv (32-bit
+integers, Fortran order) and the functions that read and set the number of BLAS threads, 0 where the
+library has none. The OpenBLAS
 that lies beside SciPy in its wheels is opened directly: importing `scipy.linalg` for its pointers
 takes thirty times as long. Called by `codegen.pipeline` for graphs with products only.
 """
@@ -10,6 +12,7 @@ import ctypes
 import functools
 from typing import Any, Final
 
+from dynajit.codegen import _products
 from dynajit.core.errors import CodegenError
 from dynajit.core.openblas import libraries, thread_functions
 from dynajit.core.optional import load
@@ -20,6 +23,12 @@ _PRODUCTS: Final = ("sgemm", "dgemm", "sgemv", "dgemv")
 
 NOWHERE: Final = (0, 0, 0, 0, 0, 0)
 """What stands for `addresses()` where nothing is multiplied."""
+
+
+@functools.lru_cache(maxsize=1)
+def own_products() -> tuple[int, int]:
+    """The products of `_products.c`, float32 and float64, for the best instruction set there is."""
+    return next(iter(_products.addresses().values()), (0, 0))
 
 
 @functools.lru_cache(maxsize=1)

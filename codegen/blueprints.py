@@ -108,6 +108,7 @@ def load(blueprint: Blueprint, library: Path) -> _runtime.Program:
         threads=toolchain.team_size(),
         releases_gil=blueprint.releases_gil,
         blas=blas.addresses() if blueprint.has_products else blas.NOWHERE,
+        products=blas.own_products(),
         fail=failure(blueprint.name),
     )
     program.kernels = blueprint.kernels

@@ -161,6 +161,7 @@ COMPILER = """\
 RUNTIME = """\
 typedef struct {
     void *sgemm, *dgemm, *sgemv, *dgemv; /* Fortran BLAS, 32-bit integers */
+    void *multiply_f32, *multiply_f64; /* our own products, or NULL */
     int is_silenced; /* the BLAS runs on the calling thread alone, so a team may call it */
 } dj_runtime;"""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dynajit.codegen import toolchain
+from dynajit.codegen import _products, toolchain
 from dynajit.core import config, optional
 from dynajit.core.errors import DynajitError, UnsupportedError
 
@@ -39,7 +39,8 @@ def _blas() -> Check:
         optional.load("scipy.linalg.cython_blas", needed_for="matrix products", install="scipy")
     except UnsupportedError as error:
         return "blas", False, str(error)
-    return "blas", True, "SciPy's"
+    own = next(iter(_products.addresses()), None)
+    return "blas", True, f"our own products for {own}, SciPy's for vectors" if own else "SciPy's"
 
 
 def _compiler() -> Check:

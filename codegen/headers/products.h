@@ -1,5 +1,6 @@
-/* Matrix products of generated C: single-threaded BLAS calls per tile, and loops for the dtypes that
- * BLAS does not know. Included where a graph has a product.
+/* Matrix products of generated C: a call per tile, on the calling thread, of our own products
+ * (_products.c) or of BLAS where those do not know the CPU, and loops for the other dtypes. Included
+ * where a graph has a product.
  *
  * Matrices are given by row and column strides in elements; the result is row-major, its rows c_row
  * elements apart. Tiles depend on sizes and on the machine, so the bits of a result do not depend on
@@ -12,6 +13,10 @@ static __attribute__((unused)) int64_t dj_tile_length(int64_t length, int64_t co
     return count > 1 ? (even + 15) / 16 * 16 : even;
 }
 
+typedef int (*dj_multiply_f32)(const float *, int64_t, int64_t, const float *, int64_t, int64_t,
+                               float *, int64_t, int64_t, int64_t, int64_t);
+typedef int (*dj_multiply_f64)(const double *, int64_t, int64_t, const double *, int64_t, int64_t,
+                               double *, int64_t, int64_t, int64_t, int64_t);
 typedef void (*dj_sgemm_function)(char *, char *, int *, int *, int *, float *, float *, int *,
                                   float *, int *, float *, float *, int *);
 typedef void (*dj_dgemm_function)(char *, char *, int *, int *, int *, double *, double *, int *,
@@ -140,6 +145,10 @@ DJ_SMALL(double, f64, DJ_SMALL_F64)
             for (int64_t i = 0; i < n; i++) memset(c + i * c_row, 0, sizeof(T) * (size_t)m);        \
             return;                                                                                 \
         }                                                                                           \
+        if (n > 1 && m > 1 && runtime->multiply_##S &&                                              \
+            ((dj_multiply_##S)runtime->multiply_##S)(a, a_row, a_column, b, b_row, b_column, c,     \
+                                                     c_row, n, k, m))                               \
+            return;                                                                                 \
         int a_rows = a_column == 1 && a_row >= k, b_rows = b_column == 1 && b_row >= m;             \
         int64_t a_step = a_rows ? a_row : a_column, b_step = b_rows ? b_row : b_column;             \
         int64_t most = n | k | m | a_step | b_step | c_row;                                         \

@@ -1,0 +1,137 @@
+/* Matrix products in float32 and float64 for x86 CPUs with AVX-512, or with AVX2 and FMA.
+ *
+ * Contract: `addresses()` gives two C functions, for float32 and float64, or zeros where the CPU has
+ * neither set or the compiler does not know them; see `multiply` in product_loops.h. They run on the
+ * calling thread and keep a block of memory for it until it ends. Generated C calls them through
+ * the runtime (`dj_gemm` of headers/products.h) and BLAS where they are missing; `codegen.blas`
+ * hands them over.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define HAS_PRODUCTS 1
+
+enum {
+    DEPTH = 256, /* of k at a time: two vectors of columns, 32 KiB, stay in the first cache */
+    PACKED_ROW = DEPTH + 16, /* not a power of two: rows lie in different sets of the cache */
+    MOST_ROWS = 504, /* at a time, a multiple of 14 and of 6: packed they stay in the second cache */
+    PACKED_FROM = 4,         /* panels of columns above which packing rows pays */
+    GROUP_PANELS = 8,        /* packed at a time: rows of b may lie on a page each */
+    READ_ROWS = 28,          /* up to which rows of b are read where they lie */
+    SCRATCH_BYTES = 1 << 21,
+};
+
+static inline int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
+
+/* `length` is cut into as few parts of at most `most` as there can be, and they are even. */
+static inline int64_t parts(int64_t length, int64_t most) { return (length + most - 1) / most; }
+static inline int64_t part(int64_t length, int64_t count, int64_t index) {
+    return length / count * index + least(index, length % count);
+}
+
+static pthread_key_t scratch_key;
+static int has_key;
+
+/* Memory of the calling thread, SCRATCH_BYTES; freed when it ends. */
+static void *scratch(void) {
+    static _Thread_local void *memory;
+    if (memory || !has_key) return memory;
+    void *fresh = aligned_alloc(4096, SCRATCH_BYTES);
+    if (fresh && pthread_setspecific(scratch_key, fresh)) {
+        free(fresh);
+        return NULL;
+    }
+    return memory = fresh;
+}
+
+#define AVX512 __attribute__((target("avx512f,fma")))
+#define AVX2 __attribute__((target("avx2,fma")))
+
+#define ELEMENT float
+#define INDEX int32_t
+#define LANES 16
+#define TALL 14
+#define TARGET AVX512
+#define NAMED(x) f32_avx512_##x
+#include "product_loops.h"
+
+#define ELEMENT double
+#define INDEX int64_t
+#define LANES 8
+#define TALL 14
+#define TARGET AVX512
+#define NAMED(x) f64_avx512_##x
+#include "product_loops.h"
+
+#define ELEMENT float
+#define INDEX int32_t
+#define LANES 8
+#define TALL 6
+#define TARGET AVX2
+#define NAMED(x) f32_avx2_##x
+#include "product_loops.h"
+
+#define ELEMENT double
+#define INDEX int64_t
+#define LANES 4
+#define TALL 6
+#define TARGET AVX2
+#define NAMED(x) f64_avx2_##x
+#include "product_loops.h"
+
+#endif
+
+typedef struct {
+    const char *name;
+    void *f32, *f64;
+    int is_here;
+} Set;
+
+/* Instruction sets that have products, the best first. */
+static int list_sets(Set *sets) {
+    int count = 0;
+#ifdef HAS_PRODUCTS
+    __builtin_cpu_init();
+    sets[count++] = (Set){"avx512", f32_avx512_multiply, f64_avx512_multiply,
+                          __builtin_cpu_supports("avx512f")};
+    sets[count++] = (Set){"avx2", f32_avx2_multiply, f64_avx2_multiply,
+                          __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")};
+#endif
+    return count;
+}
+
+static PyObject *addresses(PyObject *module, PyObject *unused) {
+    Set sets[2];
+    PyObject *found = PyDict_New();
+    for (int i = 0, count = list_sets(sets); found && i < count; i++) {
+        if (!sets[i].is_here) continue;
+        PyObject *pair = Py_BuildValue("(KK)", (unsigned long long)(uintptr_t)sets[i].f32,
+                                       (unsigned long long)(uintptr_t)sets[i].f64);
+        if (!pair || PyDict_SetItemString(found, sets[i].name, pair) < 0) Py_CLEAR(found);
+        Py_XDECREF(pair);
+    }
+    return found;
+}
+
+static PyMethodDef methods[] = {
+    {"addresses", addresses, METH_NOARGS,
+     "{instruction set: (float32, float64)} of those that this CPU has, the best first."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "dynajit.codegen._products", .m_size = -1,
+    .m_methods = methods,
+};
+
+PyMODINIT_FUNC PyInit__products(void) {
+#ifdef HAS_PRODUCTS
+    has_key = pthread_key_create(&scratch_key, free) == 0;
+#endif
+    return PyModule_Create(&definition);
+}

@@ -1,0 +1,255 @@
+/* Matrix products of one dtype for one instruction set; included by _products.c once for each.
+ *
+ * The includer defines ELEMENT and INDEX (an integer of the same size), LANES of a vector, TALL (the
+ * rows of a tile: 6 or 14; with two vectors of columns they fill the registers), TARGET (the
+ * attribute that names the instruction set) and NAMED(x), the name of x here.
+ *
+ * The scheme is Goto's (K. Goto, R. van de Geijn, "Anatomy of High-Performance Matrix
+ * Multiplication", ACM TOMS 34(3), 2008): blocks of both operands are packed in the order in which
+ * a kernel for one tile reads them, unless so few tiles read them that it does not pay.
+ *
+ * Every element is a sum over k in order, cut at places that depend on k alone: its bits do not
+ * depend on the other sizes, nor on how a product is cut into tiles.
+ */
+
+typedef ELEMENT NAMED(vector)
+    __attribute__((vector_size(LANES * sizeof(ELEMENT)), aligned(sizeof(ELEMENT)), may_alias));
+typedef INDEX NAMED(order) __attribute__((vector_size(LANES * sizeof(ELEMENT))));
+#define WIDE (2 * LANES) /* columns of a tile */
+
+/* c (R, V LANES) = a (R, depth) @ b (depth, V LANES), or added to what c holds. Rows of a are
+ * addressed from three of them by a_row and its triple: 14 pointers would not fit into registers. */
+#define KERNEL(R, V, NAME)                                                                          \
+    TARGET static void NAMED(NAME##R)(const ELEMENT *restrict a, int64_t a_row, int64_t a_step,     \
+                                      const ELEMENT *restrict b, int64_t b_step,                    \
+                                      ELEMENT *restrict c, int64_t c_row, int64_t depth,            \
+                                      int adds) {                                                   \
+        typedef NAMED(vector) vector;                                                               \
+        const int64_t triple = 3 * a_row;                                                           \
+        const ELEMENT *a5 = a + 5 * a_row, *a10 = a + 10 * a_row;                                   \
+        vector sum[R][V], right[V];                                                                 \
+        _Pragma("GCC unroll 14") for (int r = 0; r < R; r++)                                        \
+            _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) sum[r][v] = (vector){0};            \
+        for (int64_t l = 0; l < depth; l++) {                                                       \
+            _Pragma("GCC unroll 2") for (int v = 0; v < V; v++)                                     \
+                right[v] = *(const vector *)(b + v * LANES);                                        \
+            _Pragma("GCC unroll 14") for (int r = 0; r < R; r++) {                                  \
+                const ELEMENT *near = r < 5 ? a : r < 10 ? a5 : a10;                                \
+                const ELEMENT x = near[r % 5 == 3 ? triple : r % 5 * a_row];                        \
+                _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) sum[r][v] += x * right[v];      \
+            }                                                                                       \
+            a += a_step, a5 += a_step, a10 += a_step, b += b_step;                                  \
+            __asm__("" : "+r"(a), "+r"(a5), "+r"(a10)); /* or the compiler makes 14 pointers */     \
+        }                                                                                           \
+        _Pragma("GCC unroll 14") for (int r = 0; r < R; r++)                                        \
+            _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) {                                   \
+                vector *to = (vector *)(c + r * c_row + v * LANES);                                 \
+                if (adds) sum[r][v] += *to;                                                         \
+                *to = sum[r][v];                                                                    \
+            }                                                                                       \
+    }
+#define KERNELS(R) KERNEL(R, 1, one) KERNEL(R, 2, two)
+KERNELS(1) KERNELS(2) KERNELS(3) KERNELS(4) KERNELS(5) KERNELS(6)
+#if TALL == 14
+KERNELS(7) KERNELS(8) KERNELS(9) KERNELS(10) KERNELS(11) KERNELS(12) KERNELS(13) KERNELS(14)
+#endif
+
+typedef void (*NAMED(kernel))(const ELEMENT *, int64_t, int64_t, const ELEMENT *, int64_t,
+                              ELEMENT *, int64_t, int64_t, int);
+
+/* By number of rows. */
+#define SIX(N)                                                                                      \
+    NULL, NAMED(N##1), NAMED(N##2), NAMED(N##3), NAMED(N##4), NAMED(N##5), NAMED(N##6)
+#if TALL == 6
+#define EVERY(N) SIX(N)
+#else
+#define EVERY(N)                                                                                    \
+    SIX(N), NAMED(N##7), NAMED(N##8), NAMED(N##9), NAMED(N##10), NAMED(N##11), NAMED(N##12),        \
+        NAMED(N##13), NAMED(N##14)
+#endif
+static const NAMED(kernel) NAMED(of_one)[TALL + 1] = {EVERY(one)};
+static const NAMED(kernel) NAMED(of_two)[TALL + 1] = {EVERY(two)};
+
+/* Lane j of two vectors that exchange the blocks of d lanes which lie across the diagonal. */
+#define LOW(j, d) (((j) & (d)) ? LANES + (j) - (d) : (j))
+#define HIGH(j, d) (((j) & (d)) ? LANES + (j) : (j) + (d))
+#define FOUR(F, j, d) F(j, d), F(j + 1, d), F(j + 2, d), F(j + 3, d)
+#if LANES == 4
+#define ORDER(F, d) FOUR(F, 0, d)
+#elif LANES == 8
+#define ORDER(F, d) FOUR(F, 0, d), FOUR(F, 4, d)
+#else
+#define ORDER(F, d) FOUR(F, 0, d), FOUR(F, 4, d), FOUR(F, 8, d), FOUR(F, 12, d)
+#endif
+#ifdef __clang__
+#define CHOSEN(x, y, F, d) __builtin_shufflevector(x, y, ORDER(F, d))
+#else
+#define CHOSEN(x, y, F, d) __builtin_shuffle(x, y, (NAMED(order)){ORDER(F, d)})
+#endif
+#define EXCHANGE(d)                                                                                 \
+    _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) {                                      \
+        if (i & (d)) continue;                                                                      \
+        const NAMED(vector) low = CHOSEN(x[i], x[i + (d)], LOW, d);                                 \
+        x[i + (d)] = CHOSEN(x[i], x[i + (d)], HIGH, d);                                             \
+        x[i] = low;                                                                                 \
+    }
+
+/* LANES columns of LANES elements become rows, `row` apart; from the `count`-th on they are 0. */
+TARGET static inline void NAMED(turn)(const ELEMENT *columns, int64_t step, int64_t count,
+                                      ELEMENT *rows, int64_t row) {
+    NAMED(vector) x[LANES];
+    _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) {
+        x[i] = (NAMED(vector)){0};
+        if (i < count) x[i] = *(const NAMED(vector) *)(columns + i * step);
+    }
+#if LANES == 16
+    EXCHANGE(8)
+#endif
+#if LANES >= 8
+    EXCHANGE(4)
+#endif
+    EXCHANGE(2)
+    EXCHANGE(1)
+    _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++)
+        *(NAMED(vector) *)(rows + i * row) = x[i];
+}
+
+/* Where column j of `width` lies in panels of `depth` rows: each has two vectors of columns, the
+ * last one if that is all that is left. Sets `wide`, the elements of a row there. */
+static inline int64_t NAMED(place)(int64_t j, int64_t width, int64_t depth, int64_t *wide) {
+    const int64_t start = j / WIDE * WIDE;
+    *wide = width - start > LANES ? WIDE : LANES;
+    return start * depth + j - start;
+}
+
+/* `width` columns of b as panels; what the last vector has beyond them is 0. */
+TARGET static void NAMED(pack_right)(const ELEMENT *b, int64_t b_row, int64_t b_column,
+                                     int64_t depth, int64_t width, ELEMENT *panels) {
+    const int64_t whole = b_column == 1 ? width / LANES * LANES : 0;
+    int64_t wide;
+    for (int64_t l = 0; l < depth && whole; l++) /* row by row: each may lie on another page */
+        for (int64_t j = 0; j < whole; j += LANES) {
+            ELEMENT *to = panels + NAMED(place)(j, width, depth, &wide);
+            *(NAMED(vector) *)(to + l * wide) = *(const NAMED(vector) *)(b + l * b_row + j);
+        }
+    for (int64_t j = whole; j < width; j += LANES) {
+        ELEMENT *to = panels + NAMED(place)(j, width, depth, &wide);
+        const ELEMENT *from = b + j * b_column;
+        const int64_t count = least(width - j, LANES);
+        int64_t l = 0;
+        for (; b_row == 1 && l + LANES <= depth; l += LANES)
+            NAMED(turn)(from + l, b_column, count, to + l * wide, wide);
+        for (; l < depth; l++) {
+            for (int64_t i = 0; i < count; i++) to[l * wide + i] = from[l * b_row + i * b_column];
+            for (int64_t i = count; i < LANES; i++) to[l * wide + i] = 0;
+        }
+    }
+}
+
+/* What is multiplied at a time: `rows` of a with `depth` of k, in tiles of TALL rows. */
+typedef struct {
+    const ELEMENT *a;
+    int64_t a_row, a_column, rows, depth;
+    const ELEMENT *packed; /* or NULL: rows PACKED_ROW apart, or, if a_column is not 1, columns of TALL */
+} NAMED(Left);
+
+TARGET static void NAMED(pack_left)(NAMED(Left) *left, ELEMENT *packed) {
+    left->packed = packed;
+    if (left->a_column == 1) {
+        for (int64_t r = 0; r < left->rows; r++)
+            memcpy(packed + r * PACKED_ROW, left->a + r * left->a_row,
+                   (size_t)left->depth * sizeof(ELEMENT));
+        return;
+    }
+    for (int64_t l = 0; l < left->depth; l++) { /* all tiles at a time: as in pack_right */
+        const ELEMENT *a = left->a + l * left->a_column;
+        int64_t row = 0;
+        for (; left->a_row == 1 && row + TALL <= left->rows; row += TALL)
+            memcpy(packed + row * PACKED_ROW + l * TALL, a + row, TALL * sizeof(ELEMENT));
+        for (; row < left->rows; row++)
+            packed[row / TALL * TALL * PACKED_ROW + l * TALL + row % TALL] = a[row * left->a_row];
+    }
+}
+
+/* `width` columns of c (at most two vectors) = left @ b, or added to what c holds. Rows of b are
+ * `b_row` apart and have one or two whole vectors. */
+TARGET static void NAMED(multiply_panel)(const NAMED(Left) *left, const ELEMENT *b, int64_t b_row,
+                                         int64_t width, ELEMENT *c, int64_t c_row, int adds,
+                                         ELEMENT *edge) {
+    const int64_t wide = width <= LANES ? LANES : WIDE;
+    const NAMED(kernel) *kernels = wide == LANES ? NAMED(of_one) : NAMED(of_two);
+    const ELEMENT *a = left->a;
+    int64_t a_row = left->a_row, a_step = left->a_column, a_tile = TALL * a_row;
+    if (left->packed) {
+        a = left->packed;
+        a_row = a_step == 1 ? PACKED_ROW : 1;
+        a_step = a_step == 1 ? 1 : TALL;
+        a_tile = TALL * PACKED_ROW;
+    }
+    for (int64_t row = 0; row < left->rows; row += TALL, a += a_tile, c += TALL * c_row) {
+        const int64_t height = least(TALL, left->rows - row);
+        if (width == wide) {
+            kernels[height](a, a_row, a_step, b, b_row, c, c_row, left->depth, adds);
+            continue;
+        }
+        kernels[height](a, a_row, a_step, b, b_row, edge, wide, left->depth, 0);
+        for (int64_t r = 0; r < height; r++)
+            for (int64_t j = 0; j < width; j++)
+                c[r * c_row + j] = edge[r * wide + j] + (adds ? c[r * c_row + j] : 0);
+    }
+}
+
+/* c (n, m) = a (n, k) @ b (k, m), all by strides in elements, c's columns side by side. n, m, k > 0.
+ * Returns 0, and has done nothing, if there is no memory. */
+TARGET static int NAMED(multiply)(const ELEMENT *a, int64_t a_row, int64_t a_column,
+                                  const ELEMENT *b, int64_t b_row, int64_t b_column, ELEMENT *c,
+                                  int64_t c_row, int64_t n, int64_t k, int64_t m) {
+    enum { GROUP = GROUP_PANELS * WIDE };
+    _Static_assert(sizeof(ELEMENT) * (DEPTH * GROUP + TALL * WIDE + MOST_ROWS * PACKED_ROW) <=
+                       SCRATCH_BYTES, "what one thread needs");
+    ELEMENT *panels = scratch();
+    if (!panels) return 0;
+    ELEMENT *edge = panels + DEPTH * GROUP, *packed = edge + TALL * WIDE;
+    const int64_t bands = parts(n, MOST_ROWS), blocks = parts(k, DEPTH);
+    const int packs = m > PACKED_FROM * WIDE;
+    for (int64_t band = 0; band < bands; band++) {
+        const int64_t top = part(n, bands, band), rows = part(n, bands, band + 1) - top;
+        for (int64_t block = 0; block < blocks; block++) {
+            const int64_t first = part(k, blocks, block), depth = part(k, blocks, block + 1) - first;
+            NAMED(Left) left = {.a = a + top * a_row + first * a_column, .a_row = a_row,
+                                .a_column = a_column, .rows = rows, .depth = depth};
+            if (packs) NAMED(pack_left)(&left, packed);
+            for (int64_t start = 0; start < m; start += GROUP) {
+                const int64_t width = least(GROUP, m - start);
+                const ELEMENT *right = b + first * b_row + start * b_column;
+                const int reads = b_column == 1 && width % LANES == 0 && rows <= READ_ROWS;
+                if (!reads) NAMED(pack_right)(right, b_row, b_column, depth, width, panels);
+                for (int64_t j = 0; j < width; j += WIDE) {
+                    const int64_t columns = least(WIDE, width - j);
+                    NAMED(multiply_panel)(&left, reads ? right + j : panels + j * depth,
+                                          reads ? b_row : columns <= LANES ? LANES : WIDE, columns,
+                                          c + top * c_row + start + j, c_row, first > 0, edge);
+                }
+            }
+        }
+    }
+    return 1;
+}
+
+#undef KERNEL
+#undef KERNELS
+#undef SIX
+#undef EVERY
+#undef LOW
+#undef HIGH
+#undef FOUR
+#undef ORDER
+#undef CHOSEN
+#undef EXCHANGE
+#undef ELEMENT
+#undef INDEX
+#undef LANES
+#undef WIDE
+#undef TALL
+#undef TARGET
+#undef NAMED

@@ -1,0 +1,225 @@
+"""Our own matrix products: NumPy's values for any sizes and strides, and nothing else is touched."""
+
+import ctypes
+import mmap
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dynajit.codegen import _products, blas
+from dynajit.codegen.pipeline import compile_graph
+from dynajit.ops import TABLE as ops
+
+SETS = sorted(_products.addresses())
+DTYPES = (np.float32, np.float64)
+PAGE = mmap.PAGESIZE
+NOBODY = 0  # the protection of a page that must not be touched
+STATUS = Path("/proc/self/statm")
+
+#: Around every border: one and two vectors of both sets, tiles of 6 and 14 rows, a depth of 256, a
+#: group of 8 panels, 504 rows.
+SIZES = (1, 2, 3, 5, 6, 7, 8, 13, 14, 15, 16, 17, 27, 28, 29, 31, 32, 33, 48, 64, 100)
+LARGE = ((505, 3, 5), (20, 257, 40), (30, 513, 33), (15, 20, 257), (40, 260, 300), (510, 300, 40))
+
+needs_products = pytest.mark.skipif(not SETS, reason="no products of our own for this CPU")
+
+
+def function(name, dtype):
+    address = _products.addresses()[name][DTYPES.index(dtype)]
+    pointer, size = ctypes.c_void_p, ctypes.c_int64
+    matrix = (pointer, size, size)
+    return ctypes.CFUNCTYPE(ctypes.c_int, *matrix, *matrix, pointer, *[size] * 4)(address)
+
+
+def multiply(name, a, b, c):
+    """c = a @ b; c's columns lie side by side."""
+    strides = [s // a.itemsize for s in (*a.strides, *b.strides, c.strides[0])]
+    sizes = (*a.shape, b.shape[1])
+    done = function(name, a.dtype.type)(
+        a.ctypes.data, *strides[:2], b.ctypes.data, *strides[2:4], c.ctypes.data, strides[4], *sizes
+    )
+    assert done == 1
+
+
+def product(name, a, b):
+    c = np.full((a.shape[0], b.shape[1]), np.nan, a.dtype)
+    multiply(name, a, b, c)
+    return c
+
+
+def assert_is_product(actual, a, b):
+    """Within the error of sums in any order: N. Higham, Accuracy and Stability, section 3.1."""
+    wide = [x.astype(np.longdouble) for x in (a, b)]
+    bound = a.shape[1] * np.finfo(a.dtype).eps * (np.abs(wide[0]) @ np.abs(wide[1]))
+    assert (np.abs(actual - wide[0] @ wide[1]) <= bound).all()
+
+
+def laid_out(random, rows, columns, dtype, layout):
+    """A matrix of random numbers whose elements lie in memory as `layout` says."""
+    if layout == "rows":
+        return random.standard_normal((rows, columns)).astype(dtype)
+    if layout == "columns":
+        return random.standard_normal((columns, rows)).astype(dtype).T
+    if layout == "slice":
+        return random.standard_normal((rows + 2, columns + 3)).astype(dtype)[1:-1, 2:-1]
+    if layout == "columns of a slice":
+        return random.standard_normal((columns + 2, rows + 3)).astype(dtype)[1:-1, 2:-1].T
+    if layout == "every third":
+        return random.standard_normal((2 * rows, 3 * columns)).astype(dtype)[::2, ::3]
+    if layout == "backwards":
+        return random.standard_normal((rows, columns)).astype(dtype)[::-1, ::-1]
+    assert layout == "repeated"
+    return np.broadcast_to(random.standard_normal((1, columns)).astype(dtype), (rows, columns))
+
+
+LAYOUTS = (
+    "rows", "columns", "slice", "columns of a slice", "every third", "backwards", "repeated",
+)  # fmt: skip
+
+
+@needs_products
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", SETS)
+def test_values_are_numpys_for_any_sizes_and_layouts(name, dtype):
+    random = np.random.default_rng(0)
+    shapes = [*LARGE, *random.choice(SIZES, (300, 3)).tolist()]
+    for n, k, m in shapes:
+        left, right = random.choice(LAYOUTS, 2)
+        a = laid_out(random, n, k, dtype, left)
+        b = laid_out(random, k, m, dtype, right)
+
+        assert_is_product(product(name, a, b), a, b)
+
+
+def at_a_guard(rows, columns, dtype, *, at_end):
+    """(memory to keep, matrix) that ends where a page begins that nobody may touch, or begins where
+    such a page ends."""
+    size = rows * columns * np.dtype(dtype).itemsize
+    pages = -(-size // PAGE)
+    memory = mmap.mmap(-1, (pages + 2) * PAGE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    for page in (start, start + (pages + 1) * PAGE):
+        assert protect(page, PAGE, NOBODY) == 0
+    offset = (pages + 1) * PAGE - size if at_end else PAGE
+    flat = np.frombuffer(memory, dtype, rows * columns, offset)
+    return memory, flat.reshape(rows, columns)
+
+
+@needs_products
+@pytest.mark.parametrize("at_end", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", SETS)
+def test_nothing_outside_the_matrices_is_touched(name, dtype, at_end):
+    random = np.random.default_rng(1)
+    shapes = [*LARGE, *random.choice(SIZES, (60, 3)).tolist()]
+    for n, k, m in shapes:
+        turned = random.integers(0, 2, 2)
+        sizes = ((k, n) if turned[0] else (n, k), (m, k) if turned[1] else (k, m), (n, m))
+        (_, a), (_, b), (_, c) = (at_a_guard(*size, dtype, at_end=at_end) for size in sizes)
+        a[...], b[...] = random.standard_normal(a.shape), random.standard_normal(b.shape)
+        a, b = a.T if turned[0] else a, b.T if turned[1] else b
+        multiply(name, a, b, c)
+
+        assert_is_product(c, a, b)
+
+
+@needs_products
+@pytest.mark.parametrize("name", SETS)
+def test_what_lies_between_the_rows_of_a_result_stays(name):
+    random = np.random.default_rng(2)
+    for n, k, m in ((15, 20, 5), (30, 300, 33), (3, 4, 64)):
+        a, b = random.standard_normal((n, k)), random.standard_normal((k, m))
+        whole = np.full((n + 2, m + 3), 7.0)
+        multiply(name, a, b, whole[1:-1, 1:-2])
+        np.testing.assert_allclose(whole[1:-1, 1:-2], a @ b, rtol=1e-9, atol=1e-12)
+        whole[1:-1, 1:-2] = 7
+
+        assert (whole == 7).all()
+
+
+@needs_products
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", SETS)
+def test_bits_do_not_depend_on_how_a_product_is_cut(name, dtype):
+    random = np.random.default_rng(3)
+    a = laid_out(random, 90, 600, dtype, "rows")
+    b = laid_out(random, 600, 100, dtype, "columns")
+    whole = product(name, a, b)
+    for rows, columns in ((7, 100), (90, 16), (31, 33), (1, 1), (14, 64)):
+        for row in range(0, 90, rows):
+            for column in range(0, 100, columns):
+                part = product(name, a[row : row + rows], b[:, column : column + columns])
+
+                assert (whole[row : row + rows, column : column + columns] == part).all()
+
+
+@needs_products
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_all_instruction_sets_have_the_same_bits(dtype):
+    random = np.random.default_rng(4)
+    a = laid_out(random, 37, 700, dtype, "rows")
+    b = laid_out(random, 700, 75, dtype, "rows")
+
+    assert len({product(name, a, b).tobytes() for name in SETS}) == 1
+
+
+@needs_products
+@pytest.mark.parametrize("name", SETS)
+def test_not_a_number_and_infinity_stay_in_their_rows_and_columns(name):
+    a, b = np.ones((20, 10)), np.ones((10, 35))
+    a[3, 4], b[2, 33] = np.nan, np.inf
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(a @ b, product(name, a, b))
+
+
+@needs_products
+@pytest.mark.parametrize("name", SETS)
+def test_threads_multiply_at_a_time(name):
+    random = np.random.default_rng(5)
+    pairs = [(random.standard_normal((60, 300)), random.standard_normal((300, 70)))] * 8
+    expected, results = product(name, *pairs[0]), []
+
+    def work(a, b):
+        results.extend(product(name, a, b) for _ in range(50))
+
+    threads = [threading.Thread(target=work, args=pair) for pair in pairs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(results) == 400
+    assert all((result == expected).all() for result in results)
+
+
+@needs_products
+@pytest.mark.skipif(not STATUS.exists(), reason="this system does not say what memory is used")
+def test_threads_that_end_give_their_memory_back():
+    a, b = np.ones((500, 256)), np.ones((256, 500))
+
+    def pages_after(count):
+        for _ in range(count):
+            thread = threading.Thread(target=product, args=(SETS[0], a, b))
+            thread.start()
+            thread.join()
+        return int(STATUS.read_text().split()[1])
+
+    before = pages_after(5)
+    megabytes = (pages_after(100) - before) * PAGE >> 20
+
+    assert megabytes < 30  # each thread writes to more than one
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_other_cpus_multiply_by_blas(codegen, monkeypatch, dtype):
+    random = np.random.default_rng(6)
+    arrays = [random.standard_normal(s).astype(dtype) for s in ((40, 300), (300, 50))]
+    monkeypatch.setattr(blas, "own_products", lambda: (0, 0))
+    graph = codegen.graph_of(ops.matmul, *map(codegen.type_of, arrays))
+    (result,) = compile_graph(graph)(*arrays)
+
+    assert_is_product(result, *arrays)
