@@ -393,7 +393,7 @@ def to_index(x: Any, value: Value, function: Any, operands: list[Value]) -> Step
     if cls is not None and defines(cls, "__index__"):
         value = yield from call_special(x, value, "__index__")
     if x.type_of(value) in (int, bool):
-        return as_python(x, value)
+        return int(as_python(x, value))
     refuse(x, "index", function, operands)
 
 

@@ -195,10 +195,19 @@ def _hashed_plainly(x: Any, value: Value) -> tuple[Any] | None:
         x.recorder.use(value)
         return (value.cls(item[0] for item in items if item is not None),)
     if isinstance(value, (Constant, Known, Scalar)) and is_quiet(value):
-        return (as_python(x, value),)
+        known = as_python(x, value)
+        return (known,) if _is_found_by_c(known) else None
     if isinstance(value, ObjectValue):
         return _by_identity(x, value)
     return None
+
+
+def _is_found_by_c(known: Any) -> bool:
+    """True if it can be a key, and finding it calls no Python function: guards call none."""
+    asked = [lookup(type(known), name) for name in ("__hash__", "__eq__")]
+    if None in asked or any(isinstance(method, types.FunctionType) for method in asked):
+        return False
+    return not isinstance(known, (tuple, frozenset)) or all(map(_is_found_by_c, known))
 
 
 def _by_identity(x: Any, value: ObjectValue) -> tuple[Any] | None:

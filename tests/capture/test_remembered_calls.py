@@ -2,13 +2,16 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, Optional, TypeVar
 
 import pytest
 
 import dynajit as dj
 from dynajit import nn
 from dynajit.capture import cache
+
+T = TypeVar("T")
+optional: Any = Optional
 
 MAKERS = {
     "cache": functools.cache,
@@ -255,3 +258,46 @@ def test_a_function_of_sizes_that_changes_something_is_called_for_real() -> None
     for size in (4, 6, 8, 4, 6, 8, 10):
         assert size // 2 == len(compiled(dj.ones(size)))
     assert [4, 6, 8, 10] == met
+
+
+def test_keys_that_python_compares_break_the_graph() -> None:
+    """As `typing` has: a guard would have to call it to find them."""
+
+    class Named(Generic[T]):
+        """Has forms."""
+
+    def f(x: Any) -> Any:
+        return x + 1, optional[Named[int]]
+
+    expected = optional[Named[int]]
+    compiled = dj.compile(f)
+    for _ in range(12):
+        y, found = compiled(dj.ones(2))
+        assert found is expected and 2.0 == y[0].item()
+    assert 3 >= compiles_of(compiled)
+
+
+def test_classes_without_a_hash_are_refused_as_python_refuses_them() -> None:
+    """Their metaclass says so."""
+
+    class Unhashable(type):
+        """Of classes that are no keys."""
+
+        __hash__ = None  # type: ignore[assignment]
+
+    class Made(metaclass=Unhashable):
+        """Cannot be a key."""
+
+    remembered = functools.cache(lambda cls: cls.__name__)
+
+    def f(x: Any) -> Any:
+        try:
+            return x, remembered(Made)
+        except TypeError as error:
+            return x + 1, str(error)
+
+    compiled = dj.compile(f)
+    for _ in range(3):
+        y, text = compiled(dj.ones(2))
+        assert 2.0 == y[0].item()
+        assert "unhashable type: 'Unhashable'" in text

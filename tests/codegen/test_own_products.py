@@ -1,4 +1,4 @@
-"""Our own matrix products: NumPy's values for any sizes and strides, and nothing else is touched."""
+"""Our own matrix products: NumPy's values for any sizes and strides; nothing else is touched."""
 
 import ctypes
 import mmap

@@ -43,6 +43,12 @@ def sequence_functions(x):
     )
 
 
+def counting_from_a_bool(x):
+    """Positions are ints, whatever gave the first one."""
+    counted = list(map(list, enumerate((letter for letter in "ab"), True)))
+    return x + 1, [(repr(number), letter) for number, letter in counted]
+
+
 def next_forms(x):
     it = iter([1, 2])
     a, b = next(it), next(it)
