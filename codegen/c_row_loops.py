@@ -95,13 +95,21 @@ class RowLoops:
         """A scope of one element."""
         return row.child([axis.name for axis in self.kernel.elements])
 
-    def plain(self, row: Scope, body: Callable[[Scope], None]) -> list[str]:
-        """A loop that runs `body` for each element."""
+    def plain(
+        self, row: Scope, body: Callable[[Scope], None], part: tuple[int, int] | None = None
+    ) -> list[str]:
+        """A loop that runs `body` for each element.
+
+        Args:
+            part: (first, end) of the only loop over elements: no others are run.
+        """
         if not self.kernel.elements or self.kernel.elements[-1].size == 1:
             scope = self.element_scope(row)
             body(scope)
             return ["{", *scope.text(), "}"]
         bounds = self._bounds()
+        if part is not None:
+            return self._part(row, body, bounds, *part)
         # What was read and overwritten, or added to a total, cannot be computed again.
         if self.kernel.in_place or self.kernel.column_totals:
             scope = self.element_scope(row)
@@ -113,6 +121,21 @@ class RowLoops:
                 lambda: self.element_scope(row), body, name, bounds.start, bounds.stop
             )
         return nest(self.kernel.elements[:-1], inner)
+
+    def _part(
+        self, row: Scope, body: Callable[[Scope], None], bounds: _Bounds, low: int, high: int
+    ) -> list[str]:
+        """The loop over elements of a range only; a block may have some of them, or none."""
+        first, end = str(low), str(high)
+        name = self.kernel.elements[-1].name
+        head = []
+        if self.is_blocked:
+            head = [
+                f"const int64_t first = dj_max_index({bounds.start}, {low});",
+                f"const int64_t end = dj_min_index({bounds.stop}, {high});",
+            ]
+            first, end = "first", "end"
+        return [*head, *c_near.simd_loop(lambda: self.element_scope(row), body, name, first, end)]
 
     def _in_order(self, bounds: _Bounds, lines: Sequence[str]) -> list[str]:
         """The innermost loop; one that updates arrays in place reads ahead in them."""

@@ -5,17 +5,21 @@ elements: `codegen.c_row_loops`), and totals over rows use one accumulator per c
 combined in order. Called by `codegen.c_text`.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from dynajit.codegen import c_ahead, c_short_rows, c_transposed
 from dynajit.codegen.c_column_totals import ColumnTotals
 from dynajit.codegen.c_expressions import INDENT, Names, Scope
 from dynajit.codegen.c_row_loops import BLOCK, RowLoops
+from dynajit.codegen.c_segments import segments
 from dynajit.codegen.c_support import (
     Function,
     accumulator_names,
     after_all,
     all_expressions,
+    block,
     ceil_div,
     combine_into,
     define,
@@ -29,6 +33,7 @@ from dynajit.codegen.c_support import (
 )
 from dynajit.codegen.loops import (
     Accumulated,
+    Axis,
     Buffer,
     Expression,
     Keep,
@@ -292,6 +297,9 @@ class _Rows:
                 columns.meet(scope)
 
         accumulates = (*phase.accumulates, *totals)
+        if self._may_be_cut():
+            row.add(*self._segments(row, phase.stores, (*self.kernel.rows, *self.kernel.elements)))
+            return
         if not accumulates:
             if phase.keeps or phase.stores or columns is not None:
                 row.add(*self.loops.plain(row, body))
@@ -300,6 +308,40 @@ class _Rows:
         for total in totals:
             names = accumulator_names(total, "r")
             combine_into(row, total, accumulator_names(total, "s"), names)
+
+    def _may_be_cut(self) -> bool:
+        """True for a pointwise kernel whose loops may be cut where choices change."""
+        kernel = self.kernel
+        (phase, *others) = kernel.phases
+        if others or phase.accumulates or phase.keeps or len(kernel.elements) != 1:
+            return False
+        beside = (kernel.row_stores, kernel.totals, kernel.element_totals, kernel.finals)
+        return not any(beside) and not kernel.in_place and not kernel.column_totals
+
+    def _segments(self, row: Scope, stores: Sequence[Store], axes: Sequence[Axis]) -> list[str]:
+        """Loops over elements that write `stores`, cut along `axes`; the last one is theirs."""
+
+        def body(kept: Sequence[Store], scope: Scope) -> None:
+            for store in kept:
+                scope.store(target(scope, store), store.buffer.dtype, store.value)
+
+        axis, *rest = axes
+        found = segments(stores, axis)
+        if not found and rest:
+            return self._segments(row, stores, rest)
+        if not found:
+            return self.loops.plain(row, partial(body, stores))
+        lines: list[str] = []
+        for segment in found:
+            arm = row.child(is_arm=True)
+            if rest:
+                head = f"if ({axis.name} >= {segment.low} && {axis.name} < {segment.high})"
+                inner = self._segments(arm, segment.stores, rest)
+            else:
+                ends = (segment.low, segment.high)
+                head, inner = "", self.loops.plain(arm, partial(body, segment.stores), ends)
+            lines += block(head, [*arm.lines, *inner])
+        return lines
 
     def _position(self) -> Number:
         position: Number = 0

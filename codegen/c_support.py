@@ -156,7 +156,7 @@ def function_text(
 
 def block(head: str, lines: Sequence[str]) -> list[str]:
     """`head { lines }`."""
-    return [f"{head} {{", *(INDENT + line for line in lines), "}"]
+    return [f"{head} {{".lstrip(), *(INDENT + line for line in lines), "}"]
 
 
 def loop(
