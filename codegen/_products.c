@@ -8,6 +8,9 @@
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -31,6 +34,7 @@ static inline int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
 /* `length` is cut into as few parts of at most `most` as there can be, and they are even. */
 static inline int64_t parts(int64_t length, int64_t most) { return (length + most - 1) / most; }
 static inline int64_t part(int64_t length, int64_t count, int64_t index) {
+    if (count == 1) return length * index; /* divisions would be a third of small products */
     return length / count * index + least(index, length % count);
 }
 
@@ -52,11 +56,21 @@ static void *scratch(void) {
 #define AVX512 __attribute__((target("avx512f,fma")))
 #define AVX2 __attribute__((target("avx2,fma")))
 
+/* From element 8 - n on, or 4 - n: masks of n lanes, as AVX2 takes them. */
+static const int32_t lanes_of_4_bytes[] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+static const int64_t lanes_of_8_bytes[] = {-1, -1, -1, -1, 0, 0, 0, 0};
+#define FIRST_4_BYTES(n) _mm256_loadu_si256((const __m256i *)(lanes_of_4_bytes + 8 - (n)))
+#define FIRST_8_BYTES(n) _mm256_loadu_si256((const __m256i *)(lanes_of_8_bytes + 4 - (n)))
+#define FIRST_OF_16(n) ((__mmask16)((1u << (n)) - 1))
+#define FIRST_OF_8(n) ((__mmask8)((1u << (n)) - 1))
+
 #define ELEMENT float
 #define INDEX int32_t
 #define LANES 16
 #define TALL 14
 #define TARGET AVX512
+#define LOAD_SOME(from, n) _mm512_maskz_loadu_ps(FIRST_OF_16(n), from)
+#define STORE_SOME(to, n, x) _mm512_mask_storeu_ps(to, FIRST_OF_16(n), (__m512)(x))
 #define NAMED(x) f32_avx512_##x
 #include "product_loops.h"
 
@@ -65,6 +79,8 @@ static void *scratch(void) {
 #define LANES 8
 #define TALL 14
 #define TARGET AVX512
+#define LOAD_SOME(from, n) _mm512_maskz_loadu_pd(FIRST_OF_8(n), from)
+#define STORE_SOME(to, n, x) _mm512_mask_storeu_pd(to, FIRST_OF_8(n), (__m512d)(x))
 #define NAMED(x) f64_avx512_##x
 #include "product_loops.h"
 
@@ -73,6 +89,8 @@ static void *scratch(void) {
 #define LANES 8
 #define TALL 6
 #define TARGET AVX2
+#define LOAD_SOME(from, n) _mm256_maskload_ps(from, FIRST_4_BYTES(n))
+#define STORE_SOME(to, n, x) _mm256_maskstore_ps(to, FIRST_4_BYTES(n), (__m256)(x))
 #define NAMED(x) f32_avx2_##x
 #include "product_loops.h"
 
@@ -81,6 +99,8 @@ static void *scratch(void) {
 #define LANES 4
 #define TALL 6
 #define TARGET AVX2
+#define LOAD_SOME(from, n) _mm256_maskload_pd(from, FIRST_8_BYTES(n))
+#define STORE_SOME(to, n, x) _mm256_maskstore_pd(to, FIRST_8_BYTES(n), (__m256d)(x))
 #define NAMED(x) f64_avx2_##x
 #include "product_loops.h"
 

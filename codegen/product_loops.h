@@ -2,7 +2,9 @@
  *
  * The includer defines ELEMENT and INDEX (an integer of the same size), LANES of a vector, TALL (the
  * rows of a tile: 6 or 14; with two vectors of columns they fill the registers), TARGET (the
- * attribute that names the instruction set) and NAMED(x), the name of x here.
+ * attribute that names the instruction set), LOAD_SOME(from, count) and STORE_SOME(to, count, x) (the
+ * first lanes of a vector; nothing else is touched, the others are 0) and NAMED(x), the name of x
+ * here.
  *
  * The scheme is Goto's (K. Goto, R. van de Geijn, "Anatomy of High-Performance Matrix
  * Multiplication", ACM TOMS 34(3), 2008): blocks of both operands are packed in the order in which
@@ -139,6 +141,8 @@ TARGET static void NAMED(pack_right)(const ELEMENT *b, int64_t b_row, int64_t b_
         int64_t l = 0;
         for (; b_row == 1 && l + LANES <= depth; l += LANES)
             NAMED(turn)(from + l, b_column, count, to + l * wide, wide);
+        for (; b_column == 1 && l < depth; l++)
+            *(NAMED(vector) *)(to + l * wide) = (NAMED(vector))LOAD_SOME(from + l * b_row, count);
         for (; l < depth; l++) {
             for (int64_t i = 0; i < count; i++) to[l * wide + i] = from[l * b_row + i * b_column];
             for (int64_t i = count; i < LANES; i++) to[l * wide + i] = 0;
@@ -194,8 +198,13 @@ TARGET static void NAMED(multiply_panel)(const NAMED(Left) *left, const ELEMENT 
         }
         kernels[height](a, a_row, a_step, b, b_row, edge, wide, left->depth, 0);
         for (int64_t r = 0; r < height; r++)
-            for (int64_t j = 0; j < width; j++)
-                c[r * c_row + j] = edge[r * wide + j] + (adds ? c[r * c_row + j] : 0);
+            for (int64_t j = 0; j < width; j += LANES) {
+                const int64_t count = least(LANES, width - j);
+                ELEMENT *to = c + r * c_row + j;
+                NAMED(vector) sum = *(const NAMED(vector) *)(edge + r * wide + j);
+                if (adds) sum += (NAMED(vector))LOAD_SOME(to, count);
+                STORE_SOME(to, count, sum);
+            }
     }
 }
 
@@ -252,4 +261,6 @@ TARGET static int NAMED(multiply)(const ELEMENT *a, int64_t a_row, int64_t a_col
 #undef WIDE
 #undef TALL
 #undef TARGET
+#undef LOAD_SOME
+#undef STORE_SOME
 #undef NAMED

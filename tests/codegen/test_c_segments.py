@@ -16,6 +16,7 @@ from dynajit.codegen.loops import (
     Load,
     Select,
     Store,
+    Word,
     walk,
 )
 from dynajit.codegen.pipeline import generate
@@ -86,6 +87,15 @@ def test_what_is_around_a_choice_is_kept():
     sums = [Apply("add", (read(k), read(2)), dtypes.float32) for k in (0, 1)]
 
     assert [Cast(s, dtypes.bfloat16) for s in sums] == [value for _, _, value in cut(narrow)]
+
+
+def test_random_words_of_chosen_blocks_are_kept():
+    seed, (first, second) = Literal(3, dtypes.int64), (Literal(n, dtypes.int64) for n in (10, 20))
+    words = [Word(seed, block, AXIS.symbol) for block in (first, second)]
+
+    assert [(0, 4, words[0]), (4, 100, words[1])] == cut(
+        Word(seed, Select(less(AXIS.symbol, 4), first, second), AXIS.symbol)
+    )
 
 
 def test_conditions_of_data_and_of_other_loops_stay():
