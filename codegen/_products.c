@@ -1,10 +1,9 @@
 /* Matrix products in float32 and float64 for x86 CPUs with AVX-512, or with AVX2 and FMA.
  *
- * Contract: `addresses()` gives two C functions, for float32 and float64, or zeros where the CPU has
- * neither set or the compiler does not know them; see `multiply` in product_loops.h. They run on the
- * calling thread and keep a block of memory for it until it ends. Generated C calls them through
- * the runtime (`dj_gemm` of headers/products.h) and BLAS where they are missing; `codegen.blas`
- * hands them over.
+ * Contract: `addresses()` gives two C functions, for float32 and float64, for each of these sets that
+ * the CPU has; see `multiply` in product_loops.h. They run on the calling thread and keep a block of
+ * memory for it until it ends. Generated C calls them through the runtime (`dj_gemm` of
+ * headers/products.h), and BLAS where they are missing; `codegen.blas` hands them over.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
