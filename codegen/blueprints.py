@@ -58,7 +58,7 @@ class Blueprint:
         symbols: (argument, dimension or -1, low, high) of each symbolic size.
         workspace: bytes of memory for temporaries, where they are known.
         releases_gil: a call is worth a release of the interpreter's lock.
-        has_products: it calls BLAS.
+        has_products: it multiplies matrices.
         may_fail: a kernel may refuse its values.
         explain: fusion decisions in words.
     """

@@ -1,5 +1,5 @@
-"""Matrix products in C: tiles over single-threaded BLAS, loops for small ones and for what BLAS
-does not know.
+"""Matrix products in C: tiles, each one call of our own products or of BLAS on one thread, and
+loops for small ones and for dtypes that neither knows.
 
 Contract: tiles depend on sizes and on the machine's cores, not on the team; transposed and sliced
 operands are read where they lie. Called by `codegen.c_text`.
@@ -25,11 +25,12 @@ from dynajit.core.symint import Number
 from dynajit.core.types import numel
 
 TILE_WORK = 1 << 21
-"""Multiplications that one BLAS call should do at least when a product is cut into tiles."""
+"""Multiplications that one call should do at least when a product is cut into tiles."""
 
 LONG = 256
-"""Rows or columns of a tile, of whichever there are more: BLAS packs the other operand anew for
-every tile. Measured on AVX2, one thread: 64 cost 25 % of the speed, 128 cost 11 %, 256 cost 5 %."""
+"""Rows or columns of a tile, of whichever there are more: the other operand is packed anew for
+every tile. Measured with BLAS on AVX2, one thread: 64 cost 25 % of the speed, 128 cost 11 %, 256
+cost 5 %."""
 
 SHORT = 1024
 """The same of whichever there are fewer."""

@@ -135,8 +135,7 @@ class _Rows:
         if self.totals:
             self._combine_groups()
         final = self.root.child()
-        for store in kernel.finals:
-            final.store(target(final, store), store.buffer.dtype, store.value)
+        _write(kernel.finals, final)
         self.root.add(*final.lines)
         lines = self.root.lines
         if self.team and self.totals:
@@ -252,8 +251,7 @@ class _Rows:
         for number, phase in enumerate(kernel.phases):
             self._phase(row, phase, kept, number == 0, phase is self.busiest)
             kept.update({keep.value: keep.name for keep in phase.keeps})
-        for store in kernel.row_stores:
-            row.store(target(row, store), store.buffer.dtype, store.value)
+        _write(kernel.row_stores, row)
         for total in kernel.totals:
             values = [row.emit(part) for part in total.element]
             combine_into(row, total, accumulator_names(total, "s"), values)
@@ -291,8 +289,7 @@ class _Rows:
                 scope.known[value] = f"{name}[{position}]"
             for keep in phase.keeps:
                 scope.add(f"{keep.name}[{position}] = {scope.emit(keep.value)};")
-            for store in phase.stores:
-                scope.store(target(scope, store), store.buffer.dtype, store.value)
+            _write(phase.stores, scope)
             if columns is not None:
                 columns.meet(scope)
 
@@ -320,17 +317,12 @@ class _Rows:
 
     def _segments(self, row: Scope, stores: Sequence[Store], axes: Sequence[Axis]) -> list[str]:
         """Loops over elements that write `stores`, cut along `axes`; the last one is theirs."""
-
-        def body(kept: Sequence[Store], scope: Scope) -> None:
-            for store in kept:
-                scope.store(target(scope, store), store.buffer.dtype, store.value)
-
         axis, *rest = axes
         found = segments(stores, axis)
         if not found and rest:
             return self._segments(row, stores, rest)
         if not found:
-            return self.loops.plain(row, partial(body, stores))
+            return self.loops.plain(row, partial(_write, stores))
         lines: list[str] = []
         for segment in found:
             arm = row.child(is_arm=True)
@@ -339,7 +331,7 @@ class _Rows:
                 inner = self._segments(arm, segment.stores, rest)
             else:
                 ends = (segment.low, segment.high)
-                head, inner = "", self.loops.plain(arm, partial(body, segment.stores), ends)
+                head, inner = "", self.loops.plain(arm, partial(_write, segment.stores), ends)
             lines += block(head, [*arm.lines, *inner])
         return lines
 
@@ -348,3 +340,9 @@ class _Rows:
         for axis in self.kernel.elements:
             position = position * axis.size + axis.symbol
         return position
+
+
+def _write(stores: Sequence[Store], scope: Scope) -> None:
+    """Append what writes `stores`."""
+    for store in stores:
+        scope.store(target(scope, store), store.buffer.dtype, store.value)

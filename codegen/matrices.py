@@ -1,5 +1,5 @@
-"""Operands of matrix products: which values are strided matrices in memory, so that BLAS reads them
-where they lie.
+"""Operands of matrix products: which values are strided matrices in memory, so that our own
+products and BLAS read them where they lie.
 
 Contract: a value is a matrix if its elements' offsets are linear in its indices. Called by
 `codegen.fusion` and `codegen.c_products`.
