@@ -17,6 +17,7 @@ Called by the movement rows (index maps), by code generation (which prints C) an
 """
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
@@ -620,6 +621,9 @@ def _from_terms(terms: Mapping[Monomial, int]) -> Number:
         return 0
     if len(kept) == 1 and () in kept:
         return kept[()]
+    rejoined = _rejoined(kept) if len(kept) > 1 else None
+    if rejoined is not None:
+        return rejoined
     ordered = tuple(
         sorted(kept.items(), key=lambda item: (-len(item[0]), [a.order for a in item[0]]))
     )
@@ -629,6 +633,46 @@ def _from_terms(terms: Mapping[Monomial, int]) -> Number:
         found.terms = ordered
         _expressions[ordered] = found
     return found
+
+
+def _rejoined(terms: Mapping[Monomial, int]) -> "Number | None":
+    """The sum where two of its terms are one: a quotient and what its division leaves.
+
+    `x // b * b + x % b` is `x`, and `x // b % c * b + x % b` is `x % (b * c)`; each with any factor
+    that both have. None where nothing can be joined.
+    """
+    for monomial, factor in terms.items():
+        for remainder in monomial:
+            if remainder.kind != "mod":
+                continue
+            others = _without(monomial, (remainder,))
+            assert others is not None
+            scale = _from_terms({others: factor})
+            for quotient, whole in _quotients(remainder, terms):
+                ((place, count),) = _terms(quotient * remainder.operands[1] * scale)
+                if terms.get(place) == count:
+                    rest = {m: f for m, f in terms.items() if m not in (monomial, place)}
+                    return _from_terms(rest) + whole() * scale
+    return None
+
+
+def _quotients(
+    remainder: Atom, terms: Mapping[Monomial, int]
+) -> "Iterator[tuple[Number, Callable[[], Number]]]":
+    """What times the divisor may stand beside `x % b`: (`x // b`, x) and (`x // b % c`, x % (b * c)).
+
+    The second one for each such factor in `terms`; what both are together is made when it is asked
+    for.
+    """
+    numerator, divisor = remainder.operands
+    quotient = floordiv(numerator, divisor) if len(_terms(divisor)) == 1 else 0
+    if _single_atom(quotient) is None:
+        return
+    yield quotient, lambda: numerator
+    for atom in {atom for monomial in terms for atom in monomial}:
+        if atom.kind == "mod" and atom.operands[0] is quotient:
+            size = divisor * atom.operands[1]
+            yield _from_terms({(atom,): 1}), functools.partial(mod, numerator, size)
 
 
 def _split(a: Number, divisor: int) -> tuple[Number, Number]:

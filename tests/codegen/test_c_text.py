@@ -90,3 +90,21 @@ def test_only_names_that_the_kernel_declares_are_numbered(codegen) -> None:
     assert "dj_exp_f64" in wide
     assert "float" in narrow
     assert narrow != wide
+
+
+def test_an_array_of_another_shape_is_read_in_the_order_it_lies(codegen) -> None:
+    """The loop runs over all elements: rows and columns are not taken apart to be joined again."""
+
+    def function(x, y):
+        return ops.mul(ops.reshape(x, shape=(8, 16, 32)), ops.reshape(y, shape=(8, 16, 32)))
+
+    def summed(x, y):
+        return ops.sum(function(x, ops.reshape(y, shape=(128, 32))), dim=(2,))
+
+    for body in (function, summed):
+        program = codegen.check(body, normal(128, 32), normal(4, 32, 32))
+        (kernel,) = re.findall(r"^static __attribute__.*? k0_.*?^}", program.source, re.M | re.S)
+        indices = re.findall(r"\[(.*)\];", kernel)
+
+        assert indices
+        assert not [index for index in indices if "/" in index or "%" in index], indices

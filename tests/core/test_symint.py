@@ -119,6 +119,41 @@ def test_nested_divisions_join():
     assert (S // 3) // 4 is S // 12
 
 
+def test_a_quotient_and_its_remainder_join_again():
+    position = symbol("position", 0, 2**20 - 1)
+    rows, row, column = position // 131072, position // 1024 % 128, position % 1024
+    assert rows * 131072 + row * 1024 + column is position
+    assert row * 1024 + column is position % 131072
+    assert (S // 7) * 14 * M + N + (S % 7) * 2 * M is S * M * 2 + N
+    assert (S // N) * N * M + (S % N) * M is S * M
+    assert (S // N // 4) * N * 4 + (S // N % 4) * N + S % N is S
+    assert (S % 7) * (S % 7) + (S // 7) * (S % 7) * 7 is S * (S % 7)
+    assert symint.symbols(S // 7 * 8 + S % 7 + S % 6) == {"s"}
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.integers(2, 5), min_size=1, max_size=4),
+    st.lists(st.sampled_from([0, 1, 1, 2]), min_size=5, max_size=5),
+    st.sampled_from(sorted(SYMBOLS)),
+    st.sampled_from(["", "n", "m"]),
+    VALUES,
+)
+def test_digits_in_any_base_have_the_value_that_python_gives(bases, factors, name, scale, values):
+    def digits(x, by):
+        total, unit = 0, 1
+        for base, factor in zip(bases, factors):
+            total = total + x // unit % base * unit * factor * by
+            unit *= base
+        return total + x // unit * unit * factors[-1] * by
+
+    expression = digits(SYMBOLS[name], SYMBOLS.get(scale, 1))
+    expected = digits(values[name], values.get(scale, 1))
+    assert symint.substitute(expression, values) == expected
+    if set(factors[: len(bases)]) | {factors[-1]} == {1}:
+        assert expression == SYMBOLS[name] * SYMBOLS.get(scale, 1)
+
+
 def test_extrema_with_known_order_vanish():
     i = symbol("i", 0, 7)
     assert symint.minimum(i, 8) is i
