@@ -19,12 +19,17 @@
 #define HAS_PRODUCTS 1
 
 enum {
-    DEPTH = 256, /* of k at a time: two vectors of columns, 32 KiB, stay in the first cache */
+    DEPTH = 256, /* of k at a time: a tile of a stays in the first cache, a group of b in the second */
     PACKED_ROW = DEPTH + 16, /* not a power of two: rows lie in different sets of the cache */
-    MOST_ROWS = 504, /* at a time, a multiple of 14 and of 6: packed they stay in the second cache */
-    PACKED_FROM = 4,         /* panels of columns above which packing rows pays */
+    MOST_ROWS = 546, /* at a time, a multiple of 14 and of 6: packed they stay in the second cache */
+    ROWS_PACKED_FROM = 8,    /* panels of columns above which packing rows of a pays, */
+    COLUMNS_PACKED_FROM = 4, /* and the same if its columns lie side by side */
     GROUP_PANELS = 8,        /* packed at a time: rows of b may lie on a page each */
-    READ_ROWS = 28,          /* up to which rows of b are read where they lie */
+    READ_ROWS = 28,          /* up to which b is read where it lies, */
+    NEAR_BYTES = 1 << 15,    /* and bytes of b up to which it is, whatever the rows */
+    FAR_ROWS = 70,           /* and both, */
+    FAR_BYTES = 1 << 18,     /* in the second cache */
+    AHEAD = 4,               /* rows that are fetched before they are packed */
     SCRATCH_BYTES = 1 << 21,
 };
 

@@ -24,13 +24,16 @@ from dynajit.core import dtypes, symint
 from dynajit.core.symint import Number
 from dynajit.core.types import numel
 
-TILE_WORK = 1 << 21
+TILE_WORK = 1 << 19
 """Multiplications that one call should do at least when a product is cut into tiles."""
 
-LONG = 256
-"""Rows or columns of a tile, of whichever there are more: the other operand is packed anew for
-every tile. Measured with BLAS on AVX2, one thread: 64 cost 25 % of the speed, 128 cost 11 %, 256
-cost 5 %."""
+LONG = 128
+"""Rows or columns of a tile, of whichever there are more: the other operand is read anew for every
+tile. On AVX-512, two cores, halves of 32x512 @ 512x128 take 17 us and the whole 30."""
+
+TEAM_WORK = 4 * PARALLEL_WORK
+"""Multiplications below which a product stays on one thread. On two such cores that are awake
+64x64 @ 64x256, which has as many, takes 8.5 us instead of 15; 32x128 @ 128x512 17 instead of 32."""
 
 SHORT = 1024
 """The same of whichever there are fewer."""
@@ -82,7 +85,7 @@ def print_matmul(kernel: MatmulKernel) -> Function:
         _call(kernel, dtype is dtypes.float32 or dtype is dtypes.float64, _SUFFIX[dtype.name]),
     ]
     multiplications = batch * kernel.rows * kernel.inner * kernel.columns
-    work = Work(multiplications, 16 * PARALLEL_WORK)
+    work = Work(multiplications, TEAM_WORK)
     count = f"{symint.c(batch)} * {tiles.row_count} * {tiles.column_count}"
     if batch == 1 and tiles.is_one:
         lines = loop("task", "0", "1", task)

@@ -8,7 +8,9 @@
  *
  * The scheme is Goto's (K. Goto, R. van de Geijn, "Anatomy of High-Performance Matrix
  * Multiplication", ACM TOMS 34(3), 2008): blocks of both operands are packed in the order in which
- * a kernel for one tile reads them, unless so few tiles read them that it does not pay.
+ * a kernel for one tile reads them, unless so few tiles read them that it does not pay. A tile of the
+ * left operand stays in the first cache while it is multiplied by a group of columns, which stays in
+ * the second.
  *
  * Every element is a sum over k in order, cut at places that depend on k alone: its bits do not
  * depend on the other sizes, nor on how a product is cut into tiles.
@@ -20,8 +22,9 @@ typedef INDEX NAMED(order) __attribute__((vector_size(LANES * sizeof(ELEMENT))))
 #define WIDE (2 * LANES) /* columns of a tile */
 
 /* c (R, V LANES) = a (R, depth) @ b (depth, V LANES), or added to what c holds. Rows of a are
- * addressed from three of them by a_row and its triple: 14 pointers would not fit into registers. */
-#define KERNEL(R, V, NAME)                                                                          \
+ * addressed from three of them by a_row and its triple: 14 pointers would not fit into registers.
+ * FETCHES: the columns of b beside these are fetched meanwhile. */
+#define KERNEL(R, V, NAME, FETCHES)                                                                 \
     TARGET static void NAMED(NAME##R)(const ELEMENT *restrict a, int64_t a_row, int64_t a_step,     \
                                       const ELEMENT *restrict b, int64_t b_step,                    \
                                       ELEMENT *restrict c, int64_t c_row, int64_t depth,            \
@@ -31,10 +34,15 @@ typedef INDEX NAMED(order) __attribute__((vector_size(LANES * sizeof(ELEMENT))))
         const ELEMENT *a5 = a + 5 * a_row, *a10 = a + 10 * a_row;                                   \
         vector sum[R][V], right[V];                                                                 \
         _Pragma("GCC unroll 14") for (int r = 0; r < R; r++)                                        \
-            _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) sum[r][v] = (vector){0};            \
+            _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) {                                   \
+                __builtin_prefetch(c + r * c_row + v * LANES, 1);                                   \
+                sum[r][v] = (vector){0};                                                            \
+            }                                                                                       \
         for (int64_t l = 0; l < depth; l++) {                                                       \
-            _Pragma("GCC unroll 2") for (int v = 0; v < V; v++)                                     \
+            _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) {                                   \
                 right[v] = *(const vector *)(b + v * LANES);                                        \
+                if (FETCHES) __builtin_prefetch(b + WIDE + v * LANES);                              \
+            }                                                                                       \
             _Pragma("GCC unroll 14") for (int r = 0; r < R; r++) {                                  \
                 const ELEMENT *near = r < 5 ? a : r < 10 ? a5 : a10;                                \
                 const ELEMENT x = near[r % 5 == 3 ? triple : r % 5 * a_row];                        \
@@ -50,7 +58,7 @@ typedef INDEX NAMED(order) __attribute__((vector_size(LANES * sizeof(ELEMENT))))
                 *to = sum[r][v];                                                                    \
             }                                                                                       \
     }
-#define KERNELS(R) KERNEL(R, 1, one) KERNEL(R, 2, two)
+#define KERNELS(R) KERNEL(R, 1, one, 0) KERNEL(R, 2, two, 0) KERNEL(R, 2, ahead, 1)
 KERNELS(1) KERNELS(2) KERNELS(3) KERNELS(4) KERNELS(5) KERNELS(6)
 #if TALL == 14
 KERNELS(7) KERNELS(8) KERNELS(9) KERNELS(10) KERNELS(11) KERNELS(12) KERNELS(13) KERNELS(14)
@@ -71,6 +79,7 @@ typedef void (*NAMED(kernel))(const ELEMENT *, int64_t, int64_t, const ELEMENT *
 #endif
 static const NAMED(kernel) NAMED(of_one)[TALL + 1] = {EVERY(one)};
 static const NAMED(kernel) NAMED(of_two)[TALL + 1] = {EVERY(two)};
+static const NAMED(kernel) NAMED(of_two_ahead)[TALL + 1] = {EVERY(ahead)};
 
 /* Lane j of two vectors that exchange the blocks of d lanes which lie across the diagonal. */
 #define LOW(j, d) (((j) & (d)) ? LANES + (j) - (d) : (j))
@@ -132,6 +141,7 @@ TARGET static void NAMED(pack_right)(const ELEMENT *b, int64_t b_row, int64_t b_
     for (int64_t l = 0; l < depth && whole; l++) /* row by row: each may lie on another page */
         for (int64_t j = 0; j < whole; j += LANES) {
             ELEMENT *to = panels + NAMED(place)(j, width, depth, &wide);
+            __builtin_prefetch(b + (l + AHEAD) * b_row + j);
             *(NAMED(vector) *)(to + l * wide) = *(const NAMED(vector) *)(b + l * b_row + j);
         }
     for (int64_t j = whole; j < width; j += LANES) {
@@ -160,28 +170,65 @@ typedef struct {
 TARGET static void NAMED(pack_left)(NAMED(Left) *left, ELEMENT *packed) {
     left->packed = packed;
     if (left->a_column == 1) {
-        for (int64_t r = 0; r < left->rows; r++)
-            memcpy(packed + r * PACKED_ROW, left->a + r * left->a_row,
-                   (size_t)left->depth * sizeof(ELEMENT));
+        for (int64_t r = 0; r < left->rows; r++) {
+            const ELEMENT *a = left->a + r * left->a_row;
+            for (int64_t l = 0; l < left->depth; l += 64 / sizeof(ELEMENT))
+                __builtin_prefetch(a + AHEAD * left->a_row + l);
+            memcpy(packed + r * PACKED_ROW, a, (size_t)left->depth * sizeof(ELEMENT));
+        }
         return;
     }
     for (int64_t l = 0; l < left->depth; l++) { /* all tiles at a time: as in pack_right */
         const ELEMENT *a = left->a + l * left->a_column;
         int64_t row = 0;
-        for (; left->a_row == 1 && row + TALL <= left->rows; row += TALL)
+        for (; left->a_row == 1 && row + TALL <= left->rows; row += TALL) {
+            __builtin_prefetch(a + AHEAD * left->a_column + row);
             memcpy(packed + row * PACKED_ROW + l * TALL, a + row, TALL * sizeof(ELEMENT));
+        }
         for (; row < left->rows; row++)
             packed[row / TALL * TALL * PACKED_ROW + l * TALL + row % TALL] = a[row * left->a_row];
     }
 }
 
-/* `width` columns of c (at most two vectors) = left @ b, or added to what c holds. Rows of b are
- * `b_row` apart and have one or two whole vectors. */
-TARGET static void NAMED(multiply_panel)(const NAMED(Left) *left, const ELEMENT *b, int64_t b_row,
-                                         int64_t width, ELEMENT *c, int64_t c_row, int adds,
-                                         ELEMENT *edge) {
-    const int64_t wide = width <= LANES ? LANES : WIDE;
-    const NAMED(kernel) *kernels = wide == LANES ? NAMED(of_one) : NAMED(of_two);
+/* `width` columns of b in panels of two vectors, `panel` elements apart; rows of a panel are b_row
+ * apart, of the last one, if it is not whole, last_row. Each row has whole vectors. */
+typedef struct {
+    const ELEMENT *b;
+    int64_t b_row, last_row, panel, width;
+    const NAMED(kernel) *first; /* kernels for the first rows that are multiplied with it */
+} NAMED(Right);
+
+/* `height` rows of c (at most TALL) = a @ right, or added to what c holds. A tile of a is read for
+ * one panel after the other: it stays in the first cache, and rows of c are written along. */
+TARGET static void NAMED(multiply_rows)(const ELEMENT *a, int64_t a_row, int64_t a_step,
+                                        int64_t height, int64_t depth, NAMED(kernel) two,
+                                        const NAMED(Right) *right, ELEMENT *c, int64_t c_row,
+                                        int adds, ELEMENT *edge) {
+    const ELEMENT *b = right->b;
+    int64_t j = 0;
+    for (; j + WIDE <= right->width; j += WIDE, b += right->panel)
+        two(a, a_row, a_step, b, right->b_row, c + j, c_row, depth, adds);
+    const int64_t left = right->width - j, wide = left <= LANES ? LANES : WIDE;
+    const NAMED(kernel) last = left <= LANES ? NAMED(of_one)[height] : two;
+    if (left == 0) return;
+    if (left == wide) {
+        last(a, a_row, a_step, b, right->last_row, c + j, c_row, depth, adds);
+        return;
+    }
+    last(a, a_row, a_step, b, right->last_row, edge, wide, depth, 0);
+    for (int64_t r = 0; r < height; r++)
+        for (int64_t i = 0; i < left; i += LANES) {
+            const int64_t count = least(LANES, left - i);
+            ELEMENT *to = c + r * c_row + j + i;
+            NAMED(vector) sum = *(const NAMED(vector) *)(edge + r * wide + i);
+            if (adds) sum += (NAMED(vector))LOAD_SOME(to, count);
+            STORE_SOME(to, count, sum);
+        }
+}
+
+/* All rows of `left` times `right`. */
+TARGET static void NAMED(multiply_block)(const NAMED(Left) *left, const NAMED(Right) *right,
+                                         ELEMENT *c, int64_t c_row, int adds, ELEMENT *edge) {
     const ELEMENT *a = left->a;
     int64_t a_row = left->a_row, a_step = left->a_column, a_tile = TALL * a_row;
     if (left->packed) {
@@ -190,21 +237,12 @@ TARGET static void NAMED(multiply_panel)(const NAMED(Left) *left, const ELEMENT 
         a_step = a_step == 1 ? 1 : TALL;
         a_tile = TALL * PACKED_ROW;
     }
+    const NAMED(kernel) *kernels = right->first;
     for (int64_t row = 0; row < left->rows; row += TALL, a += a_tile, c += TALL * c_row) {
         const int64_t height = least(TALL, left->rows - row);
-        if (width == wide) {
-            kernels[height](a, a_row, a_step, b, b_row, c, c_row, left->depth, adds);
-            continue;
-        }
-        kernels[height](a, a_row, a_step, b, b_row, edge, wide, left->depth, 0);
-        for (int64_t r = 0; r < height; r++)
-            for (int64_t j = 0; j < width; j += LANES) {
-                const int64_t count = least(LANES, width - j);
-                ELEMENT *to = c + r * c_row + j;
-                NAMED(vector) sum = *(const NAMED(vector) *)(edge + r * wide + j);
-                if (adds) sum += (NAMED(vector))LOAD_SOME(to, count);
-                STORE_SOME(to, count, sum);
-            }
+        NAMED(multiply_rows)(a, a_row, a_step, height, left->depth, kernels[height], right, c,
+                             c_row, adds, edge);
+        kernels = NAMED(of_two);
     }
 }
 
@@ -216,29 +254,36 @@ TARGET static int NAMED(multiply)(const ELEMENT *a, int64_t a_row, int64_t a_col
     enum { GROUP = GROUP_PANELS * WIDE };
     _Static_assert(sizeof(ELEMENT) * (DEPTH * GROUP + TALL * WIDE + MOST_ROWS * PACKED_ROW) <=
                        SCRATCH_BYTES, "what one thread needs");
+    _Static_assert(MOST_ROWS % TALL == 0, "packed rows are whole tiles");
     ELEMENT *panels = scratch();
     if (!panels) return 0;
     ELEMENT *edge = panels + DEPTH * GROUP, *packed = edge + TALL * WIDE;
     const int64_t bands = parts(n, MOST_ROWS), blocks = parts(k, DEPTH);
-    const int packs = m > PACKED_FROM * WIDE;
+    const int packs = m > (a_column == 1 ? ROWS_PACKED_FROM : COLUMNS_PACKED_FROM) * WIDE;
     for (int64_t band = 0; band < bands; band++) {
         const int64_t top = part(n, bands, band), rows = part(n, bands, band + 1) - top;
         for (int64_t block = 0; block < blocks; block++) {
             const int64_t first = part(k, blocks, block), depth = part(k, blocks, block + 1) - first;
+            const int64_t bytes = depth * b_row * (int64_t)sizeof(ELEMENT);
+            const int reads = rows <= READ_ROWS || bytes <= NEAR_BYTES ||
+                              (rows <= FAR_ROWS && bytes <= FAR_BYTES);
             NAMED(Left) left = {.a = a + top * a_row + first * a_column, .a_row = a_row,
                                 .a_column = a_column, .rows = rows, .depth = depth};
             if (packs) NAMED(pack_left)(&left, packed);
             for (int64_t start = 0; start < m; start += GROUP) {
                 const int64_t width = least(GROUP, m - start);
-                const ELEMENT *right = b + first * b_row + start * b_column;
-                const int reads = b_column == 1 && width % LANES == 0 && rows <= READ_ROWS;
-                if (!reads) NAMED(pack_right)(right, b_row, b_column, depth, width, panels);
-                for (int64_t j = 0; j < width; j += WIDE) {
-                    const int64_t columns = least(WIDE, width - j);
-                    NAMED(multiply_panel)(&left, reads ? right + j : panels + j * depth,
-                                          reads ? b_row : columns <= LANES ? LANES : WIDE, columns,
-                                          c + top * c_row + start + j, c_row, first > 0, edge);
+                NAMED(Right) right = {.b = b + first * b_row + start * b_column, .b_row = b_row,
+                                      .last_row = b_row, .panel = WIDE, .width = width,
+                                      .first = NAMED(of_two_ahead)};
+                if (b_column != 1 || width % LANES || !reads) {
+                    NAMED(pack_right)(right.b, b_row, b_column, depth, width, panels);
+                    const int64_t last = width % WIDE <= LANES ? LANES : WIDE;
+                    right = (NAMED(Right)){.b = panels, .b_row = WIDE, .last_row = last,
+                                           .panel = depth * WIDE, .width = width,
+                                           .first = NAMED(of_two)};
                 }
+                NAMED(multiply_block)(&left, &right, c + top * c_row + start, c_row, first > 0,
+                                      edge);
             }
         }
     }
