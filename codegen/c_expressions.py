@@ -66,7 +66,7 @@ class Scope:
         parent: the enclosing scope, None for the outermost.
         variables: index variables that this block defines.
         is_arm: statements must stay in this block.
-        near: `NEAR` functions may be for small operands here; conditions of others are put in it.
+        near: forms for ordinary operands may be used here; when they are wrong is put in it.
     """
 
     def __init__(
@@ -169,11 +169,10 @@ class Scope:
         home = self._home(expression, variables)
         name = self.names.new()
         text = spelled(expression, operands, self.names.target)
-        if home.near is not None and _has_near_form(expression):
-            suffix = SUFFIX[expression.dtype.name]
-            text = text.replace(f"_{suffix}(", f"_near_{suffix}(", 1)
-            narrow = "f" if expression.dtype is dtypes.float32 else ""
-            home.near.append(f"(fabs{narrow}({operands[0]}) > DJ_NEAR)")
+        near = _near_form(expression, operands, text) if home.near is not None else None
+        if home.near is not None and near is not None:
+            text, far = near
+            home.near.append(far)
         home.add(f"const {expression.dtype.c} {name} = {text};")
         home.known[expression] = name
 
@@ -238,12 +237,38 @@ def _inline(arm: Scope, result: str) -> str:
     return f"({value.rstrip(';')})"
 
 
-NEAR = frozenset(("sin", "cos", "tan"))
-"""Functions that the vector headers have for small operands, as `dj_<name>_near_<suffix>`."""
+NEAR_ANGLES = frozenset(("sin", "cos", "tan"))
+"""Functions that the vector headers have for small angles, as `dj_<name>_near_<suffix>`."""
+
+MOST_NEAR_POWER = 6
+"""Exponents for which the vector headers have `dj_pow_near_f32`."""
 
 
-def _has_near_form(expression: Expression) -> bool:
-    return isinstance(expression, Apply) and expression.function in NEAR
+def _near_form(
+    expression: Expression, operands: Sequence[str], text: str
+) -> tuple[str, str] | None:
+    """`text` for ordinary operands, and when they are not; both in C. None without such a form."""
+    if not isinstance(expression, Apply):
+        return None
+    is_float = expression.dtype is dtypes.float32
+    if expression.function in NEAR_ANGLES:
+        suffix = SUFFIX[expression.dtype.name]
+        near = text.replace(f"_{suffix}(", f"_near_{suffix}(", 1)
+        return near, f"(fabs{'f' if is_float else ''}({operands[0]}) > DJ_NEAR)"
+    if expression.function == "pow" and is_float:
+        return _near_power(expression.arguments[1], *operands)
+    return None
+
+
+def _near_power(exponent: Expression, x: str, y: str) -> tuple[str, str] | None:
+    """`_near_form` of a power with a known exponent; if that is whole, a base may be negative."""
+    if not isinstance(exponent, Literal) or not abs(exponent.value) <= MOST_NEAR_POWER:
+        return None
+    value = float(exponent.value)
+    base = f"fabsf({x})" if value.is_integer() else x
+    near = f"dj_pow_near_f32({base}, {y})"
+    near = f"copysignf({near}, {x})" if value % 2 == 1 else near
+    return near, f"dj_pow_is_far_f32({base})"
 
 
 def _is_free(expression: Expression) -> bool:

@@ -1,7 +1,8 @@
-"""Loops whose sines, cosines and tangents are vector code while their operands are small.
+"""Loops with faster forms of sines, cosines, tangents and powers while their operands are ordinary.
 
-Contract: the vector forms are right up to DJ_NEAR (headers/vecmath.h); a loop that meets a larger
-operand is run again with the C library, so what it does must not depend on how often it is done.
+Contract: the forms say when they are wrong (large angles, negative bases: `c_expressions`); a loop
+that meets such an operand is run again without them, so what it does must not depend on how often
+it is done.
 Called by `codegen.c_row_loops` and `codegen.c_scans`.
 """
 

@@ -493,3 +493,33 @@ dj_pow_f32(float x, float y)
     z = (x != x) | (y != y) ? x + y : z;
     return (x == 1.0f) | (y == 0.0f) ? 1.0f : z;
 }
+
+/* pow_near is for positive normal x and 0. */
+static inline int
+dj_pow_is_far_f32(float x)
+{
+    uint32_t bits = dj_bits_of_float(x);
+    return !((bits - 0x00800000u < 0x7f000000u) | (bits == 0));
+}
+
+/* As dj_pow_f32, for |y| <= 6: no result leaves the range of double, which takes comparisons to see.
+ * Exponent and mantissa are taken apart in float; log2 x has 33 bits. */
+static inline float
+dj_pow_near_f32(float x, float y)
+{
+    uint32_t bits = dj_bits_of_float(x) + (0x3f800000u - 0x3f3504f3u);
+    float k = (float)((int32_t)(bits >> 23) - 127);
+    double f = (double)(dj_float_of_bits((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0f);
+    double f2 = f * f, f4 = f2 * f2;
+    double a = DJ_FMA_F64(-0.7213475252130905, f, 1.4426950409393458);
+    double b = DJ_FMA_F64(-0.3606728005609099, f, 0.4808983207290466);
+    double c = DJ_FMA_F64(-0.24050417367408187, f, 0.2885406435874595);
+    double d = DJ_FMA_F64(-0.17904696782152513, f, 0.20609625554223542);
+    double e = DJ_FMA_F64(-0.15698223824698958, f, 0.15900150579245547);
+    double g = DJ_FMA_F64(-0.08634599699575215, f, 0.15485749082449838);
+    double low = DJ_FMA_F64(b, f2, a), high = DJ_FMA_F64(d, f2, c), top = DJ_FMA_F64(g, f2, e);
+    double q = DJ_FMA_F64(DJ_FMA_F64(top, f4, high), f4, low);
+    double t = (double)y * DJ_FMA_F64(q, f, (double)k);
+    float zero = y < 0.0f ? INFINITY : y == 0.0f ? 1.0f : 0.0f;
+    return x == 0.0f ? zero : (float)dj_exp2_wide(t);
+}

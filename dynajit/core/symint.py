@@ -659,7 +659,7 @@ def _rejoined(terms: Mapping[Monomial, int]) -> "Number | None":
 def _quotients(
     remainder: Atom, terms: Mapping[Monomial, int]
 ) -> "Iterator[tuple[Number, Callable[[], Number]]]":
-    """What times the divisor may stand beside `x % b`: (`x // b`, x) and (`x // b % c`, x % (b * c)).
+    """What may stand beside `x % b`, times b: (`x // b`, x) and (`x // b % c`, x % (b * c)).
 
     The second one for each such factor in `terms`; what both are together is made when it is asked
     for.

@@ -1,5 +1,7 @@
 """Every kernel family against NumPy evaluation of the same graph."""
 
+import math
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -190,6 +192,17 @@ def test_angles_of_nan_and_infinity(codegen) -> None:
     assert np.array_equal(np.isnan(want), np.isnan(got))
     assert np.signbit(got[4])
     assert np.signbit(program(x[4:])[0][0])
+
+
+@pytest.mark.parametrize("exponent", [4, 5, -2, -3, 8, 2.5, -0.7, 1e30, math.inf, -math.inf])
+def test_powers_of_any_base(codegen, exponent) -> None:
+    """Blocks of ordinary numbers, of negative ones, and with every kind of special one."""
+    x = np.exp(rng.uniform(-3, 3, 3 * 4096 + 5)).astype(np.float32)
+    x[4096:8192] *= rng.choice([-1, 1], 4096)
+    x[8192:8200] = [0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, -1]
+
+    codegen.check(lambda x: ops.pow(x, exponent), x)
+    codegen.check(lambda x, y: ops.pow(x, y), x, np.full_like(x, exponent))
 
 
 def test_integer_division_by_zero_is_reported(codegen) -> None:

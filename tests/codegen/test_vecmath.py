@@ -60,6 +60,10 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     source += (
         "void run_pow(const float *x, const float *y, float *z, long n)"
         "{ for (long i = 0; i < n; i++) z[i] = dj_pow_f32(x[i], y[i]); }\n"
+        "void run_pow_near(const float *x, const float *y, float *z, long n)"
+        "{ for (long i = 0; i < n; i++) {"
+        " float near = dj_pow_near_f32(x[i], y[i]), far = dj_pow_f32(x[i], y[i]);"
+        " z[i] = (fabsf(y[i]) <= 6.0f) & !dj_pow_is_far_f32(x[i]) ? near : far; } }\n"
     )
     source += (
         "#include <fenv.h>\n"
@@ -184,19 +188,24 @@ SPECIAL = np.array(
 )  # fmt: skip
 
 
-def power(library: ctypes.CDLL, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """dj_pow_f32 of two arrays."""
+POWERS = ("pow", "pow_near")
+
+
+def power(library: ctypes.CDLL, name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """dj_pow_f32 of two arrays, or dj_pow_near_f32 where that is right."""
     z = np.empty_like(x)
     pointer = ctypes.c_void_p
-    library.run_pow(*(pointer(array.ctypes.data) for array in (x, y, z)), ctypes.c_long(x.size))
+    arrays = (pointer(array.ctypes.data) for array in (x, y, z))
+    getattr(library, f"run_{name}")(*arrays, ctypes.c_long(x.size))
     return z
 
 
-def test_power_has_c99_edges(library: ctypes.CDLL) -> None:
+@pytest.mark.parametrize("name", POWERS)
+def test_power_has_c99_edges(library: ctypes.CDLL, name: str) -> None:
     """Every pair of special numbers with both signs, against NumPy's float64."""
     both = np.concatenate([SPECIAL, -SPECIAL])
     x, y = (np.ascontiguousarray(part.ravel()) for part in np.meshgrid(both, both))
-    z = power(library, x, y)
+    z = power(library, name, x, y)
     with np.errstate(all="ignore"):
         exact = np.power(x.astype(np.float64), y.astype(np.float64))
 
@@ -205,7 +214,8 @@ def test_power_has_c99_edges(library: ctypes.CDLL) -> None:
     assert np.array_equal(np.signbit(exact[zero]), np.signbit(z[zero]))
 
 
-def test_power_has_at_most_4_ulp(library: ctypes.CDLL) -> None:
+@pytest.mark.parametrize("name", POWERS)
+def test_power_has_at_most_4_ulp(library: ctypes.CDLL, name: str) -> None:
     """Random bases of every exponent and random powers."""
     random = np.random.default_rng(0)
     count = 1 << 20
@@ -215,7 +225,7 @@ def test_power_has_at_most_4_ulp(library: ctypes.CDLL) -> None:
     with np.errstate(all="ignore"):
         exact = np.power(x.astype(np.float64), y.astype(np.float64))
 
-    assert_close(x, power(library, x, y), exact)
+    assert_close(x, power(library, name, x, y), exact)
 
 
 @pytest.mark.parametrize("name", EXACT)

@@ -142,7 +142,7 @@ def test_a_quotient_and_its_remainder_join_again():
 def test_digits_in_any_base_have_the_value_that_python_gives(bases, factors, name, scale, values):
     def digits(x, by):
         total, unit = 0, 1
-        for base, factor in zip(bases, factors):
+        for base, factor in zip(bases, factors[: len(bases)], strict=True):
             total = total + x // unit % base * unit * factor * by
             unit *= base
         return total + x // unit * unit * factors[-1] * by
