@@ -5,7 +5,7 @@ Contract: helpers return lines of C; nothing here knows a kernel kind. Called by
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dynajit.codegen.c_expressions import INDENT, Scope
@@ -107,9 +107,31 @@ def define(
     parameters += [f"{buffer.dtype.c} *restrict {buffer.name}" for buffer in written]
     parameters += [f"{buffer.dtype.c} *restrict {buffer.name}" for buffer in scratch]
     sizes = sizes_used(body)
-    text = function_text(name, [*parameters, *size_parameters(sizes)], body, bool(team))
+    lines = list(_with_short_loops_kept(body))
+    text = function_text(name, [*parameters, *size_parameters(sizes)], lines, bool(team))
     buffers = (*read, *written, *scratch)
     return Function(name, kernel, text, buffers, may_fail(expressions, indices), sizes, team)
+
+
+_SHORT_LOOP = re.compile(r"( *)for \(int64_t \w+ = 0; \w+ < (\d\d?); \w+\+\+\) \{")
+_CHOICE = re.compile(r"\bif \(| \? ")
+
+
+def _with_short_loops_kept(lines: Sequence[str]) -> Iterator[str]:
+    """`lines`, and a word to the compiler in front of short loops with choices: not to unroll them.
+
+    GCC 12 takes the turns of such a loop, written out, for one group; it loads what is not chosen
+    with a mask, and gives the masks of one turn to another: wrong values, measured for choices
+    between three arrays and 3 or 5 turns (`c_short_rows` leaves out such kernels for that reason).
+    Loops with `omp simd` are not unrolled before they are turned into vectors.
+    """
+    for at, line in enumerate(lines):
+        found = _SHORT_LOOP.fullmatch(line)
+        if found and not (at and lines[at - 1].lstrip().startswith("#pragma")):
+            end = lines.index(f"{found[1]}}}", at)
+            if any(_CHOICE.search(inner) for inner in lines[at + 1 : end]):
+                yield f"{found[1]}#pragma GCC unroll 1"
+        yield line
 
 
 _SIZE = re.compile(r"\bs\d+\b")

@@ -513,7 +513,7 @@ def _diagonal_vjp(ops: Any, g: Any, x_type: TensorType, offset: int, dim1: int, 
     rows, columns = x_type.shape[dim1], x_type.shape[dim2]
     batch = tuple(g.shape[:-1])
     rank = len(batch)
-    first = max(-offset, 0)
+    first = min(max(-offset, 0), rows)  # an offset beyond the rows leaves an empty diagonal
     missing = rows - first - g.shape[-1]
     lane = ops.pad(g, before=(0,) * rank + (first,), after=(0,) * rank + (missing,), value=0)
     column = ops.reshape(lane, shape=(*batch, rows, 1))

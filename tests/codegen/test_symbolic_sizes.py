@@ -316,6 +316,19 @@ def test_gathers(compiled: Any) -> None:
     check_pairs(compiled(function, (S0, 5), index, wide))
 
 
+@pytest.mark.parametrize("columns", [2, 3, 5, 7])
+@pytest.mark.parametrize("dtype", [dtypes.int64, F32, dtypes.float64])
+def test_short_loops_that_choose_between_arrays(compiled: Any, dtype: Any, columns: int) -> None:
+    """Written out by GCC 12, the turns of such a loop take one another's masks."""
+
+    def function(x: Any, y: Any, z: Any, where: Any) -> Any:
+        return ops.index_add(ops.cat(x, y, z, dim=0), where, ops.cat(z, y, x, dim=0), dim=1)
+
+    matrix = TensorType((S0, columns), dtype)
+    where = TensorType((columns,), dtypes.int64)
+    check_sizes(compiled(function, matrix, matrix, matrix, where))
+
+
 def test_scatters(compiled: Any) -> None:
     index = TensorType((S1,), dtypes.int64)
 

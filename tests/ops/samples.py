@@ -371,6 +371,8 @@ def _diagonal(op: Op, values: Values) -> Iterator[Sample]:
     yield from _each_layout(values, {**base, "offset": 0}, {**base, "offset": 1})
     yield from _each_layout(values, {**base, "offset": -2})
     yield Sample("batch", (values(2, 3, 4),), {"offset": 1, "dim1": 2, "dim2": 0})
+    for offset in (-9, -3, 9):
+        yield Sample(f"empty, {offset}", (values(2, 3),), {**base, "offset": offset})
 
 
 @special("unfold")
