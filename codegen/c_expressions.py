@@ -169,8 +169,7 @@ class Scope:
         home = self._home(expression, variables)
         name = self.names.new()
         text = spelled(expression, operands, self.names.target)
-        near = _near_form(expression, operands, text) if home.near is not None else None
-        if home.near is not None and near is not None:
+        if home.near is not None and (near := _near_form(expression, operands, text)):
             text, far = near
             home.near.append(far)
         home.add(f"const {expression.dtype.c} {name} = {text};")

@@ -2,8 +2,7 @@
 
 Contract: the forms say when they are wrong (large angles, negative bases: `c_expressions`); a loop
 that meets such an operand is run again without them, so what it does must not depend on how often
-it is done.
-Called by `codegen.c_row_loops` and `codegen.c_scans`.
+it is done. Called by `codegen.c_row_loops` and `codegen.c_scans`.
 """
 
 from collections.abc import Callable

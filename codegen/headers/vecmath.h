@@ -433,15 +433,11 @@ dj_tan_near_f32(float x)
 
 /* ---- powers ---- */
 
-/* Through double: log2 |x| with 36 bits, so that 150 times it is known to 28 bits. */
+/* log2(1 + f) / f with 36 bits, so that 150 times the logarithm is known to 28 bits; 1 + f lies between
+ * sqrt(1/2) and sqrt(2). */
 static inline double
-dj_log2_wide(double x)
+dj_log2_quotient(double f)
 {
-    union { double f; uint64_t u; } pun = {.f = x};
-    uint64_t bits = pun.u + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
-    double k = (double)((int32_t)(bits >> 52) - 1023);
-    pun.u = (bits & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu;
-    double f = pun.f - 1.0;
     double f2 = f * f, f4 = f2 * f2;
     double a = DJ_FMA_F64(-0.7213475207493755, f, 1.4426950408664843);
     double b = DJ_FMA_F64(-0.36067369894497214, f, 0.4808983626834635);
@@ -451,8 +447,19 @@ dj_log2_wide(double x)
     double g = DJ_FMA_F64(-0.14448266548890806, f, 0.14449718489639954);
     double low = DJ_FMA_F64(b, f2, a), high = DJ_FMA_F64(d, f2, c);
     double top = DJ_FMA_F64(0.07954927737609052, f4, DJ_FMA_F64(g, f2, e));
-    double q = DJ_FMA_F64(DJ_FMA_F64(top, f4, high), f4, low);
-    return DJ_FMA_F64(q, f, k);
+    return DJ_FMA_F64(DJ_FMA_F64(top, f4, high), f4, low);
+}
+
+/* Through double: log2 |x|. */
+static inline double
+dj_log2_wide(double x)
+{
+    union { double f; uint64_t u; } pun = {.f = x};
+    uint64_t bits = pun.u + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
+    double k = (double)((int32_t)(bits >> 52) - 1023);
+    pun.u = (bits & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu;
+    double f = pun.f - 1.0;
+    return DJ_FMA_F64(dj_log2_quotient(f), f, k);
 }
 
 /* 2^t for |t| <= 200. */
@@ -503,23 +510,14 @@ dj_pow_is_far_f32(float x)
 }
 
 /* As dj_pow_f32, for |y| <= 6: no result leaves the range of double, which takes comparisons to see.
- * Exponent and mantissa are taken apart in float; log2 x has 33 bits. */
+ * Exponent and mantissa are taken apart in float. */
 static inline float
 dj_pow_near_f32(float x, float y)
 {
     uint32_t bits = dj_bits_of_float(x) + (0x3f800000u - 0x3f3504f3u);
     float k = (float)((int32_t)(bits >> 23) - 127);
     double f = (double)(dj_float_of_bits((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0f);
-    double f2 = f * f, f4 = f2 * f2;
-    double a = DJ_FMA_F64(-0.7213475252130905, f, 1.4426950409393458);
-    double b = DJ_FMA_F64(-0.3606728005609099, f, 0.4808983207290466);
-    double c = DJ_FMA_F64(-0.24050417367408187, f, 0.2885406435874595);
-    double d = DJ_FMA_F64(-0.17904696782152513, f, 0.20609625554223542);
-    double e = DJ_FMA_F64(-0.15698223824698958, f, 0.15900150579245547);
-    double g = DJ_FMA_F64(-0.08634599699575215, f, 0.15485749082449838);
-    double low = DJ_FMA_F64(b, f2, a), high = DJ_FMA_F64(d, f2, c), top = DJ_FMA_F64(g, f2, e);
-    double q = DJ_FMA_F64(DJ_FMA_F64(top, f4, high), f4, low);
-    double t = (double)y * DJ_FMA_F64(q, f, (double)k);
+    double t = (double)y * DJ_FMA_F64(dj_log2_quotient(f), f, (double)k);
     float zero = y < 0.0f ? INFINITY : y == 0.0f ? 1.0f : 0.0f;
     return x == 0.0f ? zero : (float)dj_exp2_wide(t);
 }

@@ -661,16 +661,16 @@ def _quotients(
 ) -> "Iterator[tuple[Number, Callable[[], Number]]]":
     """What may stand beside `x % b`, times b: (`x // b`, x) and (`x // b % c`, x % (b * c)).
 
-    The second one for each such factor in `terms`; what both are together is made when it is asked
-    for.
+    The second one for each such factor in `terms` with a positive c: another one has other digits.
+    What both are together is made when it is asked for.
     """
     numerator, divisor = remainder.operands
     quotient = floordiv(numerator, divisor) if len(_terms(divisor)) == 1 else 0
     if _single_atom(quotient) is None:
         return
     yield quotient, lambda: numerator
-    for atom in {atom for monomial in terms for atom in monomial}:
-        if atom.kind == "mod" and atom.operands[0] is quotient:
+    for atom in dict.fromkeys(atom for monomial in terms for atom in monomial):
+        if atom.kind == "mod" and atom.operands[0] is quotient and _positive(atom.operands[1]):
             size = divisor * atom.operands[1]
             yield _from_terms({(atom,): 1}), functools.partial(mod, numerator, size)
 

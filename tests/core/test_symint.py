@@ -131,6 +131,11 @@ def test_a_quotient_and_its_remainder_join_again():
     assert symint.symbols(S // 7 * 8 + S % 7 + S % 6) == {"s"}
 
 
+def test_digits_in_a_base_that_may_be_negative_stay():
+    digits = symint.mod(M // N, S) * N + M % N
+    assert symint.substitute(digits, {"m": 7, "n": 2, "s": -3}) == 7 // 2 % -3 * 2 + 7 % 2
+
+
 @settings(max_examples=300)
 @given(
     st.lists(st.integers(2, 5), min_size=1, max_size=4),
