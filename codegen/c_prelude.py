@@ -21,22 +21,58 @@ VECTOR_HEADERS: Final = (
 HEADERS: Final = ("host.h", *VECTOR_HEADERS, "scalar.h", "libm.h", "products.h")
 """Each may use what those before it define."""
 
-_MATH: Final = (
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos",
-    "cosh", "erf", "erfc", "exp", "exp2", "expm1", "fabs", "fdim", "floor", "fma", "fmax", "fmin",
-    "fmod", "frexp", "hypot", "ilogb", "ldexp", "lgamma", "llrint", "llround", "log", "log10",
-    "log1p", "log2", "logb", "lrint", "lround", "modf", "nearbyint", "nextafter", "pow",
-    "remainder", "remquo", "rint", "round", "scalbn", "sin", "sinh", "sqrt", "tan", "tanh",
-    "tgamma", "trunc",
+_UNARY: Final = (
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh", "erf", "erfc",
+    "exp", "exp2", "expm1", "fabs", "floor", "lgamma", "log", "log10", "log1p", "log2", "logb",
+    "nearbyint", "rint", "round", "sin", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc",
 )  # fmt: skip
-STANDARD: Final = {
-    "math.h": frozenset(
-        {name + suffix for name in _MATH for suffix in ("", "f", "l")}
-        | {"INFINITY", "NAN", "HUGE_VAL", "isfinite", "isinf", "isnan", "signbit"}
-    ),
-    "stdlib.h": frozenset({"abs", "free", "llabs", "malloc"}),
-}
-"""Names that need a header of the C library; stdint.h and string.h are included in every unit."""
+_BINARY: Final = (
+    "atan2", "copysign", "fdim", "fmax", "fmin", "fmod", "hypot", "nextafter", "pow", "remainder",
+)  # fmt: skip
+
+
+def _standard() -> Iterator[tuple[str, str]]:
+    """Names of the C library that units may use, and the declaration of each."""
+    for suffix, real in (("", "double"), ("f", "float"), ("l", "long double")):
+        for name in _UNARY:
+            yield name + suffix, f"{real} {name}{suffix}({real});"
+        for name in _BINARY:
+            yield name + suffix, f"{real} {name}{suffix}({real}, {real});"
+        yield "fma" + suffix, f"{real} fma{suffix}({real}, {real}, {real});"
+        yield "frexp" + suffix, f"{real} frexp{suffix}({real}, int *);"
+        yield "ldexp" + suffix, f"{real} ldexp{suffix}({real}, int);"
+        for integer in ("long", "long long"):
+            for name in ("rint", "round"):
+                full = "l" * len(integer.split()) + name + suffix
+                yield full, f"{integer} {full}({real});"
+    for name in ("isfinite", "isinf", "isnan", "signbit"):
+        yield name, f"#define {name}(x) __builtin_{name}(x)"
+    yield "INFINITY", "#define INFINITY __builtin_inff()"
+    yield "NAN", '#define NAN __builtin_nanf("")'
+    for bits in (8, 16, 32, 64):
+        for prefix, letter in (("", ""), ("U", "u")):
+            integer = f"{letter}int{bits}_t"
+            yield integer, f"typedef __{prefix}INT{bits}_TYPE__ {integer};"
+            largest = f"{prefix}INT{bits}_MAX"
+            yield largest, f"#define {largest} __{largest}__"
+        yield f"INT{bits}_MIN", f"#define INT{bits}_MIN (-__INT{bits}_MAX__ - 1)"
+    yield "INT64_C", "#define INT64_C(x) ((__INT64_TYPE__)x##LL)"
+    yield "UINT64_C", "#define UINT64_C(x) ((__UINT64_TYPE__)x##ULL)"
+    yield "uintptr_t", "typedef __UINTPTR_TYPE__ uintptr_t;"
+    yield "size_t", "typedef __SIZE_TYPE__ size_t;"
+    yield "NULL", "#define NULL ((void *)0)"
+    yield "abs", "int abs(int);"
+    yield "llabs", "long long llabs(long long);"
+    yield "malloc", "void *malloc(__SIZE_TYPE__);"
+    yield "free", "void free(void *);"
+    for name in ("memcpy", "memmove"):
+        yield name, f"void *{name}(void *, const void *, __SIZE_TYPE__);"
+    yield "memset", "void *memset(void *, int, __SIZE_TYPE__);"
+
+
+STANDARD: Final = dict(_standard())
+"""Declarations in the place of math.h, stdint.h, stdlib.h and string.h, which take GCC as long to
+read as a small kernel takes to be compiled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +96,7 @@ class Piece:
 
 
 def prelude(text: str) -> str:
-    """Includes and helpers in front of a text of C, which pastes none of their names."""
+    """Declarations and helpers in front of a text of C, which pastes none of their names."""
     pieces, home = _pieces_of_headers()
     wanted: set[int] = set()
     names = set(_WORD.findall(text))
@@ -72,9 +108,8 @@ def prelude(text: str) -> str:
             fresh = pieces[at].names() - names
             names |= fresh
             rest += fresh
-    includes = [header for header, known in STANDARD.items() if not known.isdisjoint(names)]
-    lines = "\n".join(f"#include <{header}>" for header in sorted({*includes, *_ALWAYS}))
-    return "\n\n".join((lines, *(pieces[at].text for at in sorted(wanted))))
+    standard = [text for name, text in STANDARD.items() if name in names]
+    return "\n\n".join(("\n".join(standard), *(pieces[at].text for at in sorted(wanted))))
 
 
 def read(header: str) -> str:
@@ -92,7 +127,6 @@ def defined_in(headers: tuple[str, ...]) -> frozenset[str]:
     return frozenset(found)
 
 
-_ALWAYS: Final = ("stdint.h", "string.h")
 _WORD: Final = re.compile(r"\b[A-Za-z_]\w*")
 
 
@@ -147,14 +181,18 @@ _PASTE: Final = "__paste__"
 """What a macro pastes is one name so, and the macro is read once for all its calls."""
 
 _MARK: Final = re.compile(
-    r"(?P<comment>/\*.*?\*/)|(?P<directive>^[ \t]*#(?:\\\n|[^\n])*)|[()\[\]{};]",
+    r"(?P<comment>/\*.*?\*/)|(?P<directive>^[ \t]*#(?:\\\n|[^\n])*)|(?P<body>\{\n.*?^\})"
+    r"|[()\[\]{};]",
     re.DOTALL | re.MULTILINE,
 )
+"""A body of several lines is one mark: where its brace opens, only the last one closes in the first
+column."""
 _BLANK: Final = re.compile(r"(?:\s+|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)*")
 _BEGINS: Final = re.compile(r"(?:typedef|struct|union|enum)\b|(?P<call>[A-Z][A-Z0-9_]*\s*\()")
 _DEFINE: Final = re.compile(r"\s*#\s*define\s+(\w+)(\(([^)]*)\))?(.*)", re.DOTALL)
 _CALL: Final = re.compile(r"([A-Z][A-Z0-9_]*)\s*\((.*)\)\s*", re.DOTALL)
 _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
+_CALLED: Final = re.compile(r"(\w+)\s*\(")
 
 
 def split(text: str, macros: dict[str, _Macro]) -> Iterator[Piece]:
@@ -186,8 +224,9 @@ def _ends(text: str) -> Iterator[int]:
                     start = mark.end()
                     yield start
         elif not conditions:
-            depth += (mark[0] in "([{") - (mark[0] in ")]}")
-            if depth == 0 and _closes(mark[0], text, start):
+            last = mark[0][-1]
+            depth += 0 if mark["body"] else (last in "([{") - (last in ")]}")
+            if depth == 0 and _closes(last, text, start):
                 start = mark.end()
                 yield start
 
@@ -218,7 +257,8 @@ def _piece(item: str, macros: dict[str, _Macro]) -> Piece:
         name, is_call, parameters, body = define.groups()
         if is_call:
             own = tuple(word.strip() for word in parameters.split(","))
-            macros[name] = _Macro(own, re.sub(r"\s*##\s*", _PASTE, body.replace("\\\n", "\n")))
+            pasted = body.replace("\\\n", "\n").split("##")
+            macros[name] = _Macro(own, _PASTE.join(part.strip() for part in pasted))
         return Piece(item, frozenset({name}))
     if found := _CALL.fullmatch(code):
         arguments = tuple(argument.strip() for argument in found[2].split(","))
@@ -245,5 +285,5 @@ def _declared(code: str) -> list[str]:
     if code.startswith("typedef"):
         pointer = re.match(r"typedef [\w *]+\(\*(\w+)\)", code)
         return [pointer[1]] if pointer else re.findall(r"(\w+)\s*;$", code)
-    names = re.findall(r"(\w+)\s*\(", code)
-    return [name for name in names if name != "__attribute__"][:1]
+    names = (found[1] for found in _CALLED.finditer(code))
+    return [next(name for name in names if name != "__attribute__")]

@@ -36,6 +36,9 @@ more while other processes use the cores."""
 PARALLEL_ELEMENTS = 1 << 14
 """Elements below which a kernel stays on one thread, whatever they cost."""
 
+KERNEL = "static __attribute__((noinline)) void"
+"""What the definition of every kernel begins with."""
+
 MAY_DIVIDE = frozenset(("remainder", "fmod", "floor_divide"))
 
 
@@ -164,7 +167,7 @@ def function_text(
     ]  # fmt: skip
     if is_shared:
         common += ["int member", "int members"]
-    head = f"static __attribute__((noinline)) void {name}("
+    head = f"{KERNEL} {name}("
     arguments = (",\n" + INDENT * 2).join([*parameters, ", ".join(common)])
     return "\n".join(
         [

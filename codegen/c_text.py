@@ -21,7 +21,7 @@ from dynajit.codegen import (
     c_sizes,
 )
 from dynajit.codegen.c_expressions import INDENT
-from dynajit.codegen.c_support import Function, block
+from dynajit.codegen.c_support import KERNEL, Function, block
 from dynajit.codegen.loops import (
     Buffer,
     ColumnKernel,
@@ -66,21 +66,65 @@ def print_unit(name: str, functions: Sequence[Function], layout: Layout, graph: 
     if symbols:
         parts.append(THREAD_NUMBER)
     calls = _shared(functions)
+    end = [c_sizes.print_measure(symbols, graph, layout)] if symbols else []
+    if layout.guarded:
+        end.append(SANITIZER)
+    end.append(_driver(functions, calls, layout, _sizes_of_run(graph, symbols)))
+    parts += _in_parts(_definitions(functions, calls), end)
+    text = "\n\n".join(parts)
+    return "\n\n".join((f"/* {name} */", RUNTIME, c_prelude.prelude(text), text)) + "\n"
+
+
+def _definitions(functions: Sequence[Function], calls: Mapping[str, "_Call"]) -> list[str]:
+    """The text of every kernel, or the name of the one that is called in its place."""
+    texts = []
     for function in functions:
         callee = calls[function.name].callee
         if callee != function.name:
-            parts.append(f"/* {function.name} is {callee} on other buffers */")
+            texts.append(f"/* {function.name} is {callee} on other buffers */")
         elif calls[callee].scalars is not None:
-            parts.append(_with_own_scalars(function.text))
+            texts.append(_with_own_scalars(function.text))
         else:
-            parts.append(function.text)
-    if symbols:
-        parts.append(c_sizes.print_measure(symbols, graph, layout))
-    if layout.guarded:
-        parts.append(SANITIZER)
-    parts.append(_driver(functions, calls, layout, _sizes_of_run(graph, symbols)))
-    text = "\n\n".join(parts)
-    return "\n\n".join((f"/* {name} */", COMPILER, RUNTIME, c_prelude.prelude(text), text)) + "\n"
+            texts.append(function.text)
+    return texts
+
+
+PART_LINES = 150
+"""Lines of kernels that are worth a process of the compiler: about 60 ms of its time, of which it
+takes 15 for whatever it compiles."""
+MOST_PARTS = 4
+
+PARTS = """\
+/* The kernels may be compiled in parts side by side: DJ_PART is the number of one of them. */
+#define DJ_PARTS {count}
+#ifdef DJ_PART
+#define DJ_IN(part) (DJ_PART == part)
+#define DJ_KERNEL __attribute__((noinline, visibility("hidden"))) void
+#else
+#define DJ_IN(part) 1
+#define DJ_KERNEL static __attribute__((noinline)) void
+#endif"""
+
+
+def _in_parts(kernels: Sequence[str], end: Sequence[str]) -> list[str]:
+    """Kernels, in parts of about as many lines each if they are many; and what calls them."""
+    sizes = [kernel.count("\n") + 1 for kernel in kernels]
+    count = min(sum(sizes) // PART_LINES, MOST_PARTS)
+    if count < 2:
+        return [*kernels, *end]
+    kernels = [kernel.replace(KERNEL, "DJ_KERNEL", 1) for kernel in kernels]
+    texts = [PARTS.format(count=count)]
+    texts += [kernel.partition(") {\n")[0] + ");" for kernel in kernels if "\n" in kernel]
+    before = [sum(sizes[:at]) for at in range(len(sizes))]
+    for part in range(count):
+        own = [kernel for kernel, start in zip(kernels, before, strict=True)
+               if start * count // sum(sizes) == part]  # fmt: skip
+        texts += _of_part(part, own) if own else []
+    return [*texts, *_of_part(0, end)]
+
+
+def _of_part(part: int, texts: Sequence[str]) -> list[str]:
+    return [f"#if DJ_IN({part})", *texts, "#endif"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +194,6 @@ def without_names(function: Function) -> str:
 
     return _WORD.sub(number, _with_own_scalars(function.text))
 
-
-COMPILER = """\
-/* GCC would put two turns of a loop over lanes into one, and then keep their accumulators in
-   memory: sums of rows take twice as long. */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("no-loop-unroll-and-jam")
-#endif"""
 
 RUNTIME = """\
 typedef struct {

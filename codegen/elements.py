@@ -35,25 +35,8 @@ def linear(index: Sequence[Number], shape: Sequence[Number]) -> Number:
     """Row-major position of `index` in `shape`."""
     position: Number = 0
     for i, size in zip(index, shape, strict=True):
-        position = _scaled_sum(position, size, i)
+        position = position * size + i
     return position
-
-
-def _scaled_sum(position: Number, size: Number, i: Number) -> Number:
-    """`position * size + i`, where `(p // size) * size + p % size` becomes p again."""
-    if isinstance(i, symint.SymInt) and len(i.terms) == 1:
-        monomial, factor = i.terms[0]
-        if factor == 1 and len(monomial) == 1 and monomial[0].kind == "mod":
-            rest, divisor = monomial[0].operands
-            if divisor == size:
-                whole = position - symint.floordiv(rest, size)
-                if _term_count(whole) < _term_count(position):
-                    return whole * size + rest
-    return position * size + i
-
-
-def _term_count(number: Number) -> int:
-    return len(number.terms) if isinstance(number, symint.SymInt) else int(number != 0)
 
 
 def regroup(index: Sequence[Number], old: Shape, new: Shape) -> tuple[Number, ...]:

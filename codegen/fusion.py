@@ -421,9 +421,14 @@ class _Planner:
         for region in regions:
             if region not in loads:
                 loads[region] = region.loads()
-        for i, first in enumerate(regions):
-            for second in regions[i + 1 :]:
-                if loads[first].isdisjoint(loads[second]) or (first, second) in apart:
+        readers: dict[Buffer, list[int]] = {}
+        for number, region in enumerate(regions):
+            for buffer in loads[region]:
+                readers.setdefault(buffer, []).append(number)
+        for number, first in enumerate(regions):
+            sharing = {other for buffer in loads[first] for other in readers[buffer]}
+            for second in (regions[other] for other in sorted(sharing) if other > number):
+                if (first, second) in apart:
                     continue
                 if first.columns != second.columns or not _similar(first, second):
                     apart.add((first, second))

@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import platform
-import re
 import shutil
 import subprocess
 import tempfile
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from dynajit.codegen import _runtime
+from dynajit.codegen.compilation import THREADS_FLAG, Request, compile_unit
 from dynajit.core import config
 from dynajit.core.errors import ToolchainError
 from dynajit.core.warning import warn
@@ -35,12 +35,16 @@ FLAGS: Final = (
     "-fno-trapping-math",  # a comparison may be computed for an element that is not chosen
     "-ffp-contract=off",   # the same bits as one operation after the other
 )  # fmt: skip
+GCC_FLAGS: Final = ("-fno-loop-unroll-and-jam",)
+"""Behind `FLAGS` for GCC, which would put two turns of a loop over lanes into one and then keep
+their accumulators in memory: sums of rows take twice as long. As a pragma of the unit it costs GCC
+8 ms."""
 X86_FLAGS: Final = ("-mno-red-zone",)
-"""Behind `FLAGS` on x86. GCC 12 puts arrays of functions that call nothing below the stack pointer,
+"""Behind those on x86. GCC 12 puts arrays of functions that call nothing below the stack pointer,
 and there it aligns them to 8 bytes where it stores 16 with an instruction that wants 16 (measured
 with six sums of uint8 in int64 side by side: a crash)."""
 WIDE_FLAGS: Final = ("-mprefer-vector-width=512",)
-"""Behind `FLAGS` on CPUs that lose no clock with vectors of 512 bits. GCC and Clang take 256 where
+"""Behind those on CPUs that lose no clock with vectors of 512 bits. GCC and Clang take 256 where
 they are not told: the first CPUs that had 512 ran slower with them (measured on a later one: erf of
 4 million floats in 1.7 instead of 3.8 ms, softmax in 2.4 instead of 2.9)."""
 _WIDE_SETS: Final = frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512_vbmi2"})
@@ -52,12 +56,7 @@ SANITIZE_FLAGS: Final = (
 )  # fmt: skip
 """Behind `FLAGS` with `Config.sanitize`. Integers wrap by contract, so overflow is no finding;
 sizes and indices that overflow show as reads and writes outside of arrays."""
-THREADS_FLAG: Final = "-fopenmp"
-NO_THREADS_FLAG: Final = "-fopenmp-simd"
-LIBRARIES: Final = ("-lm",)
 CANDIDATES: Final = ("gcc", "clang", "cc")
-
-COMPILE_LIMIT_S: Final = 600
 
 SPIN_COUNT: Final = "2000"
 """Turns for which idle OpenMP workers spin (about 10 us) before they sleep: more would take the
@@ -84,6 +83,12 @@ class Compiler:
 
     path: str
     version: str
+
+    @property
+    def is_gcc(self) -> bool:
+        """Whether it is GCC, by whatever name it is called."""
+        names = f"{Path(self.path).resolve().name} {self.version}".lower()
+        return "gcc" in names and "clang" not in names
 
     def __str__(self) -> str:
         return f"{self.path} ({self.version})"
@@ -157,10 +162,6 @@ def instruction_sets() -> frozenset[str]:
 # building
 
 
-_compilers: Final = threading.BoundedSemaphore(max(1, min(os.cpu_count() or 1, 4)))
-"""How many compilers run at a time: a few, since each may need some hundred megabytes."""
-
-
 _folder_lock: Final = threading.Lock()
 """Programs are built side by side, and share one folder and one warning about it."""
 
@@ -204,9 +205,8 @@ def build(source: str) -> Built:
     folder = library.parent
     if _is_intact(library):
         return Built(library, True)
-    with _compilers:
-        _compile(compiler, source, library)
-        trim_cache(folder, config.current().cache_size_bytes, keep=library)
+    _compile(compiler, source, library)
+    trim_cache(folder, config.current().cache_size_bytes, keep=library)
     return Built(library, False)
 
 
@@ -216,12 +216,12 @@ def discard(library: Path) -> None:
     _record_of(library).unlink(missing_ok=True)
 
 
-def flags() -> tuple[str, ...]:
-    """The compiler's flags under the current configuration, but for the one for threads."""
+def flags(compiler: Compiler) -> tuple[str, ...]:
+    """Flags under the current configuration, but for those for threads and libraries."""
     asked = config.current()
-    own: tuple[str, ...] = ()
+    own: tuple[str, ...] = GCC_FLAGS if compiler.is_gcc else ()
     if platform.machine().lower() in ("x86_64", "amd64"):
-        own = X86_FLAGS
+        own += X86_FLAGS
     if asked.cpu == "native" and instruction_sets() >= _WIDE_SETS:
         own += WIDE_FLAGS
     return (*FLAGS, f"-march={asked.cpu}", *own, *(SANITIZE_FLAGS if asked.sanitize else ()))
@@ -229,7 +229,8 @@ def flags() -> tuple[str, ...]:
 
 def cache_key(source: str, compiler: Compiler) -> str:
     """Name of the cache entry: everything on which the object depends."""
-    parts = (source, *flags(), THREADS_FLAG, compiler.path, compiler.version, cpu_identity())
+    asked = (*flags(compiler), THREADS_FLAG)
+    parts = (source, *asked, compiler.path, compiler.version, cpu_identity())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 
@@ -250,51 +251,13 @@ def _is_intact(library: Path) -> bool:
 
 
 def _compile(compiler: Compiler, source: str, library: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="dynajit-") as scratch:
-        text = Path(scratch) / "unit.c"
-        text.write_text(source)
-        output = Path(scratch) / "unit.so"
-        _run_compiler(compiler, text, output, source)
-        content = output.read_bytes()
+    is_plain = compiler.is_gcc and not config.current().sanitize
+    command = (compiler.path, *flags(compiler))
+    content = compile_unit(Request(command, str(compiler), source, is_plain))
     record = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content),
               "compiler": compiler.version}  # fmt: skip
     write_atomically(library, content)
     write_atomically(_record_of(library), json.dumps(record).encode())
-
-
-def _run_compiler(compiler: Compiler, text: Path, output: Path, source: str) -> None:
-    error = ""
-    for threads in (THREADS_FLAG, NO_THREADS_FLAG):
-        command = [compiler.path, *flags(), threads, "-o", str(output), str(text), *LIBRARIES]
-        result = subprocess.run(
-            command, capture_output=True, text=True, timeout=COMPILE_LIMIT_S, check=False,
-            env=_environment(),
-        )  # fmt: skip
-        if result.returncode == 0:
-            return
-        error = error or result.stderr
-        if not re.search(r"omp", result.stderr):
-            break
-    raise ToolchainError(_explain(compiler, error, source))
-
-
-def _environment() -> dict[str, str]:
-    """The environment without what is preloaded into this process: a sanitizer, say."""
-    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-
-
-def _explain(compiler: Compiler, stderr: str, source: str) -> str:
-    """The compiler's first error with the generated line."""
-    lines = source.splitlines()
-    match = re.search(r":(\d+):\d+: (?:fatal )?error: (.*)", stderr)
-    if match is None:
-        return f"{compiler} failed on generated code:\n{stderr.strip()}"
-    number = int(match.group(1))
-    line = lines[number - 1].strip() if number <= len(lines) else ""
-    return (
-        f"{compiler} refused generated code, line {number}: {match.group(2)}\n    {line}\n"
-        "This is an error of dynajit; the whole source is written when DYNAJIT_DUMP is set."
-    )
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -615,18 +615,24 @@ def _combine(a: Number, b: Number, sign: int) -> dict[Monomial, int]:
     return total
 
 
+def _order(term: tuple[Monomial, int]) -> tuple[int, list[str]]:
+    """Where a term stands in its sum: products of more factors first."""
+    return -len(term[0]), [atom.order for atom in term[0]]
+
+
 def _from_terms(terms: Mapping[Monomial, int]) -> Number:
     kept = {monomial: factor for monomial, factor in terms.items() if factor}
     if not kept:
         return 0
-    if len(kept) == 1 and () in kept:
-        return kept[()]
-    rejoined = _rejoined(kept) if len(kept) > 1 else None
-    if rejoined is not None:
-        return rejoined
-    ordered = tuple(
-        sorted(kept.items(), key=lambda item: (-len(item[0]), [a.order for a in item[0]]))
-    )
+    if len(kept) == 1:
+        if () in kept:
+            return kept[()]
+        ordered = tuple(kept.items())
+    else:
+        rejoined = _rejoined(kept)
+        if rejoined is not None:
+            return rejoined
+        ordered = tuple(sorted(kept.items(), key=_order))
     found = _expressions.get(ordered)
     if found is None:
         found = SymInt.__new__(SymInt)

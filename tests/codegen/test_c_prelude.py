@@ -16,10 +16,8 @@ def defined(text: str) -> set[str]:
     return {name for piece in c_prelude.split(text, {}) for name in piece.defines}
 
 
-def test_a_text_that_names_no_helper_gets_includes_only() -> None:
-    assert c_prelude.prelude("y[i] = x[i] + 1.0f;").split() == [
-        "#include", "<stdint.h>", "#include", "<string.h>",
-    ]  # fmt: skip
+def test_a_text_that_names_nothing_gets_nothing() -> None:
+    assert c_prelude.prelude("y[i] = x[i] + 1.0f;") == ""
 
 
 def test_a_helper_comes_with_what_it_calls_in_the_order_of_the_headers() -> None:
@@ -41,11 +39,30 @@ def test_names_that_macros_paste_are_found() -> None:
     assert "f32" not in text
 
 
-def test_a_header_of_the_c_library_is_included_where_one_of_its_names_is_used() -> None:
-    assert "<math.h>" in c_prelude.prelude("y = sqrtf(x);")
-    assert "<math.h>" in c_prelude.prelude("y = dj_tanh_f64(x);")
-    assert "<math.h>" not in c_prelude.prelude("y = dj_floordiv(x, 2);")
-    assert "<stdlib.h>" in c_prelude.prelude("p = malloc(8);")
+def test_what_the_c_library_has_is_declared_where_it_is_named() -> None:
+    assert c_prelude.prelude("y = sqrtf(x);") == "float sqrtf(float);"
+    assert "double copysign(double, double);" in c_prelude.prelude("y = dj_tanh_f64(x);")
+    assert "sqrt" not in c_prelude.prelude("y = dj_floordiv(x, 2);")
+    assert c_prelude.prelude("int64_t *p = malloc(8);").splitlines() == [
+        "typedef __INT64_TYPE__ int64_t;", "void *malloc(__SIZE_TYPE__);",
+    ]  # fmt: skip
+
+
+@pytest.mark.skipif(COMPILER is None, reason="needs gcc or clang")
+def test_declarations_agree_with_the_headers_of_the_c_library(tmp_path: Path) -> None:
+    assert COMPILER is not None
+    declared = [text for text in c_prelude.STANDARD.values() if not text.startswith("#")]
+    limits = {name: text.split(maxsplit=2)[2] for name, text in c_prelude.STANDARD.items()
+              if name.endswith(("_MIN", "_MAX"))}  # fmt: skip
+    same = [f'_Static_assert({name} == {value}, "");' for name, value in limits.items()]
+    headers = [f"#include <{name}.h>" for name in ("math", "stdint", "stdlib", "string")]
+    unit = tmp_path / "unit.c"
+    unit.write_text("\n".join([*headers, *declared, *same]) + "\n")
+    command = [COMPILER, "-std=gnu11", "-Werror", "-fsyntax-only", str(unit)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert result.returncode == 0, result.stderr
+    assert len(limits) == 12
 
 
 def test_conditions_stay_with_what_they_enclose() -> None:

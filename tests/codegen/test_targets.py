@@ -63,6 +63,6 @@ def test_the_processor_is_part_of_the_key() -> None:
     for cpu in ("native", "x86-64-v3"):
         with config.override(cpu=cpu):
             keys.add(toolchain.cache_key("x", compiler))
-            assert f"-march={cpu}" in toolchain.flags()
+            assert f"-march={cpu}" in toolchain.flags(compiler)
 
     assert len(keys) == 2
