@@ -35,10 +35,13 @@ FLAGS: Final = (
     "-fno-trapping-math",  # a comparison may be computed for an element that is not chosen
     "-ffp-contract=off",   # the same bits as one operation after the other
 )  # fmt: skip
-GCC_FLAGS: Final = ("-fno-loop-unroll-and-jam",)
-"""Behind `FLAGS` for GCC, which would put two turns of a loop over lanes into one and then keep
-their accumulators in memory: sums of rows take twice as long. As a pragma of the unit it costs GCC
-8 ms."""
+GCC_FLAGS: Final = (
+    "-fno-loop-unroll-and-jam",  # it would put two turns of a loop over lanes into one, and keep
+                                 # their accumulators in memory: sums take twice as long
+    "-fno-thread-jumps",         # two choices in a row would become three paths, and a vector takes
+                                 # all of them: exp took 1.3 times as long, with twice the masks
+)  # fmt: skip
+"""Behind `FLAGS` for GCC. As a pragma of the unit they would cost it 8 ms."""
 X86_FLAGS: Final = ("-mno-red-zone",)
 """Behind those on x86. GCC 12 puts arrays of functions that call nothing below the stack pointer,
 and there it aligns them to 8 bytes where it stores 16 with an instruction that wants 16 (measured
