@@ -37,6 +37,7 @@ from dynajit.codegen.loops import Buffer, MatmulKernel
 from dynajit.codegen.memory import Layout
 from dynajit.codegen.numpy_backend import NumpyProgram
 from dynajit.codegen.product_forms import rewrite_products
+from dynajit.codegen.shared_products import share_products
 from dynajit.codegen.verified import Stored, VerifiedProgram
 from dynajit.core.errors import ArgumentError, CodegenError
 from dynajit.core.symint import Number
@@ -175,7 +176,8 @@ def start_compile(
         graph = expand_composites(graph)
         warn(f"dynajit: {name} runs on the NumPy backend: {reason}", stacklevel=3)
         return Started(functools.partial(NumpyProgram, graph, name, reason))
-    return _start_native(rewrite_products(graph), name, {} if verify else written, verify)
+    graph = rewrite_products(share_products(graph))
+    return _start_native(graph, name, {} if verify else written, verify)
 
 
 def keeps_native(op: Op, types: Sequence[ValueType | None], attributes: Mapping[str, Any]) -> bool:
