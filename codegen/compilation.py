@@ -104,27 +104,28 @@ def _ways(request: Request) -> Iterator[_Way]:
 
 def _compile(request: Request, way: _Way, folder: Path) -> str | None:
     """None, or what the compiler printed before it failed."""
-    command = (*request.command, way.threads)
+    command, text = (*request.command, way.threads), str(folder / _TEXT)
+    link = [*command, "-o", str(folder / _OBJECT)]
     if way.parts == 1:
-        return _run([*command, "-o", _OBJECT, _TEXT, *way.libraries], folder)
-    objects = [f"part{part}.o" for part in range(way.parts)]
+        return _run([*link, text, *way.libraries])
+    objects = [str(folder / f"part{part}.o") for part in range(way.parts)]
 
     def compile_part(part: int) -> str | None:
-        return _run([*command, "-c", f"-DDJ_PART={part}", "-o", objects[part], _TEXT], folder)
+        return _run([*command, "-c", f"-DDJ_PART={part}", "-o", objects[part], text])
 
     with ThreadPoolExecutor(way.parts) as pool:
         refused = [text for text in pool.map(compile_part, range(way.parts)) if text is not None]
     if refused:
         return refused[0]
-    return _run([*command, "-o", _OBJECT, *objects, *way.libraries], folder)
+    return _run([*link, *objects, *way.libraries])
 
 
-def _run(command: Sequence[str], folder: Path) -> str | None:
+def _run(command: Sequence[str]) -> str | None:
     """None, or what the compiler printed before it failed."""
     with _processes:
         result = subprocess.run(
             command, capture_output=True, text=True, timeout=COMPILE_LIMIT_S, check=False,
-            env=_environment(), cwd=folder,
+            env=_environment(),
         )  # fmt: skip
     return None if result.returncode == 0 else result.stderr
 

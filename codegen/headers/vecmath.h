@@ -272,10 +272,9 @@ dj_erf_f32(float x)
     float q4 = DJ_FMA(-0.001157239661552012f, a, 0.014831955544650555f);
     q = DJ_FMA(DJ_FMA(q4, z, q2), z, q); /* log(1 - erf(a)) on [1, 4] */
     float shifted;
-    float e = 1.0f + dj_expm1_reduced(dj_exp_reduced(q, &shifted));
-    float far = 1.0f - dj_scaled(e, shifted, 0);
-    far = a > 4.0f ? 1.0f : far;
-    far = x != x ? x : far;
+    float e = dj_expm1_reduced(dj_exp_reduced(q, &shifted));
+    float scale = dj_float_of_bits((dj_bits_of_float(shifted) << 23) + 0x3f800000u);
+    float far = a > 4.0f ? 1.0f : DJ_FMA(-scale, e, 1.0f - scale);
     return copysignf(a < 1.0f ? near : far, x);
 }
 

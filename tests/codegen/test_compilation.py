@@ -47,9 +47,9 @@ def commands(monkeypatch):
     seen: list[list[str]] = []
     run = compilation._run
 
-    def recorded(command, folder):
+    def recorded(command):
         seen.append(list(command))
-        return run(command, folder)
+        return run(command)
 
     monkeypatch.setattr(compilation, "_run", recorded)
     return seen
@@ -92,6 +92,13 @@ def test_a_compiler_without_openmp_compiles_for_one_thread(commands, tmp_path) -
 
     assert result_of(compile_unit(request(DIVIDED, str(script))), tmp_path) == 42
     assert "-fopenmp-simd" in commands[-1]
+
+
+def test_the_compiler_may_be_named_by_a_relative_path(monkeypatch, tmp_path) -> None:
+    (tmp_path / "cc").symlink_to(str(GCC))
+    monkeypatch.chdir(tmp_path)
+
+    assert result_of(compile_unit(request(DIVIDED, "./cc")), tmp_path) == 42
 
 
 def test_a_refused_source_is_not_compiled_in_other_ways(commands) -> None:
