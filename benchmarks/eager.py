@@ -41,7 +41,24 @@ def cases(m: Any) -> dict[str, Callable[[], Any]]:
         "gelu": lambda: functional.gelu(batch),
         "cross_entropy": lambda: functional.cross_entropy(batch, classes),
         "4 operations and backward": step,
+        "MLP 8, 16, 4, batch 4, Adam": training_step(m, (8, 16, 4), 4),
+        "MLP 784, 256, 10, batch 64, Adam": training_step(m, (784, 256, 10), 64),
     }
+
+
+def training_step(m: Any, widths: tuple[int, int, int], batch: int) -> Callable[[], Any]:
+    """A step of a classifier with one hidden layer."""
+    inner = m.nn.Linear(*widths[:2]), m.nn.ReLU(), m.nn.Linear(*widths[1:])
+    model, loss = m.nn.Sequential(*inner), m.nn.CrossEntropyLoss()
+    optimizer = m.optim.Adam(model.parameters(), lr=1e-3)
+    x, classes = m.randn(batch, widths[0]), m.arange(batch) % widths[2]
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss(model(x), classes).backward()
+        optimizer.step()
+
+    return step
 
 
 def main(compare: Sequence[str] = ()) -> None:

@@ -104,7 +104,8 @@ def _ways(request: Request) -> Iterator[_Way]:
 
 def _compile(request: Request, way: _Way, folder: Path) -> str | None:
     """None, or what the compiler printed before it failed."""
-    command, text = (*request.command, way.threads), str(folder / _TEXT)
+    # The assembler starts beside the compiler and reads what it writes: 4 ms of 40.
+    command, text = (*request.command, way.threads, "-pipe"), str(folder / _TEXT)
     link = [*command, "-o", str(folder / _OBJECT)]
     if way.parts == 1:
         return _run([*link, text, *way.libraries])
