@@ -774,7 +774,7 @@ rows_get_item(PyObject *module, PyObject *const *args, Py_ssize_t count)
 /* ---- writing back --------------------------------------------------------------------------- */
 
 /* is_free(tensor): True if nothing forbids a write to it or has to know of one but its version:
- * `check_writable` of eager.inplace would find nothing. */
+ * `check_writable` of eager.inplace would find nothing, and its class runs no operation itself. */
 static PyObject *
 rows_is_free(PyObject *module, PyObject *tensor)
 {
@@ -782,7 +782,7 @@ rows_is_free(PyObject *module, PyObject *tensor)
         Py_RETURN_FALSE;
     }
     PyObject *array = ((TensorObject *)tensor)->array;
-    if (!PyArray_CheckExact(array)) {
+    if (!PyArray_CheckExact(array) || !is_plain(tensor)) {
         Py_RETURN_FALSE;
     }
     int wanted = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_WRITEABLE;

@@ -19,8 +19,10 @@ from dynajit.eager import _rows, _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.node import Node, OverwriteBackward, edges_of, zeros_of
 from dynajit.eager.random import default_generator
+from dynajit.ops import dispatch
 from dynajit.ops.arguments import fitting
 from dynajit.ops.autocast import disabled
+from dynajit.ops.evaluate import QUIET
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.random import blocks_of
 from dynajit.ops.table import TABLE
@@ -71,6 +73,18 @@ NAMES: Final = (
     "acosh",
 )  # fmt: skip
 
+
+LARGE: Final = 1 << 14
+"""Elements from which writing a result where it belongs gains more than finding out whether it may
+be costs: a result of its own is a pass over memory more."""
+_AT_ONCE: Final = (np.dtype(np.float32), np.dtype(np.float64))
+_UFUNCS: Final = {
+    "add": np.add, "__add__": np.add,
+    "sub": np.subtract, "subtract": np.subtract, "__sub__": np.subtract,
+    "mul": np.multiply, "multiply": np.multiply, "__mul__": np.multiply,
+    "div": np.true_divide, "divide": np.true_divide, "true_divide": np.true_divide,
+    "__truediv__": np.true_divide,
+}  # fmt: skip
 
 RESHAPED: Final = "_was_reshaped"
 """Stands in the dict of tensors that are no views and that were reshaped in place."""
@@ -195,6 +209,8 @@ def has_overlap(array: Any) -> bool:
 def update(tensor: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`tensor.name_(*args, **kwargs)`: the out-of-place form, written back."""
     if _rows.is_free(tensor):
+        if tensor.array.size >= LARGE and _was_updated_at_once(tensor, name, args, kwargs):
+            return tensor
         result = getattr(tensor, name)(*args, **kwargs)
         if not _rows.overwrite(tensor, result):
             commit(tensor, result, name + "_")
@@ -208,6 +224,39 @@ def update(tensor: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     result = getattr(operand, name)(*args, **kwargs)
     commit(tensor, result, name + "_")
     return tensor
+
+
+def _was_updated_at_once(
+    tensor: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> bool:
+    """Let a ufunc write into a free tensor, where that gives what its method gives; False, without
+    effect, where it may not."""
+    ufunc = _UFUNCS.get(name)
+    if ufunc is None or len(args) != 1 or dispatch.is_watched():
+        return False
+    (other,), array = args, tensor.array
+    if array.dtype not in _AT_ONCE:
+        return False
+    if type(other) is not float:
+        handler = getattr(type(other), "__dynajit_handler__", None)
+        if handler is not type(tensor).__dynajit_handler__:
+            return False
+        other = other.array
+        if type(other) is not np.ndarray or (other.shape, other.dtype) != (
+            array.shape,
+            array.dtype,
+        ):
+            return False
+    if kwargs:
+        alpha = kwargs.get("alpha")
+        if ufunc not in (np.add, np.subtract) or len(kwargs) > 1 or type(alpha) is not float:
+            return False
+        other = (
+            other * alpha if type(other) is float else QUIET.copy().run(np.multiply, other, alpha)
+        )
+    QUIET.copy().run(ufunc, array, other, array)
+    _tensor.bump_version(tensor)
+    return True
 
 
 def _any_requires_grad(tensor: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

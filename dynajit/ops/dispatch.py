@@ -69,6 +69,11 @@ def watching(watch: Watch) -> Iterator[None]:
             install_attempt(_attempts[0])
 
 
+def is_watched() -> bool:
+    """True within a block of `watching`, in any thread."""
+    return bool(_watches)
+
+
 def _run_watched(op: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     def run() -> Any:
         result = _attempts[0](op, inputs, attributes)

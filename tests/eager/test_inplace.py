@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.core.errors import AutogradError, DTypeError, ShapeError
-from dynajit.eager import tape
+from dynajit.core.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from dynajit.eager import inplace, tape
 from dynajit.eager.creation import from_numpy, tensor
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.gradcheck import gradcheck, gradgradcheck
 from dynajit.eager.random import Generator
 from dynajit.eager.tensor import Tensor
+from dynajit.ops import dispatch
 from dynajit.ops.table import TABLE
 
 
@@ -381,3 +382,105 @@ def test_a_part_of_an_expanded_view_without_overlaps_is_written():
     assert [7.0, 4.0, 6.0] == base.tolist()
     with pytest.raises(ShapeError, match="single memory location"):
         base.reshape(3, 1).expand(3, 2).mul_(2)
+
+
+LARGE_SHAPE = (2, inplace.LARGE // 2)
+
+
+def large(dtype=np.float32, seed=0):
+    """Numbers of every size, zeros, infinities and NaN among them."""
+    random = np.random.default_rng(seed)
+    values = random.standard_normal(LARGE_SHAPE) * 10.0 ** random.integers(-30, 30, LARGE_SHAPE)
+    values[0, :6] = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e300]
+    with np.errstate(all="ignore"):
+        return values.astype(dtype)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int64])
+@pytest.mark.parametrize("other", ["same", "row", "float32", "0-dim", 0.3, 1e300, 3, True])
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "true_divide", "alpha", "whole"])
+def test_large_tensors_are_updated_as_small_ones(name, other, dtype) -> None:
+    values = (
+        large(dtype) if dtype is not np.int64 else np.arange(inplace.LARGE).reshape(LARGE_SHAPE)
+    )
+    operands = {
+        "same": large(dtype, 1), "row": large(dtype, 1)[0], "float32": large(np.float32, 1),
+        "0-dim": np.array(0.3, dtype),
+    }  # fmt: skip
+    operand = tensor(operands[other]) if isinstance(other, str) else other
+    more = {"alpha": {"alpha": 0.7}, "whole": {"alpha": 2}}.get(name, {})
+    name = {"alpha": "add", "whole": "sub"}.get(name, name)
+
+    def attempt(function):
+        with no_grad():
+            try:
+                return function()
+            except (DTypeError, ArgumentError, TypeError) as error:
+                return type(error)
+
+    target = tensor(values)
+    memory, version = target.data_ptr(), target._version
+    result = attempt(lambda: getattr(tensor(values), name)(operand, **more).to(target.dtype))
+    found = attempt(lambda: getattr(target, name + "_")(operand, **more))
+
+    if isinstance(found, type):
+        np.testing.assert_array_equal(target.numpy(), values)  # refused, and not touched
+        return
+    assert found is target
+    assert (target.data_ptr(), target._version) == (memory, version + 1)
+    np.testing.assert_array_equal(target.numpy(), result.numpy())
+
+
+def test_large_tensors_refuse_operands_that_do_not_fit() -> None:
+    with no_grad(), pytest.raises(ShapeError):
+        tensor(large()).add_(tensor(large()[:, :5]))
+    with no_grad(), pytest.raises(DTypeError):
+        tensor(np.zeros(LARGE_SHAPE, np.int64)).add_(0.5)
+
+
+def test_large_tensors_are_updated_by_parts_of_themselves() -> None:
+    values = np.arange(2.0 * inplace.LARGE)
+    for step in (0, 1, 100):
+        base = tensor(values)
+        first, second = base[: inplace.LARGE], base[step : inplace.LARGE + step]
+        with no_grad():
+            first.mul_(second)
+            first += first
+
+        expected = values.copy()
+        expected[: inplace.LARGE] *= 2 * values[step : inplace.LARGE + step]
+        np.testing.assert_array_equal(base.numpy(), expected)
+
+
+def test_watchers_see_what_large_tensors_are_updated_with() -> None:
+    seen = []
+
+    def watch(op, inputs, run):
+        seen.append(op.name)
+        return run()
+
+    x = tensor(large())
+    with no_grad(), dispatch.watching(watch):
+        x.mul_(0.5).add_(x, alpha=0.5)
+
+    assert seen == ["mul", "mul", "add"]
+
+
+def test_a_class_with_operations_of_its_own_keeps_them() -> None:
+    calls = []
+
+    class Own(Tensor):
+        __dynajit_priority__ = 1
+
+        @staticmethod
+        def __dynajit_handler__(op, inputs, attributes):
+            calls.append(op.name)
+            return Tensor.__dynajit_handler__(op, inputs, attributes)
+
+    own = tensor(large()).as_subclass(Own)
+    with no_grad():
+        own.mul_(0.5)
+        tensor(large()).mul_(own)
+
+    assert calls == ["mul", "mul"]
