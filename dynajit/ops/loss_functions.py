@@ -148,7 +148,17 @@ def binary_cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """Cross-entropy of probabilities of two classes."""
+    """Cross-entropy of probabilities of two classes.
+
+    Raises:
+        InvalidValueError: the sizes differ.
+        DTypeError: the dtypes do.
+    """
+    if target.dtype is not input.dtype:
+        raise DTypeError(
+            f"binary_cross_entropy: found dtype {target.dtype.name} of the target, but expected "
+            f"{input.dtype.name}, the input's.  Convert it with target.to(input.dtype)."
+        )
     if not shapes_agree(input.shape, target.shape):
         raise InvalidValueError(
             f"binary_cross_entropy: target size {list(target.shape)} must be the same as input "

@@ -219,6 +219,9 @@ def test_older_options_say_the_reduction(size_average: Any, reduce: Any) -> None
 REFUSED = {
     "reduction": lambda F, t: F.mse_loss(t, t, reduction="max"),
     "sizes": lambda F, t: F.binary_cross_entropy(t, t[:, None]),
+    "wide target": lambda F, t: F.binary_cross_entropy(t, t.double()),
+    "whole target": lambda F, t: F.binary_cross_entropy(t, t.long()),
+    "bool target": lambda F, t: F.binary_cross_entropy(t, t.bool()),
     "delta": lambda F, t: F.huber_loss(t, t, delta=-1.0),
     "beta": lambda F, t: F.smooth_l1_loss(t, t, beta=-1.0),
     "margin": lambda F, t: F.triplet_margin_loss(t, t, t, margin=0.0),
