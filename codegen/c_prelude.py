@@ -72,8 +72,8 @@ def _standard() -> Iterator[tuple[str, str]]:
 
 
 STANDARD: Final = dict(_standard())
-"""Declarations in the place of math.h, stdint.h, stdlib.h and string.h, which take GCC as long to
-read as a small kernel takes to be compiled."""
+"""Declarations in the place of math.h, stdint.h, stdlib.h and string.h, for whose reading GCC takes
+6 ms of the 40 that a small kernel costs."""
 
 
 @dataclass(frozen=True, slots=True)

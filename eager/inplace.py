@@ -235,7 +235,7 @@ def _was_updated_at_once(
     if ufunc is None or len(args) != 1 or dispatch.is_watched():
         return False
     (other,), array = args, tensor.array
-    if array.dtype not in _AT_ONCE:
+    if array.dtype not in _AT_ONCE or not _has_method_of_tensor(type(tensor), name):
         return False
     if type(other) is not float:
         handler = getattr(type(other), "__dynajit_handler__", None)
@@ -257,6 +257,16 @@ def _was_updated_at_once(
     QUIET.copy().run(ufunc, array, other, array)
     _tensor.bump_version(tensor)
     return True
+
+
+def _has_method_of_tensor(cls: type, name: str) -> bool:
+    """True unless a subclass of `Tensor`, where the handler of `cls` comes from, has its own."""
+    for base in cls.__mro__:
+        if "__dynajit_handler__" in vars(base):
+            return True
+        if name in vars(base):
+            return False
+    return False
 
 
 def _any_requires_grad(tensor: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

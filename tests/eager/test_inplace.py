@@ -484,3 +484,15 @@ def test_a_class_with_operations_of_its_own_keeps_them() -> None:
         tensor(large()).mul_(own)
 
     assert calls == ["mul", "mul"]
+
+
+def test_a_class_with_a_method_of_its_own_keeps_it() -> None:
+    class Own(Tensor):
+        def mul(self, other):
+            return tensor(self.array * 10.0 * other)
+
+    own = tensor(np.ones(LARGE_SHAPE)).as_subclass(Own)
+    with no_grad():
+        own.mul_(0.5).add_(1.0)
+
+    np.testing.assert_array_equal(own.numpy(), np.full(LARGE_SHAPE, 6.0))
