@@ -64,15 +64,9 @@ def _rows(product: Node) -> int:
 
 
 class _Visitor:
-    """What all three have in common. Mutable: the new graph's nodes are added as they are made.
+    """What all three have in common. Mutable: the new graph's nodes are added as they are made."""
 
-    Args:
-        graph: the old graph.
-    """
-
-    def __init__(self, graph: Graph) -> None:
-        self.users = graph.users()
-        self.outputs = {output for output in graph.outputs if isinstance(output, Node)}
+    def __init__(self) -> None:
         self.new: dict[Node, Any] = {}
 
     def visit(self, builder: Builder, node: Node, args: tuple[Argument, ...]) -> Any:
@@ -91,15 +85,14 @@ class _Visitor:
         """A node of the old graph in the new one."""
         return as_operand(builder, self.new[node])
 
-    def has_one_user(self, node: Node) -> bool:
-        return len(self.users[node]) == 1 and node not in self.outputs
-
 
 class _Sums(_Visitor):
     """Sums of products, by the node that is the sum."""
 
     def __init__(self, graph: Graph) -> None:
-        super().__init__(graph)
+        super().__init__()
+        self.users = graph.users()
+        self.outputs = {output for output in graph.outputs if isinstance(output, Node)}
         self.plans: dict[Node, tuple[list[Node], list[Node]]] = {}
         inner: set[Node] = set()
         for node in reversed(graph.nodes):
@@ -117,7 +110,7 @@ class _Sums(_Visitor):
         stack: list[Any] = [root]
         while stack:
             node = stack.pop()
-            is_own = isinstance(node, Node) and node.type == root.type and self.has_one_user(node)
+            is_own = isinstance(node, Node) and node.type == root.type and self._has_one_user(node)
             if node is root or (is_own and node.op is TABLE.add):
                 sums.add(node)
                 stack += reversed(node.args)
@@ -126,6 +119,9 @@ class _Sums(_Visitor):
             else:
                 others.append(node)
         return sums
+
+    def _has_one_user(self, node: Node) -> bool:
+        return len(self.users[node]) == 1 and node not in self.outputs
 
     def make(self, builder: Builder, node: Node) -> Any:
         if node not in self.plans:
@@ -165,7 +161,7 @@ class _Slices(_Visitor):
     """Products of all slices of an array along one dim with one matrix, by product."""
 
     def __init__(self, graph: Graph) -> None:
-        super().__init__(graph)
+        super().__init__()
         groups: dict[tuple[Any, Any, int], list[Node]] = {}
         for node in graph.nodes:
             if _is_product(node) and _rows(node) <= FEW_ROWS:
@@ -199,7 +195,7 @@ class _Turned(_Visitor):
     """Products whose right operand is transposed for several of them, by product."""
 
     def __init__(self, graph: Graph) -> None:
-        super().__init__(graph)
+        super().__init__()
         readers: dict[Any, list[Node]] = {}
         for node in graph.nodes:
             if _is_product(node) and _rows(node) <= FEW_ROWS and _is_transposed(node.args[1]):

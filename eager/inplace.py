@@ -1,12 +1,14 @@
 """Writing into tensors: the in-place methods, and what a write does to the tape.
 
 Contract: an in-place method computes its out-of-place form and then writes the result into the
-tensor's array, so both forms mean the same. A write counts in the storage's version. Where
+tensor's array, so both forms mean the same; arithmetic on large tensors that no tape sees writes it
+there at once. A write counts in the storage's version. Where
 gradients are recorded the tensor gets the result's history; if it is a view, its base does
 (`CopySlices`) and every view of that base learns its new history when it is next asked for. Called
 by the `Tensor` class, which mixes `InPlaceMethods` in.
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -242,18 +244,16 @@ def _was_updated_at_once(
         if handler is not type(tensor).__dynajit_handler__:
             return False
         other = other.array
-        if type(other) is not np.ndarray or (other.shape, other.dtype) != (
-            array.shape,
-            array.dtype,
-        ):
+        if type(other) is not np.ndarray or other.shape != array.shape:
+            return False
+        if other.dtype != array.dtype:
             return False
     if kwargs:
         alpha = kwargs.get("alpha")
         if ufunc not in (np.add, np.subtract) or len(kwargs) > 1 or type(alpha) is not float:
             return False
-        other = (
-            other * alpha if type(other) is float else QUIET.copy().run(np.multiply, other, alpha)
-        )
+        multiply = operator.mul if type(other) is float else np.multiply
+        other = QUIET.copy().run(multiply, other, alpha)
     QUIET.copy().run(ufunc, array, other, array)
     _tensor.bump_version(tensor)
     return True
