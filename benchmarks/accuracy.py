@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.codegen import c_prelude, c_text, toolchain
+from dynajit.codegen import c_prelude, toolchain
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
 from dynajit.ops.scalar import SCALARS, SUFFIX, Result, spell
@@ -156,7 +156,7 @@ def _source(dtype: DType) -> str:
             )
         )
     text = "\n".join(parts)
-    return "\n".join((c_text.RUNTIME, c_prelude.prelude(text), text))
+    return "\n".join((c_prelude.prelude(text), text))
 
 
 @functools.cache

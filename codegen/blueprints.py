@@ -123,7 +123,7 @@ def failure(name: str) -> Callable[[int, int, int, int], None]:
     """What a program of this name calls when a kernel reports an error."""
 
     def fail(code: int, value: int, size: int, lowest: int) -> None:
-        """Raise the error that a kernel reported; see headers/scalar.h for the codes."""
+        """Raise the error that a kernel reported; see headers/indices.h for the codes."""
         if code == 1:
             raise BoundsError(
                 f"{name}: index {value} is out of range for a dimension of size {size}.  Expected "

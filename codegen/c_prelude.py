@@ -18,8 +18,13 @@ _FOLDER: Final = Path(__file__).parent / "headers"
 VECTOR_HEADERS: Final = (
     "vecmath.h", "vecmath_f64.h", "vecmath_f64_inverse.h", "vecmath_f64_power.h",
 )  # fmt: skip
-HEADERS: Final = ("host.h", *VECTOR_HEADERS, "scalar.h", "libm.h", "products.h")
-"""Each may use what those before it define."""
+HEADERS: Final = (
+    "host.h", "indices.h", *VECTOR_HEADERS, "scalar.h", "libm.h", "products.h",
+)  # fmt: skip
+"""Each may use what those before it define, but for macros that it calls at file scope: those are
+its own. Every name that they define begins with `PREFIX`."""
+PREFIX: Final = "dj_"
+"""In small or capital letters."""
 
 _UNARY: Final = (
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh", "erf", "erfc",
@@ -98,21 +103,22 @@ class Piece:
 
 def prelude(text: str) -> str:
     """Declarations and helpers in front of a text of C, which pastes none of their names."""
-    pieces, home = _pieces_of_headers()
-    wanted: set[int] = set()
+    wanted: dict[tuple[int, int], Piece] = {}
     names = set(_WORD.findall(text))
     rest = list(names)
     while rest:
-        at = home.get(rest.pop())
-        if at is not None and at not in wanted:
-            wanted.add(at)
-            fresh = pieces[at].names() - names
+        place = _home(rest.pop())
+        if place is not None and place not in wanted:
+            header, number = place
+            piece = wanted[place] = _pieces(HEADERS[header])[number]
+            fresh = piece.names() - names
             names |= fresh
             rest += fresh
     standard = [text for name, text in STANDARD.items() if name in names]
-    return "\n\n".join(("\n".join(standard), *(pieces[at].text for at in sorted(wanted))))
+    return "\n\n".join(("\n".join(standard), *(wanted[place].text for place in sorted(wanted))))
 
 
+@functools.cache
 def read(header: str) -> str:
     """The text of a file of the folder `headers`."""
     return (_FOLDER / header).read_text()
@@ -120,35 +126,41 @@ def read(header: str) -> str:
 
 def defined_in(headers: tuple[str, ...]) -> frozenset[str]:
     """Every name that some of `HEADERS` define."""
-    macros: dict[str, _Macro] = {}
-    found: set[str] = set()
-    for header in HEADERS:
-        for piece in split(read(header), macros):
-            found |= piece.defines if header in headers else set()
-    return frozenset(found)
+    return frozenset(name for header in headers for name in _homes(header))
 
 
 _WORD: Final = re.compile(r"\b[A-Za-z_]\w*")
 
 
 @functools.cache
-def _pieces_of_headers() -> tuple[tuple[Piece, ...], Mapping[str, int]]:
-    """The pieces of all headers, and which one defines a name.
+def _home(name: str) -> tuple[int, int] | None:
+    """The number of the header that defines a name, and of the piece in it; None if none does.
 
-    Raises:
-        ValueError: two pieces define one name.
+    Headers are split when they may be the one: that takes a third of what a small kernel's text
+    takes, and few units need all of them.
     """
-    macros: dict[str, _Macro] = {}
-    pieces: list[Piece] = []
-    home: dict[str, int] = {}
-    for header in HEADERS:
-        for piece in split(read(header), macros):
-            for name in piece.defines:
-                if name in home:
-                    raise ValueError(f"{header} defines {name}, which is defined before it.")
-                home[name] = len(pieces)
-            pieces.append(piece)
-    return tuple(pieces), home
+    if name[: len(PREFIX)].lower() != PREFIX:
+        return None
+    texts = [read(header) for header in HEADERS]
+    spelt = [number for number, text in enumerate(texts) if name in text]
+    pasted = [number for number, text in enumerate(texts) if name not in text and "##" in text]
+    for header in (*spelt, *pasted):
+        piece = _homes(HEADERS[header]).get(name)
+        if piece is not None:
+            return header, piece
+    return None
+
+
+@functools.cache
+def _homes(header: str) -> Mapping[str, int]:
+    """Every name that a header defines, and the number of the piece that does."""
+    pieces = _pieces(header)
+    return {name: number for number, piece in enumerate(pieces) for name in piece.defines}
+
+
+@functools.cache
+def _pieces(header: str) -> tuple[Piece, ...]:
+    return tuple(split(read(header)))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -196,13 +208,13 @@ _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 _CALLED: Final = re.compile(r"(\w+)\s*\(")
 
 
-def split(text: str, macros: dict[str, _Macro]) -> Iterator[Piece]:
+def split(text: str) -> Iterator[Piece]:
     """The pieces of a header, in order.
 
     Args:
         text: of the header; comments without a line of code right below them are left out.
-        macros: those of headers before it; its own are added.
     """
+    macros: dict[str, _Macro] = {}
     start = 0
     for end in _ends(text):
         item, start = text[start:end].strip(), end
@@ -271,7 +283,7 @@ def _piece(item: str, macros: dict[str, _Macro]) -> Piece:
 @functools.cache
 def _defined(text: str) -> frozenset[str]:
     """Every name that a text defines without calls of macros at file scope."""
-    return frozenset[str]().union(*(piece.defines for piece in split(text, {})))
+    return frozenset[str]().union(*(piece.defines for piece in split(text)))
 
 
 @functools.cache

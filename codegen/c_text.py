@@ -72,7 +72,7 @@ def print_unit(name: str, functions: Sequence[Function], layout: Layout, graph: 
     end.append(_driver(functions, calls, layout, _sizes_of_run(graph, symbols)))
     parts += _in_parts(_definitions(functions, calls), end)
     text = "\n\n".join(parts)
-    return "\n\n".join((f"/* {name} */", RUNTIME, c_prelude.prelude(text), text)) + "\n"
+    return "\n\n".join((f"/* {name} */", c_prelude.prelude(text), text)) + "\n"
 
 
 def _definitions(functions: Sequence[Function], calls: Mapping[str, "_Call"]) -> list[str]:
@@ -193,14 +193,6 @@ def without_names(function: Function) -> str:
         return numbers.setdefault(word, f"@{len(numbers)}") if word in own else word
 
     return _WORD.sub(number, _with_own_scalars(function.text))
-
-
-RUNTIME = """\
-typedef struct {
-    void *sgemm, *dgemm, *sgemv, *dgemv; /* Fortran BLAS, 32-bit integers */
-    void *multiply_f32, *multiply_f64; /* our own products, or NULL */
-    int is_silenced; /* the BLAS runs on the calling thread alone, so a team may call it */
-} dj_runtime;"""
 
 
 SANITIZER = """\

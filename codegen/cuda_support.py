@@ -60,7 +60,7 @@ class CudaKernel:
         shared_bytes: shared memory that the kernel declares itself; the launch adds none.
         arguments: in order: buffers (device pointers), `SCALARS` (device pointer to the 8-byte
             run-time numbers) and `STATUS` (device pointer to four int64, zeroed by the launcher:
-            code, value, size, lowest; see headers/scalar.h).
+            code, value, size, lowest; see headers/indices.h).
         kernel: the loop kernel that this is, or belongs to.
     """
 

@@ -86,7 +86,7 @@ def print_kernel(kernel: Kernel) -> tuple[Step, ...]:
 @functools.cache
 def prelude() -> str:
     """The headers, included textually: the device's part, then what CUDA shares with C."""
-    return "\n".join(read(name) for name in ("device.h", "scalar.h"))
+    return "\n".join(read(name) for name in ("device.h", "indices.h", "scalar.h"))
 
 
 def print_unit(name: str, steps: Sequence[Step]) -> str:

@@ -1,5 +1,12 @@
 /* What the other headers need of the C compiler, and error reports; `device.h` is the same for CUDA. */
 
+/* What kernels use of the process they run in. */
+typedef struct {
+    void *sgemm, *dgemm, *sgemv, *dgemv; /* Fortran BLAS, 32-bit integers */
+    void *multiply_f32, *multiply_f64; /* our own products, or NULL */
+    int is_silenced; /* the BLAS runs on the calling thread alone, so a team may call it */
+} dj_runtime;
+
 #define DJ_INLINE static inline __attribute__((always_inline, unused))
 
 /* A function compiled once, not into each caller nor again for its constants: the functions that
