@@ -2,17 +2,19 @@
 
 Contract: `compile_unit` gives the object or raises. A unit that says so (`DJ_PARTS` of `c_text`) is
 compiled in parts side by side, one process each, where there are processors for it; what the object
-computes does not depend on that. Called by `codegen.toolchain`, which knows the compiler and its
-flags and keeps what comes out.
+computes does not depend on that. `start_ahead` starts a compiler before its text is known. Called
+by `codegen.toolchain`, which knows the compiler and its flags and keeps what comes out.
 """
 
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -58,12 +60,100 @@ class Request:
     is_plain: bool
 
 
-def compile_unit(request: Request) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A compiler that has started and waits for the text of a whole unit.
+
+    Loading, its own tables and the driver take GCC 6 ms, in which the text can be made. It reads
+    the text as a file that the main one includes, since it reads the main one before all that.
+
+    Args:
+        command: as in a `Request`.
+        folder: of its files.
+        process: reads the text from its standard input.
+    """
+
+    command: tuple[str, ...]
+    folder: "tempfile.TemporaryDirectory[str]"
+    process: "subprocess.Popen[bytes]"
+
+    def finish(self, source: str) -> bytes | None:
+        """The shared object of a unit; None if it cannot be compiled in this way.
+
+        Raises:
+            TimeoutExpired: the compiler takes longer than `COMPILE_LIMIT_S`.
+        """
+        with _processes:
+            self.process.communicate(source.encode(), timeout=COMPILE_LIMIT_S)
+        if self.process.returncode != 0:
+            return None
+        return (Path(self.folder.name) / _OBJECT).read_bytes()
+
+    def dismiss(self) -> None:
+        """Stop it and remove its files; each is dismissed in the end."""
+        _waiting.discard(self.process)
+        with self.process, suppress(ProcessLookupError):
+            if self.process.poll() is None:
+                os.killpg(self.process.pid, signal.SIGKILL)  # with all that the driver has started
+        self.folder.cleanup()
+
+
+_waiting: Final[set["subprocess.Popen[bytes]"]] = set()
+
+
+def _close_in_child() -> None:
+    """The end of a text is where nobody can write more: a forked child must not be able to."""
+    for process in _waiting:
+        if process.stdin is not None:
+            process.stdin.close()
+    _waiting.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_child)
+
+
+def start_ahead(command: tuple[str, ...]) -> Ahead | None:
+    """A compiler for the next unit; None where it would not run beside this process.
+
+    Args:
+        command: of a plain `Request`.
+    """
+    if _processors() == 1 or not os.path.exists(_INPUT):
+        return None
+    with ExitStack() as held:
+        try:
+            folder = tempfile.TemporaryDirectory(prefix="dynajit-", ignore_cleanup_errors=True)
+            held.callback(folder.cleanup)
+            main, built = Path(folder.name) / _TEXT, Path(folder.name) / _OBJECT
+            main.write_text(f'#include "{_INPUT}"\n')
+            process = subprocess.Popen(
+                [*command, THREADS_FLAG, "-pipe", "-o", str(built), str(main), *FEW_LIBRARIES],
+                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                bufsize=0, process_group=0, env={**_environment(), "TMPDIR": folder.name},
+            )  # fmt: skip
+        except OSError:
+            return None
+        held.pop_all()
+    _waiting.add(process)
+    return Ahead(command, folder, process)
+
+
+_INPUT: Final = "/dev/stdin"
+
+
+def compile_unit(request: Request, ahead: Ahead | None = None) -> bytes:
     """The shared object of a unit.
+
+    Args:
+        ahead: a compiler that waits for a text, which is this one if it is for that.
 
     Raises:
         ToolchainError: the compiler refused the source; the message shows the generated line.
     """
+    built = None if ahead is None else _finished(ahead, request)
+    if built is not None:
+        return built
     with tempfile.TemporaryDirectory(prefix="dynajit-") as name:
         folder = Path(name)
         (folder / _TEXT).write_text(request.source)
@@ -76,6 +166,15 @@ def compile_unit(request: Request) -> bytes:
             if _ERROR.search(refused) and "omp" not in refused:
                 break
     raise ToolchainError(_explain(request, complaint))
+
+
+def _finished(ahead: Ahead, request: Request) -> bytes | None:
+    try:
+        if ahead.command != request.command or _PARTS.search(request.source):
+            return None
+        return ahead.finish(request.source)
+    finally:
+        ahead.dismiss()
 
 
 _TEXT: Final = "unit.c"

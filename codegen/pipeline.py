@@ -260,6 +260,9 @@ def _start_native(
     )
 
 
+compiler_ahead: Final = toolchain.compiler_ahead
+
+
 def start_build(blueprint: Blueprint) -> Started:
     """As `start_compile`, for a program whose code was generated before."""
     return _start(blueprint, _Stages())
@@ -273,7 +276,9 @@ def _start(blueprint: Blueprint, stages: _Stages) -> Started:
     # The thread only waits for the compiler's process; it sees the caller's configuration.
     context = contextvars.copy_context()
     executor = ThreadPoolExecutor(1)
-    building = executor.submit(context.run, toolchain.build, blueprint.source)
+    building = executor.submit(
+        context.run, toolchain.build, blueprint.source, toolchain.take_ahead()
+    )
     executor.shutdown(wait=False)
 
     def wait() -> Program:
@@ -389,6 +394,7 @@ __all__ = [
     "Program",
     "Started",
     "compile_graph",
+    "compiler_ahead",
     "generate",
     "start_build",
     "start_compile",

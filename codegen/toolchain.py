@@ -12,17 +12,21 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from dynajit.codegen import _runtime
-from dynajit.codegen.compilation import THREADS_FLAG, Request, compile_unit
+from dynajit.codegen.compilation import THREADS_FLAG, Ahead, Request, compile_unit, start_ahead
 from dynajit.core import config
 from dynajit.core.errors import ToolchainError
 from dynajit.core.warning import warn
@@ -60,6 +64,7 @@ SANITIZE_FLAGS: Final = (
 """Behind `FLAGS` with `Config.sanitize`. Integers wrap by contract, so overflow is no finding;
 sizes and indices that overflow show as reads and writes outside of arrays."""
 CANDIDATES: Final = ("gcc", "clang", "cc")
+_NAME_OF_GCC: Final = re.compile(r"(^|-)gcc(-[\d.]+)?$")
 
 SPIN_COUNT: Final = "2000"
 """Turns for which idle OpenMP workers spin (about 10 us) before they sleep: more would take the
@@ -81,16 +86,24 @@ class Compiler:
 
     Args:
         path: of the executable.
-        version: first line of `--version`.
+        read_version: gives its version; may wait for it.
     """
 
     path: str
-    version: str
+    read_version: Callable[[], str]
+
+    @property
+    def version(self) -> str:
+        """First line of `--version`."""
+        return self.read_version()
 
     @property
     def is_gcc(self) -> bool:
         """Whether it is GCC, by whatever name it is called."""
-        names = f"{Path(self.path).resolve().name} {self.version}".lower()
+        name = Path(self.path).resolve().name
+        if sys.platform == "linux" and _NAME_OF_GCC.search(name):
+            return True  # without a wait for what it says; elsewhere Clang has that name too
+        names = f"{name} {self.version}".lower()
         return "gcc" in names and "clang" not in names
 
     def __str__(self) -> str:
@@ -133,12 +146,18 @@ def _find_compiler(command: str | None, search_path: str) -> Compiler | None:
     return None
 
 
-def _version(path: str) -> str:
-    result = subprocess.run(
-        [path, "--version"], capture_output=True, text=True, timeout=60, check=False
+def _version(path: str) -> Callable[[], str]:
+    """The compiler says its version while its text is made: 2 ms of a first call."""
+    asked = subprocess.Popen(
+        [path, "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
-    lines = result.stdout.splitlines()
-    return lines[0] if lines else "unknown version"
+
+    @functools.cache
+    def read() -> str:
+        lines = asked.communicate(timeout=60)[0].splitlines()
+        return lines[0] if lines else "unknown version"
+
+    return read
 
 
 @functools.lru_cache(maxsize=1)
@@ -196,8 +215,40 @@ def _library_of(source: str, compiler: Compiler) -> Path:
     return folder / f"{cache_key(source, compiler)}.so"
 
 
-def build(source: str) -> Built:
+@contextmanager
+def compiler_ahead() -> Iterator[None]:
+    """Start the compiler for the first unit of the block that must be compiled, before it is known.
+
+    What cannot be started, or is not needed in the end, changes nothing but the time.
+    """
+    compiler = find_compiler()
+    held = []
+    if compiler is not None and _is_plain(compiler):
+        started = start_ahead((compiler.path, *flags(compiler)))
+        held += [] if started is None else [started]
+    token = _ahead.set(held)
+    try:
+        yield
+    finally:
+        _ahead.reset(token)
+        for ahead in held:
+            ahead.dismiss()
+
+
+_ahead: Final[ContextVar[list[Ahead]]] = ContextVar("dynajit_compiler_ahead")
+
+
+def take_ahead() -> Ahead | None:
+    """The compiler that waits in this block, for one caller; None if there is none."""
+    held = _ahead.get([])
+    return held.pop() if held else None
+
+
+def build(source: str, ahead: Ahead | None = None) -> Built:
     """The shared object of a C translation unit.
+
+    Args:
+        ahead: a compiler of this block that waits for a text.
 
     Raises:
         ToolchainError: there is no compiler, or it refused the source; the message shows the
@@ -207,8 +258,10 @@ def build(source: str) -> Built:
     library = _library_of(source, compiler)
     folder = library.parent
     if _is_intact(library):
+        if ahead is not None:
+            ahead.dismiss()
         return Built(library, True)
-    _compile(compiler, source, library)
+    _compile(compiler, source, library, ahead)
     trim_cache(folder, config.current().cache_size_bytes, keep=library)
     return Built(library, False)
 
@@ -228,6 +281,10 @@ def flags(compiler: Compiler) -> tuple[str, ...]:
     if asked.cpu == "native" and instruction_sets() >= _WIDE_SETS:
         own += WIDE_FLAGS
     return (*FLAGS, f"-march={asked.cpu}", *own, *(SANITIZE_FLAGS if asked.sanitize else ()))
+
+
+def _is_plain(compiler: Compiler) -> bool:
+    return compiler.is_gcc and not config.current().sanitize
 
 
 def cache_key(source: str, compiler: Compiler) -> str:
@@ -253,10 +310,10 @@ def _is_intact(library: Path) -> bool:
     return bool(record.get("sha256") == hashlib.sha256(content).hexdigest())
 
 
-def _compile(compiler: Compiler, source: str, library: Path) -> None:
-    is_plain = compiler.is_gcc and not config.current().sanitize
+def _compile(compiler: Compiler, source: str, library: Path, ahead: Ahead | None) -> None:
     command = (compiler.path, *flags(compiler))
-    content = compile_unit(Request(command, str(compiler), source, is_plain))
+    request = Request(command, str(compiler), source, _is_plain(compiler))
+    content = compile_unit(request, ahead)
     record = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content),
               "compiler": compiler.version}  # fmt: skip
     write_atomically(library, content)

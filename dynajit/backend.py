@@ -11,6 +11,7 @@ in a GraphRecord for the reports, which makes the graphs of a restored one again
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -147,8 +148,9 @@ def _start(record: GraphRecord, captured: CapturedGraph) -> _Started:
         key = artefacts.key_of(captured, record.memory_budget) if is_kept else None
         known = artefacts.restore(key)
     if known is None:
-        gradients = _make_graphs(record, split, captured)
-        programs = record.start(_copied(captured, split) if gradients is None else {})
+        with code.compiler_ahead() if record.backend == "native" else nullcontext():
+            gradients = _make_graphs(record, split, captured)
+            programs = record.start(_copied(captured, split) if gradients is None else {})
         artefacts.keep(key, {r: program.blueprint for r, program in programs.items()}, gradients)
     else:
         gradients = known.gradients

@@ -1,8 +1,11 @@
 """How a unit becomes an object: in parts or whole, with few libraries or all, or refused."""
 
 import ctypes
+import os
 import shutil
 import stat
+import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +104,92 @@ def test_the_compiler_may_be_named_by_a_relative_path(monkeypatch, tmp_path) -> 
     assert result_of(compile_unit(request(DIVIDED, "./cc")), tmp_path) == 42
 
 
+PLAIN = "int run(void) { return 42; }"
+
+
+@pytest.fixture
+def ahead(monkeypatch):
+    """A compiler that waits for a text."""
+    monkeypatch.setattr(compilation, "_processors", lambda: 2)
+    started = compilation.start_ahead(request("").command)
+    assert started is not None
+    yield started
+    started.dismiss()
+
+
+def is_gone(ahead: compilation.Ahead) -> bool:
+    return ahead.process.returncode is not None and not Path(ahead.folder.name).exists()
+
+
+def test_a_compiler_that_was_started_ahead_makes_the_same_object(ahead, commands) -> None:
+    content = compile_unit(request(PLAIN), ahead)
+
+    assert commands == []
+    assert content == compile_unit(request(PLAIN))
+    assert is_gone(ahead)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [request(DIVIDED), Request((str(GCC), "-shared", "-fPIC", "-O2"), "", PLAIN, True)],
+    ids=["divided", "other flags"],
+)
+def test_a_compiler_that_was_started_ahead_for_another_unit_is_dismissed(
+    ahead, commands, asked, tmp_path
+) -> None:
+    assert result_of(compile_unit(asked, ahead), tmp_path) == 42
+    assert commands
+    assert is_gone(ahead)
+
+
+def test_what_a_compiler_started_ahead_refuses_is_compiled_as_ever(ahead, commands) -> None:
+    with pytest.raises(ToolchainError, match=r"line 1: .*missing.*\n    int run"):
+        compile_unit(request("int run(void) { return missing; }"), ahead)
+
+    assert len(commands) == 1
+    assert is_gone(ahead)
+
+
+def test_a_compiler_that_died_meanwhile_is_replaced(ahead, commands, tmp_path) -> None:
+    ahead.process.kill()
+
+    assert result_of(compile_unit(request(PLAIN), ahead), tmp_path) == 42
+    assert len(commands) == 1
+
+
+def test_no_compiler_is_started_ahead_on_one_processor(monkeypatch) -> None:
+    monkeypatch.setattr(compilation, "_processors", lambda: 1)
+
+    assert compilation.start_ahead(request("").command) is None
+
+
+def test_a_compiler_that_cannot_be_started_ahead_is_none(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(compilation, "_processors", lambda: 2)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    assert compilation.start_ahead((str(tmp_path / "missing"),)) is None
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_does_not_hold_the_text_open(ahead, tmp_path) -> None:
+    """The compiler would wait for the end of its text until the child has ended."""
+    release, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(told)
+        os.read(release, 1)
+        os._exit(0)
+    os.close(release)
+    try:
+        assert result_of(compile_unit(request(PLAIN), ahead), tmp_path) == 42
+        assert os.waitpid(child, os.WNOHANG) == (0, 0)
+    finally:
+        os.close(told)
+        os.waitpid(child, 0)
+
+
 def test_a_refused_source_is_not_compiled_in_other_ways(commands) -> None:
     with pytest.raises(ToolchainError, match=r"line 1: .*missing.*\n    int run"):
         compile_unit(request("int run(void) { return missing; }"))
@@ -161,15 +250,19 @@ def test_a_graph_of_many_kernels_computes_the_same_bits_in_parts(
         ("icx", "Intel(R) oneAPI DPC++/C++ Compiler 2024.0", False),
     ],
 )
-def test_gcc_is_known_by_its_name_or_by_what_it_says(name, version, is_gcc, tmp_path) -> None:
-    assert toolchain.Compiler(str(tmp_path / name), version).is_gcc is is_gcc
+def test_gcc_is_known_by_its_name_or_by_what_it_says(
+    name, version, is_gcc, monkeypatch, tmp_path
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")  # where Clang has GCC's name, too
+
+    assert toolchain.Compiler(str(tmp_path / name), lambda: version).is_gcc is is_gcc
 
 
 def test_gcc_under_another_name_is_known(tmp_path) -> None:
     (tmp_path / "gcc-12").touch()
     (tmp_path / "cc").symlink_to("gcc-12")
 
-    compiler = toolchain.Compiler(str(tmp_path / "cc"), "cc (Debian 12.2.0-14) 12.2.0")
+    compiler = toolchain.Compiler(str(tmp_path / "cc"), lambda: "unknown version")
 
     assert compiler.is_gcc
     assert set(toolchain.GCC_FLAGS) < set(toolchain.flags(compiler))

@@ -81,9 +81,9 @@ def compiled(codegen: Any, monkeypatch: Any) -> Any:
     calls = []
     build = toolchain.build
 
-    def counted(source: str) -> Any:
+    def counted(source: str, ahead: Any = None) -> Any:
         calls.append(source)
-        return build(source)
+        return build(source, ahead)
 
     monkeypatch.setattr(toolchain, "build", counted)
 

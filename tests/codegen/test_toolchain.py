@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynajit.codegen import toolchain
+from dynajit.codegen import compilation, toolchain
 from dynajit.codegen.numpy_backend import NumpyProgram
 from dynajit.codegen.pipeline import compile_graph
 from dynajit.core import config, dtypes
@@ -65,10 +66,58 @@ def test_another_process_uses_the_cache(graph, fresh) -> None:
 
 def test_key_depends_on_source_and_compiler() -> None:
     """Anything that changes the object changes the key."""
-    one, two = toolchain.Compiler("/bin/cc", "1"), toolchain.Compiler("/bin/cc", "2")
+    one, two = (toolchain.Compiler("/bin/cc", lambda v=v: v) for v in "12")
     keys = {toolchain.cache_key(s, c) for s in (SOURCE, SOURCE + " ") for c in (one, two)}
 
     assert len(keys) == 4
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The compilers that were started ahead."""
+    seen: list[compilation.Ahead] = []
+    start = toolchain.start_ahead
+
+    def recorded(command):
+        ahead = start(command)
+        seen.extend([] if ahead is None else [ahead])
+        return ahead
+
+    monkeypatch.setattr(compilation, "_processors", lambda: 2)
+    monkeypatch.setattr(toolchain, "start_ahead", recorded)
+    return seen
+
+
+@pytest.mark.parametrize("is_cached", [False, True], ids=["compiled", "cached"])
+def test_the_compiler_that_was_started_ahead_is_of_one_unit(
+    graph, fresh, started, is_cached
+) -> None:
+    """None is left at the end of the block, whether the cache had the object or not."""
+    if is_cached:
+        run(compile_graph(graph))
+    with toolchain.compiler_ahead():
+        assert len(started) == 1
+        assert started[0].process.poll() is None
+        program = compile_graph(graph)
+
+    assert program.from_cache is is_cached
+    assert [42.5] * 5 == run(program)
+    assert started[0].process.returncode == (-signal.SIGKILL if is_cached else 0)
+
+
+def test_a_compiler_that_nobody_took_ends_with_the_block(started) -> None:
+    with pytest.raises(KeyError), toolchain.compiler_ahead():
+        raise KeyError
+
+    assert started[0].process.returncode is not None
+    assert toolchain.take_ahead() is None
+
+
+def test_none_is_started_ahead_for_sanitizers(started) -> None:
+    """They need more libraries than the one that is started would link."""
+    with config.override(sanitize=True), toolchain.compiler_ahead():
+        assert toolchain.take_ahead() is None
+    assert not started
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", None])
