@@ -34,6 +34,7 @@ def main(library_name: str, program: str) -> dict[str, Any]:
 
 _MODULES: Final = {
     "dynajit": "dynajit",
+    "dynajit-async": "dynajit",
     "torch-compile": "torch",
     "torch-eager": "torch",
     "jax": "jax",

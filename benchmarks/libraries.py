@@ -28,6 +28,7 @@ class Library:
         module: what it imports.
         compiles: `compile` makes something faster.
         optimizer_options: keyword arguments of `optim.Adam`.
+        compile_options: `options` of `compile`.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Library:
     module: str
     compiles: bool = False
     optimizer_options: Mapping[str, Any] = field(default_factory=dict)
+    compile_options: Mapping[str, Any] | None = None
 
     @property
     def namespace(self) -> ModuleType:
@@ -80,7 +82,9 @@ class TensorLibrary(Library):
 
     def compile(self, function: Function) -> Function:
         """`compile(function)`, or the function itself in eager mode."""
-        compiled: Function = self.namespace.compile(function) if self.compiles else function
+        if not self.compiles:
+            return function
+        compiled: Function = self.namespace.compile(function, options=self.compile_options)
         return compiled
 
     def array(self, value: Any) -> np.ndarray[Any, Any]:
@@ -146,6 +150,9 @@ LIBRARIES: Final[Mapping[str, Library]] = {
     library.name: library
     for library in (
         TensorLibrary("dynajit", "torch", "dynajit", compiles=True),
+        TensorLibrary(
+            "dynajit-async", "torch", "dynajit", compiles=True, compile_options={"async": True}
+        ),
         TensorLibrary("dynajit-eager", "torch", "dynajit"),
         TensorLibrary("torch-compile", "torch", "torch", compiles=True),
         TensorLibrary("torch-eager", "torch", "torch"),
