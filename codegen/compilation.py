@@ -13,12 +13,13 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent import futures
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from dynajit.core import background
 from dynajit.core.errors import ToolchainError
 
 THREADS_FLAG: Final = "-fopenmp"
@@ -213,8 +214,9 @@ def _compile(request: Request, way: _Way, folder: Path) -> str | None:
     def compile_part(part: int) -> str | None:
         return _run([*command, "-c", f"-DDJ_PART={part}", "-o", objects[part], text])
 
-    with ThreadPoolExecutor(way.parts) as pool:
-        refused = [text for text in pool.map(compile_part, range(way.parts)) if text is not None]
+    compiling = [background.start(compile_part, part) for part in range(way.parts)]
+    futures.wait(compiling)
+    refused = [complaint for part in compiling if (complaint := part.result()) is not None]
     if refused:
         return refused[0]
     return _run([*link, *objects, *way.libraries])

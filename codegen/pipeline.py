@@ -6,11 +6,10 @@ and for graphs that have no native lowering, the NumPy backend is used, with a w
 `dynajit.backend`.
 """
 
-import contextvars
 import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -39,6 +38,7 @@ from dynajit.codegen.numpy_backend import NumpyProgram
 from dynajit.codegen.product_forms import rewrite_products
 from dynajit.codegen.shared_products import share_products
 from dynajit.codegen.verified import Stored, VerifiedProgram
+from dynajit.core import background
 from dynajit.core.errors import ArgumentError, CodegenError
 from dynajit.core.symint import Number
 from dynajit.core.types import ScalarType, TensorType, ValueType, contiguous_strides
@@ -273,13 +273,8 @@ def _start(blueprint: Blueprint, stages: _Stages) -> Started:
         found = toolchain.find_built(blueprint.source)
     if found is not None:
         return Started(lambda: _finish_native(blueprint, found, stages), blueprint)
-    # The thread only waits for the compiler's process; it sees the caller's configuration.
-    context = contextvars.copy_context()
-    executor = ThreadPoolExecutor(1)
-    building = executor.submit(
-        context.run, toolchain.build, blueprint.source, toolchain.take_ahead()
-    )
-    executor.shutdown(wait=False)
+    # The thread only waits for the compiler's process.
+    building = background.start(toolchain.build, blueprint.source, toolchain.take_ahead())
 
     def wait() -> Program:
         with stages.timed("compiler"):

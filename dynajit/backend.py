@@ -19,6 +19,7 @@ from dynajit import artefacts
 from dynajit.artefacts import Gradients
 from dynajit.capture.region import CapturedGraph, Place, SavedTensors
 from dynajit.codegen import pipeline as code
+from dynajit.core import config
 from dynajit.core.errors import ArgumentError
 from dynajit.core.types import Shape, TensorType
 from dynajit.eager.compiled import CompiledCall, VersionCheck
@@ -44,7 +45,7 @@ def make_backend(
             returns a callable over tensors.
         verify: every kernel is compared with NumPy in every call; "native" only.
         memory_budget: of what is saved for backward, see `ir.partition`.
-        in_background: calls run op by op while the C compiler is at work.
+        in_background: calls run op by op while their code is generated and compiled.
 
     Raises:
         ArgumentError: neither, or another backend cannot verify, or has no budget.
@@ -135,23 +136,51 @@ def _generated(
     in_background: bool,
     captured: CapturedGraph,
 ) -> Launch:
-    started = _start(GraphRecord(captured.graph, backend, verify, memory_budget), captured)
-    if in_background and not started.is_ready:
-        return BackgroundLaunch(started)
-    return started.finish()
+    record = GraphRecord(captured.graph, backend, verify, memory_budget)
+    request = _request(record, captured)
+    asked = config.current()
+    if not in_background or asked.dump or asked.log:
+        return _start(request).finish()
+    if request.known is None:
+        return BackgroundLaunch(record, functools.partial(_start, request))
+    started = _start(request)
+    return started.finish() if started.is_ready else BackgroundLaunch(record, lambda: started)
 
 
-def _start(record: GraphRecord, captured: CapturedGraph) -> _Started:
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A captured graph, and what is on disk of it.
+
+    Args:
+        record, captured, split: as in `_Started`.
+        key: what is made is kept under it; None if it is not.
+        known: what was made before.
+    """
+
+    record: GraphRecord
+    captured: CapturedGraph
+    split: outputs.SplitOutputs
+    key: str | None
+    known: artefacts.Artefact | None
+
+
+def _request(record: GraphRecord, captured: CapturedGraph) -> _Request:
     split = outputs.split_views(captured.graph)
     with record.timed("restore"):
         is_kept = record.backend == "native" and not record.verify
         key = artefacts.key_of(captured, record.memory_budget) if is_kept else None
-        known = artefacts.restore(key)
+        return _Request(record, captured, split, key, artefacts.restore(key))
+
+
+def _start(request: _Request) -> _Started:
+    record, captured, split = request.record, request.captured, request.split
+    known = request.known
     if known is None:
         with code.compiler_ahead() if record.backend == "native" else nullcontext():
             gradients = _make_graphs(record, split, captured)
             programs = record.start(_copied(captured, split) if gradients is None else {})
-        artefacts.keep(key, {r: program.blueprint for r, program in programs.items()}, gradients)
+        blueprints = {role: program.blueprint for role, program in programs.items()}
+        artefacts.keep(request.key, blueprints, gradients)
     else:
         gradients = known.gradients
         programs = {role: code.start_build(made) for role, made in known.programs.items()}

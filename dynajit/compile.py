@@ -195,9 +195,10 @@ def compile(
             `{"activation_memory_budget": 0.5}`: training saves at most so much of the bytes that
             it would save for backward, where computing values again can bring that about; from 0
             to 1. Gradients may differ by roundings.
-            `{"async": True}`: calls run op by op while the C compiler is at work on their
-            version, and compiled from the first call after it is done. A process that ends
-            before waits for the compiler.
+            `{"async": True}`: calls run op by op while code for their version is generated and
+            compiled, which begins with the second one or a second after the first, and compiled
+            from the first call after it is done. A process that ends before waits for the
+            compiler. With `Config.log` or `Config.dump`, calls wait for it, too.
         disable: return `model` as it is.
         name: name in reports, instead of the function's own.
 

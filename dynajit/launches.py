@@ -8,14 +8,15 @@ changed nothing. A launch whose programs are still being compiled runs the graph
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from dynajit.capture.session import failure_text
 from dynajit.codegen import pipeline as code
-from dynajit.core import config
+from dynajit.core import background, config
 from dynajit.core.errors import BoundsError, DivisionError, LaunchFailed
 from dynajit.core.warning import warn
 from dynajit.eager.compiled import note_within
@@ -58,6 +59,7 @@ class GraphRecord:
         saved_bytes: memory kept for backward.
         saved, recomputed: numbers of values saved, and of nodes computed again in backward.
         stages: milliseconds per stage.
+        is_observed: passes are recorded.
         remake: makes the graphs of a record that was restored from disk; None where they are made.
     """
 
@@ -72,6 +74,7 @@ class GraphRecord:
     saved: int = 0
     recomputed: int = 0
     stages: dict[str, float] = field(default_factory=dict)
+    is_observed: bool = True
     remake: Callable[[], object] | None = None
 
     @property
@@ -125,6 +128,7 @@ class GraphRecord:
 
     def release(self) -> None:
         """Forget the graphs between the passes: nobody will ask any more."""
+        self.is_observed = False
         self.observed.clear()
 
     @contextmanager
@@ -141,7 +145,8 @@ class GraphRecord:
         """Run the passes on a graph and record what they did."""
 
         def observe(name: str, before: Graph, after: Graph, milliseconds: float) -> None:
-            self.observed.append(PassRecord(role, name, before, after, milliseconds))
+            if self.is_observed:
+                self.observed.append(PassRecord(role, name, before, after, milliseconds))
 
         with self.timed("passes"):
             keeps = code.keeps_native if self.backend == "native" else None
@@ -221,10 +226,6 @@ class Started(Protocol):
     """A launch on its way: everything is there but what the C compiler makes."""
 
     @property
-    def record(self) -> GraphRecord:
-        """For reports."""
-
-    @property
     def is_ready(self) -> bool:
         """True if `finish` will not wait."""
 
@@ -236,40 +237,71 @@ class Started(Protocol):
         """
 
 
+IDLE_S: Final = 1.0
+"""A version that is not called again is compiled after so many seconds."""
+_LOOK_S: Final = 0.05
+
+
 class BackgroundLaunch(Launch):
-    """A launch that runs the graph op by op until the compiled call is there; safe in threads."""
+    """A launch that runs the graph op by op until the compiled call is there; safe in threads.
 
-    __slots__ = ("_lock", "_started")
+    Code generation is Python, of which one thread runs at a time. So it begins with the second
+    call, or when the process has been idle or ends: the first results of a program, which may need
+    other functions captured, do not wait for it.
 
-    def __init__(self, started: Started) -> None:
-        record = started.record
+    Args:
+        record: for reports.
+        start: makes graphs and code, and starts the compiler.
+    """
+
+    __slots__ = ("_again", "_lock", "_start", "_starting")
+
+    def __init__(self, record: GraphRecord, start: Callable[[], Started]) -> None:
         super().__init__(generated_function(record.graph, from_numpy), None, record)
-        self._started: Started | None = started
+        self._start: Callable[[], Started] | None = start
+        self._starting: Future[Started] | None = None
         self._lock = threading.Lock()
+        self._again = threading.Event()
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
-        started = self._started
-        if started is not None and started.is_ready and self._lock.acquire(blocking=False):
+        if self._start is not None and self._lock.acquire(blocking=False):
             try:
-                self._take(started)
+                self._go_on()
             finally:
                 self._lock.release()
         return super().__call__(*inputs)
 
-    def _take(self, started: Started) -> None:
-        """Run what was compiled from now on.
+    def _go_on(self) -> None:
+        """Take the next step to the compiled call, if there is one that needs no wait.
 
         Raises:
-            Exception: `Config.strict`, and the compiler failed.
+            Exception: `Config.strict`, and code generation or the compiler failed.
         """
-        if self._started is None:
+        start, starting = self._start, self._starting
+        if start is None:
             return  # another thread was here
+        if starting is None:
+            self._starting = background.start(self._begin, start)
+            return
+        self._again.set()
+        if not starting.done():
+            return
         try:
+            started = starting.result()
+            if not started.is_ready:
+                return
             made = started.finish()
         except Exception as error:
             if config.current().strict:
                 raise
-            warn(failure_text(started.record.graph.name, error), stacklevel=4)
+            warn(failure_text(self.record.graph.name, error), stacklevel=5)
         else:
             self.call = made.call if made.recipes is None else made
-        self._started = None
+        self._start = self._starting = None
+
+    def _begin(self, start: Callable[[], Started]) -> Started:
+        until = time.monotonic() + IDLE_S
+        while time.monotonic() < until and threading.main_thread().is_alive():
+            if self._again.wait(_LOOK_S):
+                break
+        return start()

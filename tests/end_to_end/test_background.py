@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit import backend, nn
+from dynajit import backend, launches, nn
 from dynajit.core.errors import ArgumentError, ToolchainError
 
 pytestmark = pytest.mark.skipif(
@@ -69,13 +69,13 @@ def refusing(tmp_path):
 def records_of(monkeypatch) -> list:
     """The records of every launch that is made from now on."""
     found: list = []
-    start = backend._start
+    request = backend._request
 
     def watched(record, captured):
         found.append(record)
-        return start(record, captured)
+        return request(record, captured)
 
-    monkeypatch.setattr(backend, "_start", watched)
+    monkeypatch.setattr(backend, "_request", watched)
     return found
 
 
@@ -109,6 +109,48 @@ def test_results_arrive_before_the_compiler_is_done(compiler, monkeypatch) -> No
         assert same is x
     assert 1 == len(records)
     assert 1 == len(compiled.guards())
+
+
+def wait_until(condition) -> None:
+    """The test's own limit ends it."""
+    while not condition():
+        time.sleep(0.01)
+
+
+def test_the_first_result_waits_for_no_code(compiler, monkeypatch) -> None:
+    """Threads take turns in Python: another would delay whatever the program does next."""
+    monkeypatch.setattr(launches, "IDLE_S", 1e6)
+    records = records_of(monkeypatch)
+    compiled = dj.compile(lambda x: x.exp() - 2, options={"async": True})
+
+    compiled(dj.ones(3))
+    time.sleep(0.2)
+    assert not records[0].made
+    compiled(dj.ones(3))
+    wait_until(lambda: records[0].made)
+
+
+def test_a_function_that_is_called_once_is_compiled_when_the_process_is_idle(
+    compiler, monkeypatch
+) -> None:
+    monkeypatch.setattr(launches, "IDLE_S", 0.01)
+    records = records_of(monkeypatch)
+    dj.compile(lambda x: x.exp() - 3, options={"async": True})(dj.ones(3))
+
+    wait_until(lambda: records[0].made)
+
+
+@pytest.mark.parametrize("output", ["log", "dump"])
+def test_what_tells_how_code_was_made_has_it_at_once(
+    compiler, monkeypatch, tmp_path, output
+) -> None:
+    compiler.let_go()
+    records = records_of(monkeypatch)
+    asked = {"log": frozenset({"perf"}), "dump": tmp_path / "dumped"}
+    with dj.config.override(**{output: asked[output]}):
+        dj.compile(lambda x: x.exp() - 4, options={"async": True})(dj.ones(3))
+
+    assert records[0].programs
 
 
 def test_training_goes_on_across_the_change(compiler, monkeypatch) -> None:
