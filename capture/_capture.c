@@ -28,6 +28,7 @@ PyObject *name_grad;
 PyObject *name_requires_grad;
 PyObject *name_bases;
 PyObject *registrations;
+PyObject *subclasses;
 vectorcallfunc plain_call;
 static PyObject *capture_error; /* dynajit.core.errors.CaptureError */
 static Py_ssize_t extra_index;  /* our slot in code objects */
@@ -1752,13 +1753,14 @@ load_dependencies(void)
     }
     registrations = PyObject_GetAttrString(abstract, "get_cache_token");
     Py_DECREF(abstract);
+    subclasses = PyObject_GetAttrString((PyObject *)&PyType_Type, "__subclasses__");
     name_getattribute = PyUnicode_InternFromString("__getattribute__");
     name_grad = PyUnicode_InternFromString("grad");
     name_requires_grad = PyUnicode_InternFromString("requires_grad");
     name_bases = PyUnicode_InternFromString("__bases__");
     no_keywords = PyDict_New();
     if (name_getattribute == NULL || name_grad == NULL || name_requires_grad == NULL
-        || name_bases == NULL || registrations == NULL
+        || name_bases == NULL || registrations == NULL || subclasses == NULL
         || no_keywords == NULL) {
         return -1;
     }

@@ -8,9 +8,9 @@ import datetime
 import types
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from dynajit.capture import breaks
+from dynajit.capture import breaks, sources
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.builtins_arguments import check_method_arguments
 from dynajit.capture.builtins_dicts import DICT, dict_from_keys, dict_method, view_method
@@ -26,10 +26,12 @@ from dynajit.capture.builtins_sets import SET_METHODS, set_method
 from dynajit.capture.builtins_specials import special_method
 from dynajit.capture.builtins_text import TEXT_METHODS, text_method
 from dynajit.capture.exceptions import NotKnown, raise_python
+from dynajit.capture.guards import Kind
 from dynajit.capture.operations_basic import (
     Steps,
     as_python,
     describe,
+    from_python,
     is_known,
     unsupported,
 )
@@ -57,6 +59,9 @@ from dynajit.capture.values_objects import ExceptionValue, ObjectValue
 from dynajit.capture.values_tensors import TensorValue
 
 Handler = Callable[[Any, Any, list[Value], dict[str, Value]], Steps]
+
+MOST_SUBCLASSES: Final = 64
+"""Every one is looked at in every call: those of `object` are thousands, and change."""
 
 
 def method(table: dict[str, Handler], *names: str) -> Callable[[Handler], Handler]:
@@ -143,6 +148,8 @@ def _fold_method(
     x: Any, receiver: Value, name: str, args: list[Value], keywords: dict[str, Value]
 ) -> Value:
     """A method of a known immutable object, computed now."""
+    if name == "__subclasses__" and not args and not keywords:
+        return _subclasses(x, receiver)
     if isinstance(receiver, Known) and not _is_pure_method(receiver.object, name):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{describe(receiver)}.{name}")
     try:
@@ -156,6 +163,16 @@ def _fold_method(
 
     result: Value = x.fold(apply, receiver)
     return result
+
+
+def _subclasses(x: Any, receiver: Value) -> Value:
+    """The classes that derive from a class directly: guard that there are no others later."""
+    cls = getattr(receiver, "object", None)
+    found = type.__subclasses__(cls) if isinstance(cls, type) else None
+    if found is None or len(found) > MOST_SUBCLASSES:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{describe(receiver)}.__subclasses__")
+    x.recorder.guard(sources.Constant(cls), Kind.SUBCLASSES, tuple(found), "subclasses")
+    return from_python(x, found)
 
 
 def _read_only(x: Any, value: Value) -> Any:

@@ -74,7 +74,7 @@ class _Releaser:
         expected = guard.expected
         if guard.kind in (Kind.IDENTITY, Kind.TYPE_IS, Kind.CLASS_UNCHANGED, Kind.HAS_NO_KEY):
             expected = _remember(expected)
-        elif guard.kind is Kind.DICT_KEYS:
+        elif guard.kind in (Kind.DICT_KEYS, Kind.SUBCLASSES):
             expected = tuple(_remember(key) for key in expected)
         elif guard.kind in RELATIONS:
             expected = self.source(expected)

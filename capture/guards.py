@@ -60,6 +60,7 @@ class Kind(enum.IntEnum):
     EXISTS = 24  # expected: None: there is something at the place
     AUTOCAST = 25  # expected: int: the autocast word (`ops.autocast_words`)
     INFERENCE = 26  # expected: bool: whether `inference_mode` is on
+    SUBCLASSES = 27  # expected: tuple of the classes that derive from a class directly, in order
 
 
 RELATIONS = (Kind.NOT_ALIASED, Kind.ALIASED, Kind.NO_SHARED_STORAGE)
@@ -197,6 +198,7 @@ _EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.FUNCTION: lambda e: f"the function {e.name or e.code.co_qualname}",
     Kind.ENDS_QUIETLY: lambda e: "an object whose end nobody notices",
     Kind.REGISTRATIONS: lambda e: "the classes registered with abstract ones then",
+    Kind.SUBCLASSES: lambda e: f"the subclasses {_keys_text(e)}",
     Kind.EXISTS: lambda e: "something there",
     Kind.GRAD_MODE: lambda e: "grad mode on" if e else "grad mode off",
     Kind.AUTOCAST: words.describe,
@@ -210,6 +212,7 @@ _EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
 _ACTUAL_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.CLASS_UNCHANGED: _change_text,
     Kind.REGISTRATIONS: lambda a: "more of them",
+    Kind.SUBCLASSES: lambda a: f"the subclasses {_keys_text(type.__subclasses__(a))}",
     Kind.FUNCTION: lambda a: f"{describe(a)} with other code",
     Kind.LENGTH: lambda a: f"length {len(a)}" if type(a) in CONTAINERS else describe(a),
     Kind.DICT_KEYS: lambda a: f"the keys {_keys_text(a)}" if type(a) is dict else describe(a),
@@ -274,6 +277,7 @@ _EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
     Kind.EXISTS: lambda s, e: f"{s} exists",
     Kind.ENDS_QUIETLY: lambda s, e: f"nobody notices the end of {s}",
     Kind.REGISTRATIONS: lambda s, e: f"abc.get_cache_token() == {e}",
+    Kind.SUBCLASSES: lambda s, e: f"{s}.__subclasses__() == {_keys_text(e)}",
     Kind.HANDLING: lambda s, e: f"(sys.exception() is not None) is {e}",
     Kind.NOT_ALIASED: lambda s, e: f"{s} is not {e.expression()}",
     Kind.ALIASED: lambda s, e: f"{s} is {e.expression()}",
@@ -290,7 +294,9 @@ def _expected_key(kind: Kind, expected: Any) -> Any:
     return expected
 
 
-_BY_VALUE: Final = (Kind.EQUALS, Kind.STORAGE_EQUALS, Kind.DICT_KEYS, Kind.HAS_NO_KEY)
+_BY_VALUE: Final = (
+    Kind.EQUALS, Kind.STORAGE_EQUALS, Kind.DICT_KEYS, Kind.HAS_NO_KEY, Kind.SUBCLASSES,
+)  # fmt: skip
 _BY_IDENTITY: Final = (Kind.TYPE_IS, Kind.IDENTITY, Kind.CLASS_UNCHANGED)
 
 

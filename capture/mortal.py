@@ -30,8 +30,10 @@ def guarded(guards: Iterable[Guard]) -> frozenset[int]:
     found = set()
     for guard in guards:
         root = guard.source.root
-        expected = guard.expected if guard.kind in _OF_OBJECTS else None
-        for obj in (expected, root.value if isinstance(root, sources.Constant) else None):
+        expected = (guard.expected,) if guard.kind in _OF_OBJECTS else ()
+        if guard.kind is Kind.SUBCLASSES:
+            expected = guard.expected
+        for obj in (*expected, root.value if isinstance(root, sources.Constant) else None):
             if id(obj) not in found and is_mortal(obj):
                 found.add(id(obj))
     return frozenset(found)

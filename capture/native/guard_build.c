@@ -14,6 +14,7 @@ const char *const kind_names[KIND_COUNT] = {
     "ALIASED", "NO_SHARED_STORAGE", "INSTANCE_LACKS", "SEPARATE_MEMORY", "HANDLING",
     "RELATION", "STORAGE_EQUALS", "POSITION", "CLASS_UNCHANGED",
     "REGISTRATIONS", "ENDS_QUIETLY", "EXISTS", "AUTOCAST", "INFERENCE",
+    "SUBCLASSES",
 };
 
 /* A size (exactly), None (any) or (low, high or None); a stride or None. */
@@ -226,7 +227,7 @@ static int
 hold_keys(Check *check, PyObject *keys)
 {
     if (!PyTuple_CheckExact(keys)) {
-        PyErr_SetString(PyExc_TypeError, "DICT_KEYS guard: expected a tuple of keys");
+        PyErr_SetString(PyExc_TypeError, "guard: expected a tuple of keys or classes");
         return -1;
     }
     Py_ssize_t count = PyTuple_GET_SIZE(keys);
@@ -304,6 +305,7 @@ build_check(Guards *self, Check *check, PyObject *spec)
         check->expected = hold(expected, 0, &check->is_weak);
         return check->expected == NULL ? -1 : 0;
     case KIND_DICT_KEYS:
+    case KIND_SUBCLASSES:
         return hold_keys(check, expected);
     case KIND_TENSOR:
         check->tensor = build_tensor_spec(expected);

@@ -195,6 +195,20 @@ has_registrations(PyObject *expected)
     return same;
 }
 
+/* As many classes derive from it as expected, and the same ones: those that died are none. */
+static int
+has_subclasses(PyObject *cls, const Check *check)
+{
+    PyObject *now = PyType_Check(cls) ? PyObject_CallOneArg(subclasses, cls) : NULL;
+    int same = now != NULL && PyList_GET_SIZE(now) == PyTuple_GET_SIZE(check->expected);
+    for (Py_ssize_t i = 0; same && i < PyList_GET_SIZE(now); i++) {
+        same = key_matches(check, i, PyList_GET_ITEM(now, i));
+    }
+    Py_XDECREF(now);
+    PyErr_Clear();
+    return same;
+}
+
 /* Nobody can ask for a key that has died. */
 static int
 lacks_key(PyObject *dict, const Check *check)
@@ -250,6 +264,8 @@ check_value(Guards *self, Check *check, PyObject *value)
     case KIND_ENDS_QUIETLY:
         return Py_REFCNT(value) > self->held || ends_quietly(value, check->number)
                || is_lent_by_caller(value);
+    case KIND_SUBCLASSES:
+        return has_subclasses(value, check);
     case KIND_REGISTRATIONS:
         return has_registrations(check->expected);
     case KIND_HANDLING: {

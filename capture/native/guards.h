@@ -33,6 +33,7 @@ extern PyObject *name_grad;            /* "grad" */
 extern PyObject *name_requires_grad;   /* "requires_grad" */
 extern PyObject *name_bases;           /* "__bases__" */
 extern PyObject *registrations;        /* abc.get_cache_token */
+extern PyObject *subclasses;           /* type.__subclasses__ */
 extern vectorcallfunc plain_call;      /* how CPython calls a Python function */
 
 static inline int
@@ -61,7 +62,8 @@ enum Kind {
     KIND_GRAD_MODE, KIND_NOT_ALIASED, KIND_ALIASED, KIND_NO_SHARED_STORAGE, KIND_INSTANCE_LACKS,
     KIND_SEPARATE_MEMORY, KIND_HANDLING, KIND_RELATION, KIND_STORAGE_EQUALS,
     KIND_POSITION, KIND_CLASS_UNCHANGED, KIND_REGISTRATIONS,
-    KIND_ENDS_QUIETLY, KIND_EXISTS, KIND_AUTOCAST, KIND_INFERENCE, KIND_COUNT
+    KIND_ENDS_QUIETLY, KIND_EXISTS, KIND_AUTOCAST, KIND_INFERENCE,
+    KIND_SUBCLASSES, KIND_COUNT
 };
 
 extern const char *const kind_names[KIND_COUNT];
