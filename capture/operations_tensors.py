@@ -400,14 +400,17 @@ def _has_graph_value(data: Any) -> bool:
     return isinstance(data, graph.Value)
 
 
+_ORDINARY: Final = ("dynajit.eager.grad_mode", "dynajit.eager.legacy")
+
+
 def why_not_inlined(x: Any, function: types.FunctionType) -> str | None:
     """Why a function of the library must run for real, or None.
 
     Eager functions work on arrays, on the tape or on the random generator: what they do cannot
-    be reordered with the launch. The grad mode managers are ordinary Python.
+    be reordered with the launch. The grad mode managers and old constructors are ordinary Python.
     """
     module = function.__module__ or ""
-    if module.startswith("dynajit.eager.") and module != "dynajit.eager.grad_mode":
+    if module.startswith("dynajit.eager.") and module not in _ORDINARY:
         return f"{module}.{function.__qualname__} works eagerly"
     return None
 

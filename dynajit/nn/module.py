@@ -310,16 +310,16 @@ class Module:
     def _named_members(
         self, table: str, prefix: str, recurse: bool, remove_duplicate: bool
     ) -> Iterator[tuple[str, Any]]:
-        seen: set[int] = set()
+        seen: set[Any] = set()  # tensors are found by identity
         if recurse:
             modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
         else:
             modules = iter([(prefix, self)])
         for module_name, module in modules:
             for name, member in getattr(module, table).items():
-                if member is None or (remove_duplicate and id(member) in seen):
+                if member is None or (remove_duplicate and member in seen):
                     continue
-                seen.add(id(member))
+                seen.add(member)
                 yield module_name + ("." if module_name else "") + name, member
 
     def named_parameters(

@@ -8,10 +8,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit import nn
+from dynajit import autograd, nn
 from dynajit.capture import cache
 
 
@@ -416,3 +417,36 @@ def test_it_shares_what_pytorch_shares(change: Callable[[Any], None]) -> None:
 
     for on_original in (True,) if change in (registered_buffer, hook) else (True, False):
         assert outcome(torch, on_original) == outcome(dj, on_original)
+
+
+class AsksItsParameters(nn.Module):
+    """Idioms of public programs: where the parameters are, how many, a penalty on them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.second.weight = self.first.weight
+        self.register_buffer("scale", dj.full((3,), 2.0))
+
+    def forward(self, x):
+        parameter = next(self.parameters())
+        start = autograd.Variable(dj.zeros(3, dtype=parameter.dtype)).to(parameter.device)
+        penalty = sum(p.square().sum() for p in self.parameters())
+        names = [name for name, _ in (*self.named_parameters(), *self.named_buffers())]
+        result = self.second(self.first(x)) * self.scale + start
+        return result + penalty, names, sum(p.numel() for p in self.parameters())
+
+
+def test_a_module_that_asks_its_parameters_is_one_graph() -> None:
+    model, x = AsksItsParameters(), dj.randn(2, 3)
+    results = []
+    for call in (model, dj.compile(model, fullgraph=True)):
+        model.zero_grad()
+        result, names, count = call(x)
+        result.sum().backward()
+        results.append((result.detach().numpy(), model.first.weight.grad.numpy()))
+
+        assert names == ["first.weight", "first.bias", "second.bias", "scale"]
+        assert count == 15
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
