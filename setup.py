@@ -32,9 +32,9 @@ setup(
         ),
         extension("dynajit.codegen._runtime", ["codegen/_runtime.c"], []),
         extension(
-            "dynajit.codegen._products",
-            ["codegen/_products.c"],
-            ["codegen/product_loops.h"],
+            "dynajit.core._products",
+            ["dynajit/core/_products.c"],
+            ["dynajit/core/product_loops.h", "dynajit/core/product_arrays.h"],
             "-ffp-contract=fast",  # products are sums of fused multiplications
         ),
     ]

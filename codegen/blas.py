@@ -12,7 +12,7 @@ import ctypes
 import functools
 from typing import Any, Final
 
-from dynajit.codegen import _products
+from dynajit.core import _products
 from dynajit.core.errors import CodegenError
 from dynajit.core.openblas import libraries, thread_functions
 from dynajit.core.optional import load

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dynajit.codegen import _products, toolchain
-from dynajit.core import config, optional
+from dynajit.codegen import toolchain
+from dynajit.core import _products, config, optional
 from dynajit.core.errors import DynajitError, UnsupportedError
 
 

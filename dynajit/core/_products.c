@@ -1,12 +1,15 @@
 /* Matrix products in float32 and float64 for x86 CPUs with AVX-512, or with AVX2 and FMA.
  *
- * Contract: `addresses()` gives two C functions, for float32 and float64, for each of these sets that
- * the CPU has; see `multiply` in product_loops.h. They run on the calling thread and keep a block of
- * memory for it until it ends. Generated C calls them through the runtime (`dj_gemm` of
- * headers/products.h), and BLAS where they are missing; `codegen.blas` hands them over.
+ * Contract: `matmul(a, b)` multiplies arrays as numpy.matmul does, and by it where it is none of ours:
+ * eager execution calls it (`core.products`). `addresses()` gives two C functions, for float32 and
+ * float64, for each of these sets that the CPU has; see `multiply` in product_loops.h. They run on
+ * the calling thread and keep a block of memory for it until it ends. Generated C calls them through
+ * the runtime (`dj_gemm` of headers/products.h), and BLAS where they are missing; `codegen.blas` hands
+ * them over.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <numpy/arrayobject.h>
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #endif
@@ -19,9 +22,9 @@
 #define HAS_PRODUCTS 1
 
 enum {
-    DEPTH = 256, /* of k at a time: a tile of a stays in the first cache, a group of b in the second */
+    DEPTH = 384, /* of k at a time: a tile of a stays in the first cache, a group of b in the second */
     PACKED_ROW = DEPTH + 16, /* not a power of two: rows lie in different sets of the cache */
-    MOST_ROWS = 546, /* at a time, a multiple of 14 and of 6: packed they stay in the second cache */
+    MOST_ROWS = 378, /* at a time, a multiple of 14 and of 6: packed they stay in the second cache */
     ROWS_PACKED_FROM = 8,    /* panels of columns above which packing rows of a pays, */
     COLUMNS_PACKED_FROM = 4, /* and the same if its columns lie side by side */
     GROUP_PANELS = 8,        /* packed at a time: rows of b may lie on a page each */
@@ -40,6 +43,12 @@ static inline int64_t parts(int64_t length, int64_t most) { return (length + mos
 static inline int64_t part(int64_t length, int64_t count, int64_t index) {
     if (count == 1) return length * index; /* divisions would be a third of small products */
     return length / count * index + least(index, length % count);
+}
+
+/* How much of what is left of k comes next. On CPUs of Intel, MKL cuts small products there, too:
+ * most sums have the bits of PyTorch's. */
+static inline int64_t depth_of(int64_t left) {
+    return left > 2 * DEPTH ? DEPTH : left > DEPTH ? (left + 1) / 2 : left;
 }
 
 static pthread_key_t scratch_key;
@@ -108,6 +117,8 @@ static const int64_t lanes_of_8_bytes[] = {-1, -1, -1, -1, 0, 0, 0, 0};
 #define NAMED(x) f64_avx2_##x
 #include "product_loops.h"
 
+#include "product_arrays.h"
+
 #endif
 
 typedef struct {
@@ -142,20 +153,60 @@ static PyObject *addresses(PyObject *module, PyObject *unused) {
     return found;
 }
 
+static PyObject *numpy_matmul, *name_dot;
+#ifdef HAS_PRODUCTS
+static Multiply multiply[2]; /* float32, float64; NULL where this CPU has none */
+#endif
+
+/* For two matrices NumPy's method: a ufunc needs half a microsecond more to find the same product. */
+static PyObject *matmul(PyObject *module, PyObject *const *operands, Py_ssize_t count) {
+    if (count == 2 && PyArray_CheckExact(operands[0]) && PyArray_CheckExact(operands[1])) {
+        PyArrayObject *a = (PyArrayObject *)operands[0], *b = (PyArrayObject *)operands[1];
+#ifdef HAS_PRODUCTS
+        PyObject *result = multiply_arrays(a, b, multiply);
+        if (result || PyErr_Occurred()) return result;
+#endif
+        if (PyArray_NDIM(a) == 2 && PyArray_NDIM(b) == 2)
+            return PyObject_CallMethodOneArg(operands[0], name_dot, operands[1]);
+    }
+    return PyObject_Vectorcall(numpy_matmul, operands, count, NULL);
+}
+
+static PyObject *install(PyObject *module, PyObject *function) {
+#ifdef HAS_PRODUCTS
+    Py_XSETREF(count_threads, Py_NewRef(function));
+#endif
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"matmul", (PyCFunction)(void (*)(void))matmul, METH_FASTCALL,
+     "The product of two arrays of at least two dims, as numpy.matmul."},
+    {"install", install, METH_O, "Names the function that says how many threads may be used."},
     {"addresses", addresses, METH_NOARGS,
      "{instruction set: (float32, float64)} of those that this CPU has, the best first."},
     {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "dynajit.codegen._products", .m_size = -1,
+    PyModuleDef_HEAD_INIT, .m_name = "dynajit.core._products", .m_size = -1,
     .m_methods = methods,
 };
 
 PyMODINIT_FUNC PyInit__products(void) {
+    import_array();
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    numpy_matmul = numpy ? PyObject_GetAttrString(numpy, "matmul") : NULL;
+    name_dot = PyUnicode_InternFromString("dot");
+    Py_XDECREF(numpy);
+    if (!numpy_matmul || !name_dot) return NULL;
 #ifdef HAS_PRODUCTS
+    Set sets[2];
+    for (int i = list_sets(sets) - 1; i >= 0; i--) {
+        if (sets[i].is_here) multiply[0] = (Multiply)sets[i].f32, multiply[1] = (Multiply)sets[i].f64;
+    }
     has_key = pthread_key_create(&scratch_key, free) == 0;
+    pthread_atfork(NULL, NULL, forget_helpers);
 #endif
     return PyModule_Create(&definition);
 }

@@ -258,12 +258,12 @@ TARGET static int NAMED(multiply)(const ELEMENT *a, int64_t a_row, int64_t a_col
     ELEMENT *panels = scratch();
     if (!panels) return 0;
     ELEMENT *edge = panels + DEPTH * GROUP, *packed = edge + TALL * WIDE;
-    const int64_t bands = parts(n, MOST_ROWS), blocks = parts(k, DEPTH);
+    const int64_t bands = parts(n, MOST_ROWS);
     const int packs = m > (a_column == 1 ? ROWS_PACKED_FROM : COLUMNS_PACKED_FROM) * WIDE;
     for (int64_t band = 0; band < bands; band++) {
         const int64_t top = part(n, bands, band), rows = part(n, bands, band + 1) - top;
-        for (int64_t block = 0; block < blocks; block++) {
-            const int64_t first = part(k, blocks, block), depth = part(k, blocks, block + 1) - first;
+        for (int64_t first = 0, depth; first < k; first += depth) {
+            depth = depth_of(k - first);
             const int64_t bytes = depth * b_row * (int64_t)sizeof(ELEMENT);
             const int reads = rows <= READ_ROWS || bytes <= NEAR_BYTES ||
                               (rows <= FAR_ROWS && bytes <= FAR_BYTES);

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from dynajit.ops.linear_algebra import product_of
 from dynajit.ops.table import TABLE
 
 FLOAT32: Final = np.dtype(np.float32)
@@ -93,7 +94,7 @@ def linear(xp: Any, x: Any, weight: Any, bias: Any) -> Any:
     if bias is not None and (bias.dtype is not x.dtype or bias.shape != (size,)):
         return NotImplemented
     rows = x if x.ndim == 2 else x.reshape(-1, width)
-    product = rows.dot(weight.T)
+    product = product_of(xp)(rows, weight.T)
     if bias is not None:
         product += bias
     return product if x.ndim == 2 else product.reshape(*x.shape[:-1], size)

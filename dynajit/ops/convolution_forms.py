@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynajit.ops.array_forms import is_plain
+from dynajit.ops.linear_algebra import product_of
 from dynajit.ops.window_forms import (
     COLUMN_BYTES,
     SHORT_PLANE,
@@ -98,7 +99,7 @@ def convolution(
         kernel = weight.reshape(groups, outputs // groups, -1)
         for images, rows, columns in _columns(xp, x, size, counts, geometry, groups):
             target = _turned(result, images, rows, groups)
-            target[...] = xp.matmul(kernel, columns).reshape(target.shape)
+            target[...] = product_of(xp)(kernel, columns).reshape(target.shape)
     if bias is not None:
         result += bias.reshape(-1, *((1,) * len(size)))
     return result
@@ -147,7 +148,7 @@ def convolution_input(
     for start in range(0, batch, step):
         images = slice(start, min(start + step, batch))
         flat = y[images].reshape(-1, groups, outputs // groups, math.prod(counts))
-        columns = xp.matmul(kernel, flat).reshape(-1, channels, *size, *counts)
+        columns = product_of(xp)(kernel, flat).reshape(-1, channels, *size, *counts)
         for offset, place in places:
             total[images][place] += columns[(slice(None), slice(None), *offset)]
     return cropped(xp, total, before, shape)
@@ -176,5 +177,5 @@ def convolution_weight(
     total = xp.zeros((groups, outputs // groups, channels // groups * math.prod(size)), y.dtype)
     for images, rows, columns in _columns(xp, x, size, counts, geometry, groups):
         part = _turned(y, images, rows, groups).reshape(groups, outputs // groups, -1)
-        total += xp.matmul(part, columns.transpose(0, 2, 1))
+        total += product_of(xp)(part, columns.transpose(0, 2, 1))
     return total.reshape(outputs, channels // groups, *size)

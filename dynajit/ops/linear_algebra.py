@@ -8,6 +8,9 @@ the row's name.
 
 from typing import Any
 
+import numpy as np
+
+from dynajit.core import products
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.symint import agree
 from dynajit.core.types import TensorType, ValueType
@@ -46,10 +49,9 @@ def transposed(ops: Any, x: Any) -> Any:
     return ops.permute(x, dims=(*range(rank - 2), rank - 1, rank - 2))
 
 
-def product_of(xp: Any, a: Any, b: Any) -> Any:
-    """The array function that multiplies these: for two matrices their method, since a ufunc needs
-    half a microsecond more to find the same product of the BLAS."""
-    return xp.ndarray.dot if a.ndim == b.ndim == 2 else xp.matmul
+def product_of(xp: Any, *operands: Any) -> Any:
+    """The array function that multiplies arrays."""
+    return products.matmul if xp is np else xp.matmul
 
 
 @extern(
@@ -63,4 +65,4 @@ def product_of(xp: Any, a: Any, b: Any) -> Any:
 def matmul(xp: Any, a: Any, b: Any) -> Any:
     """Matrix product of the last two dims, shapes (..., n, k) and (..., k, m); batch dims
     broadcast. One dtype; integers wrap; bool is "any and"."""
-    return product_of(xp, a, b)(a, b)
+    return product_of(xp)(a, b)

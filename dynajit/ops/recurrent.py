@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from dynajit.core import products
 from dynajit.core.errors import DTypeError
 from dynajit.core.types import Size, TensorType, ValueType
 from dynajit.ops.array_forms import is_plain
@@ -44,7 +45,7 @@ class _Arrays:
     cat = staticmethod(lambda *tensors, dim: np.concatenate(tensors, axis=dim))
     reshape = staticmethod(lambda x, *, shape: x.reshape(shape))
     permute = staticmethod(lambda x, *, dims: x.transpose(dims))
-    matmul = staticmethod(np.matmul)
+    matmul = staticmethod(products.matmul)
     tanh = staticmethod(np.tanh)
 
     @staticmethod

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynajit.codegen import _products, blas
+from dynajit.codegen import blas
 from dynajit.codegen.pipeline import compile_graph
+from dynajit.core import _products
 from dynajit.ops import TABLE as ops
 
 SETS = sorted(_products.addresses())

@@ -1,0 +1,239 @@
+/* Products of NumPy's arrays by the functions of product_loops.h; included by _products.c.
+ *
+ * Contract: `multiply_arrays` gives a new array, or NULL without an exception for operands that it
+ * leaves to NumPy. Large products are cut into rows, or into the matrices of a stack, for several
+ * threads: their bits are the same. Threads wait for work from the first large product on; a forked
+ * child starts its own.
+ */
+#include <stdatomic.h>
+
+typedef int (*Multiply)(const void *, int64_t, int64_t, const void *, int64_t, int64_t, void *,
+                        int64_t, int64_t, int64_t, int64_t);
+
+enum {
+    MOST_DIMS = 32,          /* of arrays that are multiplied here */
+    MOST_HELPERS = 63,       /* threads beside the calling one */
+    QUIET_WORK = 1 << 20,    /* multiplications up to which others may wait for the interpreter, */
+    SERIAL_WORK = 1 << 22,   /* and up to which one thread is used: 30 to 60 us; a waiting thread
+                              * takes 5 to 50 us until it works */
+    TURNS = 4000,            /* of looking for work before a thread sleeps: some 10 us */
+};
+
+/* A stack of products; strides in bytes. */
+typedef struct {
+    Multiply multiply;
+    int64_t size;                /* of an element */
+    int64_t n, k, m;
+    const char *a, *b;
+    char *c;
+    int64_t a_row, a_column, b_row, b_column;
+    int dims;                    /* of the stack */
+    int64_t shape[MOST_DIMS], a_stack[MOST_DIMS], b_stack[MOST_DIMS];
+    int by_columns;              /* the parts of each matrix have all rows */
+    int64_t bands;               /* those parts, side by side */
+    int64_t units;               /* matrices times bands */
+    atomic_int failed;           /* a thread had no memory */
+} Products;
+
+static void multiply_unit(Products *job, int64_t unit) {
+    int64_t matrix = unit / job->bands, band = unit % job->bands, rows = job->n, columns = job->m;
+    const int64_t length = job->by_columns ? columns : rows, start = part(length, job->bands, band);
+    const int64_t count = part(length, job->bands, band + 1) - start;
+    const char *a = job->a, *b = job->b;
+    char *c = job->c + matrix * rows * columns * job->size;
+    if (job->by_columns) {
+        columns = count, b += start * job->b_column, c += start * job->size;
+    }
+    else {
+        rows = count, a += start * job->a_row, c += start * columns * job->size;
+    }
+    for (int dim = job->dims - 1; dim >= 0; dim--) {
+        const int64_t index = matrix % job->shape[dim];
+        matrix /= job->shape[dim];
+        a += index * job->a_stack[dim], b += index * job->b_stack[dim];
+    }
+    if (!job->multiply(a, job->a_row / job->size, job->a_column / job->size, b,
+                       job->b_row / job->size, job->b_column / job->size, c, job->m, rows, job->k,
+                       columns))
+        atomic_store(&job->failed, 1);
+}
+
+/* --------------------------------------------------------------------------- The helpers ---- */
+
+static struct {
+    pthread_mutex_t in_use;  /* by one product at a time */
+    pthread_mutex_t lock;    /* of what follows */
+    pthread_cond_t start, done;
+    Products *job;           /* NULL: all of it is taken */
+    int count;               /* helpers that were started */
+    int wanted;              /* of them for this job */
+    atomic_int working;      /* of them at it */
+    atomic_uint number;      /* of the job */
+    atomic_llong next;       /* unit */
+} helpers = {.in_use = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER,
+             .start = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
+
+static void take_units(Products *job) {
+    for (;;) {
+        const int64_t unit = atomic_fetch_add(&helpers.next, 1);
+        if (unit >= job->units) return;
+        multiply_unit(job, unit);
+    }
+}
+
+static void *help(void *position) {
+    unsigned seen = 0;
+    for (;;) {
+        for (int turn = 0; turn < TURNS && atomic_load(&helpers.number) == seen; turn++)
+            __builtin_ia32_pause();
+        pthread_mutex_lock(&helpers.lock);
+        while (atomic_load(&helpers.number) == seen)
+            pthread_cond_wait(&helpers.start, &helpers.lock);
+        seen = atomic_load(&helpers.number);
+        Products *job = (intptr_t)position < helpers.wanted ? helpers.job : NULL;
+        if (job) atomic_fetch_add(&helpers.working, 1);
+        pthread_mutex_unlock(&helpers.lock);
+        if (!job) continue;
+        take_units(job);
+        pthread_mutex_lock(&helpers.lock);
+        if (atomic_fetch_sub(&helpers.working, 1) == 1) pthread_cond_signal(&helpers.done);
+        pthread_mutex_unlock(&helpers.lock);
+    }
+    return NULL;
+}
+
+/* At most `wanted` helpers; fewer where threads cannot be started. */
+static int start_helpers(int wanted) {
+    wanted = wanted < MOST_HELPERS ? wanted : MOST_HELPERS;
+    while (helpers.count < wanted) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, help, (void *)(intptr_t)helpers.count)) break;
+        pthread_detach(thread);
+        helpers.count++;
+    }
+    return wanted < helpers.count ? wanted : helpers.count;
+}
+
+static void multiply_alone(Products *job) {
+    for (int64_t unit = 0; unit < job->units; unit++) multiply_unit(job, unit);
+}
+
+/* While another thread has the helpers, the job is done without them. One that comes late finds
+ * nothing to do, and is not waited for. */
+static void multiply_together(Products *job, int threads) {
+    if (threads < 2 || pthread_mutex_trylock(&helpers.in_use)) {
+        multiply_alone(job);
+        return;
+    }
+    pthread_mutex_lock(&helpers.lock);
+    helpers.job = job;
+    helpers.wanted = start_helpers(threads - 1);
+    atomic_store(&helpers.next, 0);
+    atomic_fetch_add(&helpers.number, 1);
+    pthread_cond_broadcast(&helpers.start);
+    pthread_mutex_unlock(&helpers.lock);
+    take_units(job);
+    pthread_mutex_lock(&helpers.lock);
+    helpers.job = NULL;
+    pthread_mutex_unlock(&helpers.lock);
+    for (int turn = 0; turn < TURNS && atomic_load(&helpers.working); turn++)
+        __builtin_ia32_pause();
+    pthread_mutex_lock(&helpers.lock);
+    while (atomic_load(&helpers.working)) pthread_cond_wait(&helpers.done, &helpers.lock);
+    pthread_mutex_unlock(&helpers.lock);
+    pthread_mutex_unlock(&helpers.in_use);
+}
+
+/* The helpers stay in the parent, and whatever they had locked. */
+static void forget_helpers(void) {
+    helpers.in_use = helpers.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    helpers.start = helpers.done = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    helpers.count = 0;
+    atomic_store(&helpers.working, 0);
+}
+
+/* ---------------------------------------------------------------------------- The arrays ---- */
+
+static PyObject *count_threads; /* () -> how many may be used; owned */
+
+/* Whether the loops can read it: strides are whole elements, and go up. */
+static int is_readable(PyArrayObject *array) {
+    const npy_intp size = PyArray_ITEMSIZE(array);
+    if (!PyArray_ISALIGNED(array) || PyArray_ISBYTESWAPPED(array)) return 0;
+    for (int dim = 0; dim < PyArray_NDIM(array); dim++) {
+        const npy_intp stride = PyArray_STRIDE(array, dim);
+        if (stride < 0 || stride % size) return 0;
+    }
+    return 1;
+}
+
+/* Sets the stack's sizes and strides; 0 if they do not broadcast. */
+static int find_stack(Products *job, PyArrayObject *a, PyArrayObject *b) {
+    const int a_dims = PyArray_NDIM(a) - 2, b_dims = PyArray_NDIM(b) - 2;
+    job->dims = a_dims > b_dims ? a_dims : b_dims;
+    for (int dim = 0; dim < job->dims; dim++) {
+        const int i = dim - (job->dims - a_dims), j = dim - (job->dims - b_dims);
+        const int64_t x = i < 0 ? 1 : PyArray_DIM(a, i), y = j < 0 ? 1 : PyArray_DIM(b, j);
+        if (x != y && x != 1 && y != 1) return 0;
+        job->shape[dim] = x == 1 ? y : x;
+        job->a_stack[dim] = x == 1 ? 0 : PyArray_STRIDE(a, i);
+        job->b_stack[dim] = y == 1 ? 0 : PyArray_STRIDE(b, j);
+    }
+    return 1;
+}
+
+/* Sets all but what the result decides; 0 for what NumPy shall multiply: products with vectors, for
+ * which it has better loops, and empty ones. */
+static int describe(Products *job, PyArrayObject *a, PyArrayObject *b, const Multiply *multiply) {
+    const int a_dims = PyArray_NDIM(a), b_dims = PyArray_NDIM(b), type = PyArray_TYPE(a);
+    if (a_dims < 2 || b_dims < 2 || a_dims > MOST_DIMS || b_dims > MOST_DIMS) return 0;
+    if (type != PyArray_TYPE(b) || (type != NPY_FLOAT && type != NPY_DOUBLE)) return 0;
+    job->multiply = multiply[type == NPY_DOUBLE];
+    job->size = PyArray_ITEMSIZE(a);
+    job->n = PyArray_DIM(a, a_dims - 2), job->k = PyArray_DIM(a, a_dims - 1);
+    job->m = PyArray_DIM(b, b_dims - 1);
+    if (job->n < 2 || job->m < 2 || job->k < 1 || job->k != PyArray_DIM(b, b_dims - 2)) return 0;
+    if (!job->multiply || !is_readable(a) || !is_readable(b) || !find_stack(job, a, b)) return 0;
+    job->a = PyArray_BYTES(a), job->b = PyArray_BYTES(b);
+    job->a_row = PyArray_STRIDE(a, a_dims - 2), job->a_column = PyArray_STRIDE(a, a_dims - 1);
+    job->b_row = PyArray_STRIDE(b, b_dims - 2), job->b_column = PyArray_STRIDE(b, b_dims - 1);
+    return 1;
+}
+
+/* -1 with an exception. */
+static int threads_for(const Products *job, int64_t matrices) {
+    if (matrices * job->n * job->k * job->m < SERIAL_WORK) return 1;
+    PyObject *count = PyObject_CallNoArgs(count_threads);
+    const long threads = count ? PyLong_AsLong(count) : -1;
+    Py_XDECREF(count);
+    return threads < 0 && PyErr_Occurred() ? -1 : threads < 1 ? 1 : (int)least(threads, 1 << 10);
+}
+
+/* a @ b, or NULL: without an exception it is NumPy's business. */
+static PyObject *multiply_arrays(PyArrayObject *a, PyArrayObject *b, const Multiply *multiply) {
+    Products job = {0};
+    if (!describe(&job, a, b, multiply)) return NULL;
+    npy_intp shape[MOST_DIMS];
+    int64_t matrices = 1;
+    for (int dim = 0; dim < job.dims; dim++) matrices *= shape[dim] = job.shape[dim];
+    shape[job.dims] = job.n, shape[job.dims + 1] = job.m;
+    const int threads = threads_for(&job, matrices);
+    if (threads < 0) return NULL;
+    PyObject *result = PyArray_EMPTY(job.dims + 2, shape, PyArray_TYPE(a), 0);
+    if (!result) return NULL;
+    job.c = PyArray_BYTES((PyArrayObject *)result);
+    job.by_columns = job.n < job.m;
+    job.bands = matrices >= 2 * threads ? 1 : least(threads, job.by_columns ? job.m : job.n);
+    job.units = matrices * job.bands;
+    if (matrices * job.n * job.k * job.m <= QUIET_WORK) {
+        multiply_alone(&job);
+    }
+    else {
+        Py_BEGIN_ALLOW_THREADS
+        multiply_together(&job, threads);
+        Py_END_ALLOW_THREADS
+    }
+    if (!atomic_load(&job.failed)) return result;
+    Py_DECREF(result);
+    return NULL;
+}
