@@ -59,6 +59,7 @@ from dynajit.capture.instructions import Body, decode
 from dynajit.capture.lifetimes import has_guards
 from dynajit.capture.opcodes import HANDLERS, UNSUPPORTED
 from dynajit.capture.recording import Mark, Namespace, Recorder
+from dynajit.capture.remembered_calls import Trial
 from dynajit.capture.resume import start_of
 from dynajit.capture.values import NONE, Known, Value, constant
 from dynajit.capture.values_containers import SliceValue, TupleValue
@@ -175,6 +176,7 @@ class Executor:
         self._looked_at = 0
         self._travelling: int | None = None
         self._has_caught = False
+        self.trial: Trial | None = None
         self.is_caller_handling = sys.exc_info()[1] is not None
         self._constants: dict[int, Value] = {}
         body = decode(function.__code__)
@@ -223,15 +225,27 @@ class Executor:
                 self._step()
             raise GraphBreak(breaks.LIMIT, f"{MAX_INSTRUCTIONS} instructions")
         except GraphBreak as stop:
+            self._end_trial()
             trail = self._last_trail or self._trail()
             self._left = trail.frames
             return Stopped(self._record(stop), trail, self._travelling)
         except NotKnown as reason:
+            self._end_trial()
             stop = GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{reason} is not known by value")
             return Stopped(self._record(stop), self._trail())
         except RecursionError:
+            self._end_trial()
             stop = GraphBreak(breaks.LIMIT, "objects that are nested too deeply")
             return Stopped(self._record(stop), self._trail())
+
+    def _end_trial(self) -> None:
+        """A break in what is captured on trial ends the capture: see `remembered_calls`.
+
+        Raises:
+            SkipFrame: by the trial.
+        """
+        if self.trial is not None:
+            self.trial.end()
 
     def _trail(self) -> Trail:
         self._left = tuple(self.frames)
@@ -241,6 +255,8 @@ class Executor:
     def _step(self) -> None:
         frame = self.frames[-1]
         instruction = frame.body.instructions[frame.index]
+        if self.trial is not None:
+            self.trial.step()
         watched = len(self.recorder.watched)
         if frame.can_end or (watched and frame.can_restart):
             point = Point(len(self.frames) - 1, frame.save(), self.recorder.mark())

@@ -9,6 +9,7 @@ to replay after the launch are the difference between those and the contents at 
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from dynajit.capture import breaks
@@ -40,6 +41,18 @@ def _weight(contents: Any) -> int:
     if isinstance(contents, Grown):
         return len(contents.appended)
     return 1
+
+
+class _Watched(dict[int, Any]):
+    """Contents by id that remember which were asked for."""
+
+    def __init__(self, contents: dict[int, Any]) -> None:
+        super().__init__(contents)
+        self.asked: set[int] = set()
+
+    def __getitem__(self, identity: int) -> Any:
+        self.asked.add(identity)
+        return super().__getitem__(identity)
 
 
 class Heap:
@@ -162,6 +175,20 @@ class Heap:
         """True if an adopted object was written since `mark`, and is not as at entry."""
         written = {identity for identity, _ in self._journal[mark:] if identity in self._entry}
         return any(self.is_changed(identity) for identity in written)
+
+    def is_rewritten(self, identity: int) -> bool:
+        """True for an adopted object that is not as at entry."""
+        return identity in self._entry and self.is_changed(identity)
+
+    @contextmanager
+    def reads(self) -> Iterator[set[int]]:
+        """The ids of objects whose contents are asked for in the block."""
+        watched = _Watched(self._contents)
+        self._contents = watched
+        try:
+            yield watched.asked
+        finally:
+            self._contents = dict(watched)
 
     def changed(self) -> Iterator[int]:
         """Ids of the adopted objects that were written, in order of their first write."""

@@ -5,8 +5,11 @@ code of the user's, and is used as the object that the call would return. The en
 guarded: one that was evicted, cleared or made anew is noticed. The call itself is made after the
 launch, and its result dropped: so it counts, and what is called last is evicted last.
 
-Where nothing is remembered yet, the frame runs as plain Python, and fills the cache. A function
-that has forgotten the result whenever the same call is captured again is called for real.
+Where nothing is remembered yet, the wrapped function is inlined on trial. If it only computes, from
+what the captured code has not changed, it does the same wherever it runs: what the trial brought is
+forgotten, and the function is called at once, which fills the cache. Else the frame runs as plain
+Python. A function that has forgotten the result whenever the same call is captured again is called
+for real.
 For sizes that vary there is no key: the wrapped function is inlined, if it changes nothing; such a
 function is meant to give equal results for equal arguments.
 Called by the executor's calls.
@@ -17,14 +20,15 @@ import gc
 import types
 import weakref
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from dynajit.capture import breaks, sources
 from dynajit.capture.breaks import GraphBreak, SkipFrame
+from dynajit.capture.exceptions import Raised
 from dynajit.capture.guards import Kind
 from dynajit.capture.operations_basic import Steps, as_python
 from dynajit.capture.operations_output import OutputEffect
-from dynajit.capture.users_code import is_quiet, lookup
+from dynajit.capture.users_code import lookup
 from dynajit.capture.values import Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_objects import ObjectValue
@@ -38,6 +42,43 @@ WRAPPER: Final = type(functools.lru_cache(maxsize=None)(lambda: None))
 _awaited: Final[weakref.WeakKeyDictionary[Any, dict[Any, int]]] = weakref.WeakKeyDictionary()
 MAX_AWAITED: Final = 1000
 MAX_RUNS: Final = 8
+MOST_TRIED: Final = 20_000
+"""Instructions that are inlined on trial, a few tenths of a second."""
+
+
+class Trial:
+    """A function that is inlined on trial, for the executor, which ends the trial at a break.
+
+    Args:
+        function: under `lru_cache`.
+        key: of its arguments.
+
+    Attributes:
+        results: by function and key, what others would remember by now.
+    """
+
+    def __init__(self, function: Any, key: Any) -> None:
+        self._asked = function, key
+        self._instructions = 0
+        self.results: dict[tuple[int, Any], Value] = {}
+
+    def step(self) -> None:
+        """Count an instruction.
+
+        Raises:
+            SkipFrame: running the function plainly is cheaper.
+        """
+        self._instructions += 1
+        if self._instructions > MOST_TRIED:
+            self.end()
+
+    def end(self) -> NoReturn:
+        """The frame runs plainly.
+
+        Raises:
+            SkipFrame: always.
+        """
+        _run_once(*self._asked)
 
 
 def remembers(value: Value) -> bool:
@@ -63,24 +104,109 @@ def call_remembered(x: Any, callee: Any, args: list[Value], keywords: dict[str, 
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)} of other arguments")
     positional = [found[0] for found in objects if found is not None]
     by_name = {name: found[0] for name, found in named.items() if found is not None}
-    result = _what_is_remembered(x, function, positional, by_name)
-    x.recorder.add_output(OutputEffect(function, tuple(args), tuple(keywords.items())))
-    return result
-
-
-def _what_is_remembered(x: Any, function: Any, args: list[Any], keywords: dict[str, Any]) -> Value:
-    """The object that the function returns for these arguments, as its cache has it; guarded."""
     kept = _kept_by(function)
-    if kept is None:
-        raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)}, which remembers nothing")
-    key = _key(args, keywords, kept.mark, _is_typed(function))
-    if key not in kept.cache:
-        _run_once(function, key)
-    _awaited.get(function, {}).pop(key, None)
+    key = _key(positional, by_name, kept.mark, _is_typed(function))
+    counting: Any = function
+    if key in kept.cache:
+        _awaited.get(function, {}).pop(key, None)
+    elif x.trial is not None:
+        return (yield from _within_trial(x, function, key, args, keywords))
+    else:
+        yield from _try(x, function, key, args, keywords)
+        _call_at_once(function, key, positional, by_name)
+        counting, kept = _CountedBefore(function), _kept_by(function)
+    if x.trial is None:
+        x.recorder.add_output(OutputEffect(counting, tuple(args), tuple(keywords.items())))
+    return _what_is_remembered(x, function, kept, key)
+
+
+def _what_is_remembered(x: Any, function: Any, kept: "_Kept", key: Any) -> Value:
+    """The object that the function returns, as its cache has it; guarded."""
     place = sources.Key(sources.Constant(kept.cache, f"{_name(function)}.cache"), key)
     x.recorder.guard(place, Kind.IDENTITY, kept.cache[key], "what a function remembers")
     result: Value = x.recorder.wrap(kept.result(key), None)
     return result
+
+
+def _wrapped(x: Any, function: Any) -> Value | None:
+    """The function whose results are remembered, if it is one of Python."""
+    wrapped = vars(function).get("__wrapped__")
+    if not isinstance(wrapped, types.FunctionType):
+        return None
+    place = sources.Attribute(sources.Constant(function), "__wrapped__")
+    found: Value = x.recorder.wrap(wrapped, place)
+    return found
+
+
+def _try(x: Any, function: Any, key: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    """Inline the wrapped function to see whether it only computes; nothing of it stays.
+
+    Raises:
+        SkipFrame: it does more, or what it does cannot be captured.
+    """
+    wrapped, awaited = _wrapped(x, function), _awaited.get(function, {})
+    if wrapped is None or key in awaited or len(awaited) == MAX_AWAITED:
+        _run_once(function, key)
+    mark = x.recorder.mark()
+    x.trial = trial = Trial(function, key)
+    only_computes = False
+    try:
+        with x.heap.reads() as read:
+            yield from x.call(wrapped, args, keywords)
+        makes_nodes = x.recorder.builder.snapshot() != mark.nodes
+        rereads = any(map(x.heap.is_rewritten, read))
+        only_computes = not (makes_nodes or rereads or _has_done_more(x, mark))
+    except Raised:
+        pass
+    x.trial = None
+    if not only_computes:
+        trial.end()
+    x.recorder.restore(mark)
+
+
+def _within_trial(
+    x: Any, function: Any, key: Any, args: list[Value], keywords: dict[str, Value]
+) -> Steps:
+    """The same for a call in what is inlined on trial: only what it returns matters."""
+    wrapped, results = _wrapped(x, function), x.trial.results
+    if wrapped is None:
+        x.trial.end()
+    place = (id(function), key)
+    if place not in results:
+        results[place] = yield from x.call(wrapped, args, keywords)
+    return results[place]
+
+
+def _has_done_more(x: Any, mark: Any) -> bool:
+    """True if what ran since `mark` did more than compute a result."""
+    draws = x.recorder.random_blocks is not mark.random_blocks
+    return draws or bool(x.heap.has_changed_since(mark.heap))
+
+
+def _call_at_once(function: Any, key: Any, args: list[Any], keywords: dict[str, Any]) -> None:
+    try:
+        function(*args, **keywords)
+    except Exception:
+        _run_once(function, key)
+    kept = _kept_by(function)
+    if key not in kept.cache:
+        _run_once(function, key)
+    _awaited.setdefault(function, {})[key] = 1
+
+
+class _CountedBefore:
+    """Calls a function from the second time on: it was called before the code first ran."""
+
+    __slots__ = ("_function", "_is_counted")
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+        self._is_counted = True
+
+    def __call__(self, *args: Any, **keywords: Any) -> None:
+        if not self._is_counted:
+            self._function(*args, **keywords)
+        self._is_counted = False
 
 
 def _varies(x: Any, value: Value) -> bool:
@@ -97,14 +223,12 @@ def _call_anew(x: Any, callee: Any, args: list[Value], keywords: dict[str, Value
         GraphBreak: it changes something, which it does only once for the same arguments.
     """
     function = callee.object
-    wrapped = vars(function).get("__wrapped__")
-    if not isinstance(wrapped, types.FunctionType):
+    wrapped = _wrapped(x, function)
+    if wrapped is None:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)} of sizes that vary")
     mark = x.recorder.mark()
-    place = sources.Attribute(sources.Constant(function), "__wrapped__")
-    result = yield from x.call(x.recorder.wrap(wrapped, place), args, keywords)
-    draws = x.recorder.random_blocks is not mark.random_blocks
-    if draws or x.heap.has_changed_since(mark.heap):
+    result = yield from x.call(wrapped, args, keywords)
+    if _has_done_more(x, mark):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)}, which changes something")
     return result
 
@@ -121,7 +245,7 @@ def _is_typed(function: Any) -> bool:
     return bool(asked()["typed"])
 
 
-def _run_once(function: Any, key: Any) -> None:
+def _run_once(function: Any, key: Any) -> NoReturn:
     """End the capture: without a trace, or with a break when that has happened too often."""
     awaited = _awaited.setdefault(function, {})
     runs = awaited.get(key, 0)
@@ -158,17 +282,20 @@ class _Kept:
         )
 
 
-def _kept_by(function: Any) -> _Kept | None:
-    """What the function keeps; None where it keeps nothing.
+def _kept_by(function: Any) -> _Kept:
+    """What the function keeps.
 
     There are no public names for it: it is what the garbage collector finds.
+
+    Raises:
+        GraphBreak: it keeps nothing.
     """
     held = gc.get_referents(function)
     own = vars(function)
     dicts = [place for place, item in enumerate(held) if type(item) is dict and item is not own]
     marks = [item for item in held[::-1] if type(item) is object]
     if not dicts or not marks:
-        return None
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)}, which remembers nothing")
     cache, links = held[dicts[-1]], held[1 : dicts[-1]]  # after the class; before the function
     is_bounded = any(type(link).__name__ == "_lru_list_elem" for link in cache.values())
     return _Kept(cache, marks[0], links if is_bounded else [])
@@ -194,7 +321,7 @@ def _hashed_plainly(x: Any, value: Value) -> tuple[Any] | None:
             return None
         x.recorder.use(value)
         return (value.cls(item[0] for item in items if item is not None),)
-    if isinstance(value, (Constant, Known, Scalar)) and is_quiet(value):
+    if isinstance(value, (Constant, Known, Scalar)):
         known = as_python(x, value)
         return (known,) if _is_found_by_c(known) else None
     if isinstance(value, ObjectValue):

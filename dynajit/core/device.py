@@ -1,15 +1,17 @@
 """Devices: where an array lives. Frozen data; `parse` accepts what PyTorch accepts."""
 
 from dataclasses import dataclass
+from typing import Any, Final
 
 from dynajit.core.errors import DeviceError
 
 KINDS = ("cpu", "cuda", "meta")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Device:
-    """A device such as `cpu` or `cuda:0`.
+    """A device such as `cpu` or `cuda:0`. Equal ones are one object: keys of dicts, and what
+    `lru_cache` remembers by them, are found without a call of Python code.
 
     Args:
         type: one of `KINDS`.
@@ -19,6 +21,13 @@ class Device:
     type: str
     index: int | None = None
 
+    def __new__(cls, type: str, index: int | None = None) -> "Device":
+        made = _known.get((type, index))
+        return made or _known.setdefault((type, index), object.__new__(cls))
+
+    def __reduce__(self) -> Any:
+        return Device, (self.type, self.index)
+
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
@@ -27,6 +36,7 @@ class Device:
         return f"device(type='{self.type}'{index})"
 
 
+_known: Final[dict[tuple[str, int | None], Device]] = {}
 CPU = Device("cpu")
 
 

@@ -1,5 +1,8 @@
 """Devices parse as in PyTorch."""
 
+import copy
+import pickle
+
 import pytest
 
 from dynajit.core.device import CPU, Device, parse
@@ -33,3 +36,12 @@ def test_devices_print_as_in_pytorch():
     for text in ("cpu", "cuda", "cuda:1"):
         assert str(torch.device(text)) == str(parse(text))
         assert repr(torch.device(text)) == repr(parse(text))
+
+
+def test_equal_devices_are_one_object():
+    gpu = parse("cuda:1")
+
+    assert gpu is Device("cuda", 1) is parse(1)
+    assert gpu != Device("cuda") != parse("cpu")
+    assert gpu is copy.deepcopy(gpu) is pickle.loads(pickle.dumps(gpu))
+    assert {gpu: "second"}[parse("cuda", 1)] == "second"
