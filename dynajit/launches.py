@@ -96,6 +96,7 @@ class GraphRecord:
     def _graphs(self) -> dict[str, Graph]:
         remake, self.remake = self.remake, None
         if remake is not None:
+            self.is_observed = True
             remake()
         return self.made
 
