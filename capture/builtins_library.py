@@ -20,6 +20,7 @@ from dynajit.capture.values import NONE, Known, Scalar, Value, constant
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_objects import ExceptionValue, ObjectContents, ObjectValue
 from dynajit.capture.values_storage import native_base
+from dynajit.core import instances
 from dynajit.eager import autocast_mode, creation, grad_mode
 
 
@@ -95,6 +96,14 @@ def _graph_break(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps
 @special(control.is_compiling)
 def _is_compiling(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     return boolean(True)
+    yield
+
+
+@special(instances.give_own_dict)
+def _give_own_dict(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    if not isinstance(args[0], ObjectValue) or x.recorder.existing(args[0]) is not None:
+        raise unsupported("a dict of its own", *args)
+    return NONE
     yield
 
 

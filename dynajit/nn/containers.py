@@ -202,7 +202,7 @@ class ModuleDict(Module):
 
 
 class ParameterList(Module):
-    """A list of parameters (tensors are wrapped).
+    """A list of parameters (tensors are wrapped) and of any other values, lists like it among them.
 
     Args:
         values: the first entries.
@@ -210,36 +210,56 @@ class ParameterList(Module):
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
-        for value in values or ():
-            self.append(value)
+        self._size = 0
+        if values is not None:
+            self.extend(values)
 
     def append(self, value: Any) -> "ParameterList":
-        """Add a parameter at the end."""
-        self.register_parameter(str(len(self)), _parameter(value))
+        """Add a value at the end."""
+        self._size += 1
+        self[-1] = value
         return self
 
     def extend(self, values: Iterable[Any]) -> "ParameterList":
-        """Add parameters at the end."""
+        """Add values at the end.
+
+        Raises:
+            TypeError: `values` is a tensor, or not iterable.
+        """
+        if not isinstance(values, Iterable) or isinstance(values, Tensor):
+            kind = type(values).__name__
+            raise TypeError(
+                f"ParameterList.extend should be called with an iterable, but got {kind}"
+            )
         for value in values:
             self.append(value)
         return self
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused: there is nothing to compute."""
+        raise RuntimeError("ParameterList should not be called.")
+
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self)[index])
-        return self._parameters[str(_position(index, len(self), "ParameterList"))]
+        return getattr(self, str(_position(index, len(self), "ParameterList")))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        setattr(self, str(_position(index, len(self), "ParameterList")), _parameter(value))
+        setattr(self, str(_position(index, len(self), "ParameterList")), _entry(value))
 
     def __len__(self) -> int:
-        return len(self._parameters)
+        return self._size
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._parameters.values())
+        return (self[position] for position in range(len(self)))
 
     def __iadd__(self, values: Iterable[Any]) -> "ParameterList":
         return self.extend(values)
+
+    def extra_repr(self) -> str:
+        """One line per entry, for repr."""
+        entries = enumerate(self)
+        return "\n".join(f"  ({key}): {_described(value, 'dtype')}" for key, value in entries)
 
 
 class ParameterDict(Module):
@@ -339,8 +359,7 @@ class ParameterDict(Module):
         return getattr(self, _checked_key(key))
 
     def __setitem__(self, key: str, value: Any) -> None:
-        wrapped = _parameter(value) if isinstance(value, Tensor) else value
-        setattr(self, _checked_key(key), wrapped)
+        setattr(self, _checked_key(key), _entry(value))
         self._keys[key] = None
 
     def __delitem__(self, key: str) -> None:
@@ -396,13 +415,16 @@ def _pair(place: int, entry: Any) -> Any:
     return entry
 
 
-def _described(value: Any) -> str:
+def _described(value: Any, kind: str = "type") -> str:
+    """Args: kind: how elements are called: by "dtype", or by the "type" of tensor that has them."""
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"
     sizes = "x".join(str(size) for size in value.shape)
     place = f" ({value.device})" if value.device.type == "cuda" else ""
-    return f"Parameter containing: [{value.type()} of size {sizes}{place}]"
+    elements = value.type() if kind == "type" else value.dtype
+    return f"Parameter containing: [{elements} of size {sizes}{place}]"
 
 
-def _parameter(value: Any) -> Any:
-    return value if value is None or isinstance(value, Parameter) else Parameter(value)
+def _entry(value: Any) -> Any:
+    is_plain = isinstance(value, Tensor) and not isinstance(value, Parameter)
+    return Parameter(value) if is_plain else value

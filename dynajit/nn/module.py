@@ -9,7 +9,6 @@ then have nothing to say about them. A compiled module shares its dict with the 
 Python.
 """
 
-import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -18,6 +17,7 @@ from typing import Any, TypeVar
 from dynajit.core.device import Device
 from dynajit.core.dtypes import DType, bfloat16, float16, float32, float64
 from dynajit.core.errors import ArgumentError
+from dynajit.core.instances import give_own_dict
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tensor import Tensor
 from dynajit.nn import hooks as module_hooks
@@ -71,9 +71,7 @@ class Module:
         for table in _STATE_HOOK_TABLES:
             set_plainly(self, table, OrderedDict())
         set_plainly(self, "_compiled_call", None)
-        if sys.version_info >= (3, 13):
-            # Attributes of an instance without a dict of its own cannot be guarded as a whole.
-            set_plainly(self, "__dict__", dict(self.__dict__))
+        give_own_dict(self)
 
     forward: Callable[..., Any] = _forward_is_missing
 

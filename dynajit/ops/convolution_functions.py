@@ -5,11 +5,12 @@ sizes of the present call and guarded. `dynajit.nn.functional` publishes them.
 """
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynajit.core.errors import ShapeError
-from dynajit.core.symint import agree, equals
+from dynajit.core.symint import Number, SymInt, agree, equals
 from dynajit.core.types import Shape, Size, numel
 from dynajit.ops.arguments import require_tensor
 from dynajit.ops.autocast import lower_precision
@@ -17,18 +18,19 @@ from dynajit.ops.table import TABLE
 from dynajit.ops.windows import Geometry, window_counts
 
 #: One number for every dim, or one per dim.
-Amounts = int | Sequence[int]
+Amounts = int | SymInt | Sequence[int | SymInt]
 
 
 def per_dim(value: Amounts, n: int, name: str, function: str) -> tuple[int, ...]:
-    """One integer per dim, from a number for all or from as many.
+    """One integer per dim, from a number for all or from as many; kernels are made for those of the
+    call, so symbolic ones become known.
 
     Raises:
         ShapeError: neither.
     """
-    if isinstance(value, int):
-        return (value,) * n
-    entries = tuple(value)
+    if isinstance(value, (int, SymInt)):
+        return (_known(value),) * n
+    entries = tuple(map(_known, value))
     if len(entries) == 1:
         return entries * n
     if len(entries) != n:
@@ -37,6 +39,10 @@ def per_dim(value: Amounts, n: int, name: str, function: str) -> tuple[int, ...]
             f"match the convolution dimensions, but got {name}={list(entries)}."
         )
     return entries
+
+
+def _known(number: Number) -> int:
+    return operator.index(number) if isinstance(number, SymInt) else number
 
 
 def require_range(

@@ -14,7 +14,7 @@ import numpy as np
 
 from dynajit.core import dtypes
 from dynajit.core.errors import ShapeError
-from dynajit.core.symint import shapes_agree
+from dynajit.core.symint import SymInt, shapes_agree
 from dynajit.core.types import Shape, Size, numel
 from dynajit.ops.arguments import cast, require_tensor
 from dynajit.ops.autocast import full_precision, widened
@@ -282,7 +282,7 @@ def lp_pool3d(
 def _output_sizes(output_size: Any, sizes: Shape, function: str) -> Shape:
     """The wanted sizes; None keeps a dim."""
     n = len(sizes)
-    if output_size is None or isinstance(output_size, int):
+    if output_size is None or isinstance(output_size, (int, SymInt)):
         output_size = (output_size,) * n
     if len(output_size) != n:
         raise ShapeError(

@@ -450,3 +450,33 @@ def test_a_module_that_asks_its_parameters_is_one_graph() -> None:
         assert count == 15
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+LAYERS: dict[str, Callable[[], nn.Module]] = {
+    "activation": lambda: nn.ReLU(inplace=True),
+    "dropout": lambda: nn.Dropout(0.0),
+    "softmax": lambda: nn.Softmax(dim=1),
+    "pool": lambda: nn.MaxPool2d(2),
+    "sequence": lambda: nn.Sequential(nn.LeakyReLU(0.2), nn.Flatten()),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_that_is_made_in_a_call_is_captured(name: str) -> None:
+    """`nn.ReLU()(x)`, as programs write it in `forward`."""
+
+    def function(x: Any) -> Any:
+        return LAYERS[name]()(x * 2) + 1
+
+    x = dj.randn(2, 3, 4, 4)
+
+    assert dj.allclose(dj.compile(function, fullgraph=True)(x), function(x))
+
+
+def test_a_loss_that_is_made_in_a_call_is_captured() -> None:
+    def function(x: Any, y: Any) -> Any:
+        return nn.CrossEntropyLoss()(x, y) + nn.MSELoss()(x, x * 2)
+
+    x, y = dj.randn(5, 4), dj.arange(5) % 4
+
+    assert dj.allclose(dj.compile(function, fullgraph=True)(x, y), function(x, y))

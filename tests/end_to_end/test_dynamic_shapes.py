@@ -285,6 +285,36 @@ def test_an_int_that_is_used_as_a_size_is_a_symbol() -> None:
     assert 2 == compiled.report().entries
 
 
+KERNEL = dj.randn(3, 3, 3, 3)
+WINDOWS: dict[str, Callable[..., Any]] = {
+    "stride": lambda x, n: nn.functional.conv2d(x, KERNEL, stride=n, padding=1),
+    "strides": lambda x, n: nn.functional.conv2d(x, KERNEL, stride=(n, 1), padding=(1, n)),
+    "dilation": lambda x, n: nn.functional.conv2d(x, KERNEL, dilation=n),
+    "padding": lambda x, n: nn.functional.conv2d(x, KERNEL, padding=n),
+    "transposed": lambda x, n: nn.functional.conv_transpose2d(x, KERNEL, stride=n),
+    "maximum": lambda x, n: nn.functional.max_pool2d(x, n + 1, stride=n),
+    "mean": lambda x, n: nn.functional.avg_pool2d(x, (n + 1, n)),
+    "adaptive": lambda x, n: nn.functional.adaptive_avg_pool2d(x, n),
+    "unfold": lambda x, n: nn.functional.unfold(x, 2, stride=n),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_numbers_of_windows_that_change_are_known_to_kernels(name: str) -> None:
+    """As those of layers whose class is compiled once for all of them."""
+    function = WINDOWS[name]
+    compiled = dj.compile(function, fullgraph=True)
+    for n in (1, 2, 3, 1):
+        results = []
+        for call in (function, compiled):
+            x = dj.linspace(-1, 1, 243).reshape(1, 3, 9, 9).requires_grad_()
+            result = call(x, n)
+            result.square().sum().backward()
+            results.append((result.detach().numpy(), x.grad.numpy()))
+        for one, other in zip(*results, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
 def test_random_numbers_are_those_of_eager_execution() -> None:
     def program(x: Any) -> Any:
         return x + dj.rand(x.shape[0], 3), dj.randn(x.shape[0])

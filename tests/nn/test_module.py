@@ -452,6 +452,66 @@ def test_parameter_dicts_do_what_pytorchs_do() -> None:
     assert _dict_steps(torch) == _dict_steps(dj)
 
 
+def _list_steps(library: Any) -> list[Any]:
+    inner = library.nn.ParameterList([library.zeros(3)])
+    made = library.nn.ParameterList([library.ones(2), inner, 5, None])
+    text = repr(made).replace("dynajit.", "torch.")
+    seen: list[Any] = [text, len(made), [name for name, _ in made.named_parameters()]]
+    seen += [list(made.state_dict()), len(made[1:3]), made[-2], made[1] is inner, made[3]]
+    made += (library.zeros(1),)
+    made[0] = library.ones(4)
+    made[2] = "text"
+    seen += [made[4].requires_grad, made[0].shape[0], type(made[4]) is library.nn.Parameter]
+    seen += [[name for name, _ in made.named_parameters()], [type(x).__name__ for x in made]]
+    return seen
+
+
+def test_parameter_lists_do_what_pytorchs_do() -> None:
+    """Of any values, lists of parameters among them."""
+    torch = pytest.importorskip("torch")
+
+    assert _list_steps(torch) == _list_steps(dj)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda made, library: made.extend(library.ones(2)),
+        lambda made, library: made.extend(5),
+        lambda made, library: made[3],
+        lambda made, library: made(1),
+        lambda made, library: library.nn.ParameterList(library.ones(2)),
+    ],
+)
+def test_parameter_lists_refuse_as_pytorchs(act: Any) -> None:
+    torch = pytest.importorskip("torch")
+
+    def outcome(library: Any) -> Any:
+        with pytest.raises(Exception) as refused:
+            act(library.nn.ParameterList([library.ones(1)]), library)
+        return refused.type
+
+    assert issubclass(outcome(dj), outcome(torch))
+
+
+def test_compiled_modules_read_parameter_lists() -> None:
+    """By position, one after the other, and lists in lists."""
+
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            inner = nn.ParameterList([dj.ones(3), dj.full((3,), 2.0)])
+            self.scales = nn.ParameterList([dj.arange(3.0), inner])
+
+        def forward(self, x: Any) -> Any:
+            first, others = self.scales
+            return x * first + sum(scale * len(others) for scale in others) + self.scales[1][0]
+
+    model, x = Scaled(), dj.randn(3)
+
+    assert dj.allclose(model(x), dj.compile(model, fullgraph=True)(x))
+
+
 @pytest.mark.parametrize(
     "act",
     [
