@@ -13,7 +13,7 @@ def extension(name: str, sources: list[str], depends: list[str], *args: str) -> 
     return Extension(
         name,
         sources,
-        include_dirs=[numpy.get_include(), "eager", "capture/native"],
+        include_dirs=[numpy.get_include(), "eager", "capture/native", "codegen/headers"],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
         depends=depends,
         extra_compile_args=[*COMPILE_ARGS, *args],
@@ -23,6 +23,13 @@ def extension(name: str, sources: list[str], depends: list[str], *args: str) -> 
 setup(
     ext_modules=[
         extension("dynajit.ops._row_call", ["dynajit/ops/_row_call.c"], []),
+        extension(
+            "dynajit.ops._vecmath",
+            [f"dynajit/ops/{name}.c" for name in ("_vecmath", "vecmath_plain", "vecmath_avx2")],
+            ["dynajit/ops/vecmath_loops.h", *sorted(glob("codegen/headers/vecmath*.h"))],
+            *("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
+            *("-fno-thread-jumps", "-Wno-unused-function"),  # see codegen.toolchain
+        ),
         extension("dynajit.eager._tensor", ["eager/_tensor.c"], ["eager/tensor.h"]),
         extension("dynajit.eager._rows", ["eager/_rows.c"], ["eager/tensor.h"]),
         extension(

@@ -32,6 +32,7 @@ from dynajit.core import dtypes
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import BoundsError, DivisionError, InternalError
 from dynajit.core.optional import load
+from dynajit.ops._vecmath import erf as erf_of_array
 
 SUFFIX: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -315,7 +316,7 @@ def _special(name: str) -> Any:
 @_scalar(1)
 def erf(x: Any) -> Any:
     """Error function; +-1 at infinities; keeps -0."""
-    return _special("erf")(x)
+    return erf_of_array(x)
 
 
 @_scalar(1)
