@@ -8,9 +8,9 @@ by `core.threads` for NumPy's and by `codegen.blas` for SciPy's.
 import ctypes
 import functools
 import glob
-import importlib.util
 import os
 from collections.abc import Iterator
+from importlib.machinery import PathFinder
 from typing import Any, Final, NamedTuple
 
 #: Of the names of functions: in SciPy's builds of OpenBLAS, and in its own.
@@ -32,7 +32,7 @@ def libraries(package: str) -> Iterator[ctypes.CDLL]:
     The package has the same ones, or gets them when it is imported later: the loader knows them by
     their files.
     """
-    spec = importlib.util.find_spec(package)
+    spec = PathFinder.find_spec(package)  # whatever stands for the package in this process
     if spec is None or spec.origin is None:
         return
     folder = os.path.dirname(spec.origin)

@@ -98,3 +98,17 @@ print(float(scipy.linalg.blas.sgemm(2.0, np.ones((2, 2)), np.ones((2, 2)))[0, 0]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert ["True", "4.0"] == done.stdout.split()
+
+
+def test_products_compile_where_something_stands_for_scipy() -> None:
+    """Programs put modules that they do not need aside."""
+    code = """
+import sys, types, dynajit as dj
+sys.modules["scipy"] = types.ModuleType("scipy")
+x = dj.ones(40, 40)
+with dj.config.override(strict=True):
+    print(dj.allclose(dj.compile(lambda a: (a @ a).relu())(x), x * 40))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "True\n" == done.stdout
