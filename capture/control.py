@@ -133,10 +133,22 @@ class set_stance:  # a context manager, spelled as users call it
 config.on_default(lambda default: _capture.set_default_is_eager(default.is_eager))
 
 
+_OF_ARRAYS: Final = {
+    "dynajit.nn.utils.rnn": ("invert_permutation", "pack_padded_sequence", "pad_packed_sequence"),
+}
+
+
+def works_on_arrays(function: FunctionType) -> bool:
+    """True for functions of the library, not eager ones, that look into tensors all along."""
+    return function.__qualname__ in _OF_ARRAYS.get(function.__module__ or "", ())
+
+
 def why_not_captured(function: FunctionType) -> str | None:
     """Why a frame met below a region is not captured by itself, or None where it is."""
     module = function.__module__ or ""
     package = module.partition(".")[0]
+    if works_on_arrays(function):
+        return "it works on arrays"
     if package == LIBRARY and not module.startswith("dynajit.nn."):
         return "it belongs to the library"
     if package in PLAIN or package.startswith("namedtuple_"):

@@ -410,7 +410,8 @@ def why_not_inlined(x: Any, function: types.FunctionType) -> str | None:
     be reordered with the launch. The grad mode managers and old constructors are ordinary Python.
     """
     module = function.__module__ or ""
-    if module.startswith("dynajit.eager.") and module not in _ORDINARY:
+    is_eager = module.startswith("dynajit.eager.") and module not in _ORDINARY
+    if is_eager or control.works_on_arrays(function):
         return f"{module}.{function.__qualname__} works eagerly"
     return None
 

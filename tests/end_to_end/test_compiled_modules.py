@@ -14,6 +14,7 @@ import pytest
 import dynajit as dj
 from dynajit import autograd, nn
 from dynajit.capture import cache
+from dynajit.nn.utils import rnn
 
 
 class Model(nn.Module):
@@ -480,3 +481,30 @@ def test_a_loss_that_is_made_in_a_call_is_captured() -> None:
     x, y = dj.randn(5, 4), dj.arange(5) % 4
 
     assert dj.allclose(dj.compile(function, fullgraph=True)(x, y), function(x, y))
+
+
+class Packed(nn.Module):
+    """Sequences of several lengths through a recurrent layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.head = nn.GRU(4, 5, batch_first=True), nn.Linear(5, 2)
+
+    def forward(self, x: Any, lengths: Any) -> Any:
+        packed = rnn.pack_padded_sequence(x * 2, lengths, batch_first=True, enforce_sorted=False)
+        result, _ = self.cell(packed)
+        padded, counts = rnn.pad_packed_sequence(result, batch_first=True)
+        return self.head(padded).tanh(), counts
+
+
+def test_functions_of_packed_sequences_break_once_each() -> None:
+    """They look into the lengths all along: a break for every look would be forty."""
+    model, x, lengths = Packed(), dj.randn(3, 7, 4), dj.tensor([5, 7, 2])
+    before = dj.compile_stats()["breaks"]
+    compiled = dj.compile(model)
+    for _ in range(2):
+        (found, counts), (expected, _) = compiled(x, lengths), model(x, lengths)
+        np.testing.assert_allclose(found.detach(), expected.detach(), rtol=1e-5, atol=1e-6)
+        assert [5, 7, 2] == counts.tolist()
+
+    assert dj.compile_stats()["breaks"] - before <= 4
