@@ -135,6 +135,20 @@ def counting() -> tuple[Any, Any]:
     return lambda x: x * counted(3) * counted(4), counted
 
 
+def asking_for_the_mode() -> tuple[Any, Any]:
+    @functools.cache
+    def factor(n: int) -> int:
+        return n * (2 + dj.is_grad_enabled()) * (3 + dj.is_autocast_enabled("cpu"))
+
+    def f(x: Any) -> Any:
+        with dj.no_grad():
+            y = x * factor(3)
+        with dj.autocast("cpu", dj.bfloat16):
+            return y * factor(4)
+
+    return f, factor
+
+
 def taking_long() -> tuple[Any, Any]:
     @functools.cache
     def total(n: int) -> int:
@@ -155,7 +169,8 @@ def breaking() -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize(
-    "make", [reading_what_was_changed, drawing, counting, taking_long, breaking]
+    "make",
+    [reading_what_was_changed, drawing, counting, asking_for_the_mode, taking_long, breaking],
 )
 def test_other_functions_run_as_in_plain_python(make: Any) -> None:
     plain_and_compiled(make, calls=20)
