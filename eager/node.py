@@ -9,6 +9,7 @@ recurses along edges; long chains are freed by CPython's trashcan. Called by `ex
 
 import functools
 import itertools
+import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -425,10 +426,17 @@ class OpNode(Node):
             ]
         if between:
             results = conjugated(results)
+        if self.op.bends and is_grad_enabled():
+            results = [None if result is None else self.tied(result) for result in results]
         return [
             None if result is None or not flag else self.fit(result, meta)
             for result, meta, flag in zip(results, self.metas, wanted, strict=True)
         ]
+
+    def tied(self, gradient: Any) -> Any:
+        """The gradient, which depends on what its formula needs, with derivative 0."""
+        known = self.saved_result() if self.savings.result else self.saved_input(0)
+        return TABLE.where(TABLE.lt(known, -math.inf), known, gradient)
 
     def fit(self, gradient: Any, meta: Any) -> Any:
         """The gradient in the input's shape and dtype."""

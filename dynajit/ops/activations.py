@@ -91,6 +91,7 @@ def log_sigmoid(m: Any, x: Any) -> Any:
 @pointwise(
     dtype=FLOATING_INPUT,
     vjp={"x": lambda ops, g, x, negative_slope: ops.where(ops.gt(x, 0), g, g * negative_slope)},
+    bends=True,
 )
 def leaky_relu(m: Any, x: Any, *, negative_slope: float = 0.01) -> Any:
     """x where positive, else negative_slope * x."""
@@ -111,13 +112,14 @@ def elu(m: Any, x: Any, *, alpha: float = 1.0, scale: float = 1.0) -> Any:
     dtype=FLOATING_INPUT,
     vjp={
         "x": lambda ops, g, x, low, high: ops.where(
-            ops.logical_and(ops.gt(x, low), ops.lt(x, high)), g, 0.0
+            ops.logical_or(ops.le(x, low), ops.ge(x, high)), 0.0, g
         )
     },
     domain=(-5.0, 5.0),
+    bends=True,
 )
 def hardtanh(m: Any, x: Any, *, low: float = -1.0, high: float = 1.0) -> Any:
-    """x cut to [low, high]; NaN stays; no gradient at and beyond the ends."""
+    """x cut to [low, high]; NaN stays, and passes its gradient; none at and beyond the ends."""
     return m.minimum(m.maximum(x, low), high)
 
 

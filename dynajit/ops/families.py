@@ -140,6 +140,7 @@ def pointwise(
     name: str | None = None,
     divides: bool = False,
     analytic: bool = True,
+    bends: bool = False,
 ) -> Decorator:
     """Row of kind POINTWISE from its scalar body `body(m, *inputs, *, **attributes)`.
 
@@ -153,7 +154,7 @@ def pointwise(
         vjp, domain: see `Op`.
         name: name of the row, if not the function's.
         divides: see `Pointwise`.
-        analytic: see `Op`.
+        analytic, bends: see `Op`.
     """
 
     def decorate(body: Function) -> Op:
@@ -176,6 +177,7 @@ def pointwise(
                 domain=domain,
                 document=inspect.getdoc(body) or "",
                 analytic=analytic,
+                bends=bends,
             )
         )
 

@@ -229,7 +229,11 @@ def sigmoid(m: Any, x: Any) -> Any:
     return m.where(x >= 0, 1.0, e) / (1 + e)
 
 
-@pointwise(dtype=REAL_NUMERIC, vjp={"x": lambda ops, g, out: ops.where(ops.le(out, 0), 0.0, g)})
+@pointwise(
+    dtype=REAL_NUMERIC,
+    vjp={"x": lambda ops, g, out: ops.where(ops.le(out, 0), 0.0, g)},
+    bends=True,
+)
 def relu(m: Any, x: Any) -> Any:
     """max(x, 0); NaN stays; derivative 0 at 0. Shape, dtype: as x; bool is refused."""
     return m.maximum(x, 0)

@@ -228,6 +228,8 @@ class Op(RowCall):
             where the gradient is complex, the drivers call them between two conjugations
             (`ops.derivatives.conjugates`). False: the formulas are right for complex operands as
             they stand, since they are linear with real coefficients or say so themselves.
+        bends: the second derivative is 0 wherever there is one, and a gradient of the gradient is
+            zeros, as in PyTorch, where the formulas alone would have none.
     """
 
     name: str
@@ -241,6 +243,7 @@ class Op(RowCall):
     domain: tuple[float, float] = (-3.0, 3.0)
     document: str = ""
     analytic: bool = True
+    bends: bool = False
 
     def run(self, *inputs: Any, **attributes: Any) -> Any:
         """Run or record the op: see the module's dispatch rule. `op(...)` comes here unless eager
