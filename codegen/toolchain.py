@@ -152,10 +152,16 @@ def _version(path: str) -> Callable[[], str]:
         [path, "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
 
+    lock = threading.Lock()
+
     @functools.cache
-    def read() -> str:
+    def wait() -> str:
         lines = asked.communicate(timeout=60)[0].splitlines()
         return lines[0] if lines else "unknown version"
+
+    def read() -> str:
+        with lock:  # threads that compile at the same time: only one may read the pipe
+            return wait()
 
     return read
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,18 @@ def test_key_depends_on_source_and_compiler() -> None:
     keys = {toolchain.cache_key(s, c) for s in (SOURCE, SOURCE + " ") for c in (one, two)}
 
     assert len(keys) == 4
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell")
+def test_threads_that_compile_at_once_read_one_version(tmp_path) -> None:
+    """The compiler is asked once, and may take its time."""
+    script = tmp_path / "cc"
+    script.write_text("#!/bin/sh\nsleep 0.2\necho version 7\n")
+    script.chmod(0o755)
+    read = toolchain._version(str(script))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert ["version 7"] * 8 == list(pool.map(lambda _: read(), range(8)))
 
 
 @pytest.fixture
