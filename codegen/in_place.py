@@ -5,6 +5,7 @@ write there: the input's elements are read in no later kernel, and in this one o
 element is written, right before. Called by `codegen.pipeline` when the kernels are printed.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -26,27 +27,48 @@ def share(
     Args:
         written: positions: output -> the input that it is copied to.
     """
-    found = list(functions)
+    if any(function.may_fail for function in functions):
+        return tuple(functions), {}
+    inputs, outputs, buffers = plan.graph.inputs, plan.graph.outputs, plan.storage.buffers
+    users = _users(functions)
+    shown = Counter(buffers.get(node) for node in outputs if isinstance(node, Node))
     shared: dict[Node, Node] = {}
-    if any(function.may_fail for function in found):
-        return tuple(found), shared
+    taken: set[Node] = set()
+    pairs: dict[int, list[tuple[Buffer, Buffer]]] = {}
     for output, position in written.items():
-        node, source = plan.graph.outputs[output], plan.graph.inputs[position]
-        if not isinstance(node, Node) or not _may_share(plan, node, source):
+        node, source = outputs[output], inputs[position]
+        if not isinstance(node, Node) or source in taken or not _may_share(node, source):
             continue
-        buffers = plan.storage.buffers
-        place = _kernel(found, buffers[node], buffers.get(source))
-        if place is not None and source not in shared.values():
+        if shown[buffers.get(node)] != 1:  # somebody else gets the output
+            continue
+        place = _kernel(functions, users, buffers[node], buffers.get(source))
+        if place is not None:
             shared[node] = source
-            kernel = found[place].kernel
-            assert isinstance(kernel, RowKernel)
-            pair = (buffers[source], buffers[node])
-            found[place] = c_text.print_kernel(replace(kernel, in_place=(*kernel.in_place, pair)))
-    return tuple(found), shared
+            taken.add(source)
+            pairs.setdefault(place, []).append((buffers[source], buffers[node]))
+    return tuple(_with_pairs(f, pairs.get(place)) for place, f in enumerate(functions)), shared
 
 
-def _may_share(plan: Plan, node: Node, source: Node) -> bool:
-    """True if the arrays look alike and nobody else gets the output."""
+def _users(functions: Sequence[Function]) -> dict[Buffer, list[int]]:
+    """Buffer -> positions of the functions that use it, in order."""
+    users: dict[Buffer, list[int]] = {}
+    for place, function in enumerate(functions):
+        for buffer in dict.fromkeys(function.buffers):
+            users.setdefault(buffer, []).append(place)
+    return users
+
+
+def _with_pairs(function: Function, pairs: list[tuple[Buffer, Buffer]] | None) -> Function:
+    """The function, printed again where some of its outputs are written into inputs."""
+    if pairs is None:
+        return function
+    kernel = function.kernel
+    assert isinstance(kernel, RowKernel)
+    return c_text.print_kernel(replace(kernel, in_place=(*kernel.in_place, *pairs)))
+
+
+def _may_share(node: Node, source: Node) -> bool:
+    """True if the arrays look alike."""
     a, b = node.type, source.type
     return (
         node.kind is NodeKind.CALL
@@ -54,22 +76,21 @@ def _may_share(plan: Plan, node: Node, source: Node) -> bool:
         and isinstance(b, TensorType)
         and (a.shape, a.dtype, a.device) == (b.shape, b.dtype, b.device)
         and b.is_contiguous
-        and plan.graph.outputs.count(node) == 1
-        and sum(buffer == plan.storage.buffers.get(node) for buffer in _outputs(plan)) == 1
     )
 
 
-def _outputs(plan: Plan) -> list[Buffer | None]:
-    return [plan.storage.buffers.get(o) for o in plan.graph.outputs if isinstance(o, Node)]
-
-
-def _kernel(functions: Sequence[Function], output: Buffer, source: Buffer | None) -> int | None:
+def _kernel(
+    functions: Sequence[Function],
+    users: Mapping[Buffer, Sequence[int]],
+    output: Buffer,
+    source: Buffer | None,
+) -> int | None:
     """Position of the kernel that writes the output, if it may write to the source."""
-    using = [place for place, function in enumerate(functions) if output in function.buffers]
+    using = users.get(output)
     if not using or source is None:
         return None
     first = using[0]
-    if any(source in function.buffers for function in functions[first + 1 :]):
+    if users.get(source, using)[-1] > first:
         return None
     kernel = functions[first].kernel
     return first if isinstance(kernel, RowKernel) and _is_safe(kernel, output, source) else None
