@@ -450,6 +450,10 @@ class Recorder:
         """The Python object behind a handle of an object that existed before; else None."""
         return self._existing.get(value.identity)
 
+    def is_met(self, obj: Any) -> bool:
+        """True if an object that existed before has a handle."""
+        return id(obj) in self._by_object
+
     def existing_of(self, value: Value) -> Any:
         """The same for any value that stands for an object; else None."""
         if isinstance(value, HeapValue):

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Final
 
 SELDOM: Final = 100_000
-"""New objects between two collections of the youngest: 10 to 20 MB. Python's own number is 700 up to
-3.12 and 2000 from then on."""
+"""New objects between two collections of the youngest: 10 to 20 MB. Python's own number is 700, and
+2000 from 3.13 on."""
 
 
 @contextmanager
