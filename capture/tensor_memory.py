@@ -8,11 +8,9 @@ Functions on the recorder of one capture; called by `capture.recording` (read, n
 `capture.operations_mutation` (writes) and `capture.finish`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
-
-import numpy as np
 
 from dynajit.capture import breaks, layouts
 from dynajit.capture.breaks import GraphBreak
@@ -172,6 +170,8 @@ def _allocate(recorder: Any, contents: TensorContents, cls: type) -> TensorValue
     return TensorValue(identity, cls)
 
 
+MSG_SHARED: Final = "two tensors share memory"
+
 # -- writing -------------------------------------------------------------------------------------
 
 
@@ -195,7 +195,7 @@ def write(recorder: Any, value: TensorValue, part: graph.Value, hides: bool) -> 
     if is_recorded and any(needs):
         is_recorded = _is_recorded(steps, *needs)
     has_history = memory.has_history or (is_recorded and any(needs))
-    refuse_overlap(recorder, memory.base, has_history, recorder.lifted_tensors)
+    refuse_overlap(recorder, memory.base, has_history)
     if is_recorded and any(needs):
         changed = _put(builder, memory.value, steps, part)
         if needs[0] and (hides or not needs[1] or steps) and not _keeps_rest(steps):
@@ -321,24 +321,16 @@ _INVERSES: Final[dict[str, Callable[..., graph.Value]]] = {
 def written(recorder: Any) -> list[MemoryContents]:
     """The memories of existing tensors that were written."""
     heap = recorder.heap
-    return [
-        contents
-        for contents in heap.contents()
-        if type(contents) is MemoryContents
-        and contents.version
-        and heap.is_adopted(contents.base.identity)
-    ]
+    found = (heap[i] for i in sorted(recorder.written_spans.values) if heap.has(i))
+    return [contents for contents in found if contents.version]
 
 
-def refuse_overlap(
-    recorder: Any, base: TensorValue, has_history: bool, others: Iterable[TensorValue]
-) -> None:
+def refuse_overlap(recorder: Any, base: TensorValue, has_history: bool) -> None:
     """An existing tensor is written: it must not overlap with a graph input.
 
     Args:
         base: what is written.
         has_history: it gets a history: so does every view of its storage.
-        others: graph inputs: all of them at a write, the new one where an input is added later.
 
     Raises:
         GraphBreak: it does.
@@ -346,10 +338,25 @@ def refuse_overlap(
     written = recorder.existing(base)
     if written is None:
         return
-    for other in others:
-        tensor = recorder.existing(other)
-        if tensor is written:
+    others = recorder.input_spans.near(written)
+    if has_history:
+        others = others + recorder.input_spans.of_storage(written)
+    if any(recorder.is_input(i) and recorder.existing_at(i) is not written for i in others):
+        raise GraphBreak(breaks.TENSOR_MUTATION, MSG_SHARED)
+    recorder.written_spans.add(written, memory_of(recorder, base))
+
+
+def refuse_written(recorder: Any, tensor: Any) -> None:
+    """An existing tensor becomes a graph input: it must not overlap with what was written.
+
+    Raises:
+        GraphBreak: it does.
+    """
+    spans = recorder.written_spans
+    near = spans.near(tensor)
+    for identity in (*near, *spans.of_storage(tensor)):
+        memory = recorder.heap[identity] if recorder.heap.has(identity) else None
+        if memory is None or not memory.version or recorder.existing(memory.base) is tensor:
             continue
-        shares_history = has_history and tensor.storage is written.storage
-        if shares_history or np.may_share_memory(tensor.array, written.array):
-            raise GraphBreak(breaks.TENSOR_MUTATION, "two tensors share memory")
+        if memory.has_history or identity in near:
+            raise GraphBreak(breaks.TENSOR_MUTATION, MSG_SHARED)
