@@ -6,6 +6,7 @@ here, except those that have no graph form.
 """
 
 import operator
+import random
 import types
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -404,11 +405,15 @@ _ORDINARY: Final = ("dynajit.eager.grad_mode", "dynajit.eager.legacy")
 
 
 def why_not_inlined(x: Any, function: types.FunctionType) -> str | None:
-    """Why a function of the library must run for real, or None.
+    """Why a function must run for real, or None.
 
-    Eager functions work on arrays, on the tape or on the random generator: what they do cannot
-    be reordered with the launch. The grad mode managers and old constructors are ordinary Python.
+    The library's eager functions work on arrays, on the tape or on the random generator: what they
+    do cannot be reordered with the launch. The grad mode managers and old constructors are ordinary
+    Python. Python's random functions end in C code that draws: read through, one of them would be
+    several breaks.
     """
+    if function.__globals__ is vars(random):
+        return f"{function.__qualname__} draws random numbers"
     module = function.__module__ or ""
     is_eager = module.startswith("dynajit.eager.") and module not in _ORDINARY
     if is_eager or control.works_on_arrays(function):
