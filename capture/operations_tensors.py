@@ -22,11 +22,11 @@ from dynajit.capture.values_tensors import TensorContents, TensorValue
 from dynajit.core import dtypes
 from dynajit.core.device import CPU
 from dynajit.core.errors import InvalidValueError
-from dynajit.core.symint import SymInt
+from dynajit.core.symint import SymInt, equals
 from dynajit.core.types import TensorType, contiguous_strides
 from dynajit.eager import Size, Tensor, creation, typed_names
 from dynajit.ir import graph
-from dynajit.ops import TABLE
+from dynajit.ops import TABLE, complex_functions
 from dynajit.ops.autocast import word_set
 from dynajit.ops.functions import full, stack
 
@@ -393,6 +393,21 @@ def as_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     device = given.get("device", NONE)
     wanted = [value for value in (device, given.get("dtype", NONE)) if not is_none(x, value)]
     return native_method(x, data, "to", wanted, {}) if wanted else data
+
+
+def view_as_complex(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """`view_as_complex(input)`, where eager execution would find pairs side by side.
+
+    Raises:
+        GraphBreak: it refuses, or the layout is not known.
+    """
+    result = native_call(x, complex_functions.view_as_complex, args, keywords)
+    (value,) = (*args, *keywords.values())
+    if isinstance(value, TensorValue):
+        *outer, last = _known_layout(_strides(x, value))
+        if not equals(last, 1) or any(not equals(step % 2, 0) for step in outer):
+            raise GraphBreak(breaks.TENSOR_FAILURE, "view_as_complex of other strides")
+    return result
 
 
 def _has_graph_value(data: Any) -> bool:

@@ -148,13 +148,15 @@ def strides_of(recorder: Any, value: TensorValue) -> Shape | None:
         strides: Shape | None = recorder.builder.strides_of(held)
         return strides
     memory: MemoryContents = recorder.heap[contents.memory]
-    shape = memory.value.shape
+    type: Any = memory.value.node.type
     strides = memory.strides
     for step in contents.steps:
-        after = step.op.infer(TensorType(shape, held.dtype, held.device), **step.attributes).shape
+        after = step.op.infer(type, **step.attributes)
         if strides is not None:
-            strides = layouts.strides_after(step.op, step.attributes, shape, strides, after)
-        shape = after
+            strides = layouts.strides_after(
+                step.op, step.attributes, type.shape, strides, after.shape
+            )
+        type = after
     return strides
 
 
@@ -312,6 +314,10 @@ _INVERSES: Final[dict[str, Callable[..., graph.Value]]] = {
     "slice": TABLE.slice_scatter,
     "select": _put_selected,
     "diagonal": _put_diagonal,
+    "view_as_real": lambda parent, part: TABLE.view_as_complex(part),
+    "view_as_complex": lambda parent, part: TABLE.view_as_real(part),
+    "real": lambda parent, part: TABLE.complex(part, TABLE.imag(parent)),
+    "imag": lambda parent, part: TABLE.complex(TABLE.real(parent), part),
 }
 
 

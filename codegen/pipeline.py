@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
@@ -43,9 +43,11 @@ from dynajit.core.errors import ArgumentError, CodegenError
 from dynajit.core.symint import Number
 from dynajit.core.types import ScalarType, TensorType, ValueType, contiguous_strides
 from dynajit.core.warning import warn
+from dynajit.ir.complex_pairs import NotPaired
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.passes.expand_composites import expand_composites
+from dynajit.ir.passes.split_complex_numbers import Split, split_complex_numbers
 from dynajit.ops.table import Kind, Op
 
 BACKENDS: Final = ("native", "numpy")
@@ -171,13 +173,22 @@ def start_compile(
         _warn_once(MSG_NO_COMPILER)
         graph = expand_composites(graph)
         return Started(functools.partial(NumpyProgram, graph, name, "no C compiler is found."))
-    reason = fusion.why_not_native(graph)
+    split, reason = _in_pairs(graph)
+    reason = reason or fusion.why_not_native(split.graph)
     if reason is not None:
         graph = expand_composites(graph)
         warn(f"dynajit: {name} runs on the NumPy backend: {reason}", stacklevel=3)
         return Started(functools.partial(NumpyProgram, graph, name, reason))
-    graph = rewrite_products(share_products(graph))
-    return _start_native(graph, name, {} if verify else written, verify)
+    split = replace(split, graph=rewrite_products(share_products(split.graph)))
+    return _start_native(split, name, {} if verify else written, verify)
+
+
+def _in_pairs(graph: Graph) -> tuple[Split, str | None]:
+    """The graph without complex numbers, or why there is none."""
+    try:
+        return split_complex_numbers(graph), None
+    except NotPaired as reason:
+        return Split(graph), f"{reason} has no native code."
 
 
 def keeps_native(op: Op, types: Sequence[ValueType | None], attributes: Mapping[str, Any]) -> bool:
@@ -213,11 +224,13 @@ def generate(
     stages: _Stages | None = None,
     written: Mapping[int, int] = MappingProxyType({}),
     verify: bool = False,
+    arrays: Mapping[Node, TensorType] = MappingProxyType({}),
 ) -> Generated:
     """Everything up to the C text (used by tests and reports, which need no compiler).
 
     Args:
         written, verify: see `start_compile`.
+        arrays: see `Split.array_types`.
     """
     stages = stages or _Stages()
     with stages.timed("fusion"):
@@ -229,7 +242,7 @@ def generate(
         functions, same = in_place.share(plan, functions, written)
         used = [function.buffers for function in functions]
         layout = memory.arrange(plan, used, same, keeps_all=verify)
-        source = c_text.print_unit(name, functions, layout, graph)
+        source = c_text.print_unit(name, functions, layout, graph, arrays)
     stored = _stored(functions, layout, plan) if verify else ()
     return Generated(functions, layout, source, tuple(plan.notes), same, stored)
 
@@ -247,16 +260,18 @@ def _stored(functions: Sequence[Function], layout: Layout, plan: fusion.Plan) ->
 
 
 def _start_native(
-    graph: Graph, name: str, written: Mapping[int, int], verify: bool = False
+    split: Split, name: str, written: Mapping[int, int], verify: bool = False
 ) -> Started:
     stages = _Stages()
-    generated = generate(graph, name, stages, written, verify)
-    started = _start(_blueprint(graph, name, generated), stages)
+    arrays = split.array_types()
+    generated = generate(split.graph, name, stages, written, verify, arrays)
+    started = _start(_blueprint(split.graph, name, generated, arrays), stages)
     if not verify:
         return started
     wait = started.finish
     return Started(
-        lambda: VerifiedProgram(wait(), graph, generated.stored), building=started.building
+        lambda: VerifiedProgram(wait(), split.graph, generated.stored, tuple(split.inputs)),
+        building=started.building,
     )
 
 
@@ -299,15 +314,17 @@ def _finish_native(blueprint: Blueprint, built: toolchain.Built, stages: _Stages
     return program
 
 
-def _blueprint(graph: Graph, name: str, generated: Generated) -> Blueprint:
+def _blueprint(
+    graph: Graph, name: str, generated: Generated, arrays: Mapping[Node, TensorType]
+) -> Blueprint:
     layout = generated.layout
     symbols = c_sizes.symbols_of(graph)
     return Blueprint(
         name=name,
         source=generated.source,
         kernels=tuple(Kernel(f.name, f.text) for f in generated.functions),
-        arguments=tuple(_argument(node) for node in graph.inputs),
-        outputs=tuple(_tensor_spec(node, False) for node in layout.outputs),
+        arguments=tuple(_argument(arrays.get(node, node.type)) for node in graph.inputs),
+        outputs=tuple(_tensor_spec(arrays.get(node, node.type), False) for node in layout.outputs),
         results=tuple(
             _result(graph, generated, output)
             for output in (*graph.outputs, *(stored.node for stored in generated.stored))
@@ -322,23 +339,22 @@ def _blueprint(graph: Graph, name: str, generated: Generated) -> Blueprint:
     )
 
 
-def _argument(node: Node) -> Any:
-    if isinstance(node.type, ScalarType):
+def _argument(type: ValueType) -> Any:
+    if isinstance(type, ScalarType):
         return (
             _runtime.ARGUMENT_BOOL, _runtime.ARGUMENT_INTEGER, _runtime.ARGUMENT_FLOATING
-        )[node.type.category]  # fmt: skip
-    return _tensor_spec(node, True)
+        )[type.category]  # fmt: skip
+    return _tensor_spec(type, True)
 
 
-def _tensor_spec(node: Node, is_input: bool) -> tuple[Any, ...]:
-    assert isinstance(node.type, TensorType)
-    strides = node.type.strides if is_input else None
-    is_contiguous = strides is None or node.type.is_contiguous
+def _tensor_spec(type: ValueType, is_input: bool) -> tuple[Any, ...]:
+    assert isinstance(type, TensorType)
+    strides = type.strides if is_input else None
+    is_contiguous = strides is None or type.is_contiguous
     if strides is None:
-        strides = contiguous_strides(node.type.shape)
-    size = node.type.dtype.itemsize
-    in_bytes = tuple(_known(stride) * size for stride in strides)
-    return node.type.dtype.numpy, tuple(map(_known, node.type.shape)), in_bytes, is_contiguous
+        strides = contiguous_strides(type.shape)
+    in_bytes = tuple(_known(stride) * type.dtype.itemsize for stride in strides)
+    return type.dtype.numpy, tuple(map(_known, type.shape)), in_bytes, is_contiguous
 
 
 def _known(size: Number) -> int:
