@@ -34,6 +34,7 @@ from dynajit.codegen.blueprints import Blueprint, Kernel
 from dynajit.codegen.c_support import PARALLEL_WORK, Function
 from dynajit.codegen.loops import Buffer, MatmulKernel
 from dynajit.codegen.memory import Layout
+from dynajit.codegen.mixed_program import MixedProgram, Step
 from dynajit.codegen.numpy_backend import NumpyProgram
 from dynajit.codegen.product_forms import rewrite_products
 from dynajit.codegen.shared_products import share_products
@@ -47,7 +48,13 @@ from dynajit.ir.complex_pairs import NotPaired
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.passes.expand_composites import expand_composites
-from dynajit.ir.passes.split_complex_numbers import Split, split_complex_numbers
+from dynajit.ir.passes.split_complex_numbers import (
+    Split,
+    has_pairs,
+    is_complex_constant,
+    split_complex_numbers,
+)
+from dynajit.ir.segments import Segment, cut
 from dynajit.ops.table import Kind, Op
 
 BACKENDS: Final = ("native", "numpy")
@@ -173,22 +180,74 @@ def start_compile(
         _warn_once(MSG_NO_COMPILER)
         graph = expand_composites(graph)
         return Started(functools.partial(NumpyProgram, graph, name, "no C compiler is found."))
-    split, reason = _in_pairs(graph)
-    reason = reason or fusion.why_not_native(split.graph)
+    foreign = _without_kernels(graph)
+    if not foreign and not any(map(is_complex_constant, graph.outputs)):
+        return _start_native(split_complex_numbers(graph), name, {} if verify else written, verify)
+    segments = cut(graph, foreign.keys())
+    reasons = [*dict.fromkeys(foreign.values())]
+    reason = _why_not_in_parts(segments)
     if reason is not None:
+        reason = f"{' '.join(reasons)} {reason}".strip()
         graph = expand_composites(graph)
         warn(f"dynajit: {name} runs on the NumPy backend: {reason}", stacklevel=3)
         return Started(functools.partial(NumpyProgram, graph, name, reason))
-    split = replace(split, graph=rewrite_products(share_products(split.graph)))
-    return _start_native(split, name, {} if verify else written, verify)
+    return _start_mixed(graph, name, segments, reasons, verify)
 
 
-def _in_pairs(graph: Graph) -> tuple[Split, str | None]:
-    """The graph without complex numbers, or why there is none."""
+def _without_kernels(graph: Graph) -> dict[Node, str]:
+    """The nodes that no kernel computes -> why."""
+    found = {node: fusion.why_not_computed(node) for node in graph.calls if not has_pairs(node)}
+    foreign = {node: reason for node, reason in found.items() if reason is not None}
+    while True:
+        for segment in cut(graph, foreign.keys()):
+            node, reason = _not_paired(segment)
+            if node is not None:
+                foreign[node] = reason
+                break
+        else:
+            return foreign
+
+
+def _not_paired(segment: Segment) -> tuple[Node | None, str]:
+    """A node of the whole graph for whose complex numbers there are no pairs, and why."""
+    if segment.is_foreign:
+        return None, ""
     try:
-        return split_complex_numbers(graph), None
+        split_complex_numbers(segment.graph)
     except NotPaired as reason:
-        return Split(graph), f"{reason} has no native code."
+        return segment.origins[reason.node], f"{reason} has no native code."
+    return None, ""
+
+
+def _why_not_in_parts(segments: Sequence[Segment]) -> str | None:
+    """Why a graph is not compiled around the rows that have no kernels, or None."""
+    own = [segment.graph for segment in segments if not segment.is_foreign]
+    if not any(
+        node.op is not None and node.op.kind is not Kind.MOVEMENT
+        for graph in own
+        for node in graph.nodes
+    ):
+        return ""
+    return next(filter(None, map(fusion.why_not_sized, own)), None)
+
+
+def _start_mixed(
+    graph: Graph, name: str, segments: Sequence[Segment], reasons: Sequence[str], verify: bool
+) -> Started:
+    """Programs for the parts of a graph, all started before the first is waited for."""
+
+    def started(segment: Segment) -> Started:
+        if segment.is_foreign:
+            return Started(functools.partial(NumpyProgram, segment.graph, name))
+        return _start_native(split_complex_numbers(segment.graph), name, {}, verify)
+
+    parts = [started(segment) for segment in segments]
+
+    def finish() -> Program:
+        steps = [Step(segment, part()) for segment, part in zip(segments, parts, strict=True)]
+        return MixedProgram(graph, name, steps, reasons)
+
+    return Started(finish)
 
 
 def keeps_native(op: Op, types: Sequence[ValueType | None], attributes: Mapping[str, Any]) -> bool:
@@ -262,6 +321,7 @@ def _stored(functions: Sequence[Function], layout: Layout, plan: fusion.Plan) ->
 def _start_native(
     split: Split, name: str, written: Mapping[int, int], verify: bool = False
 ) -> Started:
+    split = replace(split, graph=rewrite_products(share_products(split.graph)))
     stages = _Stages()
     arrays = split.array_types()
     generated = generate(split.graph, name, stages, written, verify, arrays)
@@ -402,6 +462,7 @@ __all__ = [
     "CodegenError",
     "Generated",
     "Kernel",
+    "MixedProgram",
     "Program",
     "Started",
     "compile_graph",

@@ -125,6 +125,8 @@ class GraphRecord:
         for role, program in self.programs:
             source = "from the cache" if program.from_cache else "compiled"
             lines.append(f"  {role}: {len(program.kernels)} kernels, {source}{_memory(program)}")
+            if isinstance(program, code.MixedProgram):
+                lines += [f"    by NumPy between them: {reason}" for reason in program.reasons]
         return "\n".join(lines)
 
     def release(self) -> None:

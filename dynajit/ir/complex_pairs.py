@@ -21,7 +21,13 @@ from dynajit.ops.table import TABLE
 
 
 class NotPaired(Exception):
-    """Something that complex numbers have no pairs for; says what."""
+    """Something that complex numbers have no pairs for; says what.
+
+    Attributes:
+        node: of the graph, if it is one.
+    """
+
+    node: Any = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

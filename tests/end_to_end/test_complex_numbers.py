@@ -151,12 +151,24 @@ def test_pairs_that_do_not_lie_side_by_side_are_refused_as_eagerly() -> None:
         compiled(dj.ones(2, 3))
 
 
-def test_functions_without_pairs_run_on_numpy() -> None:
-    """With a warning that names them."""
-    compiled = dj.compile(lambda x: dj.sqrt(x) * 2)
+def test_functions_without_pairs_run_on_numpy_between_kernels() -> None:
+    """The rest of the graph has kernels."""
+    function = lambda x: dj.sqrt(x * 2).abs() + x.real
+    compiled = dj.compile(function, fullgraph=True)
     x = normal(3)
 
-    with pytest.warns(RuntimeWarning, match="sqrt of complex numbers has no native code"):
-        found = compiled(x)
+    np.testing.assert_allclose(compiled(x).numpy(), function(x).numpy(), rtol=1e-6)
 
-    np.testing.assert_allclose(found.numpy(), 2 * np.sqrt(x.numpy()), rtol=1e-6)
+    explained = str(dj.explain(function)(x))
+    assert "by NumPy between them: sqrt of complex numbers has no native code" in explained
+    assert "forward: 3 kernels" in explained
+
+
+def test_a_complex_constant_may_be_a_result() -> None:
+    """Beside what is computed."""
+    compiled = dj.compile(lambda x: (x * 2, dj.tensor([1 + 2j, 3 - 1j])), fullgraph=True)
+
+    twice, constant = compiled(normal(2))
+
+    np.testing.assert_allclose(twice.numpy(), 2 * normal(2).numpy())
+    assert [1 + 2j, 3 - 1j] == constant.tolist()

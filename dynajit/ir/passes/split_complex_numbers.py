@@ -45,7 +45,7 @@ class Split:
 def split_complex_numbers(graph: Graph) -> Split:
     """The graph with pairs in the place of complex values; itself if it has none.
 
-    Requires: no composite with a complex operand.
+    Requires: no composite with a complex operand, no output that is a complex constant.
     Ensures: no value of the graph is complex.
 
     Raises:
@@ -54,6 +54,20 @@ def split_complex_numbers(graph: Graph) -> Split:
     if not any(_is_complex(node) for node in graph.nodes):
         return Split(graph)
     return _Splitter(graph).run()
+
+
+def has_pairs(node: Node) -> bool:
+    """True for a call of a library's function of complex numbers that pairs have a form of."""
+    return (
+        node.op is not None
+        and node.op.name in _BY_NAME
+        and any(map(_is_complex, (node, *node.args)))
+    )
+
+
+def is_complex_constant(output: Any) -> bool:
+    """True for an array of complex numbers that is known: who has it gives it out as it is."""
+    return _is_complex(output) and output.kind is NodeKind.CONSTANT
 
 
 def _is_complex(node: Any) -> bool:
@@ -94,11 +108,11 @@ class _Splitter:
         operands = [self._operand(argument) for argument in node.args]
         if not _is_complex(node) and not any(isinstance(x, (Pair, complex)) for x in operands):
             return keep(self.builder, node, tuple(map(_bare, operands)))
-        assert node.op is not None
-        rule = _BY_NAME.get(node.op.name) or _BY_KIND.get(node.op.kind)
-        if rule is None:
-            raise NotPaired(f"{node.op.name} of complex numbers")
-        return self._whole(node, rule(node, operands))
+        try:
+            return self._whole(node, _rule_of(node)(node, operands))
+        except NotPaired as reason:
+            reason.node = node
+            raise
 
     def _operand(self, argument: Any) -> Operand:
         if not isinstance(argument, Node):
@@ -144,9 +158,16 @@ class _Splitter:
             return made
         if output in self.given:
             return self.given[output]
-        if output.kind is NodeKind.CONSTANT:
-            raise NotPaired("an output that is a complex constant")
+        assert output.kind is NodeKind.CALL, "a complex constant"
         return _together(made.re, made.im).node
+
+
+def _rule_of(node: Node) -> "_Rule":
+    op = _row(node)
+    rule = _BY_NAME.get(op.name) or _BY_KIND.get(op.kind)
+    if rule is None:
+        raise NotPaired(f"{op.name} of complex numbers")
+    return rule
 
 
 def _complex_types(nodes: Any) -> Mapping[int, TensorType]:
