@@ -3,9 +3,9 @@
 The standard decorator compiles six small texts for each class, 0.7 ms together; there are hundreds
 of classes, and they were half of the first `compile()`. Here the methods of a class are copies of
 those made once for each number of fields, with other names in their code objects. Contract:
-`@record` gives what the standard decorator gives, `fields`, `replace` and pickles included; classes
-with fields that it does not know (factories, fields left out of `__init__`, keywords only) are left
-to the standard one. Called by every module that declares frozen data.
+`@record` gives what the standard decorator gives, `fields`, `replace` and pickles included; fields
+for keywords only and `InitVar` are not for it. Records are derived from records alone. Called by
+every module that declares frozen data.
 """
 
 import dataclasses
@@ -37,15 +37,11 @@ def record(cls: Any = None, *, eq: bool = True, repr: bool = True) -> Any:
 
 
 def _made(cls: Any, eq: bool, repr: bool) -> Any:
-    if any(map(_is_special, vars(cls).values())):
-        return dataclasses.dataclass(frozen=True, slots=True, eq=eq, repr=repr)(cls)
-    own = set(cls.__dict__)
+    own = set(vars(cls))
     made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(cls)
     fields = dataclasses.fields(made)
-    names = tuple(field.name for field in fields)
-    defaults = tuple(f.default for f in fields if f.default is not dataclasses.MISSING)
     methods: dict[str, Any] = {
-        "__init__": _initializer(names, defaults, hasattr(made, "__post_init__")),
+        "__init__": _initializer(fields, hasattr(made, "__post_init__")),
         "__setattr__": _refuse_to_set,
         "__delattr__": _refuse_to_delete,
         "__getstate__": _state,
@@ -54,24 +50,13 @@ def _made(cls: Any, eq: bool, repr: bool) -> Any:
     if repr:
         methods["__repr__"] = _text
     if eq:
-        methods["__eq__"] = _comparison(names)
-        methods["__hash__"] = _hash(names)
+        compared = tuple(field.name for field in fields if field.compare)
+        methods["__eq__"] = _comparison(compared)
+        methods["__hash__"] = _hash(compared)
     for name, method in methods.items():
-        if name not in own or (name == "__hash__" and cls.__dict__.get(name) is None):
+        if name not in own or (name == "__hash__" and vars(cls).get(name) is None):
             setattr(made, name, method)
     return made
-
-
-def _is_special(found: Any) -> bool:
-    """True for a `field(...)` that says more than a default."""
-    if not isinstance(found, dataclasses.Field):
-        return False
-    return (
-        found.default_factory is not dataclasses.MISSING
-        or not (found.init and found.compare and found.repr)
-        or found.hash is not None
-        or found.kw_only is True
-    )
 
 
 # -- methods that are the same for all classes -------------------------------------------------
@@ -95,18 +80,46 @@ def _set_state(self: Any, state: list[Any]) -> None:
 
 
 def _text(self: Any) -> str:
-    parts = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self))
+    shown = (field.name for field in dataclasses.fields(self) if field.repr)
+    parts = (f"{name}={getattr(self, name)!r}" for name in shown)
     return f"{type(self).__qualname__}({', '.join(parts)})"
 
 
 # -- methods by the names of the fields --------------------------------------------------------
 
 
-def _initializer(names: tuple[str, ...], defaults: tuple[Any, ...], has_more: bool) -> Any:
+def _initializer(fields: tuple[dataclasses.Field[Any], ...], has_more: bool) -> Any:
+    missing = dataclasses.MISSING
+    if any(not field.init or field.default_factory is not missing for field in fields):
+        return _unusual_initializer(fields, has_more)
+    names = tuple(field.name for field in fields)
+    defaults = tuple(field.default for field in fields if field.default is not missing)
     code = _renamed(_init_template(len(names), has_more), names)
-    made = FunctionType(code, {"_set": object.__setattr__}, "__init__", defaults)
-    made.__qualname__ = "__init__"
-    return made
+    return FunctionType(code, {"_set": object.__setattr__}, "__init__", defaults)
+
+
+def _unusual_initializer(fields: tuple[dataclasses.Field[Any], ...], has_more: bool) -> Any:
+    """For fields that factories make, or that `__post_init__` sets: a text of its own."""
+    missing = dataclasses.MISSING
+    given: dict[str, Any] = {"_set": object.__setattr__, "_missing": missing}
+    parameters, lines = ["self"], ["  pass"]
+    for field in fields:
+        name = field.name
+        has_factory = field.default_factory is not missing
+        given[f"_{name}"] = field.default_factory if has_factory else field.default
+        if not field.init:
+            if has_factory or field.default is not missing:
+                value = f"_{name}()" if has_factory else f"_{name}"
+                lines.append(f"  _set(self, {name!r}, {value})")
+            continue
+        default = "=_missing" if has_factory else "" if field.default is missing else f"=_{name}"
+        parameters.append(f"{name}{default}")
+        value = f"_{name}() if {name} is _missing else {name}" if has_factory else name
+        lines.append(f"  _set(self, {name!r}, {value})")
+    if has_more:
+        lines.append("  self.__post_init__()")
+    exec("\n".join([f"def __init__({', '.join(parameters)}):", *lines]), given)
+    return given["__init__"]
 
 
 def _comparison(names: tuple[str, ...]) -> Any:

@@ -86,6 +86,14 @@ def _classes(decorate: Any) -> dict[str, Any]:
         a: int
         b: list[int] = field(default_factory=list, compare=False)
         c: int = field(default=5, repr=False)
+        d: int = field(init=False, default=8)
+
+    @decorate()
+    class Set(Special):
+        e: int = field(init=False, repr=False)
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "e", self.a + 1)
 
     local = {k: v for k, v in locals().items() if isinstance(v, type)}
     return local
@@ -101,6 +109,7 @@ ARGUMENTS: dict[str, list[tuple[Any, ...]]] = {
     "Checked": [(3,)],
     "Own": [(1,), (11,), (2,)],
     "Special": [(1,), (1, [2]), (1, [2], 6)],
+    "Set": [(1,), (1, [2]), (1, [2], 6)],
 }
 
 
