@@ -64,7 +64,6 @@ _SUFFIX = {
 
 def print_matmul(kernel: MatmulKernel) -> Function:
     """The C function of a product."""
-    dtype = kernel.result.buffer.dtype
     buffers = tuple(dict.fromkeys((kernel.left.buffer, kernel.right.buffer, kernel.result.buffer)))
     parameters = [
         f"{'' if b is kernel.result.buffer else 'const '}{b.dtype.c} *{b.name}" for b in buffers
@@ -82,7 +81,7 @@ def print_matmul(kernel: MatmulKernel) -> Function:
         "int64_t left = 0, right = 0, result = 0;",
         *_batch_offsets(kernel),
         "(void)rest;",
-        _call(kernel, dtype is dtypes.float32 or dtype is dtypes.float64, _SUFFIX[dtype.name]),
+        call(kernel),
     ]
     multiplications = batch * kernel.rows * kernel.inner * kernel.columns
     work = Work(multiplications, TEAM_WORK)
@@ -99,7 +98,7 @@ def print_matmul(kernel: MatmulKernel) -> Function:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tiles:
+class Tiles:
     """How each matrix of the batch is cut, as C.
 
     Args:
@@ -115,12 +114,17 @@ class _Tiles:
     head: tuple[str, ...] = ()
 
     @property
+    def most_rows(self) -> int:
+        """Tiles below each other, as many as there may be."""
+        return LARGEST_TILE_COUNT if self.head else int(self.row_count)
+
+    @property
     def is_one(self) -> bool:
         """Nothing is cut."""
         return self.row_count == self.column_count == "1"
 
 
-def _tiles(kernel: MatmulKernel, batch: Number) -> _Tiles:
+def _tiles(kernel: MatmulKernel, batch: Number) -> Tiles:
     """Tiles by the sizes alone, so that the bits of a result do not depend on the threads.
 
     The longer side is cut first: into two from half of LONG on, into more where each has LONG.
@@ -131,17 +135,56 @@ def _tiles(kernel: MatmulKernel, batch: Number) -> _Tiles:
         return _tiles_text(kernel, batch)
     assert isinstance(rows, int) and isinstance(columns, int)
     assert isinstance(work, int) and isinstance(batch, int)
-    most = 1 if batch >= MANY else min(max(work // TILE_WORK, 1), LARGEST_TILE_COUNT)
+    most = 1 if batch >= MANY else _most(work)
     longer, shorter = max(rows, columns), min(rows, columns)
-    pieces = max(min(max(longer // LONG, min(2 * longer // LONG, 2)), most), 1)
+    pieces = _pieces(longer, most)
     others = max(min(shorter // SHORT, most // pieces), 1)
     row_count, column_count = (pieces, others) if rows >= columns else (others, pieces)
     tile_rows, tile_columns = _step(rows, row_count), _step(columns, column_count)
-    return _Tiles(
+    return Tiles(
         str(max(1, -(-rows // tile_rows))),
         str(max(1, -(-columns // tile_columns))),
         str(tile_rows),
         str(tile_columns),
+    )
+
+
+def tiles_of_rows(rows: Number, work: Number) -> Tiles:
+    """Tiles of all columns, for what does so many multiplications."""
+    if isinstance(rows, int) and isinstance(work, int):
+        step = _step(rows, _pieces(rows, _most(work)))
+        return Tiles(str(max(1, -(-rows // step))), "1", str(step), "")
+    text = symint.c(rows)
+    head = (
+        f"const int64_t most = {_most_text(work)};",
+        *_pieces_text(text),
+        f"const int64_t tile_rows = dj_tile_length({text}, pieces);",
+        f"const int64_t row_count = dj_max_index(({text} + tile_rows - 1) / tile_rows, 1);",
+    )
+    return Tiles("row_count", "1", "tile_rows", "", head)
+
+
+def _most(work: int) -> int:
+    """Tiles at most."""
+    return min(max(work // TILE_WORK, 1), LARGEST_TILE_COUNT)
+
+
+def _pieces(longer: int, most: int) -> int:
+    """Parts of the longer side."""
+    return max(min(max(longer // LONG, min(2 * longer // LONG, 2)), most), 1)
+
+
+def _most_text(work: Number) -> str:
+    """What `_most` computes, in C."""
+    return f"dj_max_index(dj_min_index({symint.c(work)} / {TILE_WORK}, {LARGEST_TILE_COUNT}), 1)"
+
+
+def _pieces_text(longer: str) -> tuple[str, ...]:
+    """What `_pieces` computes, in C."""
+    return (
+        f"const int64_t halves = dj_min_index(2 * {longer} / {LONG}, 2);",
+        f"const int64_t wanted = dj_min_index(dj_max_index({longer} / {LONG}, halves), most);",
+        "const int64_t pieces = dj_max_index(wanted, 1);",
     )
 
 
@@ -151,11 +194,10 @@ def _step(length: int, count: int) -> int:
     return -(-even // BLAS_BLOCK) * BLAS_BLOCK if count > 1 else even
 
 
-def _tiles_text(kernel: MatmulKernel, batch: Number) -> _Tiles:
+def _tiles_text(kernel: MatmulKernel, batch: Number) -> Tiles:
     """What `_tiles` computes, in C."""
     rows, columns = symint.c(kernel.rows), symint.c(kernel.columns)
-    work = symint.c(kernel.rows * kernel.inner * kernel.columns)
-    most = f"dj_max_index(dj_min_index({work} / {TILE_WORK}, {LARGEST_TILE_COUNT}), 1)"
+    most = _most_text(kernel.rows * kernel.inner * kernel.columns)
     if symint.is_at_least(batch, MANY):
         most = "1"
     elif not isinstance(batch, int):
@@ -164,9 +206,7 @@ def _tiles_text(kernel: MatmulKernel, batch: Number) -> _Tiles:
         f"const int64_t most = {most}, is_upright = {rows} >= {columns};",
         f"const int64_t longer = dj_max_index({rows}, {columns});",
         f"const int64_t shorter = dj_min_index({rows}, {columns});",
-        f"const int64_t halves = dj_min_index(2 * longer / {LONG}, 2);",
-        f"const int64_t wanted = dj_min_index(dj_max_index(longer / {LONG}, halves), most);",
-        "const int64_t pieces = dj_max_index(wanted, 1);",
+        *_pieces_text("longer"),
         f"const int64_t others = dj_max_index(dj_min_index(shorter / {SHORT}, most / pieces), 1);",
         f"const int64_t tile_rows = dj_tile_length({rows}, is_upright ? pieces : others);",
         f"const int64_t tile_columns = dj_tile_length({columns}, is_upright ? others : pieces);",
@@ -174,7 +214,7 @@ def _tiles_text(kernel: MatmulKernel, batch: Number) -> _Tiles:
         f"const int64_t columns_left = {columns} + tile_columns - 1;",
         "const int64_t column_count = dj_max_index(columns_left / tile_columns, 1);",
     )
-    return _Tiles("row_count", "column_count", "tile_rows", "tile_columns", head)
+    return Tiles("row_count", "column_count", "tile_rows", "tile_columns", head)
 
 
 def _batch_offsets(kernel: MatmulKernel) -> list[str]:
@@ -194,22 +234,37 @@ def _batch_offsets(kernel: MatmulKernel) -> list[str]:
     return lines
 
 
-def _call(kernel: MatmulKernel, is_real: bool, suffix: str) -> str:
-    left, right, result = kernel.left, kernel.right, kernel.result
-    blas = (
-        is_real
-        and is_blas_matrix(left, kernel.rows, kernel.inner)
-        and is_blas_matrix(right, kernel.inner, kernel.columns)
+def calls_gemm(kernel: MatmulKernel) -> bool:
+    """True if the product is one of our own, or of BLAS: the operands are such matrices."""
+    dtype = kernel.result.buffer.dtype
+    return (
+        (dtype is dtypes.float32 or dtype is dtypes.float64)
+        and is_blas_matrix(kernel.left, kernel.rows, kernel.inner)
+        and is_blas_matrix(kernel.right, kernel.inner, kernel.columns)
+        and not _is_small(kernel)
     )
-    head = f"dj_gemm_{suffix}(runtime, " if blas else f"dj_product_{suffix}("
-    if _is_small(kernel):
+
+
+def call(kernel: MatmulKernel, home: str = "-1", is_packed: str = "0") -> str:
+    """The call for `rows` from `row` on and `columns` from `column` on, of the matrices that begin
+    at `left`, `right` and `result`: variables in C.
+
+    Args:
+        home, is_packed: whether columns stay packed (`multiply` of product_loops.h).
+    """
+    left, right, result = kernel.left, kernel.right, kernel.result
+    suffix = _SUFFIX[result.buffer.dtype.name]
+    head, end = f"dj_product_{suffix}(", ""
+    if calls_gemm(kernel):
+        head, end = f"dj_gemm_{suffix}(runtime, ", f", {home}, {is_packed}"
+    elif _is_small(kernel):
         head = f"dj_small_{suffix}("
     whole = symint.c(kernel.columns)
     return (
         f"{head}{_operand(left, 'left', f'row * {symint.c(left.row_stride)}')}, "
         f"{_operand(right, 'right', f'column * {symint.c(right.column_stride)}')}, "
         f"{result.buffer.name} + result + row * {whole} + column, {whole}, "
-        f"rows, {symint.c(kernel.inner)}, columns);"
+        f"rows, {symint.c(kernel.inner)}, columns{end});"
     )
 
 

@@ -20,7 +20,7 @@ from dynajit.codegen.c_support import (
     product_of,
     start_values,
 )
-from dynajit.codegen.loops import Accumulate, Accumulated, RowKernel
+from dynajit.codegen.loops import Accumulate, Accumulated, Buffer, RowKernel
 from dynajit.core import symint
 from dynajit.core.symint import Number, is_at_least
 
@@ -72,17 +72,24 @@ class RowLoops:
         names: of the function that is printed.
         longest: elements of a row at most, if that is assumed.
         is_blocked: the loop runs over one block of the only row, from `start` to `stop`.
+        cached: buffers that need not be read ahead.
     """
 
     def __init__(
-        self, kernel: RowKernel, names: Names, longest: int | None, is_blocked: bool
+        self,
+        kernel: RowKernel,
+        names: Names,
+        longest: int | None,
+        is_blocked: bool,
+        cached: frozenset[Buffer] = frozenset(),
     ) -> None:
         self.kernel = kernel
         self.names = names
         self.longest = longest
         self.is_blocked = is_blocked
         self.elements = product_of(kernel.elements)
-        self.ahead = () if longest else c_ahead.streams(kernel)
+        streams = () if longest else c_ahead.streams(kernel)
+        self.ahead = tuple(stream for stream in streams if stream.buffer not in cached)
 
     def _bounds(self) -> _Bounds:
         if self.is_blocked:

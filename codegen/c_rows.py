@@ -24,6 +24,7 @@ from dynajit.codegen.c_support import (
     combine_into,
     define,
     loop,
+    may_fail,
     parallel,
     product_of,
     start_values,
@@ -37,6 +38,7 @@ from dynajit.codegen.loops import (
     Buffer,
     Expression,
     Keep,
+    Load,
     Phase,
     RowKernel,
     Store,
@@ -74,6 +76,41 @@ def print_rows(kernel: RowKernel) -> Function:
     return replace(whole, text=f"{short.text}\n\n{whole.text}")
 
 
+def may_run_between(kernel: RowKernel) -> bool:
+    """True if some rows of a kernel can be computed without the others (see `RowsBetween`)."""
+    if kernel.totals or kernel.element_totals or kernel.finals or kernel.column_totals:
+        return False
+    if kernel.in_place or c_short_rows.fits(kernel) or c_transposed.fits(kernel):
+        return False
+    rows = _Rows(kernel, kernel.name, None)
+    return not rows.may_be_short() and (rows.is_blocked or rows.row_count != 1)
+
+
+class RowsBetween:
+    """The loop over some rows of a kernel that `may_run_between`, for a function around it.
+
+    Args:
+        kernel: what is printed.
+        ends: the first row, and the one after the last, in C; or elements, where there are no rows.
+        cached: buffers that need not be read ahead.
+
+    Attributes:
+        lines: the loop.
+        read, written: the buffers.
+        fails: it may leave an error in `status`.
+    """
+
+    def __init__(
+        self, kernel: RowKernel, ends: tuple[str, str], cached: frozenset[Buffer] = frozenset()
+    ) -> None:
+        rows = _Rows(kernel, kernel.name, None, cached)
+        self.lines = rows.between(*ends)
+        loads = [e.buffer for e in rows.expressions if isinstance(e, Load)]
+        self.read = tuple(dict.fromkeys(loads))
+        self.written = tuple(dict.fromkeys(store.buffer for store in rows.stores()))
+        self.fails = may_fail(rows.expressions, kernel.indices)
+
+
 class _Rows:
     """Prints one row kernel. Mutable: scopes fill up.
 
@@ -81,9 +118,16 @@ class _Rows:
         kernel: what is printed.
         name: of the C function.
         longest: elements of a row at most, if that is assumed.
+        cached: buffers that need not be read ahead.
     """
 
-    def __init__(self, kernel: RowKernel, name: str, longest: int | None) -> None:
+    def __init__(
+        self,
+        kernel: RowKernel,
+        name: str,
+        longest: int | None,
+        cached: frozenset[Buffer] = frozenset(),
+    ) -> None:
         self.kernel = kernel
         self.name = name
         self.longest = longest
@@ -92,7 +136,7 @@ class _Rows:
         self.elements = product_of(kernel.elements)
         self.row_count = product_of(kernel.rows)
         self.is_blocked = self._is_blocked()
-        self.loops = RowLoops(kernel, self.names, longest, self.is_blocked)
+        self.loops = RowLoops(kernel, self.names, longest, self.is_blocked, cached)
         self.busiest = c_ahead.busiest(kernel)
         if self.is_blocked:
             self.row_count = ceil_div(self.elements, BLOCK)
@@ -145,20 +189,31 @@ class _Rows:
             self.name,
             lines,
             self.expressions,
-            self._stores(),
+            self.stores(),
             kernel.indices,
             self.scratch,
             self.team,
         )
 
+    def between(self, first: str, end: str) -> list[str]:
+        """The lines for some rows, or for some elements of the only one."""
+        row = self.root.child([axis.name for axis in self.kernel.rows])
+        self._row(row)
+        if self.is_blocked:
+            head = [f"const int64_t start = {first}, stop = {end};"]
+            return [*head, *self.root.lines, *row.lines]
+        rows = loop("row", first, end, [*self._row_variables(), *row.lines])
+        return [*self.root.lines, *rows]
+
     def _roots(self) -> list[Expression]:
-        roots = [store.value for store in self._stores()]
+        roots = [store.value for store in self.stores()]
         accumulates = [a for phase in self.kernel.phases for a in phase.accumulates]
         for accumulate in (*accumulates, *self.totals, *self.kernel.column_totals):
             roots.extend((*accumulate.element, *(accumulate.first or ())))
         return roots
 
-    def _stores(self) -> list[Store]:
+    def stores(self) -> list[Store]:
+        """Everything that is written."""
         stores = [store for phase in self.kernel.phases for store in phase.stores]
         kernel = self.kernel
         return [*stores, *kernel.row_stores, *kernel.finals, *kernel.column_stores]

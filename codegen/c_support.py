@@ -106,14 +106,26 @@ def define(
     # A pointer made of a restricted one may be used beside it.
     body = [*(f"const {b.dtype.c} *{b.name} = {same[b].name};" for b in read if b in same), *body]
     read = tuple(buffer for buffer in read if buffer not in same)
+    fails = may_fail(expressions, indices)
+    return define_over(kernel, name, body, read, (*written, *scratch), fails, team)
+
+
+def define_over(
+    kernel: Kernel,
+    name: str,
+    body: Sequence[str],
+    read: Sequence[Buffer],
+    written: Sequence[Buffer],
+    fails: bool,
+    team: str = "",
+) -> Function:
+    """The function of a kernel whose parameters are known; it may report errors if it `fails`."""
     parameters = [f"const {buffer.dtype.c} *restrict {buffer.name}" for buffer in read]
     parameters += [f"{buffer.dtype.c} *restrict {buffer.name}" for buffer in written]
-    parameters += [f"{buffer.dtype.c} *restrict {buffer.name}" for buffer in scratch]
     sizes = sizes_used(body)
     lines = list(_with_short_loops_kept(body))
     text = function_text(name, [*parameters, *size_parameters(sizes)], lines, bool(team))
-    buffers = (*read, *written, *scratch)
-    return Function(name, kernel, text, buffers, may_fail(expressions, indices), sizes, team)
+    return Function(name, kernel, text, (*read, *written), fails, sizes, team)
 
 
 _SHORT_LOOP = re.compile(r"( *)for \(int64_t \w+ = 0; \w+ < (\d\d?); \w+\+\+\) \{")

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from dynajit.codegen import (
     c_columns,
     c_natives,
+    c_panels,
     c_prelude,
     c_products,
     c_rows,
@@ -28,6 +29,7 @@ from dynajit.codegen.loops import (
     ColumnKernel,
     Kernel,
     NativeKernel,
+    PanelKernel,
     RowKernel,
     ScanKernel,
     ScatterKernel,
@@ -51,6 +53,8 @@ def print_kernel(kernel: Kernel) -> Function:
         return c_scatter.print_scatter(kernel)
     if isinstance(kernel, NativeKernel):
         return c_natives.print_native(kernel)
+    if isinstance(kernel, PanelKernel):
+        return c_panels.print_panels(kernel)
     return c_products.print_matmul(kernel)
 
 

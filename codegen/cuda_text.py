@@ -28,6 +28,7 @@ from dynajit.codegen.loops import (
     ColumnKernel,
     Kernel,
     NativeKernel,
+    PanelKernel,
     RowKernel,
     ScanKernel,
     ScatterKernel,
@@ -75,9 +76,9 @@ def print_kernel(kernel: Kernel) -> tuple[Step, ...]:
         return cuda_scans.print_scan(kernel)
     if isinstance(kernel, ScatterKernel):
         return cuda_scatter.print_scatter(kernel)
-    if isinstance(kernel, NativeKernel):
+    if isinstance(kernel, (NativeKernel, PanelKernel)):
         raise CodegenError(
-            f"{kernel.name}: kernels of convolutions, pools and orders exist in C only; "
+            f"{kernel.name}: kernels of convolutions, pools, orders and panels exist in C only; "
             "expand composites before generating CUDA."
         )
     return (LibraryCall(kernel.name, kernel),)

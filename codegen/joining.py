@@ -6,7 +6,7 @@ gradients of a norm's weight and bias beside the gradient of what is normalised.
 `codegen.pipeline`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dynajit.codegen.c_column_totals import may_hold
@@ -18,6 +18,8 @@ from dynajit.codegen.loops import (
     Load,
     MatmulKernel,
     NativeKernel,
+    PanelKernel,
+    Phase,
     RowKernel,
     ScanKernel,
     ScatterKernel,
@@ -62,22 +64,20 @@ def _may_join(row: RowKernel, column: ColumnKernel) -> bool:
     (axis,) = row.elements
     if not is_at_least(axis.size, LEAST_COLUMNS) or not may_hold(row, column):
         return False
-    reads = _loads(_column_roots(column))
-    if written(row) & reads or written(column) & _loads(_row_roots(row)):
+    read = reads(column)
+    if written(row) & read or written(column) & reads(row):
         return False
     return any(
         is_at_least(buffer.size * buffer.dtype.itemsize, LEAST_BYTES)
-        for buffer in reads & _loads(_row_roots(row))
+        for buffer in read & reads(row)
     )
 
 
 def _is_free(kernels: Sequence[Kernel], first: int, last: int) -> bool:
     """True if the last of the kernels may run at the place of the first."""
     moved = kernels[last]
-    assert isinstance(moved, (RowKernel, ColumnKernel))
-    roots = _row_roots(moved) if isinstance(moved, RowKernel) else _column_roots(moved)
-    reads = _loads(roots)
-    return all(written(kernel).isdisjoint(reads) for kernel in kernels[first:last])
+    read = reads(moved)
+    return all(written(kernel).isdisjoint(read) for kernel in kernels[first:last])
 
 
 def written(kernel: Kernel) -> set[Buffer]:
@@ -94,25 +94,55 @@ def written(kernel: Kernel) -> set[Buffer]:
         return {kernel.initial.buffer, kernel.write.buffer}
     if isinstance(kernel, MatmulKernel):
         return {kernel.result.buffer}
-    assert isinstance(kernel, NativeKernel)
+    if isinstance(kernel, PanelKernel):
+        return set().union(*map(written, kernel.steps))
     return {buffer for buffer in kernel.writes if buffer is not None}
+
+
+def reads(kernel: Kernel) -> set[Buffer]:
+    """Buffers that a kernel reads."""
+    if isinstance(kernel, MatmulKernel):
+        return {kernel.left.buffer, kernel.right.buffer}
+    if isinstance(kernel, NativeKernel):
+        return {buffer for buffer in kernel.reads if buffer is not None}
+    assert not isinstance(kernel, PanelKernel)
+    return {load.buffer for load in loads(kernel)}
+
+
+def loads(kernel: RowKernel | ColumnKernel | ScanKernel | ScatterKernel) -> list[Load]:
+    """What a kernel reads of its buffers, each place once."""
+    roots = (*_roots(kernel), *(index.value for index in kernel.indices))
+    return [expression for expression in walk(roots) if isinstance(expression, Load)]
+
+
+def _roots(kernel: RowKernel | ColumnKernel | ScanKernel | ScatterKernel) -> list[Expression]:
+    if isinstance(kernel, RowKernel):
+        return _row_roots(kernel)
+    if isinstance(kernel, ColumnKernel):
+        return _column_roots(kernel)
+    if isinstance(kernel, ScatterKernel):
+        return [kernel.initial.value, kernel.write.value]
+    return _phase_roots(kernel.phases)
 
 
 def _column_roots(kernel: ColumnKernel) -> list[Expression]:
     roots = [store.value for store in kernel.stores]
     for accumulate in kernel.accumulates:
-        roots += accumulate.element
-    return roots
-
-
-def _row_roots(kernel: RowKernel) -> list[Expression]:
-    roots = [store.value for phase in kernel.phases for store in phase.stores]
-    roots += [store.value for store in (*kernel.row_stores, *kernel.column_stores)]
-    for accumulate in (*(a for phase in kernel.phases for a in phase.accumulates),
-                       *kernel.column_totals):  # fmt: skip
         roots += [*accumulate.element, *(accumulate.first or ())]
     return roots
 
 
-def _loads(roots: Iterable[Expression]) -> set[Buffer]:
-    return {e.buffer for e in walk(tuple(roots)) if isinstance(e, Load)}
+def _phase_roots(phases: Sequence[Phase]) -> list[Expression]:
+    roots = [store.value for phase in phases for store in phase.stores]
+    roots += [keep.value for phase in phases for keep in phase.keeps]
+    for accumulate in (a for phase in phases for a in phase.accumulates):
+        roots += [*accumulate.element, *(accumulate.first or ())]
+    return roots
+
+
+def _row_roots(kernel: RowKernel) -> list[Expression]:
+    stores = (*kernel.row_stores, *kernel.finals, *kernel.column_stores)
+    roots = [*_phase_roots(kernel.phases), *(store.value for store in stores)]
+    for accumulate in (*kernel.totals, *kernel.element_totals, *kernel.column_totals):
+        roots += [*accumulate.element, *(accumulate.first or ())]
+    return roots

@@ -594,6 +594,33 @@ class NativeKernel:
     numbers: tuple[tuple[str, tuple[Any, ...]], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class PanelKernel:
+    """Products and row kernels over the same rows: all of them for one panel of rows, while it is
+    cached, then for the next.
+
+    Args:
+        name: the C function's name.
+        rows: of all panels together.
+        panel: rows of a panel, but for the last one.
+        steps: in running order. What one reads of another's result are the rows at hand.
+        local: (buffer, elements of a row) of results that nothing else reads: there is memory for
+            one panel of them per tile.
+    """
+
+    name: str
+    rows: Number
+    panel: int
+    steps: tuple[RowKernel | MatmulKernel, ...]
+    local: tuple[tuple[Buffer, int], ...]
+
+
 Kernel: TypeAlias = (
-    RowKernel | ColumnKernel | ScanKernel | ScatterKernel | MatmulKernel | NativeKernel
+    RowKernel
+    | ColumnKernel
+    | ScanKernel
+    | ScatterKernel
+    | MatmulKernel
+    | NativeKernel
+    | PanelKernel
 )

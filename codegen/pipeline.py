@@ -28,11 +28,12 @@ from dynajit.codegen import (
     lowering,
     memory,
     natives,
+    panels,
     toolchain,
 )
 from dynajit.codegen.blueprints import Blueprint, Kernel
 from dynajit.codegen.c_support import PARALLEL_WORK, Function
-from dynajit.codegen.loops import Buffer, MatmulKernel
+from dynajit.codegen.loops import Buffer, MatmulKernel, PanelKernel
 from dynajit.codegen.memory import Layout
 from dynajit.codegen.mixed_program import MixedProgram, Step
 from dynajit.codegen.numpy_backend import NumpyProgram
@@ -296,6 +297,9 @@ def generate(
         plan = fusion.plan(graph)
     with stages.timed("lowering"):
         kernels = joining.join(lowering.lower(plan))
+        buffers = plan.storage.buffers
+        shown = frozenset(buffers[o] for o in graph.outputs if isinstance(o, Node) and o in buffers)
+        kernels = panels.join(kernels, shown)
     with stages.timed("printing"):
         functions = tuple(c_text.print_kernel(kernel) for kernel in kernels)
         functions, same = in_place.share(plan, functions, written)
@@ -393,7 +397,9 @@ def _blueprint(
         symbols=tuple((s.argument, s.dim, s.low, s.high) for s in symbols),
         workspace=max(_known(layout.workspace_bytes), 0),
         releases_gil=_work(graph) >= PARALLEL_WORK,
-        has_products=any(isinstance(f.kernel, MatmulKernel) for f in generated.functions),
+        has_products=any(
+            isinstance(f.kernel, (MatmulKernel, PanelKernel)) for f in generated.functions
+        ),
         may_fail=any(function.may_fail for function in generated.functions),
         explain=_explained(generated),
     )

@@ -13,10 +13,14 @@ static __attribute__((unused)) int64_t dj_tile_length(int64_t length, int64_t co
     return count > 1 ? (even + 15) / 16 * 16 : even;
 }
 
+/* Where an array would begin of which `part` is there, from the element `first` on: a number, because
+ * no pointer may lie there. */
+#define DJ_BEGIN(T, part, first) ((T *)((uintptr_t)(part) - sizeof(T) * (size_t)(first)))
+
 typedef int (*dj_multiply_f32)(const float *, int64_t, int64_t, const float *, int64_t, int64_t,
-                               float *, int64_t, int64_t, int64_t, int64_t);
+                               float *, int64_t, int64_t, int64_t, int64_t, int64_t, int);
 typedef int (*dj_multiply_f64)(const double *, int64_t, int64_t, const double *, int64_t, int64_t,
-                               double *, int64_t, int64_t, int64_t, int64_t);
+                               double *, int64_t, int64_t, int64_t, int64_t, int64_t, int);
 typedef void (*dj_sgemm_function)(char *, char *, int *, int *, int *, float *, float *, int *,
                                   float *, int *, float *, float *, int *);
 typedef void (*dj_dgemm_function)(char *, char *, int *, int *, int *, double *, double *, int *,
@@ -136,18 +140,20 @@ DJ_SMALL(float, f32, DJ_SMALL_F32)
 DJ_SMALL(double, f64, DJ_SMALL_F64)
 
 #define DJ_GEMM(T, S, L)                                                                            \
-    /* c (n, m) = a (n, k) @ b (k, m). BLAS is column-major: it computes c' = b' a'. */             \
+    /* c (n, m) = a (n, k) @ b (k, m). BLAS is column-major: it computes c' = b' a'. Columns of b   \
+     * may stay packed between calls: `home` and `is_packed` of product_loops.h. */                 \
     static DJ_ONCE void dj_gemm_##S(                                                                \
         const dj_runtime *runtime, const T *a, int64_t a_row, int64_t a_column, const T *b,         \
-        int64_t b_row, int64_t b_column, T *c, int64_t c_row, int64_t n, int64_t k, int64_t m) {    \
+        int64_t b_row, int64_t b_column, T *c, int64_t c_row, int64_t n, int64_t k, int64_t m,      \
+        int64_t home, int is_packed) {                                                              \
         if (n == 0 || m == 0) return;                                                               \
         if (k == 0) {                                                                               \
             for (int64_t i = 0; i < n; i++) memset(c + i * c_row, 0, sizeof(T) * (size_t)m);        \
             return;                                                                                 \
         }                                                                                           \
-        if (n > 1 && m > 1 && runtime->multiply_##S &&                                              \
+        if ((n > 1 || home >= 0) && m > 1 && runtime->multiply_##S &&                               \
             ((dj_multiply_##S)runtime->multiply_##S)(a, a_row, a_column, b, b_row, b_column, c,     \
-                                                     c_row, n, k, m))                               \
+                                                     c_row, n, k, m, home, is_packed))              \
             return;                                                                                 \
         int a_rows = a_column == 1 && a_row >= k, b_rows = b_column == 1 && b_row >= m;             \
         int64_t a_step = a_rows ? a_row : a_column, b_step = b_rows ? b_row : b_column;             \

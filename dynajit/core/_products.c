@@ -3,9 +3,9 @@
  * Contract: `matmul(a, b)` multiplies arrays as numpy.matmul does, and by it where it is none of ours:
  * eager execution calls it (`core.products`). `addresses()` gives two C functions, for float32 and
  * float64, for each of these sets that the CPU has; see `multiply` in product_loops.h. They run on
- * the calling thread and keep a block of memory for it until it ends. Generated C calls them through
- * the runtime (`dj_gemm` of headers/products.h), and BLAS where they are missing; `codegen.blas` hands
- * them over.
+ * the calling thread and keep a block of memory for it until it ends, of which KEPT_BYTES may hold
+ * packed columns between calls. Generated C calls them through the runtime (`dj_gemm` of
+ * headers/products.h), and BLAS where they are missing; `codegen.blas` hands them over.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -17,6 +17,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { KEPT_BYTES = 1 << 21 }; /* packed columns for other rows: they lie in the third cache */
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define HAS_PRODUCTS 1
@@ -33,7 +35,6 @@ enum {
     FAR_ROWS = 70,           /* and both, */
     FAR_BYTES = 1 << 18,     /* in the second cache */
     AHEAD = 4,               /* rows that are fetched before they are packed */
-    KEPT_BYTES = 1 << 21, /* packed columns for the next bands of rows: they lie in the third cache */
     SCRATCH_BYTES = 1 << 22,
 };
 
@@ -209,5 +210,7 @@ PyMODINIT_FUNC PyInit__products(void) {
     has_key = pthread_key_create(&scratch_key, free) == 0;
     pthread_atfork(NULL, NULL, forget_helpers);
 #endif
-    return PyModule_Create(&definition);
+    PyObject *module = PyModule_Create(&definition);
+    if (module && PyModule_AddIntConstant(module, "KEPT_BYTES", KEPT_BYTES) < 0) Py_CLEAR(module);
+    return module;
 }

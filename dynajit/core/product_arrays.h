@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 typedef int (*Multiply)(const void *, int64_t, int64_t, const void *, int64_t, int64_t, void *,
-                        int64_t, int64_t, int64_t, int64_t);
+                        int64_t, int64_t, int64_t, int64_t, int64_t, int);
 
 enum {
     MOST_DIMS = 32,          /* of arrays that are multiplied here */
@@ -54,7 +54,7 @@ static void multiply_unit(Products *job, int64_t unit) {
     }
     if (!job->multiply(a, job->a_row / job->size, job->a_column / job->size, b,
                        job->b_row / job->size, job->b_column / job->size, c, job->m, rows, job->k,
-                       columns))
+                       columns, -1, 0))
         atomic_store(&job->failed, 1);
 }
 

@@ -247,16 +247,22 @@ TARGET static void NAMED(multiply_block)(const NAMED(Left) *left, const NAMED(Ri
 }
 
 /* c (n, m) = a (n, k) @ b (k, m), all by strides in elements, c's columns side by side. n, m, k > 0.
- * Returns 0, and has done nothing, if there is no memory. */
+ * If `home` is not negative, columns of b are packed from that element of the scratch on and stay
+ * there, for calls of this thread with other rows and the same b, that say so by `is_packed`; they
+ * take k times m, which counts as whole vectors. Returns 0, and has done nothing, if there is no
+ * memory. */
 TARGET static int NAMED(multiply)(const ELEMENT *a, int64_t a_row, int64_t a_column,
                                   const ELEMENT *b, int64_t b_row, int64_t b_column, ELEMENT *c,
-                                  int64_t c_row, int64_t n, int64_t k, int64_t m) {
+                                  int64_t c_row, int64_t n, int64_t k, int64_t m, int64_t home,
+                                  int is_packed) {
     enum { GROUP = GROUP_PANELS * WIDE };
     _Static_assert(KEPT_BYTES + sizeof(ELEMENT) * (TALL * WIDE + MOST_ROWS * PACKED_ROW) <=
                        SCRATCH_BYTES, "what one thread needs");
     _Static_assert(sizeof(ELEMENT) * DEPTH * GROUP <= KEPT_BYTES, "a group of columns");
     _Static_assert(MOST_ROWS % TALL == 0, "packed rows are whole tiles");
     _Static_assert(2 * FAR_ROWS < MOST_ROWS, "the bands of a product pack alike");
+    const int64_t whole = parts(m, LANES) * LANES, stays = home >= 0;
+    if (stays && (home + k * whole) * (int64_t)sizeof(ELEMENT) > KEPT_BYTES) return 0;
     ELEMENT *panels = scratch();
     if (!panels) return 0;
     ELEMENT *edge = panels + KEPT_BYTES / sizeof(ELEMENT), *packed = edge + TALL * WIDE;
@@ -267,11 +273,12 @@ TARGET static int NAMED(multiply)(const ELEMENT *a, int64_t a_row, int64_t a_col
         const int64_t bytes = depth * b_row * (int64_t)sizeof(ELEMENT);
         /* What the first band packs serves the others, if there is room for all of it. */
         const int keeps =
-            bands > 1 && (m + LANES) * depth * (int64_t)sizeof(ELEMENT) <= KEPT_BYTES;
+            stays || (bands > 1 && whole * depth * (int64_t)sizeof(ELEMENT) <= KEPT_BYTES);
+        ELEMENT *block = stays ? panels + home + first * whole : panels;
         for (int64_t band = 0; band < bands; band++) {
             const int64_t top = part(n, bands, band), rows = part(n, bands, band + 1) - top;
-            const int reads = rows <= READ_ROWS || bytes <= NEAR_BYTES ||
-                              (rows <= FAR_ROWS && bytes <= FAR_BYTES);
+            const int few = rows <= READ_ROWS || (rows <= FAR_ROWS && bytes <= FAR_BYTES);
+            const int reads = bytes <= NEAR_BYTES || (few && !stays);
             NAMED(Left) left = {.a = a + top * a_row + first * a_column, .a_row = a_row,
                                 .a_column = a_column, .rows = rows, .depth = depth};
             if (packs) NAMED(pack_left)(&left, packed);
@@ -281,8 +288,8 @@ TARGET static int NAMED(multiply)(const ELEMENT *a, int64_t a_row, int64_t a_col
                                       .last_row = b_row, .panel = WIDE, .width = width,
                                       .first = NAMED(of_two_ahead)};
                 if (b_column != 1 || width % LANES || !reads) {
-                    ELEMENT *group = keeps ? panels + start * depth : panels;
-                    if (band == 0 || !keeps)
+                    ELEMENT *group = keeps ? block + start * depth : panels;
+                    if (!is_packed && (band == 0 || !keeps))
                         NAMED(pack_right)(right.b, b_row, b_column, depth, width, group);
                     const int64_t last = width % WIDE <= LANES ? LANES : WIDE;
                     right = (NAMED(Right)){.b = group, .b_row = WIDE, .last_row = last,

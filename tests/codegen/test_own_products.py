@@ -31,22 +31,24 @@ def function(name, dtype):
     address = _products.addresses()[name][DTYPES.index(dtype)]
     pointer, size = ctypes.c_void_p, ctypes.c_int64
     matrix = (pointer, size, size)
-    return ctypes.CFUNCTYPE(ctypes.c_int, *matrix, *matrix, pointer, *[size] * 4)(address)
+    return ctypes.CFUNCTYPE(ctypes.c_int, *matrix, *matrix, pointer, *[size] * 5, ctypes.c_int)(
+        address
+    )
 
 
-def multiply(name, a, b, c):
-    """c = a @ b; c's columns lie side by side."""
+def multiply(name, a, b, c, home=-1, is_packed=0):
+    """c = a @ b; c's columns lie side by side. Returns 1, or 0 if nothing was done."""
     strides = [s // a.itemsize for s in (*a.strides, *b.strides, c.strides[0])]
     sizes = (*a.shape, b.shape[1])
-    done = function(name, a.dtype.type)(
-        a.ctypes.data, *strides[:2], b.ctypes.data, *strides[2:4], c.ctypes.data, strides[4], *sizes
-    )
-    assert done == 1
+    return function(name, a.dtype.type)(
+        a.ctypes.data, *strides[:2], b.ctypes.data, *strides[2:4], c.ctypes.data, strides[4],
+        *sizes, home, is_packed,
+    )  # fmt: skip
 
 
 def product(name, a, b):
     c = np.full((a.shape[0], b.shape[1]), np.nan, a.dtype)
-    multiply(name, a, b, c)
+    assert multiply(name, a, b, c) == 1
     return c
 
 
@@ -123,7 +125,7 @@ def test_nothing_outside_the_matrices_is_touched(name, dtype, at_end):
         (_, a), (_, b), (_, c) = (at_a_guard(*size, dtype, at_end=at_end) for size in sizes)
         a[...], b[...] = random.standard_normal(a.shape), random.standard_normal(b.shape)
         a, b = a.T if turned[0] else a, b.T if turned[1] else b
-        multiply(name, a, b, c)
+        assert multiply(name, a, b, c) == 1
 
         assert_is_product(c, a, b)
 
@@ -135,7 +137,7 @@ def test_what_lies_between_the_rows_of_a_result_stays(name):
     for n, k, m in ((15, 20, 5), (30, 300, 33), (3, 4, 64)):
         a, b = random.standard_normal((n, k)), random.standard_normal((k, m))
         whole = np.full((n + 2, m + 3), 7.0)
-        multiply(name, a, b, whole[1:-1, 1:-2])
+        assert multiply(name, a, b, whole[1:-1, 1:-2]) == 1
         np.testing.assert_allclose(whole[1:-1, 1:-2], a @ b, rtol=1e-9, atol=1e-12)
         whole[1:-1, 1:-2] = 7
 
@@ -166,6 +168,38 @@ def test_all_instruction_sets_have_the_same_bits(dtype):
     b = laid_out(random, 700, 75, dtype, "rows")
 
     assert len({product(name, a, b).tobytes() for name in SETS}) == 1
+
+
+@needs_products
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", SETS)
+def test_packed_columns_of_two_products_serve_other_rows(name, dtype, layout):
+    random = np.random.default_rng(7)
+    for k, m in ((3, 40), (64, 64), (257, 33), (700, 130)):
+        a = laid_out(random, 130, k, dtype, "rows")
+        rights = [laid_out(random, k, m, dtype, layout) for _ in range(2)]
+        second = k * (m + 15)  # behind whole vectors of the first one's columns
+        expected = [product(name, a, b) for b in rights]
+        for start in range(0, 130, 42):
+            rows = a[start : start + 42]
+            for b, whole, home in zip(rights, expected, (0, second), strict=True):
+                c = np.full((len(rows), m), np.nan, dtype)
+                assert multiply(name, rows, b, c, home, is_packed=start > 0) == 1
+
+                np.testing.assert_array_equal(whole[start : start + 42], c)
+
+
+@needs_products
+@pytest.mark.parametrize("name", SETS)
+def test_columns_that_cannot_be_kept_are_not_multiplied(name):
+    columns = _products.KEPT_BYTES // 8 // 64
+    a, b, c = np.ones((3, 64)), np.ones((64, columns)), np.full((3, columns), 7.0)
+
+    assert multiply(name, a, b, c, home=1) == 0
+    assert (c == 7).all()
+    assert multiply(name, a, b, c, home=0) == 1
+    assert (c == 64).all()
 
 
 @needs_products
