@@ -382,9 +382,9 @@ def assert_equal(actual: np.ndarray, expected: Any, op: Op, dtype: DType, sample
     theirs = to_numpy(expected)
     assert (theirs.shape, theirs.dtype) == (actual.shape, actual.dtype), (op.name, sample.name)
     message = f"{op.name} {dtype.name} {sample.name}"
-    assert_close(
-        actual, theirs, dtype, FACTORS.get(op.name, 1.0), message, relative=sample.name == "edges"
-    )
+    is_edge = sample.name == "edges"
+    factor = FACTORS.get(op.name, 1.0)
+    assert_close(actual, theirs, dtype, factor, message, relative=is_edge, least=LEAST.get(op.name))
 
 
 def assert_close(
@@ -394,10 +394,12 @@ def assert_close(
     factor: float,
     message: str,
     relative: bool = False,
+    least: float | None = None,
 ) -> None:
     """Values equal within `factor` roundings of the coarser of the result's dtype and `dtype`.
 
-    Errors count relative to the largest finite value (at most 1), or, if `relative`, to each one.
+    Errors count relative to the largest finite value (at most 1, and not below `least`), or, if
+    `relative`, to each one.
     """
     name = dtypes.from_numpy(actual.dtype).name
     if name not in TOLERANCE:
@@ -406,9 +408,13 @@ def assert_close(
     rtol = max(TOLERANCE[name], TOLERANCE.get(dtype.name, 0.0)) * factor
     wide_actual, wide_expected = actual.astype(np.float64), expected.astype(np.float64)
     scale = np.nanmax(np.abs(wide_expected[np.isfinite(wide_expected)]), initial=0.0)
-    atol = 0.0 if relative else rtol * min(scale, 1.0)
+    atol = 0.0 if relative else rtol * min(max(scale, least or 0.0), 1.0)
     np.testing.assert_allclose(wide_actual, wide_expected, rtol, atol, err_msg=message)
 
+
+LEAST: dict[str, float] = {"gelu": 1.0}
+"""Rows whose rounding errors do not shrink with their values: 1 + erf(x) is rounded as 1 is, by
+PyTorch as well (5e-6 of gelu(-2.93), 6e-5 of some values between -3 and -2)."""
 
 FACTORS: dict[str, float] = {
     "scaled_dot_product_attention": 4.0,
