@@ -478,8 +478,10 @@ def is_same(x: Any, a: Value, b: Value) -> bool:
             return left is right
         if left != right and (left == left or right == right):
             return False
-        if isinstance(a, Constant) and isinstance(b, Constant) and a.source is b.source is None:
-            return left is right  # computed by the operations that the program does
+        if type(left) is int and left in SMALL_INTS:
+            return True
+        if _are_told_apart(x, a, b):
+            return left is right  # computed by the operations that the program does, or guarded
         raise unsupported("is", a, b)
     if isinstance(a, Known) and isinstance(b, Known):
         return a.object is b.object
@@ -496,6 +498,23 @@ def is_same(x: Any, a: Value, b: Value) -> bool:
         raise unsupported("is", a, b)
     return False
 
+
+def _are_told_apart(x: Any, *values: Value) -> bool:
+    """True if each is a known object: made by the captured code, or found at a place that can be
+    guarded; guarded."""
+    if not all(isinstance(value, Constant) for value in values):
+        return False
+    found = [value.source for value in values if value.source is not None]
+    if not all(source.is_guardable for source in found):
+        return False
+    for value in values:
+        if isinstance(value, Constant) and value.source is not None:
+            x.recorder.guard(value.source, Kind.IDENTITY, value.value, "identity comparison")
+    return True
+
+
+#: CPython has one object for each of these.
+SMALL_INTS: Final = range(-5, 257)
 
 #: Handles of objects whose identity they do not tell.
 _WITHOUT_ID: Final = (Opaque, TupleValue, SliceValue, BoundMethod)

@@ -3,6 +3,8 @@
 import pytest
 from harness import case
 
+KINDS = ["conv", "".join(["co", "nv"]), 3, 300, 1.5]
+
 
 def copies_of_a_tuple():
     s, empty = (1, [2]), ()
@@ -12,6 +14,17 @@ def copies_of_a_tuple():
 def empty_tuples():
     s = (1, 2)
     return s[2:] is (s * 0), tuple(iter(())) is s[:0], s is s[:1]
+
+
+def existing_constants():
+    kinds, three, four = KINDS, 3, 4
+    texts = kinds[0] is kinds[1], kinds[0] is kinds[0], kinds[0] == kinds[1]
+    return texts, kinds[2] is three, kinds[2] is four, kinds[3] is kinds[3], kinds[4] is kinds[0]
+
+
+def existing_text_and_literal():
+    literal = "conv"
+    return [name is literal for name in KINDS[:2]]
 
 
 def id_of_a_tuple():
@@ -203,6 +216,8 @@ VALUES = [
     case(id_of_a_tuple, breaks=None),
     case(id_of_a_bound_method, breaks=None),
     case(function_gets_other_code, breaks=None),
+    case(existing_constants),
+    case(existing_text_and_literal),
     case(function_gets_code_with_other_cells, breaks=None),
     case(function_gets_other_defaults),
     case(function_gets_bad_defaults, breaks=None),
