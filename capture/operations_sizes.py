@@ -28,11 +28,15 @@ def is_size(value: Value) -> bool:
 
 
 def size_arithmetic(x: Any, symbol: str, a: Value, b: Value) -> Value | None:
-    """`a symbol b` where an operand is a size; None where the general rules are right."""
+    """`a symbol b` where an operand is a size; None where the general rules are right.
+
+    They are for an int of the program that is no size: what they give becomes a size only where
+    that int may be one (`Sizes.shape_int`).
+    """
     if not (is_size(a) or is_size(b)):
         return None
     sizes = x.recorder.sizes
-    left, right = sizes.expression_of(a), sizes.expression_of(b)
+    left, right = _known_when_run(sizes, a), _known_when_run(sizes, b)
     if symbol == "**" and _is_float(b) and left is not None and sizes.decide("<", 0, left):
         return _float_power(x, a, b)
     if left is None or right is None:
@@ -51,6 +55,12 @@ def size_arithmetic(x: Any, symbol: str, a: Value, b: Value) -> Value | None:
         return None
     found: Value = x.size_value(algebra(left, right))
     return found
+
+
+def _known_when_run(sizes: Any, value: Value) -> "Number | None":
+    """An expression that a graph may have for its sizes: of literals and of sizes."""
+    found: "Number | None" = sizes.expression_of(value)
+    return None if found is None or sizes.has_plain_ints(found) else found
 
 
 def _is_float(value: Value) -> bool:

@@ -245,6 +245,11 @@ class Sizes:
             found = self._ints[scalar.source] = self._new_symbol(term, int(scalar.value), None)
         return found
 
+    def has_plain_ints(self, number: Number) -> bool:
+        """True where an expression has ints that no graph knows: those of `_int_symbol`."""
+        plain = {str(symbol) for symbol in self._ints.values()}
+        return not plain.isdisjoint(symint.symbols(number))
+
     def shape_int(self, scalar: Scalar) -> SymInt | None:
         """A symbol for an int of the program that is used as a size; None: it is specialised."""
         known: SymInt | None = scalar.symbolic

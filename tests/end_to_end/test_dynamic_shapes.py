@@ -299,6 +299,22 @@ WINDOWS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, n: x.new_zeros(x.shape[0] * n) + 1,
+        lambda x, n: x.reshape(x.shape[0] // n, n) * 2,
+        lambda x, n: dj.arange(x.shape[0] - n + 3) * (x.shape[0] % n),
+    ],
+)
+def test_a_size_and_an_int_make_a_size(program: Callable[..., Any]) -> None:
+    compiled = dj.compile(program, fullgraph=True)
+    with dj.config.override(strict=True):
+        for n in (2, 3, 5, 4, 9):
+            x = dj.arange(2.0 * n * n)
+            assert program(x, n).tolist() == compiled(x, n).tolist()
+
+
 @pytest.mark.parametrize("name", WINDOWS)
 def test_numbers_of_windows_that_change_are_known_to_kernels(name: str) -> None:
     """As those of layers whose class is compiled once for all of them."""
