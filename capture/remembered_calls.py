@@ -154,6 +154,7 @@ def _try(x: Any, function: Any, key: Any, args: list[Value], keywords: dict[str,
         with x.heap.reads() as read:
             yield from x.call(wrapped, args, keywords)
         makes_nodes = x.recorder.builder.snapshot() != mark.nodes
+        read -= set(x.recorder.output_ids)  # asked for as bookkeeping
         rereads = any(map(x.heap.is_rewritten, read))
         only_computes = not (makes_nodes or rereads or _has_done_more(x, mark))
     except Raised:

@@ -95,7 +95,22 @@ def nested() -> tuple[Any, Any]:
     return f, recipe
 
 
-@pytest.mark.parametrize("make", [recursive, nested])
+def one_after_the_other() -> tuple[Any, Any]:
+    """The second one meets a list that nothing met before."""
+    factors = [2, 3]
+
+    @functools.cache
+    def place(n: int) -> int:
+        return n - 2
+
+    @functools.cache
+    def factor(n: int) -> int:
+        return factors[n] * n
+
+    return lambda x: x * factor(place(3)), factor
+
+
+@pytest.mark.parametrize("make", [recursive, nested, one_after_the_other])
 def test_a_function_that_only_computes_is_called_while_its_call_is_captured(make: Any) -> None:
     assert 1 == plain_and_compiled(make)
 
