@@ -5,21 +5,23 @@ by `dynajit.compile` (which injects the backend) through the C entry object on a
 by the scoped frame hook for frames inside a region that broke.
 
 Contract: the user's grad mode, random state and objects are as before when a function here
-returns; nothing of the user's is run. A defect of the compiler itself never reaches the user: the
+returns; nothing of the user's is run but modules that are imported for the first time
+(`capture.early_imports`). A defect of the compiler itself never reaches the user: the
 call runs eagerly, with one warning per function, unless `config.strict`.
 """
 
 import contextlib
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any, Final
 
-from dynajit.capture import _capture, cache, own_builtins, sources
+from dynajit.capture import _capture, cache, early_imports, own_builtins, sources
 from dynajit.capture.breaking import MakeResume
 from dynajit.capture.breaks import SkipFrame
+from dynajit.capture.early_imports import ModuleWanted
 from dynajit.capture.emit import emit
 from dynajit.capture.executor import Executor, Stopped
 from dynajit.capture.finish import finish
@@ -141,6 +143,7 @@ def capture(
         return Skip("generators and coroutines run as plain Python")
     known = SizeMemory() if memory is None else memory
     known.start()
+    asked: set[str] = set()
     for _ in range(MAX_ATTEMPTS):
         sizes = Sizes(known)
         recorder = Recorder(
@@ -151,8 +154,12 @@ def capture(
             is_inference_mode_enabled(),
         )
         try:
-            region = _execute(function, arguments, recorder, fullgraph, forced)
+            region = _execute(function, arguments, recorder, fullgraph, forced, asked)
         except SizesChanged:
+            continue
+        except ModuleWanted as module:
+            asked.add(module.name)
+            early_imports.load(module.name)
             continue
         sizes.finish()
         if isinstance(region, Skip):
@@ -169,11 +176,16 @@ def _execute(
     recorder: Recorder,
     fullgraph: bool,
     forced: ForcedBreaks | None,
+    asked: Collection[str],
 ) -> Region | Skip:
     """One attempt at a capture.
 
+    Args:
+        asked: modules whose import was tried before an earlier attempt.
+
     Raises:
         SizesChanged: it must start again.
+        ModuleWanted: it must start again after an import.
     """
     recording = dispatch.recording(recorder.builder.handle, recorder.reserve_random)
     with recording, deciding(recorder.sizes), contextlib.ExitStack() as after:
@@ -181,9 +193,13 @@ def _execute(
             executor = Executor(function, arguments, recorder, forced)
             after.callback(executor.close)
             outcome = executor.run()
-            if fullgraph and isinstance(outcome, Stopped):
+            module = early_imports.wanted(outcome)
+            is_early = module is not None and module not in asked
+            if fullgraph and isinstance(outcome, Stopped) and not is_early:
                 raise outcome.record.error()
             region = finish(executor, outcome)
+            if module is not None and is_early and early_imports.may_come_early(region):
+                raise ModuleWanted(module)
             if fullgraph and region.breaks:
                 raise region.breaks[0].error()
             return region
