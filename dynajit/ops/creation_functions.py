@@ -320,7 +320,7 @@ def randint_like(input: Any, low: int, high: int | None = None, **options: Any) 
 def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None,
              **ignored: Any) -> Any:  # fmt: skip
     """The integers 0 .. n-1 in random order."""
-    keys = _draw("rand", (n,), dtypes.float64, device, generator)
+    keys = _draw("rand", non_negative((n,), "randperm"), dtypes.float64, device, generator)
     return cast(TABLE.argsort(keys, dim=0), _dtype(dtype, dtypes.int64))
 
 

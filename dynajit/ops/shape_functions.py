@@ -13,7 +13,7 @@ from dynajit.core.errors import ArgumentError, BoundsError, ShapeError
 from dynajit.core.symint import SymInt, agree, equals, fits_within
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments
-from dynajit.ops.arguments import dim_of, is_tensor, size, sizes, spread
+from dynajit.ops.arguments import dim_of, is_tensor, non_negative, size, sizes, spread
 from dynajit.ops.table import TABLE
 from dynajit.ops.type_rules import broadcast_shapes, normalize_dim
 
@@ -193,13 +193,13 @@ def expand(input: Any, *sizes_: Any, size: Any = None) -> Any:
     result = []
     for d, entry in enumerate(wanted):
         keeps = isinstance(entry, int) and entry == -1
-        if keeps and d < extra:
+        if isinstance(entry, int) and entry < 0 and d < extra:
             raise ShapeError(
-                f"expand({list(wanted)}): the expanded size of the tensor (-1) isn't allowed in "
-                "a leading, non-existing dimension."
+                f"expand({list(wanted)}): the expanded size of the tensor ({entry}) isn't allowed "
+                "in a leading, non-existing dimension."
             )
         result.append(shape[d - extra] if keeps else entry)
-    return TABLE.expand(input, shape=tuple(result))
+    return TABLE.expand(input, shape=non_negative(tuple(result), "expand"))
 
 
 def expand_as(input: Any, other: Any) -> Any:
@@ -229,6 +229,7 @@ def repeat(input: Any, *sizes_: Any) -> Any:
             f"number of dimensions of tensor ({len(shape)})."
         )
     full = (1,) * (len(times) - len(shape)) + shape
+    non_negative(times, "repeat")
     wide = tuple(n for pair in zip((1,) * len(full), full, strict=True) for n in pair)
     stretched = tuple(n for pair in zip(times, full, strict=True) for n in pair)
     spread_out = TABLE.expand(_reshaped(input, wide), shape=stretched)
@@ -253,6 +254,8 @@ def repeat_interleave(
         import_counts = TABLE.clone(_counts_to_positions(repeats, input.shape[d]))
         return TABLE.index_select(input, import_counts, dim=d)
     times = size(repeats, "repeat_interleave")
+    if isinstance(times, int) and times < 0:
+        raise ShapeError(f"repeat_interleave: repeats must be non-negative, got {times}.")
     shape = tuple(input.shape)
     wide = _reshaped(input, (*shape[: d + 1], 1, *shape[d + 1 :]))
     grown = TABLE.expand(wide, shape=(*shape[: d + 1], times, *shape[d + 1 :]))
@@ -369,6 +372,8 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
     """Windows of `size` every `step` along a dimension, as a new last dim."""
     d = dim_of(input, dimension, "unfold")
     n = input.shape[d] if input.shape else 1
+    if size < 0:
+        raise ShapeError(f"unfold: size is {size} but must be >= 0.")
     if isinstance(n, int) and size > n:
         raise ShapeError(
             f"unfold: maximum size for tensor at dimension {dimension} is {n} but size is {size}."

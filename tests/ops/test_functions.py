@@ -418,6 +418,18 @@ def test_arguments_are_checked():
         functions.arange(0, 3, 0)
     with pytest.raises(ShapeError, match="negative dimension"):
         functions.zeros(2, -1)
+    with pytest.raises(ShapeError, match="negative dimension -1"):
+        x.repeat(1, -1)
+    with pytest.raises(ShapeError, match="negative dimension -2"):
+        tensor(X[:, :1]).expand(3, -2)
+    with pytest.raises(ShapeError, match=r"\(-2\) isn't allowed"):
+        x.expand(-2, 3, 4)
+    with pytest.raises(ShapeError, match="repeats must be non-negative"):
+        x.repeat_interleave(-1)
+    with pytest.raises(ShapeError, match="negative dimension -1"):
+        functions.randperm(-1)
+    with pytest.raises(ShapeError, match="size is -1 but must be >= 0"):
+        x.unfold(0, -1, 1)
     with pytest.raises(ArgumentError, match="must be a tensor"):
         functions.exp(2.0)
     with pytest.raises(ValueError, match="between 0 and 1"):

@@ -191,6 +191,21 @@ def test_out_of_range_indices_are_refused_with_their_value():
         x[0, 0, 0, 0]
 
 
+@pytest.mark.parametrize(
+    "classes, count", [([0, 3], 2), ([0, -1], 2), ([0, -1], -1), ([], -1), ([0], 0)]
+)
+def test_classes_that_one_hot_refuses_are_those_pytorch_refuses(classes, count):
+    given = np.array(classes, np.int64)
+    with pytest.raises(RuntimeError) as expected:
+        TORCH.F.one_hot(TORCH.tensor(given), count)
+    with pytest.raises(RuntimeError, match=str(expected.value).rstrip(".")):
+        DYNAJIT.F.one_hot(tensor(given), count)
+
+
+def test_one_hot_of_nothing_has_the_classes_that_are_asked_for():
+    assert (0, 3) == DYNAJIT.F.one_hot(tensor(np.zeros(0, np.int64)), 3).shape
+
+
 def test_wrong_keys_are_refused():
     x = tensor(X)
     with pytest.raises(BoundsError, match="must be long, int, byte or bool"):
