@@ -1,0 +1,100 @@
+"""The stand-in for the CUDA driver, and what makes images for it.
+
+Contract: `library(folder)` gives the path of the driver, compiled once per folder; `image(text,
+folder)` the bytes of an image of CUDA text, as NVRTC gives a cubin. `Driver(path)` has the entry
+points of driver.cpp that tests themselves call.
+"""
+
+import ctypes
+import hashlib
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+FLAGS = ("-std=c++17", "-w", "-fwrapv", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC")
+KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\(')
+
+
+def library(folder: Path) -> Path:
+    """The driver as a shared object."""
+    sources = [HERE / name for name in ("driver.cpp", "cublas_lt.h", "image_table.h")]
+    content = "".join(source.read_text() for source in sources)
+    made = folder / f"driver-{_digest(content)}.so"
+    if not made.exists():
+        _compile(sources[0], made, "-O1", "-pthread", "-ldl")
+    return made
+
+
+def image(text: str, folder: Path) -> bytes:
+    """An image with the kernels of a CUDA text; the same text is compiled once per folder."""
+    table = "".join(f"    STAND_IN_KERNEL({name}),\n" for name in KERNEL.findall(text))
+    emulator = (HERE.parent / "codegen" / "cuda_emulator.h").read_text()
+    source = (
+        f'#include "{HERE / "image.h"}"\n{text}\n'
+        f'extern "C" const stand_in::Kernel stand_in_kernels[] = {{\n{table}    {{}},\n}};\n'
+    )
+    made = folder / f"image-{_digest(source + emulator)}.so"
+    if not made.exists():
+        with tempfile.NamedTemporaryFile("w", suffix=".cpp", dir=folder) as file:
+            file.write(source)
+            file.flush()
+            _compile(Path(file.name), made, "-O0")
+    return made.read_bytes()
+
+
+def _compile(source: Path, made: Path, *options: str) -> None:
+    partial = made.with_suffix(f".{id(source)}.partial")
+    command = ["g++", *FLAGS, "-shared", "-o", str(partial), str(source), *options]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    if found.returncode:
+        raise RuntimeError(f"{' '.join(command)}:\n{found.stderr}")
+    partial.rename(made)
+
+
+def _digest(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+class Driver:
+    """The loaded driver, as tests see it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.library = ctypes.CDLL(str(path))
+        self.library.stand_in_complaint.restype = ctypes.c_char_p
+        self.library.stand_in_calls.restype = ctypes.c_uint64
+        self.library.stand_in_block_count.restype = ctypes.c_uint64
+
+    def complaint(self) -> str:
+        """What was found wrong since it was last asked; the driver works again."""
+        return self.library.stand_in_complaint().decode()
+
+    def calls(self, name: str) -> int:
+        """How often an entry point was called."""
+        return self.library.stand_in_calls(name.encode())
+
+    def fail(self, name: str, code: int, skipped: int = 0) -> None:
+        """Let the call of an entry point after `skipped` others fail, once."""
+        self.library.stand_in_fail(name.encode(), ctypes.c_long(skipped), code)
+
+    def set_lazy(self, lazy: bool) -> None:
+        """Whether work waits until somebody waits for it."""
+        self.library.stand_in_set_lazy(int(lazy))
+
+    def limit(self, size: int) -> None:
+        """Bytes of device memory; 0: as much as at first."""
+        self.library.stand_in_limit(ctypes.c_uint64(size))
+
+    def register(self, pointer: int, size: int) -> None:
+        """Memory of others is memory that kernels may touch."""
+        self.library.stand_in_register(ctypes.c_void_p(pointer), ctypes.c_uint64(size))
+
+    def forget(self, pointer: int) -> None:
+        """It is no longer."""
+        self.library.stand_in_forget(ctypes.c_void_p(pointer))
+
+    def block_count(self) -> int:
+        """Living blocks of memory, registered ones included."""
+        return self.library.stand_in_block_count()
