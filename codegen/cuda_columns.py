@@ -20,10 +20,10 @@ from dynajit.codegen.c_support import (
     start_values,
     unflattened,
 )
+from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import (
     THREADS,
     WARP,
-    CudaKernel,
     Launch,
     define,
     folding,

@@ -13,10 +13,10 @@ from typing import Final
 
 from dynajit.codegen.c_expressions import INDENT, Scope
 from dynajit.codegen.c_support import loop, unflattened
+from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import (
     MOST_BLOCKS,
     THREADS,
-    CudaKernel,
     Launch,
     define,
     index_type,

@@ -22,12 +22,12 @@ from dynajit.codegen.c_support import (
     start_values,
     unflattened,
 )
+from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import (
     LONG_ROW_THREADS,
     MOST_BLOCKS,
     THREADS,
     WARP,
-    CudaKernel,
     Launch,
     define,
     exchange,
@@ -122,7 +122,7 @@ def print_rows(kernel: RowKernel) -> tuple[CudaKernel, ...]:
     first = rows.kernel_text()
     if not totals:
         return (first,)
-    return (first, _fold(kernel, rows.partials, first.grid))
+    return (first, _fold(kernel, rows.partials, rows.grid))
 
 
 def _fold(kernel: RowKernel, partials: dict[str, list[Buffer]], blocks: int) -> CudaKernel:

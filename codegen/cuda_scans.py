@@ -14,10 +14,10 @@ from dynajit.codegen.c_support import (
     start_values,
     unflattened,
 )
+from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import (
     MOST_BLOCKS,
     THREADS,
-    CudaKernel,
     Launch,
     define,
     index_type,

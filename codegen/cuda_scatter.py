@@ -15,10 +15,10 @@ from typing import Final
 from dynajit.codegen.c_expressions import Scope
 from dynajit.codegen.c_support import block, loop, unflattened
 from dynajit.codegen.cuda_pointwise import print_pointwise
+from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import (
     MOST_BLOCKS,
     THREADS,
-    CudaKernel,
     Launch,
     define,
     index_type,
@@ -112,10 +112,8 @@ class _Writes:
         write = thread.child([axis.name for axis in self.serial])
         write.bind([kernel.write.offset])
         update = self._update(write)
-        conditions = [] if self.classes == 1 else [self._is_own()]
-        conditions += ["!dj_failed(status)"] if self.indices else []
-        if conditions:
-            update = block(f"if ({' && '.join(conditions)})", update)
+        if self.classes > 1:
+            update = block(f"if ({self._is_own()})", update)
         write.add(*update)
         turns = [*unflattened("turn", self.serial, integer), *write.lines]
         lines = [

@@ -6,12 +6,28 @@ the same bits on every GPU of an architecture. Called by `cuda_rows`, `cuda_colu
 `cuda_scatter`.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from dynajit.codegen.c_expressions import INDENT, Names, Scope
-from dynajit.codegen.c_support import accumulator_names, all_expressions, combine, may_fail
+from dynajit.codegen.c_support import (
+    accumulator_names,
+    all_expressions,
+    combine,
+    may_fail,
+    sizes_used,
+)
+from dynajit.codegen.cuda_steps import (
+    STATUS,
+    Argument,
+    Block,
+    CudaKernel,
+    Grid,
+    ScalarArgument,
+    SizeArgument,
+)
 from dynajit.codegen.loops import (
     Accumulate,
     Accumulated,
@@ -21,7 +37,6 @@ from dynajit.codegen.loops import (
     Expression,
     Kernel,
     Load,
-    MatmulKernel,
     Parameter,
     Store,
 )
@@ -41,68 +56,6 @@ MOST_BLOCKS: Final = 4096
 
 NARROW_LIMIT: Final = 1 << 30
 """Index expressions below it are computed in 32 bits; a stride more cannot overflow."""
-
-SCALARS: Final = "scalars"
-STATUS: Final = "status"
-
-Argument: TypeAlias = Buffer | str
-
-
-@dataclass(frozen=True, slots=True)
-class CudaKernel:
-    """A printed kernel and how it is launched.
-
-    Args:
-        name: of the `extern "C"` function.
-        source: its text; `cuda_text.prelude` comes before it.
-        grid: number of blocks.
-        block: number of threads in a block.
-        shared_bytes: shared memory that the kernel declares itself; the launch adds none.
-        arguments: in order: buffers (device pointers), `SCALARS` (device pointer to the 8-byte
-            run-time numbers) and `STATUS` (device pointer to four int64, zeroed by the launcher:
-            code, value, size, lowest; see headers/indices.h).
-        kernel: the loop kernel that this is, or belongs to.
-    """
-
-    name: str
-    source: str
-    grid: int
-    block: int
-    shared_bytes: int
-    arguments: tuple[Argument, ...]
-    kernel: Kernel
-
-    @property
-    def buffers(self) -> tuple[Buffer, ...]:
-        """Buffers among the arguments; those that no graph value has are temporaries."""
-        return tuple(argument for argument in self.arguments if isinstance(argument, Buffer))
-
-    @property
-    def may_fail(self) -> bool:
-        """It may leave an error in the status."""
-        return STATUS in self.arguments
-
-
-@dataclass(frozen=True, slots=True)
-class LibraryCall:
-    """A matrix product: done by cuBLAS, not printed.
-
-    Args:
-        name: of the loop kernel.
-        kernel: sizes and operands.
-    """
-
-    name: str
-    kernel: MatmulKernel
-
-    @property
-    def buffers(self) -> tuple[Buffer, ...]:
-        """Operands and result."""
-        kernel = self.kernel
-        return (kernel.left.buffer, kernel.right.buffer, kernel.result.buffer)
-
-
-Step: TypeAlias = CudaKernel | LibraryCall
 
 
 def product(axes: Sequence[Axis]) -> int:
@@ -135,11 +88,22 @@ def target_of(scope: Scope, store: Store) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Geometry of a launch; see `CudaKernel`."""
+    """Geometry of a launch along x; see `CudaKernel`."""
 
-    grid: int
-    block: int
+    blocks: Number
+    threads: int
     shared_bytes: int = 0
+    dynamic_bytes: Number = 0
+
+    @property
+    def grid(self) -> Grid:
+        """Numbers of blocks."""
+        return (self.blocks, 1, 1)
+
+    @property
+    def block(self) -> Block:
+        """Numbers of threads."""
+        return (self.threads, 1, 1)
 
 
 def roots_of(stores: Iterable[Store], accumulates: Iterable[Accumulate]) -> list[Expression]:
@@ -178,25 +142,35 @@ def define(
     indices: Sequence[DataIndex],
     also_read: Iterable[Buffer] = (),
 ) -> CudaKernel:
-    """The kernel function: parameters are the buffers it reads and writes."""
+    """The kernel function: parameters are the buffers it reads and writes, then numbers."""
     outputs = tuple(dict.fromkeys(written))
-    loaded = [e.buffer for e in expressions if isinstance(e, Load) and e.buffer.size]
+    loaded = [e.buffer for e in expressions if isinstance(e, Load) and e.buffer.size != 0]
     inputs = tuple(b for b in dict.fromkeys((*loaded, *also_read)) if b not in outputs)
     arguments: list[Argument] = [*inputs, *outputs]
     parameters = [f"const {b.dtype.c} *__restrict__ {b.name}" for b in inputs]
     parameters += [f"{b.dtype.c} *__restrict__ {b.name}" for b in outputs]
-    if any(isinstance(e, Parameter) for e in expressions):
-        arguments.append(SCALARS)
-        parameters.append("const dj_scalar *__restrict__ scalars")
+    numbers = {e.position for e in expressions if isinstance(e, Parameter)}
+    for position in sorted(numbers):
+        arguments.append(ScalarArgument(position))
+        parameters.append(f"const dj_scalar scalar{position}")
+    body = [_SCALAR.sub(r"scalar\1", line) for line in body]
+    for size in sizes_used(body):
+        arguments.append(SizeArgument(symint.symbol(size)))
+        parameters.append(f"const int64_t {size}")
     if may_fail(expressions, indices):
         arguments.append(STATUS)
         parameters.append("int64_t *status")
     listed = (",\n" + INDENT * 2).join(parameters)
-    head = f'extern "C" __global__ void __launch_bounds__({launch.block}) {name}('
+    head = f'extern "C" __global__ void __launch_bounds__({launch.threads}) {name}('
     text = "\n".join((f"{head}\n{INDENT * 2}{listed}) {{", *(INDENT + line for line in body), "}"))
     return CudaKernel(
-        name, text, launch.grid, launch.block, launch.shared_bytes, tuple(arguments), kernel
-    )
+        name, name, text, launch.grid, launch.block, launch.shared_bytes, launch.dynamic_bytes,
+        tuple(arguments), kernel,
+    )  # fmt: skip
+
+
+_SCALAR: Final = re.compile(r"\bscalars\[(\d+)\]")
+"""How `c_expressions` spells a run-time number; here it is a parameter of its own."""
 
 
 # ---------------------------------------------------------------------------------------------

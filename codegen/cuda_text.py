@@ -23,7 +23,7 @@ from dynajit.codegen import (
     memory,
 )
 from dynajit.codegen.c_prelude import read
-from dynajit.codegen.cuda_support import CudaKernel, LibraryCall, Step
+from dynajit.codegen.cuda_steps import CudaKernel, LibraryCall, Step
 from dynajit.codegen.loops import (
     ColumnKernel,
     Kernel,
@@ -91,8 +91,8 @@ def prelude() -> str:
 
 def print_unit(name: str, steps: Sequence[Step]) -> str:
     """The text of several kernels, for one call of NVRTC."""
-    texts = [step.source for step in steps if isinstance(step, CudaKernel)]
-    return "\n\n".join((f"/* {name} */", prelude(), *texts)) + "\n"
+    texts = {step.entry: step.source for step in steps if isinstance(step, CudaKernel)}
+    return "\n\n".join((f"/* {name} */", prelude(), *texts.values())) + "\n"
 
 
 def generate(graph: Graph, name: str) -> Unit:

@@ -25,18 +25,26 @@ typedef unsigned long long uint64_t;
 #include <string.h>
 #endif
 
-/* ---- error reports: the first problem wins; the host reads status after the stream ---- */
+/* The shared memory that the launch adds, as an array of T. */
+#ifdef EMULATED
+#define DJ_DYNAMIC(T, name) T *const name = (T *)emulator::dynamic
+#else
+#define DJ_DYNAMIC(T, name)                                                                         \
+    extern __shared__ __align__(16) unsigned char dj_dynamic_memory[];                              \
+    T *const name = (T *)dj_dynamic_memory
+#endif
+
+/* ---- error reports: the first problem wins; status may be memory of the host ---- */
 
 DJ_COLD int64_t dj_report(int64_t *status, int64_t code, int64_t value, int64_t size, int64_t low) {
-    if (atomicCAS((unsigned long long *)status, 0ull, (unsigned long long)code) == 0) {
+    if (atomicCAS_system((unsigned long long *)status, 0ull, (unsigned long long)code) == 0) {
         status[1] = value;
         status[2] = size;
         status[3] = low;
+        __threadfence_system();
     }
     return 0;
 }
-
-DJ_INLINE bool dj_failed(const int64_t *status) { return *(volatile const int64_t *)status != 0; }
 
 /* ---- threads ---- */
 

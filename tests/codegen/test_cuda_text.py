@@ -19,7 +19,7 @@ from tape import type_of
 
 from dynajit.codegen import cubin, cuda_text, fusion, natives, nvrtc
 from dynajit.codegen.cubin import Resources
-from dynajit.codegen.cuda_support import CudaKernel, LibraryCall
+from dynajit.codegen.cuda_steps import CudaKernel, LibraryCall
 from dynajit.codegen.cuda_text import Unit
 from dynajit.core import dtypes
 from dynajit.core.errors import BoundsError, DivisionError, DTypeError
@@ -383,16 +383,16 @@ def test_launch_geometry_follows_the_length_of_rows() -> None:
     (warp,) = steps_of(lambda x: ops.sum(x, dim=(1,)), normal(640, 100))
     (block,) = steps_of(lambda x: ops.sum(x, dim=(1,)), normal(640, 1000))
 
-    assert (10, 256, 0) == (few.grid, few.block, few.shared_bytes)
-    assert (80, 256, 0) == (warp.grid, warp.block, warp.shared_bytes)
-    assert (640, 256, 32) == (block.grid, block.block, block.shared_bytes)
+    assert (10, 256, 0) == (few.grid[0], few.block[0], few.shared_bytes)
+    assert (80, 256, 0) == (warp.grid[0], warp.block[0], warp.shared_bytes)
+    assert (640, 256, 32) == (block.grid[0], block.block[0], block.shared_bytes)
 
 
 def test_totals_take_two_kernels_and_no_atomics() -> None:
     """Blocks leave partial sums in the workspace; one block folds them in order."""
     first, second = steps_of(lambda x: ops.sum(x, dim=(0, 1)), normal(640, 1000))
 
-    assert 1 == second.grid
+    assert (1, 1, 1) == second.grid
     assert first.buffers[-1] == second.buffers[0]
     assert "atomic" not in first.source + second.source
 
