@@ -5,9 +5,11 @@
 // emulator of tests/codegen): kernels run on the CPU, one launch after the other. Work runs when it
 // is given, or (`stand_in_set_lazy`) when somebody waits for it, so that results read too early, and
 // host memory reused too early, show. Found, as complaints that `stand_in_complaint` gives and as
-// CUDA_ERROR_ILLEGAL_ADDRESS from then on, as on a GPU: pointers that lie in no living memory, and
-// writes beside it or into freed memory (a border of known bytes around every block, freed blocks
-// kept for a while). Enumerations have the values of cuda.h and cublasLt.h.
+// CUDA_ERROR_ILLEGAL_ADDRESS from then on, as on a GPU: what the emulator finds wrong in a kernel
+// (accesses outside of the blocks that its arguments lie in, races, barriers that are not met),
+// pointers that lie in no living memory, and writes beside it or into freed memory (a border of
+// known bytes around every block, freed blocks kept for a while). Enumerations have the values of
+// cuda.h and cublasLt.h.
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -94,6 +96,9 @@ struct Event {
 
 struct Module {
     void *library;
+    const char *(*message)();
+    void (*allow)(const void *, size_t);
+    void (*forget)();
 };
 
 struct Context {
@@ -106,7 +111,7 @@ std::map<uintptr_t, Block> blocks;
 std::deque<std::pair<uintptr_t, Block>> freed;
 size_t freed_bytes, used_bytes[DEVICES], limit_bytes = TOTAL_BYTES;
 std::map<void *, Stream> streams;
-std::set<const stand_in::Kernel *> kernels;
+std::map<const stand_in::Kernel *, const Module *> kernels;
 std::set<Event *> events;
 Context contexts[DEVICES] = {{0}, {1}};
 thread_local Context *current;
@@ -239,20 +244,39 @@ Stream *stream_of(void *handle) {
     return &(streams[handle] = stream);
 }
 
+/* Whether all addresses among the parameters are those of living memory; the emulator is told of
+ * the blocks, so that it sees accesses outside of them. */
+bool allow(const Node &node, const Module &module) {
+    const stand_in::Kernel &kernel = *node.kernel;
+    std::set<uintptr_t> told;
+    for (unsigned i = 0; i < kernel.count; i++) {
+        // A structure by value: any of its words may be an address.
+        for (size_t at = 0; at + 8 <= node.values[i].size(); at += 8) {
+            uintptr_t address, start;
+            memcpy(&address, node.values[i].data() + at, sizeof address);
+            const Block *block = address ? block_of(address, &start) : nullptr;
+            if (block && told.insert(start).second) module.allow((void *)start, block->size);
+            if (block || !address || !kernel.is_pointer[i]) continue;
+            complain(std::string("kernel ") + kernel.name + ": its parameter " +
+                     std::to_string(i) + ", " + hexadecimal(address) + ", lies in no living memory");
+            return false;
+        }
+    }
+    return true;
+}
+
 void run_kernel(const Node &node) {
     const stand_in::Kernel &kernel = *node.kernel;
+    auto found = kernels.find(&kernel);
+    if (found == kernels.end()) return complain("a kernel runs whose module was unloaded");
+    const Module &module = *found->second;
     std::vector<void *> parameters;
     for (auto &value : node.values) parameters.push_back((void *)value.data());
-    if (checks)
-        for (unsigned i = 0; i < kernel.count; i++) {
-            uintptr_t address = 0;
-            if (kernel.is_pointer[i]) memcpy(&address, node.values[i].data(), sizeof address);
-            if (address && !block_of(address))
-                return complain(std::string("kernel ") + kernel.name + ": its parameter " +
-                                std::to_string(i) + ", " + hexadecimal(address) +
-                                ", lies in no living memory");
-        }
-    kernel.run(node.grid, node.block, node.shared, parameters.data());
+    if (!checks || allow(node, module)) {
+        int wrong = kernel.run(node.grid, node.block, node.shared, parameters.data());
+        if (wrong) complain(std::string("kernel ") + kernel.name + ": " + module.message());
+    }
+    module.forget();
     check_borders(std::string("kernel ") + kernel.name);
 }
 
@@ -465,11 +489,16 @@ int cuModuleLoadData(void **module, const void *image) {
     void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     close(file);
     if (!library) return INVALID_IMAGE;
-    if (!dlsym(library, "stand_in_kernels")) {
+    auto made = new Module{library};
+    made->message = (const char *(*)())dlsym(library, "emulator_message");
+    made->allow = (void (*)(const void *, size_t))dlsym(library, "emulator_allow");
+    made->forget = (void (*)())dlsym(library, "emulator_forget");
+    if (!dlsym(library, "stand_in_kernels") || !made->message || !made->allow || !made->forget) {
         dlclose(library);
+        delete made;
         return INVALID_IMAGE;
     }
-    *module = new Module{library};
+    *module = made;
     return SUCCESS;
 }
 
@@ -490,7 +519,7 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
     auto entry = (const stand_in::Kernel *)dlsym(((Module *)module)->library, "stand_in_kernels");
     for (; entry->name; entry++)
         if (!strcmp(entry->name, name)) {
-            kernels.insert(entry);
+            kernels[entry] = (const Module *)module;
             *function = (void *)entry;
             return SUCCESS;
         }

@@ -1,36 +1,24 @@
-// An image of the stand-in driver: the emulator, then (by `driver.py`) the CUDA text, then the table
-// of its kernels.
-#include "../codegen/cuda_emulator.h"
+// Behind the CUDA text in an image of the stand-in driver: the table of its kernels (`driver.py`).
 #include "image_table.h"
 
 #include <type_traits>
-#include <utility>
 
 namespace stand_in {
 
 template <auto function>
-struct Entry;
+struct Signature;
 
 template <typename... Parameters, void (*function)(Parameters...)>
-struct Entry<function> {
+struct Signature<function> {
     static constexpr unsigned count = sizeof...(Parameters);
     static constexpr unsigned sizes[count + 1] = {sizeof(Parameters)..., 0};
     static constexpr unsigned char is_pointer[count + 1] = {std::is_pointer_v<Parameters>..., 0};
-
-    template <size_t... places>
-    static void call(void **parameters, std::index_sequence<places...>) {
-        function(*(std::remove_reference_t<Parameters> *)parameters[places]...);
-    }
-
-    static void run(const unsigned *grid, const unsigned *block, unsigned, void **parameters) {
-        emulator::launch(grid[0], block[0], [=] {
-            call(parameters, std::index_sequence_for<Parameters...>());
-        });
-    }
 };
 
 }  // namespace stand_in
 
-#define STAND_IN_KERNEL(name)                                        \
-    {#name, stand_in::Entry<name>::run, stand_in::Entry<name>::count, \
-     stand_in::Entry<name>::sizes, stand_in::Entry<name>::is_pointer}
+#define STAND_IN_KERNEL(name)                                                                    \
+    {#name, emulated_##name, stand_in::Signature<name>::count, stand_in::Signature<name>::sizes, \
+     stand_in::Signature<name>::is_pointer}
+
+#define STAND_IN_TABLE extern "C" __attribute__((visibility("default"), used))

@@ -12,8 +12,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import emulated
+
 HERE = Path(__file__).parent
-FLAGS = ("-std=c++17", "-w", "-fwrapv", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC")
 KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\(')
 
 
@@ -23,38 +24,52 @@ def library(folder: Path) -> Path:
     content = "".join(source.read_text() for source in sources)
     made = folder / f"driver-{_digest(content)}.so"
     if not made.exists():
-        _compile(sources[0], made, "-O1", "-pthread", "-ldl")
+        _link(made, "-std=c++17", "-O1", "-fPIC", "-pthread", str(sources[0]), "-ldl")
     return made
 
 
-def image(text: str, folder: Path) -> bytes:
-    """An image with the kernels of a CUDA text; the same text is compiled once per folder."""
-    table = "".join(f"    STAND_IN_KERNEL({name}),\n" for name in KERNEL.findall(text))
-    emulator = (HERE.parent / "codegen" / "cuda_emulator.h").read_text()
+def image(text: str, folder: Path, checked: bool = True) -> bytes:
+    """An image with the kernels of a CUDA text; the same text is compiled once per folder.
+
+    Args:
+        text: a whole unit.
+        folder: for what is compiled.
+        checked: the emulator looks at every access to memory.
+    """
+    entries = KERNEL.findall(text)
+    exports = "\n".join(f"DJ_EMULATE({name})" for name in entries)
+    table = "".join(f"    STAND_IN_KERNEL({name}),\n" for name in entries)
     source = (
-        f'#include "{HERE / "image.h"}"\n{text}\n'
-        f'extern "C" const stand_in::Kernel stand_in_kernels[] = {{\n{table}    {{}},\n}};\n'
+        f'#include "{emulated.EMULATOR}"\n{text}\n{exports}\n#include "{HERE / "image.h"}"\n'
+        f"STAND_IN_TABLE const stand_in::Kernel stand_in_kernels[] = {{\n{table}    {{}},\n}};\n"
     )
-    made = folder / f"image-{_digest(source + emulator)}.so"
+    flags = (*emulated.FLAGS, *(emulated.CHECKED if checked else ()))
+    made = folder / f"image-{_digest(source, emulated.EMULATOR.read_text(), *flags)}.so"
     if not made.exists():
-        with tempfile.NamedTemporaryFile("w", suffix=".cpp", dir=folder) as file:
-            file.write(source)
-            file.flush()
-            _compile(Path(file.name), made, "-O0")
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            text_file, object_file = Path(scratch) / "image.cpp", Path(scratch) / "image.o"
+            text_file.write_text(source)
+            _run("g++", *flags, "-c", "-o", str(object_file), str(text_file))
+            # Not by the flags above: the emulator answers the sanitizer's calls.
+            _link(made, str(object_file))
     return made.read_bytes()
 
 
-def _compile(source: Path, made: Path, *options: str) -> None:
-    partial = made.with_suffix(f".{id(source)}.partial")
-    command = ["g++", *FLAGS, "-shared", "-o", str(partial), str(source), *options]
+def _link(made: Path, *inputs: str) -> None:
+    """A shared object that appears at once, also where several processes make it."""
+    with tempfile.NamedTemporaryFile(dir=made.parent, suffix=".so", delete=False) as partial:
+        _run("g++", "-shared", "-o", partial.name, *inputs)
+    Path(partial.name).rename(made)
+
+
+def _run(*command: str) -> None:
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     if found.returncode:
         raise RuntimeError(f"{' '.join(command)}:\n{found.stderr}")
-    partial.rename(made)
 
 
-def _digest(content: str) -> str:
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 class Driver:
