@@ -16,7 +16,6 @@ from dynajit.core.errors import DeviceError
 from dynajit.core.symint import SymInt
 from dynajit.core.types import ScalarType, Shape, TensorType
 from dynajit.eager import Tensor
-from dynajit.eager.execute import missing_device
 from dynajit.ir import graph
 from dynajit.ir.node import Node
 from dynajit.ops import TABLE
@@ -110,7 +109,10 @@ class Builder(graph.Builder):
         """Record an op; with grad mode off, operands are detached first."""
         operands = [self.lift(operand) for operand in inputs]
         if attributes.get("device", CPU) != CPU:
-            raise DeviceError(missing_device(op.name, attributes["device"]))
+            raise DeviceError(
+                f"{op.name}(device={str(attributes['device'])!r}): graphs are compiled for the CPU "
+                "only.  Make the tensor outside of the compiled function."
+            )
         if not self.recorder.grad_enabled and op.name != "detach":
             operands = [self.without_gradient(operand) for operand in operands]
         result = self.call(op, operands, attributes)

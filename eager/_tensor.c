@@ -673,6 +673,23 @@ needs_grad(PyObject *inputs)
     return 0;
 }
 
+/* is_on_gpu(inputs): True if one of them is a tensor whose array is not NumPy's. */
+static PyObject *
+module_is_on_gpu(PyObject *module, PyObject *inputs)
+{
+    if (!PyTuple_Check(inputs)) {
+        PyErr_SetString(PyExc_TypeError, "is_on_gpu: expected a tuple");
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++) {
+        PyObject *item = PyTuple_GET_ITEM(inputs, i);
+        if (TensorBase_Check(item) && !PyArray_Check(((TensorObject *)item)->array)) {
+            Py_RETURN_TRUE;
+        }
+    }
+    Py_RETURN_FALSE;
+}
+
 /* needs_grad(inputs): True if operations are recorded and one of the inputs requires a gradient. */
 static PyObject *
 module_needs_grad(PyObject *module, PyObject *inputs)
@@ -986,6 +1003,19 @@ owner_of(PyObject *array)
     return base != NULL ? base : array;
 }
 
+/* The allocation that a GPU array lies in (`array.data.mem`), borrowed from the array; NULL for
+ * other objects. */
+static PyObject *
+allocation_of(PyObject *array)
+{
+    PyObject *pointer = PyObject_GetAttrString(array, "data");
+    PyObject *memory = pointer == NULL ? NULL : PyObject_GetAttrString(pointer, "mem");
+    PyErr_Clear();
+    Py_XDECREF(pointer);
+    Py_XDECREF(memory);
+    return memory;
+}
+
 /* True if the arrays come from one allocation. */
 static int
 shares_memory(PyObject *a, PyObject *b)
@@ -993,7 +1023,11 @@ shares_memory(PyObject *a, PyObject *b)
     if (a == b) {
         return 1;
     }
-    return PyArray_Check(a) && PyArray_Check(b) && owner_of(a) == owner_of(b);
+    if (PyArray_Check(a) || PyArray_Check(b)) {
+        return PyArray_Check(a) && PyArray_Check(b) && owner_of(a) == owner_of(b);
+    }
+    PyObject *memory = allocation_of(a);
+    return memory != NULL && memory == allocation_of(b);
 }
 
 static PyObject *
@@ -1094,6 +1128,7 @@ module_register(PyObject *module, PyObject *args)
 static PyMethodDef module_methods[] = {
     {"wrap", module_wrap, METH_O, "wrap(array) -> Tensor that shares the array."},
     {"arrays", module_arrays, METH_O, "arrays(inputs) -> list with tensors as arrays."},
+    {"is_on_gpu", module_is_on_gpu, METH_O, "is_on_gpu(inputs): is a tensor of them on a GPU?"},
     {"needs_grad", module_needs_grad, METH_O, "needs_grad(inputs): is this to be recorded?"},
     {"edges", module_edges, METH_O, "edges(inputs) -> (edges, indices, mask)."},
     {"meta_of", module_meta_of, METH_O, "meta_of(x) -> (shape, dtype, device), or x itself."},

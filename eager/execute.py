@@ -14,13 +14,14 @@ import numpy as np
 
 from dynajit.core.device import CPU
 from dynajit.core.dtypes import Category
-from dynajit.core.errors import AutogradError, DeviceError
-from dynajit.eager import _rows, _tensor
+from dynajit.core.errors import AutogradError
+from dynajit.eager import _rows, _tensor, on_gpu
 from dynajit.eager._tensor import (
     TensorBase,
     _set_grad_enabled,
     arrays,
     is_grad_enabled,
+    is_on_gpu,
     needs_grad,
     wrap,
 )
@@ -49,21 +50,13 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     kind = op.kind
     if kind is Kind.COMPOSITE:
         return _composite(op, inputs, attributes)
-    device = attributes.get("device", CPU)
-    if device is not CPU and device != CPU:
-        raise DeviceError(missing_device(op.name, attributes["device"]))
-    array = evaluate(op, arrays(inputs), attributes)
+    if attributes.get("device", CPU) is not CPU or is_on_gpu(inputs):
+        array = on_gpu.run(op, inputs, attributes)
+    else:
+        array = evaluate(op, arrays(inputs), attributes)
     if kind is Kind.MOVEMENT and op.rule.view:
         return record_view(op, inputs, attributes, array)
     return record(op, inputs, attributes, array) if needs_grad(inputs) else wrap(array)
-
-
-def missing_device(what: str, device: Any) -> str:
-    """The message for a device that this build cannot use."""
-    return (
-        f"{what}(device={str(device)!r}): no such device here.  Expected 'cpu': tensors run on the "
-        "CPU in this version.  Pass device='cpu', or leave the argument out."
-    )
 
 
 def record(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], array: Any) -> Any:
@@ -101,7 +94,9 @@ def record_view(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], arr
 
 def _shares_memory(array: Any, source: Any) -> bool:
     """True if a view row's result is a view: windows hide their owner, so their bounds decide."""
-    return _tensor.shares_memory(array, source) or np.may_share_memory(array, source)
+    if _tensor.shares_memory(array, source):
+        return True
+    return isinstance(array, np.ndarray) and np.may_share_memory(array, source)
 
 
 def _composite(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:

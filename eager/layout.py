@@ -8,9 +8,8 @@ of the same memory or an error, never a silent copy. Called by the `Tensor` clas
 from typing import Any, Final
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided as strided
 
-from dynajit.core import dtypes
+from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import AutogradError, ShapeError
 from dynajit.core.memory_format import RANKS, MemoryFormat, outer_to_inner
@@ -60,13 +59,16 @@ class UntypedStorage:
 
 
 def _owner(array: Any) -> Any:
-    while isinstance(array.base, np.ndarray):
+    """The array that owns the memory: all of it, where the array is a part."""
+    while type(array.base) is type(array):
         array = array.base
     return array
 
 
 def _address(array: Any) -> int:
-    return int(array.__array_interface__["data"][0])
+    if isinstance(array, np.ndarray):
+        return int(array.__array_interface__["data"][0])
+    return int(array.data.ptr)
 
 
 class LayoutMethods:
@@ -129,8 +131,8 @@ class LayoutMethods:
         return False
 
     def is_pinned(self, device: Any = None) -> bool:
-        """False: memory is ordinary."""
-        return False
+        """True if the elements lie in host memory that a GPU copies from by itself."""
+        return gpu.is_pinned(self.array)
 
     def view(self, *shape: Any) -> Any:
         """The same memory under another shape, or with its bits read as another dtype.
@@ -169,7 +171,8 @@ class LayoutMethods:
             return elements_at(self, size, stride, offset - own)
         flat = owner.ravel(order="K")[offset:]
         steps = [step * owner.itemsize for step in stride]
-        return _tensor.wrap_view(strided(flat, tuple(size), steps), self, None)
+        view = any_arrays.module_of(flat).lib.stride_tricks.as_strided(flat, tuple(size), steps)
+        return _tensor.wrap_view(view, self, None)
 
     def _view_as_dtype(self, dtype: DType) -> Any:
         if dtype.itemsize != self.array.itemsize:

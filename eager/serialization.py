@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from dynajit.core import any_arrays, gpu
 from dynajit.core import device as devices
 from dynajit.core.device import CPU, Device
 from dynajit.core.errors import (
@@ -25,7 +26,6 @@ from dynajit.core.errors import (
 )
 from dynajit.eager.checkpoint_reading import Reading, read_old, read_zip
 from dynajit.eager.checkpoint_writing import write_old, write_zip
-from dynajit.eager.convert import require_cpu
 from dynajit.eager.layout import UntypedStorage
 from dynajit.eager.safetensors_file import is_safetensors, read_safetensors
 
@@ -185,14 +185,20 @@ def _places(map_location: Any) -> Callable[[UntypedStorage, str], UntypedStorage
         raise ArgumentError(
             f"load(map_location={map_location!r}): expected a device, a dict or a function."
         )
-    require_cpu("load", map_location)
-    return lambda storage, location: storage
+    place = gpu.resolve(devices.parse(map_location), "load")
+    return lambda storage, location: _moved(storage, place)
+
+
+def _moved(storage: UntypedStorage, place: Device) -> UntypedStorage:
+    """The storage on a device: itself, or a copy."""
+    return UntypedStorage(any_arrays.placed(storage.array, place))
 
 
 def _as_saved(storage: UntypedStorage, location: str) -> UntypedStorage:
-    if devices.parse(location) != CPU:
+    place = devices.parse(location)
+    if place is not CPU and not gpu.is_available():
         raise DeviceError(MSG_CUDA.format(location=location))
-    return storage
+    return _moved(storage, gpu.resolve(place, "load"))
 
 
 def _chosen(choose: Any, storage: UntypedStorage, location: str) -> UntypedStorage:

@@ -1,0 +1,115 @@
+"""Arrays wherever they live: the few things that are done to arrays without a row.
+
+Contract: an array is NumPy's, or CuPy's (`core.gpu`); functions of two arrays take them from one
+device. What is computed for an array of a GPU runs there, whichever device is the current one.
+Called by the eager layer, whose own arithmetic goes through rows.
+"""
+
+import contextlib
+from typing import Any
+
+import numpy as np
+
+from dynajit.core import gpu, gpu_arrays
+from dynajit.core.device import CPU, Device
+
+
+def module_of(array: Any) -> Any:
+    """The array module to which an array (or scalar of NumPy) belongs."""
+    return gpu_arrays.arrays() if gpu.is_gpu_array(array) else np
+
+
+def device_of(array: Any) -> Device:
+    """Where an array lives."""
+    return CPU if isinstance(array, np.ndarray) else gpu.device_of(array)
+
+
+def on_device_of(array: Any) -> contextlib.AbstractContextManager[Any]:
+    """The array's device is the thread's current one within the block."""
+    if isinstance(array, np.ndarray):
+        return contextlib.nullcontext()
+    return gpu.on(int(array.data.device_id))
+
+
+def as_numpy(array: Any) -> Any:
+    """The elements as an array of NumPy: itself, or a copy of what is on a GPU."""
+    return array if isinstance(array, np.ndarray) else gpu.to_host(array)
+
+
+def placed(array: Any, place: Device) -> Any:
+    """An array on a device: itself, or a copy."""
+    if place is CPU:
+        return as_numpy(array)
+    if gpu.is_gpu_array(array) and gpu.device_of(array) is place:
+        return array
+    return gpu.to_device(array, place.index or 0)
+
+
+def placed_like(array: Any, other: Any) -> Any:
+    """An array on the device of another one: itself, or a copy."""
+    return placed(array, device_of(other))
+
+
+def is_writable(array: Any) -> bool:
+    """False for arrays of NumPy that forbid writes; memory of a GPU may always be written."""
+    return not isinstance(array, np.ndarray) or bool(array.flags.writeable)
+
+
+def copied(array: Any) -> Any:
+    """A copy on the same device, in the layout that the array has."""
+    if isinstance(array, np.ndarray):
+        return np.array(array, order="K")
+    return gpu.to_device(array, int(array.data.device_id))
+
+
+def row_major(array: Any) -> Any:
+    """A row-major copy on the same device."""
+    if isinstance(array, np.ndarray):
+        return np.array(array, order="C")
+    with on_device_of(array):
+        return array.copy(order="C")
+
+
+def filled_like(array: Any, value: Any) -> Any:
+    """A row-major array of one number, of the shape and dtype and on the device of `array`."""
+    if isinstance(array, np.ndarray):
+        return np.full(array.shape, value, array.dtype)
+    with on_device_of(array):
+        made = gpu.module().empty(array.shape, array.dtype)
+        made.fill(value)
+        return made
+
+
+def added(a: Any, b: Any) -> Any:
+    """a + b, elements of two arrays of one dtype and shape."""
+    if isinstance(a, np.ndarray):
+        return a + b
+    with on_device_of(a):
+        return a + b
+
+
+def add_into(target: Any, source: Any) -> None:
+    """target += source, elements of two arrays of one dtype and shape."""
+    if isinstance(target, np.ndarray):
+        np.add(target, source, out=target)
+        return
+    with on_device_of(target):
+        gpu.module().add(target, source, out=target)
+
+
+def copy_into(target: Any, source: Any) -> None:
+    """target[...] = source, of one shape; from another device the elements are moved first."""
+    if isinstance(target, np.ndarray):
+        np.copyto(target, as_numpy(source), casting="unsafe")
+        return
+    with on_device_of(target):
+        target[...] = placed_like(source, target)
+
+
+def shares_memory(a: Any, b: Any) -> bool:
+    """True if two arrays may show the same bytes."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return bool(np.may_share_memory(a, b))
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return False
+    return bool(gpu.module().may_share_memory(a, b))

@@ -1,0 +1,76 @@
+"""How eager tensors run an op on a GPU.
+
+Contract: `run` evaluates a row with CuPy on the device of its tensor operands, or on the one that a
+creation row names. All tensors are on one device; a zero-dim tensor of the CPU goes along with
+pointwise rows, as in PyTorch, and is passed by value. Called by `execute.handle`.
+"""
+
+from typing import Any
+
+from dynajit.core import any_arrays, gpu, gpu_arrays
+from dynajit.core.device import CPU, Device
+from dynajit.core.errors import DeviceError
+from dynajit.core.types import TensorType, ValueType
+from dynajit.eager._tensor import TensorBase
+from dynajit.ops.evaluate import evaluate, type_of_operand
+from dynajit.ops.table import TABLE, Kind, Op
+from dynajit.ops.type_rules import MSG_TWO_DEVICES, describe
+
+
+def run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    """The array that a row gives, of whose operands one is on a GPU, or that names another device
+    than the CPU.
+
+    Raises:
+        DeviceError: tensors on different devices, or there is no such device.
+        OutOfMemoryError: the result, or what it is computed through, does not fit.
+    """
+    place = place_of(op, inputs, attributes)
+    operands = [_operand(op, operand) for operand in inputs]
+    if place is CPU:  # from a GPU: a transfer, or a number for a new tensor
+        if op is not TABLE.to_device:
+            operands = [any_arrays.as_numpy(x) if gpu.is_gpu_array(x) else x for x in operands]
+        return evaluate(op, operands, attributes)
+    with gpu.on(place.index or 0):
+        return evaluate(op, operands, attributes, gpu_arrays.arrays())
+
+
+def place_of(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Device:
+    """The device on which a row runs.
+
+    Raises:
+        DeviceError: tensors on different devices, or there is no such device.
+    """
+    wanted = attributes.get("device")
+    if wanted is not None:
+        return gpu.resolve(wanted, op.name)
+    found = None
+    for operand in inputs:
+        if isinstance(operand, TensorBase) and not _goes_along(op, operand):
+            device = operand.device
+            if found is not None and device is not found:
+                raise _two_devices(op, inputs, found, device)
+            found = device
+    return CPU if found is None else found
+
+
+def _goes_along(op: Op, operand: TensorBase) -> bool:
+    return op.kind is Kind.POINTWISE and operand.device is CPU and operand.ndim == 0
+
+
+def _operand(op: Op, operand: Any) -> Any:
+    """The array of a tensor; one that goes along goes by value, as a scalar of NumPy."""
+    if not isinstance(operand, TensorBase):
+        return operand
+    return operand.array[()] if _goes_along(op, operand) else operand.array
+
+
+def _two_devices(op: Op, inputs: tuple[Any, ...], first: Device, second: Device) -> DeviceError:
+    call = describe(op.name, op.inputs, [_type_of(operand) for operand in inputs])
+    return DeviceError(MSG_TWO_DEVICES.format(call=call, first=first, second=second))
+
+
+def _type_of(operand: Any) -> ValueType | None:
+    if isinstance(operand, TensorBase):
+        return TensorType(tuple(operand.shape), operand.dtype, operand.device)
+    return type_of_operand(operand)
