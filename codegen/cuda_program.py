@@ -1,9 +1,9 @@
 """Programs on a GPU: from a CUDA unit to something that launches its kernels.
 
-Contract: as `codegen.blueprints` has it for C. A `DeviceBlueprint` is all that is known of a program
-besides its compiled kernels, and can lie on disk; `load` makes a program of it and an image for the
-GPU at hand. Programs take arrays of CuPy and numbers and give a tuple of new arrays, on the current
-stream. Called by `codegen.device_pipeline`.
+Contract: as `codegen.blueprints` has it for C. A `DeviceBlueprint` is all that is known of a
+program besides its compiled kernels, and can lie on disk; `load` makes a program of it and an image
+for the GPU at hand. Programs take arrays of CuPy and numbers and give a tuple of new arrays, on the
+current stream. Called by `codegen.device_pipeline`.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from dynajit.codegen.blueprints import (
     literal,
     place_of,
 )
-from dynajit.codegen.cuda_steps import CudaKernel, LibraryCall, Memset, Step
+from dynajit.codegen.cuda_steps import CudaKernel, Memset, Step
 from dynajit.codegen.cuda_text import Unit
 from dynajit.codegen.device_plan import Array, PlanData, arrange
 from dynajit.core import dtypes, gpu, symint
@@ -315,5 +315,3 @@ def _array_from(data: Any) -> Any:
 def _frozen(value: Any) -> Any:
     """Lists, which JSON makes of tuples, as tuples again."""
     return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
-
-

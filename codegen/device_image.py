@@ -2,8 +2,8 @@
 
 Contract: `build(source, architecture)` gives what the driver loads, compiled by NVRTC at most once
 per machine, architecture, NVRTC, options and source text; `find` gives it if it is there. Files
-begin with the checksum of the rest: a damaged one is compiled again. A folder that cannot be written
-changes nothing but the time. Called by `codegen.cuda_program`.
+begin with the checksum of the rest: a damaged one is compiled again. A folder that cannot be
+written changes nothing but the time. Called by `codegen.device_pipeline`.
 """
 
 import hashlib

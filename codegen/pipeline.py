@@ -7,13 +7,10 @@ and for graphs that have no native lowering, the NumPy backend is used, with a w
 """
 
 import functools
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,6 +19,8 @@ from dynajit.codegen import (
     blueprints,
     c_sizes,
     c_text,
+    cuda_program,
+    device_pipeline,
     fusion,
     in_place,
     joining,
@@ -32,11 +31,15 @@ from dynajit.codegen import (
 )
 from dynajit.codegen.blueprints import Blueprint, Kernel
 from dynajit.codegen.c_support import PARALLEL_WORK, Function
+from dynajit.codegen.cuda_program import DeviceBlueprint
+from dynajit.codegen.device_pipeline import DEFAULT, Launching
+from dynajit.codegen.device_sequence import RowsProgram
 from dynajit.codegen.loops import Buffer, MatmulKernel
 from dynajit.codegen.memory import Layout
 from dynajit.codegen.numpy_backend import NumpyProgram
 from dynajit.codegen.product_forms import rewrite_products
 from dynajit.codegen.shared_products import share_products
+from dynajit.codegen.started import Program, Stages, Started
 from dynajit.codegen.verified import Stored, VerifiedProgram
 from dynajit.core import background
 from dynajit.core.errors import ArgumentError, CodegenError
@@ -54,74 +57,6 @@ MSG_NO_COMPILER: Final = (
     "dynajit: no C compiler is found, so compiled functions run on the NumPy backend, which fuses "
     "nothing.  Install gcc or clang, or set DYNAJIT_CC."
 )
-
-
-class Program(Protocol):
-    """What `compile_graph` returns.
-
-    Attributes:
-        name: of the graph.
-        kernels: generated kernels, in running order.
-        source: the whole generated text.
-        stages: milliseconds per stage.
-        from_cache: no compiler was run.
-        explain: fusion decisions in words.
-        may_fail: a call may refuse its values.
-    """
-
-    name: str
-    kernels: tuple[Any, ...]
-    source: str
-    stages: dict[str, float]
-    from_cache: bool
-    explain: str
-    may_fail: bool
-
-    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
-        """Run: arrays and numbers in, a tuple of arrays out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A program on its way: call it to wait for it.
-
-    Args:
-        finish: gives the program.
-        blueprint: of a native program.
-        building: what the compiler is doing; None where nothing is compiled.
-    """
-
-    finish: Callable[[], Program]
-    blueprint: Blueprint | None = None
-    building: "Future[toolchain.Built] | None" = None
-
-    @property
-    def is_ready(self) -> bool:
-        """True if a call will not wait."""
-        return self.building is None or self.building.done()
-
-    def __call__(self) -> Program:
-        """The program.
-
-        Raises:
-            ToolchainError: the compiler refused the generated code.
-        """
-        return self.finish()
-
-
-class _Stages:
-    """Milliseconds per stage. Mutable: stages are added as they finish."""
-
-    def __init__(self) -> None:
-        self.milliseconds: dict[str, float] = {}
-
-    @contextmanager
-    def timed(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.milliseconds[name] = 1e3 * (time.perf_counter() - start)
 
 
 def compile_graph(graph: Graph, *, backend: str = "native", name: str | None = None) -> Program:
@@ -146,6 +81,7 @@ def start_compile(
     name: str | None = None,
     written: Mapping[int, int] = MappingProxyType({}),
     verify: bool = False,
+    launching: Launching = DEFAULT,
 ) -> Started:
     """Generate code and start the compiler.
 
@@ -156,6 +92,7 @@ def start_compile(
         written: output -> the input that the caller copies it to. The program may write it there
             itself: then the result is the input's array.
         verify: every kernel of native code is compared with NumPy in every call.
+        launching: how kernels on a GPU are launched.
     """
     if backend not in BACKENDS:
         raise ArgumentError(
@@ -163,6 +100,8 @@ def start_compile(
             f"{', '.join(BACKENDS)}."
         )
     name = name or graph.name
+    if device_pipeline.is_on_gpu(graph):
+        return _start_on_gpu(graph, backend, name, launching)
     if any(node.op is not None and node.op.kind is Kind.COMPOSITE for node in graph.nodes):
         graph = expand_composites(graph, keeps=keeps_native if backend == "native" else None)
     if backend == "numpy":
@@ -178,6 +117,13 @@ def start_compile(
         return Started(functools.partial(NumpyProgram, graph, name, reason))
     graph = rewrite_products(share_products(graph))
     return _start_native(graph, name, {} if verify else written, verify)
+
+
+def _start_on_gpu(graph: Graph, backend: str, name: str, launching: Launching) -> Started:
+    if backend == "numpy":
+        return Started(functools.partial(RowsProgram, expand_composites(graph), name))
+    host = functools.partial(start_compile, backend="native", name=name)
+    return device_pipeline.start(graph, name, host, launching=launching)
 
 
 def keeps_native(op: Op, types: Sequence[ValueType | None], attributes: Mapping[str, Any]) -> bool:
@@ -210,7 +156,7 @@ class Generated:
 def generate(
     graph: Graph,
     name: str,
-    stages: _Stages | None = None,
+    stages: Stages | None = None,
     written: Mapping[int, int] = MappingProxyType({}),
     verify: bool = False,
 ) -> Generated:
@@ -219,7 +165,7 @@ def generate(
     Args:
         written, verify: see `start_compile`.
     """
-    stages = stages or _Stages()
+    stages = stages or Stages()
     with stages.timed("fusion"):
         plan = fusion.plan(graph)
     with stages.timed("lowering"):
@@ -249,7 +195,7 @@ def _stored(functions: Sequence[Function], layout: Layout, plan: fusion.Plan) ->
 def _start_native(
     graph: Graph, name: str, written: Mapping[int, int], verify: bool = False
 ) -> Started:
-    stages = _Stages()
+    stages = Stages()
     generated = generate(graph, name, stages, written, verify)
     started = _start(_blueprint(graph, name, generated), stages)
     if not verify:
@@ -263,12 +209,36 @@ def _start_native(
 compiler_ahead: Final = toolchain.compiler_ahead
 
 
-def start_build(blueprint: Blueprint) -> Started:
+def start_build(blueprint: Blueprint | DeviceBlueprint, launching: Launching = DEFAULT) -> Started:
     """As `start_compile`, for a program whose code was generated before."""
-    return _start(blueprint, _Stages())
+    if isinstance(blueprint, DeviceBlueprint):
+        return device_pipeline.start_build(blueprint, launching)
+    return _start(blueprint, Stages())
 
 
-def _start(blueprint: Blueprint, stages: _Stages) -> Started:
+def to_data(blueprint: Blueprint | DeviceBlueprint) -> dict[str, Any]:
+    """A blueprint of either kind as what JSON keeps unchanged.
+
+    Raises:
+        Unstorable: it holds what a file cannot.
+    """
+    if isinstance(blueprint, DeviceBlueprint):
+        return {"gpu": cuda_program.to_data(blueprint)}
+    return {"cpu": blueprints.to_data(blueprint)}
+
+
+def from_data(data: dict[str, Any]) -> Blueprint | DeviceBlueprint | None:
+    """What `to_data` was given; None if it cannot be built here.
+
+    Raises:
+        KeyError, IndexError, TypeError, ValueError: the data is something else.
+    """
+    if "gpu" in data:
+        return cuda_program.from_data(data["gpu"])
+    return None if toolchain.find_compiler() is None else blueprints.from_data(data["cpu"])
+
+
+def _start(blueprint: Blueprint, stages: Stages) -> Started:
     with stages.timed("compiler"):
         found = toolchain.find_built(blueprint.source)
     if found is not None:
@@ -284,7 +254,7 @@ def _start(blueprint: Blueprint, stages: _Stages) -> Started:
     return Started(wait, blueprint, building)
 
 
-def _finish_native(blueprint: Blueprint, built: toolchain.Built, stages: _Stages) -> Program:
+def _finish_native(blueprint: Blueprint, built: toolchain.Built, stages: Stages) -> Program:
     with stages.timed("load"):
         toolchain.prepare_threads()
         try:
@@ -390,7 +360,9 @@ __all__ = [
     "Started",
     "compile_graph",
     "compiler_ahead",
+    "from_data",
     "generate",
     "start_build",
     "start_compile",
+    "to_data",
 ]

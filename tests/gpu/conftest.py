@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver_stand_in import Driver, image, library
 
-from dynajit.core import gpu
+from dynajit.codegen import device_driver, nvrtc
+from dynajit.core import config, gpu
 
 STAND_IN = Path(__file__).resolve().parent.parent / "stand_in"
 
@@ -48,6 +50,64 @@ def _gpu() -> Iterator[None]:
         forget_cupy()
 
 
+@pytest.fixture(scope="session")
+def driver_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the stand-in for the driver and its images are compiled, once per run."""
+    return tmp_path_factory.mktemp("driver")
+
+
+@pytest.fixture(scope="module")
+def driver(_gpu: None, driver_folder: Path) -> Iterator[Driver | None]:
+    """The stand-in for the CUDA driver where CuPy's is used; None with a GPU.
+
+    Kernels are compiled by g++ instead of NVRTC; arrays of the stand-in for CuPy are memory that
+    they may touch. What the emulator finds wrong in a kernel fails the test (`_no_complaints`).
+    """
+    if not hasattr(gpu.module(), "stand_in"):
+        yield None
+        return
+    path = library(driver_folder)
+    loaded = Driver(path)
+    before = config.configure(cuda_driver=str(path))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(device_driver, "products_library", lambda: str(path))
+        patch.setattr(nvrtc, "find", lambda: nvrtc.Library("g++", (0, 0), None))
+        patch.setattr(nvrtc, "architectures", tuple)
+        patch.setattr(
+            nvrtc, "compile_source", lambda source, *_, **__: image(source, driver_folder)
+        )
+        _tell_of_memory(loaded, patch)
+        yield loaded
+    config.configure(cuda_driver=before.cuda_driver)
+
+
+def _tell_of_memory(driver: Driver, patch: pytest.MonkeyPatch) -> None:
+    """Let kernels touch what the pool has given out, and nothing else."""
+    memory = gpu.module().cuda.memory.PooledMemory
+    make, free = memory.__init__, memory.free
+
+    def made(self: Any, *arguments: Any) -> None:
+        make(self, *arguments)
+        driver.register(self.ptr, self.size)
+
+    def freed(self: Any) -> None:
+        if self.ptr:
+            driver.forget(self.ptr)
+        free(self)
+
+    patch.setattr(memory, "__init__", made)
+    patch.setattr(memory, "free", freed)
+
+
+@pytest.fixture(autouse=True)
+def _no_complaints(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The emulator has found nothing wrong, in tests that run kernels."""
+    yield
+    if "driver" in request.fixturenames:
+        driver = request.getfixturevalue("driver")
+        assert driver is None or driver.complaint() == ""
+
+
 @pytest.fixture
 def is_stand_in(_gpu: None) -> bool:
     """True where no GPU computes."""
@@ -60,3 +120,10 @@ def second_device(_gpu: None) -> str:
     if gpu.device_count() < 2:
         pytest.skip("needs two GPUs")
     return "cuda:1"
+
+
+@pytest.fixture
+def kernel_cache(driver_folder: Path) -> Iterator[None]:
+    """Kernels of tests stay out of the user's cache."""
+    with config.override(cache_dir=driver_folder / "cache"):
+        yield

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import emulated
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent.parent / "stand_in"
 KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\(')
 
 

@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -483,11 +482,12 @@ int cuModuleLoadData(void **module, const void *image) {
     CALLED;
     size_t size = image_size(image);
     if (!size) return INVALID_IMAGE;
-    int file = memfd_create("stand-in", MFD_CLOEXEC);
-    if (file < 0 || write(file, image, size) != ssize_t(size)) return INVALID_IMAGE;
-    std::string path = "/proc/self/fd/" + std::to_string(file);
-    void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    close(file);
+    char path[] = "/tmp/stand-in-XXXXXX";  // a new name each time: dlopen knows files by name
+    int file = mkstemp(path);
+    bool is_written = file >= 0 && write(file, image, size) == ssize_t(size);
+    void *library = is_written ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+    if (file >= 0) close(file);
+    unlink(path);
     if (!library) return INVALID_IMAGE;
     auto made = new Module{library};
     made->message = (const char *(*)())dlsym(library, "emulator_message");

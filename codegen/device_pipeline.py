@@ -1,0 +1,230 @@
+"""From a graph with tensors on a GPU to a callable program: the stages in order.
+
+Contract: as `codegen.pipeline`, which calls this. A graph that kernels and cuBLASLt compute on one
+GPU is one launch plan. Any other is cut into pieces (`device_pieces`): kernels on a GPU, generated
+C for what is on the CPU, transfers, and rows without a kernel, which run through CuPy; Python goes
+from one to the next (`device_sequence`). The kernels of all pieces compile at the same time.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from dynajit.codegen import cuda_program, cuda_text, device_image, device_pieces, fusion
+from dynajit.codegen.cuda_program import DeviceBlueprint
+from dynajit.codegen.device_image import Image
+from dynajit.codegen.device_pieces import Kind, Piece
+from dynajit.codegen.device_sequence import ByShape, RowProgram, SequenceProgram
+from dynajit.codegen.started import Program, Stages, Started
+from dynajit.core import background
+from dynajit.core.device import CPU, Device
+from dynajit.core.errors import DeviceError
+from dynajit.core.warning import warn
+from dynajit.ir.graph import Builder, Graph
+from dynajit.ir.known_sizes import with_sizes
+from dynajit.ir.node import Node
+from dynajit.ir.passes.expand_composites import expand_composites
+from dynajit.ir.sizes import symbols
+from dynajit.ops.table import TABLE
+
+MSG_ROWS: Final = (
+    "dynajit: {name} is cut into {count} pieces on the GPU, with Python in between: {reasons}  "
+    "Such rows run through CuPy."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Launching:
+    """How programs on a GPU are launched.
+
+    Args:
+        replays: calls whose addresses were met before replay a CUDA graph.
+        tunes: numbers that kernels leave open are chosen by measuring.
+    """
+
+    replays: bool = False
+    tunes: bool = False
+
+
+DEFAULT: Final = Launching()
+
+HostCompile = Callable[[Graph], Started]
+"""Starts the program of a graph that is on the CPU."""
+
+
+def is_on_gpu(graph: Graph) -> bool:
+    """Whether any value of a graph is on a GPU."""
+    return any(device is not CPU for device in device_pieces.devices_of(graph))
+
+
+def start(
+    graph: Graph,
+    name: str,
+    host: HostCompile,
+    written: Mapping[int, int] = MappingProxyType({}),
+    launching: Launching = DEFAULT,
+) -> Started:
+    """Generate code for a graph with values on a GPU and start its compilers.
+
+    Args:
+        graph: any graph; composites in it are expanded.
+        name: for messages and reports.
+        host: for what is on the CPU.
+        written: output -> the input that the caller copies it to.
+        launching: how kernels are launched.
+
+    Raises:
+        DeviceError: the driver is missing.
+        UnsupportedError: NVRTC is missing.
+        CodegenError: no kernel could be made.
+    """
+    graph = numbers_by_value(expand_composites(graph))
+    if why_not_one_plan(graph) is None:
+        return _start_plan(graph, name, launching)
+    if symbols(graph):
+        made = functools.partial(_of_shape, graph, name, host, launching)
+        return Started(lambda: ByShape(graph, name, made))
+    pieces = device_pieces.cut(graph, has_kernel)
+    parts = tuple(_start_piece(piece, name, host, launching) for piece in pieces)
+    _tell(name, pieces)
+    return Started(
+        lambda: SequenceProgram(graph, name, pieces, tuple(part() for part in parts)), parts=parts
+    )
+
+
+def _of_shape(
+    graph: Graph, name: str, host: HostCompile, launching: Launching, numbers: Mapping[str, int]
+) -> Program:
+    """The program for one set of sizes."""
+    return start(with_sizes(graph, numbers), name, host, launching=launching)()
+
+
+# ---------------------------------------------------------------------------------------------
+# one plan
+
+
+def why_not_one_plan(graph: Graph) -> str | None:
+    """Why a graph is not one launch plan on one GPU, or None."""
+    devices = device_pieces.devices_of(graph)
+    if len(devices) > 1:
+        return f"its values are on {', '.join(map(str, devices))}."
+    if any(node.op is TABLE.to_device for node in graph.calls):
+        return "it moves values between devices."
+    return fusion.why_not_native(graph)
+
+
+def has_kernel(node: Node) -> bool:
+    """Whether there is a kernel, or a library call of a plan, for a node by itself."""
+    return _why_no_kernel(node) is None
+
+
+def _why_no_kernel(node: Node) -> str | None:
+    builder = Builder(node.name)
+    new = {
+        argument: builder.placeholder(argument.name, argument.type).node
+        for argument in dict.fromkeys(a for a in node.args if isinstance(a, Node))
+    }
+    args = tuple(new[a] if isinstance(a, Node) else a for a in node.args)
+    return fusion.why_not_native(builder.finish([builder.copy(node, args)]))
+
+
+def numbers_by_value(graph: Graph) -> Graph:
+    """The graph with zero-dim inputs on the CPU as run-time numbers, if only a GPU reads them."""
+    if not is_on_gpu(graph):
+        return graph
+    found = {
+        node
+        for node in graph.inputs
+        if device_pieces.is_by_value(node)
+        and not device_pieces.dtype_of(node).is_complex
+        and all(_reads_by_value(user) for user in graph.users()[node])
+        and node not in graph.outputs
+    }
+    return device_pieces.with_numbers(graph, found) if found else graph
+
+
+def _reads_by_value(user: Node) -> bool:
+    return device_pieces.device_of(user) is not CPU and user.op is not TABLE.to_device
+
+
+def _start_plan(graph: Graph, name: str, launching: Launching) -> Started:
+    stages = Stages()
+    with stages.timed("printing"):
+        unit = cuda_text.generate(graph, name)
+        (device,) = device_pieces.devices_of(graph) or (Device("cuda", 0),)
+        blueprint = cuda_program.blueprint_of(graph, unit, device.index or 0)
+    return start_build(blueprint, launching, stages)
+
+
+def start_build(
+    blueprint: DeviceBlueprint, launching: Launching = DEFAULT, stages: Stages | None = None
+) -> Started:
+    """The program of a blueprint, whose kernels are compiled if they are not on disk."""
+    noted = stages or Stages()
+    with noted.timed("compiler"):
+        architecture = device_image.architecture_of(blueprint.device)
+        found = device_image.find(blueprint.source, architecture)
+    if found is not None:
+        return Started(lambda: _finish(blueprint, found, architecture, launching, noted), blueprint)
+    building = background.start(device_image.build, blueprint.source, architecture)
+
+    def wait() -> Program:
+        with noted.timed("compiler"):
+            image = building.result()
+        return _finish(blueprint, image, architecture, launching, noted)
+
+    return Started(wait, blueprint, building)
+
+
+def _finish(
+    blueprint: DeviceBlueprint,
+    image: Image,
+    architecture: str,
+    launching: Launching,
+    stages: Stages,
+) -> Program:
+    with stages.timed("load"):
+        try:
+            program = cuda_program.load(blueprint, image.content, launching.replays)
+        except DeviceError:
+            if not image.from_cache:
+                raise
+            # Damaged in a way that its checksum does not show, or for another driver.
+            device_image.discard(blueprint.source, architecture)
+            image = device_image.build(blueprint.source, architecture)
+            program = cuda_program.load(blueprint, image.content, launching.replays)
+    program.stages = stages.milliseconds
+    program.from_cache = image.from_cache
+    return program
+
+
+# ---------------------------------------------------------------------------------------------
+# pieces
+
+
+def _start_piece(piece: Piece, name: str, host: HostCompile, launching: Launching) -> Started:
+    if piece.kind is Kind.HOST:
+        return host(piece.graph)
+    if piece.kind is Kind.KERNELS:
+        return _start_plan(piece.graph, name, launching)
+    return Started(lambda: RowProgram(piece, name))
+
+
+_told: Final[set[str]] = set()
+"""Rows that were named in a warning of this process."""
+
+
+def _tell(name: str, pieces: tuple[Piece, ...]) -> None:
+    """Warn once of each row that has no kernel."""
+    reasons = {}
+    for piece in pieces:
+        (node, *_) = piece.graph.calls
+        if piece.kind is Kind.ROW and node.op is not TABLE.to_device and node.op is not None:
+            reasons[node.op.name] = _why_no_kernel(node)
+    fresh = {row: reason for row, reason in reasons.items() if row not in _told}
+    if fresh:
+        _told.update(fresh)
+        text = " ".join(str(reason) for reason in dict.fromkeys(fresh.values()))
+        warn(MSG_ROWS.format(name=name, count=len(pieces), reasons=text), stacklevel=4)
