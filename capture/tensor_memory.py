@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import numpy as np
-
 from dynajit.capture import breaks, layouts
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.values_tensors import MemoryContents, Step, TensorContents, TensorValue
+from dynajit.core import any_arrays
 from dynajit.core.dtypes import bool_, int64
 from dynajit.core.types import Shape, TensorType
 from dynajit.ir import graph
@@ -351,5 +350,5 @@ def refuse_overlap(
         if tensor is written:
             continue
         shares_history = has_history and tensor.storage is written.storage
-        if shares_history or np.may_share_memory(tensor.array, written.array):
+        if shares_history or any_arrays.shares_memory(tensor.array, written.array):
             raise GraphBreak(breaks.TENSOR_MUTATION, "two tensors share memory")

@@ -81,6 +81,7 @@ typedef struct {
     PyArray_Descr *dtype;    /* owned */
     char requires_grad;      /* 0, 1 or 2: does not matter */
     char layout;             /* enum Layout */
+    int device;              /* which GPU; -1: the CPU */
     int rank;
     DimSpec dims[];
 } TensorSpec;
