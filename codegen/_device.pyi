@@ -58,6 +58,7 @@ class Plan:
         constants: tuple[tuple[int, int], ...],
         arithmetic: tuple[tuple[int, tuple[int, int, int]], ...],
         steps: tuple[tuple[Any, ...], ...],
+        presets: tuple[bytes, ...],
     ) -> Plan: ...
     def run(self, stream: int, words: tuple[int, ...], workspace: int, /) -> None: ...
 

@@ -157,13 +157,19 @@ def _explained(unit: Unit, device: int) -> str:
 # programs
 
 
-def load(blueprint: DeviceBlueprint, image: bytes, replays: bool = False) -> _device.Program:
+def load(
+    blueprint: DeviceBlueprint,
+    image: bytes,
+    replays: bool = False,
+    presets: tuple[bytes, ...] = (),
+) -> _device.Program:
     """The program.
 
     Args:
         blueprint: what runs.
         image: its kernels, compiled for the GPU at hand.
         replays: calls whose addresses were met before replay a CUDA graph.
+        presets: algorithms of the products, measured before.
 
     Raises:
         DeviceError: the GPU cannot be used.
@@ -173,7 +179,7 @@ def load(blueprint: DeviceBlueprint, image: bytes, replays: bool = False) -> _de
     plan, driver = blueprint.plan, device_driver.driver()
     with gpu.on(blueprint.device):
         module = _device.Module(driver, image, blueprint.device)
-        made = _device.Plan(module, plan.slots, plan.numbers, plan.arithmetic, plan.steps)
+        made = _device.Plan(module, plan.slots, plan.numbers, plan.arithmetic, plan.steps, presets)
         program = _device.Program(
             name=blueprint.name,
             plan=made,

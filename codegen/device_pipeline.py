@@ -112,6 +112,8 @@ def why_not_one_plan(graph: Graph) -> str | None:
         return f"its values are on {', '.join(map(str, devices))}."
     if any(node.op is TABLE.to_device for node in graph.calls):
         return "it moves values between devices."
+    if symbols(graph):
+        return "its sizes vary."
     return fusion.why_not_native(graph)
 
 

@@ -29,7 +29,7 @@ Place = Callable[[Buffer, Number], tuple[int, int]]
 
 
 def product_step(
-    call: LibraryCall, words: Words, place: Place, tf32: bool = False, preset: bytes = b""
+    call: LibraryCall, words: Words, place: Place, tf32: bool = False
 ) -> tuple[Any, ...]:
     """The step of a product, as `_device.Plan` takes it.
 
@@ -38,7 +38,6 @@ def product_step(
         words: for its sizes.
         place: where operands lie.
         tf32: float32 may be multiplied with ten bits of mantissa.
-        preset: an algorithm that was measured before.
 
     Raises:
         CodegenError: an operand is no matrix that the library reads.
@@ -74,7 +73,6 @@ def product_step(
         place(kernel.result.buffer, 0),
         tuple(map(words.of, numbers)),
         tuple(tuple(map(words.of, loop)) for loop in outer),
-        preset,
     )
 
 

@@ -17,7 +17,7 @@ from dynajit.ir import interpret, sizes
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ops.evaluate import evaluate
-from dynajit.ops.table import TABLE, Kind, Op
+from dynajit.ops.table import Kind, Op
 
 
 class RowProgram:
@@ -86,7 +86,7 @@ def evaluate_where_they_are(op: Op, operands: Sequence[Any], attributes: Mapping
     wanted = attributes.get("device")
     on = [gpu.device_of(operand) for operand in operands if gpu.is_gpu_array(operand)]
     place = wanted if wanted is not None else on[0] if on else CPU
-    if op is TABLE.to_device or place.type != "cuda":
+    if place.type != "cuda":
         return evaluate(op, operands, attributes)
     if op.kind is Kind.POINTWISE:
         operands = [_by_value(operand) for operand in operands]

@@ -229,6 +229,18 @@ has_registrations(PyObject *expected)
     return same;
 }
 
+/* The thread's current GPU is number `number`. Asked of regions only that name a GPU without its
+ * number, on machines with several. */
+static int
+is_current_device(int number)
+{
+    PyObject *now = PyObject_CallNoArgs(current_device);
+    int same = now != NULL && PyLong_AsLong(now) == number;
+    Py_XDECREF(now);
+    PyErr_Clear();
+    return same;
+}
+
 /* As many classes derive from it as expected, and the same ones: those that died are none. */
 static int
 has_subclasses(PyObject *cls, const Check *check)
@@ -300,6 +312,8 @@ check_value(Guards *self, Check *check, PyObject *value)
                || is_lent_by_caller(value);
     case KIND_SUBCLASSES:
         return has_subclasses(value, check);
+    case KIND_DEVICE:
+        return is_current_device(check->number);
     case KIND_REGISTRATIONS:
         return has_registrations(check->expected);
     case KIND_HANDLING: {

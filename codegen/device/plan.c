@@ -277,16 +277,13 @@ static int read_outer(PlanObject *self, Product *product, PyObject *given) {
 
 static int read_product(PlanObject *self, Step *step, PyObject *given) {
     PyObject *left, *right, *result, *bias, *numbers, *outer;
-    const char *preset;
-    Py_ssize_t preset_size;
     step->product = (int)self->product_count++;
     Product *p = &self->products[step->product];
-    if (!PyArg_ParseTuple(given, "iiiiippiOOOOOO!y#", &step->kind, &p->type, &p->result_type,
+    if (!PyArg_ParseTuple(given, "iiiiippiOOOOOO!", &step->kind, &p->type, &p->result_type,
                           &p->compute, &p->scale, &p->is_left_transposed, &p->is_right_transposed,
                           &p->epilogue, &left, &right, &result, &bias, &numbers, &PyTuple_Type,
-                          &outer, &preset, &preset_size))
+                          &outer))
         return -1;
-    if (preset_size == (Py_ssize_t)sizeof p->preset) memcpy(p->preset, preset, sizeof p->preset);
     /* Its words are where a changed address shows. */
     step->first_word = (int)self->reference_count;
     step->word_count = 4;
@@ -353,13 +350,26 @@ static int read_steps(PlanObject *self, PyObject *steps) {
     return 0;
 }
 
+/* Algorithms of the products, in order: bytes that `algorithms` of a program gave. */
+static int read_presets(PlanObject *self, PyObject *presets) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(presets) && i < self->product_count; i++) {
+        PyObject *preset = PyTuple_GET_ITEM(presets, i);
+        uint64_t *own = self->products[i].preset;
+        if (!PyBytes_Check(preset) ||
+            PyBytes_GET_SIZE(preset) != (Py_ssize_t)sizeof self->products[i].preset)
+            return PyErr_SetString(PyExc_ValueError, "a plan: this is no algorithm"), -1;
+        memcpy(own, PyBytes_AS_STRING(preset), sizeof self->products[i].preset);
+    }
+    return 0;
+}
+
 static PyObject *Plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"module", "slots", "constants", "arithmetic", "steps", NULL};
-    PyObject *module, *constants, *arithmetic, *steps;
+    static char *names[] = {"module", "slots", "constants", "arithmetic", "steps", "presets", NULL};
+    PyObject *module, *constants, *arithmetic, *steps, *presets;
     int slots;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!iO!O!O!:Plan", names, &Module_Type, &module,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!iO!O!O!O!:Plan", names, &Module_Type, &module,
                                      &slots, &PyTuple_Type, &constants, &PyTuple_Type, &arithmetic,
-                                     &PyTuple_Type, &steps))
+                                     &PyTuple_Type, &steps, &PyTuple_Type, &presets))
         return NULL;
     PlanObject *self = (PlanObject *)type->tp_alloc(type, 0);
     if (!self) return NULL;
@@ -368,7 +378,7 @@ static PyObject *Plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
     self->initial = copied(slots, sizeof(uint64_t));
     if (!self->initial || driver_enter(self->module->driver, self->module->device) < 0 ||
         read_constants(self, constants) < 0 || read_arithmetic(self, arithmetic) < 0 ||
-        read_steps(self, steps) < 0) {
+        read_steps(self, steps) < 0 || read_presets(self, presets) < 0) {
         Py_DECREF(self);
         return NULL;
     }

@@ -32,3 +32,85 @@ def test_a_pointwise_chain_is_one_kernel() -> None:
 
 def test_rows_are_reduced() -> None:
     check(lambda x: F.softmax(x, dim=-1), tensor(9, 300))
+
+
+def test_training_runs_forward_and_backward_on_the_gpu() -> None:
+    weight = tensor(8, 5).requires_grad_()
+    x, target = tensor(16, 8), tensor(16, 5)
+
+    def loss(x: Any, target: Any, weight: Any) -> Any:
+        return F.mse_loss(F.relu(x @ weight), target)
+
+    compiled = dj.compile(loss, fullgraph=True)
+    value = compiled(x, target, weight)
+    value.backward()
+    own = weight.detach().cpu().requires_grad_()
+    want = loss(x.cpu(), target.cpu(), own)
+    want.backward()
+
+    assert weight.grad.is_cuda
+    np.testing.assert_allclose(value.item(), want.item(), rtol=1e-5)
+    np.testing.assert_allclose(weight.grad.cpu().numpy(), own.grad.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_written_inputs_are_written() -> None:
+    def step(x: Any, y: Any) -> Any:
+        x.add_(y)
+        return x * 2
+
+    x, y = tensor(7, 3), tensor(7, 3)
+    before = x.cpu()
+    result = dj.compile(step, fullgraph=True)(x, y)
+    np.testing.assert_allclose(x.cpu().numpy(), (before + y.cpu()).numpy(), rtol=1e-6)
+    np.testing.assert_allclose(result.cpu().numpy(), (2 * x).cpu().numpy(), rtol=1e-6)
+
+
+def test_random_numbers_are_those_of_the_cpu() -> None:
+    def draw(x: Any) -> Any:
+        return F.dropout(x, 0.5, training=True) + dj.rand_like(x)
+
+    compiled = dj.compile(draw, fullgraph=True)
+    x = tensor(40, 3)
+    dj.manual_seed(3)
+    got = compiled(x)
+    dj.manual_seed(3)
+    want = draw(x.cpu())
+
+    np.testing.assert_array_equal(want.numpy(), got.cpu().numpy())
+
+
+def test_numbers_of_the_cpu_go_along() -> None:
+    check(lambda x, s: x * s + 1.5, tensor(7, 3), dj.tensor(2.5))
+
+
+def test_sizes_that_vary() -> None:
+    compiled = dj.compile(lambda x: F.softmax(x * 2, dim=-1).sum(0), fullgraph=True)
+    for rows in (3, 5, 9, 17):
+        x = tensor(rows, 12)
+        want = F.softmax(x.cpu() * 2, dim=-1).sum(0)
+        np.testing.assert_allclose(compiled(x).cpu().numpy(), want.numpy(), rtol=1e-5)
+
+
+def test_creation_on_the_gpu() -> None:
+    def made(x: Any) -> Any:
+        return x + dj.arange(3, device="cuda") + dj.ones(7, 3, device=x.device)
+
+    compiled = dj.compile(made, fullgraph=True)
+    x = tensor(7, 3)
+    np.testing.assert_allclose(compiled(x).cpu().numpy(), made(x).cpu().numpy(), rtol=1e-6)
+
+
+def test_transfers_within_a_function_are_pieces_of_one_graph() -> None:
+    def there_and_back(x: Any) -> Any:
+        y = (x * 2).cpu()
+        z = (y + 1).to("cuda")
+        return y, z * x
+
+    compiled = dj.compile(there_and_back, fullgraph=True)
+    x = tensor(7, 3)
+    y, z = compiled(x)
+    want_y, want_z = there_and_back(x)
+
+    assert (y.device, z.device) == (want_y.device, want_z.device)
+    np.testing.assert_allclose(y.numpy(), want_y.numpy(), rtol=1e-6)
+    np.testing.assert_allclose(z.cpu().numpy(), want_z.cpu().numpy(), rtol=1e-6)
