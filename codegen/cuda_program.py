@@ -30,6 +30,7 @@ from dynajit.codegen.cuda_text import Unit
 from dynajit.codegen.device_plan import Array, PlanData, arrange
 from dynajit.core import dtypes, gpu, symint
 from dynajit.core.errors import DeviceError
+from dynajit.core.types import TensorType
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind
 
@@ -105,12 +106,15 @@ def _result(graph: Graph, unit: Unit, output: Any) -> tuple[int, int, Any]:
 
 
 def _peak(unit: Unit) -> tuple[int, int] | None:
-    sizes = [node.type.numel * node.type.dtype.itemsize for node in unit.layout.outputs]  # type: ignore[union-attr]
-    numbers = [*sizes, unit.layout.workspace_bytes]
-    if not all(isinstance(number, int) for number in numbers):
-        return None
-    *results, workspace = (int(number) for number in numbers)  # type: ignore[arg-type]
-    return sum(results), workspace
+    results = 0
+    for node in unit.layout.outputs:
+        assert isinstance(node.type, TensorType)
+        numel = node.type.numel
+        if not isinstance(numel, int):
+            return None
+        results += numel * node.type.dtype.itemsize
+    workspace = unit.layout.workspace_bytes
+    return (results, workspace) if isinstance(workspace, int) else None
 
 
 # ---------------------------------------------------------------------------------------------
@@ -290,14 +294,16 @@ def from_data(data: Mapping[str, Any]) -> DeviceBlueprint:
     Raises:
         KeyError, IndexError, TypeError, ValueError: the data is something else.
     """
-    source, plan = data["source"], dict(data["plan"])
-    arrays = {name: tuple(map(_array_from, plan.pop(name))) for name in ("arguments", "outputs")}
+    source = data["source"]
+    plan: dict[str, Any] = {name: _frozen(value) for name, value in data["plan"].items()}
+    for name in ("arguments", "outputs"):
+        plan[name] = tuple(map(_array_from, plan[name]))
     return DeviceBlueprint(
         name=data["name"],
         device=data["device"],
         source=source,
         kernels=tuple(kernel_from(source, *place) for place in data["kernels"]),
-        plan=PlanData(**arrays, **{name: _frozen(value) for name, value in plan.items()}),
+        plan=PlanData(**plan),
         results=tuple((kind, position, value) for kind, position, value in data["results"]),
         constants=tuple(array_from(entry) for entry in data["constants"]),
         peak=_frozen(data["peak"]),

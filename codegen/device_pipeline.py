@@ -9,7 +9,6 @@ from one to the next (`device_sequence`). The kernels of all pieces compile at t
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from dynajit.codegen import cuda_program, cuda_text, device_image, device_pieces, fusion
@@ -18,13 +17,14 @@ from dynajit.codegen.device_image import Image
 from dynajit.codegen.device_pieces import Kind, Piece
 from dynajit.codegen.device_sequence import ByShape, RowProgram, SequenceProgram
 from dynajit.codegen.started import Program, Stages, Started
+from dynajit.codegen.verified import Stored, VerifiedProgram
 from dynajit.core import background
 from dynajit.core.device import CPU, Device
 from dynajit.core.errors import DeviceError
 from dynajit.core.warning import warn
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.known_sizes import with_sizes
-from dynajit.ir.node import Node
+from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ir.sizes import symbols
 from dynajit.ops.table import TABLE
@@ -63,7 +63,7 @@ def start(
     graph: Graph,
     name: str,
     host: HostCompile,
-    written: Mapping[int, int] = MappingProxyType({}),
+    verify: bool = False,
     launching: Launching = DEFAULT,
 ) -> Started:
     """Generate code for a graph with values on a GPU and start its compilers.
@@ -72,7 +72,7 @@ def start(
         graph: any graph; composites in it are expanded.
         name: for messages and reports.
         host: for what is on the CPU.
-        written: output -> the input that the caller copies it to.
+        verify: what kernels store is compared with NumPy in every call.
         launching: how kernels are launched.
 
     Raises:
@@ -81,24 +81,38 @@ def start(
         CodegenError: no kernel could be made.
     """
     graph = numbers_by_value(expand_composites(graph))
+    start_plan = _start_verified if verify else _start_plan
     if why_not_one_plan(graph) is None:
-        return _start_plan(graph, name, launching)
+        return start_plan(graph, name, launching)
     if symbols(graph):
-        made = functools.partial(_of_shape, graph, name, host, launching)
+        made = functools.partial(_of_shape, graph, name, host, verify, launching)
         return Started(lambda: ByShape(graph, name, made))
     pieces = device_pieces.cut(graph, has_kernel)
-    parts = tuple(_start_piece(piece, name, host, launching) for piece in pieces)
+    parts = []
+    for piece in pieces:
+        if piece.kind is Kind.HOST:
+            parts.append(host(piece.graph))
+        elif piece.kind is Kind.KERNELS:
+            parts.append(start_plan(piece.graph, name, launching))
+        else:
+            parts.append(Started(functools.partial(RowProgram, piece, name)))
     _tell(name, pieces)
     return Started(
-        lambda: SequenceProgram(graph, name, pieces, tuple(part() for part in parts)), parts=parts
+        lambda: SequenceProgram(graph, name, pieces, tuple(part() for part in parts)),
+        parts=tuple(parts),
     )
 
 
 def _of_shape(
-    graph: Graph, name: str, host: HostCompile, launching: Launching, numbers: Mapping[str, int]
+    graph: Graph,
+    name: str,
+    host: HostCompile,
+    verify: bool,
+    launching: Launching,
+    numbers: Mapping[str, int],
 ) -> Program:
     """The program for one set of sizes."""
-    return start(with_sizes(graph, numbers), name, host, launching=launching)()
+    return start(with_sizes(graph, numbers), name, host, verify, launching)()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -160,6 +174,27 @@ def _start_plan(graph: Graph, name: str, launching: Launching) -> Started:
     return start_build(blueprint, launching, stages)
 
 
+def _start_verified(graph: Graph, name: str, launching: Launching) -> Started:
+    """The program of a graph that gives out all that its kernels store, checked in every call."""
+    buffers = fusion.plan(graph).storage.buffers
+    nodes = tuple(node for node in buffers if node.kind is NodeKind.CALL)
+    whole = Graph(graph.name, graph.nodes, (*graph.outputs, *nodes))
+    started = _start_plan(whole, name, launching)
+    kernel = _makers(cuda_text.generate(whole, name))
+    stored = [Stored(node, kernel.get(node, name)) for node in nodes]
+    return Started(lambda: VerifiedProgram(started(), graph, stored), building=started.building)
+
+
+def _makers(unit: cuda_text.Unit) -> dict[Node, str]:
+    """Which kernel computes each result of a unit: the first that is given its memory."""
+    found: dict[Node, str] = {}
+    places = {place: buffer for buffer, place in unit.layout.places.items()}
+    for position, node in enumerate(unit.layout.outputs):
+        buffer = places["outputs", position]
+        found[node] = next((s.name for s in unit.steps if buffer in s.buffers), unit.name)
+    return found
+
+
 def start_build(
     blueprint: DeviceBlueprint, launching: Launching = DEFAULT, stages: Stages | None = None
 ) -> Started:
@@ -204,14 +239,6 @@ def _finish(
 
 # ---------------------------------------------------------------------------------------------
 # pieces
-
-
-def _start_piece(piece: Piece, name: str, host: HostCompile, launching: Launching) -> Started:
-    if piece.kind is Kind.HOST:
-        return host(piece.graph)
-    if piece.kind is Kind.KERNELS:
-        return _start_plan(piece.graph, name, launching)
-    return Started(lambda: RowProgram(piece, name))
 
 
 _told: Final[set[str]] = set()

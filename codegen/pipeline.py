@@ -7,7 +7,7 @@ and for graphs that have no native lowering, the NumPy backend is used, with a w
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -32,7 +32,7 @@ from dynajit.codegen import (
 from dynajit.codegen.blueprints import Blueprint, Kernel
 from dynajit.codegen.c_support import PARALLEL_WORK, Function
 from dynajit.codegen.cuda_program import DeviceBlueprint
-from dynajit.codegen.device_pipeline import DEFAULT, Launching
+from dynajit.codegen.device_pipeline import DEFAULT, Launching, is_on_gpu
 from dynajit.codegen.device_sequence import RowsProgram
 from dynajit.codegen.loops import Buffer, MatmulKernel
 from dynajit.codegen.memory import Layout
@@ -42,7 +42,7 @@ from dynajit.codegen.shared_products import share_products
 from dynajit.codegen.started import Program, Stages, Started
 from dynajit.codegen.verified import Stored, VerifiedProgram
 from dynajit.core import background
-from dynajit.core.errors import ArgumentError, CodegenError
+from dynajit.core.errors import ArgumentError, CodegenError, DeviceError
 from dynajit.core.symint import Number
 from dynajit.core.types import ScalarType, TensorType, ValueType, contiguous_strides
 from dynajit.core.warning import warn
@@ -51,8 +51,12 @@ from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ops.table import Kind, Op
 
-BACKENDS: Final = ("native", "numpy")
+BACKENDS: Final = ("native", "numpy", "cuda")
 
+MSG_NOT_ON_GPU: Final = (
+    "compile(backend='cuda'): {name} computes on the CPU.  Move its tensors to a GPU with "
+    ".to('cuda'), or use backend='native', which serves both."
+)
 MSG_NO_COMPILER: Final = (
     "dynajit: no C compiler is found, so compiled functions run on the NumPy backend, which fuses "
     "nothing.  Install gcc or clang, or set DYNAJIT_CC."
@@ -64,7 +68,7 @@ def compile_graph(graph: Graph, *, backend: str = "native", name: str | None = N
 
     Args:
         graph: any graph; composites in it are expanded.
-        backend: "native" (C) or "numpy".
+        backend: "native" (C or CUDA, by where the tensors are), "cuda" or "numpy".
         name: for messages and reports; the graph's name by default.
 
     Raises:
@@ -100,8 +104,10 @@ def start_compile(
             f"{', '.join(BACKENDS)}."
         )
     name = name or graph.name
-    if device_pipeline.is_on_gpu(graph):
-        return _start_on_gpu(graph, backend, name, launching)
+    if is_on_gpu(graph):
+        return _start_on_gpu(graph, backend, name, verify, launching)
+    if backend == "cuda":
+        raise DeviceError(MSG_NOT_ON_GPU.format(name=name))
     if any(node.op is not None and node.op.kind is Kind.COMPOSITE for node in graph.nodes):
         graph = expand_composites(graph, keeps=keeps_native if backend == "native" else None)
     if backend == "numpy":
@@ -119,11 +125,28 @@ def start_compile(
     return _start_native(graph, name, {} if verify else written, verify)
 
 
-def _start_on_gpu(graph: Graph, backend: str, name: str, launching: Launching) -> Started:
+def _start_on_gpu(
+    graph: Graph, backend: str, name: str, verify: bool, launching: Launching
+) -> Started:
     if backend == "numpy":
         return Started(functools.partial(RowsProgram, expand_composites(graph), name))
-    host = functools.partial(start_compile, backend="native", name=name)
-    return device_pipeline.start(graph, name, host, launching=launching)
+    host = functools.partial(start_compile, backend="native", name=name, verify=verify)
+    return device_pipeline.start(graph, name, host, verify=verify, launching=launching)
+
+
+def is_cuda(program: Program) -> bool:
+    """Whether a program's text is CUDA, all of it or in part."""
+    return "__global__" in program.source
+
+
+def keeps_for(graph: Graph) -> Callable[[Op, Sequence[ValueType | None], Mapping[str, Any]], bool]:
+    """Which calls of composites have a kernel of their own where the graph runs."""
+    return keeps_nothing if is_on_gpu(graph) else keeps_native
+
+
+def keeps_nothing(op: Op, types: Sequence[ValueType | None], attributes: Mapping[str, Any]) -> bool:
+    """Passes expand every composite."""
+    return False
 
 
 def keeps_native(op: Op, types: Sequence[ValueType | None], attributes: Mapping[str, Any]) -> bool:
@@ -353,15 +376,20 @@ def _explained(generated: Generated) -> str:
 
 
 __all__ = [
+    "DEFAULT",
     "CodegenError",
     "Generated",
     "Kernel",
+    "Launching",
     "Program",
     "Started",
     "compile_graph",
     "compiler_ahead",
     "from_data",
     "generate",
+    "is_cuda",
+    "is_on_gpu",
+    "keeps_for",
     "start_build",
     "start_compile",
     "to_data",

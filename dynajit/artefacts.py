@@ -141,9 +141,7 @@ def _entries(folder: str) -> Iterator[str]:
 # on disk
 
 
-def keep(
-    key: str | None, programs: Mapping[str, Any], gradients: Gradients | None
-) -> None:
+def keep(key: str | None, programs: Mapping[str, Any], gradients: Gradients | None) -> None:
     """Write what was made under its key, if all of it is native."""
     blueprints = {role: program for role, program in programs.items() if program is not None}
     if key is None or len(blueprints) < len(programs):

@@ -114,3 +114,51 @@ def test_transfers_within_a_function_are_pieces_of_one_graph() -> None:
     assert (y.device, z.device) == (want_y.device, want_z.device)
     np.testing.assert_allclose(y.numpy(), want_y.numpy(), rtol=1e-6)
     np.testing.assert_allclose(z.cpu().numpy(), want_z.cpu().numpy(), rtol=1e-6)
+
+
+def test_modes_launch_the_same_kernels() -> None:
+    x = tensor(16, 40)
+    want = F.softmax(x.cpu() @ x.cpu().T, dim=-1)
+    for mode in ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"):
+        compiled = dj.compile(lambda x: F.softmax(x @ x.T, dim=-1), mode=mode, fullgraph=True)
+        for _ in range(6):
+            np.testing.assert_allclose(compiled(x).cpu().numpy(), want.numpy(), rtol=1e-4)
+
+
+def test_verified_kernels_are_compared_with_numpy() -> None:
+    compiled = dj.compile(
+        lambda x, y: F.layer_norm(x @ y, (40,)) * 2, options={"verify": True}, fullgraph=True
+    )
+    x, y = tensor(16, 40), tensor(40, 40)
+
+    np.testing.assert_allclose(
+        compiled(x, y).cpu().numpy(), (F.layer_norm(x.cpu() @ y.cpu(), (40,)) * 2).numpy(),
+        rtol=1e-4, atol=1e-5,
+    )  # fmt: skip
+
+
+def test_the_backend_cuda_is_for_gpus() -> None:
+    function = dj.compile(lambda x: x.exp() * 2, backend="cuda", fullgraph=True)
+    x = tensor(9)
+
+    np.testing.assert_allclose(function(x).cpu().numpy(), (x.cpu().exp() * 2).numpy(), rtol=1e-6)
+    assert "cuda" in dj.list_backends()
+    with pytest.raises(dj.errors.DeviceError, match=r"Move its tensors to a GPU"):
+        function(x.cpu())
+
+
+def test_explanations_show_the_cuda_text() -> None:
+    found = dj.explain(lambda x: F.softmax(x * 2, dim=-1))(tensor(5, 300))
+
+    assert "__global__" in found.kernels[0].source
+    assert "1 steps on cuda:0" in str(found)
+    assert "<<<(" in str(found)
+
+
+def test_dumps_hold_the_cuda_text_and_the_steps(tmp_path: Any) -> None:
+    with dj.config.override(dump=tmp_path):
+        dj.compile(lambda x: x.exp() * 2)(tensor(5))
+    (folder,) = tmp_path.iterdir()
+
+    assert "__global__" in (folder / "5_forward.cu").read_text()
+    assert "steps on cuda:0" in (folder / "5_forward_steps.txt").read_text()
