@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 
 from dynajit.codegen import _device
 from dynajit.core import config
-from dynajit.core.errors import DeviceError, InternalError
+from dynajit.core.errors import DeviceError, InternalError, ToolchainError
 
 MSG_MISSING: Final = (
     "compiled functions on a GPU need the CUDA driver, and {path} cannot be loaded ({reason}).  "
@@ -38,6 +38,11 @@ MSG_FAULT: Final = (
 MSG_MEMORY: Final = (
     "the GPU has no memory for what {call} needs (code {code}).  Free tensors or call "
     "cuda.empty_cache(); CuPy's pool keeps what was freed."
+)
+MSG_IMAGE: Final = (
+    "the CUDA driver does not take the kernels that NVRTC compiled: {name} ({call}, code {code}).  "
+    "The driver may be older than NVRTC: update it, or install the NVRTC of its version "
+    "(nvidia-smi shows it)."
 )
 MSG_PRODUCTS: Final = (
     "matrix products on a GPU need cuBLASLt, and no libcublasLt is found.  It comes with the CUDA "
@@ -99,6 +104,8 @@ def fail(call: str, code: int, name: str, text: str) -> NoReturn:
         raise DeviceError(MSG_PRODUCTS)
     if name in _FAULTS:
         raise DeviceError(MSG_FAULT.format(name=name, call=call, code=code, fault=_FAULTS[name]))
+    if call in ("cuModuleLoadData", "cuModuleGetFunction"):
+        raise ToolchainError(MSG_IMAGE.format(name=name, call=call, code=code))
     if name == "CUDA_ERROR_OUT_OF_MEMORY":
         raise DeviceError(MSG_MEMORY.format(call=call, code=code))
     said = f": {text}" if text else ""

@@ -20,7 +20,7 @@ from dynajit.codegen.started import Program, Stages, Started
 from dynajit.codegen.verified import Stored, VerifiedProgram
 from dynajit.core import background
 from dynajit.core.device import CPU, Device
-from dynajit.core.errors import DeviceError
+from dynajit.core.errors import ToolchainError
 from dynajit.core.warning import warn
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.known_sizes import with_sizes
@@ -225,7 +225,7 @@ def _finish(
     with stages.timed("load"):
         try:
             program = cuda_program.load(blueprint, image.content, launching.replays)
-        except DeviceError:
+        except ToolchainError:
             if not image.from_cache:
                 raise
             # Damaged in a way that its checksum does not show, or for another driver.

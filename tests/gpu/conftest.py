@@ -77,6 +77,7 @@ def driver(_gpu: None, driver_folder: Path) -> Iterator[Driver | None]:
             nvrtc, "compile_source", lambda source, *_, **__: image(source, driver_folder)
         )
         _tell_of_memory(loaded, patch)
+        _tell_of_devices(loaded, patch)
         yield loaded
     config.configure(cuda_driver=before.cuda_driver)
 
@@ -97,6 +98,18 @@ def _tell_of_memory(driver: Driver, patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(memory, "__init__", made)
     patch.setattr(memory, "free", freed)
+
+
+def _tell_of_devices(driver: Driver, patch: pytest.MonkeyPatch) -> None:
+    """A device that becomes the current one has its context current, as the runtime does it."""
+    runtime = gpu.module().cuda.runtime
+    choose = runtime.setDevice
+
+    def chosen(device: int) -> None:
+        choose(device)
+        driver.use(device)
+
+    patch.setattr(runtime, "setDevice", chosen)
 
 
 @pytest.fixture(autouse=True)

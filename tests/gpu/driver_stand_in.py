@@ -98,6 +98,16 @@ class Driver:
         """Whether work waits until somebody waits for it."""
         self.library.stand_in_set_lazy(int(lazy))
 
+    def drain(self) -> None:
+        """Let all work run that waits."""
+        self.library.stand_in_drain()
+
+    def use(self, device: int) -> None:
+        """Make the context of a device that of this thread."""
+        context = ctypes.c_void_p()
+        self.library.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+        self.library.cuCtxSetCurrent(context)
+
     def limit(self, size: int) -> None:
         """Bytes of device memory; 0: as much as at first."""
         self.library.stand_in_limit(ctypes.c_uint64(size))

@@ -120,7 +120,7 @@ def test_constants_and_structures_have_the_headers_values(tmp_path: Path) -> Non
         f'offsetof({theirs}, sharedMemBytes), "dynamic_bytes");',
         f"_Static_assert(offsetof(KernelNodeParameters, parameters) == "
         f'offsetof({theirs}, kernelParams), "parameters");',
-        "_Static_assert(sizeof(Address) == sizeof(CUdeviceptr), \"address\");",
+        '_Static_assert(sizeof(Address) == sizeof(CUdeviceptr), "address");',
     ]
     # The names that both have are only one enumerator: ours are read under other names.
     own = (SOURCES / "driver.h").read_text()
@@ -132,7 +132,14 @@ def test_constants_and_structures_have_the_headers_values(tmp_path: Path) -> Non
     lines = ["#include <cuda.h>", "#include <library_types.h>", "#include <stddef.h>"]
     source.write_text("\n".join([*lines, '#include "own.h"', *checks]))
     include = sysconfig.get_paths()["include"]
-    command = ["gcc", "-std=c11", "-fsyntax-only", f"-I{HEADER.parent}", f"-I{include}", str(source)]
+    command = [
+        "gcc",
+        "-std=c11",
+        "-fsyntax-only",
+        f"-I{HEADER.parent}",
+        f"-I{include}",
+        str(source),
+    ]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert found.returncode == 0, found.stderr

@@ -350,6 +350,11 @@ void stand_in_set_lazy(int lazy) {
     is_lazy = lazy;
 }
 
+void stand_in_drain() {
+    LOCKED;
+    drain();
+}
+
 void stand_in_set_checks(int on) {
     LOCKED;
     checks = on;
