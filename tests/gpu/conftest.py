@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_stand_in import Driver, image, library
+from driver_stand_in import Driver, installed
 
-from dynajit.codegen import device_driver, nvrtc
 from dynajit.core import config, gpu
 
 STAND_IN = Path(__file__).resolve().parent.parent / "stand_in"
@@ -66,50 +65,8 @@ def driver(_gpu: None, driver_folder: Path) -> Iterator[Driver | None]:
     if not hasattr(gpu.module(), "stand_in"):
         yield None
         return
-    path = library(driver_folder)
-    loaded = Driver(path)
-    before = config.configure(cuda_driver=str(path))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(device_driver, "products_library", lambda: str(path))
-        patch.setattr(nvrtc, "find", lambda: nvrtc.Library("g++", (0, 0), None))
-        patch.setattr(nvrtc, "architectures", tuple)
-        patch.setattr(
-            nvrtc, "compile_source", lambda source, *_, **__: image(source, driver_folder)
-        )
-        _tell_of_memory(loaded, patch)
-        _tell_of_devices(loaded, patch)
+    with installed(driver_folder) as loaded:
         yield loaded
-    config.configure(cuda_driver=before.cuda_driver)
-
-
-def _tell_of_memory(driver: Driver, patch: pytest.MonkeyPatch) -> None:
-    """Let kernels touch what the pool has given out, and nothing else."""
-    memory = gpu.module().cuda.memory.PooledMemory
-    make, free = memory.__init__, memory.free
-
-    def made(self: Any, *arguments: Any) -> None:
-        make(self, *arguments)
-        driver.register(self.ptr, self.size)
-
-    def freed(self: Any) -> None:
-        if self.ptr:
-            driver.forget(self.ptr)
-        free(self)
-
-    patch.setattr(memory, "__init__", made)
-    patch.setattr(memory, "free", freed)
-
-
-def _tell_of_devices(driver: Driver, patch: pytest.MonkeyPatch) -> None:
-    """A device that becomes the current one has its context current, as the runtime does it."""
-    runtime = gpu.module().cuda.runtime
-    choose = runtime.setDevice
-
-    def chosen(device: int) -> None:
-        choose(device)
-        driver.use(device)
-
-    patch.setattr(runtime, "setDevice", chosen)
 
 
 @pytest.fixture(autouse=True)

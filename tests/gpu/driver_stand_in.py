@@ -2,7 +2,8 @@
 
 Contract: `library(folder)` gives the path of the driver, compiled once per folder; `image(text,
 folder)` the bytes of an image of CUDA text, as NVRTC gives a cubin. `Driver(path)` has the entry
-points of driver.cpp that tests themselves call.
+points of driver.cpp that tests themselves call. Within `installed(folder)` dynajit uses both, and
+the stand-in for CuPy, which must be on `sys.path`, tells the driver of its memory and devices.
 """
 
 import ctypes
@@ -10,9 +11,16 @@ import hashlib
 import re
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import emulated
+import pytest
+
+from dynajit.codegen import device_driver, nvrtc
+from dynajit.core import config, gpu
 
 HERE = Path(__file__).resolve().parent.parent / "stand_in"
 KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\(')
@@ -123,3 +131,54 @@ class Driver:
     def block_count(self) -> int:
         """Living blocks of memory, registered ones included."""
         return self.library.stand_in_block_count()
+
+
+@contextmanager
+def installed(folder: Path) -> Iterator[Driver]:
+    """dynajit launches kernels on the stand-in within the block.
+
+    Args:
+        folder: for what is compiled.
+    """
+    path = library(folder)
+    driver = Driver(path)
+    before = config.configure(cuda_driver=str(path))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(device_driver, "products_library", lambda: str(path))
+        patch.setattr(nvrtc, "find", lambda: nvrtc.Library("g++", (0, 0), None))
+        patch.setattr(nvrtc, "architectures", tuple)
+        patch.setattr(nvrtc, "compile_source", lambda source, *_, **__: image(source, folder))
+        _tell_of_memory(driver, patch)
+        _tell_of_devices(driver, patch)
+        yield driver
+    config.configure(cuda_driver=before.cuda_driver)
+
+
+def _tell_of_memory(driver: Driver, patch: pytest.MonkeyPatch) -> None:
+    """Let kernels touch what the pool has given out, and nothing else."""
+    memory = gpu.module().cuda.memory.PooledMemory
+    make, free = memory.__init__, memory.free
+
+    def made(self: Any, *arguments: Any) -> None:
+        make(self, *arguments)
+        driver.register(self.ptr, self.size)
+
+    def freed(self: Any) -> None:
+        if self.ptr:
+            driver.forget(self.ptr)
+        free(self)
+
+    patch.setattr(memory, "__init__", made)
+    patch.setattr(memory, "free", freed)
+
+
+def _tell_of_devices(driver: Driver, patch: pytest.MonkeyPatch) -> None:
+    """A device that becomes the current one has its context current, as the runtime does it."""
+    runtime = gpu.module().cuda.runtime
+    choose = runtime.setDevice
+
+    def chosen(device: int) -> None:
+        choose(device)
+        driver.use(device)
+
+    patch.setattr(runtime, "setDevice", chosen)

@@ -1,0 +1,45 @@
+"""The GPU table's programs build, agree and are timed at small sizes, whatever the times are."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import gpu, gpu_cases
+from benchmarks.gpu_cases import SMALL, Case, Sizes
+
+pytestmark = pytest.mark.usefixtures("driver", "strict_programs")
+CASES = gpu_cases.cases(SMALL)
+OURS = ("dynajit", "dynajit-graphs", "dynajit-tuned")
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_contestants_agree(case: Case) -> None:
+    found = gpu.contest(case, OURS, until=float("inf"))
+
+    assert set(OURS) == found.runs.keys(), found.missing
+
+
+def test_every_row_has_a_name_of_its_own() -> None:
+    names = [case.name for case in gpu_cases.cases(Sizes())]
+
+    assert len(set(names)) == len(names) == len(CASES)
+
+
+def test_the_table_is_printed_and_written(tmp_path: Path, capsys: Any) -> None:
+    file = tmp_path / "gpu.json"
+    gpu.main(["--small", "--cases", "sum|one kernel", "--compare", "dynajit", "--json", str(file)])
+    table = json.loads(file.read_text())
+    text = capsys.readouterr().out
+
+    assert 2 == len(table["rows"])
+    assert all(row["ms"]["dynajit"] > 0 for row in table["rows"])
+    assert "of a copy" in text
+    assert "first call" in text
+
+
+def test_cases_are_left_out_when_the_time_is_over(capsys: Any) -> None:
+    gpu.main(["--small", "--cases", "sum", "--compare", "dynajit", "--budget", "-1"])
+
+    assert "the time for all cases is over" in capsys.readouterr().out
