@@ -13,10 +13,10 @@ import numpy as np
 from dynajit.codegen import pipeline
 from dynajit.codegen.device_pipeline import DEFAULT, Launching
 from dynajit.core import dtypes, gpu
-from dynajit.core.device import Device
+from dynajit.core.device import CPU, Device
 from dynajit.core.types import ScalarType, TensorType
 from dynajit.ir import interpret
-from dynajit.ir.graph import Builder, Graph
+from dynajit.ir.graph import Builder, Graph, NodeKind
 from dynajit.ir.pipeline import optimize
 from dynajit.ops import dispatch
 from dynajit.ops.evaluate import type_of_operand
@@ -45,18 +45,23 @@ def graph_of(function: Callable[..., Any], *types: Any, name: str = "graph") -> 
 
 def on_host(graph: Graph) -> Graph:
     """The same graph with all values on the CPU."""
+    return moved(graph, CPU)
+
+
+def moved(graph: Graph, device: Device) -> Graph:
+    """The same graph with all values on a device; constants stay where they are."""
     builder = Builder(graph.name)
     new: dict[Any, Any] = {}
     for node in graph.nodes:
         type = node.type
-        if isinstance(type, TensorType):
-            type = dataclasses.replace(type, device=Device("cpu"))
+        if isinstance(type, TensorType) and node.kind is not NodeKind.CONSTANT:
+            type = dataclasses.replace(type, device=device)
         attributes = dict(node.attributes)
         if "device" in attributes:
-            attributes["device"] = Device("cpu")
+            attributes["device"] = device
         args = tuple(new.get(a, a) for a in node.args)
-        moved = dataclasses.replace(node, type=type, args=args, attributes=attributes)
-        new[node] = builder.adopt(moved).node
+        made = dataclasses.replace(node, type=type, args=args, attributes=attributes)
+        new[node] = builder.adopt(made).node
     return builder.finish(new.get(o, o) for o in graph.outputs)
 
 
