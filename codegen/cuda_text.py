@@ -12,6 +12,7 @@ them yet. Called by tests and, later, by the GPU backend.
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from dynajit.codegen import (
     cuda_columns,
@@ -19,11 +20,13 @@ from dynajit.codegen import (
     cuda_scans,
     cuda_scatter,
     fusion,
+    joining,
     lowering,
     memory,
 )
 from dynajit.codegen.c_prelude import read
 from dynajit.codegen.cuda_steps import CudaKernel, LibraryCall, Step
+from dynajit.codegen.cuda_support import Choices
 from dynajit.codegen.loops import (
     ColumnKernel,
     Kernel,
@@ -61,20 +64,20 @@ class Unit:
         return tuple(step for step in self.steps if isinstance(step, CudaKernel))
 
 
-def print_kernel(kernel: Kernel) -> tuple[Step, ...]:
+def print_kernel(kernel: Kernel, choices: Choices) -> tuple[Step, ...]:
     """What runs on the GPU for a loop kernel, in order; empty if there is nothing to compute.
 
     Raises:
         CodegenError: a kernel that exists in C only: its composite was not expanded.
     """
     if isinstance(kernel, RowKernel):
-        return cuda_rows.print_rows(kernel)
+        return cuda_rows.print_rows(kernel, choices)
     if isinstance(kernel, ColumnKernel):
-        return cuda_columns.print_columns(kernel)
+        return cuda_columns.print_columns(kernel, choices)
     if isinstance(kernel, ScanKernel):
         return cuda_scans.print_scan(kernel)
     if isinstance(kernel, ScatterKernel):
-        return cuda_scatter.print_scatter(kernel)
+        return cuda_scatter.print_scatter(kernel, choices)
     if isinstance(kernel, NativeKernel):
         raise CodegenError(
             f"{kernel.name}: kernels of convolutions, pools and orders exist in C only; "
@@ -83,10 +86,13 @@ def print_kernel(kernel: Kernel) -> tuple[Step, ...]:
     return (LibraryCall(kernel.name, kernel),)
 
 
+HEADERS: Final = ("device.h", "indices.h", "scalar.h", "device_packs.h")
+
+
 @functools.cache
 def prelude() -> str:
     """The headers, included textually: the device's part, then what CUDA shares with C."""
-    return "\n".join(read(name) for name in ("device.h", "indices.h", "scalar.h"))
+    return "\n".join(read(name) for name in HEADERS)
 
 
 def print_unit(name: str, steps: Sequence[Step]) -> str:
@@ -105,6 +111,8 @@ def generate(graph: Graph, name: str) -> Unit:
         names = ", ".join(sorted(symbols(graph)))
         raise CodegenError(f"{name}: CUDA kernels need known sizes; {names} are symbolic.")
     plan = fusion.plan(graph)
-    steps = tuple(step for kernel in lowering.lower(plan) for step in print_kernel(kernel))
+    choices = Choices()
+    kernels = joining.join(lowering.lower(plan), cuda_rows.may_hold)
+    steps = tuple(step for kernel in kernels for step in print_kernel(kernel, choices))
     layout = memory.arrange(plan, [step.buffers for step in steps])
     return Unit(name, steps, layout, print_unit(name, steps))

@@ -20,6 +20,7 @@ import numpy as np
 from dynajit.codegen import (
     _runtime,
     blueprints,
+    c_column_totals,
     c_sizes,
     c_text,
     fusion,
@@ -223,7 +224,7 @@ def generate(
     with stages.timed("fusion"):
         plan = fusion.plan(graph)
     with stages.timed("lowering"):
-        kernels = joining.join(lowering.lower(plan))
+        kernels = joining.join(lowering.lower(plan), c_column_totals.may_hold)
     with stages.timed("printing"):
         functions = tuple(c_text.print_kernel(kernel) for kernel in kernels)
         functions, same = in_place.share(plan, functions, written)
