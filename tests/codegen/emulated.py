@@ -219,6 +219,7 @@ class _Run:
         graph = self.program.graph
         found = dict(zip(self.program.unit.layout.outputs, self.outputs, strict=True))
         found |= dict(zip(graph.inputs, self.arguments, strict=True))
+        found |= {node: found[source] for node, source in self.program.unit.in_place.items()}
 
         def result(output: Any) -> Any:
             if not isinstance(output, Node):
