@@ -11,18 +11,17 @@ from dynajit.codegen.c_support import (
     block,
     combine_into,
     loop,
+    product_of,
     start_values,
     unflattened,
 )
+from dynajit.codegen.cuda_pointwise import MOST_BLOCKS, THREADS
 from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import (
-    MOST_BLOCKS,
-    THREADS,
     Launch,
     define,
     index_type,
     names,
-    product,
     roots_of,
     target_of,
     used_expressions,
@@ -33,7 +32,7 @@ from dynajit.codegen.loops import Accumulated, ScanKernel
 def print_scan(kernel: ScanKernel) -> tuple[CudaKernel, ...]:
     """The kernel, or none if no element is computed."""
     lines_axes = (*kernel.outer, *kernel.columns)
-    count = product(lines_axes)
+    count = product_of(lines_axes)
     stores = [store for phase in kernel.phases for store in phase.stores]
     if not stores or count * kernel.scanned.known == 0:
         return ()

@@ -13,17 +13,15 @@ import math
 from typing import Final
 
 from dynajit.codegen.c_expressions import Scope
-from dynajit.codegen.c_support import block, loop, unflattened
-from dynajit.codegen.cuda_pointwise import print_pointwise
+from dynajit.codegen.c_support import block, loop, product_of, unflattened
+from dynajit.codegen.cuda_pointwise import MOST_BLOCKS, THREADS, print_pointwise
 from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import (
-    MOST_BLOCKS,
-    THREADS,
+    Choices,
     Launch,
     define,
     index_type,
     names,
-    product,
     used_expressions,
 )
 from dynajit.codegen.loops import (
@@ -36,6 +34,7 @@ from dynajit.codegen.loops import (
     RowKernel,
     ScatterKernel,
     Store,
+    typical,
 )
 from dynajit.core import dtypes, symint
 from dynajit.core.symint import Number
@@ -47,19 +46,21 @@ ENOUGH_THREADS: Final = 1 << 16
 """Threads that fill the largest GPUs; no classes are made beyond them."""
 
 
-def print_scatter(kernel: ScatterKernel) -> tuple[CudaKernel, ...]:
+def print_scatter(kernel: ScatterKernel, choices: Choices) -> tuple[CudaKernel, ...]:
     """The CUDA kernels of a scatter kernel, in running order."""
     buffer = kernel.initial.buffer
     is_wide = kernel.accumulator is not buffer.dtype
     target = buffer
     if is_wide:
         target = Buffer(f"{kernel.name}_wide", kernel.accumulator, buffer.size)
-    fill = _pointwise(f"{kernel.name}_fill", kernel.fill, _filled(kernel, target), kernel.indices)
+    fill = _pointwise(
+        f"{kernel.name}_fill", kernel.fill, _filled(kernel, target), kernel.indices, choices
+    )
     steps = [*fill, *_Writes(kernel, target).kernels()]
     if is_wide:
         axis = Axis("i0", buffer.size)
         rounded = Store(buffer, axis.symbol, Cast(Load(target, axis.symbol), buffer.dtype))
-        steps += _pointwise(f"{kernel.name}_round", (axis,), rounded, ())
+        steps += _pointwise(f"{kernel.name}_round", (axis,), rounded, (), choices)
     return tuple(steps)
 
 
@@ -71,10 +72,15 @@ def _filled(kernel: ScatterKernel, target: Buffer) -> Store:
 
 
 def _pointwise(
-    name: str, axes: tuple[Axis, ...], store: Store, indices: tuple[DataIndex, ...]
+    name: str,
+    axes: tuple[Axis, ...],
+    store: Store,
+    indices: tuple[DataIndex, ...],
+    choices: Choices,
 ) -> tuple[CudaKernel, ...]:
     phase = Phase(stores=(store,))
-    return print_pointwise(RowKernel(name, axes[:-1], axes[-1:], (phase,), indices=indices))
+    kernel = RowKernel(name, axes[:-1], axes[-1:], (phase,), indices=indices)
+    return print_pointwise(kernel, choices)
 
 
 class _Writes:
@@ -90,7 +96,7 @@ class _Writes:
         self.spread = tuple(axis for axis in kernel.loops if _can_spread(axis, offset))
         self.serial = tuple(axis for axis in kernel.loops if axis not in self.spread)
         self.rest = symint.substitute(offset, {axis.name: 0 for axis in self.spread})
-        self.lanes, self.turns = product(self.spread), product(self.serial)
+        self.lanes, self.turns = product_of(self.spread), product_of(self.serial)
         self.classes = self._class_count()
         self.threads = self.lanes * self.classes
         self.integer = index_type(self.expressions, [offset], max(self.threads, self.turns))
@@ -99,7 +105,9 @@ class _Writes:
     def _class_count(self) -> int:
         if isinstance(self.rest, int):
             return 1
-        fitting = min(MOST_CLASSES, self.turns, ENOUGH_THREADS // max(self.lanes, 1))
+        fitting = min(
+            MOST_CLASSES, typical(self.turns), ENOUGH_THREADS // max(typical(self.lanes), 1)
+        )
         return 1 << max(fitting, 1).bit_length() - 1
 
     def kernels(self) -> tuple[CudaKernel, ...]:

@@ -1,14 +1,14 @@
-"""What all CUDA printers share: printed kernels with their launches, teams of threads, exchanges.
+"""What all CUDA printers share: functions with their launches, choices, exchanges between lanes.
 
 Contract: the body of a kernel is a `Scope` of `c_expressions`, as in C; here are only the parts
-that C does not have. Launch geometry depends on sizes alone, never on the device, so results have
-the same bits on every GPU of an architecture. Called by `cuda_rows`, `cuda_columns` and
-`cuda_scatter`.
+that C does not have. Launch geometry depends on sizes and choices alone, never on the device, so
+results have the same bits on every GPU of an architecture. Called by the `cuda_*` printers.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from dynajit.codegen.c_expressions import INDENT, Names, Scope
@@ -23,6 +23,7 @@ from dynajit.codegen.cuda_steps import (
     STATUS,
     Argument,
     Block,
+    Choice,
     CudaKernel,
     Grid,
     ScalarArgument,
@@ -31,39 +32,25 @@ from dynajit.codegen.cuda_steps import (
 from dynajit.codegen.loops import (
     Accumulate,
     Accumulated,
-    Axis,
+    Apply,
     Buffer,
+    Cast,
     DataIndex,
     Expression,
     Kernel,
     Load,
     Parameter,
+    RowKernel,
+    Slot,
     Store,
 )
-from dynajit.core import symint
+from dynajit.core import dtypes, symint
 from dynajit.core.symint import Number
-
-THREADS: Final = 256
-"""Threads of a block: eight warps, so that an SM of 64 warps holds eight blocks."""
-
-LONG_ROW_THREADS: Final = 1024
-"""Threads of a block that works on one row of more than `THREADS * MOST_STEPS` elements."""
 
 WARP: Final = 32
 
-MOST_BLOCKS: Final = 4096
-"""Blocks of a grid-stride loop: some thirty per SM of the largest GPUs."""
-
 NARROW_LIMIT: Final = 1 << 30
 """Index expressions below it are computed in 32 bits; a stride more cannot overflow."""
-
-
-def product(axes: Sequence[Axis]) -> int:
-    """Number of turns of nested loops."""
-    total = 1
-    for axis in axes:
-        total *= axis.known
-    return total
 
 
 def power_of_two(count: int) -> int:
@@ -82,18 +69,52 @@ def target_of(scope: Scope, store: Store) -> str:
     return f"{store.buffer.name}[{symint.c(store.offset)}]"
 
 
+class Choices:
+    """What was chosen for the kernels of a unit, and what might have been. Mutable: grows.
+
+    Args:
+        given: values by name (see `cuda_steps.Choice`); others are the defaults.
+    """
+
+    def __init__(self, given: Mapping[str, int] = MappingProxyType({})) -> None:
+        self.given = given
+        self.found: dict[str, Choice] = {}
+
+    def of(self, kernel: str, what: str, values: Sequence[int], default: int) -> int:
+        """The value for a kernel; one that is not offered counts as the default."""
+        choice = Choice(f"{kernel}:{what}", tuple(values), default)
+        self.found[choice.name] = choice
+        value = self.given.get(choice.name, default)
+        return value if value in values else default
+
+
 # ---------------------------------------------------------------------------------------------
 # the whole function
 
 
+RESIDENT_THREADS: Final = 1024
+"""Threads of an SM that a kernel leaves registers for: 64 each. Without a bound the compiler spills
+some to have all 2048, which threads that have several packs on their way do not need."""
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Geometry of a launch along x; see `CudaKernel`."""
+    """Geometry of a launch along x; see `CudaKernel`.
+
+    Args:
+        resident: threads that an SM shall hold at once; registers are bounded by it.
+    """
 
     blocks: Number
     threads: int
     shared_bytes: int = 0
     dynamic_bytes: Number = 0
+    resident: int = RESIDENT_THREADS
+
+    @property
+    def bounds(self) -> str:
+        """The kernel's attribute: threads of a block, blocks of an SM."""
+        return f"__launch_bounds__({self.threads}, {max(1, self.resident // self.threads)})"
 
     @property
     def grid(self) -> Grid:
@@ -104,6 +125,14 @@ class Launch:
     def block(self) -> Block:
         """Numbers of threads."""
         return (self.threads, 1, 1)
+
+
+def only_if(blocks: Number, value: Number, low: int, high: int | None) -> Number:
+    """`blocks` where `low <= value <= high`, else 0: another kernel is meant for such sizes."""
+    room = value - low + 1
+    if high is not None:
+        room = symint.minimum(room, high - value + 1)
+    return blocks * symint.minimum(symint.maximum(room, 0), 1)
 
 
 def roots_of(stores: Iterable[Store], accumulates: Iterable[Accumulate]) -> list[Expression]:
@@ -132,6 +161,10 @@ def used_expressions(
         used.update({index.name: index for index in more})
 
 
+_SCALAR: Final = re.compile(r"\bscalars\[(\d+)\]")
+"""How `c_expressions` spells a run-time number; here it is a parameter of its own."""
+
+
 def define(
     kernel: Kernel,
     name: str,
@@ -140,37 +173,40 @@ def define(
     expressions: Sequence[Expression],
     written: Iterable[Buffer],
     indices: Sequence[DataIndex],
-    also_read: Iterable[Buffer] = (),
 ) -> CudaKernel:
     """The kernel function: parameters are the buffers it reads and writes, then numbers."""
     outputs = tuple(dict.fromkeys(written))
     loaded = [e.buffer for e in expressions if isinstance(e, Load) and e.buffer.size != 0]
-    inputs = tuple(b for b in dict.fromkeys((*loaded, *also_read)) if b not in outputs)
+    inputs = tuple(b for b in dict.fromkeys(loaded) if b not in outputs)
+    same = dict(kernel.in_place) if isinstance(kernel, RowKernel) else {}
+    # A pointer made of a restricted one may be used beside it.
+    head = [f"const {b.dtype.c} *{b.name} = {same[b].name};" for b in inputs if b in same]
+    inputs = tuple(b for b in inputs if b not in same)
     arguments: list[Argument] = [*inputs, *outputs]
     parameters = [f"const {b.dtype.c} *__restrict__ {b.name}" for b in inputs]
     parameters += [f"{b.dtype.c} *__restrict__ {b.name}" for b in outputs]
-    numbers = {e.position for e in expressions if isinstance(e, Parameter)}
-    for position in sorted(numbers):
+    for position in sorted({e.position for e in expressions if isinstance(e, Parameter)}):
         arguments.append(ScalarArgument(position))
         parameters.append(f"const dj_scalar scalar{position}")
-    body = [_SCALAR.sub(r"scalar\1", line) for line in body]
-    for size in sizes_used(body):
+    lines = [_SCALAR.sub(r"scalar\1", line) for line in (*head, *body)]
+    for size in sizes_used(lines):
         arguments.append(SizeArgument(symint.symbol(size)))
         parameters.append(f"const int64_t {size}")
     if may_fail(expressions, indices):
         arguments.append(STATUS)
         parameters.append("int64_t *status")
-    listed = (",\n" + INDENT * 2).join(parameters)
-    head = f'extern "C" __global__ void __launch_bounds__({launch.threads}) {name}('
-    text = "\n".join((f"{head}\n{INDENT * 2}{listed}) {{", *(INDENT + line for line in body), "}"))
+    text = function_text(name, launch.bounds, parameters, lines)
     return CudaKernel(
         name, name, text, launch.grid, launch.block, launch.shared_bytes, launch.dynamic_bytes,
         tuple(arguments), kernel,
     )  # fmt: skip
 
 
-_SCALAR: Final = re.compile(r"\bscalars\[(\d+)\]")
-"""How `c_expressions` spells a run-time number; here it is a parameter of its own."""
+def function_text(name: str, bounds: str, parameters: Sequence[str], body: Sequence[str]) -> str:
+    """The definition of a kernel."""
+    listed = (",\n" + INDENT * 2).join(parameters)
+    head = f'extern "C" __global__ void {bounds} {name}('
+    return "\n".join((f"{head}\n{INDENT * 2}{listed}) {{", *(INDENT + line for line in body), "}"))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -197,48 +233,107 @@ def magnitude(number: Number) -> int | None:
     return max(total, largest)
 
 
-def index_type(expressions: Sequence[Expression], offsets: Iterable[Number], count: int) -> str:
+def index_type(
+    expressions: Sequence[Expression], numbers: Iterable[Number], *counts: Number
+) -> str:
     """The C type of loop variables: `int` where everything fits, since 64-bit division is slow."""
-    numbers = [*offsets, *(number for e in expressions for number in e.numbers)]
-    for number in numbers:
+    every = [*numbers, *counts, *(number for e in expressions for number in e.numbers)]
+    for number in every:
         size = magnitude(number)
         if size is None or size >= NARROW_LIMIT:
             return "int64_t"
-    return "int" if count < NARROW_LIMIT else "int64_t"
+    return "int"
 
 
 # ---------------------------------------------------------------------------------------------
 # accumulators of several threads
 
 
-def exchange(scope: Scope, accumulate: Accumulate, prefix: str, size: int, mask: str) -> None:
-    """Append: `size` neighbouring lanes combine their accumulators; all end with the result.
+_COMMUTATIVE: Final = frozenset(
+    ("add", "mul", "bitwise_or", "bitwise_and", "logical_or", "logical_and")
+)
 
-    A butterfly in which the lower lane is always the earlier side, so the order of elements is
-    kept and every lane computes the same bits.
+
+def is_commutative(accumulate: Accumulate) -> bool:
+    """True if the sides of `combine` may be exchanged, to the last bit."""
+    if len(accumulate.combine) != 1:
+        return False
+    (value,) = accumulate.combine
+    while isinstance(value, Cast):
+        value = value.operand
+    return (
+        isinstance(value, Apply)
+        and value.function in _COMMUTATIVE
+        and all(isinstance(x, Slot) or _is_cast_slot(x) for x in value.arguments)
+    )
+
+
+def _is_cast_slot(expression: Expression) -> bool:
+    return isinstance(expression, Cast) and isinstance(expression.operand, Slot)
+
+
+def is_positioned(accumulate: Accumulate) -> bool:
+    """True for a chosen value with its position, which tells which of two comes earlier."""
+    if len(accumulate.element) != 2 or accumulate.element[1].dtype is not dtypes.int64:
+        return False
+    return _chooses_position(accumulate.combine[1])
+
+
+def _chooses_position(expression: Expression) -> bool:
+    if isinstance(expression, Apply) and expression.function == "where":
+        return all(map(_chooses_position, expression.arguments[1:]))
+    return isinstance(expression, Slot) and expression.component == 1
+
+
+def exchange(scope: Scope, accumulate: Accumulate, prefix: str, size: int, mask: str) -> None:
+    """Append: `size` neighbouring lanes combine their accumulators; all end with the same result.
+
+    A butterfly. The lower lane is the earlier side, but where values have positions.
     """
+    if size == 1:
+        return
     own = accumulator_names(accumulate, prefix)
     inner = Scope(scope.names)
-    earlier, later = [], []
+    others = [f"other{k}" for k in range(len(own))]
     for k, name in enumerate(own):
         c = accumulate.element[k].dtype.c
-        inner.add(
-            f"const {c} other{k} = dj_exchange({mask}, {name}, offset);",
-            f"const {c} earlier{k} = is_later ? other{k} : {name};",
-            f"const {c} later{k} = is_later ? {name} : other{k};",
-        )
-        earlier.append(f"earlier{k}")
-        later.append(f"later{k}")
-    values = combine(inner, accumulate, earlier, later)
-    inner.add(*(f"{name} = {value};" for name, value in zip(own, values, strict=True)))
-    if size > 1:
-        scope.add(
-            "#pragma unroll",
-            f"for (int offset = 1; offset < {size}; offset *= 2) {{",
-            f"{INDENT}const bool is_later = threadIdx.x & offset;",
-            *inner.text(),
-            "}",
-        )
+        inner.add(f"const {c} {others[k]} = dj_exchange({mask}, {name}, offset);")
+    combine_either(inner, accumulate, own, others, "threadIdx.x & offset")
+    scope.add(
+        "#pragma unroll",
+        f"for (int offset = 1; offset < {size}; offset *= 2) {{",
+        *inner.text(),
+        "}",
+    )
+
+
+def combine_either(
+    scope: Scope,
+    accumulate: Accumulate,
+    own: Sequence[str],
+    others: Sequence[str],
+    is_later: str,
+) -> None:
+    """Append: `own` becomes the combination of both.
+
+    Args:
+        scope: not used for anything else.
+        is_later: whether `own` is the later side, in C; not asked where that does not matter.
+    """
+    earlier, later = list(own), list(others)
+    if not is_commutative(accumulate):
+        if is_positioned(accumulate):
+            is_later = f"{others[1]} < {own[1]}"
+        scope.add(f"const bool is_later = {is_later};")
+        for k, element in enumerate(accumulate.element):
+            c = element.dtype.c
+            scope.add(
+                f"const {c} earlier{k} = is_later ? {others[k]} : {own[k]};",
+                f"const {c} later{k} = is_later ? {own[k]} : {others[k]};",
+            )
+            earlier[k], later[k] = f"earlier{k}", f"later{k}"
+    values = combine(scope, accumulate, earlier, later)
+    scope.add(*(f"{name} = {value};" for name, value in zip(own, values, strict=True)))
 
 
 def remember(scope: Scope, accumulate: Accumulate, prefix: str) -> None:
@@ -248,12 +343,7 @@ def remember(scope: Scope, accumulate: Accumulate, prefix: str) -> None:
         scope.known[Accumulated(accumulate.name, k, dtype)] = name
 
 
-def is_ordered(accumulates: Iterable[Accumulate]) -> bool:
-    """True if elements must be combined in order: ties of pairs go to the earlier one."""
-    return any(len(accumulate.element) > 1 for accumulate in accumulates)
-
-
-def partial_buffers(kernel_name: str, accumulate: Accumulate, size: int) -> list[Buffer]:
+def partial_buffers(kernel_name: str, accumulate: Accumulate, size: Number) -> list[Buffer]:
     """Device memory for `size` accumulators between two kernels."""
     parts = accumulator_names(accumulate, f"{kernel_name}_p")
     return [

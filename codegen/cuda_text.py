@@ -1,41 +1,58 @@
 """Loop kernels as CUDA C++: the other spelling of the kernels that `c_text` prints as C.
 
-Contract: one loop kernel becomes one or a few `CudaKernel`s with their launch geometry as data;
-sizes are constants in the text, so a unit belongs to one set of shapes. Results do not depend on
-the order in which blocks run: there are no atomics except in error reports. Matrix products are
-not printed: they stay `LibraryCall`s, for cuBLAS. Units include nothing, so NVRTC compiles them
-without the toolkit; they are written for sm_80 and newer. The tests compile every kind of kernel
-with NVRTC and run the text on an emulator; **none has run on a GPU yet**, and nothing launches
-them yet. Called by tests and, later, by the GPU backend.
+Contract: one loop kernel becomes one or a few `CudaKernel`s with their launch geometry as data.
+Sizes that are known are constants in the text; symbolic ones are arguments, and geometry follows
+from them when the unit runs, so that one unit serves all of them. Results do not depend on the
+order in which blocks run, unless float values may meet in a scatter (`Options.deterministic`).
+Products of floats are not printed: they stay `LibraryCall`s, for cuBLAS. Units include nothing, so
+NVRTC compiles them without the toolkit; they are written for sm_80 and newer. The tests compile
+every kind of kernel with NVRTC and run the text on an emulator; **none has run on a GPU yet**, and
+nothing launches them yet. Called by tests and, later, by the GPU backend.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 from dynajit.codegen import (
+    c_sizes,
     cuda_columns,
+    cuda_products,
     cuda_rows,
     cuda_scans,
     cuda_scatter,
     fusion,
+    in_place,
+    joining,
     lowering,
     memory,
+    natives,
 )
 from dynajit.codegen.c_prelude import read
-from dynajit.codegen.cuda_steps import CudaKernel, LibraryCall, Step
+from dynajit.codegen.c_sizes import Symbol
+from dynajit.codegen.cuda_shared import share_entries
+from dynajit.codegen.cuda_steps import Choice, CudaKernel, Options, Step
+from dynajit.codegen.cuda_support import Choices
 from dynajit.codegen.loops import (
     ColumnKernel,
     Kernel,
+    MatmulKernel,
     NativeKernel,
     RowKernel,
     ScanKernel,
     ScatterKernel,
 )
 from dynajit.codegen.memory import Layout
+from dynajit.codegen.shared_products import share_products
 from dynajit.core.errors import CodegenError
 from dynajit.ir.graph import Graph
-from dynajit.ir.sizes import symbols
+from dynajit.ir.node import Node
+from dynajit.ir.passes.expand_composites import expand_composites
+
+NO_CHOICES: Final[Mapping[str, int]] = MappingProxyType({})
+NOTHING_WRITTEN: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,49 +61,66 @@ class Unit:
 
     Args:
         name: of the graph.
-        steps: kernels and library calls, in running order; buffers that are neither inputs,
+        graph: what is computed, without composites that have no kernels.
+        steps: kernels, library calls and fills, in running order; buffers that are neither inputs,
             outputs nor constants live in the workspace.
         layout: where each buffer lives.
         source: the text for NVRTC.
+        symbols: sizes that are known when the unit runs; empty if all are known.
+        in_place: output -> the input in whose array it is written.
+        notes: one line per decision of fusion, for reports.
+        choices: what `generate` may be told to do otherwise.
     """
 
     name: str
+    graph: Graph
     steps: tuple[Step, ...]
     layout: Layout
     source: str
+    symbols: tuple[Symbol, ...]
+    in_place: Mapping[Node, Node]
+    notes: tuple[str, ...]
+    choices: tuple[Choice, ...]
 
     @property
     def kernels(self) -> tuple[CudaKernel, ...]:
         """The printed steps."""
         return tuple(step for step in self.steps if isinstance(step, CudaKernel))
 
+    @property
+    def may_fail(self) -> bool:
+        """A call may refuse its values."""
+        return any(kernel.may_fail for kernel in self.kernels)
 
-def print_kernel(kernel: Kernel) -> tuple[Step, ...]:
+
+def print_kernel(kernel: Kernel, choices: Choices) -> tuple[Step, ...]:
     """What runs on the GPU for a loop kernel, in order; empty if there is nothing to compute.
 
     Raises:
         CodegenError: a kernel that exists in C only: its composite was not expanded.
     """
     if isinstance(kernel, RowKernel):
-        return cuda_rows.print_rows(kernel)
+        return cuda_rows.print_rows(kernel, choices)
     if isinstance(kernel, ColumnKernel):
-        return cuda_columns.print_columns(kernel)
+        return cuda_columns.print_columns(kernel, choices)
     if isinstance(kernel, ScanKernel):
         return cuda_scans.print_scan(kernel)
     if isinstance(kernel, ScatterKernel):
-        return cuda_scatter.print_scatter(kernel)
-    if isinstance(kernel, NativeKernel):
-        raise CodegenError(
-            f"{kernel.name}: kernels of convolutions, pools and orders exist in C only; "
-            "expand composites before generating CUDA."
-        )
-    return (LibraryCall(kernel.name, kernel),)
+        return cuda_scatter.print_scatter(kernel, choices)
+    if isinstance(kernel, MatmulKernel):
+        return cuda_products.print_matmul(kernel, choices)
+    assert isinstance(kernel, NativeKernel)
+    raise CodegenError(f"{kernel.name}: {kernel.row} has a kernel in C only.")
+
+
+HEADERS: Final = ("device.h", "indices.h", "scalar.h", "device_packs.h")
+"""The device's part, then what CUDA shares with C, then what needs both."""
 
 
 @functools.cache
 def prelude() -> str:
-    """The headers, included textually: the device's part, then what CUDA shares with C."""
-    return "\n".join(read(name) for name in ("device.h", "indices.h", "scalar.h"))
+    """The headers, included textually."""
+    return "\n".join(read(name) for name in HEADERS)
 
 
 def print_unit(name: str, steps: Sequence[Step]) -> str:
@@ -95,16 +129,61 @@ def print_unit(name: str, steps: Sequence[Step]) -> str:
     return "\n\n".join((f"/* {name} */", prelude(), *texts.values())) + "\n"
 
 
-def generate(graph: Graph, name: str) -> Unit:
-    """The CUDA unit of a graph without composites.
+def prepare(graph: Graph) -> Graph:
+    """The graph as `generate` plans it: composites that have no kernels are expanded."""
+    return share_products(expand_composites(graph))
+
+
+def why_not(graph: Graph) -> str | None:
+    """Why a graph has no CUDA unit, or None if it has."""
+    graph = prepare(graph)
+    for node in graph.nodes:
+        if node.op is not None and natives.is_native(node):
+            return f"{node.op.name} has no CUDA kernel."
+    return fusion.why_not_native(graph)
+
+
+def generate(
+    graph: Graph,
+    name: str,
+    *,
+    written: Mapping[int, int] = NOTHING_WRITTEN,
+    choices: Mapping[str, int] = NO_CHOICES,
+    options: Options = Options(),  # noqa: B008 (frozen)
+) -> Unit:
+    """The CUDA unit of a graph.
+
+    Args:
+        graph: any graph; composites in it are expanded.
+        name: for the text.
+        written: output -> the input that the caller copies it to. The unit may write it there
+            itself.
+        choices: values for some of the unit's choices, by name.
+        options: of the whole unit.
 
     Raises:
-        CodegenError: a row has no native lowering, or a size is symbolic.
+        CodegenError: a row has no CUDA kernel; `why_not` tells before.
     """
-    if symbols(graph):
-        names = ", ".join(sorted(symbols(graph)))
-        raise CodegenError(f"{name}: CUDA kernels need known sizes; {names} are symbolic.")
+    graph = prepare(graph)
     plan = fusion.plan(graph)
-    steps = tuple(step for kernel in lowering.lower(plan) for step in print_kernel(kernel))
-    layout = memory.arrange(plan, [step.buffers for step in steps])
-    return Unit(name, steps, layout, print_unit(name, steps))
+    kernels = joining.join(lowering.lower(plan), cuda_rows.may_hold)
+    found = Choices(choices)
+    printed = [print_kernel(kernel, found) for kernel in kernels]
+    same: Mapping[Node, Node] = memory.NOTHING
+    if written and not any(_may_fail(steps) for steps in printed):
+        used = [[b for step in steps for b in step.buffers] for steps in printed]
+        changed, same = in_place.share(plan, kernels, used, written)
+        printed = [
+            steps if new is old else print_kernel(new, found)
+            for steps, old, new in zip(printed, kernels, changed, strict=True)
+        ]
+    steps = share_entries([step for steps in printed for step in steps])
+    layout = memory.arrange(plan, [step.buffers for step in steps], same)
+    return Unit(
+        name, graph, steps, layout, print_unit(name, steps), c_sizes.symbols_of(graph), same,
+        tuple(plan.notes), tuple(found.found.values()),
+    )  # fmt: skip
+
+
+def _may_fail(steps: Sequence[Step]) -> bool:
+    return any(isinstance(step, CudaKernel) and step.may_fail for step in steps)

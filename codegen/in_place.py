@@ -2,47 +2,48 @@
 
 `share` decides for each output that the caller would copy into an input whether its kernel may
 write there: the input's elements are read in no later kernel, and in this one only where the
-element is written, right before. Called by `codegen.pipeline` when the kernels are printed.
+element is written, right before. Called by `codegen.pipeline` and `codegen.cuda_text` when kernels
+are printed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from dynajit.codegen import c_text
-from dynajit.codegen.c_support import Function
 from dynajit.codegen.fusion import Plan
-from dynajit.codegen.loops import Buffer, Expression, Load, RowKernel, Select, walk
+from dynajit.codegen.loops import Buffer, Expression, Kernel, Load, RowKernel, Select, walk
 from dynajit.core.types import TensorType
 from dynajit.ir.node import Node, NodeKind
 
 
 def share(
-    plan: Plan, functions: Sequence[Function], written: Mapping[int, int]
-) -> tuple[tuple[Function, ...], dict[Node, Node]]:
-    """The functions, some printed again, and output -> input for those that share an array.
+    plan: Plan,
+    kernels: Sequence[Kernel],
+    used: Sequence[Sequence[Buffer]],
+    written: Mapping[int, int],
+) -> tuple[list[Kernel], dict[Node, Node]]:
+    """The kernels, some changed, and output -> input for those that share an array.
 
-    A program whose kernels can fail shares nothing: a failure must leave no trace.
+    Requires: no kernel can fail, since a failure must leave no trace.
 
     Args:
+        used: the buffers of each kernel.
         written: positions: output -> the input that it is copied to.
     """
-    found = list(functions)
+    found = list(kernels)
     shared: dict[Node, Node] = {}
-    if any(function.may_fail for function in found):
-        return tuple(found), shared
     for output, position in written.items():
         node, source = plan.graph.outputs[output], plan.graph.inputs[position]
         if not isinstance(node, Node) or not _may_share(plan, node, source):
             continue
         buffers = plan.storage.buffers
-        place = _kernel(found, buffers[node], buffers.get(source))
+        place = _kernel(found, used, buffers[node], buffers.get(source))
         if place is not None and source not in shared.values():
             shared[node] = source
-            kernel = found[place].kernel
+            kernel = found[place]
             assert isinstance(kernel, RowKernel)
             pair = (buffers[source], buffers[node])
-            found[place] = c_text.print_kernel(replace(kernel, in_place=(*kernel.in_place, pair)))
-    return tuple(found), shared
+            found[place] = replace(kernel, in_place=(*kernel.in_place, pair))
+    return found, shared
 
 
 def _may_share(plan: Plan, node: Node, source: Node) -> bool:
@@ -63,15 +64,20 @@ def _outputs(plan: Plan) -> list[Buffer | None]:
     return [plan.storage.buffers.get(o) for o in plan.graph.outputs if isinstance(o, Node)]
 
 
-def _kernel(functions: Sequence[Function], output: Buffer, source: Buffer | None) -> int | None:
+def _kernel(
+    kernels: Sequence[Kernel],
+    used: Sequence[Sequence[Buffer]],
+    output: Buffer,
+    source: Buffer | None,
+) -> int | None:
     """Position of the kernel that writes the output, if it may write to the source."""
-    using = [place for place, function in enumerate(functions) if output in function.buffers]
+    using = [place for place, buffers in enumerate(used) if output in buffers]
     if not using or source is None:
         return None
     first = using[0]
-    if any(source in function.buffers for function in functions[first + 1 :]):
+    if any(source in buffers for buffers in used[first + 1 :]):
         return None
-    kernel = functions[first].kernel
+    kernel = kernels[first]
     return first if isinstance(kernel, RowKernel) and _is_safe(kernel, output, source) else None
 
 

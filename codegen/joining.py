@@ -3,13 +3,12 @@
 Contract: `join(kernels)` computes the same values in the same buffers. A column kernel goes into a
 row kernel over the same loops where both read a large array, so that it comes from memory once: the
 gradients of a norm's weight and bias beside the gradient of what is normalised. Called by
-`codegen.pipeline`.
+`codegen.pipeline` and `codegen.cuda_text`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from dynajit.codegen.c_column_totals import may_hold
 from dynajit.codegen.loops import (
     Buffer,
     ColumnKernel,
@@ -32,15 +31,21 @@ LEAST_COLUMNS = 64
 """Columns from which the accumulators of a row fill vector registers well."""
 
 
-def join(kernels: Sequence[Kernel]) -> list[Kernel]:
-    """The kernels, with column kernels inside row kernels where that saves reads."""
+def join(
+    kernels: Sequence[Kernel], may_hold: Callable[[RowKernel, ColumnKernel], bool]
+) -> list[Kernel]:
+    """The kernels, with column kernels inside row kernels where that saves reads.
+
+    Args:
+        may_hold: whether a row kernel's printer can compute a column kernel beside it.
+    """
     result = list(kernels)
     for kernel in kernels:
         if not isinstance(kernel, ColumnKernel):
             continue
         place = result.index(kernel)
         for other, candidate in enumerate(result):
-            if isinstance(candidate, RowKernel) and _may_join(candidate, kernel):
+            if isinstance(candidate, RowKernel) and _may_join(candidate, kernel, may_hold):
                 first, last = sorted((place, other))
                 if _is_free(result, first, last):
                     result[first] = replace(
@@ -53,7 +58,9 @@ def join(kernels: Sequence[Kernel]) -> list[Kernel]:
     return result
 
 
-def _may_join(row: RowKernel, column: ColumnKernel) -> bool:
+def _may_join(
+    row: RowKernel, column: ColumnKernel, may_hold: Callable[[RowKernel, ColumnKernel], bool]
+) -> bool:
     """True if the loops are the same, and a large array is read by both and written by neither."""
     if (row.rows, row.elements) != (column.reduced, column.columns) or column.outer:
         return False

@@ -17,6 +17,7 @@ import numpy as np
 from dynajit.codegen import (
     _runtime,
     blueprints,
+    c_column_totals,
     c_sizes,
     c_text,
     cuda_program,
@@ -192,11 +193,18 @@ def generate(
     with stages.timed("fusion"):
         plan = fusion.plan(graph)
     with stages.timed("lowering"):
-        kernels = joining.join(lowering.lower(plan))
+        kernels = joining.join(lowering.lower(plan), c_column_totals.may_hold)
     with stages.timed("printing"):
         functions = tuple(c_text.print_kernel(kernel) for kernel in kernels)
-        functions, same = in_place.share(plan, functions, written)
         used = [function.buffers for function in functions]
+        same: Mapping[Node, Node] = memory.NOTHING
+        if written and not any(function.may_fail for function in functions):
+            changed, same = in_place.share(plan, kernels, used, written)
+            functions = tuple(
+                function if new is old else c_text.print_kernel(new)
+                for function, old, new in zip(functions, kernels, changed, strict=True)
+            )
+            used = [function.buffers for function in functions]
         layout = memory.arrange(plan, used, same, keeps_all=verify)
         source = c_text.print_unit(name, functions, layout, graph)
     stored = _stored(functions, layout, plan) if verify else ()

@@ -5,7 +5,8 @@
  * (blockIdx, __shfl_xor_sync, atomicCAS, ...) reads it, too.
  */
 #define DJ_INLINE static __device__ __forceinline__
-#define DJ_COLD static __device__ __noinline__
+/* Inline, too: a call would put what the kernel holds into local memory. */
+#define DJ_COLD DJ_INLINE
 
 #ifdef __CUDACC_RTC__
 typedef signed char int8_t;
@@ -59,26 +60,41 @@ DJ_INLINE unsigned dj_team_mask(int size) {
     return size >= 32 ? 0xffffffffu : ((1u << size) - 1u) << (threadIdx.x & 31u & ~(size - 1u));
 }
 
-/* ---- packs: N neighbouring elements, read and written at once ---- */
+/* ---- packs: N neighbouring elements, read and written by 16 bytes where `vector` says that their
+ * address is a multiple; `count` of them where the last pack is cut ---- */
 
 template <typename T, int N>
-struct alignas(sizeof(T) * N) dj_pack {
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) dj_pack {
     T at[N];
 };
 
 template <int N, typename T>
-DJ_INLINE dj_pack<T, N> dj_load_pack(const T *from) {
-    return *reinterpret_cast<const dj_pack<T, N> *>(from);
+DJ_INLINE dj_pack<T, N> dj_load_pack(const T *from, bool vector, int count = N) {
+    dj_pack<T, N> pack;
+    if (vector && count >= N) {
+        pack = *reinterpret_cast<const dj_pack<T, N> *>(from);
+    } else {
+#pragma unroll
+        for (int item = 0; item < N; item++)
+            if (item < count) pack.at[item] = from[item];
+    }
+    return pack;
 }
 
 template <typename T, int N>
-DJ_INLINE void dj_store_pack(T *to, const dj_pack<T, N> &pack) {
-    *reinterpret_cast<dj_pack<T, N> *>(to) = pack;
+DJ_INLINE void dj_store_pack(T *to, const dj_pack<T, N> &pack, bool vector, int count = N) {
+    if (vector && count >= N) {
+        *reinterpret_cast<dj_pack<T, N> *>(to) = pack;
+    } else {
+#pragma unroll
+        for (int item = 0; item < N; item++)
+            if (item < count) to[item] = pack.at[item];
+    }
 }
 
-template <int N, typename T>
+template <int BYTES, typename T>
 DJ_INLINE bool dj_is_aligned(const T *pointer) {
-    return ((uint64_t)pointer & (sizeof(T) * N - 1)) == 0;
+    return ((uint64_t)pointer & (BYTES - 1)) == 0;
 }
 
 /* ---- 16-bit floats: one instruction each, where scalar.h has the bit by bit versions ---- */

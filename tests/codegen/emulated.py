@@ -158,6 +158,14 @@ class _Run:
             return self.workspace.ctypes.data + self.known(position)
         return self.arrays[kind][position].__array_interface__["data"][0]
 
+    def extent(self, buffer: Buffer) -> tuple[int, int]:
+        """Address and size of what kernels may touch of a buffer."""
+        kind, position = self.program.unit.layout.places[buffer]
+        if kind == "inputs" and self.arrays[kind][position].size:
+            start, stop = np.lib.array_utils.byte_bounds(self.arrays[kind][position])
+            return start, stop - start
+        return self.address(buffer), self.known(buffer.size) * buffer.dtype.itemsize
+
     def word(self, word: Any) -> bytes:
         """Eight bytes of an argument."""
         if isinstance(word, Buffer):
@@ -191,10 +199,7 @@ class _Run:
             return
         library = self.program.library
         for buffer in dict.fromkeys(kernel.buffers):
-            size = self.known(buffer.size) * buffer.dtype.itemsize
-            if buffer.name.startswith("in"):
-                size = extent(self.arrays["inputs"][self.program.unit.layout.places[buffer][1]])
-            library.emulator_allow(self.address(buffer), size)
+            library.emulator_allow(*self.extent(buffer))
         library.emulator_allow(self.status.ctypes.data, self.status.nbytes)
         try:
             launch(
@@ -214,6 +219,7 @@ class _Run:
         graph = self.program.graph
         found = dict(zip(self.program.unit.layout.outputs, self.outputs, strict=True))
         found |= dict(zip(graph.inputs, self.arguments, strict=True))
+        found |= {node: found[source] for node, source in self.program.unit.in_place.items()}
 
         def result(output: Any) -> Any:
             if not isinstance(output, Node):
@@ -249,14 +255,6 @@ def word_of(number: Any) -> bytes:
     if isinstance(number, float):
         return np.array([number]).tobytes()
     return np.array([int(number)]).tobytes()
-
-
-def extent(array: np.ndarray) -> int:
-    """Bytes from the first to behind the last of an array's elements."""
-    if array.size == 0:
-        return 0
-    spans = ((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True))
-    return sum(spans) + array.itemsize
 
 
 def emulate(

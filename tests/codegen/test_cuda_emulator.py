@@ -104,8 +104,8 @@ KERNELS = {
         x[threadIdx.x] = value;
     }""",
     "misaligned": """(float *x, int64_t shift) {
-        if (threadIdx.x < 8)
-            dj_store_pack(x + 4 * threadIdx.x, dj_load_pack<4>(x + 4 * threadIdx.x + shift));
+        float *own = x + 4 * threadIdx.x;
+        if (threadIdx.x < 8) dj_store_pack(own, dj_load_pack<4>(own + shift, true), true);
     }""",
     "outside": """(float *x) { if (x[threadIdx.x + 1] == 1000) x[0] = 0; }""",
     "global_race": """(float *x) { x[threadIdx.x / 2] = blockIdx.x; }""",
