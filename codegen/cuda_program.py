@@ -31,7 +31,6 @@ from dynajit.codegen.device_plan import Array, PlanData, arrange
 from dynajit.core import dtypes, gpu, symint
 from dynajit.core.errors import DeviceError
 from dynajit.core.types import TensorType
-from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind
 
 MSG_NO_MEMORY: Final = (
@@ -73,11 +72,10 @@ class DeviceBlueprint:
         return self.plan.may_fail
 
 
-def blueprint_of(graph: Graph, unit: Unit, device: int, tf32: bool = False) -> DeviceBlueprint:
+def blueprint_of(unit: Unit, device: int, tf32: bool = False) -> DeviceBlueprint:
     """What is known of a unit's program.
 
     Args:
-        graph: that the unit was generated for.
         unit: its kernels.
         device: number of the GPU that its tensors are on.
         tf32: float32 may be multiplied with ten bits of mantissa.
@@ -87,21 +85,24 @@ def blueprint_of(graph: Graph, unit: Unit, device: int, tf32: bool = False) -> D
         device=device,
         source=unit.source,
         kernels=tuple(Kernel(step.name, step_text(step)) for step in unit.steps),
-        plan=arrange(graph, unit, tf32),
-        results=tuple(_result(graph, unit, output) for output in graph.outputs),
+        plan=arrange(unit, tf32),
+        results=tuple(_result(unit, output) for output in unit.graph.outputs),
         constants=tuple(np.ascontiguousarray(value) for value in unit.layout.constants),
         peak=_peak(unit),
         explain=_explained(unit, device),
     )
 
 
-def _result(graph: Graph, unit: Unit, output: Any) -> tuple[int, int, Any]:
+def _result(unit: Unit, output: Any) -> tuple[int, int, Any]:
+    inputs = unit.graph.inputs
     if not isinstance(output, Node):
         return _device.RESULT_OBJECT, 0, output
     if output.kind is NodeKind.PLACEHOLDER:
-        return _device.RESULT_ARGUMENT, graph.inputs.index(output), None
+        return _device.RESULT_ARGUMENT, inputs.index(output), None
     if output.kind is NodeKind.CONSTANT:
         return _device.RESULT_OBJECT, 0, output.value
+    if output in unit.in_place:
+        return _device.RESULT_WRITTEN, inputs.index(unit.in_place[output]), None
     return _device.RESULT_NEW, unit.layout.outputs.index(output), None
 
 
@@ -152,6 +153,7 @@ def _explained(unit: Unit, device: int) -> str:
             lines.append(f"  {step.name}: {kind}, {launch_text(step)}")
         else:
             lines.append(f"  {step.name}: {step_text(step).removeprefix('// ')}")
+    lines += [f"  {note}" for note in unit.notes]
     if unit.layout.workspace_bytes != 0:
         lines.append(f"  workspace: {symint.python(unit.layout.workspace_bytes)} bytes")
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from one to the next (`device_sequence`). The kernels of all pieces compile at t
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from dynajit.codegen import cuda_program, cuda_text, device_image, device_pieces, fusion
@@ -19,13 +20,12 @@ from dynajit.codegen.device_sequence import ByShape, RowProgram, SequenceProgram
 from dynajit.codegen.started import Program, Stages, Started
 from dynajit.codegen.verified import Stored, VerifiedProgram
 from dynajit.core import background
-from dynajit.core.device import CPU, Device
+from dynajit.core.device import CPU
 from dynajit.core.errors import ToolchainError
 from dynajit.core.warning import warn
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.known_sizes import with_sizes
 from dynajit.ir.node import Node, NodeKind
-from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ir.sizes import symbols
 from dynajit.ops.table import TABLE
 
@@ -63,6 +63,7 @@ def start(
     graph: Graph,
     name: str,
     host: HostCompile,
+    written: Mapping[int, int] = MappingProxyType({}),
     verify: bool = False,
     launching: Launching = DEFAULT,
 ) -> Started:
@@ -72,6 +73,8 @@ def start(
         graph: any graph; composites in it are expanded.
         name: for messages and reports.
         host: for what is on the CPU.
+        written: output -> the input that the caller copies it to. One plan may write it there
+            itself: then the result is the input's array.
         verify: what kernels store is compared with NumPy in every call.
         launching: how kernels are launched.
 
@@ -80,13 +83,14 @@ def start(
         UnsupportedError: NVRTC is missing.
         CodegenError: no kernel could be made.
     """
-    graph = numbers_by_value(expand_composites(graph))
+    graph = numbers_by_value(graph)
     start_plan = _start_verified if verify else _start_plan
     if why_not_one_plan(graph) is None:
-        return start_plan(graph, name, launching)
+        return start_plan(graph, name, launching, written)
     if symbols(graph):
         made = functools.partial(_of_shape, graph, name, host, verify, launching)
         return Started(lambda: ByShape(graph, name, made))
+    graph = cuda_text.prepare(graph)
     pieces = device_pieces.cut(graph, has_kernel)
     parts = []
     for piece in pieces:
@@ -112,7 +116,7 @@ def _of_shape(
     numbers: Mapping[str, int],
 ) -> Program:
     """The program for one set of sizes."""
-    return start(with_sizes(graph, numbers), name, host, verify, launching)()
+    return start(with_sizes(graph, numbers), name, host, verify=verify, launching=launching)()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -126,9 +130,7 @@ def why_not_one_plan(graph: Graph) -> str | None:
         return f"its values are on {', '.join(map(str, devices))}."
     if any(node.op is TABLE.to_device for node in graph.calls):
         return "it moves values between devices."
-    if symbols(graph):
-        return "its sizes vary."
-    return fusion.why_not_native(graph)
+    return cuda_text.why_not(graph)
 
 
 def has_kernel(node: Node) -> bool:
@@ -143,7 +145,7 @@ def _why_no_kernel(node: Node) -> str | None:
         for argument in dict.fromkeys(a for a in node.args if isinstance(a, Node))
     }
     args = tuple(new[a] if isinstance(a, Node) else a for a in node.args)
-    return fusion.why_not_native(builder.finish([builder.copy(node, args)]))
+    return cuda_text.why_not(builder.finish([builder.copy(node, args)]))
 
 
 def numbers_by_value(graph: Graph) -> Graph:
@@ -165,17 +167,34 @@ def _reads_by_value(user: Node) -> bool:
     return device_pieces.device_of(user) is not CPU and user.op is not TABLE.to_device
 
 
-def _start_plan(graph: Graph, name: str, launching: Launching) -> Started:
+def _start_plan(
+    graph: Graph,
+    name: str,
+    launching: Launching,
+    written: Mapping[int, int] = MappingProxyType({}),
+) -> Started:
     stages = Stages()
     with stages.timed("printing"):
-        unit = cuda_text.generate(graph, name)
-        (device,) = device_pieces.devices_of(graph) or (Device("cuda", 0),)
-        blueprint = cuda_program.blueprint_of(graph, unit, device.index or 0)
+        unit = cuda_text.generate(graph, name, written=written)
+        blueprint = cuda_program.blueprint_of(unit, _number_of(graph))
     return start_build(blueprint, launching, stages)
 
 
-def _start_verified(graph: Graph, name: str, launching: Launching) -> Started:
-    """The program of a graph that gives out all that its kernels store, checked in every call."""
+def _number_of(graph: Graph) -> int:
+    """The number of the GPU that a graph is on."""
+    (device,) = device_pieces.devices_of(graph)
+    return device.index or 0
+
+
+def _start_verified(
+    graph: Graph,
+    name: str,
+    launching: Launching,
+    written: Mapping[int, int] = MappingProxyType({}),
+) -> Started:
+    """The program of a graph that gives out all that its kernels store, checked in every call;
+    nothing is written in place."""
+    graph = cuda_text.prepare(graph)
     buffers = fusion.plan(graph).storage.buffers
     nodes = tuple(node for node in buffers if node.kind is NodeKind.CALL)
     whole = Graph(graph.name, graph.nodes, (*graph.outputs, *nodes))

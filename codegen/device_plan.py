@@ -1,6 +1,6 @@
 """A CUDA unit as a launch plan: numbers in place of buffers, sizes and steps.
 
-Contract: `arrange(graph, unit)` gives `PlanData`, which is nothing but numbers and names: JSON
+Contract: `arrange(unit)` gives `PlanData`, which is nothing but numbers and names: JSON
 keeps it, and `_device.Plan` and `_device.Program` are made of it without looking at the graph
 again. The words of a plan are, in order: those that every program has, addresses of inputs, of
 outputs and of constants, run-time numbers, symbolic sizes, then constants and what is computed.
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from dynajit.codegen import _device
-from dynajit.codegen.c_sizes import symbols_of
 from dynajit.codegen.cuda_steps import (
     STATUS,
     Argument,
@@ -31,7 +30,6 @@ from dynajit.codegen.loops import Buffer
 from dynajit.core.errors import CodegenError
 from dynajit.core.symint import Number, bounds
 from dynajit.core.types import ScalarType, TensorType
-from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node
 
 DEFAULT_SHARED: Final = 48 << 10
@@ -86,38 +84,38 @@ class PlanData:
     may_fail: bool
 
 
-def arrange(graph: Graph, unit: Unit, tf32: bool = False) -> PlanData:
+def arrange(unit: Unit, tf32: bool = False) -> PlanData:
     """The plan of a unit.
 
     Args:
-        graph: what the unit was generated for.
         unit: kernels, library calls and layout.
         tf32: float32 may be multiplied with ten bits of mantissa.
 
     Raises:
         CodegenError: a size is not known when the program runs, or a product is none for cuBLASLt.
     """
-    return _Arranger(graph, unit, tf32).data()
+    return _Arranger(unit, tf32).data()
 
 
 class _Arranger:
     """Makes one plan. Mutable: words are added."""
 
-    def __init__(self, graph: Graph, unit: Unit, tf32: bool) -> None:
-        self.graph, self.unit, self.layout, self.tf32 = graph, unit, unit.layout, tf32
-        self.tensors = [n for n in graph.inputs if isinstance(n.type, TensorType)]
-        scalars = [n for n in graph.inputs if isinstance(n.type, ScalarType)]
+    def __init__(self, unit: Unit, tf32: bool) -> None:
+        self.unit, self.layout, self.tf32 = unit, unit.layout, tf32
+        self.inputs = unit.graph.inputs
+        self.tensors = [n for n in self.inputs if isinstance(n.type, TensorType)]
+        scalars = [n for n in self.inputs if isinstance(n.type, ScalarType)]
         self.outputs_first = _device.SLOT_FIRST + len(self.tensors)
         self.constants_first = self.outputs_first + len(self.layout.outputs)
         self.scalars_first = self.constants_first + len(self.layout.constants)
-        symbols = symbols_of(graph)
+        symbols = unit.symbols
         first = self.scalars_first + len(scalars)
         places = {symbol.name: first + k for k, symbol in enumerate(symbols)}
         self.symbols = tuple((s.argument, s.dim, places[s.name], s.low, s.high) for s in symbols)
         self.words = Words(first + len(symbols), places)
 
     def data(self) -> PlanData:
-        arguments = tuple(self._argument(node) for node in self.graph.inputs)
+        arguments = tuple(self._argument(node) for node in self.inputs)
         outputs = tuple(self._array(node, is_input=False) for node in self.layout.outputs)
         steps = [self._step(step) for step in self.unit.steps]
         workspace = self.words.of(self.layout.workspace_bytes)
@@ -134,7 +132,7 @@ class _Arranger:
                 (_device.ADD, (_device.SLOT_WORKSPACE_BYTES, workspace, self.words.of(0))),
             ),
             steps=tuple(steps),
-            may_fail=any(isinstance(s, CudaKernel) and s.may_fail for s in self.unit.steps),
+            may_fail=self.unit.may_fail,
         )
 
     # -- arguments and results

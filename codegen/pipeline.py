@@ -106,7 +106,7 @@ def start_compile(
         )
     name = name or graph.name
     if is_on_gpu(graph):
-        return _start_on_gpu(graph, backend, name, verify, launching)
+        return _start_on_gpu(graph, backend, name, written, verify, launching)
     if backend == "cuda":
         raise DeviceError(MSG_NOT_ON_GPU.format(name=name))
     if any(node.op is not None and node.op.kind is Kind.COMPOSITE for node in graph.nodes):
@@ -127,12 +127,17 @@ def start_compile(
 
 
 def _start_on_gpu(
-    graph: Graph, backend: str, name: str, verify: bool, launching: Launching
+    graph: Graph,
+    backend: str,
+    name: str,
+    written: Mapping[int, int],
+    verify: bool,
+    launching: Launching,
 ) -> Started:
     if backend == "numpy":
         return Started(functools.partial(RowsProgram, expand_composites(graph), name))
     host = functools.partial(start_compile, backend="native", name=name, verify=verify)
-    return device_pipeline.start(graph, name, host, verify=verify, launching=launching)
+    return device_pipeline.start(graph, name, host, written, verify, launching)
 
 
 def is_cuda(program: Program) -> bool:
