@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from dynajit.codegen import cuda_program, cuda_text, device_image, device_pieces, fusion
+from dynajit.codegen import _device, cuda_program, cuda_text, device_image, device_pieces, fusion
 from dynajit.codegen.cuda_program import DeviceBlueprint
 from dynajit.codegen.device_image import Image
 from dynajit.codegen.device_pieces import Kind, Piece
 from dynajit.codegen.device_sequence import ByShape, RowProgram, SequenceProgram
+from dynajit.codegen.device_tuning import TunedProgram
 from dynajit.codegen.started import Program, Stages, Started
 from dynajit.codegen.verified import Stored, VerifiedProgram
 from dynajit.core import background
@@ -173,11 +174,20 @@ def _start_plan(
     launching: Launching,
     written: Mapping[int, int] = MappingProxyType({}),
 ) -> Started:
+    device = _number_of(graph)
     stages = Stages()
     with stages.timed("printing"):
         unit = cuda_text.generate(graph, name, written=written)
-        blueprint = cuda_program.blueprint_of(unit, _number_of(graph))
-    return start_build(blueprint, launching, stages)
+        blueprint = cuda_program.blueprint_of(unit, device)
+    started = start_build(blueprint, launching, stages)
+    if not launching.tunes:
+        return started
+
+    def build(choices: Mapping[str, int], algorithms: tuple[bytes, ...]) -> Started:
+        made = cuda_text.generate(graph, name, written=written, choices=choices)
+        return start_build(cuda_program.blueprint_of(made, device), launching, presets=algorithms)
+
+    return Started(lambda: TunedProgram(started(), unit, build), building=started.building)
 
 
 def _number_of(graph: Graph) -> int:
@@ -215,42 +225,48 @@ def _makers(unit: cuda_text.Unit) -> dict[Node, str]:
 
 
 def start_build(
-    blueprint: DeviceBlueprint, launching: Launching = DEFAULT, stages: Stages | None = None
+    blueprint: DeviceBlueprint,
+    launching: Launching = DEFAULT,
+    stages: Stages | None = None,
+    presets: tuple[bytes, ...] = (),
 ) -> Started:
     """The program of a blueprint, whose kernels are compiled if they are not on disk."""
     noted = stages or Stages()
     with noted.timed("compiler"):
         architecture = device_image.architecture_of(blueprint.device)
         found = device_image.find(blueprint.source, architecture)
+    load = functools.partial(
+        cuda_program.load, blueprint, replays=launching.replays, presets=presets
+    )
     if found is not None:
-        return Started(lambda: _finish(blueprint, found, architecture, launching, noted), blueprint)
+        return Started(lambda: _finish(blueprint, load, found, architecture, noted), blueprint)
     building = background.start(device_image.build, blueprint.source, architecture)
 
     def wait() -> Program:
         with noted.timed("compiler"):
             image = building.result()
-        return _finish(blueprint, image, architecture, launching, noted)
+        return _finish(blueprint, load, image, architecture, noted)
 
     return Started(wait, blueprint, building)
 
 
 def _finish(
     blueprint: DeviceBlueprint,
+    load: Callable[[bytes], _device.Program],
     image: Image,
     architecture: str,
-    launching: Launching,
     stages: Stages,
 ) -> Program:
     with stages.timed("load"):
         try:
-            program = cuda_program.load(blueprint, image.content, launching.replays)
+            program = load(image.content)
         except ToolchainError:
             if not image.from_cache:
                 raise
             # Damaged in a way that its checksum does not show, or for another driver.
             device_image.discard(blueprint.source, architecture)
             image = device_image.build(blueprint.source, architecture)
-            program = cuda_program.load(blueprint, image.content, launching.replays)
+            program = load(image.content)
     program.stages = stages.milliseconds
     program.from_cache = image.from_cache
     return program

@@ -187,7 +187,8 @@ class _Request:
 def _request(record: GraphRecord, captured: CapturedGraph) -> _Request:
     split = outputs.split_views(captured.graph)
     with record.timed("restore"):
-        is_kept = record.backend in GENERATING and not record.verify
+        is_made_once = record.verify or record.launching.tunes
+        is_kept = record.backend in GENERATING and not is_made_once
         key = artefacts.key_of(captured, record.memory_budget) if is_kept else None
         return _Request(record, captured, split, key, artefacts.restore(key))
 

@@ -516,25 +516,25 @@ static int measure_runs(Run *run, Measure *measure, void *const *events) {
     return 0;
 }
 
-/* Each step by itself: a plan of one step, as often as there are repeats. */
+/* Each step by itself, in order, as often as there are repeats: what it reads is there when it runs,
+ * and later steps have not yet put something else in its place. */
 static int measure_steps(Run *run, Measure *measure, void *const *events) {
-    PlanObject one = *run->plan;
+    PlanObject one = *run->plan; /* a plan of a single step */
     Run alone = *run;
-    float last = measure->milliseconds;
+    Measure each = {measure->repeats, 0, NULL, 0};
     alone.plan = &one;
     alone.mark = NULL;
     one.step_count = 1;
     for (Py_ssize_t i = 0; i < run->plan->step_count; i++) {
         one.steps = run->plan->steps + i;
-        if (measure_runs(&alone, measure, events) < 0) {
+        if (measure_runs(&alone, &each, events) < 0) {
             run->failed = alone.failed;
             run->code = alone.code;
             run->is_product_code = alone.is_product_code;
             return -1;
         }
-        measure->by_step[i] = measure->milliseconds;
+        measure->by_step[i] = each.milliseconds;
     }
-    measure->milliseconds = last;
     return 0;
 }
 
