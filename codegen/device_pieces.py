@@ -10,7 +10,7 @@ Called by `codegen.device_pipeline`.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
@@ -92,16 +92,18 @@ def _key_of(node: Node, has_kernel: Callable[[Node], bool]) -> Key:
 
 
 def _groups(graph: Graph, has_kernel: Callable[[Node], bool]) -> list[tuple[Key, tuple[Node, ...]]]:
-    """Calls that run together: always the kind of which most can run, and all of it that can."""
+    """Calls that run together.
+
+    Kernels come last of what can run, so that as much as possible is in each of their pieces; what
+    the CPU computes, which waits for nobody, comes first.
+    """
     keys = {node: _key_of(node, has_kernel) for node in graph.calls}
     waiting = list(graph.calls)
     done: set[Node] = {node for node in graph.nodes if node.kind is not NodeKind.CALL}
     groups: list[tuple[Key, tuple[Node, ...]]] = []
     while waiting:
-        ready = [node for node in waiting if _is_ready(node, done)]
-        key = max(
-            dict.fromkeys(keys[n] for n in ready), key=lambda k: _reach(k, waiting, keys, done)
-        )
+        ready = dict.fromkeys(keys[node] for node in waiting if _is_ready(node, done))
+        key = min(ready, key=lambda key: _ORDER.index(key[0]))
         taken = _closure(key, waiting, keys, done)
         if key[0] is Kind.ROW:
             taken = taken[:1]
@@ -109,6 +111,9 @@ def _groups(graph: Graph, has_kernel: Callable[[Node], bool]) -> list[tuple[Key,
         waiting = [node for node in waiting if node not in done]
         groups.append((key, tuple(taken)))
     return groups
+
+
+_ORDER: Final = (Kind.HOST, Kind.ROW, Kind.KERNELS)
 
 
 def _is_ready(node: Node, done: set[Node]) -> bool:
@@ -126,14 +131,6 @@ def _closure(
             own.add(node)
             taken.append(node)
     return taken
-
-
-def _reach(key: Key, waiting: Sequence[Node], keys: dict[Node, Key], done: set[Node]) -> int:
-    """How many nodes of a kind can run now; rows by themselves come first, as others wait for
-    them."""
-    if key[0] is Kind.ROW:
-        return len(waiting)
-    return len(_closure(key, waiting, keys, done))
 
 
 # ---------------------------------------------------------------------------------------------

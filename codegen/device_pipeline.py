@@ -7,16 +7,25 @@ from one to the next (`device_sequence`). The kernels of all pieces compile at t
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from dynajit.codegen import _device, cuda_program, cuda_text, device_image, device_pieces, fusion
 from dynajit.codegen.cuda_program import DeviceBlueprint
 from dynajit.codegen.device_image import Image
 from dynajit.codegen.device_pieces import Kind, Piece
-from dynajit.codegen.device_sequence import ByShape, RowProgram, SequenceProgram
+from dynajit.codegen.device_sequence import (
+    ByShape,
+    Order,
+    RowProgram,
+    SequenceBlueprint,
+    SequenceProgram,
+    Transfer,
+    TransferProgram,
+    order_of,
+)
 from dynajit.codegen.device_tuning import TunedProgram
 from dynajit.codegen.started import Program, Stages, Started
 from dynajit.codegen.verified import Stored, VerifiedProgram
@@ -100,12 +109,44 @@ def start(
         elif piece.kind is Kind.KERNELS:
             parts.append(start_plan(piece.graph, name, launching))
         else:
-            parts.append(Started(functools.partial(RowProgram, piece, name)))
+            parts.append(_start_row(piece, name))
     _tell(name, pieces)
+    return _in_order(name, order_of(graph, pieces), parts)
+
+
+def _start_row(piece: Piece, name: str) -> Started:
+    (node,) = piece.graph.calls
+    if node.op is not TABLE.to_device:
+        return Started(functools.partial(RowProgram, piece, name))
+    return _start_transfer(Transfer(piece.device, node.attributes["non_blocking"]), name)
+
+
+def _start_transfer(transfer: Transfer, name: str) -> Started:
+    return Started(functools.partial(TransferProgram, name, transfer), transfer)
+
+
+def _in_order(name: str, order: Order, parts: Sequence[Started]) -> Started:
+    """Programs one after the other; a blueprint where all of them have one."""
+    blueprint = None
+    if all(part.blueprint is not None for part in parts):
+        blueprint = SequenceBlueprint(name, order, tuple(part.blueprint for part in parts))
     return Started(
-        lambda: SequenceProgram(graph, name, pieces, tuple(part() for part in parts)),
-        parts=tuple(parts),
-    )
+        lambda: SequenceProgram(name, order, [part() for part in parts], blueprint),
+        blueprint, parts=tuple(parts),
+    )  # fmt: skip
+
+
+def start_sequence(blueprint: SequenceBlueprint, start_part: Callable[[Any], Started]) -> Started:
+    """The programs of a sequence.
+
+    Args:
+        start_part: for the blueprints of other parts than transfers.
+    """
+    parts = [
+        _start_transfer(part, blueprint.name) if isinstance(part, Transfer) else start_part(part)
+        for part in blueprint.parts
+    ]
+    return _in_order(blueprint.name, blueprint.order, parts)
 
 
 def _of_shape(

@@ -7,12 +7,13 @@ arrays, wherever they are; one that nobody needs any more is let go. Made by
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dynajit.codegen.device_pieces import Piece
 from dynajit.codegen.started import Program
 from dynajit.core import any_arrays, gpu, gpu_arrays
-from dynajit.core.device import CPU
+from dynajit.core.device import CPU, Device
 from dynajit.ir import interpret, sizes
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind
@@ -20,8 +21,27 @@ from dynajit.ops.evaluate import evaluate
 from dynajit.ops.table import Kind, Op
 
 
-class RowProgram:
-    """One row through CuPy, or a transfer. Immutable.
+class _Plain:
+    """A program without kernels. Immutable; the attributes that reports read.
+
+    Args:
+        name: of the graph.
+        explain: what it does.
+        source: its text.
+    """
+
+    def __init__(self, name: str, explain: str, source: str = "") -> None:
+        self.name = name
+        self.explain = explain
+        self.source = source
+        self.kernels: tuple[Any, ...] = ()
+        self.stages: dict[str, float] = {}
+        self.from_cache = True
+        self.may_fail = True
+
+
+class RowProgram(_Plain):
+    """One row through CuPy.
 
     Args:
         piece: with one call.
@@ -29,43 +49,65 @@ class RowProgram:
     """
 
     def __init__(self, piece: Piece, name: str) -> None:
-        (self.node,) = piece.graph.calls
+        (node,) = piece.graph.calls
+        super().__init__(name, f"{node.name}: through CuPy on {piece.device}")
         self.graph = piece.graph
-        self.device = piece.device
-        self.name = name
-        self.kernels: tuple[Any, ...] = ()
-        self.source = ""
-        self.stages: dict[str, float] = {}
-        self.from_cache = True
-        self.may_fail = True
-        self.explain = f"  {self.node.name}: through CuPy on {self.device}"
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         """The row's result."""
         return interpret.run(self.graph, arguments, evaluate_where_they_are)
 
 
-class RowsProgram:
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A copy to a device, as data.
+
+    Args:
+        device: where to.
+        non_blocking: see the row `to_device`.
+    """
+
+    device: Device
+    non_blocking: bool
+
+
+class TransferProgram(_Plain):
+    """One copy to a device.
+
+    Args:
+        name: of the graph.
+        transfer: what it does.
+    """
+
+    def __init__(self, name: str, transfer: Transfer) -> None:
+        super().__init__(name, f"a copy to {transfer.device}")
+        self.transfer = transfer
+        self.may_fail = False
+
+    def __call__(self, array: Any) -> tuple[Any, ...]:
+        """The copy."""
+        device = self.transfer.device
+        if device is not CPU:
+            return (gpu.to_device(array, device.index or 0, self.transfer.non_blocking),)
+        if gpu.is_gpu_array(array):
+            return (gpu.to_host(array, self.transfer.non_blocking),)
+        return (array.copy(order="K"),)
+
+
+class RowsProgram(_Plain):
     """All rows of a graph through CuPy, or NumPy for those of the CPU, one after the other: where
-    no kernels can be made. Immutable.
+    no kernels are made.
 
     Args:
         graph: any graph.
         name: of the graph.
-        reason: why there are no kernels; empty if none were asked for.
     """
 
-    def __init__(self, graph: Graph, name: str, reason: str = "") -> None:
+    def __init__(self, graph: Graph, name: str) -> None:
+        super().__init__(
+            name, "rows run one after the other through CuPy, nothing is fused.", str(graph)
+        )
         self.graph = graph
-        self.name = name
-        self.kernels: tuple[Any, ...] = ()
-        self.source = str(graph)
-        self.stages: dict[str, float] = {}
-        self.from_cache = True
-        self.may_fail = True
-        self.explain = "rows run one after the other through CuPy, nothing is fused."
-        if reason:
-            self.explain += f"\n  no kernels: {reason}"
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         """The outputs, in order; arrays are new, an output that is an input is that input."""
@@ -100,58 +142,121 @@ def _by_value(operand: Any) -> Any:
     return operand[()] if is_host and operand.ndim == 0 else operand
 
 
+# ---------------------------------------------------------------------------------------------
+# one after the other
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one piece reads and writes: numbers of values.
+
+    Args:
+        reads, writes: in the order of the program's arguments and results.
+        frees: values that nothing needs afterwards.
+    """
+
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    frees: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How pieces follow each other.
+
+    Args:
+        count: number of values; the arguments come first.
+        steps: one per piece.
+        outputs: (number of a value or -1, literal) of each result.
+    """
+
+    count: int
+    steps: tuple[Step, ...]
+    outputs: tuple[tuple[int, Any], ...]
+
+
+def order_of(graph: Graph, pieces: Sequence[Piece]) -> Order:
+    """How the pieces of a graph follow each other."""
+    numbers: dict[Any, int] = {node: number for number, node in enumerate(graph.inputs)}
+    for piece in pieces:
+        for node in piece.writes:
+            numbers[node] = len(numbers)
+    outputs = tuple(
+        (numbers[o], None) if o in numbers else (-1, o.value if isinstance(o, Node) else o)
+        for o in graph.outputs
+    )
+    needed = {number for number, _ in outputs}
+    steps: list[Step] = []
+    for piece in reversed(pieces):
+        reads = tuple(numbers[node] for node in piece.reads)
+        writes = tuple(numbers[node] for node in piece.writes)
+        frees = tuple(n for n in dict.fromkeys((*reads, *writes)) if n not in needed)
+        needed.update(reads)
+        steps.append(Step(reads, writes, frees))
+    return Order(len(numbers), tuple(reversed(steps)), outputs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SequenceBlueprint:
+    """Programs one after the other, as data.
+
+    Args:
+        name: of the graph.
+        order: how they follow each other.
+        parts: their blueprints, or `Transfer`s.
+    """
+
+    name: str
+    order: Order
+    parts: tuple[Any, ...]
+
+    @property
+    def peak(self) -> None:
+        """Not known: see the parts."""
+        return None
+
+
 class SequenceProgram:
     """Pieces one after the other. Immutable.
 
     Args:
-        graph: the whole.
         name: for reports.
-        pieces: in running order.
+        order: how they follow each other.
         programs: of the pieces.
+        blueprint: what can be kept on disk of it, or None.
     """
 
     def __init__(
-        self, graph: Graph, name: str, pieces: Sequence[Piece], programs: Sequence[Program]
+        self, name: str, order: Order, programs: Sequence[Program], blueprint: Any = None
     ) -> None:
-        self.graph = graph
         self.name = name
-        self.steps = tuple(zip(pieces, programs, _let_go(graph, pieces), strict=True))
+        self.order = order
+        self.programs = tuple(programs)
+        self.blueprint = blueprint
         self.kernels = tuple(kernel for program in programs for kernel in program.kernels)
         self.source = "\n".join(dict.fromkeys(p.source for p in programs if p.source))
         self.stages = _summed(programs)
         self.from_cache = all(program.from_cache for program in programs)
         self.may_fail = any(program.may_fail for program in programs)
-        self.explain = "\n".join(
-            [f"{len(pieces)} pieces, one after the other", *(p.explain for p in programs)]
-        )
+        parts = (f"  {line}" for program in programs for line in program.explain.splitlines())
+        self.explain = "\n".join([f"{len(programs)} pieces, one after the other", *parts])
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         """Run all pieces."""
-        known: dict[Node, Any] = dict(zip(self.graph.inputs, arguments, strict=True))
-        for piece, program, finished in self.steps:
-            results = program(*(known[node] for node in piece.reads))
-            known.update(zip(piece.writes, results, strict=True))
-            for node in finished:
-                del known[node]
+        order = self.order
+        values = [*arguments, *[None] * (order.count - len(arguments))]
+        for program, step in zip(self.programs, order.steps, strict=True):
+            results = program(*[values[number] for number in step.reads])
+            for number, result in zip(step.writes, results, strict=True):
+                values[number] = result
+            for number in step.frees:
+                values[number] = None
         return tuple(
-            o.value if isinstance(o, Node) and o.kind is NodeKind.CONSTANT
-            else known[o] if isinstance(o, Node) else o
-            for o in self.graph.outputs
-        )  # fmt: skip
+            values[number] if number >= 0 else literal for number, literal in order.outputs
+        )
 
     def __repr__(self) -> str:
-        return f"<SequenceProgram {self.name}: {len(self.steps)} pieces>"
-
-
-def _let_go(graph: Graph, pieces: Sequence[Piece]) -> list[tuple[Node, ...]]:
-    """Per piece the values that nothing needs after it."""
-    needed = {output for output in graph.outputs if isinstance(output, Node)}
-    found: list[tuple[Node, ...]] = []
-    for piece in reversed(pieces):
-        seen = dict.fromkeys((*piece.reads, *piece.writes))
-        found.append(tuple(node for node in seen if node not in needed))
-        needed |= set(piece.reads)
-    return found[::-1]
+        return f"<SequenceProgram {self.name}: {len(self.programs)} pieces>"
 
 
 def _summed(programs: Sequence[Program]) -> dict[str, float]:
@@ -160,6 +265,10 @@ def _summed(programs: Sequence[Program]) -> dict[str, float]:
         for stage, milliseconds in program.stages.items():
             total[stage] = total.get(stage, 0.0) + milliseconds
     return total
+
+
+# ---------------------------------------------------------------------------------------------
+# one per shape
 
 
 class ByShape:

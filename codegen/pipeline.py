@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -28,13 +28,14 @@ from dynajit.codegen import (
     lowering,
     memory,
     natives,
+    sequence_data,
     toolchain,
 )
 from dynajit.codegen.blueprints import Blueprint, Kernel
 from dynajit.codegen.c_support import PARALLEL_WORK, Function
 from dynajit.codegen.cuda_program import DeviceBlueprint
 from dynajit.codegen.device_pipeline import DEFAULT, Launching, is_on_gpu
-from dynajit.codegen.device_sequence import RowsProgram
+from dynajit.codegen.device_sequence import RowsProgram, SequenceBlueprint
 from dynajit.codegen.loops import Buffer, MatmulKernel
 from dynajit.codegen.memory import Layout
 from dynajit.codegen.numpy_backend import NumpyProgram
@@ -245,30 +246,40 @@ def _start_native(
 compiler_ahead: Final = toolchain.compiler_ahead
 
 
-def start_build(blueprint: Blueprint | DeviceBlueprint, launching: Launching = DEFAULT) -> Started:
+AnyBlueprint: TypeAlias = Blueprint | DeviceBlueprint | SequenceBlueprint
+
+
+def start_build(blueprint: AnyBlueprint, launching: Launching = DEFAULT) -> Started:
     """As `start_compile`, for a program whose code was generated before."""
+    if isinstance(blueprint, SequenceBlueprint):
+        start_part = functools.partial(start_build, launching=launching)
+        return device_pipeline.start_sequence(blueprint, start_part)
     if isinstance(blueprint, DeviceBlueprint):
         return device_pipeline.start_build(blueprint, launching)
     return _start(blueprint, Stages())
 
 
-def to_data(blueprint: Blueprint | DeviceBlueprint) -> dict[str, Any]:
-    """A blueprint of either kind as what JSON keeps unchanged.
+def to_data(blueprint: AnyBlueprint) -> dict[str, Any]:
+    """A blueprint of any kind as what JSON keeps unchanged.
 
     Raises:
         Unstorable: it holds what a file cannot.
     """
+    if isinstance(blueprint, SequenceBlueprint):
+        return {"sequence": sequence_data.to_data(blueprint, to_data)}
     if isinstance(blueprint, DeviceBlueprint):
         return {"gpu": cuda_program.to_data(blueprint)}
     return {"cpu": blueprints.to_data(blueprint)}
 
 
-def from_data(data: dict[str, Any]) -> Blueprint | DeviceBlueprint | None:
+def from_data(data: dict[str, Any]) -> AnyBlueprint | None:
     """What `to_data` was given; None if it cannot be built here.
 
     Raises:
         KeyError, IndexError, TypeError, ValueError: the data is something else.
     """
+    if "sequence" in data:
+        return sequence_data.from_data(data["sequence"], from_data)
     if "gpu" in data:
         return cuda_program.from_data(data["gpu"])
     return None if toolchain.find_compiler() is None else blueprints.from_data(data["cpu"])

@@ -136,3 +136,23 @@ def test_calls_run_op_by_op_while_kernels_are_compiled() -> None:
     want = F.softmax(x.cpu() * 2, dim=-1).numpy()
     for _ in range(30):
         np.testing.assert_allclose(function(x).cpu().numpy(), want, rtol=1e-5)
+
+
+def test_sequences_of_programs_are_kept(
+    compiler_runs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def there_and_back(x: Any) -> Any:
+        y = (x * 2).cpu() + 1
+        return y, y.to("cuda") * x
+
+    x = tensor(7, 3)
+    first = dj.compile(there_and_back, fullgraph=True)(x)
+    count = len(compiler_runs)
+    dj.reset()
+    monkeypatch.setattr(pipeline.device_pipeline, "start", None)
+    again = dj.compile(there_and_back, fullgraph=True)(x)
+
+    assert count == len(compiler_runs)
+    for one, other in zip(first, again, strict=True):
+        assert one.device == other.device
+        np.testing.assert_array_equal(one.cpu().numpy(), other.cpu().numpy())
