@@ -2,14 +2,10 @@
  *
  * The parts are in codegen/device: driver.h (the driver, loaded when it is first asked for; nothing
  * of CUDA's is needed to build this), plan.h (what runs, in order), products.c (matrix products by
- * cuBLASLt), replays.h (CUDA graphs), program.c (calls with arrays). Used by
+ * cuBLASLt), replays.h (CUDA graphs), program.h (calls with arrays). Used by
  * `dynajit.codegen.device_driver` and `cuda_program`. */
+#define DYNAJIT_DEVICE_MODULE
 #include "device/program.h"
-#include "device/plan.h"
-
-#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
-#define PY_ARRAY_UNIQUE_SYMBOL dynajit_device_array_api
-#include <numpy/arrayobject.h>
 
 static PyObject *is_forked(PyObject *module, PyObject *unused) {
     return PyBool_FromLong(device_is_forked);
