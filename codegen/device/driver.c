@@ -50,6 +50,15 @@ int driver_enter(DriverObject *driver, int device) {
     return 0;
 }
 
+void *driver_visit(DriverObject *driver, int device) {
+    void *before = NULL;
+    driver->call.context_get(&before);
+    driver->call.context_set(driver->contexts[device]);
+    return before;
+}
+
+void driver_return(DriverObject *driver, void *before) { driver->call.context_set(before); }
+
 void *driver_products(DriverObject *driver, int device) {
     if (!driver->products.create) {
         driver_failed(driver, "dlopen(libcublasLt)", 0);
@@ -234,11 +243,9 @@ static PyObject *Module_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 
 static void Module_dealloc(ModuleObject *self) {
     if (self->module && !device_is_forked) {
-        void *before = NULL;
-        self->driver->call.context_get(&before);
-        self->driver->call.context_set(self->driver->contexts[self->device]);
+        void *before = driver_visit(self->driver, self->device);
         self->driver->call.module_unload(self->module);
-        self->driver->call.context_set(before);
+        driver_return(self->driver, before);
     }
     Py_XDECREF(self->driver);
     Py_TYPE(self)->tp_free((PyObject *)self);

@@ -16,7 +16,7 @@ enum { CAPTURE_MODE_RELAXED = 2 };                /* CU_STREAM_CAPTURE_MODE_... 
 enum { CAPTURE_STATUS_NONE = 0 };                 /* CU_STREAM_CAPTURE_STATUS_... */
 enum { STREAM_NON_BLOCKING = 1 };                 /* CU_STREAM_... */
 enum { EVENT_DEFAULT = 0, EVENT_DISABLE_TIMING = 2 }; /* CU_EVENT_... */
-enum { HOST_PORTABLE = 1, HOST_DEVICEMAP = 2 };   /* CU_MEMHOSTALLOC_... */
+enum { HOST_PORTABLE = 1 };                       /* CU_MEMHOSTALLOC_... */
 
 /* CUDA_KERNEL_NODE_PARAMS_v1, as cuGraphExecKernelNodeSetParams takes it. */
 typedef struct {
@@ -46,6 +46,10 @@ typedef struct {
       (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,       \
        unsigned block_y, unsigned block_z, unsigned dynamic_bytes, void *stream,                  \
        void **parameters, void **extra))                                                          \
+    F(device_allocate, "cuMemAlloc_v2", (Address *memory, size_t size))                           \
+    F(device_free, "cuMemFree_v2", (Address memory))                                              \
+    F(copy_to_host, "cuMemcpyDtoHAsync_v2",                                                       \
+      (void *to, Address from, size_t count, void *stream))                                       \
     F(host_allocate, "cuMemHostAlloc", (void **memory, size_t size, unsigned flags))              \
     F(host_free, "cuMemFreeHost", (void *memory))                                                 \
     F(memset_bytes, "cuMemsetD8Async",                                                            \
@@ -167,6 +171,10 @@ int driver_is_in(DriverObject *driver, int device);
 
 /* Once per process; -1 if there is no memory. */
 int driver_prepare(void);
+
+/* Make a device's context current for a while, in destructors: nothing is raised. */
+void *driver_visit(DriverObject *driver, int device);
+void driver_return(DriverObject *driver, void *before);
 
 /* The handle of cuBLASLt for a device whose context is current; NULL with an exception. */
 void *driver_products(DriverObject *driver, int device);

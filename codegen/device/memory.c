@@ -54,30 +54,45 @@ void keep_workspace(ProgramObject *self, const Workspace *taken) {
     Py_XDECREF(before);
 }
 
+void free_status(DriverObject *driver, Status *status) {
+    if (status->event) driver->call.event_destroy(status->event);
+    if (status->copy) driver->call.host_free(status->copy);
+    if (status->address) driver->call.device_free(status->address);
+    PyMem_Free(status);
+}
+
+/* What is zeroed on the default stream is so before any kernel runs: the stream is waited for. */
+static int make_status(DriverObject *driver, Status *status, const char **failed) {
+    const DriverFunctions *call = &driver->call;
+    int code;
+    *failed = "cuMemAlloc";
+    if ((code = call->device_allocate(&status->address, STATUS_BYTES))) return code;
+    *failed = "cuMemHostAlloc";
+    if ((code = call->host_allocate((void **)&status->copy, STATUS_BYTES, HOST_PORTABLE)))
+        return code;
+    *failed = "cuEventCreate";
+    if ((code = call->event_create(&status->event, EVENT_DISABLE_TIMING))) return code;
+    *failed = "cuMemsetD8Async";
+    if ((code = call->memset_bytes(status->address, 0, STATUS_BYTES, NULL))) return code;
+    *failed = "cuStreamSynchronize";
+    return call->stream_synchronize(NULL);
+}
+
 Status *take_status(ProgramObject *self) {
     DriverObject *driver = self->plan->module->driver;
     Status *status = self->free_status;
-    if (!status) {
-        status = PyMem_Calloc(1, sizeof *status);
-        if (!status) return (Status *)PyErr_NoMemory();
-        int code = driver->call.host_allocate((void **)&status->words, STATUS_WORDS * 8,
-                                              HOST_PORTABLE | HOST_DEVICEMAP);
-        const char *call = "cuMemHostAlloc";
-        if (!code) {
-            call = "cuEventCreate";
-            code = driver->call.event_create(&status->event, EVENT_DISABLE_TIMING);
-        }
-        if (code) {
-            if (status->words) driver->call.host_free(status->words);
-            PyMem_Free(status);
-            driver_failed(driver, call, code);
-            return NULL;
-        }
-    } else {
+    if (status) {
         self->free_status = status->next;
+        return status;
     }
-    memset(status->words, 0, STATUS_WORDS * 8);
-    return status;
+    const char *failed;
+    status = PyMem_Calloc(1, sizeof *status);
+    if (!status) return (Status *)PyErr_NoMemory();
+    int code = make_status(driver, status, &failed);
+    if (!code) return status;
+    free_status(driver, status);
+    driver_failed(driver, failed, code);
+    return NULL;
 }
 
 void give_status(ProgramObject *self, Status *status) {

@@ -125,15 +125,22 @@ static int note_node(Run *run, Py_ssize_t number) {
     return code;
 }
 
+/* Behind the last step that may fail, so that a call need not wait for those after it. */
+static int copy_status(Run *run) {
+    const DriverFunctions *call = &run->plan->module->driver->call;
+    run->failed = "cuMemcpyDtoHAsync";
+    int code = call->copy_to_host(run->report, run->status, STATUS_BYTES, run->stream);
+    if (code || !run->mark) return code;
+    run->failed = "cuEventRecord";
+    return call->event_record(run->mark, run->stream);
+}
+
 int plan_enqueue(Run *run) {
     const PlanObject *plan = run->plan;
     for (Py_ssize_t i = 0; i < plan->step_count && !run->code; i++) {
         run->code = enqueue_step(run, &plan->steps[i]);
         if (!run->code && run->nodes) run->code = note_node(run, i);
-        if (!run->code && run->mark && i == plan->last_failing) {
-            run->failed = "cuEventRecord";
-            run->code = plan->module->driver->call.event_record(run->mark, run->stream);
-        }
+        if (!run->code && run->status && i == plan->last_failing) run->code = copy_status(run);
     }
     return run->code ? -1 : 0;
 }

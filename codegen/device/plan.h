@@ -87,6 +87,9 @@ typedef struct {
 
 extern PyTypeObject Plan_Type;
 
+/* What a kernel reports: code, value, size, lowest (see headers/indices.h). */
+#define STATUS_BYTES 32
+
 /* One run of a plan: scratch memory, and what went wrong. */
 typedef struct {
     PlanObject *plan;
@@ -95,7 +98,9 @@ typedef struct {
     uint64_t *values;    /* the largest number of words of a step */
     void **parameters;
     void *stream;
-    void *mark; /* event to record behind the last step that may fail, or NULL */
+    Address status;      /* where kernels report errors; 0: none may */
+    int64_t *report;     /* of the host: what they have reported, copied there */
+    void *mark;          /* event behind that copy, or NULL */
     uint64_t workspace; /* address of memory for products */
     void **nodes; /* by step: where captured nodes are noted, or NULL */
     const char *failed; /* the call that failed */

@@ -28,20 +28,19 @@ static int Program_clear(ProgramObject *self) {
     return 0;
 }
 
-/* Another context may be current, or none: what is destroyed says itself where it is. */
+/* A forked child has nothing to destroy. */
 static void clear_driver_objects(ProgramObject *self) {
     DriverObject *driver = self->plan->module->driver;
-    if (!device_is_forked) replays_clear(&self->replays, driver);
+    pthread_mutex_destroy(&self->replays.lock);
+    if (device_is_forked) return;
+    void *before = driver_visit(driver, self->plan->module->device);
+    replays_clear(&self->replays, driver);
     while (self->free_status) {
         Status *next = self->free_status->next;
-        if (!device_is_forked) {
-            driver->call.event_destroy(self->free_status->event);
-            driver->call.host_free(self->free_status->words);
-        }
-        PyMem_Free(self->free_status);
+        free_status(driver, self->free_status);
         self->free_status = next;
     }
-    pthread_mutex_destroy(&self->replays.lock);
+    driver_return(driver, before);
 }
 
 static void Program_dealloc(ProgramObject *self) {
@@ -87,10 +86,18 @@ static int refuse_capture(ProgramObject *self, void *stream) {
     return -1;
 }
 
-static int report(ProgramObject *self, const int64_t *status) {
+/* Python's exception for what a kernel has reported; the next call, on whatever stream, starts with
+ * zeros again. */
+static int report(ProgramObject *self, const Status *status, void *stream) {
+    const int64_t *words = status->copy;
+    DriverObject *driver = self->plan->module->driver;
+    int code = driver->call.memset_bytes(status->address, 0, STATUS_BYTES, stream);
+    if (code) return driver_failed(driver, "cuMemsetD8Async", code);
+    if ((code = driver->call.stream_synchronize(stream)))
+        return driver_failed(driver, "cuStreamSynchronize", code);
     PyObject *ignored =
-        PyObject_CallFunction(self->fail, "LLLL", (long long)status[0], (long long)status[1],
-                              (long long)status[2], (long long)status[3]);
+        PyObject_CallFunction(self->fail, "LLLL", (long long)words[0], (long long)words[1],
+                              (long long)words[2], (long long)words[3]);
     Py_XDECREF(ignored);
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a compiled program failed");
     return -1;
@@ -99,7 +106,8 @@ static int report(ProgramObject *self, const int64_t *status) {
 static int execute_on(ProgramObject *self, Run *run, Measure *measure, Status *status) {
     int done;
     if (status) {
-        run->words[SLOT_STATUS] = (uint64_t)(uintptr_t)status->words;
+        run->status = run->words[SLOT_STATUS] = status->address;
+        run->report = status->copy;
         run->mark = status->event;
         if (refuse_capture(self, run->stream) < 0) return -1;
     }
@@ -107,7 +115,7 @@ static int execute_on(ProgramObject *self, Run *run, Measure *measure, Status *s
     done = run_steps(self, run, measure);
     Py_END_ALLOW_THREADS
     if (done < 0) return run_failed(run);
-    return status && status->words[0] ? report(self, status->words) : 0;
+    return status && status->copy[0] ? report(self, status, run->stream) : 0;
 }
 
 static int execute(ProgramObject *self, Run *run, Measure *measure) {

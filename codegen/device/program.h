@@ -24,7 +24,6 @@ enum { RESULT_NEW, RESULT_ARGUMENT, RESULT_WRITTEN, RESULT_OBJECT };
 /* Words that every program has; its inputs follow. */
 enum { SLOT_STATUS, SLOT_WORKSPACE, SLOT_PRODUCTS, SLOT_WORKSPACE_BYTES, SLOT_FIRST };
 
-#define STATUS_WORDS 4
 #define KEPT_WORKSPACES 4
 
 typedef struct {
@@ -46,9 +45,10 @@ typedef struct {
     PyObject *object; /* owned; for RESULT_OBJECT */
 } Result;
 
-/* What a kernel reports, in memory of the host's that the GPU writes to, and when it was written. */
+/* Where kernels report errors: zeros unless one did. A copy of it on the host, and when it is there. */
 typedef struct Status {
-    int64_t *words;
+    Address address;
+    int64_t *copy;
     void *event;
     struct Status *next;
 } Status;
@@ -130,9 +130,12 @@ int make_outputs(ProgramObject *self, uint64_t *words, PyObject **arrays);
 int take_workspace(ProgramObject *self, unsigned long long stream, size_t bytes, Workspace *taken);
 void keep_workspace(ProgramObject *self, const Workspace *taken);
 
-/* Where kernels report errors, zeroed; NULL with an exception. */
+/* Where kernels report errors; NULL with an exception. */
 Status *take_status(ProgramObject *self);
 void give_status(ProgramObject *self, Status *status);
+
+/* Free it; its device's context is current. */
+void free_status(DriverObject *driver, Status *status);
 
 /* ---- measuring.c ---- */
 
