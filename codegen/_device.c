@@ -11,7 +11,15 @@ static PyObject *is_forked(PyObject *module, PyObject *unused) {
     return PyBool_FromLong(device_is_forked);
 }
 
+static PyObject *set_tf32(PyObject *module, PyObject *flag) {
+    int allowed = PyObject_IsTrue(flag);
+    if (allowed < 0) return NULL;
+    products_allow_tf32 = allowed;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef module_methods[] = {
+    {"set_tf32", set_tf32, METH_O, "Whether products of float32 may use TF32, from now on."},
     {"is_forked", is_forked, METH_NOARGS,
      "Whether this process is a fork of one that used the driver: it cannot."},
     {NULL, NULL, 0, NULL},
@@ -33,7 +41,6 @@ static const struct {
     {"MINIMUM", MINIMUM}, {"MAXIMUM", MAXIMUM}, {"STEP_KERNEL", STEP_KERNEL},
     {"STEP_MEMSET", STEP_MEMSET}, {"STEP_PRODUCT", STEP_PRODUCT}, {"DATA_F32", DATA_F32},
     {"DATA_F64", DATA_F64}, {"DATA_F16", DATA_F16}, {"DATA_BF16", DATA_BF16},
-    {"COMPUTE_F32", COMPUTE_F32}, {"COMPUTE_F64", COMPUTE_F64}, {"COMPUTE_TF32", COMPUTE_TF32},
     {"EPILOGUE_DEFAULT", EPILOGUE_DEFAULT}, {"EPILOGUE_RELU", EPILOGUE_RELU},
     {"EPILOGUE_BIAS", EPILOGUE_BIAS}, {"EPILOGUE_GELU", EPILOGUE_GELU},
 };

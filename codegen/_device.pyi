@@ -14,9 +14,6 @@ DATA_F32: int
 DATA_F64: int
 DATA_F16: int
 DATA_BF16: int
-COMPUTE_F32: int
-COMPUTE_F64: int
-COMPUTE_TF32: int
 EPILOGUE_DEFAULT: int
 EPILOGUE_RELU: int
 EPILOGUE_BIAS: int
@@ -97,3 +94,4 @@ class Program:
     def algorithms(self) -> tuple[bytes, ...]: ...
 
 def is_forked() -> bool: ...
+def set_tf32(allowed: bool, /) -> None: ...

@@ -72,20 +72,19 @@ class DeviceBlueprint:
         return self.plan.may_fail
 
 
-def blueprint_of(unit: Unit, device: int, tf32: bool = False) -> DeviceBlueprint:
+def blueprint_of(unit: Unit, device: int) -> DeviceBlueprint:
     """What is known of a unit's program.
 
     Args:
         unit: its kernels.
         device: number of the GPU that its tensors are on.
-        tf32: float32 may be multiplied with ten bits of mantissa.
     """
     return DeviceBlueprint(
         name=unit.name,
         device=device,
         source=unit.source,
         kernels=tuple(Kernel(step.name, step_text(step)) for step in unit.steps),
-        plan=arrange(unit, tf32),
+        plan=arrange(unit),
         results=tuple(_result(unit, output) for output in unit.graph.outputs),
         constants=tuple(np.ascontiguousarray(value) for value in unit.layout.constants),
         peak=_peak(unit),

@@ -116,6 +116,9 @@ def fail(call: str, code: int, name: str, text: str) -> NoReturn:
 # cuBLASLt
 
 
+config.on_default(lambda default: _device.set_tf32(default.allow_tf32))
+
+
 def products_library() -> str | None:
     """Path or name of cuBLASLt: the one that is loaded in this process wins; None without."""
     return next(_products_candidates(), None)

@@ -84,24 +84,23 @@ class PlanData:
     may_fail: bool
 
 
-def arrange(unit: Unit, tf32: bool = False) -> PlanData:
+def arrange(unit: Unit) -> PlanData:
     """The plan of a unit.
 
     Args:
         unit: kernels, library calls and layout.
-        tf32: float32 may be multiplied with ten bits of mantissa.
 
     Raises:
         CodegenError: a size is not known when the program runs, or a product is none for cuBLASLt.
     """
-    return _Arranger(unit, tf32).data()
+    return _Arranger(unit).data()
 
 
 class _Arranger:
     """Makes one plan. Mutable: words are added."""
 
-    def __init__(self, unit: Unit, tf32: bool) -> None:
-        self.unit, self.layout, self.tf32 = unit, unit.layout, tf32
+    def __init__(self, unit: Unit) -> None:
+        self.unit, self.layout = unit, unit.layout
         self.inputs = unit.graph.inputs
         self.tensors = [n for n in self.inputs if isinstance(n.type, TensorType)]
         scalars = [n for n in self.inputs if isinstance(n.type, ScalarType)]
@@ -196,7 +195,7 @@ class _Arranger:
 
     def _step(self, step: Step) -> tuple[Any, ...]:
         if isinstance(step, LibraryCall):
-            return product_step(step, self.words, self._place, self.tf32)
+            return product_step(step, self.words, self._place)
         if isinstance(step, Memset):
             size = step.buffer.size * step.buffer.dtype.itemsize
             return _device.STEP_MEMSET, self._place(step.buffer), self.words.of(size), step.byte

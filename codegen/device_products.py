@@ -2,8 +2,8 @@
 
 Contract: a product becomes one step; operands are read where they lie, transposed or sliced. One
 loop over the batch, the longest, is left to the library, the others become calls one after the
-other. float32 is multiplied in full, or with TF32 where that is allowed; 16-bit operands are added
-up in float32. Called by `codegen.device_plan`; read by `device/products.c`.
+other. float32 is multiplied in full, or with TF32 where `Config.allow_tf32` says so when it runs;
+16-bit operands are added up in float32. Called by `codegen.device_plan`; read by `device/products.c`.
 """
 
 from collections.abc import Callable
@@ -28,16 +28,13 @@ Place = Callable[[Buffer, Number], tuple[int, int]]
 """The address of an element of a buffer, as two words that are added."""
 
 
-def product_step(
-    call: LibraryCall, words: Words, place: Place, tf32: bool = False
-) -> tuple[Any, ...]:
+def product_step(call: LibraryCall, words: Words, place: Place) -> tuple[Any, ...]:
     """The step of a product, as `_device.Plan` takes it.
 
     Args:
         call: the product.
         words: for its sizes.
         place: where operands lie.
-        tf32: float32 may be multiplied with ten bits of mantissa.
 
     Raises:
         CodegenError: an operand is no matrix that the library reads.
@@ -56,14 +53,10 @@ def product_step(
         right.column_stride if is_right_transposed else right.row_stride,
         kernel.result.row_stride, *batch,
     )  # fmt: skip
-    wide = left_type == "float64"
-    compute = _device.COMPUTE_TF32 if tf32 and left_type == "float32" else _device.COMPUTE_F32
     return (
         _device.STEP_PRODUCT,
         _TYPES[left_type],
         _TYPES[result_type],
-        _device.COMPUTE_F64 if wide else compute,
-        _device.DATA_F64 if wide else _device.DATA_F32,
         is_left_transposed,
         is_right_transposed,
         _device.EPILOGUE_DEFAULT,

@@ -286,9 +286,8 @@ static int read_product(PlanObject *self, Step *step, PyObject *given) {
     PyObject *left, *right, *result, *bias, *numbers, *outer;
     step->product = (int)self->product_count++;
     Product *p = &self->products[step->product];
-    if (!PyArg_ParseTuple(given, "iiiiippiOOOOOO!", &step->kind, &p->type, &p->result_type,
-                          &p->compute, &p->scale, &p->is_left_transposed, &p->is_right_transposed,
-                          &p->epilogue, &left, &right, &result, &bias, &numbers, &PyTuple_Type,
+    if (!PyArg_ParseTuple(given, "iiippiOOOOOO!", &step->kind, &p->type, &p->result_type,
+                          &p->is_left_transposed, &p->is_right_transposed, &p->epilogue, &left, &right, &result, &bias, &numbers, &PyTuple_Type,
                           &outer))
         return -1;
     /* Its words are where a changed address shows. */

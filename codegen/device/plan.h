@@ -48,7 +48,7 @@ enum { ROWS, INNER, COLUMNS, LEFT_LEADING, RIGHT_LEADING, RESULT_LEADING, BATCH,
 typedef struct Prepared {
     struct Prepared *next;
     int64_t numbers[PRODUCT_NUMBERS];
-    int alignment[3];
+    int alignment[3], compute;
     int is_zero; /* there is nothing to add up, or no result */
     void *desc, *left, *right, *result;
     uint64_t algorithm[8];
@@ -59,7 +59,7 @@ typedef struct Prepared {
 
 /* result = left @ right, row-major; strides of `outer` loops in bytes, all others in elements. */
 typedef struct {
-    int type, result_type, compute, scale;
+    int type, result_type;
     int is_left_transposed, is_right_transposed;
     int epilogue;
     Word left, right, result, bias;
@@ -134,6 +134,9 @@ int step_is_launched(const Run *run, const Step *step);
 int run_failed(const Run *run);
 
 /* ---- products ---- */
+
+/* Products of float32 may use TF32; guarded by the GIL. */
+extern int products_allow_tf32;
 
 /* Of memory that algorithms may ask for: what the library's documentation recommends for Hopper. */
 #define PRODUCT_MOST_WORKSPACE ((size_t)32 << 20)

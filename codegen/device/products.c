@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+int products_allow_tf32;
+
 #define MOST_ALIGNMENT 256
 #define MOST_PREPARED 64
 #define CANDIDATES 8
@@ -53,7 +55,8 @@ static int make_layout(const ProductFunctions *call, void **layout, int type, in
 static int describe(const ProductFunctions *call, const Product *product, Prepared *prepared) {
     const int64_t *n = prepared->numbers;
     int32_t yes = 1, epilogue = product->epilogue, bias_type = product->result_type;
-    int code = call->desc_create(&prepared->desc, product->compute, product->scale);
+    int scale = product->type == DATA_F64 ? DATA_F64 : DATA_F32;
+    int code = call->desc_create(&prepared->desc, prepared->compute, scale);
     if (!code && product->is_right_transposed)
         code = call->desc_set(prepared->desc, DESC_TRANSPOSE_A, &yes, 4);
     if (!code && product->is_left_transposed)
@@ -136,13 +139,17 @@ static void trim(DriverObject *driver, Product *product) {
 }
 
 static int matches(const Prepared *prepared, const Prepared *wanted) {
-    return !memcmp(prepared->numbers, wanted->numbers, sizeof wanted->numbers) &&
+    return prepared->compute == wanted->compute &&
+           !memcmp(prepared->numbers, wanted->numbers, sizeof wanted->numbers) &&
            !memcmp(prepared->alignment, wanted->alignment, sizeof wanted->alignment);
 }
 
 Prepared *product_prepare(PlanObject *plan, Product *product, const uint64_t *words) {
     Prepared wanted;
     memset(&wanted, 0, sizeof wanted);
+    wanted.compute = product->type == DATA_F64                           ? COMPUTE_F64
+                     : product->type == DATA_F32 && products_allow_tf32 ? COMPUTE_TF32
+                                                                        : COMPUTE_F32;
     for (int i = 0; i < PRODUCT_NUMBERS; i++)
         wanted.numbers[i] = (int64_t)words[product->numbers[i]];
     /* Strides of loops outside are sums of whole rows: they are aligned as their elements are. */
@@ -195,7 +202,7 @@ static int multiply(Run *run, const Product *product, Prepared *prepared, const 
     }
     const float one = 1, zero = 0;
     const double wide_one = 1, wide_zero = 0;
-    int is_wide = product->scale == DATA_F64, has_bias = product->epilogue & EPILOGUE_BIAS, code = 0;
+    int is_wide = product->type == DATA_F64, has_bias = product->epilogue & EPILOGUE_BIAS, code = 0;
     if (has_bias) {
         uint64_t bias = word(words, product->bias);
         pthread_mutex_lock(&prepared->lock);

@@ -39,6 +39,8 @@ class Config:
         verify_graphs: check every graph after every pass (on in tests).
         cuda_driver: library of the CUDA driver, for compiled functions on a GPU
             (`DYNAJIT_CUDA_DRIVER`).
+        allow_tf32: products of float32 on a GPU may be made with ten bits of mantissa, on tensor
+            cores.
         sanitize: generated C is compiled with AddressSanitizer and UndefinedBehaviorSanitizer
             (`DYNAJIT_SANITIZE=1`); the process must run with libasan preloaded.
     """
@@ -56,6 +58,7 @@ class Config:
     recompile_limit: int = 32
     verify_graphs: bool = False
     cuda_driver: str = "libcuda.so.1"
+    allow_tf32: bool = False
     sanitize: bool = False
 
     @property

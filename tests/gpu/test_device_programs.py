@@ -7,7 +7,7 @@ import pytest
 from device_graphs import array, check, check_program, compiled, graph_of, host, type_of
 
 from dynajit.codegen.device_pipeline import Launching
-from dynajit.core import dtypes, gpu
+from dynajit.core import config, dtypes, gpu
 from dynajit.core.errors import BoundsError, DivisionError
 from dynajit.ops import TABLE as ops
 
@@ -217,3 +217,18 @@ def test_errors_are_reported_by_replays() -> None:
     assert program.replayed[0] > 0
     with pytest.raises(BoundsError, match="index 9 is out of range"):
         program(given, places)
+
+
+def test_products_of_float32_are_full_unless_tf32_is_allowed() -> None:
+    x, y = normal(16, 64), normal(64, 16)
+    program = compiled(graph_of(lambda x, y: ops.matmul(x, y), type_of(x), type_of(y)))
+    exact = x.astype(np.float64) @ y.astype(np.float64)
+    full = np.abs(host(program(array(x), array(y))[0]) - exact).max()
+    before = config.configure(allow_tf32=True)
+    try:
+        rough = np.abs(host(program(array(x), array(y))[0]) - exact).max()
+    finally:
+        config.configure(allow_tf32=before.allow_tf32)
+
+    assert full < 2e-5
+    assert 1e-4 < rough < 5e-2
