@@ -129,10 +129,11 @@ def step_text(step: Step) -> str:
         return f"// memset of {step.buffer} with {step.byte}"
     kernel = step.kernel
     sizes = " x ".join(symint.python(size) for size in (kernel.rows, kernel.inner, kernel.columns))
+    bias = "" if kernel.bias is None else f" + {kernel.bias.name}"
     batch = "".join(f"{symint.python(size)} x " for size in kernel.batch)
     return (
         f"// cublasLtMatmul: {batch}{sizes}, {kernel.left.buffer.name} @ "
-        f"{kernel.right.buffer.name} -> {kernel.result.buffer.name}"
+        f"{kernel.right.buffer.name}{bias} -> {kernel.result.buffer.name}"
     )
 
 

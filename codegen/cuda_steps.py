@@ -113,7 +113,7 @@ class LibraryCall:
     """A matrix product: done by cuBLAS, not printed.
 
     16-bit operands are multiplied and added up in float32. The result has the operands' dtype, or
-    is float32.
+    is float32. A bias is added to each row before the result is rounded.
 
     Args:
         name: of the loop kernel.
@@ -127,7 +127,8 @@ class LibraryCall:
     def buffers(self) -> tuple[Buffer, ...]:
         """Operands and result."""
         kernel = self.kernel
-        return (kernel.left.buffer, kernel.right.buffer, kernel.result.buffer)
+        bias = () if kernel.bias is None else (kernel.bias,)
+        return (kernel.left.buffer, kernel.right.buffer, *bias, kernel.result.buffer)
 
 
 @dataclass(frozen=True, slots=True)

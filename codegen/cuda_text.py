@@ -19,6 +19,7 @@ from typing import Final
 from dynajit.codegen import (
     c_sizes,
     cuda_columns,
+    cuda_epilogues,
     cuda_products,
     cuda_rows,
     cuda_scans,
@@ -166,7 +167,8 @@ def generate(
     """
     graph = prepare(graph)
     plan = fusion.plan(graph)
-    kernels = joining.join(lowering.lower(plan), cuda_rows.may_hold)
+    results = {plan.storage.buffers[o] for o in graph.outputs if o in plan.storage.buffers}
+    kernels = cuda_epilogues.fold(joining.join(lowering.lower(plan), cuda_rows.may_hold), results)
     found = Choices(choices)
     printed = [print_kernel(kernel, found) for kernel in kernels]
     same: Mapping[Node, Node] = memory.NOTHING

@@ -3,7 +3,8 @@
 Contract: a product becomes one step; operands are read where they lie, transposed or sliced. One
 loop over the batch, the longest, is left to the library, the others become calls one after the
 other. float32 is multiplied in full, or with TF32 where `Config.allow_tf32` says so when it runs;
-16-bit operands are added up in float32. Called by `codegen.device_plan`; read by `device/products.c`.
+16-bit operands are added up in float32. Called by `codegen.device_plan`; read by
+`device/products.c`.
 """
 
 from collections.abc import Callable
@@ -59,11 +60,11 @@ def product_step(call: LibraryCall, words: Words, place: Place) -> tuple[Any, ..
         _TYPES[result_type],
         is_left_transposed,
         is_right_transposed,
-        _device.EPILOGUE_DEFAULT,
+        _device.EPILOGUE_DEFAULT if kernel.bias is None else _device.EPILOGUE_BIAS,
         place(left.buffer, left.offset),
         place(right.buffer, right.offset),
         place(kernel.result.buffer, kernel.result.offset),
-        place(kernel.result.buffer, 0),
+        place(kernel.bias or kernel.result.buffer, 0),
         tuple(map(words.of, numbers)),
         tuple(tuple(map(words.of, loop)) for loop in outer),
     )

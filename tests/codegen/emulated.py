@@ -247,7 +247,12 @@ class _Run:
         if left.dtype.itemsize == 2:
             left, right = left.astype(np.float32), right.astype(np.float32)
         result = view(kernel.result, rows, columns)
-        result[...] = np.matmul(left, right).astype(result.dtype)
+        total = np.matmul(left, right)
+        if kernel.bias is not None:
+            size = self.known(kernel.bias.size) * kernel.bias.dtype.itemsize
+            memory = (ctypes.c_char * size).from_address(self.address(kernel.bias))
+            total = total + np.frombuffer(memory, kernel.bias.dtype.numpy).astype(total.dtype)
+        result[...] = total.astype(result.dtype)
 
 
 def word_of(number: Any) -> bytes:

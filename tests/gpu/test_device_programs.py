@@ -232,3 +232,31 @@ def test_products_of_float32_are_full_unless_tf32_is_allowed() -> None:
 
     assert full < 2e-5
     assert 1e-4 < rough < 5e-2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64])
+def test_a_bias_is_added_by_the_library(dtype: Any) -> None:
+    x, weight, bias = (normal(*s, dtype=dtype) for s in ((4, 20, 30), (40, 30), (40,)))
+    tolerance = 3e-2 if dtype is np.float16 else 1e-4
+    program = check(
+        lambda x, w, b: ops.add(ops.matmul(x, ops.permute(w, dims=(1, 0))), b), x, weight, bias,
+        tolerance=tolerance,
+    )  # fmt: skip
+
+    assert 1 == program.plan.step_count
+
+
+def test_other_additions_are_not_the_librarys() -> None:
+    x, y = normal(20, 30), normal(30, 20)
+
+    def kept(x: Any, y: Any, b: Any) -> Any:
+        product = ops.matmul(x, y)
+        return ops.add(product, b), product
+
+    whole, along_rows, row = normal(20, 20), normal(20, 1), normal(20)
+    plus = lambda x, y, b: ops.add(ops.matmul(x, y), b)
+    assert 2 == check(plus, x, y, whole, tolerance=1e-4).plan.step_count
+    assert 2 == check(plus, x, y, along_rows, tolerance=1e-4).plan.step_count
+    assert 2 == check(kept, x, y, row, tolerance=1e-4).plan.step_count
+    transposed = lambda x, y, b: ops.add(ops.permute(ops.matmul(x, y), dims=(1, 0)), b)
+    assert 2 == check(transposed, x, y, row, tolerance=1e-4).plan.step_count
