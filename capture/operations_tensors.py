@@ -18,7 +18,8 @@ from dynajit.capture.values import NONE, Constant, Known, Scalar, Value, constan
 from dynajit.capture.values_containers import ListValue, TupleValue
 from dynajit.capture.values_functions import NativeMethod
 from dynajit.capture.values_tensors import TensorContents, TensorValue
-from dynajit.core import dtypes, gpu
+from dynajit.core import any_arrays, dtypes, gpu
+from dynajit.core import device as devices
 from dynajit.core.device import CPU, Device
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.symint import SymInt
@@ -343,7 +344,14 @@ def creates_tensor(
     except Exception as error:
         detail = f"{name}: {type(error).__name__}: {error}"
         raise GraphBreak(breaks.TENSOR_FAILURE, detail) from error
-    value: Value = x.recorder.new_tensor(TABLE.clone(x.recorder.builder.constant(made.array)))
+    builder = x.recorder.builder
+    constant = builder.constant(any_arrays.as_numpy(made.array))
+    if made.device is CPU:
+        fresh = TABLE.clone(constant)
+    else:
+        place = builder.resolve_device(devices.parse(named.get("device")), name)
+        fresh = TABLE.to_device(constant, device=place)
+    value: Value = x.recorder.new_tensor(fresh)
     return value
 
 

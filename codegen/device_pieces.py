@@ -8,7 +8,7 @@ Called by `codegen.device_pipeline`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
@@ -181,6 +181,30 @@ def with_numbers(graph: Graph, nodes: Iterable[Node]) -> Graph:
         return _as_tensor(builder, number, node, device)
 
     return rebuild(graph, visit)
+
+
+def with_constants(graph: Graph) -> Graph:
+    """The graph with constants that are moved to a GPU as constants of that GPU."""
+    if not any(_moved_constant(node) for node in graph.calls):
+        return graph
+    leaving = set(graph.outputs)
+
+    def visit(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Any:
+        found = _moved_constant(node)
+        if found is None:
+            return keep(builder, node, args)
+        made = builder.adopt(replace(found, name=node.name, type=node.type))
+        return TABLE.clone(made) if node in leaving else made
+
+    return rebuild(graph, visit)
+
+
+def _moved_constant(node: Node) -> Node | None:
+    """The constant that a node moves to a GPU, or None."""
+    if node.op is not TABLE.to_device or device_of(node) is CPU:
+        return None
+    (source,) = node.args
+    return source if isinstance(source, Node) and source.kind is NodeKind.CONSTANT else None
 
 
 def is_by_value(node: Node) -> bool:

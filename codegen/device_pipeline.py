@@ -93,7 +93,7 @@ def start(
         UnsupportedError: NVRTC is missing.
         CodegenError: no kernel could be made.
     """
-    graph = numbers_by_value(graph)
+    graph = device_pieces.with_constants(numbers_by_value(graph))
     start_plan = _start_verified if verify else _start_plan
     if why_not_one_plan(graph) is None:
         return start_plan(graph, name, launching, written)

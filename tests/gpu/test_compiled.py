@@ -7,6 +7,7 @@ import pytest
 
 import dynajit as dj
 import dynajit.nn.functional as F
+from dynajit.core import gpu
 
 pytestmark = pytest.mark.usefixtures("driver", "strict_programs")
 rng = np.random.default_rng(0)
@@ -162,3 +163,118 @@ def test_dumps_hold_the_cuda_text_and_the_steps(tmp_path: Any) -> None:
 
     assert "__global__" in (folder / "5_forward.cu").read_text()
     assert "steps on cuda:0" in (folder / "5_forward_steps.txt").read_text()
+
+
+def test_two_devices_are_refused_as_in_eager_execution() -> None:
+    def add(x: Any, y: Any) -> Any:
+        return x + y
+
+    x, y = tensor(3), tensor(3).cpu()
+    with pytest.raises(dj.errors.DeviceError) as eager:
+        add(x, y)
+    with pytest.raises(dj.errors.DeviceError) as compiled:
+        dj.compile(add)(x, y)
+
+    assert str(eager.value) == str(compiled.value)
+
+
+def test_a_function_is_compiled_for_each_device_it_meets(second_device: str) -> None:
+    compiled = dj.compile(lambda x: F.softmax(x * 2, dim=-1), fullgraph=True)
+    x = tensor(5, 8)
+    for device in ("cuda:0", "cpu", second_device, "cuda:0", "cpu", second_device):
+        here = x.to(device)
+        got = compiled(here)
+        assert got.device == here.device
+        want = F.softmax(x.cpu() * 2, dim=-1)
+        np.testing.assert_allclose(got.cpu().numpy(), want.numpy(), rtol=1e-5)
+
+    assert 3 == compiled.report().entries
+
+
+def test_values_go_from_gpu_to_gpu(second_device: str) -> None:
+    def across(x: Any) -> Any:
+        y = (x * 2).to(second_device)
+        return y.exp(), (y + 1).to(x.device) * x
+
+    x = tensor(5, 8)
+    first, second = dj.compile(across, fullgraph=True)(x)
+    want = across(x)
+
+    assert (str(first.device), str(second.device)) == (second_device, "cuda:0")
+    np.testing.assert_allclose(first.cpu().numpy(), want[0].cpu().numpy(), rtol=1e-5)
+    np.testing.assert_allclose(second.cpu().numpy(), want[1].cpu().numpy(), rtol=1e-5)
+
+
+def test_a_gpu_without_a_number_is_the_current_one(second_device: str) -> None:
+    compiled = dj.compile(lambda n: dj.arange(n, device="cuda") * 2, fullgraph=True)
+    compiled(4)
+    with gpu.on(1):
+        moved = compiled(4)
+    again = compiled(4)
+
+    assert ("cuda:1", "cuda:0") == (str(moved.device), str(again.device))
+
+
+def test_gradients_come_back_to_the_device_of_their_tensor() -> None:
+    def loss(x: Any, weight: Any) -> Any:
+        return ((x * weight.cuda()).cpu() * weight).sum()
+
+    weight = tensor(3).cpu().requires_grad_()
+    x = tensor(4, 3)
+    dj.compile(loss, fullgraph=True)(x, weight).backward()
+    own = weight.detach().requires_grad_()
+    loss(x, own).backward()
+
+    assert not weight.grad.is_cuda
+    np.testing.assert_allclose(weight.grad.numpy(), own.grad.numpy(), rtol=1e-5)
+
+
+def test_constants_of_a_function_go_to_the_gpu() -> None:
+    compiled = dj.compile(
+        lambda x: x * dj.tensor([1.0, 2.0, 3.0]).to(x.device) + dj.tensor([1, 2, 3], device="cuda"),
+        fullgraph=True,
+    )
+    x = tensor(4, 3)
+    want = x.cpu() * dj.tensor([1.0, 2.0, 3.0]) + dj.tensor([1, 2, 3])
+
+    np.testing.assert_allclose(compiled(x).cpu().numpy(), want.numpy(), rtol=1e-6)
+
+
+def test_items_and_branches_on_values_break_the_graph_and_go_on() -> None:
+    def branch(x: Any) -> Any:
+        y = x * 2
+        if y.sum() > 0:
+            y = y + y.max().item()
+        return y - 1
+
+    compiled = dj.compile(branch)
+    for sign in (1.0, -1.0):
+        x = tensor(6).abs() * sign
+        np.testing.assert_allclose(compiled(x).cpu().numpy(), branch(x).cpu().numpy(), rtol=1e-6)
+
+
+def test_second_derivatives_are_those_of_the_cpu() -> None:
+    def value(x: Any) -> Any:
+        return (x.sin() * x).sum()
+
+    x = tensor(5).requires_grad_()
+    (first,) = dj.autograd.grad(dj.compile(value)(x), x, create_graph=True)
+    (second,) = dj.autograd.grad(first.sum(), x)
+    own = x.detach().cpu().requires_grad_()
+    (want,) = dj.autograd.grad(value(own), own, create_graph=True)
+    (want,) = dj.autograd.grad(want.sum(), own)
+
+    np.testing.assert_allclose(second.cpu().numpy(), want.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_autocast_computes_in_sixteen_bits() -> None:
+    def block(x: Any, w: Any) -> Any:
+        with dj.autocast("cuda", dtype=dj.bfloat16):
+            return F.relu(x @ w)
+
+    x, w = tensor(8, 16), tensor(16, 8)
+    got, want = dj.compile(block, fullgraph=True)(x, w), block(x, w)
+
+    assert got.dtype is want.dtype is dj.bfloat16
+    np.testing.assert_allclose(got.float().cpu().numpy(), want.float().cpu().numpy(), rtol=2e-2,
+                               atol=2e-2)  # fmt: skip
