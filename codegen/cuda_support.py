@@ -173,10 +173,12 @@ def define(
     expressions: Sequence[Expression],
     written: Iterable[Buffer],
     indices: Sequence[DataIndex],
+    also_read: Iterable[Buffer] = (),
 ) -> CudaKernel:
     """The kernel function: parameters are the buffers it reads and writes, then numbers."""
     outputs = tuple(dict.fromkeys(written))
     loaded = [e.buffer for e in expressions if isinstance(e, Load) and e.buffer.size != 0]
+    loaded += also_read
     inputs = tuple(b for b in dict.fromkeys(loaded) if b not in outputs)
     same = dict(kernel.in_place) if isinstance(kernel, RowKernel) else {}
     # A pointer made of a restricted one may be used beside it.

@@ -12,7 +12,7 @@ nothing launches them yet. Called by tests and, later, by the GPU backend.
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -100,12 +100,19 @@ def print_kernel(kernel: Kernel, choices: Choices) -> tuple[Step, ...]:
     Raises:
         CodegenError: a kernel that exists in C only: its composite was not expanded.
     """
+    return tuple(
+        replace(step, kernel=kernel) if isinstance(step, CudaKernel) else step
+        for step in _print(kernel, choices)
+    )
+
+
+def _print(kernel: Kernel, choices: Choices) -> tuple[Step, ...]:
     if isinstance(kernel, RowKernel):
         return cuda_rows.print_rows(kernel, choices)
     if isinstance(kernel, ColumnKernel):
         return cuda_columns.print_columns(kernel, choices)
     if isinstance(kernel, ScanKernel):
-        return cuda_scans.print_scan(kernel)
+        return cuda_scans.print_scan(kernel, choices)
     if isinstance(kernel, ScatterKernel):
         return cuda_scatter.print_scatter(kernel, choices)
     if isinstance(kernel, MatmulKernel):

@@ -44,6 +44,11 @@ MSG_IMAGE: Final = (
     "The driver may be older than NVRTC: update it, or install the NVRTC of its version "
     "(nvidia-smi shows it)."
 )
+MSG_CAPTURE: Final = (
+    "the GPU reports {name} ({call}, code {code}): a stream is being captured as a CUDA graph, here "
+    "or by another thread, and this call cannot run meanwhile.  Capture on a stream made with "
+    "non_blocking=True, call the function once before, or use compile(mode='reduce-overhead')."
+)
 MSG_PRODUCTS: Final = (
     "matrix products on a GPU need cuBLASLt, and no libcublasLt is found.  It comes with the CUDA "
     "toolkit and with NVIDIA's wheels: pip install nvidia-cublas (for CUDA 12: "
@@ -106,6 +111,8 @@ def fail(call: str, code: int, name: str, text: str) -> NoReturn:
         raise DeviceError(MSG_FAULT.format(name=name, call=call, code=code, fault=_FAULTS[name]))
     if call in ("cuModuleLoadData", "cuModuleGetFunction"):
         raise ToolchainError(MSG_IMAGE.format(name=name, call=call, code=code))
+    if "CAPTURE" in name:
+        raise DeviceError(MSG_CAPTURE.format(name=name, call=call, code=code))
     if name == "CUDA_ERROR_OUT_OF_MEMORY":
         raise DeviceError(MSG_MEMORY.format(call=call, code=code))
     said = f": {text}" if text else ""

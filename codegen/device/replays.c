@@ -146,7 +146,15 @@ static int is_earned(const Replays *replays) {
     return replays->captures < FREE_CAPTURES + replays->hits / HITS_PER_CAPTURE;
 }
 
+/* Somebody else captures the stream: a launch of a graph cannot be part of theirs, kernels can. */
+static int is_capturing(Run *run) {
+    int status = CAPTURE_STATUS_NONE;
+    run->plan->module->driver->call.stream_is_capturing(run->stream, &status);
+    return status != CAPTURE_STATUS_NONE;
+}
+
 int replays_run(Replays *replays, Run *run) {
+    if (is_capturing(run)) return plan_enqueue(run);
     pthread_mutex_lock(&replays->lock);
     Replay *found = NULL;
     for (int i = 0; i < replays->count && !found; i++)

@@ -55,6 +55,18 @@ DJ_INLINE T dj_exchange(unsigned mask, T value, int offset) {
     return (T)__shfl_xor_sync(mask, value, offset);
 }
 
+/* The value of the lane `offset` before this one in the warp, if there is one. */
+template <typename T>
+DJ_INLINE T dj_shift_up(T value, int offset) {
+    return (T)__shfl_up_sync(0xffffffffu, value, offset);
+}
+
+/* The value of one lane, for the whole warp. */
+template <typename T>
+DJ_INLINE T dj_from_lane(T value, int lane) {
+    return (T)__shfl_sync(0xffffffffu, value, lane);
+}
+
 /* The lanes of this thread's team, a group of `size` neighbours in a warp. */
 DJ_INLINE unsigned dj_team_mask(int size) {
     return size >= 32 ? 0xffffffffu : ((1u << size) - 1u) << (threadIdx.x & 31u & ~(size - 1u));

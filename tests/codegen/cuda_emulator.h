@@ -96,7 +96,7 @@ static jmp_buf scheduler, failed;
 static char message[2048];
 
 struct Body {
-    virtual void run() = 0;
+    void (*run)(Body *);
 };
 static Body *body;
 
@@ -126,7 +126,7 @@ UNSEEN static void wait(Event event) {
 }
 
 UNSEEN static void enter() {
-    body->run();
+    body->run(body);
     fibers[own].event = DONE;
     _longjmp(scheduler, 1);
 }
@@ -290,7 +290,9 @@ struct Call : Body {
     UNSEEN void call(Places<K...>) {
         kernel(*(typename Plain<Arguments>::type *)parameters[K]...);
     }
-    UNSEEN void run() override { call(typename MakePlaces<sizeof...(Arguments)>::type()); }
+    UNSEEN static void run_it(Body *own) {
+        ((Call *)own)->call(typename MakePlaces<sizeof...(Arguments)>::type());
+    }
 };
 
 // Runs a kernel as cuLaunchKernel does; what it returns see above.
@@ -298,6 +300,7 @@ template <typename... Arguments>
 UNSEEN int launch(void (*kernel)(Arguments...), const unsigned grid[3], const unsigned block[3],
                   size_t dynamic_bytes, void **parameters) {
     Call<Arguments...> call;
+    call.run = &Call<Arguments...>::run_it;
     call.kernel = kernel;
     call.parameters = parameters;
     return run(call, grid, block, dynamic_bytes);

@@ -9,9 +9,11 @@ wrong with a kernel is a `KernelError`.
 
 import ctypes
 import dataclasses
+import functools
 import math
 import re
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from dynajit.codegen import blueprints, cuda_text
+from dynajit.codegen.blueprints import Kernel
 from dynajit.codegen.cuda_steps import (
     CudaKernel,
     LibraryCall,
@@ -35,7 +38,7 @@ from dynajit.ir.graph import Graph, Node, NodeKind, symbol_places
 
 EMULATOR = Path(__file__).parent / "cuda_emulator.h"
 FLAGS = ("-std=c++17", "-O0", "-w", "-fwrapv", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC")
-FLAGS += ("-fvisibility=hidden",)
+FLAGS += ("-fvisibility=hidden", "-fno-exceptions", "-fno-rtti")
 CHECKED = ("-fsanitize=thread,bounds,alignment", "-fno-sanitize-recover=all")
 """The compiler calls the emulator for every access to memory."""
 
@@ -55,14 +58,33 @@ def build(source: str, entries: Sequence[str], folder: Path, checked: bool = Tru
     """
     exports = "\n".join(f"DJ_EMULATE({entry})" for entry in entries)
     text, library = folder / "unit.cpp", folder / "unit.so"
-    text.write_text(f'#include "{EMULATOR}"\n{source}\n{exports}\n')
-    made = folder / "unit.o"
     flags = (*FLAGS, *(CHECKED if checked else ()))
-    subprocess.run(["g++", *flags, "-c", "-o", str(made), str(text)], check=True)
+    head = _head(flags)
+    text.write_text(f"{source.replace(cuda_text.prelude(), '', 1)}\n{exports}\n")
+    made = folder / "unit.o"
+    command = ["g++", *flags, "-include", str(head), "-c", "-o", str(made), str(text)]
+    subprocess.run(command, check=True)
     # Not by the flags above: they would load the sanitizer, whose calls the emulator answers.
-    subprocess.run(["g++", "-shared", "-o", str(library), str(made)], check=True)
+    linker = ["gcc", "-shared", "-nostdlib", "-fno-use-linker-plugin"]
+    subprocess.run([*linker, "-o", str(library), str(made), "-lm", "-lc", "-lgcc"], check=True)
     made.unlink()
     return library
+
+
+@functools.cache
+def _head(flags: tuple[str, ...]) -> Path:
+    """What all units begin with, the emulator and the prelude, read by the compiler once."""
+    folder = tempfile.TemporaryDirectory(prefix="emulator")
+    _held.append(folder)
+    head = Path(folder.name) / "head.h"
+    head.write_text(f'#include "{EMULATOR}"\n{cuda_text.prelude()}')
+    command = ["g++", *flags, "-x", "c++-header", "-o", f"{head}.gch", str(head)]
+    subprocess.run(command, check=True)
+    return head
+
+
+_held: list[tempfile.TemporaryDirectory] = []
+"""Folders that stay as long as the process."""
 
 
 def load(library: Path) -> ctypes.CDLL:
@@ -116,6 +138,30 @@ class Emulated:
 
     def __call__(self, *arguments: Any) -> list[Any]:
         return _Run(self, arguments).results()
+
+
+class EmulatedProgram(Emulated):
+    """A graph's unit as a `Program` of `codegen.pipeline`: tests of C kernels run on it."""
+
+    def __init__(self, graph: Graph, name: str, written: Mapping[int, int]) -> None:
+        unit = cuda_text.generate(graph, name, written=written)
+        entries = list(dict.fromkeys(kernel.entry for kernel in unit.kernels))
+        with tempfile.TemporaryDirectory() as folder:
+            library = load(build(unit.source, entries, Path(folder)))
+        super().__init__(unit.graph, unit, library, "")
+        self.name, self.source, self.may_fail = name, unit.source, unit.may_fail
+        texts: dict[str, list[str]] = {}  # of loop kernels: as many as there are in C
+        for step in unit.steps:
+            own = step.source if isinstance(step, CudaKernel) else ""
+            texts.setdefault(step.kernel.name, []).append(own)
+        self.kernels = tuple(Kernel(name, "\n".join(own)) for name, own in texts.items())
+        self.stages: dict[str, float] = {}
+        self.from_cache = False
+        self.explain = "\n".join(unit.notes)
+        self.threads = 1
+
+    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
+        return tuple(super().__call__(*arguments))
 
 
 class _Run:
@@ -203,7 +249,7 @@ class _Run:
         library.emulator_allow(self.status.ctypes.data, self.status.nbytes)
         try:
             launch(
-                library, f"{self.program.prefix}_{kernel.entry}", grid, kernel.block,
+                library, f"{self.program.prefix}{kernel.entry}", grid, kernel.block,
                 [self.argument(argument) for argument in kernel.arguments],
                 self.known(kernel.dynamic_bytes),
             )  # fmt: skip
@@ -247,12 +293,13 @@ class _Run:
         if left.dtype.itemsize == 2:
             left, right = left.astype(np.float32), right.astype(np.float32)
         result = view(kernel.result, rows, columns)
-        total = np.matmul(left, right)
-        if kernel.bias is not None:
-            size = self.known(kernel.bias.size) * kernel.bias.dtype.itemsize
-            memory = (ctypes.c_char * size).from_address(self.address(kernel.bias))
-            total = total + np.frombuffer(memory, kernel.bias.dtype.numpy).astype(total.dtype)
-        result[...] = total.astype(result.dtype)
+        with np.errstate(all="ignore"):
+            total = np.matmul(left, right)
+            if kernel.bias is not None:
+                size = self.known(kernel.bias.size) * kernel.bias.dtype.itemsize
+                memory = (ctypes.c_char * size).from_address(self.address(kernel.bias))
+                total = total + np.frombuffer(memory, kernel.bias.dtype.numpy).astype(total.dtype)
+            result[...] = total.astype(result.dtype)
 
 
 def word_of(number: Any) -> bytes:
@@ -280,6 +327,6 @@ def emulate(
     entries = list(dict.fromkeys(kernel.entry for kernel in flat))
     loaded = load(build(cuda_text.print_unit("tests", flat), entries, folder, checked))
     return {
-        name: Emulated(graph, unit, loaded, f"u{number}")
+        name: Emulated(graph, unit, loaded, f"u{number}_")
         for number, (name, (graph, unit)) in enumerate(units.items())
     }

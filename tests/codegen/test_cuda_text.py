@@ -141,6 +141,24 @@ CASES: dict[str, tuple[Any, ...]] = {
         ],
         normal(40, 33),
     ),
+    "long scans": (
+        lambda x: [
+            ops.cumsum(x, dim=1), ops.cumsum(x, dim=1, reverse=True), ops.cumsum(x + 1, dim=0),
+            ops.cumsum(x + 2, dim=0, reverse=True),
+        ],
+        normal(3, 20_000),
+    ),
+    "tall scans": (
+        lambda x: [ops.cumsum(x, dim=0), ops.cumsum(x, dim=0, reverse=True), ops.cumprod(x, dim=0)],
+        normal(5000, 11),
+    ),
+    "narrow scans": (lambda x: ops.cumsum(x, dim=0), normal(20_000, 3)),
+    "odd scans": (lambda x: ops.cumsum(x, dim=1), normal(70, 333)),
+    "scans of scans": (
+        lambda x: ops.cumsum(ops.exp(ops.cumsum(x * 0.01, dim=1) * 0.1) - x, dim=1) * x,
+        normal(9, 2500),
+    ),
+    "half scans": (lambda x: ops.cumsum(x, dim=1), normal(4, 700, dtype=np.float16)),
     "integer scans": (lambda x: ops.cumsum(x, dim=1), integers(9, 5, 7, 3).astype(np.int8)),
     "total": (lambda x: ops.sum(ops.mul(x, x), dim=(0, 1)), normal(300, 301)),
     "total of rows": (

@@ -110,6 +110,25 @@ class Driver:
         """Let all work run that waits."""
         self.library.stand_in_drain()
 
+    def begin_capture(self, stream: int) -> None:
+        """Capture a stream, as a user of CUDA graphs does."""
+        assert self.library.cuStreamBeginCapture_v2(ctypes.c_void_p(stream), 2) == 0
+
+    def end_capture(self, stream: int) -> ctypes.c_void_p:
+        """The graph that was captured."""
+        graph = ctypes.c_void_p()
+        assert self.library.cuStreamEndCapture(ctypes.c_void_p(stream), ctypes.byref(graph)) == 0
+        return graph
+
+    def run_graph(self, graph: ctypes.c_void_p) -> None:
+        """Launch a graph once on the default stream."""
+        executable = ctypes.c_void_p()
+        made = self.library.cuGraphInstantiateWithFlags(
+            ctypes.byref(executable), graph, ctypes.c_ulonglong(0)
+        )
+        assert made == 0
+        assert self.library.cuGraphLaunch(executable, None) == 0
+
     def use(self, device: int) -> None:
         """Make the context of a device that of this thread."""
         context = ctypes.c_void_p()

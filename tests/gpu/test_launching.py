@@ -288,3 +288,53 @@ def test_more_elements_than_32_bits_count(is_stand_in: bool) -> None:
     result = program(x)[0]
 
     assert bool((result == x + 1).all())
+
+
+# ---------------------------------------------------------------------------------------------
+# streams that somebody captures
+
+
+@pytest.mark.parametrize("replays", [False, True])
+def test_kernels_become_part_of_a_graph_that_somebody_captures(
+    driver: Driver | None, replays: bool
+) -> None:
+    if driver is None:
+        pytest.skip("CuPy's own capture is not asked for here")
+    x = normal(8)
+    program = program_of(lambda x: ops.exp(x), x, launching=Launching(replays=replays))
+    given = array(x)
+    for _ in range(4):
+        program(given)
+    with gpu.module().cuda.Stream(non_blocking=True) as stream:
+        driver.begin_capture(stream.ptr)
+        (result,) = program(given)
+        captured = driver.end_capture(stream.ptr)
+        assert not np.allclose(np.exp(x), host(result))  # nothing has run yet
+        driver.run_graph(captured)
+
+    np.testing.assert_allclose(np.exp(x), host(result), rtol=1e-5)
+
+
+def test_a_call_that_must_wait_is_refused_while_somebody_captures(driver: Driver | None) -> None:
+    if driver is None:
+        pytest.skip("CuPy's own capture is not asked for here")
+    x, index = normal(5, 3), np.array([0, 1])
+    program = program_of(lambda x, i: ops.index_select(x, i, dim=0), x, index)
+    given = array(x), array(index)
+    with gpu.module().cuda.Stream(non_blocking=True) as stream:
+        driver.begin_capture(stream.ptr)
+        with pytest.raises(RuntimeError, match="the current stream is being captured"):
+            program(*given)
+        driver.end_capture(stream.ptr)
+
+
+def test_errors_of_captures_say_what_to_do(driver: Driver | None) -> None:
+    if driver is None:
+        pytest.skip("a driver does not fail on demand")
+    x = normal(8)
+    program = program_of(lambda x: ops.exp(x), x)
+    given = array(x)
+    driver.fail("cuLaunchKernel", 906)
+
+    with pytest.raises(DeviceError, match=r"STREAM_CAPTURE_IMPLICIT.*non_blocking=True"):
+        program(given)

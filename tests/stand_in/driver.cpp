@@ -48,6 +48,7 @@ enum Code {
     LAUNCH_OUT_OF_RESOURCES = 701,
     CAPTURE_UNSUPPORTED = 900,
     CAPTURE_INVALIDATED = 901,
+    CAPTURE_IMPLICIT = 906,
 };
 
 constexpr int DEVICES = 2;
@@ -473,6 +474,7 @@ int cuGetErrorName(int code, const char **name) {
         {LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
         {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
         {CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
+        {CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"},
     };
     auto found = names.find(code);
     *name = found == names.end() ? nullptr : found->second;
