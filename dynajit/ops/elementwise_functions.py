@@ -8,13 +8,13 @@ documentation. Nothing writes in place.
 from collections.abc import Callable
 from typing import Any
 
-from dynajit.core import dtypes
+from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core.device import Device
 from dynajit.core.dtypes import Category, DType
-from dynajit.core.errors import ArgumentError, DeviceError, DTypeError
+from dynajit.core.errors import ArgumentError, DTypeError
 from dynajit.core.memory_format import outer_to_inner
 from dynajit.ops import arguments
-from dynajit.ops.arguments import cast, category_of, fitting, is_tensor, operand
+from dynajit.ops.arguments import cast, category_of, constant, fitting, is_tensor, operand
 from dynajit.ops.families import broadcast_shapes
 from dynajit.ops.table import TABLE, Op
 
@@ -339,8 +339,9 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Positions of the elements that are not 0, int64 (n, rank); needs the contents."""
     array = input.array
-    found = array.reshape(1).nonzero() if array.ndim == 0 else array.nonzero()
-    columns = [TABLE.clone(column) for column in found]
+    with any_arrays.on_device_of(array):
+        found = array.reshape(1).nonzero() if array.ndim == 0 else array.nonzero()
+    columns = [constant(column, input.device) for column in found]
     if as_tuple:
         return tuple(columns)
     if array.ndim == 0:
@@ -393,7 +394,7 @@ def can_cast(from_: DType, to: DType) -> bool:
 
 def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False,
        memory_format: Any = None, **ignored: Any) -> Any:  # fmt: skip
-    """input in another dtype (or that of another tensor), on the same device.
+    """input in another dtype (or that of another tensor), or on another device.
 
     Accepts `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`; `non_blocking`
     has no effect. With `memory_format=channels_last` the result lies in memory that way.
@@ -407,12 +408,10 @@ def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, copy: bool
             device = value
         else:
             dtype = value
-    if device is not None and arguments.device_of(device) != input.device:
-        raise DeviceError(
-            f"to(device={str(device)!r}): the tensor is on {input.device} and cannot be moved "
-            "there.  Expected the same device."
-        )
     result = cast(input, None if dtype is None else arguments.dtype_of(dtype))
+    place = input.device if device is None else gpu.resolve(arguments.device_of(device), "to")
+    if place is not input.device:
+        result = TABLE.to_device(result, device=place)
     if outer_to_inner(memory_format, len(input.shape)) is not None:
         return clone(result, memory_format=memory_format)
     return TABLE.clone(input) if copy and result is input else result
