@@ -87,6 +87,13 @@ from dynajit.compile import (
     set_stance,
 )
 from dynajit.core import aliases, config, errors
+from dynajit.core.determinism import (
+    are_deterministic_algorithms_enabled,
+    get_deterministic_debug_mode,
+    is_deterministic_algorithms_warn_only_enabled,
+    set_deterministic_debug_mode,
+    use_deterministic_algorithms,
+)
 from dynajit.core.device import Device as device
 from dynajit.core.dtypes import DType as dtype
 from dynajit.core.dtypes import (
@@ -610,6 +617,7 @@ __all__ = [
     "arctan",
     "arctan2",
     "arctanh",
+    "are_deterministic_algorithms_enabled",
     "argmax",
     "argmin",
     "argsort",
@@ -782,6 +790,7 @@ __all__ = [
     "get_autocast_gpu_dtype",
     "get_default_device",
     "get_default_dtype",
+    "get_deterministic_debug_mode",
     "get_float32_matmul_precision",
     "get_num_threads",
     "get_rng_state",
@@ -829,6 +838,7 @@ __all__ = [
     "is_compiling",
     "is_complex",
     "is_conj",
+    "is_deterministic_algorithms_warn_only_enabled",
     "is_floating_point",
     "is_grad_enabled",
     "is_inference_mode_enabled",
@@ -1009,6 +1019,7 @@ __all__ = [
     "set_autocast_gpu_dtype",
     "set_default_device",
     "set_default_dtype",
+    "set_deterministic_debug_mode",
     "set_float32_matmul_precision",
     "set_grad_enabled",
     "set_logs",
@@ -1082,6 +1093,7 @@ __all__ = [
     "unique_consecutive",
     "unravel_index",
     "unsqueeze",
+    "use_deterministic_algorithms",
     "utils",
     "vander",
     "var",

@@ -103,7 +103,11 @@ def _composite(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> A
     recorded = needs_grad(inputs)
     needs_node = recorded and bool(op.vjp) and op.rule.on_tape
     if needs_node or not recorded:
-        array = array_form(op, arrays(inputs), attributes)
+        given = arrays(inputs)
+        if is_on_gpu(inputs):
+            array = on_gpu.form(op, inputs, given, attributes)
+        else:
+            array = array_form(op, given, attributes)
         if array is not NotImplemented:
             return record(op, inputs, attributes, array) if needs_node else wrap(array)
     with eager_dispatch():

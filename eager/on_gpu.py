@@ -12,7 +12,7 @@ from dynajit.core.device import CPU, Device
 from dynajit.core.errors import DeviceError
 from dynajit.core.types import TensorType, ValueType
 from dynajit.eager._tensor import TensorBase
-from dynajit.ops.evaluate import evaluate, type_of_operand
+from dynajit.ops.evaluate import array_form, evaluate, type_of_operand
 from dynajit.ops.table import TABLE, Kind, Op
 from dynajit.ops.type_rules import MSG_TWO_DEVICES, describe
 
@@ -33,6 +33,20 @@ def run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         return evaluate(op, operands, attributes)
     with gpu.on(place.index or 0):
         return evaluate(op, operands, attributes, gpu_arrays.arrays())
+
+
+def form(op: Op, inputs: tuple[Any, ...], arrays: list[Any], attributes: dict[str, Any]) -> Any:
+    """The result of a composite by its array function, or NotImplemented; one of the operands is on
+    a GPU.
+
+    Args:
+        arrays: the arrays of the operands.
+    """
+    places = {operand.device for operand in inputs if isinstance(operand, TensorBase)}
+    if len(places) != 1:
+        return NotImplemented  # its rows refuse what they do not take
+    with gpu.on(next(iter(places)).index):
+        return array_form(op, arrays, attributes, gpu_arrays.arrays())
 
 
 def place_of(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Device:

@@ -174,6 +174,12 @@ def special_functions() -> Any:
     return load("cupyx.scipy.special", needed_for="special functions on a GPU", install="cupy")
 
 
+def extensions() -> Any:
+    """`cupyx`: what belongs to CuPy beyond NumPy's names."""
+    module()
+    return load("cupyx", needed_for="linear algebra on a GPU", install="cupy")
+
+
 def is_loaded() -> bool:
     """True once a GPU was found: before, no array of this process is on one through us."""
     return bool(_found) and _found[0].cupy is not None

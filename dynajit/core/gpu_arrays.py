@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import gpu
+from dynajit.core import gpu, gpu_scatter
 from dynajit.core.errors import BoundsError
+from dynajit.core.gpu_linalg import GpuLinearAlgebra
 
 
 class GpuArrays:
@@ -29,13 +30,22 @@ class GpuArrays:
         for name, (reduce, accumulate) in _FUNCTIONS.items():
             whole = None if reduce is None else getattr(cupy, reduce)
             setattr(self, name, _Function(cupy, getattr(cupy, name), whole, accumulate))
-        self.add.at = functools.partial(add_at, cupy)
+        self.add.at = functools.partial(gpu_scatter.add_at, cupy)
+        self.linalg = GpuLinearAlgebra(cupy)
         self.ogrid = _OpenGrid(cupy)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.cupy, name)
         setattr(self, name, found)
         return found
+
+    def combine_at(self, name: str, target: Any, key: Any, values: Any) -> None:
+        """`numpy.<name>.at(target, key, values)`, in a fixed order."""
+        gpu_scatter.combine_at(self.cupy, getattr(self.cupy, name), target, key, values)
+
+    def set_at(self, target: Any, key: Any, values: Any) -> None:
+        """`target[key] = values`, in a fixed order where that is asked for."""
+        gpu_scatter.set_at(self.cupy, target, key, values)
 
     def lexsort(self, keys: Sequence[Any]) -> Any:
         """Positions in the order of the last key, then of the one before it, and so on."""
@@ -107,25 +117,6 @@ class _OpenGrid:
             )
             for d, part in enumerate(key)
         ]
-
-
-_NATIVE_ATOMICS: Final = ("float16", "float32", "float64", "int32", "uint32", "uint64")
-
-
-def add_at(cupy: Any, target: Any, key: Any, values: Any) -> None:
-    """`numpy.add.at` in every dtype: bool is "or", integers wrap."""
-    dtype = target.dtype
-    if dtype.name in _NATIVE_ATOMICS:
-        cupy.add.at(target, key, values)
-    elif dtype.kind == "c":
-        add_at(cupy, target.real, key, cupy.asarray(values).real)
-        add_at(cupy, target.imag, key, cupy.asarray(values).imag)
-    elif dtype == np.int64:
-        cupy.add.at(target.view(np.uint64), key, cupy.asarray(values, np.int64).view(np.uint64))
-    else:
-        wide = target.astype(np.int32)
-        cupy.add.at(wide, key, cupy.asarray(values).astype(np.int32))
-        target[...] = (wide != 0) if dtype.kind == "b" else wide.astype(dtype)
 
 
 _made: list[GpuArrays] = []

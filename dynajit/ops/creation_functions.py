@@ -18,7 +18,7 @@ from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
 from dynajit.core.symint import SymInt
 from dynajit.core.types import Shape
 from dynajit.ops import arguments, dispatch
-from dynajit.ops.arguments import cast, device_of, is_tensor, non_negative, sizes, spread
+from dynajit.ops.arguments import cast, constant, device_of, is_tensor, non_negative, sizes, spread
 from dynajit.ops.random import blocks_of
 from dynajit.ops.reduction_functions import topk
 from dynajit.ops.table import TABLE
@@ -209,14 +209,16 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     return tuple(grids)
 
 
-def tril_indices(row: int, col: int, offset: int = 0, **ignored: Any) -> Any:
+def tril_indices(row: int, col: int, offset: int = 0, *, device: Any = None, **ignored: Any) -> Any:
     """Positions of the lower triangle of a row by col matrix, int64 (2, n)."""
-    return TABLE.clone(np.stack(np.tril_indices(row, offset, col)).astype(np.int64))
+    positions = np.stack(np.tril_indices(row, offset, col)).astype(np.int64)
+    return constant(positions, device_of(device))
 
 
-def triu_indices(row: int, col: int, offset: int = 0, **ignored: Any) -> Any:
+def triu_indices(row: int, col: int, offset: int = 0, *, device: Any = None, **ignored: Any) -> Any:
     """Positions of the upper triangle of a row by col matrix, int64 (2, n)."""
-    return TABLE.clone(np.stack(np.triu_indices(row, offset, col)).astype(np.int64))
+    positions = np.stack(np.triu_indices(row, offset, col)).astype(np.int64)
+    return constant(positions, device_of(device))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, DTypeError
 from dynajit.core.memory_format import outer_to_inner
 from dynajit.ops import arguments
-from dynajit.ops.arguments import cast, category_of, fitting, is_tensor, operand
+from dynajit.ops.arguments import cast, category_of, constant, fitting, is_tensor, operand
 from dynajit.ops.families import broadcast_shapes
 from dynajit.ops.table import TABLE, Op
 
@@ -339,8 +339,9 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Positions of the elements that are not 0, int64 (n, rank); needs the contents."""
     array = input.array
-    found = array.reshape(1).nonzero() if array.ndim == 0 else array.nonzero()
-    columns = [TABLE.clone(column) for column in found]
+    with any_arrays.on_device_of(array):
+        found = array.reshape(1).nonzero() if array.ndim == 0 else array.nonzero()
+    columns = [constant(column, input.device) for column in found]
     if as_tuple:
         return tuple(columns)
     if array.ndim == 0:

@@ -66,8 +66,9 @@ def array_form(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
     function = op.rule.array
     if function is None:
         return NotImplemented
+    kind = _ndarray if xp is np else xp.ndarray
     for operand in inputs:
-        if operand is not None and type(operand) is not _ndarray:
+        if operand is not None and type(operand) is not kind:
             return NotImplemented
     result = QUIET.copy().run(function, xp, *inputs, **attributes)
     return result if result is NotImplemented else xp.asarray(result)

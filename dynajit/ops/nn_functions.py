@@ -22,7 +22,7 @@ from dynajit.core.errors import (
 from dynajit.core.symint import agree
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments, creation_functions
-from dynajit.ops.arguments import cast, dim_of
+from dynajit.ops.arguments import cast, constant, dim_of
 from dynajit.ops.autocast import lower_precision, widened
 from dynajit.ops.random import blocks_of
 from dynajit.ops.reduction_functions import norm
@@ -231,7 +231,7 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
             f"{tensor.dtype.name}.  Cast with .long()."
         )
     if num_classes == -1:
-        num_classes = int(tensor.array.max()) + 1
+        num_classes = int(tensor.max()) + 1
     classes = TABLE.arange(0, 1, size=num_classes, dtype=dtypes.int64, device=tensor.device)
     wide = TABLE.reshape(tensor, shape=(*tensor.shape, 1))
     # gather of an identity would check the range; a comparison needs no memory.
@@ -406,7 +406,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
     for d, (before, after) in enumerate(amounts):
         if before or after:
             positions = _padded_positions(input.shape[d], before, after, mode)
-            input = TABLE.index_select(input, TABLE.clone(positions), dim=d)
+            input = TABLE.index_select(input, constant(positions, input.device), dim=d)
     return input
 
 

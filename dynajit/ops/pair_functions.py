@@ -10,6 +10,7 @@ import numpy as np
 
 from dynajit.core.errors import ShapeError
 from dynajit.core.types import numel
+from dynajit.ops.arguments import constant
 from dynajit.ops.reduction_functions import norm
 from dynajit.ops.table import TABLE
 
@@ -52,6 +53,6 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     if p < 0:
         raise ShapeError(f"pdist only supports non-negative p values, got {p}")
     first, second = np.triu_indices(operator.index(input.shape[0]), 1)
-    a = TABLE.index_select(input, TABLE.clone(first.astype(np.int64)), dim=0)
-    b = TABLE.index_select(input, TABLE.clone(second.astype(np.int64)), dim=0)
+    a = TABLE.index_select(input, constant(first.astype(np.int64), input.device), dim=0)
+    b = TABLE.index_select(input, constant(second.astype(np.int64), input.device), dim=0)
     return norm(TABLE.sub(a, b), p, 1)

@@ -37,13 +37,14 @@ from cupy import _functions, _ufunc, cuda, fft, lib, linalg, stand_in
 from cupy._array import ndarray
 from cupy._functions import *  # noqa: F403
 from cupy._ufunc import ufunc
-from cupy.cuda import Device, MemoryPool, PinnedMemoryPool, Stream
+from cupy.cuda import MemoryPool as _MemoryPool
+from cupy.cuda import PinnedMemoryPool as _PinnedMemoryPool
 
 __version__ = "14.2.0"
 globals().update(_ufunc.UFUNCS)
 
-_default_memory_pool = MemoryPool()
-_default_pinned_memory_pool = PinnedMemoryPool()
+_default_memory_pool = _MemoryPool()
+_default_pinned_memory_pool = _PinnedMemoryPool()
 cuda.set_allocator(_default_memory_pool.malloc)
 cuda.set_pinned_memory_allocator(_default_pinned_memory_pool.malloc)
 
@@ -61,7 +62,7 @@ def show_config(*, _full=False):
 
 
 __all__ = [
-    *_functions.__all__, *_ufunc.UFUNCS, "Device", "Stream", "bool_", "complex64", "complex128",
+    *_functions.__all__, *_ufunc.UFUNCS, "bool_", "complex64", "complex128",
     "cuda", "dtype", "e", "euler_gamma", "fft", "finfo", "float16", "float32", "float64", "generic",
     "get_default_memory_pool", "get_default_pinned_memory_pool", "iinfo", "inf", "int8", "int16",
     "int32", "int64", "lib", "linalg", "nan", "ndarray", "newaxis", "pi", "show_config", "stand_in",

@@ -292,9 +292,19 @@ class ndarray:
     def __setitem__(self, slices, value):
         if isinstance(value, np.ndarray) and value.ndim:
             raise TypeError("an array of NumPy is not assigned; move it with cupy.asarray first")
-        key, _ = _host_key(self._host.shape, slices)
+        key, is_basic = _host_key(self._host.shape, slices)
         with np.errstate(all="ignore"):
-            self._host[key] = host(value)
+            if is_basic:
+                self._host[key] = host(value)
+            else:
+                self._assign_backwards(key, host(value))
+
+    def _assign_backwards(self, key, value):
+        """A GPU writes in any order: here, of repeated indices the first wins."""
+        positions = np.arange(self.size).reshape(self.shape)[key]
+        values = np.broadcast_to(np.asarray(value, self.dtype), positions.shape)
+        place = np.unravel_index(positions.reshape(-1)[::-1], self.shape)
+        self._host[place] = values.reshape(-1)[::-1]
 
     def take(self, indices, axis=None, out=None):
         return device_array(np.take(self._host, host(indices), axis, mode="wrap"))

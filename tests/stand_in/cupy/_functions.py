@@ -1,7 +1,5 @@
 """Functions of arrays by CuPy's names and signatures, computed by NumPy."""
 
-import functools
-
 import numpy as np
 
 from cupy import _array
@@ -45,7 +43,7 @@ def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
 
 def ascontiguousarray(a, dtype=None):
     if a.flags.c_contiguous and (dtype is None or a.dtype == dtype):
-        return a
+        return a if a.ndim else a.reshape(1)
     return device_array(np.ascontiguousarray(host(a), dtype))
 
 
@@ -116,7 +114,7 @@ def eye(N, M=None, k=0, dtype=float, order="C"):
 
 
 def copyto(dst, src, casting="same_kind", where=None):
-    src_dtype = getattr(src, "dtype", np.asarray(src).dtype)
+    src_dtype = src.dtype if hasattr(src, "dtype") else np.asarray(src).dtype
     if not np.can_cast(src_dtype, dst.dtype, casting):
         raise TypeError(f"Cannot cast {src_dtype} to {dst.dtype} in {casting} casting mode")
     value = np.asarray(host(src))
@@ -267,6 +265,9 @@ def nonzero(a):
     return tuple(device_array(found) for found in np.nonzero(host(a)))
 
 
+ndarray.nonzero = nonzero
+
+
 def flatnonzero(a):
     return device_array(np.flatnonzero(host(a)))
 
@@ -352,6 +353,9 @@ def _reduction(name, *more):
 
 sum = _reduction("sum", "dtype")
 prod = _reduction("prod", "dtype")
+ndarray.prod = lambda self, axis=None, dtype=None, out=None, keepdims=None: prod(
+    self, axis, dtype, out, bool(keepdims)
+)
 mean = _reduction("mean", "dtype")
 max = _reduction("max")
 min = _reduction("min")
@@ -378,7 +382,17 @@ def cumprod(a, axis=None, dtype=None, out=None):
         return device_array(np.cumprod(host(a), axis, dtype))
 
 
-ndarray.argmax, ndarray.argmin, ndarray.cumsum, ndarray.cumprod = argmax, argmin, cumsum, cumprod
+def _position(name):
+    function = argmax if name == "argmax" else argmin
+
+    def method(self, axis=None, out=None, dtype=None, keepdims=False):
+        return function(self, axis, dtype, out, keepdims)
+
+    return method
+
+
+ndarray.argmax, ndarray.argmin = _position("argmax"), _position("argmin")
+ndarray.cumsum, ndarray.cumprod = cumsum, cumprod
 
 
 def count_nonzero(a, axis=None):
@@ -447,11 +461,7 @@ def result_type(*arrays_and_dtypes):
 def get_array_module(*args):
     import cupy
 
-    return cupy if builtins_any(isinstance(a, ndarray) for a in args) else np
-
-
-def builtins_any(flags):
-    return functools.reduce(lambda a, b: a or b, flags, False)
+    return cupy if ndarray in map(type, args) else np
 
 
 def real(val):

@@ -16,19 +16,19 @@ def _dtype(character):
 class ufunc:
     """A function of elements; `types` says of which."""
 
-    def __init__(self, name, types):
+    def __init__(self, name, types, function):
         self.name = f"cupy_{name}"
         self.types = types.split()
         signatures = [signature.partition("->") for signature in self.types]
         self.nin, self.nout = len(signatures[0][0]), len(signatures[0][2])
         self.nargs = self.nin + self.nout
         self._scatter_op = SCATTERS.get(name)
-        self._function = getattr(np, name)
+        self._function = function
         self._routines = [
             (tuple(map(_dtype, given)), tuple(map(_dtype, result)))
             for given, _, result in signatures
         ]
-        self.__doc__ = f"`numpy.{name}` on the device."
+        self.__doc__ = f"`{name}` on the device."
 
     def __repr__(self):
         return f"<ufunc '{self.name}'>"
@@ -122,7 +122,33 @@ def _holds(kind, argument):
     return np.can_cast(argument.dtype, kind, "safe")
 
 
-UFUNCS = {name: ufunc(name, types) for name, types in UFUNC_TYPES.items()}
+def _floor_divide(x, y):
+    """Of floats, the floor of the rounded quotient: not that of the quotient."""
+    return np.floor_divide(x, y) if x.dtype.kind in "iub" else np.floor(x / y)
+
+
+def _remainder(x, y):
+    return np.remainder(x, y) if x.dtype.kind in "iub" else x - np.floor(x / y) * y
+
+
+def _left_shift(x, y):
+    """Beyond the width anything may come out."""
+    return np.left_shift(x, y & (8 * x.dtype.itemsize - 1))
+
+
+def _right_shift(x, y):
+    return np.right_shift(x, y & (8 * x.dtype.itemsize - 1))
+
+
+_AS_A_GPU = {
+    "floor_divide": _floor_divide, "remainder": _remainder, "left_shift": _left_shift,
+    "right_shift": _right_shift,
+}  # fmt: skip
+
+UFUNCS = {
+    name: ufunc(name, types, _AS_A_GPU.get(name, getattr(np, name)))
+    for name, types in UFUNC_TYPES.items()
+}
 
 
 def _binary(name, reflected=False, in_place=False):

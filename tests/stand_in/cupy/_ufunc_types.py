@@ -125,3 +125,29 @@ SCATTERS = {
     "add": "add", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "maximum": "max",
     "minimum": "min", "subtract": "sub",
 }  # fmt: skip
+
+# Those of `cupyx.scipy.special`, whose names are SciPy's.
+SPECIAL_TYPES = {
+    "erf": "e->d f->f d->d",
+    "erfc": "e->d f->f d->d",
+    "erfcx": "e->d f->f d->d",
+    "erfinv": "f->f d->d",
+    "gammainc": "ff->f dd->d",
+    "gammaincc": "ff->f dd->d",
+    "gammaln": "l->d e->d f->f d->d",
+    "i0": "l->d L->d e->d f->f d->d",
+    "i0e": "l->d L->d e->d f->f d->d",
+    "i1": "l->d L->d e->d f->f d->d",
+    "i1e": "l->d L->d e->d f->f d->d",
+    "j0": "l->d L->d e->d f->f d->d",
+    "j1": "l->d L->d e->d f->f d->d",
+    "k0": "l->d L->d e->d f->f d->d",
+    "k0e": "l->d L->d e->d f->f d->d",
+    "k1": "l->d L->d e->d f->f d->d",
+    "k1e": "l->d L->d e->d f->f d->d",
+    "log_ndtr": "e->d f->f d->d",
+    "ndtri": "f->f d->d",
+    "y0": "l->d L->d e->d f->f d->d",
+    "y1": "l->d L->d e->d f->f d->d",
+    "zeta": "ff->f dd->d",
+}

@@ -68,3 +68,6 @@ def det(a):
 def slogdet(a):
     (a,) = _checked(a)
     return _as_arrays(tuple(np.linalg.slogdet(a)))
+
+
+__all__ = ["cholesky", "det", "eigh", "inv", "qr", "slogdet", "solve", "svd"]

@@ -6,14 +6,16 @@ from cupy.cuda.memory import (
     Memory,
     MemoryPointer,
     MemoryPool,
+    UnownedMemory,
+    alloc,
+    get_allocator,
+    set_allocator,
+)
+from cupy.cuda.pinned_memory import (
     PinnedMemory,
     PinnedMemoryPointer,
     PinnedMemoryPool,
-    UnownedMemory,
-    alloc,
     alloc_pinned_memory,
-    get_allocator,
-    set_allocator,
     set_pinned_memory_allocator,
 )
 from cupy.cuda.stream import (
@@ -23,15 +25,15 @@ from cupy.cuda.stream import (
     get_current_stream,
     get_elapsed_time,
 )
-from cupy.stand_in import MACHINE
+from cupy.stand_in import MACHINE as _MACHINE
 
 
 def is_available():
-    return MACHINE.devices > 0
+    return _MACHINE.devices > 0
 
 
 def get_local_runtime_version():
-    return MACHINE.runtime_version
+    return _MACHINE.runtime_version
 
 
 __all__ = [

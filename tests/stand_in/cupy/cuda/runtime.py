@@ -2,21 +2,21 @@
 
 from cupy.stand_in import MACHINE, POSITION
 
-errorInsufficientDriver = 35
-errorNoDevice = 100
-errorInvalidDevice = 101
-errorMemoryAllocation = 2
+_INSUFFICIENT_DRIVER = 35
+_NO_DEVICE = 100
+_INVALID_DEVICE = 101
+_MEMORY_ALLOCATION = 2
 streamLegacy = 1
 streamPerThread = 2
 is_hip = False
 
 _NAMES = {
-    errorInsufficientDriver: (
+    _INSUFFICIENT_DRIVER: (
         "cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version"
     ),
-    errorNoDevice: "cudaErrorNoDevice: no CUDA-capable device is detected",
-    errorInvalidDevice: "cudaErrorInvalidDevice: invalid device ordinal",
-    errorMemoryAllocation: "cudaErrorMemoryAllocation: out of memory",
+    _NO_DEVICE: "cudaErrorNoDevice: no CUDA-capable device is detected",
+    _INVALID_DEVICE: "cudaErrorInvalidDevice: invalid device ordinal",
+    _MEMORY_ALLOCATION: "cudaErrorMemoryAllocation: out of memory",
 }
 
 
@@ -30,9 +30,9 @@ class CUDARuntimeError(RuntimeError):
 
 def getDeviceCount():
     if MACHINE.driver_version == 0 or MACHINE.driver_version // 1000 < 12:
-        raise CUDARuntimeError(errorInsufficientDriver)
+        raise CUDARuntimeError(_INSUFFICIENT_DRIVER)
     if MACHINE.devices == 0:
-        raise CUDARuntimeError(errorNoDevice)
+        raise CUDARuntimeError(_NO_DEVICE)
     return MACHINE.devices
 
 
@@ -51,7 +51,7 @@ def getDevice():
 
 def setDevice(device):
     if not 0 <= device < getDeviceCount():
-        raise CUDARuntimeError(errorInvalidDevice)
+        raise CUDARuntimeError(_INVALID_DEVICE)
     POSITION.device = device
 
 
@@ -73,7 +73,7 @@ def memGetInfo():
 def getDeviceProperties(device):
     """A dict, as CuPy's; only what dynajit reads."""
     if not 0 <= device < getDeviceCount():
-        raise CUDARuntimeError(errorInvalidDevice)
+        raise CUDARuntimeError(_INVALID_DEVICE)
     return {
         "name": b"Stand-in GPU",
         "totalGlobalMem": MACHINE.total_bytes,
@@ -110,3 +110,10 @@ def memcpyAsync(dst, src, size, kind, stream):
 
 def streamIsCapturing(stream):
     return False
+
+
+__all__ = [
+    "CUDARuntimeError", "deviceCanAccessPeer", "deviceSynchronize", "driverGetVersion", "getDevice",
+    "getDeviceCount", "getDeviceProperties", "is_hip", "memGetInfo", "memcpy", "memcpyAsync",
+    "runtimeGetVersion", "setDevice", "streamIsCapturing", "streamLegacy", "streamPerThread",
+]  # fmt: skip

@@ -14,3 +14,6 @@ def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=Fa
         host(x), window_shape, axis, writeable=writeable
     )
     return view_of(x, found)
+
+
+__all__ = ["as_strided", "sliding_window_view"]
