@@ -45,8 +45,8 @@ MSG_IMAGE: Final = (
     "(nvidia-smi shows it)."
 )
 MSG_CAPTURE: Final = (
-    "the GPU reports {name} ({call}, code {code}): a stream is being captured as a CUDA graph, here "
-    "or by another thread, and this call cannot run meanwhile.  Capture on a stream made with "
+    "the GPU reports {name} ({call}, code {code}): a stream is being captured as a CUDA graph, "
+    "here or by another thread, and this call cannot run meanwhile.  Capture on a stream made with "
     "non_blocking=True, call the function once before, or use compile(mode='reduce-overhead')."
 )
 MSG_PRODUCTS: Final = (

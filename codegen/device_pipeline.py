@@ -14,10 +14,14 @@ from typing import Any, Final
 
 from dynajit.codegen import _device, cuda_program, cuda_text, device_image, device_pieces, fusion
 from dynajit.codegen.cuda_program import DeviceBlueprint
+from dynajit.codegen.cuda_steps import Options
+from dynajit.codegen.cuda_text import Unit
 from dynajit.codegen.device_image import Image
 from dynajit.codegen.device_pieces import Kind, Piece
 from dynajit.codegen.device_sequence import (
     ByShape,
+    EitherBlueprint,
+    EitherProgram,
     Order,
     RowProgram,
     SequenceBlueprint,
@@ -38,6 +42,7 @@ from dynajit.ir.known_sizes import with_sizes
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.sizes import symbols
 from dynajit.ops.table import TABLE
+from dynajit.ops.table import Kind as RowKind
 
 MSG_ROWS: Final = (
     "dynajit: {name} is cut into {count} pieces on the GPU, with Python in between: {reasons}  "
@@ -216,17 +221,56 @@ def _start_plan(
     written: Mapping[int, int] = MappingProxyType({}),
 ) -> Started:
     device = _number_of(graph)
+    make = functools.partial(cuda_text.generate, graph, name, written=written)
     stages = Stages()
     with stages.timed("printing"):
-        unit = cuda_text.generate(graph, name, written=written)
-        blueprint = cuda_program.blueprint_of(unit, device)
-    started = start_build(blueprint, launching, stages)
+        unit = make()
+    usual = _start_unit(unit, make, device, launching, stages)
+    if not any(n.op is not None and n.op.kind is RowKind.SCATTER for n in unit.graph.calls):
+        return usual
+    make = functools.partial(make, options=Options(deterministic=True))
+    exact = make()
+    if exact.source == unit.source:
+        return usual
+    started = _start_unit(exact, make, device, launching, Stages(), is_wanted=False)
+    return _start_either(usual, started)
+
+
+def _start_either(usual: Started, exact: Started) -> Started:
+    blueprint = None
+    if usual.blueprint is not None:
+        blueprint = EitherBlueprint(usual.blueprint, exact.blueprint)
+    return Started(lambda: EitherProgram(usual(), exact), blueprint, usual.building)
+
+
+def start_either(blueprint: EitherBlueprint, launching: Launching = DEFAULT) -> Started:
+    """The program of a graph with scatters."""
+    usual = start_build(blueprint.usual, launching)
+    return _start_either(usual, start_build(blueprint.exact, launching, is_wanted=False))
+
+
+def _start_unit(
+    unit: Unit,
+    make: Callable[..., Unit],
+    device: int,
+    launching: Launching,
+    stages: Stages,
+    is_wanted: bool = True,
+) -> Started:
+    """The program of one unit.
+
+    Args:
+        make: gives the unit with other choices.
+        is_wanted: its compiler starts now; otherwise when the program is asked for.
+    """
+    blueprint = cuda_program.blueprint_of(unit, device)
+    started = start_build(blueprint, launching, stages, is_wanted=is_wanted)
     if not launching.tunes:
         return started
 
     def build(choices: Mapping[str, int], algorithms: tuple[bytes, ...]) -> Started:
-        made = cuda_text.generate(graph, name, written=written, choices=choices)
-        return start_build(cuda_program.blueprint_of(made, device), launching, presets=algorithms)
+        made = cuda_program.blueprint_of(make(choices=choices), device)
+        return start_build(made, launching, presets=algorithms)
 
     return Started(lambda: TunedProgram(started(), unit, build), building=started.building)
 
@@ -255,7 +299,7 @@ def _start_verified(
     return Started(lambda: VerifiedProgram(started(), graph, stored), building=started.building)
 
 
-def _makers(unit: cuda_text.Unit) -> dict[Node, str]:
+def _makers(unit: Unit) -> dict[Node, str]:
     """Which kernel computes each result of a unit: the first that is given its memory."""
     found: dict[Node, str] = {}
     places = {place: buffer for buffer, place in unit.layout.places.items()}
@@ -270,8 +314,17 @@ def start_build(
     launching: Launching = DEFAULT,
     stages: Stages | None = None,
     presets: tuple[bytes, ...] = (),
+    is_wanted: bool = True,
 ) -> Started:
-    """The program of a blueprint, whose kernels are compiled if they are not on disk."""
+    """The program of a blueprint, whose kernels are compiled if they are not on disk.
+
+    Args:
+        blueprint: what runs.
+        launching: how.
+        stages: milliseconds so far.
+        presets: algorithms of products.
+        is_wanted: the compiler starts now; otherwise when the program is asked for.
+    """
     noted = stages or Stages()
     with noted.timed("compiler"):
         architecture = device_image.architecture_of(blueprint.device)
@@ -281,6 +334,9 @@ def start_build(
     )
     if found is not None:
         return Started(lambda: _finish(blueprint, load, found, architecture, noted), blueprint)
+    if not is_wanted:
+        again = functools.partial(start_build, blueprint, launching, noted, presets)
+        return Started(lambda: again()(), blueprint)
     building = background.start(device_image.build, blueprint.source, architecture)
 
     def wait() -> Program:

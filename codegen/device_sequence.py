@@ -12,7 +12,7 @@ from typing import Any
 
 from dynajit.codegen.device_pieces import Piece
 from dynajit.codegen.started import Program
-from dynajit.core import any_arrays, gpu, gpu_arrays
+from dynajit.core import any_arrays, determinism, gpu, gpu_arrays
 from dynajit.core.device import CPU, Device
 from dynajit.ir import interpret, sizes
 from dynajit.ir.graph import Graph
@@ -265,6 +265,55 @@ def _summed(programs: Sequence[Program]) -> dict[str, float]:
         for stage, milliseconds in program.stages.items():
             total[stage] = total.get(stage, 0.0) + milliseconds
     return total
+
+
+# ---------------------------------------------------------------------------------------------
+# one of two
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EitherBlueprint:
+    """A program whose sums may come out in any order, and one whose do not, as data.
+
+    Args:
+        usual, exact: their blueprints.
+    """
+
+    usual: Any
+    exact: Any
+
+    @property
+    def peak(self) -> Any:
+        """That of the usual one."""
+        return self.usual.peak
+
+
+class EitherProgram:
+    """A program that adds at indices in any order, and the one that takes its place while
+    deterministic results are asked for. Mutable: the second is made when it is first needed.
+
+    Args:
+        usual: the faster one.
+        exact: gives the other one.
+    """
+
+    def __init__(self, usual: Program, exact: Callable[[], Program]) -> None:
+        self.usual = usual
+        self._make = exact
+        self._exact: Program | None = None
+        self._lock = threading.Lock()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.usual, name)
+
+    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
+        """Run the one that is asked for now."""
+        if not determinism.is_required():
+            return self.usual(*arguments)
+        with self._lock:
+            if self._exact is None:
+                self._exact = self._make()
+        return self._exact(*arguments)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from dynajit.codegen.blueprints import Blueprint, Kernel
 from dynajit.codegen.c_support import PARALLEL_WORK, Function
 from dynajit.codegen.cuda_program import DeviceBlueprint
 from dynajit.codegen.device_pipeline import DEFAULT, Launching, is_on_gpu
-from dynajit.codegen.device_sequence import RowsProgram, SequenceBlueprint
+from dynajit.codegen.device_sequence import EitherBlueprint, RowsProgram, SequenceBlueprint
 from dynajit.codegen.loops import Buffer, MatmulKernel
 from dynajit.codegen.memory import Layout
 from dynajit.codegen.numpy_backend import NumpyProgram
@@ -246,7 +246,7 @@ def _start_native(
 compiler_ahead: Final = toolchain.compiler_ahead
 
 
-AnyBlueprint: TypeAlias = Blueprint | DeviceBlueprint | SequenceBlueprint
+AnyBlueprint: TypeAlias = Blueprint | DeviceBlueprint | SequenceBlueprint | EitherBlueprint
 
 
 def start_build(blueprint: AnyBlueprint, launching: Launching = DEFAULT) -> Started:
@@ -254,6 +254,8 @@ def start_build(blueprint: AnyBlueprint, launching: Launching = DEFAULT) -> Star
     if isinstance(blueprint, SequenceBlueprint):
         start_part = functools.partial(start_build, launching=launching)
         return device_pipeline.start_sequence(blueprint, start_part)
+    if isinstance(blueprint, EitherBlueprint):
+        return device_pipeline.start_either(blueprint, launching)
     if isinstance(blueprint, DeviceBlueprint):
         return device_pipeline.start_build(blueprint, launching)
     return _start(blueprint, Stages())
@@ -267,6 +269,8 @@ def to_data(blueprint: AnyBlueprint) -> dict[str, Any]:
     """
     if isinstance(blueprint, SequenceBlueprint):
         return {"sequence": sequence_data.to_data(blueprint, to_data)}
+    if isinstance(blueprint, EitherBlueprint):
+        return {"either": [to_data(blueprint.usual), to_data(blueprint.exact)]}
     if isinstance(blueprint, DeviceBlueprint):
         return {"gpu": cuda_program.to_data(blueprint)}
     return {"cpu": blueprints.to_data(blueprint)}
@@ -280,6 +284,9 @@ def from_data(data: dict[str, Any]) -> AnyBlueprint | None:
     """
     if "sequence" in data:
         return sequence_data.from_data(data["sequence"], from_data)
+    if "either" in data:
+        usual, exact = map(from_data, data["either"])
+        return EitherBlueprint(usual, exact)
     if "gpu" in data:
         return cuda_program.from_data(data["gpu"])
     return None if toolchain.find_compiler() is None else blueprints.from_data(data["cpu"])

@@ -1,5 +1,6 @@
 """Compiled functions on a GPU: kernels launched from C, on a GPU or its stand-ins."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 
 import dynajit as dj
 import dynajit.nn.functional as F
+from dynajit.codegen import cuda_text
+from dynajit.codegen.cuda_steps import Options
 from dynajit.core import gpu
 
 pytestmark = pytest.mark.usefixtures("driver", "strict_programs")
@@ -278,3 +281,29 @@ def test_autocast_computes_in_sixteen_bits() -> None:
     assert got.dtype is want.dtype is dj.bfloat16
     np.testing.assert_allclose(got.float().cpu().numpy(), want.float().cpu().numpy(), rtol=2e-2,
                                atol=2e-2)  # fmt: skip
+
+
+def test_deterministic_results_take_a_program_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    generate, asked = cuda_text.generate, []
+
+    def marked(*arguments: Any, options: Options = Options(), **others: Any) -> Any:  # noqa: B008
+        unit = generate(*arguments, options=options, **others)
+        if not options.deterministic:
+            return unit
+        asked.append(unit.name)
+        return dataclasses.replace(unit, source=unit.source + "/* in order */\n")
+
+    monkeypatch.setattr(cuda_text, "generate", marked)
+    compiled = dj.compile(lambda x, i, y: x.index_add(0, i, y), fullgraph=True)
+    x, y, index = tensor(5, 3), tensor(7, 3), dj.tensor([0, 4, 2, 2, 1, 0, 4], device="cuda")
+    want = x.cpu().index_add(0, index.cpu(), y.cpu()).numpy()
+    for exact in (False, True, False):
+        dj.use_deterministic_algorithms(exact)
+        try:
+            np.testing.assert_allclose(compiled(x, index, y).cpu().numpy(), want, rtol=1e-5)
+        finally:
+            dj.use_deterministic_algorithms(False)
+
+    assert asked
