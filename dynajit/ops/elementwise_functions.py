@@ -8,7 +8,7 @@ documentation. Nothing writes in place.
 from collections.abc import Callable
 from typing import Any
 
-from dynajit.core import dtypes, gpu
+from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core.device import Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, DTypeError

@@ -28,7 +28,7 @@ from dynajit.ops import Op
 
 pytestmark = [
     pytest.mark.usefixtures("driver", "kernel_cache"),
-    pytest.mark.filterwarnings("ignore:dynajit. .* is cut into:UserWarning"),
+    pytest.mark.filterwarnings("ignore:dynajit. .* is cut into:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
 ]
 PART = 16

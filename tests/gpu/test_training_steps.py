@@ -71,7 +71,7 @@ def trained(
 
 @pytest.mark.parametrize("mode", [None, "reduce-overhead"])
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.filterwarnings("ignore:dynajit. .* is cut into:UserWarning")
+@pytest.mark.filterwarnings("ignore:dynajit. .* is cut into:RuntimeWarning")
 def test_a_whole_step_on_the_gpu_is_that_of_the_cpu(name: str, mode: str | None) -> None:
     def optimizer(parameters: Any) -> Any:
         # The bias of keys has no gradient but rounding, which Adam would make steps of full size.
