@@ -1,5 +1,7 @@
 """Programs on a GPU: kernels and products launched from C, against the rows on NumPy's arrays."""
 
+import contextlib
+import gc
 from typing import Any
 
 import numpy as np
@@ -260,3 +262,52 @@ def test_other_additions_are_not_the_librarys() -> None:
     assert 2 == check(kept, x, y, row, tolerance=1e-4).plan.step_count
     transposed = lambda x, y, b: ops.add(ops.permute(ops.matmul(x, y), dims=(1, 0)), b)
     assert 2 == check(transposed, x, y, row, tolerance=1e-4).plan.step_count
+
+
+@pytest.mark.parametrize("replays", [False, True])
+def test_calls_leak_nothing(blocks: Any, replays: bool, driver: Any) -> None:
+    x, weight, index = normal(5, 8), normal(8, 8), np.array([0, 1])
+    graph = graph_of(
+        lambda x, w, i, f: ops.index_select(ops.mul(ops.matmul(x, w), f), i, dim=0),
+        type_of(x), type_of(weight), type_of(index), type_of(0.5),
+    )  # fmt: skip
+    program = compiled(graph, Launching(replays=replays))
+    given = array(x), array(weight), array(index)
+    wrong = array(np.array([0, 99]))
+
+    def call(count: int) -> None:
+        for number in range(count):
+            program(*given, float(number))
+            with contextlib.suppress(BoundsError):
+                program(given[0], given[1], wrong, 1.0)
+            with contextlib.suppress(TypeError):
+                program(given[1], given[1], wrong, 1.0)
+
+    call(30)
+    before, living = blocks(), driver and driver.block_count()
+    call(60)
+
+    assert abs(blocks() - before) < 30
+    assert living == (driver and driver.block_count())
+
+
+def test_programs_give_back_what_they_hold(driver: Any) -> None:
+    if driver is None:
+        pytest.skip("the stand-in counts blocks of memory")
+    x, index = normal(5, 8), np.array([0, 1])
+    work = lambda x, i: ops.index_select(
+        ops.softmax(ops.matmul(x, ops.permute(x, dims=(1, 0))), dim=1), i, dim=0
+    )
+    graph = graph_of(work, type_of(x), type_of(index))
+    given = array(x), array(index)
+    compiled(graph, REPLAYS)(*given)
+    gc.collect()
+    before = driver.block_count()
+    program = compiled(graph, REPLAYS)
+    for _ in range(8):
+        program(*given)
+    assert program.replayed[1] >= 1
+    del program
+    gc.collect()
+
+    assert before == driver.block_count()
