@@ -40,7 +40,7 @@ from dynajit.capture.values_functions import BoundMethod, CellValue
 from dynajit.capture.values_objects import ObjectContents, ObjectValue
 from dynajit.capture.values_storage import CHANGING, native_base, plain
 from dynajit.capture.values_tensors import TensorContents, TensorValue
-from dynajit.core import symint
+from dynajit.core import gpu, symint
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.location import Location
@@ -710,7 +710,7 @@ class Recorder:
 
     def reserve_random(self, blocks: Any, device: Device) -> tuple[Any, Any, Any]:
         """Seed and offset inputs, and how many blocks of the device this graph reserved before."""
-        kind = ScalarType(Category.INTEGER)
+        kind, device = ScalarType(Category.INTEGER), gpu.resolve(device, "random numbers")
         place = "" if device is CPU else f"_{device.type}_{device.index}"
         seed, offset = f"seed{place}", f"offset{place}"
         for name, source in (

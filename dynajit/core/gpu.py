@@ -366,7 +366,6 @@ def to_host(array: Any, non_blocking: bool = False) -> Any:
         non_blocking: the copy goes to pinned memory and may still be running when this returns;
             synchronize before reading it.
     """
-    cupy = module()
     index = int(array.data.device_id)
     with on(index):
         order = dense_order(array)

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from dynajit.core import device as devices
-from dynajit.core import dtypes, gpu
+from dynajit.core import dtypes
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
@@ -216,12 +216,8 @@ def dtype_of(value: Any) -> DType:
 
 
 def device_of(value: Any) -> Device:
-    """A device argument; None is the CPU, a GPU gets its number.
-
-    Raises:
-        DeviceError: there is no such device.
-    """
-    return CPU if value is None else gpu.resolve(devices.parse(value), "device")
+    """A device argument; None is the CPU. Where a GPU has no number, it is the current one."""
+    return devices.parse(value)
 
 
 def cast(x: Any, dtype: DType | None) -> Any:
