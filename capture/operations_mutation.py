@@ -181,7 +181,7 @@ def _drawn(tensor: Any, name: str) -> Any:
     kind = tensor.node.type
     dtype = kind.dtype if kind.dtype.is_floating_point else _FLOAT
     row = TABLE[name]
-    seed, offset, shift = dispatch.reserve_random(blocks_of(row, kind.shape, dtype))
+    seed, offset, shift = dispatch.reserve_random(blocks_of(row, kind.shape, dtype), kind.device)
     return row(seed, offset, shape=kind.shape, dtype=dtype, device=kind.device, shift=shift)
 
 

@@ -26,10 +26,10 @@ from dynajit.core.errors import (
 from dynajit.eager import _rows, _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.node import Node, OverwriteBackward, edges_of, zeros_of
-from dynajit.eager.random import default_generator
 from dynajit.ops import dispatch
 from dynajit.ops.arguments import fitting
 from dynajit.ops.autocast import disabled
+from dynajit.ops.creation_functions import reserve
 from dynajit.ops.evaluate import QUIET
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.random import blocks_of
@@ -647,8 +647,8 @@ class InPlaceMethods:
 
     def _drawn_as(self, row: Any, dtype: Any, generator: Any) -> Any:
         shape = tuple(self.shape)
-        source = default_generator if generator is None else generator
-        seed, offset = source.reserve(int(blocks_of(row, shape, dtype)))
+        blocks = int(blocks_of(row, shape, dtype))
+        seed, offset, _ = reserve(blocks, generator, self.device)
         return row(seed, offset, shape=shape, dtype=dtype, device=self.device, shift=0)
 
 

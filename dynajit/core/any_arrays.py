@@ -50,6 +50,51 @@ def placed_like(array: Any, other: Any) -> Any:
     return placed(array, device_of(other))
 
 
+def address(array: Any) -> int:
+    """Of the first element."""
+    if isinstance(array, np.ndarray):
+        return int(array.__array_interface__["data"][0])
+    return int(array.data.ptr)
+
+
+def owner(array: Any) -> Any:
+    """The array that owns the memory: all of it, where the array is a part."""
+    while type(array.base) is type(array):
+        array = array.base
+    return array
+
+
+def flat_memory(array: Any) -> Any:
+    """All the memory that an array is a part of, as elements of its dtype without gaps, (n,).
+
+    A copy where the array that owns the memory has gaps itself.
+    """
+    flat = owner(array).ravel(order="K")
+    if flat.dtype != array.dtype:
+        count = flat.nbytes // array.itemsize
+        flat = flat.view(np.uint8)[: count * array.itemsize].view(array.dtype)
+    return flat
+
+
+def strided(flat: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    """A view of elements without gaps, (n,), from the first one on; strides count elements.
+
+    The caller sees to it that it stays within them.
+    """
+    steps = tuple(step * flat.itemsize for step in strides)
+    if isinstance(flat, np.ndarray):  # bytes, since ml_dtypes' arrays are no buffers
+        return np.ndarray(tuple(shape), flat.dtype, flat.view(np.uint8), 0, steps)
+    return module_of(flat).lib.stride_tricks.as_strided(flat, tuple(shape), steps)
+
+
+def zeros(shape: tuple[int, ...], dtype: np.dtype, place: Device) -> Any:
+    """A row-major array of zeros on a device."""
+    if place is CPU:
+        return np.zeros(shape, dtype)
+    with gpu.on(place.index or 0):
+        return gpu.module().zeros(shape, dtype)
+
+
 def is_writable(array: Any) -> bool:
     """False for arrays of NumPy that forbid writes; memory of a GPU may always be written."""
     return not isinstance(array, np.ndarray) or bool(array.flags.writeable)

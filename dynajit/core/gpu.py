@@ -217,7 +217,7 @@ def resolve(device: Device, what: str = "device") -> Device:
         )
     if not is_available():
         raise DeviceError(
-            f"{what}(device={str(device)!r}): no such device here: {why_not()}  Or pass "
+            f"{what}(device={str(device)!r}): there is no cuda device here: {why_not()}  Or pass "
             "device='cpu', or leave the argument out."
         )
     if device.index is None:
@@ -333,13 +333,18 @@ def _from_other_device(cupy: Any, array: Any) -> Any:
     """Through CuPy's copy between devices, which waits for the streams of both."""
     source = int(array.data.device_id)
     with on(source):
-        dense = cupy.ascontiguousarray(array)
+        dense = _row_major(array)
         cupy.cuda.get_current_stream().synchronize()
     made = cupy.empty(dense.shape, dense.dtype)
     if dense.size:
         made.data.copy_from_device_async(dense.data, dense.nbytes)
         cupy.cuda.get_current_stream().synchronize()
     return made
+
+
+def _row_major(array: Any) -> Any:
+    """A GPU array itself, or a copy; CuPy's `ascontiguousarray` gives arrays without dims one."""
+    return array if array.flags.c_contiguous else array.copy(order="C")
 
 
 def dense_order(array: Any) -> tuple[int, ...] | None:
@@ -361,12 +366,11 @@ def to_host(array: Any, non_blocking: bool = False) -> Any:
         non_blocking: the copy goes to pinned memory and may still be running when this returns;
             synchronize before reading it.
     """
-    cupy = module()
     index = int(array.data.device_id)
     with on(index):
         order = dense_order(array)
         if order is None:
-            order, array = tuple(range(array.ndim)), cupy.ascontiguousarray(array)
+            order, array = tuple(range(array.ndim)), _row_major(array)
         dense = array.transpose(order)
         made = pinned_empty(dense.shape, dense.dtype) if non_blocking else np.empty(
             dense.shape, dense.dtype

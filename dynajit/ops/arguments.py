@@ -216,7 +216,7 @@ def dtype_of(value: Any) -> DType:
 
 
 def device_of(value: Any) -> Device:
-    """A device argument; None is the CPU."""
+    """A device argument; None is the CPU. Where a GPU has no number, it is the current one."""
     return devices.parse(value)
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from dynajit.core import dtypes
+from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
-from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
+from dynajit.core.errors import ArgumentError, DeviceError, ShapeError, UnsupportedError
 from dynajit.core.symint import SymInt
 from dynajit.core.types import Shape
 from dynajit.ops import arguments, dispatch
@@ -225,18 +226,24 @@ def triu_indices(row: int, col: int, offset: int = 0, *, device: Any = None, **i
 # random numbers
 
 
-def reserve(blocks: Any, generator: Any = None) -> tuple[Any, Any, Any]:
-    """(seed, offset, shift) of the next `blocks` blocks of a generator.
+def reserve(blocks: Any, generator: Any = None, device: Device = CPU) -> tuple[Any, Any, Any]:
+    """(seed, offset, shift) of the next `blocks` blocks of a generator, by default the device's.
 
     Raises:
         UnsupportedError: an explicit generator while a graph is recorded.
+        DeviceError: the generator is that of another kind of device.
     """
     if generator is None:
-        return dispatch.reserve_random(blocks)
+        return dispatch.reserve_random(blocks, device)
     if dispatch.is_recording():
         raise UnsupportedError(
             "a generator argument cannot be captured: its position would become a constant.  Use "
             "the default generator, or draw outside the compiled function."
+        )
+    if generator.device.type != device.type:
+        raise DeviceError(
+            f"Expected a '{device.type}' device type for generator but found "
+            f"'{generator.device.type}'.  Pass a generator made with Generator({device.type!r})."
         )
     seed, offset = generator.reserve(blocks)
     return seed, offset, 0
@@ -252,8 +259,9 @@ def _draw(
         # Both parts of a standard normal number vary by 1/2.
         result = TABLE.mul(pairs, math.sqrt(0.5)) if name == "randn" else pairs
         return _finish(TABLE.clone(result), requires_grad)
-    seed, offset, shift = reserve(blocks_of(row, shape, kind), generator)
-    result = row(seed, offset, shape=shape, dtype=kind, device=device_of(device), shift=shift)
+    place = device_of(device)
+    seed, offset, shift = reserve(blocks_of(row, shape, kind), generator, place)
+    result = row(seed, offset, shape=shape, dtype=kind, device=place, shift=shift)
     return _finish(result, requires_grad)
 
 

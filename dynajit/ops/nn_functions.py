@@ -254,7 +254,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
     if not training or p == 0:
         return input
     blocks = blocks_of(TABLE.rand, tuple(input.shape), dtypes.float32)
-    seed, offset, shift = creation_functions.reserve(blocks)
+    seed, offset, shift = creation_functions.reserve(blocks, device=input.device)
     return TABLE.dropout(input, seed, offset, p=float(p), shift=shift)
 
 
@@ -363,7 +363,7 @@ def scaled_dot_product_attention(
     if dropout_p > 0:
         shape = _attention_shape(query, key)
         seed, offset, shift = creation_functions.reserve(
-            blocks_of(TABLE.rand, shape, dtypes.float32)
+            blocks_of(TABLE.rand, shape, dtypes.float32), device=query.device
         )
     return TABLE.scaled_dot_product_attention(
         query, key, value, attn_mask, seed, offset, dropout_p=float(dropout_p),

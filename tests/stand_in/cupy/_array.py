@@ -359,6 +359,9 @@ def view_of(source, array):
     if array.size and not first <= address < first + max(source.data.mem.size, 1):
         return device_array(array)
     memptr = memory.MemoryPointer(source.data.mem, address - first if array.size else 0)
+    if not array.flags.writeable and array.size:  # a diagonal, or broadcast: CuPy's are writable
+        whole, dtype = memptr.mem.buffer, array.dtype
+        array = np.ndarray(array.shape, dtype, whole, address - first, array.strides)
     return _made(array, memptr, source if source.base is None else source.base)
 
 

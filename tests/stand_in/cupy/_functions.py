@@ -175,7 +175,9 @@ def broadcast_to(array, shape):
 
 
 def broadcast_arrays(*args):
-    return [view_of(a, b) for a, b in zip(args, np.broadcast_arrays(*map(host, args)), strict=True)]
+    arrays = [*map(host, args)]
+    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    return [view_of(a, np.broadcast_to(b, shape)) for a, b in zip(args, arrays, strict=True)]
 
 
 def moveaxis(a, source, destination):
