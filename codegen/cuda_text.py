@@ -93,7 +93,7 @@ class Unit:
         return any(kernel.may_fail for kernel in self.kernels)
 
 
-def print_kernel(kernel: Kernel, choices: Choices) -> tuple[Step, ...]:
+def print_kernel(kernel: Kernel, choices: Choices, options: Options) -> tuple[Step, ...]:
     """What runs on the GPU for a loop kernel, in order; empty if there is nothing to compute.
 
     Raises:
@@ -101,11 +101,11 @@ def print_kernel(kernel: Kernel, choices: Choices) -> tuple[Step, ...]:
     """
     return tuple(
         replace(step, kernel=kernel) if isinstance(step, CudaKernel) else step
-        for step in _print(kernel, choices)
+        for step in _print(kernel, choices, options)
     )
 
 
-def _print(kernel: Kernel, choices: Choices) -> tuple[Step, ...]:
+def _print(kernel: Kernel, choices: Choices, options: Options) -> tuple[Step, ...]:
     if isinstance(kernel, RowKernel):
         return cuda_rows.print_rows(kernel, choices)
     if isinstance(kernel, ColumnKernel):
@@ -113,7 +113,7 @@ def _print(kernel: Kernel, choices: Choices) -> tuple[Step, ...]:
     if isinstance(kernel, ScanKernel):
         return cuda_scans.print_scan(kernel, choices)
     if isinstance(kernel, ScatterKernel):
-        return cuda_scatter.print_scatter(kernel, choices)
+        return cuda_scatter.print_scatter(kernel, choices, options)
     if isinstance(kernel, MatmulKernel):
         return cuda_products.print_matmul(kernel, choices)
     assert isinstance(kernel, NativeKernel)
@@ -175,13 +175,13 @@ def generate(
     plan = fusion.plan(graph)
     kernels = joining.join(lowering.lower(plan), cuda_rows.may_hold)
     found = Choices(choices)
-    printed = [print_kernel(kernel, found) for kernel in kernels]
+    printed = [print_kernel(kernel, found, options) for kernel in kernels]
     same: Mapping[Node, Node] = memory.NOTHING
     if written and not any(_may_fail(steps) for steps in printed):
         used = [[b for step in steps for b in step.buffers] for steps in printed]
         changed, same = in_place.share(plan, kernels, used, written)
         printed = [
-            steps if new is old else print_kernel(new, found)
+            steps if new is old else print_kernel(new, found, options)
             for steps, old, new in zip(printed, kernels, changed, strict=True)
         ]
     steps = share_entries([step for steps in printed for step in steps])
