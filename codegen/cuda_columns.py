@@ -215,8 +215,8 @@ class _Columns:
                 starts.add(f"{self._item(name)} = {values[k]};")
         if self.width > 1:
             # The columns behind the last one start from it; nobody reads their results.
-            own = f"const {integer} {self.column.name} = {BASE} + {self._own_item()};"
-            task.add(*self._each([own, *starts.lines]))
+            place = f"const {integer} {self.column.name} = {BASE} + {self._own_item()};"
+            task.add(*self._each([place, *starts.lines]))
         else:
             task.add(*starts.lines)
         turns = ceil_div(ceil_div(self.reduced, self.sections), self.down)

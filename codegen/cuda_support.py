@@ -169,6 +169,11 @@ _SCALAR: Final = re.compile(r"\bscalars\[(\d+)\]")
 """How `c_expressions` spells a run-time number; here it is a parameter of its own."""
 
 
+def by_value(lines: Sequence[str]) -> list[str]:
+    """Lines in which run-time numbers are parameters of their own."""
+    return [_SCALAR.sub(r"scalar\1", line) for line in lines]
+
+
 def define(
     kernel: Kernel,
     name: str,
@@ -194,7 +199,7 @@ def define(
     for position in sorted({e.position for e in expressions if isinstance(e, Parameter)}):
         arguments.append(ScalarArgument(position))
         parameters.append(f"const dj_scalar scalar{position}")
-    lines = [_SCALAR.sub(r"scalar\1", line) for line in (*head, *body)]
+    lines = by_value([*head, *body])
     for size in sizes_used(lines):
         arguments.append(SizeArgument(symint.symbol(size)))
         parameters.append(f"const int64_t {size}")

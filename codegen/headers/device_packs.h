@@ -12,6 +12,29 @@ DJ_INLINE dj_pack<uint32_t, N> dj_philox_pack(int64_t seed, int64_t block, int64
     return words;
 }
 
+/* ---- tables: a row for each of the arrays that one launch works on ---- */
+
+template <int ROWS, int COLUMNS>
+struct dj_table {
+    uint64_t at[ROWS][COLUMNS]; /* the first column: the row's first block */
+};
+
+/* The row of a block: the last one whose first block is not behind it. */
+template <int ROWS, int COLUMNS>
+DJ_INLINE int dj_table_row(const dj_table<ROWS, COLUMNS> &table, unsigned block) {
+    int low = 0;
+#pragma unroll
+    for (int step = 32; step; step /= 2)
+        if (low + step < ROWS && table.at[low + step][0] <= block) low += step;
+    return low;
+}
+
+DJ_INLINE dj_scalar dj_scalar_of(uint64_t word) {
+    dj_scalar scalar;
+    scalar.i = (int64_t)word;
+    return scalar;
+}
+
 /* ---- atomic operations ---- */
 
 DJ_INLINE void dj_atomic_max(int32_t *place, int32_t value) { atomicMax(place, value); }
