@@ -17,7 +17,6 @@ from dynajit.codegen.c_support import (
     accumulator_names,
     ceil_div,
     combine_into,
-    loop,
     product_of,
     start_values,
     unflattened,
@@ -28,11 +27,14 @@ from dynajit.codegen.cuda_support import (
     WARP,
     Choices,
     Launch,
+    Spans,
     combine_either,
     define,
     folding,
     index_type,
+    items,
     names,
+    only_if,
     partial_buffers,
     power_of_two,
     remember,
@@ -59,21 +61,54 @@ MOST_SECTIONS: Final = 256
 SECTION: Final = "section"
 
 
+LONG: Final = 1 << 13
+"""Rows from which an unknown number of them is cut into `UNKNOWN_SECTIONS`."""
+
+UNKNOWN_SECTIONS: Final = 32
+
+
 def print_columns(kernel: ColumnKernel, choices: Choices) -> tuple[CudaKernel, ...]:
     """The CUDA kernels of a column kernel; none if there are no columns."""
-    printer = _Columns(kernel, choices)
-    if printer.results == 0:
+    if product_of((*kernel.outer, *kernel.columns)) == 0:
         return ()
-    first = printer.kernel_text()
-    if printer.sections == 1:
-        return (first,)
-    return (first, _Columns(printer.fold(), choices, sections=1).kernel_text())
+    reduced = product_of(kernel.reduced)
+    if isinstance(reduced, int):
+        return _print(kernel, _section_count(kernel, choices))
+    # Whether there are few rows or many, one of both forms is launched.
+    few = _print(kernel, 1)
+    many = _print(replace(kernel, name=f"{kernel.name}_long"), UNKNOWN_SECTIONS)
+    return (
+        *(_only_if(step, reduced, 0, LONG) for step in few),
+        *(_only_if(step, reduced, LONG + 1, None) for step in many),
+    )
+
+
+def _print(kernel: ColumnKernel, sections: int) -> tuple[CudaKernel, ...]:
+    printer = _Columns(kernel, sections)
+    if sections == 1:
+        return (printer.kernel_text(),)
+    return (printer.kernel_text(), _Columns(printer.fold(), 1).kernel_text())
+
+
+def _only_if(step: CudaKernel, value: Number, low: int, high: int | None) -> CudaKernel:
+    x, y, z = step.grid
+    return replace(step, grid=(only_if(x, value, low, high), y, z))
+
+
+def _section_count(kernel: ColumnKernel, choices: Choices) -> int:
+    printer = _Columns(kernel, 1)
+    blocks, reduced = typical(printer.outer * printer.blocks), typical(printer.reduced)
+    wanted = -(-WANTED_BLOCKS // max(blocks, 1))
+    fitting = min(reduced // (printer.down * LEAST_ROWS), MOST_SECTIONS)
+    default = max(1, min(wanted, fitting))
+    values = sorted({default, max(1, default // 2), max(1, min(2 * default, fitting))})
+    return choices.of(kernel.name, "sections", values, default)
 
 
 class _Columns:
     """Prints one column kernel. Mutable: scopes fill up."""
 
-    def __init__(self, kernel: ColumnKernel, choices: Choices, sections: int = 0) -> None:
+    def __init__(self, kernel: ColumnKernel, sections: int) -> None:
         self.kernel = kernel
         (self.column,) = kernel.columns
         self.outer, self.reduced = product_of(kernel.outer), product_of(kernel.reduced)
@@ -87,7 +122,7 @@ class _Columns:
         self.across = min(WARP, power_of_two(typical(self.packs)))
         self.down = THREADS // self.across
         self.blocks = ceil_div(self.packs, self.across)
-        self.sections = sections or self._section_count(choices)
+        self.sections = sections
         # With sections the stores belong to the second stage.
         self.stores = kernel.stores if self.sections == 1 else ()
         offsets = [store.offset for store in self.stores]
@@ -103,14 +138,6 @@ class _Columns:
             for accumulate in kernel.accumulates
         }
         self.shared_bytes = 0
-
-    def _section_count(self, choices: Choices) -> int:
-        blocks, reduced = typical(self.outer * self.blocks), typical(self.reduced)
-        wanted = -(-WANTED_BLOCKS // max(blocks, 1))
-        fitting = min(reduced // (self.down * LEAST_ROWS), MOST_SECTIONS)
-        default = max(1, min(wanted, fitting))
-        values = sorted({default, max(1, default // 2), max(1, min(2 * default, fitting))})
-        return choices.of(self.kernel.name, "sections", values, default)
 
     def fold(self) -> ColumnKernel:
         """The second stage: the sections are the rows."""
@@ -137,8 +164,8 @@ class _Columns:
         task.add(*self._combine_runs())
         column = task.child([self.column.name])
         self._finish(column)
-        items = self.packing.print_items(column.lines, integer) if self.width > 1 else column.lines
-        last = [*self._pack_stores(), *items, *self._pack_writes()]
+        own = self.packing.print_items(column.lines, integer) if self.width > 1 else column.lines
+        last = [*self._pack_stores(), *own, *self._pack_writes()]
         task.add("if (down == 0 && is_there) {", *(INDENT + line for line in last), "}")
         body = [*self._places(), *root.lines, *task.lines]
         partials = [buffer for buffers in self.partials.values() for buffer in buffers]
@@ -174,7 +201,7 @@ class _Columns:
         """Lines for every column of the pack."""
         if self.width == 1:
             return ["{", *(INDENT + line for line in lines), "}"]
-        return ["#pragma unroll", *loop("item", "0", str(self.width), lines, integer="int")]
+        return items(self.width, lines)
 
     def _reduce(self, task: Scope) -> None:
         """Append: every thread combines its rows."""
@@ -188,10 +215,12 @@ class _Columns:
                 starts.add(f"{self._item(name)} = {values[k]};")
         if self.width > 1:
             # The columns behind the last one start from it; nobody reads their results.
-            own = f"const {integer} {self.column.name} = {BASE} + {self._own_item()};"
-            task.add(*self._each([own, *starts.lines]))
+            place = f"const {integer} {self.column.name} = {BASE} + {self._own_item()};"
+            task.add(*self._each([place, *starts.lines]))
         else:
             task.add(*starts.lines)
+        turns = ceil_div(ceil_div(self.reduced, self.sections), self.down)
+        spans = Spans(kernel.accumulates, turns, self.width)
         row = task.child([axis.name for axis in kernel.reduced])
         column = row.child([self.column.name])
         roots = [part for accumulate in kernel.accumulates for part in accumulate.element]
@@ -200,18 +229,19 @@ class _Columns:
             packs = self.packing.print_loads(self.packing.loads(roots), row, column)
         for accumulate in kernel.accumulates:
             elements = [column.emit(part) for part in accumulate.element]
-            accumulators = [self._item(name) for name in accumulator_names(accumulate, "r")]
-            combine_into(column, accumulate, accumulators, elements)
-        items = self.packing.print_items(column.lines, integer) if self.width > 1 else column.lines
+            own = accumulator_names(accumulate, "r")
+            if len(own) == 1:
+                own = [spans.running(accumulate, own[0])]
+            combine_into(column, accumulate, [self._item(name) for name in own], elements)
+        each = self.packing.print_items(column.lines, integer) if self.width > 1 else column.lines
         per_section = symint.c(ceil_div(self.reduced, self.sections))
         reduced = symint.c(self.reduced)
-        lines = [*unflattened("position", kernel.reduced, integer), *row.lines, *packs, *items]
+        lines = [*unflattened("position", kernel.reduced, integer), *row.lines, *packs, *each]
         task.add(
             f"const {integer} stop = dj_min_index((part + 1) * {per_section}, {reduced});",
-            "#pragma unroll 4",
-            *loop(
-                "position", f"part * {per_section} + down", "stop", lines, str(self.down),
-                integer,
+            *spans.cut(
+                task, lines, ("position", f"part * {per_section} + down", "stop", self.down),
+                integer, lambda accumulate: accumulator_names(accumulate, "r")[0],
             ),
         )  # fmt: skip
 

@@ -9,8 +9,8 @@ the other form. Called by `codegen.cuda_text` between lowering and printing.
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any
 
+from dynajit.codegen import buffers
 from dynajit.codegen.loops import (
     Apply,
     Buffer,
@@ -21,7 +21,6 @@ from dynajit.codegen.loops import (
     MatmulKernel,
     RowKernel,
     Store,
-    walk,
 )
 from dynajit.core import dtypes, symint
 from dynajit.core.types import numel
@@ -34,7 +33,7 @@ def fold(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
         kernels: in running order.
         kept: buffers that somebody reads afterwards: results.
     """
-    reads = Counter(buffer for kernel in kernels for buffer in _buffers_read(kernel))
+    reads = Counter(buffer for kernel in kernels for buffer in buffers.read(kernel))
     products = {k.result.buffer: k for k in kernels if isinstance(k, MatmulKernel)}
     folded: dict[str, MatmulKernel] = {}
     gone: set[str] = set()
@@ -58,27 +57,6 @@ def fold(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
         for kernel in kernels
         if kernel.name not in gone
     ]
-
-
-def _buffers_read(kernel: Kernel) -> set[Buffer]:
-    """Every buffer that a kernel reads, once."""
-    if isinstance(kernel, MatmulKernel):
-        return {kernel.left.buffer, kernel.right.buffer}
-    roots: list[Expression] = []
-    _collect(kernel, roots)
-    return {e.buffer for e in walk(tuple(roots)) if isinstance(e, Load)}
-
-
-def _collect(part: Any, roots: list[Expression]) -> None:
-    """All expressions among the fields of a kernel and of its parts."""
-    if isinstance(part, Expression):
-        roots.append(part)
-    elif isinstance(part, tuple):
-        for item in part:
-            _collect(item, roots)
-    elif hasattr(part, "__dataclass_fields__") and not isinstance(part, Buffer):
-        for name in part.__dataclass_fields__:
-            _collect(getattr(part, name), roots)
 
 
 def _addition(kernel: RowKernel) -> tuple[Store, Load, Load] | None:

@@ -37,12 +37,17 @@ def print_pointwise(kernel: RowKernel, choices: Choices) -> tuple[CudaKernel, ..
     """The kernel, or none if no element is computed."""
     if cuda_transposed.fits(kernel):
         return (cuda_transposed.print_transposed(kernel, choices),)
-    printer = _Pointwise(kernel, choices)
+    printer = Pointwise(kernel, choices)
     return (printer.kernel_text(),) if printer.count != 0 and printer.stores else ()
 
 
-class _Pointwise:
-    """Prints one kernel. Mutable: scopes fill up."""
+class Pointwise:
+    """Prints one kernel. Mutable: scopes fill up.
+
+    Args:
+        kernel: reduces nothing.
+        choices: for it.
+    """
 
     def __init__(self, kernel: RowKernel, choices: Choices) -> None:
         self.kernel = kernel
@@ -63,6 +68,7 @@ class _Pointwise:
         self.packs = choices.of(kernel.name, "packs", (1, 2, 4), 1)
 
     def kernel_text(self) -> CudaKernel:
+        """The kernel."""
         root = Scope(self.names)
         lines = self._turn(root)
         per_row = ceil_div(self.last.size, self.packing.width)
@@ -70,14 +76,30 @@ class _Pointwise:
         blocks = symint.minimum(ceil_div(count, self.threads * self.packs), MOST_BLOCKS)
         start = f"({self.integer})blockIdx.x * {self.threads} + threadIdx.x"
         step = f"({self.integer})gridDim.x * {self.threads}"
+        shared = root.lines
+        if self.count == 1:
+            # Only the thread that writes reads: it may be the place that is written.
+            shared, lines = [], [*root.lines, *lines]
         body = loop("turn", start, symint.c(count), lines, step, self.integer)
         if self.packs > 1:
             body = [f"#pragma unroll {self.packs}", *body]
         return define(
-            self.kernel, self.kernel.name, [*self._head(), *root.lines, *body],
+            self.kernel, self.kernel.name, [*self._head(), *shared, *body],
             Launch(blocks, self.threads), self.expressions,
             [store.buffer for store in self.stores], self.indices,
         )  # fmt: skip
+
+    def piece(self, elements: int) -> list[str]:
+        """Lines for a block that works on `elements` of a kernel's only loop, those of `block`."""
+        root = Scope(self.names)
+        lines = self._turn(root)
+        count = symint.c(ceil_div(self.last.size, self.packing.width))
+        packs = elements // self.packing.width
+        stop = f"dj_min_index((block + 1) * {packs}, {count})"
+        body = loop(
+            "turn", f"block * {packs} + threadIdx.x", stop, lines, str(self.threads), self.integer
+        )
+        return [*self._head(), *root.lines, "#pragma unroll 4", *body]
 
     def _head(self) -> list[str]:
         return self.packing.print_flag(self.packing.loads(self.roots), self.stores)

@@ -33,6 +33,7 @@ from dynajit.codegen.cuda_support import (
 from dynajit.codegen.loops import (
     Accumulate,
     Accumulated,
+    Expression,
     Phase,
     ScanKernel,
     Store,
@@ -164,7 +165,7 @@ class RowScan:
             for inner in items:
                 inner.known.update(known.known)
         texts: list[str] = []
-        running: dict[Accumulated, str] = {}
+        running: dict[Expression, str] = {}
         for number, (phase, inner) in enumerate(zip(self.phases, items, strict=True)):
             inner.known.update(running)
             texts += self._phase(phase, inner, outer, running)
@@ -206,7 +207,7 @@ class RowScan:
         return [f"if ({' && '.join(guards)}) {{", *(INDENT + line for line in lines), "}"]
 
     def _phase(
-        self, phase: Phase, inner: Scope, outer: Scope, running: dict[Accumulated, str]
+        self, phase: Phase, inner: Scope, outer: Scope, running: dict[Expression, str]
     ) -> list[str]:
         """Lines that compute the running values of a phase."""
         lines: list[str] = []

@@ -39,10 +39,12 @@ from dynajit.codegen.cuda_support import (
     WARP,
     Choices,
     Launch,
+    Spans,
     define,
     exchange,
     folding,
     index_type,
+    items,
     names,
     only_if,
     partial_buffers,
@@ -76,6 +78,9 @@ MOST_COLUMN_BLOCKS: Final = 256
 
 MOST_PARTIALS: Final = 1024
 """Blocks of a kernel with totals, and accumulators that its second stage folds."""
+
+UNKNOWN_PARTIALS: Final = 256
+"""The same where sizes are not known."""
 
 
 def print_rows(kernel: RowKernel, choices: Choices) -> tuple[CudaKernel, ...]:
@@ -220,8 +225,13 @@ class _Rows:
         most = MOST_PARTIALS if self.kernel.totals else MOST_ROW_BLOCKS
         most = MOST_COLUMN_BLOCKS if self.kernel.column_totals else most
         blocks = symint.minimum(ceil_div(self.tasks, team.per_block), most)
-        self.most_blocks = symint.bounds(blocks)[1] or 1
-        self.blocks = symint.maximum(blocks, 1) if self.kernel.totals else blocks
+        leaves_partials = self.kernel.totals or self.kernel.column_totals
+        if leaves_partials:
+            # The second stage folds as many as there are, whichever form left them.
+            is_known = isinstance(blocks, int) and isinstance(analysis.packs, int)
+            blocks = max(blocks, 1) if is_known else UNKNOWN_PARTIALS
+        self.blocks: Number = blocks
+        self.most_blocks = blocks if isinstance(blocks, int) else 0
         self.partials = {
             total.name: partial_buffers(self.kernel.name, total, self.most_blocks)
             for total in self.kernel.totals
@@ -388,11 +398,8 @@ class _Rows:
                 row.add(f"{c} {name} = {starts[k]};")
                 continue
             each = [f"items_{name}[item] = {starts[k]};"]
-            row.add(f"{c} items_{name}[{self.packing.width}];", *self._items(each))
-
-    def _items(self, lines: Sequence[str], start: str = "0") -> list[str]:
-        width = str(self.packing.width)
-        return ["#pragma unroll", *loop("item", start, width, lines, integer="int")]
+            width = self.packing.width
+            row.add(f"{c} items_{name}[{width}];", *items(width, each))
 
     def _gather_items(self, row: Scope, accumulate: Accumulate) -> None:
         """Append: the accumulators of the items become one."""
@@ -402,7 +409,7 @@ class _Rows:
         inner = Scope(self.names)
         combine_into(inner, accumulate, [name], [f"items_{name}[item]"])
         row.add(f"{accumulate.element[0].dtype.c} {name} = items_{name}[0];")
-        row.add(*self._items(inner.lines, "1"))
+        row.add(*items(self.packing.width, inner.lines, 1))
 
     def _loop(self, row: Scope, number: int) -> list[str]:
         """The lane's packs, every so many."""
@@ -422,17 +429,31 @@ class _Rows:
             wanted = packing.loads(roots, known)
             before += packing.print_loads(wanted, outer, inner)
         before += self.held.print_new(phase)
-        self._body(inner, phase, before, after)
+        spans = self._spans(phase)
+        self._body(inner, phase, spans, before, after)
         if columns is not None:
             columns.meet(inner)
         if packing.width > 1:
-            items = packing.print_items(inner.lines, self.integer)
+            elements = packing.print_items(inner.lines, self.integer)
         else:
-            items = ["const int item = 0;" if phase.keeps or known else "", *inner.lines]
-        lines = [*self._place(), *outer.lines, *before, *filter(None, items), *after]
-        return self._turns(lines)
+            elements = ["const int item = 0;" if phase.keeps or known else "", *inner.lines]
+        lines = [*self._place(), *outer.lines, *before, *filter(None, elements), *after]
+        return self._turns(lines, row, spans)
 
-    def _body(self, inner: Scope, phase: Phase, before: list[str], after: list[str]) -> None:
+    def _spans(self, phase: Phase) -> Spans:
+        """How the loop over a lane's packs is cut."""
+        team = self.team
+        turns = ceil_div(ceil_div(self.analysis.packs, team.sections), team.lanes)
+        return Spans([] if team.steps else phase.accumulates, turns, self.packing.width)
+
+    def _own(self, accumulate: Accumulate) -> str:
+        """The accumulator of one component, or the array of those of the items."""
+        (name,) = accumulator_names(accumulate, "r")
+        return f"items_{name}" if self._by_item(accumulate) else name
+
+    def _body(
+        self, inner: Scope, phase: Phase, spans: Spans, before: list[str], after: list[str]
+    ) -> None:
         """What is done for each element."""
         for keep in phase.keeps:
             name = self.held.item(keep)
@@ -441,8 +462,9 @@ class _Rows:
         for accumulate in phase.accumulates:
             values = [inner.emit(part) for part in accumulate.element]
             own = accumulator_names(accumulate, "r")
-            if self._by_item(accumulate):
-                own = [f"items_{name}[item]" for name in own]
+            if len(own) == 1:
+                item = "[item]" if self._by_item(accumulate) else ""
+                own = [f"{spans.running(accumulate, self._own(accumulate))}{item}"]
             combine_into(inner, accumulate, own, values)
         for count, store in enumerate(phase.stores):
             self._store(inner, store, f"result{count}", before, after)
@@ -472,14 +494,23 @@ class _Rows:
             lines.append(f"const int {COUNT} = (int)dj_min_index({rest}, {packing.width});")
         return [*lines, *unflattened(f"(pack / {per})", self.analysis.outer, integer)]
 
-    def _turns(self, lines: Sequence[str]) -> list[str]:
+    def _turns(
+        self, lines: Sequence[str], row: Scope | None = None, spans: Spans | None = None
+    ) -> list[str]:
+        """The loop over a lane's packs.
+
+        Args:
+            row: the scope around it.
+            spans: how it is cut, where a lane may have any number of packs.
+        """
         packs, lanes, steps = self.analysis.packs, self.team.lanes, self.team.steps
         if not steps:
+            assert spans is not None and row is not None
             start, stop = "lane", symint.c(packs)
             if self.sections:
                 start, stop = "first + lane", "stop"
-            turns = loop("pack", start, stop, lines, str(lanes), self.integer)
-            return ["#pragma unroll 4", *turns]
+            bounds = ("pack", start, stop, lanes)
+            return spans.cut(row, lines, bounds, self.integer, self._own)
         head = [f"const {self.integer} pack = lane + step * {lanes};"]
         if packs != steps * lanes:
             lines = [f"if (pack < {symint.c(packs)}) {{", *(INDENT + x for x in lines), "}"]

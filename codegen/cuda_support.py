@@ -6,7 +6,7 @@ results have the same bits on every GPU of an architecture. Called by the `cuda_
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -16,8 +16,12 @@ from dynajit.codegen.c_support import (
     accumulator_names,
     all_expressions,
     combine,
+    combine_into,
+    is_rounded,
+    loop,
     may_fail,
     sizes_used,
+    start_values,
 )
 from dynajit.codegen.cuda_steps import (
     STATUS,
@@ -165,6 +169,11 @@ _SCALAR: Final = re.compile(r"\bscalars\[(\d+)\]")
 """How `c_expressions` spells a run-time number; here it is a parameter of its own."""
 
 
+def by_value(lines: Sequence[str]) -> list[str]:
+    """Lines in which run-time numbers are parameters of their own."""
+    return [_SCALAR.sub(r"scalar\1", line) for line in lines]
+
+
 def define(
     kernel: Kernel,
     name: str,
@@ -190,7 +199,7 @@ def define(
     for position in sorted({e.position for e in expressions if isinstance(e, Parameter)}):
         arguments.append(ScalarArgument(position))
         parameters.append(f"const dj_scalar scalar{position}")
-    lines = [_SCALAR.sub(r"scalar\1", line) for line in (*head, *body)]
+    lines = by_value([*head, *body])
     for size in sizes_used(lines):
         arguments.append(SizeArgument(symint.symbol(size)))
         parameters.append(f"const int64_t {size}")
@@ -367,3 +376,73 @@ def folding(
         start = tuple(Load(partial, first) for partial in partials)
     element = tuple(Load(partial, offset) for partial in partials)
     return Accumulate(accumulate.name, element, start, accumulate.identity, accumulate.combine)
+
+
+# ---------------------------------------------------------------------------------------------
+# long sums
+
+SPAN: Final = 64
+"""Elements that are added up one after the other before their sum is added to others: the error of
+a sum of n elements grows with SPAN + n / SPAN instead of n."""
+
+
+class Spans:
+    """A long loop over what a thread accumulates, in spans. Built once, then only read.
+
+    Args:
+        accumulates: of the loop.
+        turns: of the thread, at most.
+        width: accumulators of each.
+    """
+
+    def __init__(self, accumulates: Sequence[Accumulate], turns: Number, width: int) -> None:
+        self.width = width
+        is_short = symint.is_at_least(2 * SPAN, turns)
+        self.accumulates = [] if is_short else [a for a in accumulates if is_rounded(a)]
+
+    def running(self, accumulate: Accumulate, name: str) -> str:
+        """The accumulator within the loop; `name` is that of all spans."""
+        return f"span_{name}" if accumulate in self.accumulates else name
+
+    def cut(
+        self,
+        scope: Scope,
+        turns: Sequence[str],
+        bounds: tuple[str, str, str, int],
+        integer: str,
+        own: Callable[[Accumulate], str],
+    ) -> list[str]:
+        """The loop `turns` within a loop over spans; `scope` is that of what starts it.
+
+        Args:
+            turns: the body of the loop.
+            bounds: its variable, start and stop, and how far it goes in a turn.
+            own: the name of an accumulator, an array where there are several.
+        """
+        variable, start, stop, step = bounds
+        if not self.accumulates:
+            whole = loop(variable, start, stop, turns, str(step), integer)
+            return ["#pragma unroll 4", *whole]
+        lines = [f"const {integer} end = dj_min_index(span + {step * SPAN}, {stop});"]
+        after: list[str] = []
+        for accumulate in self.accumulates:
+            name, c = own(accumulate), accumulate.element[0].dtype.c
+            (start_value,) = start_values(scope, accumulate)
+            following = Scope(scope.names)
+            item = "[item]" if self.width > 1 else ""
+            combine_into(following, accumulate, [f"{name}{item}"], [f"span_{name}{item}"])
+            if self.width == 1:
+                lines.append(f"{c} span_{name} = {start_value};")
+                after += following.lines
+                continue
+            lines.append(f"{c} span_{name}[{self.width}];")
+            lines += items(self.width, [f"span_{name}[item] = {start_value};"])
+            after += items(self.width, following.lines)
+        inner = loop(variable, "span", "end", turns, str(step), integer)
+        lines += ["#pragma unroll 4", *inner, *after]
+        return loop("span", start, stop, lines, str(step * SPAN), integer)
+
+
+def items(width: int, lines: Sequence[str], start: int = 0) -> list[str]:
+    """Lines for every element of a pack."""
+    return ["#pragma unroll", *loop("item", str(start), str(width), lines, integer="int")]

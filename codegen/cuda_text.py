@@ -17,13 +17,16 @@ from types import MappingProxyType
 from typing import Final
 
 from dynajit.codegen import (
+    buffers,
     c_sizes,
     cuda_columns,
     cuda_epilogues,
+    cuda_hoisting,
     cuda_products,
     cuda_rows,
     cuda_scans,
     cuda_scatter,
+    cuda_tables,
     fusion,
     in_place,
     joining,
@@ -33,9 +36,11 @@ from dynajit.codegen import (
 )
 from dynajit.codegen.c_prelude import read
 from dynajit.codegen.c_sizes import Symbol
+from dynajit.codegen.c_support import may_fail
 from dynajit.codegen.cuda_shared import share_entries
 from dynajit.codegen.cuda_steps import Choice, CudaKernel, Options, Step
 from dynajit.codegen.cuda_support import Choices
+from dynajit.codegen.cuda_tables import Group
 from dynajit.codegen.loops import (
     ColumnKernel,
     Kernel,
@@ -94,7 +99,7 @@ class Unit:
         return any(kernel.may_fail for kernel in self.kernels)
 
 
-def print_kernel(kernel: Kernel, choices: Choices) -> tuple[Step, ...]:
+def print_kernel(kernel: Kernel, choices: Choices, options: Options) -> tuple[Step, ...]:
     """What runs on the GPU for a loop kernel, in order; empty if there is nothing to compute.
 
     Raises:
@@ -102,11 +107,11 @@ def print_kernel(kernel: Kernel, choices: Choices) -> tuple[Step, ...]:
     """
     return tuple(
         replace(step, kernel=kernel) if isinstance(step, CudaKernel) else step
-        for step in _print(kernel, choices)
+        for step in _print(kernel, choices, options)
     )
 
 
-def _print(kernel: Kernel, choices: Choices) -> tuple[Step, ...]:
+def _print(kernel: Kernel, choices: Choices, options: Options) -> tuple[Step, ...]:
     if isinstance(kernel, RowKernel):
         return cuda_rows.print_rows(kernel, choices)
     if isinstance(kernel, ColumnKernel):
@@ -114,7 +119,7 @@ def _print(kernel: Kernel, choices: Choices) -> tuple[Step, ...]:
     if isinstance(kernel, ScanKernel):
         return cuda_scans.print_scan(kernel, choices)
     if isinstance(kernel, ScatterKernel):
-        return cuda_scatter.print_scatter(kernel, choices)
+        return cuda_scatter.print_scatter(kernel, choices, options)
     if isinstance(kernel, MatmulKernel):
         return cuda_products.print_matmul(kernel, choices)
     assert isinstance(kernel, NativeKernel)
@@ -177,16 +182,13 @@ def generate(
     results = {plan.storage.buffers[o] for o in graph.outputs if o in plan.storage.buffers}
     kernels = cuda_epilogues.fold(joining.join(lowering.lower(plan), cuda_rows.may_hold), results)
     found = Choices(choices)
-    printed = [print_kernel(kernel, found) for kernel in kernels]
     same: Mapping[Node, Node] = memory.NOTHING
-    if written and not any(_may_fail(steps) for steps in printed):
-        used = [[b for step in steps for b in step.buffers] for steps in printed]
-        changed, same = in_place.share(plan, kernels, used, written)
-        printed = [
-            steps if new is old else print_kernel(new, found)
-            for steps, old, new in zip(printed, kernels, changed, strict=True)
-        ]
-    steps = share_entries([step for steps in printed for step in steps])
+    if written and not any(map(_may_fail, kernels)):
+        used = [list(buffers.used(kernel)) for kernel in kernels]
+        kernels, same = in_place.share(plan, kernels, used, written)
+    kernels = [part for kernel in kernels for part in _hoisted(kernel)]
+    groups = cuda_tables.group(kernels, {k.name: buffers.used(k) for k in kernels})
+    steps = share_entries([step for entry in groups for step in _steps(entry, found, options)])
     layout = memory.arrange(plan, [step.buffers for step in steps], same)
     return Unit(
         name, graph, steps, layout, print_unit(name, steps), c_sizes.symbols_of(graph), same,
@@ -194,5 +196,16 @@ def generate(
     )  # fmt: skip
 
 
-def _may_fail(steps: Sequence[Step]) -> bool:
-    return any(isinstance(step, CudaKernel) and step.may_fail for step in steps)
+def _may_fail(kernel: Kernel) -> bool:
+    """True if a kernel may report an index out of range or an integer division by zero."""
+    return may_fail(buffers.expressions(kernel), buffers.indices(kernel))
+
+
+def _hoisted(kernel: Kernel) -> tuple[Kernel, ...]:
+    return cuda_hoisting.hoist(kernel) if isinstance(kernel, RowKernel) else (kernel,)
+
+
+def _steps(entry: Kernel | Group, choices: Choices, options: Options) -> tuple[Step, ...]:
+    if isinstance(entry, Group):
+        return cuda_tables.print_group(entry, choices)
+    return print_kernel(entry, choices, options)

@@ -9,17 +9,14 @@ gradients of a norm's weight and bias beside the gradient of what is normalised.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from dynajit.codegen.buffers import written
 from dynajit.codegen.loops import (
     Buffer,
     ColumnKernel,
     Expression,
     Kernel,
     Load,
-    MatmulKernel,
-    NativeKernel,
     RowKernel,
-    ScanKernel,
-    ScatterKernel,
     walk,
 )
 from dynajit.core.symint import is_at_least
@@ -85,24 +82,6 @@ def _is_free(kernels: Sequence[Kernel], first: int, last: int) -> bool:
     roots = _row_roots(moved) if isinstance(moved, RowKernel) else _column_roots(moved)
     reads = _loads(roots)
     return all(written(kernel).isdisjoint(reads) for kernel in kernels[first:last])
-
-
-def written(kernel: Kernel) -> set[Buffer]:
-    """Buffers that a kernel writes."""
-    if isinstance(kernel, RowKernel):
-        stores = [store for phase in kernel.phases for store in phase.stores]
-        stores += [*kernel.row_stores, *kernel.finals, *kernel.column_stores]
-        return {store.buffer for store in stores}
-    if isinstance(kernel, ScanKernel):
-        return {store.buffer for phase in kernel.phases for store in phase.stores}
-    if isinstance(kernel, ColumnKernel):
-        return {store.buffer for store in kernel.stores}
-    if isinstance(kernel, ScatterKernel):
-        return {kernel.initial.buffer, kernel.write.buffer}
-    if isinstance(kernel, MatmulKernel):
-        return {kernel.result.buffer}
-    assert isinstance(kernel, NativeKernel)
-    return {buffer for buffer in kernel.writes if buffer is not None}
 
 
 def _column_roots(kernel: ColumnKernel) -> list[Expression]:

@@ -40,7 +40,7 @@ def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     def start(graph: Graph, *, name: str | None = None, written: Any = MappingProxyType({}),
               backend: str = "native", verify: bool = False) -> Any:  # fmt: skip
         return pipeline.Started(
-            functools.partial(EmulatedProgram, graph, name or graph.name, written)
+            functools.partial(EmulatedProgram, graph, name or graph.name, written=written)
         )
 
     monkeypatch.setattr(pipeline, "start_compile", start)
@@ -109,10 +109,14 @@ def check(
 
 
 @pytest.fixture(scope="session")
-def codegen() -> SimpleNamespace:
-    """`graph_of`, `check` and `assert_same` of this file."""
+def codegen(request: pytest.FixtureRequest) -> SimpleNamespace:
+    """`graph_of`, `check` and `assert_same` of this file; whether programs are CUDA units."""
     if not NEEDS_COMPILER:
         pytest.skip("needs a C compiler")
     return SimpleNamespace(
-        graph_of=graph_of, check=check, assert_same=assert_same, type_of=type_of_argument
+        graph_of=graph_of,
+        check=check,
+        assert_same=assert_same,
+        type_of=type_of_argument,
+        is_cuda=request.config.getoption("target") == "cuda",
     )

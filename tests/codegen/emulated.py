@@ -43,6 +43,10 @@ CHECKED = ("-fsanitize=thread,bounds,alignment", "-fno-sanitize-recover=all")
 """The compiler calls the emulator for every access to memory."""
 
 
+SLACK = 4
+"""Memory of a GPU is given out by more bytes than that: atomic operations are on whole words."""
+
+
 class KernelError(AssertionError):
     """A kernel did what no GPU would let it do, or what no order of threads makes right."""
 
@@ -141,10 +145,16 @@ class Emulated:
 
 
 class EmulatedProgram(Emulated):
-    """A graph's unit as a `Program` of `codegen.pipeline`: tests of C kernels run on it."""
+    """A graph's unit as a `Program` of `codegen.pipeline`: tests of C kernels run on it.
 
-    def __init__(self, graph: Graph, name: str, written: Mapping[int, int]) -> None:
-        unit = cuda_text.generate(graph, name, written=written)
+    Args:
+        graph: any graph.
+        name: of the unit.
+        asked: further arguments of `cuda_text.generate`.
+    """
+
+    def __init__(self, graph: Graph, name: str = "unit", **asked: Any) -> None:
+        unit = cuda_text.generate(graph, name, **asked)
         entries = list(dict.fromkeys(kernel.entry for kernel in unit.kernels))
         with tempfile.TemporaryDirectory() as folder:
             library = load(build(unit.source, entries, Path(folder)))
@@ -152,8 +162,9 @@ class EmulatedProgram(Emulated):
         self.name, self.source, self.may_fail = name, unit.source, unit.may_fail
         texts: dict[str, list[str]] = {}  # of loop kernels: as many as there are in C
         for step in unit.steps:
-            own = step.source if isinstance(step, CudaKernel) else ""
-            texts.setdefault(step.kernel.name, []).append(own)
+            if not isinstance(step, Memset):
+                own = step.source if isinstance(step, CudaKernel) else ""
+                texts.setdefault(step.kernel.name, []).append(own)
         self.kernels = tuple(Kernel(name, "\n".join(own)) for name, own in texts.items())
         self.stages: dict[str, float] = {}
         self.from_cache = False
@@ -190,7 +201,8 @@ class _Run:
     def unwritten(self, type: TensorType) -> np.ndarray:
         """An array that holds nothing of use."""
         shape = tuple(map(self.known, type.shape))
-        memory = np.full(math.prod(shape) * type.dtype.itemsize, 0xAB, np.uint8)
+        size = math.prod(shape) * type.dtype.itemsize
+        memory = np.full(size + SLACK, 0xAB, np.uint8)[:size]
         return memory.view(type.dtype.numpy).reshape(shape)
 
     def known(self, number: Any) -> int:
@@ -210,7 +222,8 @@ class _Run:
         if kind == "inputs" and self.arrays[kind][position].size:
             start, stop = np.lib.array_utils.byte_bounds(self.arrays[kind][position])
             return start, stop - start
-        return self.address(buffer), self.known(buffer.size) * buffer.dtype.itemsize
+        size = self.known(buffer.size) * buffer.dtype.itemsize
+        return self.address(buffer), -(-size // SLACK) * SLACK
 
     def word(self, word: Any) -> bytes:
         """Eight bytes of an argument."""
