@@ -28,6 +28,7 @@ from benchmarks import gpu_cases
 from benchmarks.gpu_cases import SMALL, Case, Run, Sizes
 from benchmarks.gpu_libraries import LIBRARIES, GpuLibrary
 from benchmarks.measuring import why_not_equal
+from dynajit.codegen import device_driver
 
 REFERENCE: Final = "dynajit-eager"
 """Its results are what the others must agree with: no compiler is involved."""
@@ -212,9 +213,9 @@ def machine() -> dict[str, Any]:
         library = next(each for each in LIBRARIES.values() if each.module == name)
         if library.why_not_available() is None:
             found[name] = getattr(library.namespace, "__version__", "")
-    cuda = LIBRARIES[REFERENCE].namespace.cuda
-    found["gpu"] = str(cuda.get_device_name(0))
-    found["capability"] = list(cuda.get_device_capability(0))
+    found["gpu"] = device_driver.driver().name(0)
+    found["capability"] = list(device_driver.capability(0))
+    found["driver"] = device_driver.driver().version
     return found
 
 

@@ -70,6 +70,42 @@ class GpuLibrary(TensorLibrary):
 
 
 @dataclass(frozen=True)
+class Dynajit(GpuLibrary):
+    """dynajit, whose work is on CuPy's streams."""
+
+    @property
+    def gpu(self) -> ModuleType:
+        """What dynajit asks of CuPy."""
+        return importlib.import_module("dynajit.core.gpu")
+
+    def why_not_available(self) -> str | None:
+        """Why no GPU can be used, or None."""
+        reason: str | None = self.gpu.why_not()
+        return reason
+
+    def synchronize(self) -> None:
+        """Wait for all work."""
+        self.gpu.synchronize()
+
+    def timed_ms(self, work: Callable[[], object]) -> float:
+        """Milliseconds on the GPU from before the work to behind it."""
+        return _timed_by_cupy(self.gpu.module(), work)
+
+    def allow_tf32(self) -> None:
+        """float32 products may use tensor cores."""
+        self.namespace.config.configure(allow_tf32=True)
+
+
+def _timed_by_cupy(cupy: Any, work: Callable[[], object]) -> float:
+    start, end = cupy.cuda.Event(), cupy.cuda.Event()
+    start.record()
+    work()
+    end.record()
+    end.synchronize()
+    return float(cupy.cuda.get_elapsed_time(start, end))
+
+
+@dataclass(frozen=True)
 class CupyFuse(GpuLibrary):
     """`cupy.fuse` over CuPy's arrays: pointwise functions, and a reduction behind one."""
 
@@ -107,13 +143,7 @@ class CupyFuse(GpuLibrary):
 
     def timed_ms(self, work: Callable[[], object]) -> float:
         """Milliseconds on the GPU from before the work to behind it."""
-        cuda = self.namespace.cuda
-        start, end = cuda.Event(), cuda.Event()
-        start.record()
-        work()
-        end.record()
-        end.synchronize()
-        return float(cuda.get_elapsed_time(start, end))
+        return _timed_by_cupy(self.namespace, work)
 
     def reset(self) -> None:
         """Nothing is kept."""
@@ -129,12 +159,12 @@ class CupyFuse(GpuLibrary):
 LIBRARIES: Final[Mapping[str, GpuLibrary]] = {
     library.name: library
     for library in (
-        GpuLibrary("dynajit", "torch", "dynajit", compiles=True),
-        GpuLibrary("dynajit-graphs", "torch", "dynajit", compiles=True, mode="reduce-overhead"),
-        GpuLibrary(
+        Dynajit("dynajit", "torch", "dynajit", compiles=True),
+        Dynajit("dynajit-graphs", "torch", "dynajit", compiles=True, mode="reduce-overhead"),
+        Dynajit(
             "dynajit-tuned", "torch", "dynajit", compiles=True, mode="max-autotune-no-cudagraphs"
         ),
-        GpuLibrary("dynajit-eager", "torch", "dynajit"),
+        Dynajit("dynajit-eager", "torch", "dynajit"),
         GpuLibrary(
             "torch-compile", "torch", "torch", compiles=True, mode="max-autotune-no-cudagraphs",
             optimizer_options={"fused": True},
