@@ -1,6 +1,7 @@
 """The GPU table's programs build, agree and are timed at small sizes, whatever the times are."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,19 @@ import pytest
 from benchmarks import gpu, gpu_cases
 from benchmarks.gpu_cases import SMALL, Case, Sizes
 from dynajit.codegen import device_tuning
+from dynajit.core import config
 
 pytestmark = pytest.mark.usefixtures("driver", "strict_programs")
 CASES = gpu_cases.cases(SMALL)
 OURS = ("dynajit", "dynajit-graphs", "dynajit-tuned")
+
+
+@pytest.fixture(autouse=True)
+def tf32_as_before() -> Iterator[None]:
+    """The table allows TF32 to all contestants; other tests do not."""
+    before = config.default().allow_tf32
+    yield
+    config.configure(allow_tf32=before)
 
 
 @pytest.fixture(autouse=True)
