@@ -19,7 +19,7 @@ from dynajit.capture.values_containers import ListValue, TupleValue
 from dynajit.capture.values_functions import NativeMethod
 from dynajit.capture.values_tensors import TensorContents, TensorValue
 from dynajit.core import dtypes
-from dynajit.core.device import CPU
+from dynajit.core.device import CPU, Device
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.symint import SymInt
 from dynajit.core.types import TensorType, contiguous_strides
@@ -204,13 +204,16 @@ def _type_method(
 ) -> Value:
     """`type()`, the name of a class, or `type(dtype)`, a conversion."""
     wanted = args[0] if args else keywords.get("dtype", NONE)
+    kind = tensor_type(x, value)
+    on_gpu = kind.device is not CPU
     if is_none(x, wanted):
-        return constant(typed_names.name_of(tensor_type(x, value).dtype))
+        return constant(typed_names.name_of(kind.dtype, on_gpu))
     try:
-        dtype = typed_names.dtype_named(as_python(x, wanted))
+        dtype, is_cuda = typed_names.type_named(as_python(x, wanted))
     except (NotKnown, InvalidValueError) as error:
         raise GraphBreak(breaks.TENSOR_FAILURE, f"Tensor.type: {error}") from None
-    return native_method(x, value, "to", [Known(dtype)], {})
+    place = [] if is_cuda in (None, on_gpu) else [Known(Device("cuda") if is_cuda else CPU)]
+    return native_method(x, value, "to", [*place, Known(dtype)], {})
 
 
 def _itself(x: Any, value: TensorValue, args: list[Value], keywords: dict[str, Value]) -> Value:
