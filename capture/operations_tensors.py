@@ -205,13 +205,16 @@ def _type_method(
 ) -> Value:
     """`type()`, the name of a class, or `type(dtype)`, a conversion."""
     wanted = args[0] if args else keywords.get("dtype", NONE)
+    kind = tensor_type(x, value)
+    on_gpu = kind.device is not CPU
     if is_none(x, wanted):
-        return constant(typed_names.name_of(tensor_type(x, value).dtype))
+        return constant(typed_names.name_of(kind.dtype, on_gpu))
     try:
-        dtype = typed_names.dtype_named(as_python(x, wanted))
+        dtype, is_cuda = typed_names.type_named(as_python(x, wanted))
     except (NotKnown, InvalidValueError) as error:
         raise GraphBreak(breaks.TENSOR_FAILURE, f"Tensor.type: {error}") from None
-    return native_method(x, value, "to", [Known(dtype)], {})
+    place = [] if is_cuda in (None, on_gpu) else [Known(Device("cuda") if is_cuda else CPU)]
+    return native_method(x, value, "to", [*place, Known(dtype)], {})
 
 
 def _cpu(x: Any, value: TensorValue, args: list[Value], keywords: dict[str, Value]) -> Value:

@@ -110,6 +110,7 @@ from dynajit.core.dtypes import (
     int64,
     uint8,
 )
+from dynajit.core.errors import OutOfMemoryError
 from dynajit.core.memory_format import (
     MemoryFormat as memory_format,
 )
@@ -582,6 +583,7 @@ __all__ = [
     "HalfTensor",
     "IntTensor",
     "LongTensor",
+    "OutOfMemoryError",
     "ShortTensor",
     "Size",
     "Tensor",

@@ -5,9 +5,12 @@ creation row names. All tensors are on one device; a zero-dim tensor of the CPU 
 pointwise rows, as in PyTorch, and is passed by value. Called by `execute.handle`.
 """
 
-from typing import Any
+import contextlib
+from typing import Any, Final
 
-from dynajit.core import any_arrays, gpu, gpu_arrays
+import numpy as np
+
+from dynajit.core import any_arrays, config, gpu, gpu_arrays
 from dynajit.core.device import CPU, Device
 from dynajit.core.errors import DeviceError
 from dynajit.core.types import TensorType, ValueType
@@ -15,6 +18,8 @@ from dynajit.eager._tensor import TensorBase
 from dynajit.ops.evaluate import array_form, evaluate, type_of_operand
 from dynajit.ops.table import TABLE, Kind, Op
 from dynajit.ops.type_rules import MSG_TWO_DEVICES, describe
+
+_AS_THEY_ARE: Final = contextlib.nullcontext()
 
 
 def run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
@@ -31,7 +36,7 @@ def run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         if op is not TABLE.to_device:
             operands = [any_arrays.as_numpy(x) if gpu.is_gpu_array(x) else x for x in operands]
         return evaluate(op, operands, attributes)
-    with gpu.on(place.index or 0):
+    with gpu.on(place.index or 0), _products():
         return evaluate(op, operands, attributes, gpu_arrays.arrays())
 
 
@@ -45,8 +50,14 @@ def form(op: Op, inputs: tuple[Any, ...], arrays: list[Any], attributes: dict[st
     places = {operand.device for operand in inputs if isinstance(operand, TensorBase)}
     if len(places) != 1:
         return NotImplemented  # its rows refuse what they do not take
-    with gpu.on(next(iter(places)).index):
+    with gpu.on(next(iter(places)).index), _products():
         return array_form(op, arrays, attributes, gpu_arrays.arrays())
+
+
+def _products() -> contextlib.AbstractContextManager[Any]:
+    """How exact products within the block are: asked here, since rows run in a context of their
+    own."""
+    return gpu.tf32_products() if config.current().allow_tf32 else _AS_THEY_ARE
 
 
 def place_of(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Device:
@@ -60,23 +71,30 @@ def place_of(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Dev
         return gpu.resolve(wanted, op.name)
     found = None
     for operand in inputs:
-        if isinstance(operand, TensorBase) and not _goes_along(op, operand):
-            device = operand.device
+        if isinstance(operand, (TensorBase, np.ndarray)) and not _goes_along(op, operand):
+            device = CPU if isinstance(operand, np.ndarray) else operand.device
             if found is not None and device is not found:
                 raise _two_devices(op, inputs, found, device)
             found = device
     return CPU if found is None else found
 
 
-def _goes_along(op: Op, operand: TensorBase) -> bool:
-    return op.kind is Kind.POINTWISE and operand.device is CPU and operand.ndim == 0
+def _goes_along(op: Op, operand: Any) -> bool:
+    """Whether a tensor or array is one of the CPU that may meet those of a GPU."""
+    if op.kind is not Kind.POINTWISE or operand.ndim:
+        return False
+    return isinstance(operand, np.ndarray) or operand.device is CPU
 
 
 def _operand(op: Op, operand: Any) -> Any:
     """The array of a tensor; one that goes along goes by value, as a scalar of NumPy."""
-    if not isinstance(operand, TensorBase):
+    if isinstance(operand, TensorBase):
+        array = operand.array
+    elif isinstance(operand, np.ndarray):
+        array = operand
+    else:
         return operand
-    return operand.array[()] if _goes_along(op, operand) else operand.array
+    return array[()] if _goes_along(op, operand) else array
 
 
 def _two_devices(op: Op, inputs: tuple[Any, ...], first: Device, second: Device) -> DeviceError:

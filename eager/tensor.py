@@ -26,7 +26,7 @@ from dynajit.eager.layout import LayoutMethods
 from dynajit.eager.node import Handle, made_by
 from dynajit.eager.printing import format_tensor
 from dynajit.eager.reshaping import ReshapingMethods
-from dynajit.eager.typed_names import dtype_named, name_of
+from dynajit.eager.typed_names import name_of, type_named
 from dynajit.ops import subscript
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.table import TABLE
@@ -282,15 +282,19 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         return TABLE.clone(self) if copied and changed is self else changed
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
-        """The name of the tensor's class by element type, such as "torch.FloatTensor"; or the
-        tensor with another dtype, given as such, as that name, or as a class such as `LongTensor`.
+        """The name of the tensor's class by element type and kind of device, such as
+        "torch.FloatTensor" and "torch.cuda.FloatTensor"; or the tensor with another dtype, given as
+        such, as that name, or as a class such as `LongTensor`, both of which mean a device, too.
 
         Raises:
             InvalidValueError: no dtype has that name.
         """
         if dtype is None:
-            return name_of(self.dtype)
-        return self.to(dtype_named(dtype))
+            return name_of(self.dtype, self.is_cuda)
+        kind, is_cuda = type_named(dtype)
+        if is_cuda in (None, self.is_cuda):
+            return self.to(kind)
+        return self.to("cuda" if is_cuda else "cpu", kind, non_blocking)
 
     def cpu(self, memory_format: Any = None) -> "Tensor":
         """This tensor on the CPU: itself, or a copy of what is on a GPU."""

@@ -11,6 +11,8 @@ Called by eager tensors, `dynajit.cuda`, code generation's launches, and `python
 import contextlib
 import math
 import os
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
@@ -19,7 +21,8 @@ import numpy as np
 
 from dynajit.core import dtypes
 from dynajit.core.device import CPU, Device
-from dynajit.core.errors import DeviceError, DTypeError, UnsupportedError
+from dynajit.core.errors import DeviceError, DTypeError, NoGpuError, UnsupportedError
+from dynajit.core.gpu_memory import Watch
 from dynajit.core.optional import load
 
 OLDEST_CUPY: Final = (13,)
@@ -41,11 +44,13 @@ class _Found:
         cupy: the module, or None where it cannot be used.
         devices: how many there are.
         reason: why there are none, a sentence and how to mend it; None where there are.
+        memory: what watches over their memory.
     """
 
     cupy: ModuleType | None
     devices: int
     reason: str | None
+    memory: Watch | None = None
 
 
 _found: list[_Found] = []
@@ -76,7 +81,7 @@ def _search() -> _Found:
         return _Found(None, 0, _why_not_counted(cupy, error))
     if count == 0:
         return _Found(None, 0, _no_device())
-    return _Found(cupy, count, None)
+    return _Found(cupy, count, None, Watch(cupy))
 
 
 def _why_not_imported(error: UnsupportedError) -> str:
@@ -160,12 +165,36 @@ def module() -> Any:
     """CuPy.
 
     Raises:
-        DeviceError: no GPU can be used; the message says why.
+        NoGpuError: no GPU can be used; the message says why.
     """
-    found = _look()
-    if found.cupy is None:
-        raise DeviceError(f"no GPU can be used: {found.reason}")
-    return found.cupy
+    require()
+    return _look().cupy
+
+
+def require(what: str = "") -> None:
+    """Raise unless there is a GPU to use.
+
+    Args:
+        what: who asked, for the message.
+
+    Raises:
+        NoGpuError: no GPU can be used; the message says why.
+    """
+    reason = _look().reason
+    if reason is not None:
+        raise NoGpuError(f"{f'{what}: ' if what else ''}no GPU can be used: {reason}")
+
+
+def memory() -> Watch:
+    """What watches over the memory of GPUs.
+
+    Raises:
+        NoGpuError: no GPU can be used; the message says why.
+    """
+    require()
+    found = _look().memory
+    assert found is not None
+    return found
 
 
 def special_functions() -> Any:
@@ -208,6 +237,7 @@ def resolve(device: Device, what: str = "device") -> Device:
 
     Raises:
         DeviceError: there is no such device.
+        NoGpuError: no GPU can be used.
     """
     if device is CPU:
         return device
@@ -216,7 +246,7 @@ def resolve(device: Device, what: str = "device") -> Device:
             f"{what}(device={str(device)!r}): tensors do not live there.  Expected 'cpu' or 'cuda'."
         )
     if not is_available():
-        raise DeviceError(
+        raise NoGpuError(
             f"{what}(device={str(device)!r}): there is no cuda device here: {why_not()}  Or pass "
             "device='cpu', or leave the argument out."
         )
@@ -258,9 +288,56 @@ def current_stream(index: int | None = None) -> Any:
     return module().cuda.get_current_stream(-1 if index is None else index)
 
 
+def external_stream(address: int, index: int) -> Any:
+    """CuPy's stream of one that another library made on a device."""
+    kind = module().cuda.Stream
+    with on(index):
+        if hasattr(kind, "from_external"):
+            return kind.from_external(_Foreign(address))
+        return module().cuda.ExternalStream(address, index)
+
+
+@dataclass(frozen=True, slots=True)
+class _Foreign:
+    """A stream by its address, as libraries hand them over."""
+
+    address: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.address
+
+
 def synchronize(index: int | None = None) -> None:
     """Wait until a device (the current one) has done all that it was given."""
     module().cuda.Device(index).synchronize()
+
+
+_products = threading.RLock()
+_CAPABILITY_WITH_TF32: Final = 80
+
+
+def exclusive_products() -> contextlib.AbstractContextManager[Any]:
+    """No other thread changes how CuPy multiplies matrices within the block."""
+    return _products
+
+
+@contextlib.contextmanager
+def tf32_products() -> Iterator[None]:
+    """CuPy's products of float32 matrices within the block are in TF32, on GPUs that have it.
+
+    CuPy's setting is one for all threads: the products of other threads wait.
+    """
+    with _products:
+        if int(module().cuda.Device().compute_capability) < _CAPABILITY_WITH_TF32:
+            yield
+            return
+        settings = module()._core._routines_linalg
+        before = settings.get_compute_type(np.float32)
+        settings.set_compute_type(np.float32, settings.COMPUTE_TYPE_TF32)
+        try:
+            yield
+        finally:
+            settings.set_compute_type(np.float32, before)
 
 
 # ---------------------------------------------------------------------------------------------

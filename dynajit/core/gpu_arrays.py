@@ -39,6 +39,11 @@ class GpuArrays:
         setattr(self, name, found)
         return found
 
+    def matmul(self, a: Any, b: Any) -> Any:
+        """Matrix products; those of threads for which less is exact enough wait."""
+        with gpu.exclusive_products():
+            return self.cupy.matmul(a, b)
+
     def combine_at(self, name: str, target: Any, key: Any, values: Any) -> None:
         """`numpy.<name>.at(target, key, values)`, in a fixed order."""
         gpu_scatter.combine_at(self.cupy, getattr(self.cupy, name), target, key, values)

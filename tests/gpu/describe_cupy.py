@@ -14,7 +14,8 @@ from typing import Any
 
 MODULES = (
     "cupy", "cupy.linalg", "cupy.fft", "cupy.lib.stride_tricks", "cupy.cuda", "cupy.cuda.runtime",
-    "cupy.cuda.memory", "cupyx", "cupyx.scipy.special",
+    "cupy.cuda.memory", "cupy.cuda.nvtx", "cupy._core._routines_linalg",
+    "cupyx", "cupyx.scipy.special",
 )  # fmt: skip
 CLASSES = (
     "cupy.ndarray", "cupy.cuda.Device", "cupy.cuda.Stream", "cupy.cuda.Event",

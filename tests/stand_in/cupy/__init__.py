@@ -33,7 +33,7 @@ from numpy import (
     uint64,
 )  # fmt: skip
 
-from cupy import _functions, _ufunc, cuda, fft, lib, linalg, stand_in
+from cupy import _core, _functions, _ufunc, cuda, fft, lib, linalg, stand_in
 from cupy._array import ndarray
 from cupy._functions import *  # noqa: F403
 from cupy._ufunc import ufunc
@@ -62,7 +62,7 @@ def show_config(*, _full=False):
 
 
 __all__ = [
-    *_functions.__all__, *_ufunc.UFUNCS, "bool_", "complex64", "complex128",
+    *_functions.__all__, *_ufunc.UFUNCS, "_core", "bool_", "complex64", "complex128",
     "cuda", "dtype", "e", "euler_gamma", "fft", "finfo", "float16", "float32", "float64", "generic",
     "get_default_memory_pool", "get_default_pinned_memory_pool", "iinfo", "inf", "int8", "int16",
     "int32", "int64", "lib", "linalg", "nan", "ndarray", "newaxis", "pi", "show_config", "stand_in",

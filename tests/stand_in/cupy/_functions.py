@@ -4,6 +4,7 @@ import numpy as np
 
 from cupy import _array
 from cupy._array import checked_dtype, device_array, host, ndarray, view_of
+from cupy._core._routines_linalg import _rounded
 
 # -- making ---------------------------------------------------------------------------------------
 
@@ -427,7 +428,7 @@ def matmul(
 ):  # fmt: skip
     a, b = args
     with np.errstate(all="ignore"):
-        found = np.asarray(np.matmul(host(a), host(b)))
+        found = np.asarray(np.matmul(_rounded(host(a)), _rounded(host(b))))
     if out is None:
         return device_array(found)
     out._host[...] = found

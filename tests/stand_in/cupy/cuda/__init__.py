@@ -1,6 +1,6 @@
 """`cupy.cuda` of the stand-in: devices, memory, streams."""
 
-from cupy.cuda import device, memory, runtime, stream
+from cupy.cuda import device, memory, nvtx, runtime, stream
 from cupy.cuda.device import Device, get_device_id
 from cupy.cuda.memory import (
     Memory,
@@ -41,5 +41,5 @@ __all__ = [
     "PinnedMemory", "PinnedMemoryPointer", "PinnedMemoryPool", "Stream", "UnownedMemory", "alloc",
     "alloc_pinned_memory", "device", "get_allocator", "get_current_stream",
     "get_device_id", "get_elapsed_time", "get_local_runtime_version", "is_available", "memory",
-    "runtime", "set_allocator", "set_pinned_memory_allocator", "stream",
+    "nvtx", "runtime", "set_allocator", "set_pinned_memory_allocator", "stream",
 ]  # fmt: skip

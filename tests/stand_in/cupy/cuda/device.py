@@ -44,6 +44,10 @@ class Device:
         return "90"
 
     @property
+    def cublas_handle(self):
+        return 0xB1A5 + self.id
+
+    @property
     def mem_info(self):
         with self:
             return runtime.memGetInfo()

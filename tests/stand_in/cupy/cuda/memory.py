@@ -41,15 +41,16 @@ class _Block:
     __slots__ = ("buffer", "device_id", "ptr", "size")
 
     def __init__(self, size, device_id):
+        self.size, self.device_id = 0, device_id
+        with _lock:
+            if bytes_taken(device_id) + size > MACHINE.total_bytes:
+                raise OutOfMemoryError(size, bytes_taken(device_id))
+            _taken[device_id] = bytes_taken(device_id) + size
+        self.size = size
         raw = np.empty(size + UNIT, np.uint8)
         start = -raw.ctypes.data % UNIT
         self.buffer = raw[start : start + size]
-        self.ptr, self.size, self.device_id = self.buffer.ctypes.data, size, device_id
-        with _lock:
-            if bytes_taken(device_id) + size > MACHINE.total_bytes:
-                self.size = 0
-                raise OutOfMemoryError(size, bytes_taken(device_id))
-            _taken[device_id] = bytes_taken(device_id) + size
+        self.ptr = self.buffer.ctypes.data
 
     def __del__(self):
         if getattr(self, "size", 0) and _lock is not None:  # not at the end of the process

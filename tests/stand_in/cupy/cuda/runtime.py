@@ -94,7 +94,6 @@ def getDeviceProperties(device):
         "pciBusID": device,
         "pciDeviceID": 0,
         "pciDomainID": 0,
-        "uuid": bytes(range(16)),
     }
 
 
