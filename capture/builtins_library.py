@@ -22,6 +22,7 @@ from dynajit.capture.values_objects import ExceptionValue, ObjectContents, Objec
 from dynajit.capture.values_storage import native_base
 from dynajit.core import gpu, instances
 from dynajit.eager import autocast_mode, creation, grad_mode
+from dynajit.ops import complex_functions
 
 
 @special(_capture.release)
@@ -131,6 +132,12 @@ def _tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 @special(creation.as_tensor)
 def _as_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     return x.as_tensor(args, keywords)
+    yield
+
+
+@special(complex_functions.view_as_complex)
+def _view_as_complex(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return x.view_as_complex(args, keywords)
     yield
 
 

@@ -22,6 +22,7 @@ from dynajit.capture.guard_tree import CompiledGuards, Failure, compile_guards
 from dynajit.capture.guards import Guard, Kind
 from dynajit.capture.size_memory import SizeMemory
 from dynajit.core import config
+from dynajit.core.collector import seldom
 from dynajit.core.errors import InternalError, RecompileError
 from dynajit.core.warning import warn
 
@@ -197,7 +198,8 @@ class FunctionCache:
                 return None
             lock.busy = True
             try:
-                return self._compile(compiled, function, arguments)
+                with seldom():
+                    return self._compile(compiled, function, arguments)
             finally:
                 lock.busy = False
 

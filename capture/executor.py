@@ -628,6 +628,7 @@ class Executor:
     why_not_inlined = operations_tensors.why_not_inlined
     creates_tensor = operations_tensors.creates_tensor
     as_tensor = operations_tensors.as_tensor
+    view_as_complex = operations_tensors.view_as_complex
     special_call = builtins_table.special_call
     is_pure = builtins_table.is_pure
     to_pairs = builtins_dicts.to_pairs

@@ -184,6 +184,8 @@ def strides_after(
     if op.name == "reshape":
         found = reshaped_strides(shape, strides, wanted)
         return contiguous_strides(wanted) if found is None else found
+    if op.name in _OF_PARTS:
+        return _OF_PARTS[op.name](strides)
     is_known = next(expressions(tuple(attributes.values())), None) is None
     if not is_known or not _are_known((*shape, *strides, *wanted)):
         rule = _SYMBOLIC.get(op.name)
@@ -207,6 +209,14 @@ def _expanded(shape: Shape, strides: Shape, wanted: Shape, attributes: Any) -> S
 def _sliced(shape: Shape, strides: Shape, wanted: Shape, attributes: Any) -> Shape:
     return tuple(stride * by for stride, by in zip(strides, attributes["step"], strict=True))
 
+
+#: Strides, in their own elements, of views of the parts of complex numbers, and of pairs as them.
+_OF_PARTS: Final[Mapping[str, Callable[[Shape], Shape]]] = {
+    "real": lambda strides: tuple(2 * stride for stride in strides),
+    "imag": lambda strides: tuple(2 * stride for stride in strides),
+    "view_as_real": lambda strides: (*(2 * stride for stride in strides), 1),
+    "view_as_complex": lambda strides: tuple(stride // 2 for stride in strides[:-1]),
+}
 
 #: Strides of views of symbolic sizes: `rule(shape, strides, wanted, attributes)`, by row.
 _SYMBOLIC: Final[Mapping[str, Callable[[Shape, Shape, Shape, Any], Shape]]] = {

@@ -6,7 +6,9 @@ executor (`x`), written as functions; see `capture.executor`.
 
 import enum
 import inspect
+import sys
 import types
+from collections.abc import Mapping
 from typing import Any
 
 from dynajit.capture import sources
@@ -52,6 +54,7 @@ from dynajit.capture.values_functions import (
 )
 from dynajit.capture.values_objects import DELETED, ObjectValue, TracebackValue
 from dynajit.capture.values_tensors import TensorValue
+from dynajit.core import late
 
 _FUNCTION_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__", "__code__")
 
@@ -247,6 +250,8 @@ def _module_attribute(x: Any, value: Known, name: str) -> Steps:
         raise unsupported_attribute(value, name)
     written = x.module_write(module, name)
     fields = text_keyed(types.ModuleType.__getattribute__(module, "__dict__"))
+    if written is None and name not in fields and _is_late(fields, name):
+        late.brought(fields["__name__"], name)  # an import that changes nothing else of the program
     found = fields.get(name, MISSING) if written is None else written
     if written is not None and written is not DELETED:
         return written
@@ -261,6 +266,14 @@ def _module_attribute(x: Any, value: Known, name: str) -> Steps:
         function = x.recorder.wrap(fallback, sources.Attribute(_base_of(value), "__getattr__"))
         return (yield from x.call(function, [constant(name)], {}))
     raise_python(x, AttributeError, _module_lacks(module, name))
+
+
+def _is_late(fields: Mapping[str, Any], name: str) -> bool:
+    """True for a name that one of dynajit's packages publishes late, and has not brought yet."""
+    package = fields.get("__name__")
+    if type(package) is not str or not late.is_published_late(package, name):
+        return False
+    return vars(sys.modules[package]) is fields
 
 
 def _module_lacks(module: types.ModuleType, name: str) -> str:

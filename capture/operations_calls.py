@@ -45,6 +45,7 @@ from dynajit.capture.parts import (
     rely_on_defaults,
     wrapped,
 )
+from dynajit.capture.preparing import prepare
 from dynajit.capture.recording import Namespace
 from dynajit.capture.remembered_calls import call_remembered, remembers
 from dynajit.capture.users_code import MISSING, inherits, is_quiet, is_users_code, lookup
@@ -148,6 +149,7 @@ def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
         reason = x.why_not_inlined(target)
         if reason is not None:
             raise GraphBreak(breaks.GLOBAL_STATE, reason)
+        prepare(x, target, args)
         return (yield from _call_existing_function(x, callee, args, keywords))
     if isinstance(target, CompiledFunction):
         return (yield from call(x, Known(target.__wrapped__), args, keywords))

@@ -6,6 +6,7 @@ here, except those that have no graph form.
 """
 
 import operator
+import random
 import types
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -22,11 +23,11 @@ from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core import device as devices
 from dynajit.core.device import CPU, Device
 from dynajit.core.errors import InvalidValueError
-from dynajit.core.symint import SymInt
+from dynajit.core.symint import SymInt, equals
 from dynajit.core.types import TensorType, contiguous_strides
 from dynajit.eager import Size, Tensor, creation, typed_names
 from dynajit.ir import graph
-from dynajit.ops import TABLE
+from dynajit.ops import TABLE, complex_functions
 from dynajit.ops.autocast import word_set
 from dynajit.ops.functions import full, stack
 
@@ -421,6 +422,21 @@ def as_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     return native_method(x, data, "to", wanted, {}) if wanted else data
 
 
+def view_as_complex(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """`view_as_complex(input)`, where eager execution would find pairs side by side.
+
+    Raises:
+        GraphBreak: it refuses, or the layout is not known.
+    """
+    result = native_call(x, complex_functions.view_as_complex, args, keywords)
+    (value,) = (*args, *keywords.values())
+    if isinstance(value, TensorValue):
+        *outer, last = _known_layout(_strides(x, value))
+        if not equals(last, 1) or any(not equals(step % 2, 0) for step in outer):
+            raise GraphBreak(breaks.TENSOR_FAILURE, "view_as_complex of other strides")
+    return result
+
+
 def _has_graph_value(data: Any) -> bool:
     if isinstance(data, (list, tuple)):
         return any(_has_graph_value(item) for item in data)
@@ -431,11 +447,15 @@ _ORDINARY: Final = ("dynajit.eager.grad_mode", "dynajit.eager.legacy")
 
 
 def why_not_inlined(x: Any, function: types.FunctionType) -> str | None:
-    """Why a function of the library must run for real, or None.
+    """Why a function must run for real, or None.
 
-    Eager functions work on arrays, on the tape or on the random generator: what they do cannot
-    be reordered with the launch. The grad mode managers and old constructors are ordinary Python.
+    The library's eager functions work on arrays, on the tape or on the random generator: what they
+    do cannot be reordered with the launch. The grad mode managers and old constructors are ordinary
+    Python. Python's random functions end in C code that draws: read through, one of them would be
+    several breaks.
     """
+    if function.__globals__ is vars(random):
+        return f"{function.__qualname__} draws random numbers"
     module = function.__module__ or ""
     is_eager = module.startswith("dynajit.eager.") and module not in _ORDINARY
     if is_eager or control.works_on_arrays(function):

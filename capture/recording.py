@@ -24,6 +24,7 @@ from dynajit.capture.immutables import is_immutable, is_lasting
 from dynajit.capture.size_memory import SizeMemory
 from dynajit.capture.sizes import Sizes
 from dynajit.capture.sources import Source
+from dynajit.capture.spans import Spans
 from dynajit.capture.users_code import answers_itself
 from dynajit.capture.values import LITERAL_TYPES, Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values_containers import (
@@ -181,6 +182,8 @@ class Recorder:
         self._by_object: dict[int, HeapValue] = {}
         self._by_fields: dict[int, HeapValue] = {}
         self._existing: dict[int, Any] = {}
+        #: Heap ids of tensors that became graph inputs, and of memories that were written.
+        self.input_spans, self.written_spans = Spans(), Spans()
         #: Heap id -> (handle, known by identity), of objects that were keys of dicts or sets.
         self.identity_keys: dict[int, tuple[HeapValue, bool]] = {}
         self._storages: list[HeapValue] = []
@@ -450,6 +453,10 @@ class Recorder:
         """The Python object behind a handle of an object that existed before; else None."""
         return self._existing.get(value.identity)
 
+    def existing_at(self, identity: int) -> Any:
+        """The same by heap id."""
+        return self._existing.get(identity)
+
     def existing_of(self, value: Value) -> Any:
         """The same for any value that stands for an object; else None."""
         if isinstance(value, HeapValue):
@@ -635,8 +642,8 @@ class Recorder:
             )
             self._inputs[key] = (value, handle, bool(tensor.requires_grad))
             if isinstance(handle, TensorValue):
-                for memory in tensor_memory.written(self):
-                    tensor_memory.refuse_overlap(self, memory.base, memory.has_history, (handle,))
+                tensor_memory.refuse_written(self, tensor)
+                self.input_spans.add(tensor, handle.identity)
                 self.owners[value.node] = handle.identity
         return self._inputs[key][0]
 
@@ -707,6 +714,10 @@ class Recorder:
     def lifted_tensors(self) -> list[TensorValue]:
         """The existing tensors that are graph inputs."""
         return [entry[1] for entry in self._inputs.values() if isinstance(entry[1], TensorValue)]
+
+    def is_input(self, identity: int) -> bool:
+        """True if the existing tensor with this heap id is a graph input."""
+        return ("tensor", id(self._existing.get(identity))) in self._inputs
 
     def reserve_random(self, blocks: Any, device: Device) -> tuple[Any, Any, Any]:
         """Seed and offset inputs, and how many blocks of the device this graph reserved before."""

@@ -15,7 +15,7 @@ import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from dynajit.core.device import CPU, Device
 
@@ -491,6 +491,9 @@ class SizeOf(Source):
         return f"{self.base.expression()}.shape[{self.dim}]"
 
 
+_PLAIN_KEYS: Final = (str, int, float, bool, type(None))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Key(Source):
     """A value of a dict (or a subclass): the storage is read, not `__getitem__`.
@@ -517,8 +520,7 @@ class Key(Source):
 
     def _identity(self) -> tuple[Any, ...]:
         kind = type(self.key)  # a derived class may have a __hash__ of the user's
-        plain = kind in (str, int, float, bool, type(None))
-        return (self.base, kind, self.key if plain else id(self.key))
+        return (self.base, kind, self.key if kind in _PLAIN_KEYS else id(self.key))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Key) and self._identity() == other._identity()
@@ -533,7 +535,9 @@ class Key(Source):
             if self.base.name in ("_parameters", "_buffers", "_modules"):
                 readable = self.key.isidentifier()
                 return f"{owner}.{self.key}" if readable else f"{owner}[{self.key!r}]"
-        return f"{self.base.expression()}[{self.key!r}]"
+        is_object = self.found is not None and type(self.key) not in _PLAIN_KEYS
+        key = self.found.expression() if is_object and self.found else repr(self.key)
+        return f"{self.base.expression()}[{key}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,13 @@ Functions on the recorder of one capture; called by `capture.recording` (read, n
 `capture.operations_mutation` (writes) and `capture.finish`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from dynajit.capture import breaks, layouts
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.values_tensors import MemoryContents, Step, TensorContents, TensorValue
-from dynajit.core import any_arrays
 from dynajit.core.dtypes import bool_, int64
 from dynajit.core.types import Shape, TensorType
 from dynajit.ir import graph
@@ -149,13 +148,15 @@ def strides_of(recorder: Any, value: TensorValue) -> Shape | None:
         strides: Shape | None = recorder.builder.strides_of(held)
         return strides
     memory: MemoryContents = recorder.heap[contents.memory]
-    shape = memory.value.shape
+    type: Any = memory.value.node.type
     strides = memory.strides
     for step in contents.steps:
-        after = step.op.infer(TensorType(shape, held.dtype, held.device), **step.attributes).shape
+        after = step.op.infer(type, **step.attributes)
         if strides is not None:
-            strides = layouts.strides_after(step.op, step.attributes, shape, strides, after)
-        shape = after
+            strides = layouts.strides_after(
+                step.op, step.attributes, type.shape, strides, after.shape
+            )
+        type = after
     return strides
 
 
@@ -170,6 +171,8 @@ def _allocate(recorder: Any, contents: TensorContents, cls: type) -> TensorValue
     recorder.owners[contents.value.node] = identity
     return TensorValue(identity, cls)
 
+
+MSG_SHARED: Final = "two tensors share memory"
 
 # -- writing -------------------------------------------------------------------------------------
 
@@ -194,7 +197,7 @@ def write(recorder: Any, value: TensorValue, part: graph.Value, hides: bool) -> 
     if is_recorded and any(needs):
         is_recorded = _is_recorded(steps, *needs)
     has_history = memory.has_history or (is_recorded and any(needs))
-    refuse_overlap(recorder, memory.base, has_history, recorder.lifted_tensors)
+    refuse_overlap(recorder, memory.base, has_history)
     if is_recorded and any(needs):
         changed = _put(builder, memory.value, steps, part)
         if needs[0] and (hides or not needs[1] or steps) and not _keeps_rest(steps):
@@ -311,6 +314,10 @@ _INVERSES: Final[dict[str, Callable[..., graph.Value]]] = {
     "slice": TABLE.slice_scatter,
     "select": _put_selected,
     "diagonal": _put_diagonal,
+    "view_as_real": lambda parent, part: TABLE.view_as_complex(part),
+    "view_as_complex": lambda parent, part: TABLE.view_as_real(part),
+    "real": lambda parent, part: TABLE.complex(part, TABLE.imag(parent)),
+    "imag": lambda parent, part: TABLE.complex(TABLE.real(parent), part),
 }
 
 
@@ -320,24 +327,16 @@ _INVERSES: Final[dict[str, Callable[..., graph.Value]]] = {
 def written(recorder: Any) -> list[MemoryContents]:
     """The memories of existing tensors that were written."""
     heap = recorder.heap
-    return [
-        contents
-        for contents in heap.contents()
-        if type(contents) is MemoryContents
-        and contents.version
-        and heap.is_adopted(contents.base.identity)
-    ]
+    found = (heap[i] for i in sorted(recorder.written_spans.values) if heap.has(i))
+    return [contents for contents in found if contents.version]
 
 
-def refuse_overlap(
-    recorder: Any, base: TensorValue, has_history: bool, others: Iterable[TensorValue]
-) -> None:
+def refuse_overlap(recorder: Any, base: TensorValue, has_history: bool) -> None:
     """An existing tensor is written: it must not overlap with a graph input.
 
     Args:
         base: what is written.
         has_history: it gets a history: so does every view of its storage.
-        others: graph inputs: all of them at a write, the new one where an input is added later.
 
     Raises:
         GraphBreak: it does.
@@ -345,10 +344,25 @@ def refuse_overlap(
     written = recorder.existing(base)
     if written is None:
         return
-    for other in others:
-        tensor = recorder.existing(other)
-        if tensor is written:
+    others = recorder.input_spans.near(written)
+    if has_history:
+        others = others + recorder.input_spans.of_storage(written)
+    if any(recorder.is_input(i) and recorder.existing_at(i) is not written for i in others):
+        raise GraphBreak(breaks.TENSOR_MUTATION, MSG_SHARED)
+    recorder.written_spans.add(written, memory_of(recorder, base))
+
+
+def refuse_written(recorder: Any, tensor: Any) -> None:
+    """An existing tensor becomes a graph input: it must not overlap with what was written.
+
+    Raises:
+        GraphBreak: it does.
+    """
+    spans = recorder.written_spans
+    near = spans.near(tensor)
+    for identity in (*near, *spans.of_storage(tensor)):
+        memory = recorder.heap[identity] if recorder.heap.has(identity) else None
+        if memory is None or not memory.version or recorder.existing(memory.base) is tensor:
             continue
-        shares_history = has_history and tensor.storage is written.storage
-        if shares_history or any_arrays.shares_memory(tensor.array, written.array):
-            raise GraphBreak(breaks.TENSOR_MUTATION, "two tensors share memory")
+        if memory.has_history or identity in near:
+            raise GraphBreak(breaks.TENSOR_MUTATION, MSG_SHARED)

@@ -21,7 +21,9 @@ Rapids) with results that are not in cache: softmax 0.68 of the time.
 A single pass gains by requests close ahead. Measured on two cores of a Xeon (Sapphire Rapids) over
 64 and 128 MiB of floats in large pages, best at 512 bytes: sum 0.79 of the time, `a += 1` 0.94,
 `a -= 0.1 * b` 0.89, Adam 0.89; at 8 KiB updates take longer than without. Small pages gain as much.
-Kernels whose results are arrays of their own would gain 3 to 6 %, and are left alone.
+Kernels whose results are arrays of their own would gain 3 to 6 %, and are left alone. AMD's
+processors lose: on one core of an EPYC (Zen 3) sums take 1.1 to 1.2 of the time, Adam 1.15. There
+such requests are nothing (`DJ_ASK_CLOSE` in host.h).
 """
 
 from dataclasses import dataclass
@@ -71,12 +73,14 @@ class Stream:
         offset: of the element at hand.
         distance: elements to look ahead.
         is_stored: it is written.
+        is_close: the request is one of a single pass.
     """
 
     buffer: Buffer
     offset: Number
     distance: int
     is_stored: bool = False
+    is_close: bool = False
 
 
 def streams(kernel: RowKernel) -> tuple[Stream, ...]:
@@ -93,7 +97,7 @@ def streams(kernel: RowKernel) -> tuple[Stream, ...]:
         buffer = expression.buffer
         if _is_large(buffer) and _is_dense(expression.offset, kernel):
             distance = _distance(row, buffer) if again else CLOSE_BYTES // buffer.dtype.itemsize
-            found[buffer] = Stream(buffer, expression.offset, distance)
+            found[buffer] = Stream(buffer, expression.offset, distance, is_close=not again)
     reads = tuple(found.values())[:MOST_STREAMS]
     return (*reads, *_stored_later(kernel)) if again else reads
 
@@ -133,9 +137,10 @@ def lines(ahead: tuple[Stream, ...], axis: Axis, base: Number, count: int) -> li
     for stream in ahead:
         offset = symint.substitute(stream.offset, {axis.name: base}) + stream.distance
         step = LINE_BYTES // stream.buffer.dtype.itemsize
+        ask = "DJ_ASK_CLOSE" if stream.is_close else "__builtin_prefetch"
         kind = ", 1" if stream.is_stored else ""
         result += [
-            f"__builtin_prefetch(&{stream.buffer.name}[{symint.c(offset + k)}]{kind});"
+            f"{ask}(&{stream.buffer.name}[{symint.c(offset + k)}]{kind});"
             for k in range(0, count, step)
         ]
     return result

@@ -222,7 +222,7 @@ class RowLoops:
             position = accumulator_names(choice, "r")[1]
             row.add(f"int64_t {position} = 0;")
             row.known[Accumulated(choice.name, 1, choice.element[1].dtype)] = position
-            scopes = [self.element_scope(row) for _ in range(3)]
+            scopes = [*(self.element_scope(row) for _ in range(3)), Scope(row.names)]
             stop = symint.c(axis.size)
             row.add(*c_choices.search(choice, scopes, axis.name, stop))
 

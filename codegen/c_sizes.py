@@ -7,7 +7,7 @@ the elements of all values, the dims of the tensor arguments and the dims of the
 runtime checks the former and allocates the latter. Called by `codegen.pipeline` and `c_text`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dynajit.codegen.c_expressions import INDENT
@@ -17,6 +17,7 @@ from dynajit.core import symint
 from dynajit.core.symint import Bound, Number, SymInt
 from dynajit.core.types import TensorType
 from dynajit.ir.graph import Graph, symbol_places
+from dynajit.ir.node import Node
 from dynajit.ir.sizes import node_sizes
 
 
@@ -76,15 +77,22 @@ def define_symbols(symbols: Sequence[Symbol], array: str, access: str = "") -> l
     return [*lines, team, f"{INDENT}{names}(void)team;"]
 
 
-def print_measure(symbols: Sequence[Symbol], graph: Graph, layout: Layout) -> str:
-    """The C function that computes sizes."""
+def print_measure(
+    symbols: Sequence[Symbol], graph: Graph, layout: Layout, arrays: Mapping[Node, TensorType]
+) -> str:
+    """The C function that computes sizes.
+
+    Args:
+        arrays: input or output -> type of the array behind it, where the graph sees another one.
+    """
     elements: Number = 0
     for node in graph.nodes:
         elements = elements + (node.type.numel if isinstance(node.type, TensorType) else 1)
     numbers: list[Number] = [layout.workspace_bytes, elements]
     for node in (*graph.inputs, *layout.outputs):
-        if isinstance(node.type, TensorType):
-            numbers.extend(node.type.shape)
+        type = arrays.get(node, node.type)
+        if isinstance(type, TensorType):
+            numbers.extend(type.shape)
     return "\n".join(
         [
             "void measure(const int64_t *symbols, int threads, int64_t *table) {",

@@ -9,6 +9,7 @@ the CUDA printer reads the same kernels.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from dynajit.codegen import (
     c_columns,
@@ -33,8 +34,9 @@ from dynajit.codegen.loops import (
 )
 from dynajit.codegen.memory import Layout
 from dynajit.core import symint
-from dynajit.core.types import ScalarType
+from dynajit.core.types import ScalarType, TensorType
 from dynajit.ir.graph import Graph
+from dynajit.ir.node import Node
 
 
 def print_kernel(kernel: Kernel) -> Function:
@@ -52,7 +54,13 @@ def print_kernel(kernel: Kernel) -> Function:
     return c_products.print_matmul(kernel)
 
 
-def print_unit(name: str, functions: Sequence[Function], layout: Layout, graph: Graph) -> str:
+def print_unit(
+    name: str,
+    functions: Sequence[Function],
+    layout: Layout,
+    graph: Graph,
+    arrays: Mapping[Node, TensorType] = MappingProxyType({}),
+) -> str:
     """The translation unit: what it needs of the headers, kernels, driver.
 
     Args:
@@ -60,13 +68,14 @@ def print_unit(name: str, functions: Sequence[Function], layout: Layout, graph: 
         functions: in running order.
         layout: where each buffer lives.
         graph: what is computed, for its symbolic sizes.
+        arrays: see `c_sizes.print_measure`.
     """
     parts = c_natives.helpers([f.kernel for f in functions if isinstance(f.kernel, NativeKernel)])
     symbols = c_sizes.symbols_of(graph)
     if symbols:
         parts.append(THREAD_NUMBER)
     calls = _shared(functions)
-    end = [c_sizes.print_measure(symbols, graph, layout)] if symbols else []
+    end = [c_sizes.print_measure(symbols, graph, layout, arrays)] if symbols else []
     if layout.guarded:
         end.append(SANITIZER)
     end.append(_driver(functions, calls, layout, _sizes_of_run(graph, symbols)))

@@ -6,6 +6,7 @@ movement rows only rewrite indices. What a kernel itself computes is answered by
 `own`. Called by `codegen.fusion` and `codegen.lowering`.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,6 +34,12 @@ def at_least_one(size: Number) -> Number:
 
 def linear(index: Sequence[Number], shape: Sequence[Number]) -> Number:
     """Row-major position of `index` in `shape`."""
+    return _linear(tuple(index), tuple(shape))
+
+
+# A kernel asks for the same few positions of many arrays, and while it is planned again and again.
+@functools.lru_cache(maxsize=4096)
+def _linear(index: tuple[Number, ...], shape: tuple[Number, ...]) -> Number:
     position: Number = 0
     for i, size in zip(index, shape, strict=True):
         position = position * size + i
@@ -41,8 +48,11 @@ def linear(index: Sequence[Number], shape: Sequence[Number]) -> Number:
 
 def regroup(index: Sequence[Number], old: Shape, new: Shape) -> tuple[Number, ...]:
     """The index in shape `new` of the element that has `index` in shape `old` (row-major)."""
-    if old == new:
-        return tuple(index)
+    return tuple(index) if old == new else _regroup(tuple(index), tuple(old), tuple(new))
+
+
+@functools.lru_cache(maxsize=4096)
+def _regroup(index: tuple[Number, ...], old: Shape, new: Shape) -> tuple[Number, ...]:
     result: list[Number] = [0] * len(new)
     for old_start, old_stop, new_start, new_stop in matching_groups(old, new):
         position = linear(index[old_start:old_stop], old[old_start:old_stop])

@@ -159,11 +159,19 @@ def why_not_native(graph: Graph) -> str | None:
     for node in graph.nodes:
         if isinstance(node.type, TensorType) and node.type.dtype.is_complex:
             return f"{node.name}: complex numbers have no native code."
-        if _is_library_call(node) and node.op is not None and node.op.name != "matmul":
-            return f"{node.op.name} has no native lowering."
-        if _may_choose_from_nothing(node):
-            return f"{node.name}: {reduced_type(node)} may be empty; it needs an element."
+        reason = why_not_computed(node)
+        if reason is not None:
+            return reason
     return why_not_sized(graph)
+
+
+def why_not_computed(node: Node) -> str | None:
+    """Why no kernel computes a node, whatever stands around it; None if one does."""
+    if _is_library_call(node) and node.op is not None and node.op.name != "matmul":
+        return f"{node.op.name} has no native lowering."
+    if _may_choose_from_nothing(node):
+        return f"{node.name}: {reduced_type(node)} may be empty; it needs an element."
+    return None
 
 
 def _is_library_call(node: Node) -> bool:

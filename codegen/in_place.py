@@ -6,6 +6,7 @@ element is written, right before. Called by `codegen.pipeline` and `codegen.cuda
 are printed.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -29,25 +30,45 @@ def share(
         used: the buffers of each kernel.
         written: positions: output -> the input that it is copied to.
     """
-    found = list(kernels)
+    inputs, outputs, buffers = plan.graph.inputs, plan.graph.outputs, plan.storage.buffers
+    users = _users(used)
+    shown = Counter(buffers.get(node) for node in outputs if isinstance(node, Node))
     shared: dict[Node, Node] = {}
+    taken: set[Node] = set()
+    pairs: dict[int, list[tuple[Buffer, Buffer]]] = {}
     for output, position in written.items():
-        node, source = plan.graph.outputs[output], plan.graph.inputs[position]
-        if not isinstance(node, Node) or not _may_share(plan, node, source):
+        node, source = outputs[output], inputs[position]
+        if not isinstance(node, Node) or source in taken or not _may_share(node, source):
             continue
-        buffers = plan.storage.buffers
-        place = _kernel(found, used, buffers[node], buffers.get(source))
-        if place is not None and source not in shared.values():
+        if shown[buffers.get(node)] != 1:  # somebody else gets the output
+            continue
+        place = _kernel(kernels, users, buffers[node], buffers.get(source))
+        if place is not None:
             shared[node] = source
-            kernel = found[place]
-            assert isinstance(kernel, RowKernel)
-            pair = (buffers[source], buffers[node])
-            found[place] = replace(kernel, in_place=(*kernel.in_place, pair))
-    return found, shared
+            taken.add(source)
+            pairs.setdefault(place, []).append((buffers[source], buffers[node]))
+    return [_with_pairs(kernel, pairs.get(place)) for place, kernel in enumerate(kernels)], shared
 
 
-def _may_share(plan: Plan, node: Node, source: Node) -> bool:
-    """True if the arrays look alike and nobody else gets the output."""
+def _users(used: Sequence[Sequence[Buffer]]) -> dict[Buffer, list[int]]:
+    """Buffer -> positions of the kernels that use it, in order."""
+    users: dict[Buffer, list[int]] = {}
+    for place, buffers in enumerate(used):
+        for buffer in dict.fromkeys(buffers):
+            users.setdefault(buffer, []).append(place)
+    return users
+
+
+def _with_pairs(kernel: Kernel, pairs: list[tuple[Buffer, Buffer]] | None) -> Kernel:
+    """The kernel, another one where some of its outputs are written into inputs."""
+    if pairs is None:
+        return kernel
+    assert isinstance(kernel, RowKernel)
+    return replace(kernel, in_place=(*kernel.in_place, *pairs))
+
+
+def _may_share(node: Node, source: Node) -> bool:
+    """True if the arrays look alike."""
     a, b = node.type, source.type
     return (
         node.kind is NodeKind.CALL
@@ -55,27 +76,21 @@ def _may_share(plan: Plan, node: Node, source: Node) -> bool:
         and isinstance(b, TensorType)
         and (a.shape, a.dtype, a.device) == (b.shape, b.dtype, b.device)
         and b.is_contiguous
-        and plan.graph.outputs.count(node) == 1
-        and sum(buffer == plan.storage.buffers.get(node) for buffer in _outputs(plan)) == 1
     )
-
-
-def _outputs(plan: Plan) -> list[Buffer | None]:
-    return [plan.storage.buffers.get(o) for o in plan.graph.outputs if isinstance(o, Node)]
 
 
 def _kernel(
     kernels: Sequence[Kernel],
-    used: Sequence[Sequence[Buffer]],
+    users: Mapping[Buffer, Sequence[int]],
     output: Buffer,
     source: Buffer | None,
 ) -> int | None:
     """Position of the kernel that writes the output, if it may write to the source."""
-    using = [place for place, buffers in enumerate(used) if output in buffers]
+    using = users.get(output)
     if not using or source is None:
         return None
     first = using[0]
-    if any(source in buffers for buffers in used[first + 1 :]):
+    if users.get(source, using)[-1] > first:
         return None
     kernel = kernels[first]
     return first if isinstance(kernel, RowKernel) and _is_safe(kernel, output, source) else None

@@ -8,7 +8,7 @@ and for graphs that have no native lowering, the NumPy backend is used, with a w
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -38,6 +38,7 @@ from dynajit.codegen.device_pipeline import DEFAULT, Launching, is_on_gpu
 from dynajit.codegen.device_sequence import EitherBlueprint, RowsProgram, SequenceBlueprint
 from dynajit.codegen.loops import Buffer, MatmulKernel
 from dynajit.codegen.memory import Layout
+from dynajit.codegen.mixed_program import MixedProgram, Step
 from dynajit.codegen.numpy_backend import NumpyProgram
 from dynajit.codegen.product_forms import rewrite_products
 from dynajit.codegen.shared_products import share_products
@@ -48,9 +49,17 @@ from dynajit.core.errors import ArgumentError, CodegenError, DeviceError
 from dynajit.core.symint import Number
 from dynajit.core.types import ScalarType, TensorType, ValueType, contiguous_strides
 from dynajit.core.warning import warn
+from dynajit.ir.complex_pairs import NotPaired
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.passes.expand_composites import expand_composites
+from dynajit.ir.passes.split_complex_numbers import (
+    Split,
+    has_pairs,
+    is_complex_constant,
+    split_complex_numbers,
+)
+from dynajit.ir.segments import Segment, cut
 from dynajit.ops.table import Kind, Op
 
 BACKENDS: Final = ("native", "numpy", "cuda")
@@ -118,13 +127,74 @@ def start_compile(
         _warn_once(MSG_NO_COMPILER)
         graph = expand_composites(graph)
         return Started(functools.partial(NumpyProgram, graph, name, "no C compiler is found."))
-    reason = fusion.why_not_native(graph)
+    foreign = _without_kernels(graph)
+    if not foreign and not any(map(is_complex_constant, graph.outputs)):
+        return _start_native(split_complex_numbers(graph), name, {} if verify else written, verify)
+    segments = cut(graph, foreign.keys())
+    reasons = [*dict.fromkeys(foreign.values())]
+    reason = _why_not_in_parts(segments)
     if reason is not None:
+        reason = f"{' '.join(reasons)} {reason}".strip()
         graph = expand_composites(graph)
         warn(f"dynajit: {name} runs on the NumPy backend: {reason}", stacklevel=3)
         return Started(functools.partial(NumpyProgram, graph, name, reason))
-    graph = rewrite_products(share_products(graph))
-    return _start_native(graph, name, {} if verify else written, verify)
+    return _start_mixed(graph, name, segments, reasons, verify)
+
+
+def _without_kernels(graph: Graph) -> dict[Node, str]:
+    """The nodes that no kernel computes -> why."""
+    found = {node: fusion.why_not_computed(node) for node in graph.calls if not has_pairs(node)}
+    foreign = {node: reason for node, reason in found.items() if reason is not None}
+    while True:
+        for segment in cut(graph, foreign.keys()):
+            node, reason = _not_paired(segment)
+            if node is not None:
+                foreign[node] = reason
+                break
+        else:
+            return foreign
+
+
+def _not_paired(segment: Segment) -> tuple[Node | None, str]:
+    """A node of the whole graph for whose complex numbers there are no pairs, and why."""
+    if segment.is_foreign:
+        return None, ""
+    try:
+        split_complex_numbers(segment.graph)
+    except NotPaired as reason:
+        return segment.origins[reason.node], f"{reason} has no native code."
+    return None, ""
+
+
+def _why_not_in_parts(segments: Sequence[Segment]) -> str | None:
+    """Why a graph is not compiled around the rows that have no kernels, or None."""
+    own = [segment.graph for segment in segments if not segment.is_foreign]
+    if not any(
+        node.op is not None and node.op.kind is not Kind.MOVEMENT
+        for graph in own
+        for node in graph.nodes
+    ):
+        return ""
+    return next(filter(None, map(fusion.why_not_sized, own)), None)
+
+
+def _start_mixed(
+    graph: Graph, name: str, segments: Sequence[Segment], reasons: Sequence[str], verify: bool
+) -> Started:
+    """Programs for the parts of a graph, all started before the first is waited for."""
+
+    def started(segment: Segment) -> Started:
+        if segment.is_foreign:
+            return Started(functools.partial(NumpyProgram, segment.graph, name))
+        return _start_native(split_complex_numbers(segment.graph), name, {}, verify)
+
+    parts = [started(segment) for segment in segments]
+
+    def finish() -> Program:
+        steps = [Step(segment, part()) for segment, part in zip(segments, parts, strict=True)]
+        return MixedProgram(graph, name, steps, reasons)
+
+    return Started(finish)
 
 
 def _start_on_gpu(
@@ -189,11 +259,13 @@ def generate(
     stages: Stages | None = None,
     written: Mapping[int, int] = MappingProxyType({}),
     verify: bool = False,
+    arrays: Mapping[Node, TensorType] = MappingProxyType({}),
 ) -> Generated:
     """Everything up to the C text (used by tests and reports, which need no compiler).
 
     Args:
         written, verify: see `start_compile`.
+        arrays: see `Split.array_types`.
     """
     stages = stages or Stages()
     with stages.timed("fusion"):
@@ -212,7 +284,7 @@ def generate(
             )
             used = [function.buffers for function in functions]
         layout = memory.arrange(plan, used, same, keeps_all=verify)
-        source = c_text.print_unit(name, functions, layout, graph)
+        source = c_text.print_unit(name, functions, layout, graph, arrays)
     stored = _stored(functions, layout, plan) if verify else ()
     return Generated(functions, layout, source, tuple(plan.notes), same, stored)
 
@@ -230,16 +302,19 @@ def _stored(functions: Sequence[Function], layout: Layout, plan: fusion.Plan) ->
 
 
 def _start_native(
-    graph: Graph, name: str, written: Mapping[int, int], verify: bool = False
+    split: Split, name: str, written: Mapping[int, int], verify: bool = False
 ) -> Started:
+    split = replace(split, graph=rewrite_products(share_products(split.graph)))
     stages = Stages()
-    generated = generate(graph, name, stages, written, verify)
-    started = _start(_blueprint(graph, name, generated), stages)
+    arrays = split.array_types()
+    generated = generate(split.graph, name, stages, written, verify, arrays)
+    started = _start(_blueprint(split.graph, name, generated, arrays), stages)
     if not verify:
         return started
     wait = started.finish
     return Started(
-        lambda: VerifiedProgram(wait(), graph, generated.stored), building=started.building
+        lambda: VerifiedProgram(wait(), split.graph, generated.stored, tuple(split.inputs)),
+        building=started.building,
     )
 
 
@@ -323,15 +398,17 @@ def _finish_native(blueprint: Blueprint, built: toolchain.Built, stages: Stages)
     return program
 
 
-def _blueprint(graph: Graph, name: str, generated: Generated) -> Blueprint:
+def _blueprint(
+    graph: Graph, name: str, generated: Generated, arrays: Mapping[Node, TensorType]
+) -> Blueprint:
     layout = generated.layout
     symbols = c_sizes.symbols_of(graph)
     return Blueprint(
         name=name,
         source=generated.source,
         kernels=tuple(Kernel(f.name, f.text) for f in generated.functions),
-        arguments=tuple(_argument(node) for node in graph.inputs),
-        outputs=tuple(_tensor_spec(node, False) for node in layout.outputs),
+        arguments=tuple(_argument(arrays.get(node, node.type)) for node in graph.inputs),
+        outputs=tuple(_tensor_spec(arrays.get(node, node.type), False) for node in layout.outputs),
         results=tuple(
             _result(graph, generated, output)
             for output in (*graph.outputs, *(stored.node for stored in generated.stored))
@@ -346,23 +423,22 @@ def _blueprint(graph: Graph, name: str, generated: Generated) -> Blueprint:
     )
 
 
-def _argument(node: Node) -> Any:
-    if isinstance(node.type, ScalarType):
+def _argument(type: ValueType) -> Any:
+    if isinstance(type, ScalarType):
         return (
             _runtime.ARGUMENT_BOOL, _runtime.ARGUMENT_INTEGER, _runtime.ARGUMENT_FLOATING
-        )[node.type.category]  # fmt: skip
-    return _tensor_spec(node, True)
+        )[type.category]  # fmt: skip
+    return _tensor_spec(type, True)
 
 
-def _tensor_spec(node: Node, is_input: bool) -> tuple[Any, ...]:
-    assert isinstance(node.type, TensorType)
-    strides = node.type.strides if is_input else None
-    is_contiguous = strides is None or node.type.is_contiguous
+def _tensor_spec(type: ValueType, is_input: bool) -> tuple[Any, ...]:
+    assert isinstance(type, TensorType)
+    strides = type.strides if is_input else None
+    is_contiguous = strides is None or type.is_contiguous
     if strides is None:
-        strides = contiguous_strides(node.type.shape)
-    size = node.type.dtype.itemsize
-    in_bytes = tuple(_known(stride) * size for stride in strides)
-    return node.type.dtype.numpy, tuple(map(_known, node.type.shape)), in_bytes, is_contiguous
+        strides = contiguous_strides(type.shape)
+    in_bytes = tuple(_known(stride) * type.dtype.itemsize for stride in strides)
+    return type.dtype.numpy, tuple(map(_known, type.shape)), in_bytes, is_contiguous
 
 
 def _known(size: Number) -> int:
@@ -412,6 +488,7 @@ __all__ = [
     "Generated",
     "Kernel",
     "Launching",
+    "MixedProgram",
     "Program",
     "Started",
     "compile_graph",

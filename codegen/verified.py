@@ -31,7 +31,7 @@ from dynajit.ir import interpret, sizes
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind, type_of
 from dynajit.ops.evaluate import evaluate
-from dynajit.ops.table import Kind
+from dynajit.ops.table import TABLE, Kind
 
 SAFETY: Final = 32.0
 """Rows are several operations each, and the changed runs are few."""
@@ -84,6 +84,17 @@ class _Value:
     is_exact: bool = True
 
 
+def _as_pairs(array: Any) -> Any:
+    """A complex array as its pairs of parts, which the graph has; another one as it is."""
+    is_complex = getattr(array, "dtype", np.dtype(bool)).kind == "c"
+    return evaluate(TABLE.view_as_real, [array], {}) if is_complex else array
+
+
+def _readable(array: Any) -> Any:
+    """A stored value as NumPy reads it."""
+    return _as_pairs(_on_host(array))
+
+
 class VerifiedProgram:
     """A program that checks itself in every call; has the attributes of the program.
 
@@ -91,12 +102,16 @@ class VerifiedProgram:
         program: returns the graph's outputs, then the stored values.
         graph: what it computes.
         stored: the values behind the outputs, in running order of their kernels.
+        paired: positions of complex arguments, of which the graph has the pairs of their parts.
     """
 
-    def __init__(self, program: Any, graph: Graph, stored: Sequence[Stored]) -> None:
+    def __init__(
+        self, program: Any, graph: Graph, stored: Sequence[Stored], paired: Sequence[int] = ()
+    ) -> None:
         self.program = program
         self.graph = graph
         self.stored = tuple(stored)
+        self.paired = frozenset(paired)
         self._random = np.random.default_rng(0)
 
     def __getattr__(self, name: str) -> Any:
@@ -110,7 +125,7 @@ class VerifiedProgram:
         """
         results = self.program(*arguments)
         count = len(self.graph.outputs)
-        values = map(_on_host, results[count:])
+        values = map(_readable, results[count:])
         found = dict(zip((stored.node for stored in self.stored), values, strict=True))
         self._check([*map(_on_host, arguments)], found)
         return tuple(results[:count])
@@ -121,6 +136,8 @@ class VerifiedProgram:
             value if isinstance(node.type, ScalarType) else np.asarray(value)
             for node, value in zip(graph.inputs, arguments, strict=True)
         ]
+        for place in self.paired:
+            inputs[place] = _as_pairs(inputs[place])
         known: dict[Any, _Value] = {
             node: _Value((value,)) for node, value in zip(graph.inputs, inputs, strict=True)
         }

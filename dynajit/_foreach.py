@@ -153,6 +153,7 @@ def _named(name: str, function: Callable[..., Any]) -> dict[str, Callable[..., A
     return {f"_foreach_{name}": function, f"_foreach_{name}_": _in_place(function)}
 
 
+# Names of this module, and so of `dynajit` (its family `_foreach_`).
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **{n: f for name in _UNARY for n, f in _named(name, _unary(name)).items()},
     **{n: f for name in (*_BINARY, *_LIMITS) for n, f in _named(name, _binary(name)).items()},
@@ -169,3 +170,5 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 _VariableFunctionsClass = type(
     "_VariableFunctionsClass", (), {name: staticmethod(f) for name, f in FUNCTIONS.items()}
 )
+
+globals().update(FUNCTIONS)

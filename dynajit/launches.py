@@ -129,6 +129,8 @@ class GraphRecord:
             lines.append(f"  {role}: {len(program.kernels)} kernels, {source}{_memory(program)}")
             if code.is_cuda(program):
                 lines += [f"    {line}" for line in program.explain.splitlines()]
+            elif isinstance(program, code.MixedProgram):
+                lines += [f"    by NumPy between them: {reason}" for reason in program.reasons]
         return "\n".join(lines)
 
     def release(self) -> None:

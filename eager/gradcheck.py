@@ -104,7 +104,7 @@ def gradgradcheck(
     )
 
 
-def _drawn(draw: np.random.Generator, like: Any) -> Any:
+def _drawn(draw: "np.random.Generator", like: Any) -> Any:
     """Normal numbers of the shape of `like`, complex where it is."""
     drawn = draw.standard_normal(like.shape)
     if like.dtype.kind == "c":

@@ -6,7 +6,7 @@ a rule that depends only on shape and dtype. Called by `ops.dispatch.reserve_ran
 `reserve`, installed by `eager`), by data loading, and by users.
 """
 
-import secrets
+import os
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class Generator:
 
     def seed(self) -> int:
         """Start from a seed that the operating system draws; returns it."""
-        number = secrets.randbits(64)
+        number = int.from_bytes(os.urandom(8), "little")
         self.manual_seed(number)
         return number
 

@@ -157,3 +157,22 @@ print({found} == {parts})"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert ["[]", "[]", "True"] == done.stdout.split()
+
+
+def test_a_compiled_function_may_be_the_first_to_ask_for_a_late_name() -> None:
+    """Without a break: the name is imported while the call is captured."""
+    import subprocess
+    import sys
+
+    code = """import sys, dynajit as dj
+@dj.compile(fullgraph=True)
+def f(x):
+    return dj.special.expit(x) + dj.distributions.utils.logits_to_probs(x, True)
+assert "dynajit.distributions" not in sys.modules
+x = dj.linspace(-1, 1, 5)
+assert dj.allclose(f(x), 2 * x.sigmoid())
+assert dj.allclose(f(x), 2 * x.sigmoid())
+print(dj.compile_stats()["graphs"])"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "1" == done.stdout.strip()

@@ -257,25 +257,30 @@ dj_log1p_f32(float x)
 
 /* ---- error function ---- */
 
+/* n / (n + d), where n / d is erf / (1 - erf). Both are polynomials, fitted together so that the error
+ * of their quotient weighs what it moves the result. Where the result comes near 1, d is small beside n,
+ * and the rounding of n is in both parts of the quotient: erf as one odd polynomial over an even one
+ * has twice the error there. At 3.906 the quotient is 1, and all beyond is. The scale is that of the
+ * least error. */
 static inline float
 dj_erf_f32(float x)
 {
     float a = fabsf(x);
-    float z = x * x, z2 = z * z;
-    float p = DJ_FMA(-0.3761262595653534f, z, 0.12837916612625122f);
-    float p2 = DJ_FMA(-0.026853347197175026f, z, 0.11283578723669052f);
-    float p4 = DJ_FMA(-0.0007997853099368513f, z, 0.005187162198126316f);
-    p4 = DJ_FMA(7.806903158780187e-05f, z2, p4);
-    float near = DJ_FMA(a, DJ_FMA(DJ_FMA(p4, z2, p2), z2, p), a); /* a < 1 */
-    float q = DJ_FMA(-1.1176214218139648f, a, -0.002619141014292836f);
-    float q2 = DJ_FMA(-0.08879997581243515f, a, -0.6542397737503052f);
-    float q4 = DJ_FMA(-0.001157239661552012f, a, 0.014831955544650555f);
-    q = DJ_FMA(DJ_FMA(q4, z, q2), z, q); /* log(1 - erf(a)) on [1, 4] */
-    float shifted;
-    float e = dj_expm1_reduced(dj_exp_reduced(q, &shifted));
-    float scale = dj_float_of_bits((dj_bits_of_float(shifted) << 23) + 0x3f800000u);
-    float far = a > 4.0f ? 1.0f : DJ_FMA(-scale, e, 1.0f - scale);
-    return copysignf(a < 1.0f ? near : far, x);
+    a = a > 3.906f ? 3.906f : a;
+    float p = DJ_FMA(0.0024376134388148785f, a, 0.000950056069996208f);
+    float d = DJ_FMA(0.0006371093913912773f, a, -0.013664576224982738f);
+    p = DJ_FMA(p, a, 0.005814543925225735f);
+    d = DJ_FMA(d, a, 0.12283970415592194f);
+    p = DJ_FMA(p, a, 0.004771080333739519f);
+    d = DJ_FMA(d, a, -0.5928413271903992f);
+    p = DJ_FMA(p, a, 0.3561277389526367f);
+    d = DJ_FMA(d, a, 1.6210609674453735f);
+    p = DJ_FMA(p, a, -0.81490558385849f);
+    d = DJ_FMA(d, a, -2.3826828002929688f);
+    p = DJ_FMA(p, a, 1.6604911088943481f);
+    d = DJ_FMA(d, a, 1.471571922302246f);
+    float n = a * p;
+    return copysignf(n / (n + d), x);
 }
 
 /* ---- inverse functions ---- */

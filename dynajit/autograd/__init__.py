@@ -3,13 +3,19 @@
 Most of it is defined in `eager`; this module is where programs look for it.
 """
 
-from dynajit.autograd import anomaly_mode, function, functional, grad_mode, profiler, variable
+from typing import TYPE_CHECKING
+
+from dynajit.autograd import anomaly_mode, function, grad_mode, variable
 from dynajit.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from dynajit.autograd.function import Function
 from dynajit.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 from dynajit.autograd.gradcheck import gradcheck, gradgradcheck
 from dynajit.autograd.variable import Variable
+from dynajit.core import late
 from dynajit.eager.tape import backward, grad
+
+if TYPE_CHECKING:
+    from dynajit.autograd import functional, profiler
 
 __all__ = [
     "Function",
@@ -31,3 +37,9 @@ __all__ = [
     "set_grad_enabled",
     "variable",
 ]
+
+__getattr__ = late.publish(__name__, modules=("functional", "profiler"))
+
+
+def __dir__() -> list[str]:
+    return late.names_of(__name__)

@@ -33,7 +33,8 @@ enum {
     FAR_ROWS = 70,           /* and both, */
     FAR_BYTES = 1 << 18,     /* in the second cache */
     AHEAD = 4,               /* rows that are fetched before they are packed */
-    SCRATCH_BYTES = 1 << 21,
+    KEPT_BYTES = 1 << 21, /* packed columns for the next bands of rows: they lie in the third cache */
+    SCRATCH_BYTES = 1 << 22,
 };
 
 static inline int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }

@@ -57,6 +57,18 @@ def address(array: Any) -> int:
     return int(array.data.ptr)
 
 
+def byte_bounds(array: Any) -> tuple[int, int]:
+    """The address of its first byte, and the one behind its last."""
+    if isinstance(array, np.ndarray):
+        low, high = np.lib.array_utils.byte_bounds(array)
+        return int(low), int(high)
+    first = last = address(array)
+    for size, stride in zip(array.shape, array.strides, strict=True):
+        first += min((size - 1) * stride, 0)
+        last += max((size - 1) * stride, 0)
+    return first, last + int(array.itemsize)
+
+
 def owner(array: Any) -> Any:
     """The array that owns the memory: all of it, where the array is a part."""
     while type(array.base) is type(array):

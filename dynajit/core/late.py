@@ -1,15 +1,20 @@
-"""Modules of dynajit that are imported when one of their names is first asked for.
+"""Modules of dynajit that are imported when they, or one of their names, are first asked for.
 
 `import dynajit` makes tensors, layers and optimisers ready; capture, graphs and code generation
 are loaded by the first `compile`, so a process that never compiles does not pay for them. Contract:
 `Late("dynajit.package.module")` stands at the top of a module, where the import would stand, and
 the same rules hold for it (`tests/test_layering.py` reads the name). Used by `dynajit.compile` and
-`dynajit.report`.
+`dynajit.report`. What only some programs use (`dynajit.distributions`, `utils.data`) is published
+late: `__getattr__ = publish(__name__, ...)` in the package that holds it. Capture brings such a
+name itself (`brought`), so a compiled function may be the first to ask.
 """
 
 import importlib
-from types import ModuleType
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType, ModuleType
+from typing import Any, Final
 
 
 class Late:
@@ -40,3 +45,77 @@ def load(late: Late) -> ModuleType:
     if late._module is None:
         late._module = importlib.import_module(late._name)
     return late._module
+
+
+@dataclass(frozen=True, slots=True)
+class _Published:
+    """What a package publishes late.
+
+    Args:
+        names: name -> the module, dotted, that it is or that defines it.
+        families: start of names -> the module that defines all of them.
+    """
+
+    names: Mapping[str, str]
+    families: Mapping[str, str]
+
+    def module_of(self, name: str) -> str | None:
+        """The module behind a name, or None: the package has no such name."""
+        found = self.names.get(name)
+        if found is None:
+            return next((m for start, m in self.families.items() if name.startswith(start)), None)
+        return found
+
+
+_published: Final[dict[str, _Published]] = {}
+
+
+def publish(
+    package: str,
+    modules: Iterable[str],
+    names: Mapping[str, str] = MappingProxyType({}),
+    families: Mapping[str, str] = MappingProxyType({}),
+) -> Callable[[str], Any]:
+    """The `__getattr__` of a package that publishes names of modules that it has not imported.
+
+    Args:
+        package: its dotted name.
+        modules: names of modules directly below it.
+        names: name -> the module, dotted, that defines it.
+        families: start of names -> the module, dotted, that defines all names that start so.
+    """
+    own = {name: f"{package}.{name}" for name in modules}
+    _published[package] = _Published(MappingProxyType(own | dict(names)), families)
+
+    def missing(name: str) -> Any:
+        if not is_published_late(package, name):
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return brought(package, name)
+
+    missing.__name__ = missing.__qualname__ = "__getattr__"
+    return missing
+
+
+def is_published_late(package: str, name: str) -> bool:
+    """True if `package` has the name, though perhaps not imported yet."""
+    published = _published.get(package)
+    return published is not None and published.module_of(name) is not None
+
+
+def brought(package: str, name: str) -> Any:
+    """The module or object behind a name that is published late; the package's own from now on.
+
+    Raises:
+        AttributeError: the module of a family has no such name.
+    """
+    target = _published[package].module_of(name)
+    assert target is not None, "asked for by is_published_late"
+    module = importlib.import_module(target)
+    found = module if target == f"{package}.{name}" else getattr(module, name)
+    setattr(sys.modules[package], name, found)
+    return found
+
+
+def names_of(package: str) -> list[str]:
+    """What `dir` gives for a package that publishes late."""
+    return sorted({*vars(sys.modules[package]), *_published[package].names})

@@ -252,19 +252,24 @@ TARGET static int NAMED(multiply)(const ELEMENT *a, int64_t a_row, int64_t a_col
                                   const ELEMENT *b, int64_t b_row, int64_t b_column, ELEMENT *c,
                                   int64_t c_row, int64_t n, int64_t k, int64_t m) {
     enum { GROUP = GROUP_PANELS * WIDE };
-    _Static_assert(sizeof(ELEMENT) * (DEPTH * GROUP + TALL * WIDE + MOST_ROWS * PACKED_ROW) <=
+    _Static_assert(KEPT_BYTES + sizeof(ELEMENT) * (TALL * WIDE + MOST_ROWS * PACKED_ROW) <=
                        SCRATCH_BYTES, "what one thread needs");
+    _Static_assert(sizeof(ELEMENT) * DEPTH * GROUP <= KEPT_BYTES, "a group of columns");
     _Static_assert(MOST_ROWS % TALL == 0, "packed rows are whole tiles");
+    _Static_assert(2 * FAR_ROWS < MOST_ROWS, "the bands of a product pack alike");
     ELEMENT *panels = scratch();
     if (!panels) return 0;
-    ELEMENT *edge = panels + DEPTH * GROUP, *packed = edge + TALL * WIDE;
+    ELEMENT *edge = panels + KEPT_BYTES / sizeof(ELEMENT), *packed = edge + TALL * WIDE;
     const int64_t bands = parts(n, MOST_ROWS);
     const int packs = m > (a_column == 1 ? ROWS_PACKED_FROM : COLUMNS_PACKED_FROM) * WIDE;
-    for (int64_t band = 0; band < bands; band++) {
-        const int64_t top = part(n, bands, band), rows = part(n, bands, band + 1) - top;
-        for (int64_t first = 0, depth; first < k; first += depth) {
-            depth = depth_of(k - first);
-            const int64_t bytes = depth * b_row * (int64_t)sizeof(ELEMENT);
+    for (int64_t first = 0, depth; first < k; first += depth) {
+        depth = depth_of(k - first);
+        const int64_t bytes = depth * b_row * (int64_t)sizeof(ELEMENT);
+        /* What the first band packs serves the others, if there is room for all of it. */
+        const int keeps =
+            bands > 1 && (m + LANES) * depth * (int64_t)sizeof(ELEMENT) <= KEPT_BYTES;
+        for (int64_t band = 0; band < bands; band++) {
+            const int64_t top = part(n, bands, band), rows = part(n, bands, band + 1) - top;
             const int reads = rows <= READ_ROWS || bytes <= NEAR_BYTES ||
                               (rows <= FAR_ROWS && bytes <= FAR_BYTES);
             NAMED(Left) left = {.a = a + top * a_row + first * a_column, .a_row = a_row,
@@ -276,9 +281,11 @@ TARGET static int NAMED(multiply)(const ELEMENT *a, int64_t a_row, int64_t a_col
                                       .last_row = b_row, .panel = WIDE, .width = width,
                                       .first = NAMED(of_two_ahead)};
                 if (b_column != 1 || width % LANES || !reads) {
-                    NAMED(pack_right)(right.b, b_row, b_column, depth, width, panels);
+                    ELEMENT *group = keeps ? panels + start * depth : panels;
+                    if (band == 0 || !keeps)
+                        NAMED(pack_right)(right.b, b_row, b_column, depth, width, group);
                     const int64_t last = width % WIDE <= LANES ? LANES : WIDE;
-                    right = (NAMED(Right)){.b = panels, .b_row = WIDE, .last_row = last,
+                    right = (NAMED(Right)){.b = group, .b_row = WIDE, .last_row = last,
                                            .panel = depth * WIDE, .width = width,
                                            .first = NAMED(of_two)};
                 }

@@ -148,6 +148,11 @@ class Builder:
         self._placeholders: list[Node] = []
         self._names: dict[str, int] = dict.fromkeys((*printing.RESERVED, *reserved), 0)
 
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing is computed yet: there are inputs at most."""
+        return not self._nodes
+
     def placeholder(self, name: str, type: ValueType) -> Value:
         """A further input of the graph."""
         node = Node(NodeKind.PLACEHOLDER, self._unique(name), type, location=self.location)

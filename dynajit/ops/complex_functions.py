@@ -10,7 +10,7 @@ from typing import Any
 
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category
-from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
+from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.ops.arguments import cast, describe_tensor, is_tensor, require_tensor
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.families import floating_of
@@ -45,24 +45,10 @@ def polar(abs: Any, angle: Any) -> Any:
     return TABLE.complex(TABLE.mul(abs, TABLE.cos(angle)), TABLE.mul(abs, TABLE.sin(angle)))
 
 
-def _require_eager(input: Any, function: str) -> None:
-    """Refuse graph values, which have a higher priority than tensors (`ops.dispatch`).
-
-    Raises:
-        UnsupportedError: a graph is recorded; capture breaks it, and the real call follows.
-    """
-    if input.__dynajit_priority__ > 0:
-        raise UnsupportedError(
-            f"{function}: its result shares memory with a tensor of another dtype, which a graph "
-            "cannot follow; the call runs between two graphs."
-        )
-
-
 def real(input: Any) -> Any:
     """The real parts, as a view; a real tensor itself."""
     if not input.dtype.is_complex:
         return input
-    _require_eager(input, "real")
     return TABLE.real(input)
 
 
@@ -74,7 +60,6 @@ def imag(input: Any) -> Any:
     """
     if not input.dtype.is_complex:
         raise DTypeError("imag is not implemented for tensors with non-complex dtypes.")
-    _require_eager(input, "imag")
     return TABLE.imag(input)
 
 
@@ -86,7 +71,6 @@ def view_as_real(input: Any) -> Any:
     """
     if not require_tensor(input, "view_as_real").dtype.is_complex:
         raise DTypeError("view_as_real is only supported for complex tensors")
-    _require_eager(input, "view_as_real")
     return TABLE.view_as_real(input)
 
 
@@ -99,8 +83,9 @@ def view_as_complex(input: Any) -> Any:
         ShapeError: the last dimension is not 2, or its pairs do not lie side by side in memory.
     """
     require_tensor(input, "view_as_complex")
-    _require_eager(input, "view_as_complex")
-    if input.shape and input.shape[-1] == 2:
+    # Graph values, which have a priority above tensors' (`ops.dispatch`), know no strides: capture
+    # asks what eager execution would have.
+    if input.__dynajit_priority__ == 0 and input.shape and input.shape[-1] == 2:
         *outer, last = input.stride()
         if last != 1:
             raise ShapeError("view_as_complex: Tensor must have a last dimension with stride 1")

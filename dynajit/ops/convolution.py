@@ -46,7 +46,7 @@ def _operands(name: str, names: tuple[str, str], types: Sequence[ValueType | Non
     return call, first, second
 
 
-def _require_floating(call: str, dtype: DType) -> None:
+def _require_floating(call: object, dtype: DType) -> None:
     if not dtype.is_floating_point:
         raise DTypeError(
             f"{call}: convolution is not implemented for {dtype.name}.  Expected a floating dtype; "
@@ -54,7 +54,7 @@ def _require_floating(call: str, dtype: DType) -> None:
         )
 
 
-def _check_groups(call: str, outputs: Size, groups: int) -> None:
+def _check_groups(call: object, outputs: Size, groups: int) -> None:
     if groups < 1 or not agree(outputs % groups, 0):
         raise ShapeError(
             f"{call}: Given groups={groups}, expected weight to be at least {groups} at dimension "
@@ -130,7 +130,7 @@ def _weight_infer(
 
 
 def _require_counts(
-    call: str, out: TensorType, shape: Shape, size: Sequence[Size], geometry: Geometry
+    call: object, out: TensorType, shape: Shape, size: Sequence[Size], geometry: Geometry
 ) -> None:
     counts = window_counts(shape, size, geometry)
     if not shapes_agree(out.shape[2:], counts):

@@ -172,19 +172,37 @@ POSITION = DTypeRule(
 # type-rule helpers
 
 
-def describe(name: str, names: Sequence[str], types: Sequence[ValueType | None]) -> str:
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A call in words, for error messages; the words are made when they are asked for.
+
+    Args:
+        name: of the row.
+        names: of its inputs.
+        types: of its operands.
+    """
+
+    name: str
+    names: Sequence[str]
+    types: Sequence[ValueType | None]
+
+    def __str__(self) -> str:
+        labels = list(self.names)
+        if len(labels) < len(self.types):
+            labels = [f"{labels[0]}{i}" for i in range(len(self.types))]
+        parts = (f"{label}: {type}" for label, type in zip(labels, self.types, strict=False))
+        return f"{self.name}({', '.join(parts)})"
+
+
+def describe(name: str, names: Sequence[str], types: Sequence[ValueType | None]) -> Described:
     """The call in words, `matmul(a: float32[8, 3], b: float32[4, 5])`, for error messages.
 
     With fewer names than types (a variadic op) the name is numbered.
     """
-    labels = list(names)
-    if len(labels) < len(types):
-        labels = [f"{names[0]}{i}" for i in range(len(types))]
-    parts = (f"{label}: {type}" for label, type in zip(labels, types, strict=False))
-    return f"{name}({', '.join(parts)})"
+    return Described(name, names, types)
 
 
-def broadcast_shapes(shapes: Sequence[Shape], call: str) -> Shape:
+def broadcast_shapes(shapes: Sequence[Shape], call: object) -> Shape:
     """The common shape under NumPy's and PyTorch's broadcasting rule.
 
     Args:
@@ -227,7 +245,7 @@ MSG_TWO_DEVICES: Final = (
 )
 
 
-def common_device(types: Iterable[ValueType | None], call: str) -> Device:
+def common_device(types: Iterable[ValueType | None], call: object) -> Device:
     """The device of the tensor operands; a zero-dim CPU tensor goes with any device.
 
     Raises:
@@ -254,7 +272,7 @@ def promoted_dtype(types: Iterable[ValueType | None]) -> DType:
     )
 
 
-def normalize_dim(dim: int, rank: int, call: str) -> int:
+def normalize_dim(dim: int, rank: int, call: object) -> int:
     """`dim` counted from the front; a zero-dim tensor accepts 0 and -1, as in PyTorch.
 
     Raises:
@@ -273,7 +291,7 @@ def normalize_dim(dim: int, rank: int, call: str) -> int:
     return number % reach
 
 
-def normalize_dims(dim: int | Sequence[int] | None, rank: int, call: str) -> tuple[int, ...]:
+def normalize_dims(dim: int | Sequence[int] | None, rank: int, call: object) -> tuple[int, ...]:
     """Sorted dims counted from the front; None and the empty sequence mean all dims.
 
     Raises:
@@ -298,7 +316,7 @@ def reduced_shape(shape: Shape, dim: tuple[int, ...], keepdim: bool) -> Shape:
     return tuple(size for d, size in enumerate(shape) if d not in dim)
 
 
-def require_tensor(type: ValueType | None, call: str, name: str) -> TensorType:
+def require_tensor(type: ValueType | None, call: object, name: str) -> TensorType:
     """`type` if it is a tensor's.
 
     Raises:

@@ -51,7 +51,7 @@ def window_counts(sizes: Shape, size: Sequence[Size], geometry: Geometry) -> Sha
     )
 
 
-def require_windows(call: str, sizes: Shape, size: Sequence[Size], geometry: Geometry) -> Shape:
+def require_windows(call: object, sizes: Shape, size: Sequence[Size], geometry: Geometry) -> Shape:
     """`window_counts`, refused where a known one is not positive.
 
     Raises:

@@ -53,17 +53,19 @@ class Adafactor(BuiltInOptimizer):
         }
         super().__init__(params, defaults)
 
+    def _begin(self, parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """State before the first step."""
+        state["step"] = start_counting(parameter)
+        if parameter.dim() > 1:
+            state["row_var"] = zeros_like(parameter[..., :1])
+            state["col_var"] = zeros_like(parameter[..., :1, :])
+        else:
+            state["variance"] = zeros_like(parameter)
+
     def _update(
         self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]
     ) -> None:
         """One parameter, in place."""
-        if not state:
-            state["step"] = start_counting(parameter)
-            if gradient.dim() > 1:
-                state["row_var"] = zeros_like(gradient[..., :1])
-                state["col_var"] = zeros_like(gradient[..., :1, :])
-            else:
-                state["variance"] = zeros_like(gradient)
         state["step"] += 1
         step = state["step"].double()
         if group["maximize"]:

@@ -74,12 +74,14 @@ class Muon(BuiltInOptimizer):
                         f"{parameter.size()}"
                     )
 
+    def _begin(self, parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """State before the first step."""
+        state["momentum_buffer"] = zeros_like(parameter)
+
     def _update(
         self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]
     ) -> None:
         """One parameter, in place."""
-        if not state:
-            state["momentum_buffer"] = zeros_like(gradient)
         mean, momentum = state["momentum_buffer"], group["momentum"]
         mean.lerp_(gradient, 1 - momentum)
         direction = gradient.lerp(mean, momentum) if group["nesterov"] else mean

@@ -63,9 +63,10 @@ class Adagrad(BuiltInOptimizer):
         super().__init__(params, defaults)
         for group in self.param_groups:
             for parameter in group["params"]:
-                self._start(parameter, self.state[parameter], group)
+                self._begin(parameter, self.state[parameter], group)
 
-    def _start(self, parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def _begin(self, parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """State before the first step."""
         state["step"] = start_counting(parameter)
         state["sum"] = full_like(parameter, group["initial_accumulator_value"])
 
@@ -73,8 +74,6 @@ class Adagrad(BuiltInOptimizer):
         self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]
     ) -> None:
         """One parameter, in place."""
-        if not state:
-            self._start(parameter, state, group)
         state["step"] += 1
         gradient = penalised(parameter, gradient, group)
         total = state["sum"].add_(gradient * gradient)

@@ -63,16 +63,18 @@ class Adam(BuiltInOptimizer):
         }
         super().__init__(params, defaults)
 
+    def _begin(self, parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """State before the first step."""
+        state["step"] = start_counting(parameter)
+        state["exp_avg"] = zeros_like(parameter)
+        state["exp_avg_sq"] = zeros_like(parameter)
+        if group["amsgrad"]:
+            state["max_exp_avg_sq"] = zeros_like(parameter)
+
     def _update(
         self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]
     ) -> None:
         """One parameter, in place."""
-        if not state:
-            state["step"] = start_counting(parameter)
-            state["exp_avg"] = zeros_like(parameter)
-            state["exp_avg_sq"] = zeros_like(parameter)
-            if group["amsgrad"]:
-                state["max_exp_avg_sq"] = zeros_like(parameter)
         state["step"] += 1
         step = known_number(state["step"])
         learning_rate = group["lr"]

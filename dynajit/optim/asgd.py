@@ -56,16 +56,18 @@ class ASGD(BuiltInOptimizer):
         }
         super().__init__(params, defaults)
 
+    def _begin(self, parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """State before the first step."""
+        state["step"] = start_counting(parameter)
+        state["eta"] = tensor(0.0, dtype=_get_scalar_dtype()).add_(group["lr"])
+        state["mu"] = tensor(1.0, dtype=_get_scalar_dtype())
+        state["ax"] = zeros_like(parameter)
+
     def _update(
         self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]
     ) -> None:
         """One parameter, in place."""
         rate, lambd = group["lr"], group["lambd"]
-        if not state:
-            state["step"] = start_counting(parameter)
-            state["eta"] = tensor(0.0, dtype=_get_scalar_dtype()).add_(rate)
-            state["mu"] = tensor(1.0, dtype=_get_scalar_dtype())
-            state["ax"] = zeros_like(parameter)
         state["step"] += 1
         step = state["step"].double()
         gradient = penalised(parameter, gradient, group)

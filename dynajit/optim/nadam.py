@@ -53,15 +53,17 @@ class NAdam(BuiltInOptimizer):
         }
         super().__init__(params, defaults)
 
+    def _begin(self, parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """State before the first step."""
+        state["step"] = start_counting(parameter)
+        state["mu_product"] = tensor(1.0, dtype=_get_scalar_dtype())
+        state["exp_avg"] = zeros_like(parameter)
+        state["exp_avg_sq"] = zeros_like(parameter)
+
     def _update(
         self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]
     ) -> None:
         """One parameter, in place."""
-        if not state:
-            state["step"] = start_counting(parameter)
-            state["mu_product"] = tensor(1.0, dtype=_get_scalar_dtype())
-            state["exp_avg"] = zeros_like(parameter)
-            state["exp_avg_sq"] = zeros_like(parameter)
         state["step"] += 1
         step = known_number(state["step"])
         gradient = decayed(parameter, gradient, group)

@@ -2,7 +2,8 @@
 
 Contract: as `torch.optim.Optimizer`. A class of this package gives its defaults to `__init__` and
 defines `_update(parameter, gradient, state, group)`, which writes the parameter in place under
-`no_grad`; classes of programs define `step`. State dicts are PyTorch's: parameters are numbers in
+`no_grad`, and, if that needs state from the first step on, `_begin(parameter, state, group)`;
+classes of programs define `step`. State dicts are PyTorch's: parameters are numbers in
 the order of the groups, the state has PyTorch's names.
 """
 
@@ -14,6 +15,7 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from dynajit.core.errors import ArgumentError, InvalidValueError, UnsupportedError
+from dynajit.core.preparation import prepared_by
 from dynajit.eager.creation import tensor
 from dynajit.eager.grad_mode import enable_grad, no_grad
 from dynajit.eager.tensor import Tensor
@@ -172,6 +174,7 @@ class Optimizer:
                     parameter.grad.zero_()
 
     @with_step_hooks
+    @prepared_by("_begin_all", reads=("param_groups",), fills=("state",))
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient.
 
@@ -186,8 +189,22 @@ class Optimizer:
             for group in self.param_groups:
                 for parameter in group["params"]:
                     if parameter.grad is not None:
-                        self._update(parameter, parameter.grad, self.state[parameter], group)
+                        state = self.state[parameter]
+                        if not state:
+                            self._begin(parameter, state, group)
+                        self._update(parameter, parameter.grad, state, group)
         return loss
+
+    def _begin_all(self) -> None:
+        """The state that the next step would begin: a compiled step finds it, and is made once."""
+        with no_grad():
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None and not self.state[parameter]:
+                        self._begin(parameter, self.state[parameter], group)
+
+    def _begin(self, parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """Put what the first step needs into the empty state of a parameter: nothing, here."""
 
     def _update(
         self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]

@@ -57,17 +57,19 @@ class RMSprop(BuiltInOptimizer):
         }
         super().__init__(params, defaults)
 
+    def _begin(self, parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """State before the first step."""
+        state["step"] = start_counting(parameter)
+        state["square_avg"] = zeros_like(parameter)
+        if group["momentum"] > 0:
+            state["momentum_buffer"] = zeros_like(parameter)
+        if group["centered"]:
+            state["grad_avg"] = zeros_like(parameter)
+
     def _update(
         self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]
     ) -> None:
         """One parameter, in place."""
-        if not state:
-            state["step"] = start_counting(parameter)
-            state["square_avg"] = zeros_like(parameter)
-            if group["momentum"] > 0:
-                state["momentum_buffer"] = zeros_like(parameter)
-            if group["centered"]:
-                state["grad_avg"] = zeros_like(parameter)
         state["step"] += 1
         gradient = penalised(parameter, gradient, group)
         alpha = group["alpha"]

@@ -52,14 +52,16 @@ class Rprop(BuiltInOptimizer):
         }
         super().__init__(params, defaults)
 
+    def _begin(self, parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """State before the first step."""
+        state["step"] = start_counting(parameter)
+        state["prev"] = zeros_like(parameter)
+        state["step_size"] = full_like(parameter, 0.0).add_(group["lr"])
+
     def _update(
         self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]
     ) -> None:
         """One parameter, in place."""
-        if not state:
-            state["step"] = start_counting(parameter)
-            state["prev"] = zeros_like(parameter)
-            state["step_size"] = full_like(parameter, 0.0).add_(group["lr"])
         state["step"] += 1
         if group["maximize"]:
             gradient = -gradient

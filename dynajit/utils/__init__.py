@@ -1,16 +1,20 @@
-"""Utilities that programs import by PyTorch's paths."""
+"""Utilities that programs import by PyTorch's paths, each when it is first asked for."""
 
-from dynajit.utils import (
-    _pytree,  # noqa: F401  (published, though not by `import *`)
-    checkpoint,
-    cpp_extension,
-    data,
-    dlpack,
-    flop_counter,
-    hooks,
-    model_zoo,
-    summary,
-)
+from typing import TYPE_CHECKING
+
+from dynajit.core import late
+
+if TYPE_CHECKING:
+    from dynajit.utils import (
+        checkpoint,
+        cpp_extension,
+        data,
+        dlpack,
+        flop_counter,
+        hooks,
+        model_zoo,
+        summary,
+    )
 
 __all__ = [
     "checkpoint",
@@ -22,3 +26,9 @@ __all__ = [
     "model_zoo",
     "summary",
 ]
+
+__getattr__ = late.publish(__name__, modules=("_pytree", *__all__))
+
+
+def __dir__() -> list[str]:
+    return late.names_of(__name__)

@@ -3,9 +3,11 @@
 import sys
 import threading
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from dynajit.core import late
 from dynajit.core.late import Late, load
 
 
@@ -24,11 +26,11 @@ def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_nothing_is_loaded_before_a_name_is_asked_for(counted: str) -> None:
     """Then once; names are the module's own objects."""
-    late = Late(counted)
-    assert (0, f"Late({counted!r})") == (sys.late_runs, repr(late))
+    stand_in = Late(counted)
+    assert (0, f"Late({counted!r})") == (sys.late_runs, repr(stand_in))
 
-    assert [3] == late.value
-    assert late.value is load(late).value
+    assert [3] == stand_in.value
+    assert stand_in.value is load(stand_in).value
     assert 1 == sys.late_runs
 
 
@@ -40,17 +42,17 @@ def test_a_missing_name_is_an_attribute_error(counted: str) -> None:
 
 def test_a_missing_module_is_an_import_error() -> None:
     """When it is used, and again when it is used again."""
-    late = Late("dynajit.no_such_module")
+    missing = Late("dynajit.no_such_module")
     for _ in range(2):
         with pytest.raises(ModuleNotFoundError, match="no_such_module"):
-            load(late)
+            load(missing)
 
 
 def test_threads_get_one_module(counted: str) -> None:
     """Whoever comes first runs it, the others wait."""
-    late = Late(counted)
+    stand_in = Late(counted)
     found: list[object] = []
-    threads = [threading.Thread(target=lambda: found.append(late.value)) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: found.append(stand_in.value)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -59,3 +61,41 @@ def test_threads_get_one_module(counted: str) -> None:
     assert 8 == len(found)
     assert all(value is found[0] for value in found)
     assert 1 == sys.late_runs
+
+
+@pytest.fixture
+def package(counted: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A package that publishes `counted` as a module, its `value`, and a family of names."""
+    made = ModuleType("dynajit_late_package")
+    monkeypatch.setitem(sys.modules, made.__name__, made)
+    monkeypatch.delitem(late._published, made.__name__, raising=False)
+    made.__getattr__ = late.publish(  # type: ignore[method-assign]
+        made.__name__, (), {"value": counted, "absent": counted}, {"_many_": counted}
+    )
+    return made
+
+
+def test_a_name_published_late_is_brought_once(package: ModuleType, counted: str) -> None:
+    """Then it is the package's own."""
+    assert (0, False) == (sys.late_runs, "value" in vars(package))
+
+    assert [3] == package.value
+    assert vars(package)["value"] is sys.modules[counted].value
+    assert "absent" in late.names_of(package.__name__)
+
+
+@pytest.mark.parametrize("name", ["unknown", "absent", "_many_names"])
+def test_what_is_not_published_is_an_attribute_error(package: ModuleType, name: str) -> None:
+    """Also a name of a family, or of a module, that the module lacks."""
+    with pytest.raises(AttributeError, match=name):
+        getattr(package, name)
+
+
+def test_every_name_that_dynajit_publishes_late_is_there() -> None:
+    """In each package that does."""
+    packages = [name for name in late._published if name.split(".")[0] == "dynajit"]
+    assert {"dynajit", "dynajit.utils", "dynajit.autograd"} <= set(packages)
+
+    for package in packages:
+        for name in late._published[package].names:
+            assert late.brought(package, name) is getattr(sys.modules[package], name)

@@ -1,7 +1,6 @@
 """Complex tensors against PyTorch: values, gradients, views, refusals; in compiled functions."""
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,14 +64,6 @@ def assert_agrees(name: str, *arrays: Any) -> None:
         precise = found.dtype in (np.float64, np.complex128, np.bool_)
         rtol, atol = (1e-9, 1e-11) if precise else (1e-4, 1e-5)
         np.testing.assert_allclose(found, wanted, rtol=rtol, atol=atol)
-
-
-@pytest.fixture
-def numpy_backend() -> Iterator[None]:
-    """Compiled functions say that complex graphs run on NumPy."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "dynajit: .* runs on the NumPy backend", RuntimeWarning)
-        yield
 
 
 # ---------------------------------------------------------------------------------------------
@@ -297,7 +288,7 @@ def rotary_outcome(library: Any, call: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 @needs_torch
-def test_rotary_embeddings_equal_pytorchs(numpy_backend: None) -> None:
+def test_rotary_embeddings_equal_pytorchs() -> None:
     expected = rotary_outcome(torch, lambda x, f: rotated(torch, x, f))
     compiled = dj.compile(lambda x, f: rotated(dj, x, f))
     for call in (lambda x, f: rotated(dj, x, f), compiled):
@@ -305,7 +296,7 @@ def test_rotary_embeddings_equal_pytorchs(numpy_backend: None) -> None:
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_compiled_arithmetic_equals_plain(numpy_backend: None) -> None:
+def test_compiled_arithmetic_equals_plain() -> None:
     def function(z: Any, x: Any) -> Any:
         w = (z * x + 1j).exp() / (2 - z)
         return w.abs().sum() + (w.conj() @ z).angle() + w.sum().sgn().abs()
@@ -321,7 +312,7 @@ def test_compiled_arithmetic_equals_plain(numpy_backend: None) -> None:
         np.testing.assert_allclose(actual, wanted, rtol=1e-12)
 
 
-def test_compiled_views_share_memory(numpy_backend: None) -> None:
+def test_compiled_views_share_memory() -> None:
     def function(z: Any) -> Any:
         z.imag.add_(1)
         pairs = dj.view_as_real(z)
@@ -333,8 +324,3 @@ def test_compiled_views_share_memory(numpy_backend: None) -> None:
     pairs[1, 1] = 7
     assert z.tolist() == [5 + 3j, 5 + 7j]
     assert twice.tolist() == [5 + 3j, 5]
-
-
-def test_the_reason_for_the_slow_backend_is_said() -> None:
-    with pytest.warns(RuntimeWarning, match="complex numbers have no native code"):
-        dj.compile(lambda z: z * 3)(dj.tensor([1 + 1j]))

@@ -263,7 +263,7 @@ def test_a_tensor_rate_is_written_in_place() -> None:
 
     assert rate is optimizer.param_groups[0]["lr"]
     assert [1 - 0.5 - 0.25 - 0.125] * 2 == parameter.tolist()
-    assert 2 == step.report().graphs  # The first one makes the state.
+    assert 1 == step.report().graphs
 
 
 def test_a_schedule_of_a_program() -> None:

@@ -161,7 +161,7 @@ def test_the_rate_of_a_compiled_step_changes_without_a_version() -> None:
         optimizer.param_groups[0]["lr"] = 0.1 / (number + 1)
         step()
 
-    assert 2 == step.report().graphs
+    assert 1 == step.report().graphs
 
 
 def test_names_of_parameters_are_kept_in_the_groups() -> None:

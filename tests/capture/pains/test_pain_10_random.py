@@ -40,3 +40,20 @@ def test_draws_of_python_and_numpy_run_in_order() -> None:
         if run is function:
             expected = drawn
     assert expected == drawn
+
+
+def test_a_draw_by_python_code_of_the_library_is_one_break() -> None:
+    """`randint` calls `randrange`, that `_randbelow`, and that C code."""
+
+    def function(x: Any) -> Any:
+        count = random.randint(2, 9)
+        return x * count, random.choice([x + 1, x + 2]), random.sample(range(50), 3)
+
+    compiled = dj.compile(function)
+    found = []
+    for run in (function, compiled):
+        random.seed(3)
+        parts = [run(dj.ones(2)) for _ in range(4)]
+        found.append([(a.tolist(), b.tolist(), c) for a, b, c in parts])
+    assert found[0] == found[1]
+    assert 3 == len({text.splitlines()[0] for text in compiled.report().breaks})

@@ -1,0 +1,50 @@
+"""What a function makes in its first call only: made for real before the call is captured.
+
+A captured function that fills its object's empty state in the first call, and uses it in all later
+ones, would be compiled twice: for the empty state, and for the filled one. Contract:
+`@prepared_by("method")` says of a method that `self.method()` makes what is missing, that doing so
+early changes nothing else, and that calling it again does nothing. Capture calls it where the
+method is called for an existing object, as long as the captured code has only written attributes of
+that object. Called by `optim` and `capture`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any, Final, TypeVar
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What comes before a method.
+
+    Args:
+        method: name of the method that makes what is missing, called without arguments.
+        reads: attributes of the object that it looks at.
+        fills: attributes whose containers it changes.
+    """
+
+    method: str
+    reads: tuple[str, ...]
+    fills: tuple[str, ...]
+
+
+_known: Final[dict[FunctionType, Preparation]] = {}
+
+
+def prepared_by(method: str, reads: tuple[str, ...], fills: tuple[str, ...]) -> Callable[[_F], _F]:
+    """A decorator: see the module, and `Preparation`."""
+
+    def declare(function: _F) -> _F:
+        assert isinstance(function, FunctionType)
+        _known[function] = Preparation(method, reads, fills)
+        return function
+
+    return declare
+
+
+def preparation_of(function: FunctionType) -> Preparation | None:
+    """What comes before a function, or None."""
+    return _known.get(function)

@@ -1,0 +1,324 @@
+"""Replace complex values by pairs of real ones, which kernels can compute.
+
+A complex input or output becomes one real array with a last dimension of 2: the same memory, seen
+as `view_as_real` sees it. Called by `codegen.pipeline` for native code.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from dynajit.core import dtypes
+from dynajit.core.types import TensorType, contiguous_strides
+from dynajit.ir.complex_pairs import NotPaired, Pair, PairScalars, paired
+from dynajit.ir.graph import Builder, Graph, Value
+from dynajit.ir.node import Node, NodeKind
+from dynajit.ir.rebuild import keep
+from dynajit.ops import dispatch
+from dynajit.ops.table import TABLE, Kind, Op
+
+Operand: TypeAlias = Any
+"""A Pair, a Value or a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A graph of real values.
+
+    Args:
+        graph: see the module.
+        inputs, outputs: positions of those that stand for complex arrays -> the arrays' types.
+    """
+
+    graph: Graph
+    inputs: Mapping[int, TensorType] = field(default_factory=dict)
+    outputs: Mapping[int, TensorType] = field(default_factory=dict)
+
+    def array_types(self) -> dict[Node, TensorType]:
+        """Input or output that stands for a complex array -> the array's type."""
+        graph = self.graph
+        given = {graph.inputs[place]: type for place, type in self.inputs.items()}
+        made = {graph.outputs[place]: type for place, type in self.outputs.items()}
+        return {node: type for node, type in (given | made).items() if isinstance(node, Node)}
+
+
+def split_complex_numbers(graph: Graph) -> Split:
+    """The graph with pairs in the place of complex values; itself if it has none.
+
+    Requires: no composite with a complex operand, no output that is a complex constant.
+    Ensures: no value of the graph is complex.
+
+    Raises:
+        NotPaired: a row has no form for pairs.
+    """
+    if not any(_is_complex(node) for node in graph.nodes):
+        return Split(graph)
+    return _Splitter(graph).run()
+
+
+def has_pairs(node: Node) -> bool:
+    """True for a call of a library's function of complex numbers that pairs have a form of."""
+    return (
+        node.op is not None
+        and node.op.name in _BY_NAME
+        and any(map(_is_complex, (node, *node.args)))
+    )
+
+
+def is_complex_constant(output: Any) -> bool:
+    """True for an array of complex numbers that is known: who has it gives it out as it is."""
+    return _is_complex(output) and output.kind is NodeKind.CONSTANT
+
+
+def _is_complex(node: Any) -> bool:
+    return (
+        isinstance(node, Node) and isinstance(node.type, TensorType) and node.type.dtype.is_complex
+    )
+
+
+class _Splitter:
+    """Builds the new graph. Mutable: `made` and `given` grow.
+
+    Args:
+        graph: the old one.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.builder = Builder(graph.name, reserved=(node.name for node in graph.nodes))
+        #: Old node -> Pair, node of the new graph, or number.
+        self.made: dict[Node, Any] = {}
+        #: Complex input -> the input that has its memory.
+        self.given: dict[Node, Node] = {}
+
+    def run(self) -> Split:
+        with dispatch.recording(self.builder.handle):
+            for node in self.graph.nodes:
+                self.builder.location = node.location
+                self.made[node] = self._visit(node)
+            outputs = {node: self._output(node) for node in self.graph.outputs}
+        graph = self.builder.finish(outputs[node] for node in self.graph.outputs)
+        return Split(graph, _complex_types(self.graph.inputs), _complex_types(self.graph.outputs))
+
+    def _visit(self, node: Node) -> Any:
+        if node.kind is NodeKind.PLACEHOLDER:
+            return self._input(node) if _is_complex(node) else self.builder.adopt(node).node
+        if node.kind is NodeKind.CONSTANT:
+            return self._constant(node) if _is_complex(node) else self.builder.adopt(node).node
+        operands = [self._operand(argument) for argument in node.args]
+        if not _is_complex(node) and not any(isinstance(x, (Pair, complex)) for x in operands):
+            return keep(self.builder, node, tuple(map(_bare, operands)))
+        try:
+            return self._whole(node, _rule_of(node)(node, operands))
+        except NotPaired as reason:
+            reason.node = node
+            raise
+
+    def _operand(self, argument: Any) -> Operand:
+        if not isinstance(argument, Node):
+            return argument
+        made = self.made[argument]
+        return Value(self.builder, made) if isinstance(made, Node) else made
+
+    def _input(self, node: Node) -> Pair:
+        type = node.type
+        assert isinstance(type, TensorType)
+        strides = type.strides or contiguous_strides(type.shape)
+        whole = TensorType(
+            (*type.shape, 2),
+            dtypes.real_of(type.dtype),
+            type.device,
+            (*(2 * step for step in strides), 1),
+        )
+        value = self.builder.placeholder(node.name, whole)
+        self.given[node] = value.node
+        return _parts(value)
+
+    def _constant(self, node: Node) -> Pair:
+        array = node.value
+        return Pair(
+            self.builder.constant(array.real.copy(), f"{node.name}_re"),
+            self.builder.constant(array.imag.copy(), f"{node.name}_im"),
+        )
+
+    def _whole(self, node: Node, result: Any) -> Any:
+        """The result with its full shape: a Pair, or a node."""
+        type = node.type
+        assert isinstance(type, TensorType)
+        if isinstance(result, Pair):
+            if not type.dtype.is_complex:
+                raise NotPaired(f"{node.name}: a complex result")
+            real = type.with_dtype(dtypes.real_of(type.dtype))
+            return Pair(_filled(result.re, real), _filled(result.im, real))
+        return _filled(result, type).node
+
+    def _output(self, output: Any) -> Any:
+        made = self.made[output] if isinstance(output, Node) else output
+        if not isinstance(made, Pair):
+            return made
+        if output in self.given:
+            return self.given[output]
+        assert output.kind is NodeKind.CALL, "a complex constant"
+        return _together(made.re, made.im).node
+
+
+def _rule_of(node: Node) -> "_Rule":
+    op = _row(node)
+    rule = _BY_NAME.get(op.name) or _BY_KIND.get(op.kind)
+    if rule is None:
+        raise NotPaired(f"{op.name} of complex numbers")
+    return rule
+
+
+def _complex_types(nodes: Any) -> Mapping[int, TensorType]:
+    return {position: node.type for position, node in enumerate(nodes) if _is_complex(node)}
+
+
+def _bare(operand: Operand) -> Any:
+    return operand.node if isinstance(operand, Value) else operand
+
+
+def _filled(part: Any, type: TensorType) -> Value:
+    """A real part as a value of the full shape and dtype."""
+    if not isinstance(part, Value):
+        return TABLE.full(part, shape=type.shape, dtype=type.dtype, device=type.device)  # type: ignore[no-any-return]
+    if part.dtype is not type.dtype:
+        part = TABLE.cast(part, dtype=type.dtype)
+    filled: Value = part if part.shape == type.shape else TABLE.expand(part, shape=type.shape)
+    return filled
+
+
+def _parts(whole: Value) -> Pair:
+    """The parts of pairs that lie along the last dimension."""
+    last = len(whole.shape) - 1
+    return Pair(*(TABLE.select(whole, dim=last, index=k) for k in (0, 1)))
+
+
+def _together(re: Value, im: Value) -> Value:
+    """Pairs along a new last dimension."""
+    shape = (*re.shape, 1)
+    parts = (TABLE.reshape(part, shape=shape) for part in (re, im))
+    return TABLE.cat(*parts, dim=len(shape) - 1)  # type: ignore[no-any-return]
+
+
+# -- rows, by kind ---------------------------------------------------------------------------
+
+
+def _pointwise(node: Node, operands: list[Operand]) -> Any:
+    """The row's body, run on pairs."""
+    op, rule = _row(node), _row(node).rule
+    types = [a.type for a in node.args if isinstance(a, Node) and isinstance(a.type, TensorType)]
+    compute = rule.compute(_widest([node.type] if _is_complex(node) else types))
+    real = dtypes.real_of(compute) if compute.is_complex else compute
+    given = [
+        x if name in rule.uncast else _in(x, real)
+        for name, x in zip(op.inputs, operands, strict=True)
+    ]
+    return rule.body(PairScalars(real), *given, **node.attributes)
+
+
+def _widest(types: list[Any]) -> Any:
+    return max((type.dtype for type in types), key=lambda dtype: (dtype.category, dtype.itemsize))
+
+
+def _in(operand: Operand, real: Any) -> Pair:
+    """An operand as a pair with parts of one dtype."""
+    pair = paired(operand)
+    return Pair(*(
+        part if not isinstance(part, Value) or part.dtype is real else TABLE.cast(part, dtype=real)
+        for part in (pair.re, pair.im)
+    ))  # fmt: skip
+
+
+def _by_parts(node: Node, operands: list[Operand]) -> Any:
+    """Rows that move elements or add them up: the same for each part.
+
+    Real numbers beside complex ones are such with an imaginary part 0; integers are indices.
+    """
+    op = _row(node)
+    if not _is_complex(node):
+        raise NotPaired(f"{op.name} of complex numbers")
+
+    def part(operand: Operand, which: int) -> Any:
+        if isinstance(operand, (complex, float)):
+            return (operand.real, operand.imag)[which]
+        if isinstance(operand, Pair):
+            return (operand.re, operand.im)[which]
+        if isinstance(operand, Value) and operand.dtype.is_floating_point and which:
+            return TABLE.full(0.0, shape=operand.shape, dtype=operand.dtype, device=operand.device)
+        return operand
+
+    return Pair(*(
+        op(*(part(x, which) for x in operands), **_attributes(node, which)) for which in (0, 1)
+    ))  # fmt: skip
+
+
+def _attributes(node: Node, which: int) -> dict[str, Any]:
+    """Numbers among the attributes (what is padded with) by parts; a dtype is that of the parts."""
+    return {name: _attribute(name, value, which) for name, value in node.attributes.items()}
+
+
+def _attribute(name: str, value: Any, which: int) -> Any:
+    if isinstance(value, dtypes.DType) and value.is_complex:
+        return dtypes.real_of(value)
+    if name == "value" and isinstance(value, (bool, int, float, complex)):
+        return (complex(value).real, complex(value).imag)[which]
+    return value
+
+
+def _sum(node: Node, operands: list[Operand]) -> Any:
+    """Sums by parts; other reductions of complex numbers have no order to reduce in."""
+    if _row(node).rule.ufunc != "add":
+        raise NotPaired(f"{_row(node).name} of complex numbers")
+    return _by_parts(node, operands)
+
+
+def _row(node: Node) -> Op:
+    assert node.op is not None
+    return node.op
+
+
+# -- rows that have names: parts themselves, and library functions ----------------------------
+
+
+def _product(node: Node, operands: list[Operand]) -> Pair:
+    """Four real products."""
+    a, b = map(paired, operands)
+    if isinstance(a.im, float):
+        return Pair(TABLE.matmul(a.re, b.re), TABLE.matmul(a.re, b.im))
+    if isinstance(b.im, float):
+        return Pair(TABLE.matmul(a.re, b.re), TABLE.matmul(a.im, b.re))
+    return Pair(
+        TABLE.matmul(a.re, b.re) - TABLE.matmul(a.im, b.im),
+        TABLE.matmul(a.re, b.im) + TABLE.matmul(a.im, b.re),
+    )
+
+
+def _direction(node: Node, operands: list[Operand]) -> Pair:
+    """x / |x|, and 0 at 0."""
+    (x,) = operands
+    size = TABLE.hypot(x.re, x.im)
+    is_zero = TABLE.eq(size, 0.0)
+    return Pair(*(TABLE.where(is_zero, 0.0, part / size) for part in (x.re, x.im)))
+
+
+_Rule: TypeAlias = Callable[[Node, list[Operand]], Any]
+
+_BY_KIND: Final[Mapping[Kind, _Rule]] = {
+    Kind.POINTWISE: _pointwise,
+    Kind.MOVEMENT: _by_parts,
+    Kind.SCATTER: _by_parts,
+    Kind.REDUCTION: _sum,
+}
+
+_BY_NAME: Final[Mapping[str, _Rule]] = {
+    "real": lambda node, operands: operands[0].re,
+    "imag": lambda node, operands: operands[0].im,
+    "view_as_real": lambda node, operands: _together(operands[0].re, operands[0].im),
+    "view_as_complex": lambda node, operands: _parts(operands[0]),
+    "complex": lambda node, operands: Pair(*operands),
+    "conj": lambda node, operands: Pair(operands[0].re, -operands[0].im),
+    "angle": lambda node, operands: TABLE.atan2(operands[0].im, operands[0].re),
+    "sgn": _direction,
+    "matmul": _product,
+}

@@ -1,0 +1,94 @@
+"""Cut a graph into parts that run one after the other, by who computes each node.
+
+Contract: `cut(graph, foreign)` gives graphs that alternate between nodes out of `foreign` and all
+others, as few as their order allows; together they compute what the graph computes. Called by
+`codegen.pipeline`, where some rows are calls of a library and all others have kernels.
+"""
+
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
+
+from dynajit.core.dtypes import Category
+from dynajit.core.types import ScalarType
+from dynajit.ir import sizes
+from dynajit.ir.graph import Builder, Graph
+from dynajit.ir.node import Node, NodeKind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segment:
+    """One part.
+
+    Args:
+        graph: of the part. Its inputs are values of the whole graph, then symbols of it.
+        is_foreign: its nodes are foreign ones.
+        inputs: per input, the node of the whole graph, or the name of the symbol.
+        results: per output, the node of the whole graph.
+        origins: node of the part -> the node of the whole graph that it stands for.
+    """
+
+    graph: Graph
+    is_foreign: bool
+    inputs: tuple[Node | str, ...]
+    results: tuple[Node, ...]
+    origins: dict[Node, Node]
+
+
+def cut(graph: Graph, foreign: Set[Node]) -> tuple[Segment, ...]:
+    """The parts, in running order.
+
+    Requires: no node depends on itself. Ensures: the inputs of a part are inputs of the graph,
+    constants, or results of earlier parts.
+    """
+    stages = _stages(graph, foreign)
+    users = graph.users()
+    wanted = {output for output in graph.outputs if isinstance(output, Node)}
+    found = []
+    for stage in sorted(set(stages.values())):
+        members = [node for node in graph.calls if stages[node] == stage]
+        results = tuple(
+            node
+            for node in members
+            if node in wanted or any(stages[user] != stage for user in users[node])
+        )
+        found.append(_segment(graph, members, results, is_foreign=stage % 2 == 1))
+    return tuple(found)
+
+
+def _stages(graph: Graph, foreign: Set[Node]) -> dict[Node, int]:
+    """Per computed node the earliest stage: foreign nodes have odd ones."""
+    stages: dict[Node, int] = {}
+    for node in graph.calls:
+        stage = max((stages[a] for a in _computed(node)), default=0)
+        stages[node] = stage + (stage % 2 != (node in foreign))
+    return stages
+
+
+def _computed(node: Node) -> Iterator[Node]:
+    return (a for a in node.args if isinstance(a, Node) and a.kind is NodeKind.CALL)
+
+
+def _segment(
+    graph: Graph, members: list[Node], results: tuple[Node, ...], is_foreign: bool
+) -> Segment:
+    builder = Builder(graph.name)  # every node keeps its name
+    own, new = set(members), dict[Node, Node]()
+    inputs: list[Node | str] = []
+    for node in dict.fromkeys(a for m in members for a in m.args if isinstance(a, Node)):
+        if node in own:
+            continue
+        is_made = node.kind is NodeKind.CALL
+        given = Node(NodeKind.PLACEHOLDER, node.name, node.type) if is_made else node
+        new[node] = builder.adopt(given).node
+        if node.kind is not NodeKind.CONSTANT:
+            inputs.append(node)
+    for node in members:
+        args = tuple(new[a] if isinstance(a, Node) else a for a in node.args)
+        new[node] = builder.copy(node, args).node
+    part = builder.finish(new[node] for node in results)
+    hidden = sorted(sizes.symbols(part) - sizes.symbol_places(part).keys())
+    for name in hidden:
+        builder.adopt(Node(NodeKind.PLACEHOLDER, name, ScalarType(Category.INTEGER)))
+    part = builder.finish(new[node] for node in results)
+    origins = {made: node for node, made in new.items()}
+    return Segment(part, is_foreign, (*inputs, *hidden), results, origins)
