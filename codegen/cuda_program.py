@@ -9,6 +9,7 @@ current stream. Called by `codegen.device_pipeline`.
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -29,14 +30,13 @@ from dynajit.codegen.cuda_steps import CudaKernel, Memset, Step
 from dynajit.codegen.cuda_text import Unit
 from dynajit.codegen.device_plan import Array, PlanData, arrange
 from dynajit.core import dtypes, gpu, symint
-from dynajit.core.errors import DeviceError
+from dynajit.core.errors import DeviceError, OutOfMemoryError
 from dynajit.core.types import TensorType
 from dynajit.ir.node import Node, NodeKind
 
 MSG_NO_MEMORY: Final = (
-    "{name}: cuda:{device} has no memory for {what} ({size} bytes; {used} of the {held} bytes that "
-    "the pool holds are in use).  Nothing was computed or changed.  Free tensors, use smaller "
-    "batches, or call cuda.empty_cache()."
+    "{name}: cuda:{device} has no memory for {what}, {size} bytes.  Nothing was computed or "
+    "changed.  {error}"
 )
 
 
@@ -72,19 +72,22 @@ class DeviceBlueprint:
         return self.plan.may_fail
 
 
-def blueprint_of(unit: Unit, device: int) -> DeviceBlueprint:
+def blueprint_of(
+    unit: Unit, device: int, arrays: Mapping[Node, TensorType] = MappingProxyType({})
+) -> DeviceBlueprint:
     """What is known of a unit's program.
 
     Args:
         unit: its kernels.
         device: number of the GPU that its tensors are on.
+        arrays: see `Split.array_types`.
     """
     return DeviceBlueprint(
         name=unit.name,
         device=device,
         source=unit.source,
         kernels=tuple(Kernel(step.name, step_text(step)) for step in unit.steps),
-        plan=arrange(unit),
+        plan=arrange(unit, arrays),
         results=tuple(_result(unit, output) for output in unit.graph.outputs),
         constants=tuple(np.ascontiguousarray(value) for value in unit.layout.constants),
         peak=_peak(unit),
@@ -225,11 +228,9 @@ def _arrays(name: str, device: int) -> tuple[Any, ...]:
     no_memory = cupy.cuda.memory.OutOfMemoryError
 
     def refuse(what: str, size: int, error: Exception) -> NoReturn:
-        pool = cupy.get_default_memory_pool()
-        raise DeviceError(
-            MSG_NO_MEMORY.format(name=name, device=device, what=what, size=size,
-                                 used=pool.used_bytes(), held=pool.total_bytes())
-        ) from error  # fmt: skip
+        raise OutOfMemoryError(
+            MSG_NO_MEMORY.format(name=name, device=device, what=what, size=size, error=error)
+        ) from error
 
     def empty(shape: tuple[int, ...], dtype: Any) -> Any:
         try:

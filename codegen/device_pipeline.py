@@ -8,7 +8,7 @@ from one to the next (`device_sequence`). The kernels of all pieces compile at t
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -37,9 +37,16 @@ from dynajit.core import background
 from dynajit.core.device import CPU
 from dynajit.core.errors import ToolchainError
 from dynajit.core.warning import warn
+from dynajit.ir.complex_pairs import NotPaired
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.known_sizes import with_sizes
 from dynajit.ir.node import Node, NodeKind
+from dynajit.ir.passes.expand_composites import expand_composites
+from dynajit.ir.passes.split_complex_numbers import (
+    Split,
+    is_complex_constant,
+    split_complex_numbers,
+)
 from dynajit.ir.sizes import symbols
 from dynajit.ops.table import TABLE
 from dynajit.ops.table import Kind as RowKind
@@ -106,7 +113,7 @@ def start(
         made = functools.partial(_of_shape, graph, name, host, verify, launching)
         return Started(lambda: ByShape(graph, name, made))
     graph = cuda_text.prepare(graph)
-    pieces = device_pieces.cut(graph, has_kernel)
+    pieces = _pieces(graph)
     parts = []
     for piece in pieces:
         if piece.kind is Kind.HOST:
@@ -177,7 +184,17 @@ def why_not_one_plan(graph: Graph) -> str | None:
         return f"its values are on {', '.join(map(str, devices))}."
     if any(node.op is TABLE.to_device for node in graph.calls):
         return "it moves values between devices."
-    return cuda_text.why_not(graph)
+    if any(map(is_complex_constant, graph.outputs)):
+        return "a complex constant is a result."
+    return _why_no_unit(graph)
+
+
+def _why_no_unit(graph: Graph) -> str | None:
+    """Why a graph on one GPU has no CUDA unit, or None."""
+    try:
+        return cuda_text.why_not(split_complex_numbers(expand_composites(graph)).graph)
+    except NotPaired as reason:
+        return f"{reason} has no CUDA kernel."
 
 
 def has_kernel(node: Node) -> bool:
@@ -185,14 +202,48 @@ def has_kernel(node: Node) -> bool:
     return _why_no_kernel(node) is None
 
 
+def _pieces(graph: Graph) -> tuple[Piece, ...]:
+    """The pieces of a prepared graph; what has no pairs beside its neighbours runs through CuPy."""
+    refused: set[str] = set()
+    while True:
+        pieces = device_pieces.cut(graph, lambda n: n.name not in refused and has_kernel(n))
+        wrong = next(filter(None, map(_not_paired, pieces)), None)
+        if wrong is None:
+            return pieces
+        refused.add(wrong)
+
+
+def _not_paired(piece: Piece) -> str | None:
+    """The name of a node for whose complex numbers there are no pairs, or None."""
+    if piece.kind is not Kind.KERNELS:
+        return None
+    try:
+        split_complex_numbers(piece.graph)
+    except NotPaired as reason:
+        name: str = reason.node.name
+        return name
+    return None
+
+
 def _why_no_kernel(node: Node) -> str | None:
+    if any(_is_complex_number(argument) for argument in node.args):
+        return f"{node.name}: a complex number of the CPU."
     builder = Builder(node.name)
     new = {
         argument: builder.placeholder(argument.name, argument.type).node
         for argument in dict.fromkeys(a for a in node.args if isinstance(a, Node))
     }
     args = tuple(new[a] if isinstance(a, Node) else a for a in node.args)
-    return cuda_text.why_not(builder.finish([builder.copy(node, args)]))
+    return _why_no_unit(builder.finish([builder.copy(node, args)]))
+
+
+def _is_complex_number(argument: Any) -> bool:
+    """True for a zero-dim complex tensor on the CPU, which no kernel takes by value."""
+    return (
+        isinstance(argument, Node)
+        and device_pieces.is_by_value(argument)
+        and device_pieces.dtype_of(argument).is_complex
+    )
 
 
 def numbers_by_value(graph: Graph) -> Graph:
@@ -203,7 +254,7 @@ def numbers_by_value(graph: Graph) -> Graph:
         node
         for node in graph.inputs
         if device_pieces.is_by_value(node)
-        and not device_pieces.dtype_of(node).is_complex
+        and not _is_complex_number(node)
         and all(_reads_by_value(user) for user in graph.users()[node])
         and node not in graph.outputs
     }
@@ -220,20 +271,20 @@ def _start_plan(
     launching: Launching,
     written: Mapping[int, int] = MappingProxyType({}),
 ) -> Started:
-    device = _number_of(graph)
-    make = functools.partial(cuda_text.generate, graph, name, written=written)
+    split = split_complex_numbers(expand_composites(graph))
+    make = functools.partial(cuda_text.generate, split.graph, name, written=written)
     stages = Stages()
     with stages.timed("printing"):
         unit = make()
-    usual = _start_unit(unit, make, device, launching, stages)
+    start_unit = functools.partial(_start_unit, split, _number_of(graph), launching)
+    usual = start_unit(unit, make, stages)
     if not any(n.op is not None and n.op.kind is RowKind.SCATTER for n in unit.graph.calls):
         return usual
     make = functools.partial(make, options=Options(deterministic=True))
     exact = make()
     if exact.source == unit.source:
         return usual
-    started = _start_unit(exact, make, device, launching, Stages(), is_wanted=False)
-    return _start_either(usual, started)
+    return _start_either(usual, start_unit(exact, make, Stages(), is_wanted=False))
 
 
 def _start_either(usual: Started, exact: Started) -> Started:
@@ -250,27 +301,33 @@ def start_either(blueprint: EitherBlueprint, launching: Launching = DEFAULT) -> 
 
 
 def _start_unit(
-    unit: Unit,
-    make: Callable[..., Unit],
+    split: Split,
     device: int,
     launching: Launching,
+    unit: Unit,
+    make: Callable[..., Unit],
     stages: Stages,
     is_wanted: bool = True,
 ) -> Started:
     """The program of one unit.
 
     Args:
+        split: which of its arrays are complex ones.
         make: gives the unit with other choices.
         is_wanted: its compiler starts now; otherwise when the program is asked for.
     """
-    blueprint = cuda_program.blueprint_of(unit, device)
+
+    def blueprint_of(unit: Unit) -> DeviceBlueprint:
+        arrays = replace(split, graph=unit.graph).array_types()
+        return cuda_program.blueprint_of(unit, device, arrays)
+
+    blueprint = blueprint_of(unit)
     started = start_build(blueprint, launching, stages, is_wanted=is_wanted)
     if not launching.tunes:
         return started
 
     def build(choices: Mapping[str, int], algorithms: tuple[bytes, ...]) -> Started:
-        made = cuda_program.blueprint_of(make(choices=choices), device)
-        return start_build(made, launching, presets=algorithms)
+        return start_build(blueprint_of(make(choices=choices)), launching, presets=algorithms)
 
     return Started(lambda: TunedProgram(started(), unit, build), building=started.building)
 
@@ -289,14 +346,21 @@ def _start_verified(
 ) -> Started:
     """The program of a graph that gives out all that its kernels store, checked in every call;
     nothing is written in place."""
-    graph = cuda_text.prepare(graph)
+    split = split_complex_numbers(expand_composites(graph))
+    graph = cuda_text.prepare(split.graph)
     buffers = fusion.plan(graph).storage.buffers
     nodes = tuple(node for node in buffers if node.kind is NodeKind.CALL)
     whole = Graph(graph.name, graph.nodes, (*graph.outputs, *nodes))
-    started = _start_plan(whole, name, launching)
-    kernel = _makers(cuda_text.generate(whole, name))
+    stages = Stages()
+    make = functools.partial(cuda_text.generate, whole, name)
+    unit = make()
+    started = _start_unit(split, _number_of(graph), launching, unit, make, stages)
+    kernel = _makers(unit)
     stored = [Stored(node, kernel.get(node, name)) for node in nodes]
-    return Started(lambda: VerifiedProgram(started(), graph, stored), building=started.building)
+    paired = tuple(split.inputs)
+    return Started(
+        lambda: VerifiedProgram(started(), graph, stored, paired), building=started.building
+    )
 
 
 def _makers(unit: Unit) -> dict[Node, str]:

@@ -7,7 +7,9 @@ outputs and of constants, run-time numbers, symbolic sizes, then constants and w
 Called by `codegen.cuda_program`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from dynajit.codegen import _device
@@ -84,23 +86,24 @@ class PlanData:
     may_fail: bool
 
 
-def arrange(unit: Unit) -> PlanData:
+def arrange(unit: Unit, arrays: Mapping[Node, TensorType] = MappingProxyType({})) -> PlanData:
     """The plan of a unit.
 
     Args:
         unit: kernels, library calls and layout.
+        arrays: see `Split.array_types`.
 
     Raises:
         CodegenError: a size is not known when the program runs, or a product is none for cuBLASLt.
     """
-    return _Arranger(unit).data()
+    return _Arranger(unit, arrays).data()
 
 
 class _Arranger:
     """Makes one plan. Mutable: words are added."""
 
-    def __init__(self, unit: Unit) -> None:
-        self.unit, self.layout = unit, unit.layout
+    def __init__(self, unit: Unit, arrays: Mapping[Node, TensorType]) -> None:
+        self.unit, self.layout, self.arrays = unit, unit.layout, arrays
         self.inputs = unit.graph.inputs
         self.tensors = [n for n in self.inputs if isinstance(n.type, TensorType)]
         scalars = [n for n in self.inputs if isinstance(n.type, ScalarType)]
@@ -144,7 +147,7 @@ class _Arranger:
         return self._array(node, is_input=True)
 
     def _array(self, node: Node, *, is_input: bool) -> Array:
-        type = node.type
+        type = self.arrays.get(node, node.type)
         assert isinstance(type, TensorType)
         strides = type.strides if is_input and not type.is_contiguous else None
         shape = tuple(size for size in type.shape if isinstance(size, int))

@@ -159,9 +159,9 @@ class Builder:
         self._placeholders.append(node)
         return Value(self, node)
 
-    def constant(self, array: Any, name: str = "constant") -> Value:
-        """A NumPy array known at compile time."""
-        type = TensorType(tuple(array.shape), dtypes.from_numpy(array.dtype))
+    def constant(self, array: Any, name: str = "constant", device: Device = CPU) -> Value:
+        """A NumPy array known at compile time, whose elements programs have on a device."""
+        type = TensorType(tuple(array.shape), dtypes.from_numpy(array.dtype), device)
         node = Node(
             NodeKind.CONSTANT, self._unique(name), type, value=array, location=self.location
         )

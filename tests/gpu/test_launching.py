@@ -16,7 +16,7 @@ from driver_stand_in import Driver, image
 from dynajit.codegen import _device, device_driver
 from dynajit.codegen.device_pipeline import DEFAULT, Launching
 from dynajit.core import config, gpu
-from dynajit.core.errors import BoundsError, DeviceError
+from dynajit.core.errors import BoundsError, DeviceError, OutOfMemoryError
 from dynajit.ops import TABLE as ops
 
 pytestmark = pytest.mark.usefixtures("driver", "kernel_cache")
@@ -84,8 +84,8 @@ def test_a_result_without_memory_is_refused_and_nothing_has_changed() -> None:
     pool.free_all_blocks()
     pool.set_limit(size=pool.used_bytes() + 4096)
     try:
-        with pytest.raises(DeviceError, match=r"no memory for a result of shape \(64, 1024\) and "
-                           r"dtype float32 \(262144 bytes.*Nothing was computed"):  # fmt: skip
+        with pytest.raises(OutOfMemoryError, match=r"no memory for a result of shape \(64, 1024\) "
+                           r"and dtype float32, 262144 bytes.*Nothing was computed"):  # fmt: skip
             program(given)
     finally:
         pool.set_limit(size=0)
@@ -100,7 +100,7 @@ def test_temporaries_without_memory_are_refused() -> None:
     pool.free_all_blocks()
     pool.set_limit(size=pool.used_bytes() + 8192)
     try:
-        with pytest.raises(DeviceError, match=r"no memory for temporaries \(\d+ bytes"):
+        with pytest.raises(OutOfMemoryError, match=r"no memory for temporaries, \d+ bytes"):
             program(given)
     finally:
         pool.set_limit(size=0)
