@@ -19,6 +19,7 @@ from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ir.node import Node
 from dynajit.ops import TABLE
+from dynajit.ops.autocast import for_row
 from dynajit.ops.table import Kind as OpKind
 from dynajit.ops.table import Op
 
@@ -107,7 +108,7 @@ class Builder(graph.Builder):
 
     def handle(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> graph.Value:
         """Record an op; with grad mode off, operands are detached first."""
-        operands = [self.lift(operand) for operand in inputs]
+        operands = [*for_row(op.name, tuple(self.lift(operand) for operand in inputs))]
         if attributes.get("device", CPU) != CPU:
             raise DeviceError(
                 f"{op.name}(device={str(attributes['device'])!r}): graphs are compiled for the CPU "
