@@ -20,6 +20,7 @@ from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ir.node import Node
 from dynajit.ops import TABLE
+from dynajit.ops.autocast import for_row
 from dynajit.ops.table import Kind as OpKind
 from dynajit.ops.table import Op
 
@@ -108,7 +109,7 @@ class Builder(graph.Builder):
 
     def handle(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> graph.Value:
         """Record an op; with grad mode off, operands are detached first."""
-        operands = [self.lift(operand) for operand in inputs]
+        operands = [*for_row(op.name, tuple(self.lift(operand) for operand in inputs))]
         wanted = attributes.get("device", CPU)
         if wanted is not CPU:
             attributes = {**attributes, "device": self.resolve_device(wanted, op.name)}

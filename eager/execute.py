@@ -25,10 +25,13 @@ from dynajit.eager._tensor import (
     needs_grad,
     wrap,
 )
+from dynajit.eager.autocast_mode import _autocast_word
 from dynajit.eager.inplace import MSG_RESHAPED, was_reshaped
 from dynajit.eager.node import OpNode, is_differentiable
 from dynajit.eager.random import reserve
 from dynajit.ops import dispatch
+from dynajit.ops.autocast import disabled, for_row
+from dynajit.ops.autocast_words import CUDA_ENABLED
 from dynajit.ops.evaluate import PLANS, QUIET, array_form, evaluate
 from dynajit.ops.table import TABLE, Kind, Op
 
@@ -49,8 +52,13 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """
     kind = op.kind
     if kind is Kind.COMPOSITE:
+        if _autocast_word() & CUDA_ENABLED and is_on_gpu(inputs):
+            inputs = for_row(op.name, inputs)
+            with disabled():
+                return _composite(op, inputs, attributes)
         return _composite(op, inputs, attributes)
     if attributes.get("device", CPU) is not CPU or is_on_gpu(inputs):
+        inputs = for_row(op.name, inputs)
         array = on_gpu.run(op, inputs, attributes)
     else:
         array = evaluate(op, arrays(inputs), attributes)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import any_arrays, config, gpu, gpu_arrays
+from dynajit.core import any_arrays, config, dtypes, gpu, gpu_arrays
 from dynajit.core.device import CPU, Device
 from dynajit.core.errors import DeviceError
 from dynajit.core.types import TensorType, ValueType
@@ -28,6 +28,7 @@ def run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
 
     Raises:
         DeviceError: tensors on different devices, or there is no such device.
+        DTypeError: the installed CuPy has no bfloat16.
         OutOfMemoryError: the result, or what it is computed through, does not fit.
     """
     place = place_of(op, inputs, attributes)
@@ -36,6 +37,8 @@ def run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         if op is not TABLE.to_device:
             operands = [any_arrays.as_numpy(x) if gpu.is_gpu_array(x) else x for x in operands]
         return evaluate(op, operands, attributes)
+    if attributes.get("dtype") is dtypes.bfloat16:
+        gpu.check_dtype(dtypes.bfloat16.numpy)
     with gpu.on(place.index or 0), _products():
         return evaluate(op, operands, attributes, gpu_arrays.arrays())
 

@@ -19,8 +19,10 @@ from dynajit.core import any_arrays, dtypes
 from dynajit.core.errors import ArgumentError, AutogradError, ShapeError
 from dynajit.eager import _tensor, anomaly
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled
+from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.execute import eager_dispatch
 from dynajit.eager.node import Node, made_by, resolved
+from dynajit.ops.autocast_words import CUDA_ENABLED
 from dynajit.ops.table import TABLE
 
 MSG_NO_GRAPH: Final = (
@@ -449,7 +451,8 @@ def is_partial() -> bool:
 
 
 class _mode:
-    """Grad mode on or off, and eager dispatch, while formulas run. Mutable: one use."""
+    """Grad mode on or off, and eager dispatch, while formulas run, on a GPU in the dtypes of the
+    forward pass whatever autocast says. Mutable: one use."""
 
     def __init__(self, create_graph: bool, partial: bool) -> None:
         self.create_graph = create_graph
@@ -458,12 +461,15 @@ class _mode:
 
     def __enter__(self) -> None:
         self.dispatch.__enter__()
+        self.word = _autocast_word()
+        _set_autocast_word(self.word & ~CUDA_ENABLED)
         self.before = _set_grad_enabled(self.create_graph)
         self.partial, _present.partial = _present.partial, self.partial
 
     def __exit__(self, *error: Any) -> None:
         _present.partial = self.partial
         _set_grad_enabled(self.before)
+        _set_autocast_word(self.word)
         self.dispatch.__exit__(*error)
 
 

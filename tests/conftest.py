@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 
 import dynajit as dj
+from dynajit.core import gpu
 
 # Tests never assert on time: hypothesis refuses examples of more than 0.2 s by default.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -92,3 +93,10 @@ def blocks() -> Callable[[], int]:
         return sys.getallocatedblocks()
 
     return count
+
+
+@pytest.fixture
+def no_gpu() -> None:
+    """Tests of a machine without a GPU are skipped where there is one."""
+    if gpu.is_available():
+        pytest.skip("there is a GPU")

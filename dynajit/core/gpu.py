@@ -125,8 +125,8 @@ def _why_not_counted(cupy: ModuleType, error: Any) -> str:
             "look whether nvidia-smi works (in a container: start it with --gpus all)."
         )
     return (
-        f"the NVIDIA driver is too old: it offers CUDA {_dotted(driver)}, and the installed CuPy "
-        f"{cupy.__version__} was built for CUDA {_dotted(needed)}.  Update the driver, or install "
+        f"the NVIDIA driver is too old: it offers CUDA {dotted(driver)}, and the installed CuPy "
+        f"{cupy.__version__} was built for CUDA {dotted(needed)}.  Update the driver, or install "
         f"the CuPy for your driver: {INSTALL}."
     )
 
@@ -137,7 +137,7 @@ def _no_device() -> str:
     return f"the NVIDIA driver finds no GPU.  Look at what nvidia-smi lists.{hidden}"
 
 
-def _dotted(version: int) -> str:
+def dotted(version: int) -> str:
     """13.2 of 13020, as the runtime counts versions."""
     return f"{version // 1000}.{version % 1000 // 10}"
 

@@ -105,6 +105,8 @@ class Watch:
         self._cupy = cupy
         self._below = cupy.cuda.get_allocator()
         pool = getattr(self._below, "__self__", None)
+        if isinstance(pool, Watch):  # the GPU was looked for again
+            self._below, pool = pool._below, pool.pool
         self.pool = pool if hasattr(pool, "used_bytes") else cupy.get_default_memory_pool()
         self._counts: dict[int, _Counts] = {}
         self._lock = threading.RLock()  # a collection of garbage within may allocate

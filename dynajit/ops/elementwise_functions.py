@@ -15,6 +15,7 @@ from dynajit.core.errors import ArgumentError, DTypeError
 from dynajit.core.memory_format import outer_to_inner
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, category_of, constant, fitting, is_tensor, operand
+from dynajit.ops.autocast import for_row
 from dynajit.ops.families import broadcast_shapes
 from dynajit.ops.table import TABLE, Op
 
@@ -209,6 +210,7 @@ def pow(input: Any, exponent: Any) -> Any:
     if row is not None:
         return TABLE[row](x)
     if y == 3:
+        (x,) = for_row("pow", (x,))
         return TABLE.mul(TABLE.mul(x, x), x)
     return TABLE.pow(x, y)
 

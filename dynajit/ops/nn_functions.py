@@ -23,7 +23,7 @@ from dynajit.core.symint import agree
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments, creation_functions
 from dynajit.ops.arguments import cast, constant, dim_of
-from dynajit.ops.autocast import lower_precision, widened
+from dynajit.ops.autocast import lower_precision, only_on_cuda, widened
 from dynajit.ops.random import blocks_of
 from dynajit.ops.reduction_functions import norm
 from dynajit.ops.shape_functions import repeat_interleave
@@ -280,6 +280,7 @@ def rms_norm(
     return TABLE.rms_norm(input, weight, normalized_shape=shape, eps=float(eps))
 
 
+@only_on_cuda
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
@@ -309,6 +310,7 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> A
     return TABLE.div(input, TABLE.clamp_min(length, eps))
 
 
+@only_on_cuda
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """Product of x1 and x2 along `dim` over the product of their norms (each at least eps)."""
     d = (normalize_dim(dim, max(len(x1.shape), len(x2.shape)), "cosine_similarity"),)

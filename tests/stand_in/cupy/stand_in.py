@@ -16,6 +16,7 @@ class Machine:
     total_bytes: int = 1 << 30
     driver_version: int = 13000
     runtime_version: int = 13000
+    capability: tuple[int, int] = (9, 0)
 
 
 MACHINE = Machine()
@@ -26,12 +27,14 @@ def describe(
     total_bytes: int = 1 << 30,
     driver_version: int = 13000,
     runtime_version: int = 13000,
+    capability: tuple[int, int] = (9, 0),
 ) -> None:
     """Pretend to be another machine."""
     MACHINE.devices = devices
     MACHINE.total_bytes = total_bytes
     MACHINE.driver_version = driver_version
     MACHINE.runtime_version = runtime_version
+    MACHINE.capability = capability
 
 
 class _Position(threading.local):

@@ -41,7 +41,7 @@ class Device:
 
     @property
     def compute_capability(self):
-        return "90"
+        return "{}{}".format(*MACHINE.capability)
 
     @property
     def cublas_handle(self):
@@ -66,4 +66,4 @@ def get_device_id():
 
 
 def get_compute_capability():
-    return "90"
+    return "{}{}".format(*MACHINE.capability)

@@ -77,8 +77,8 @@ def getDeviceProperties(device):
     return {
         "name": b"Stand-in GPU",
         "totalGlobalMem": MACHINE.total_bytes,
-        "major": 9,
-        "minor": 0,
+        "major": MACHINE.capability[0],
+        "minor": MACHINE.capability[1],
         "multiProcessorCount": 4,
         "maxThreadsPerMultiProcessor": 2048,
         "maxThreadsPerBlock": 1024,
