@@ -298,7 +298,8 @@ def choose(
 
 
 def _widest_of(packing: Packing, roots: Sequence[Expression], stores: Sequence[Store]) -> int:
-    """Elements of the narrowest dtype in sixteen bytes; 0 if packs would not pay.
+    """Elements of the narrowest dtype in sixteen bytes, or of the widest in twice as many, if that
+    is less; 0 if packs would not pay.
 
     They do if something that changes along as many loops as anything is read or written by packs.
     """
@@ -310,7 +311,8 @@ def _widest_of(packing: Packing, roots: Sequence[Expression], stores: Sequence[S
     along = [number for number in others if packing.axis.name in symint.symbols(number)]
     if not pairs or max(map(_loops, along)) > max(_loops(offset) for offset, _ in pairs):
         return 0
-    return min(PACK_BYTES // min(size for _, size in pairs), WIDEST)
+    sizes = [size for _, size in pairs]
+    return min(PACK_BYTES // min(sizes), 2 * PACK_BYTES // max(sizes), WIDEST)
 
 
 def _loops(offset: Number) -> int:

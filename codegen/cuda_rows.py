@@ -70,8 +70,8 @@ from dynajit.core.symint import Number
 MOST_ROW_BLOCKS: Final = 1 << 16
 """Blocks of a kernel without totals; beyond it a block takes several rows."""
 
-HEAVY_BYTES: Final = 96
-"""Held by a thread, from which half of the threads shall have twice the registers."""
+HEAVY_BYTES: Final = (96, 176)
+"""Held by a thread, from which on half of the threads shall have twice the registers."""
 
 MOST_COLUMN_BLOCKS: Final = 256
 """Blocks that keep accumulators for all columns: about two per SM of the largest GPUs."""
@@ -279,8 +279,9 @@ class _Rows:
         """Threads of an SM: fewer where each holds much."""
         given = self.analysis.given()
         held = given.held_bytes if self.team.holds == REGISTERS else 0
-        is_heavy = self.team.steps * (held + given.holds_columns) > HEAVY_BYTES
-        return RESIDENT_THREADS // 2 if is_heavy else RESIDENT_THREADS
+        own = self.team.steps * (held + given.holds_columns)
+        halves = sum(own > limit for limit in HEAVY_BYTES)
+        return RESIDENT_THREADS >> halves
 
     def _thread_variables(self) -> list[str]:
         lanes, per = self.team.lanes, self.team.per_block

@@ -213,6 +213,30 @@ def define(
     )  # fmt: skip
 
 
+def with_parameters(
+    kernel: Kernel,
+    name: str,
+    body: Sequence[str],
+    launch: Launch,
+    reads: Iterable[Buffer | None],
+    writes: Iterable[Buffer | None],
+) -> CudaKernel:
+    """A kernel function that is given buffers and the sizes that its lines name."""
+    outputs = tuple(b for b in dict.fromkeys(writes) if b is not None)
+    inputs = tuple(b for b in dict.fromkeys(reads) if b is not None and b not in outputs)
+    arguments: list[Argument] = [*inputs, *outputs]
+    parameters = [f"const {b.dtype.c} *__restrict__ {b.name}" for b in inputs]
+    parameters += [f"{b.dtype.c} *__restrict__ {b.name}" for b in outputs]
+    for size in sizes_used(body):
+        arguments.append(SizeArgument(symint.symbol(size)))
+        parameters.append(f"const int64_t {size}")
+    text = function_text(name, launch.bounds, parameters, body)
+    return CudaKernel(
+        name, name, text, launch.grid, launch.block, launch.shared_bytes, launch.dynamic_bytes,
+        tuple(arguments), kernel,
+    )  # fmt: skip
+
+
 def function_text(name: str, bounds: str, parameters: Sequence[str], body: Sequence[str]) -> str:
     """The definition of a kernel."""
     listed = (",\n" + INDENT * 2).join(parameters)

@@ -14,7 +14,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from dynajit.codegen import (
     buffers,
@@ -22,6 +22,7 @@ from dynajit.codegen import (
     cuda_columns,
     cuda_epilogues,
     cuda_hoisting,
+    cuda_natives,
     cuda_products,
     cuda_rows,
     cuda_scans,
@@ -51,11 +52,13 @@ from dynajit.codegen.loops import (
     ScatterKernel,
 )
 from dynajit.codegen.memory import Layout
+from dynajit.codegen.natives import ATTENTION
 from dynajit.codegen.shared_products import share_products
-from dynajit.core.errors import CodegenError
+from dynajit.core.types import ValueType
 from dynajit.ir.graph import Graph
-from dynajit.ir.node import Node
+from dynajit.ir.node import Node, type_of
 from dynajit.ir.passes.expand_composites import expand_composites
+from dynajit.ops.table import Op
 
 NO_CHOICES: Final[Mapping[str, int]] = MappingProxyType({})
 NOTHING_WRITTEN: Final[Mapping[int, int]] = MappingProxyType({})
@@ -123,28 +126,46 @@ def _print(kernel: Kernel, choices: Choices, options: Options) -> tuple[Step, ..
     if isinstance(kernel, MatmulKernel):
         return cuda_products.print_matmul(kernel, choices)
     assert isinstance(kernel, NativeKernel)
-    raise CodegenError(f"{kernel.name}: {kernel.row} has a kernel in C only.")
+    return cuda_natives.print_native(kernel)
 
 
 HEADERS: Final = ("device.h", "indices.h", "scalar.h", "device_packs.h")
 """The device's part, then what CUDA shares with C, then what needs both."""
 
+OWN_HEADERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ATTENTION, ("device_mma.h", "device_attention.h", "device_attention_mma.h")
+        ),
+    }
+)
+"""Row -> the headers that its kernels need besides."""
+
 
 @functools.cache
 def prelude() -> str:
-    """The headers, included textually."""
+    """The headers of all units, included textually."""
     return "\n".join(read(name) for name in HEADERS)
 
 
 def print_unit(name: str, steps: Sequence[Step]) -> str:
     """The text of several kernels, for one call of NVRTC."""
-    texts = {step.entry: step.source for step in steps if isinstance(step, CudaKernel)}
-    return "\n\n".join((f"/* {name} */", prelude(), *texts.values())) + "\n"
+    kernels = [step for step in steps if isinstance(step, CudaKernel)]
+    rows = {k.kernel.row for k in kernels if isinstance(k.kernel, NativeKernel)}
+    headers = dict.fromkeys(name for row in sorted(rows) for name in OWN_HEADERS[row])
+    texts = {kernel.entry: kernel.source for kernel in kernels}
+    own = map(read, headers)
+    return "\n\n".join((f"/* {name} */", prelude(), *own, *texts.values())) + "\n"
+
+
+def keeps_native(op: Op, types: Sequence[ValueType | None], attributes: Mapping[str, Any]) -> bool:
+    """True for a call of a composite that has a CUDA kernel of its own: passes leave it whole."""
+    return cuda_natives.why_not_native(op.name, types, attributes) is None
 
 
 def prepare(graph: Graph) -> Graph:
     """The graph as `generate` plans it: composites that have no kernels are expanded."""
-    return share_products(expand_composites(graph))
+    return share_products(expand_composites(graph, keeps=keeps_native))
 
 
 def why_not(graph: Graph) -> str | None:
@@ -152,7 +173,10 @@ def why_not(graph: Graph) -> str | None:
     graph = prepare(graph)
     for node in graph.nodes:
         if node.op is not None and natives.is_native(node):
-            return f"{node.op.name} has no CUDA kernel."
+            types = [type_of(argument) for argument in node.args]
+            reason = cuda_natives.why_not_native(node.op.name, types, node.attributes)
+            if reason is not None:
+                return reason
     return fusion.why_not_native(graph)
 
 

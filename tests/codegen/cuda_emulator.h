@@ -95,6 +95,17 @@ static unsigned barriers;          // that the block has passed
 static jmp_buf scheduler, failed;
 static char message[2048];
 
+struct Copy {
+    void *to;
+    const void *from;
+    unsigned group;
+};
+struct Copies {
+    Copy *all;
+    unsigned count, room, groups;
+};
+static Copies pending[MOST_THREADS];
+
 struct Body {
     void (*run)(Body *);
 };
@@ -199,6 +210,7 @@ UNSEEN static void run_block() {
         fibers[thread].is_started = false;
         fibers[thread].event = RUNNING;
         fibers[thread].syncs = 0;
+        pending[thread].count = pending[thread].groups = 0;
     }
     barriers = 0;
     forget_block();
@@ -466,7 +478,12 @@ UNSEEN static unsigned vote(unsigned mask, bool predicate, const void *place) {
 
 }  // namespace emulator
 
+// Where an operation stands. An optimising compiler may make several calls of one in the text.
+#ifdef __OPTIMIZE__
+#define EMULATED_PLACE ((const void *)1)
+#else
 #define EMULATED_PLACE __builtin_return_address(0)
+#endif
 
 UNSEEN __attribute__((noinline)) static void __syncthreads() {
     emulator::fibers[emulator::own].barrier = EMULATED_PLACE;
@@ -575,6 +592,90 @@ UNSEEN static inline unsigned __float_as_uint(float value) {
     unsigned bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
+}
+
+// ---- tensor cores and asynchronous copies: see headers/device_mma.h ----
+
+template <typename Widen>
+UNSEEN __attribute__((noinline)) static void emulated_mma(
+    float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, Widen widen) {
+    struct Given {
+        uint32_t a[4], b[2];
+    } own = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
+    emulator::gather(0xffffffffu, EMULATED_PLACE, &own);
+    const int lane = emulator::own % 32;
+    float totals[4];
+    for (int element = 0; element < 4; element++) {
+        const int row = lane / 4 + element / 2 * 8, column = lane % 4 * 2 + element % 2;
+        float total = sum[element];
+        for (int k = 0; k < 16; k++) {
+            const Given &left = emulator::of_lane<Given>(row % 8 * 4 + k % 8 / 2);
+            const Given &right = emulator::of_lane<Given>(column * 4 + k % 8 / 2);
+            const uint32_t x = left.a[row / 8 + k / 8 * 2] >> k % 2 * 16;
+            const uint32_t y = right.b[k / 8] >> k % 2 * 16;
+            total += widen((uint16_t)x) * widen((uint16_t)y);
+        }
+        totals[element] = total;
+    }
+    emulator::part(0xffffffffu);
+    for (int element = 0; element < 4; element++) sum[element] = totals[element];
+}
+
+UNSEEN static void emulated_matrices(uint32_t (&to)[4], const void *row, bool is_turned, const void *place) {
+    if ((uintptr_t)row % 16) emulator::fail("the row of a matrix at %p is misaligned", row);
+    emulator::check(row, 16, emulator::READ);
+    emulator::gather(0xffffffffu, place, &row);
+    const int lane = emulator::own % 32;
+    for (int matrix = 0; matrix < 4; matrix++) {
+        uint32_t pair[2];
+        for (int item = 0; item < 2; item++) {
+            const int first = lane / 4, second = lane % 4 * 2 + item;
+            const int r = is_turned ? second : first, c = is_turned ? first : second;
+            pair[item] = ((const uint16_t *)emulator::of_lane<const void *>(matrix * 8 + r))[c];
+        }
+        to[matrix] = pair[0] | pair[1] << 16;
+    }
+    emulator::part(0xffffffffu);
+}
+
+UNSEEN __attribute__((noinline)) static void emulated_ldmatrix(uint32_t (&to)[4], const void *row) {
+    emulated_matrices(to, row, false, EMULATED_PLACE);
+}
+
+UNSEEN __attribute__((noinline)) static void emulated_ldmatrix_turned(uint32_t (&to)[4], const void *row) {
+    emulated_matrices(to, row, true, EMULATED_PLACE);
+}
+
+// What was copied is there once it was waited for, not earlier.
+UNSEEN static void emulated_copy_async(void *to, const void *from) {
+    using namespace emulator;
+    if ((uintptr_t)to % 16 || (uintptr_t)from % 16) fail("an asynchronous copy is misaligned");
+    Copies &copies = pending[own];
+    if (copies.count == copies.room) {
+        copies.room = copies.room ? 2 * copies.room : 64;
+        copies.all = (Copy *)realloc(copies.all, copies.room * sizeof(Copy));
+    }
+    copies.all[copies.count++] = {to, from, copies.groups};
+}
+
+UNSEEN static void emulated_copy_commit() { emulator::pending[emulator::own].groups++; }
+
+template <unsigned LEFT>
+UNSEEN static void emulated_copy_wait() {
+    using namespace emulator;
+    Copies &copies = pending[own];
+    unsigned kept = 0;
+    for (unsigned k = 0; k < copies.count; k++) {
+        Copy &copy = copies.all[k];
+        if (copy.group + LEFT >= copies.groups) {
+            copies.all[kept++] = copy;
+            continue;
+        }
+        check(copy.from, 16, READ);
+        check(copy.to, 16, WRITE);
+        memcpy(copy.to, copy.from, 16);
+    }
+    copies.count = kept;
 }
 
 // ---- what the host asks ----

@@ -37,8 +37,10 @@ from dynajit.core.types import ScalarType, TensorType
 from dynajit.ir.graph import Graph, Node, NodeKind, symbol_places
 
 EMULATOR = Path(__file__).parent / "cuda_emulator.h"
-FLAGS = ("-std=c++17", "-O0", "-w", "-fwrapv", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC")
+FLAGS = ("-std=c++17", "-w", "-fwrapv", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC")
 FLAGS += ("-fvisibility=hidden", "-fno-exceptions", "-fno-rtti")
+HEAVY = ("dj_attention", "dj_convolution", "dj_pool", "dj_order")
+"""What makes a text worth the time of an optimising compiler."""
 CHECKED = ("-fsanitize=thread,bounds,alignment", "-fno-sanitize-recover=all")
 """The compiler calls the emulator for every access to memory."""
 
@@ -62,7 +64,8 @@ def build(source: str, entries: Sequence[str], folder: Path, checked: bool = Tru
     """
     exports = "\n".join(f"DJ_EMULATE({entry})" for entry in entries)
     text, library = folder / "unit.cpp", folder / "unit.so"
-    flags = (*FLAGS, *(CHECKED if checked else ()))
+    level = "-O1" if any(name in source for name in HEAVY) else "-O0"
+    flags = (*FLAGS, level, *(CHECKED if checked else ()))
     head = _head(flags)
     text.write_text(f"{source.replace(cuda_text.prelude(), '', 1)}\n{exports}\n")
     made = folder / "unit.o"
@@ -168,7 +171,12 @@ class EmulatedProgram(Emulated):
         self.kernels = tuple(Kernel(name, "\n".join(own)) for name, own in texts.items())
         self.stages: dict[str, float] = {}
         self.from_cache = False
-        self.explain = "\n".join(unit.notes)
+        kinds = {
+            step.kernel.name: type(step.kernel).__name__.removesuffix("Kernel").lower()
+            for step in unit.steps if not isinstance(step, Memset)
+        }  # fmt: skip
+        lines = [f"  {name}: {kind}" for name, kind in kinds.items()]
+        self.explain = "\n".join((f"{len(kinds)} kernels", *lines, *unit.notes))
         self.threads = 1
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
