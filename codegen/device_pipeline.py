@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from dynajit.codegen import _device, cuda_program, cuda_text, device_image, device_pieces, fusion
+from dynajit.codegen import (
+    _device,
+    cuda_program,
+    cuda_text,
+    device_image,
+    device_pieces,
+    fusion,
+    natives,
+)
 from dynajit.codegen.cuda_program import DeviceBlueprint
 from dynajit.codegen.cuda_steps import Options
 from dynajit.codegen.cuda_text import Unit
@@ -36,6 +44,7 @@ from dynajit.codegen.verified import Stored, VerifiedProgram
 from dynajit.core import background
 from dynajit.core.device import CPU
 from dynajit.core.errors import ToolchainError
+from dynajit.core.types import TensorType, ValueType
 from dynajit.core.warning import warn
 from dynajit.ir.complex_pairs import NotPaired
 from dynajit.ir.graph import Builder, Graph
@@ -48,7 +57,7 @@ from dynajit.ir.passes.split_complex_numbers import (
     split_complex_numbers,
 )
 from dynajit.ir.sizes import symbols
-from dynajit.ops.table import TABLE
+from dynajit.ops.table import TABLE, Op
 from dynajit.ops.table import Kind as RowKind
 
 MSG_ROWS: Final = (
@@ -81,6 +90,14 @@ def is_on_gpu(graph: Graph) -> bool:
     return any(device is not CPU for device in device_pieces.devices_of(graph))
 
 
+def keeps_native(op: Op, types: Sequence[ValueType | None], attributes: Mapping[str, Any]) -> bool:
+    """True for a call of a composite that has a kernel of its own where its tensors are: passes
+    leave it whole."""
+    if any(isinstance(type, TensorType) and type.device is not CPU for type in types):
+        return cuda_text.keeps_native(op, types, attributes)
+    return natives.why_not_native(op.name, types, attributes) is None
+
+
 def start(
     graph: Graph,
     name: str,
@@ -92,7 +109,7 @@ def start(
     """Generate code for a graph with values on a GPU and start its compilers.
 
     Args:
-        graph: any graph; composites in it are expanded.
+        graph: any graph; composites in it without kernels are expanded.
         name: for messages and reports.
         host: for what is on the CPU.
         written: output -> the input that the caller copies it to. One plan may write it there
@@ -105,6 +122,7 @@ def start(
         UnsupportedError: NVRTC is missing.
         CodegenError: no kernel could be made.
     """
+    graph = expand_composites(graph, keeps=keeps_native)
     graph = device_pieces.with_constants(numbers_by_value(graph))
     start_plan = _start_verified if verify else _start_plan
     if why_not_one_plan(graph) is None:
@@ -112,7 +130,6 @@ def start(
     if symbols(graph):
         made = functools.partial(_of_shape, graph, name, host, verify, launching)
         return Started(lambda: ByShape(graph, name, made))
-    graph = cuda_text.prepare(graph)
     pieces = _pieces(graph)
     parts = []
     for piece in pieces:
@@ -192,7 +209,7 @@ def why_not_one_plan(graph: Graph) -> str | None:
 def _why_no_unit(graph: Graph) -> str | None:
     """Why a graph on one GPU has no CUDA unit, or None."""
     try:
-        return cuda_text.why_not(split_complex_numbers(expand_composites(graph)).graph)
+        return cuda_text.why_not(split_complex_numbers(graph).graph)
     except NotPaired as reason:
         return f"{reason} has no CUDA kernel."
 
@@ -203,7 +220,7 @@ def has_kernel(node: Node) -> bool:
 
 
 def _pieces(graph: Graph) -> tuple[Piece, ...]:
-    """The pieces of a prepared graph; what has no pairs beside its neighbours runs through CuPy."""
+    """The pieces of a graph; what has no pairs beside its neighbours runs through CuPy."""
     refused: set[str] = set()
     while True:
         pieces = device_pieces.cut(graph, lambda n: n.name not in refused and has_kernel(n))
@@ -271,7 +288,7 @@ def _start_plan(
     launching: Launching,
     written: Mapping[int, int] = MappingProxyType({}),
 ) -> Started:
-    split = split_complex_numbers(expand_composites(graph))
+    split = split_complex_numbers(graph)
     make = functools.partial(cuda_text.generate, split.graph, name, written=written)
     stages = Stages()
     with stages.timed("printing"):
@@ -346,7 +363,7 @@ def _start_verified(
 ) -> Started:
     """The program of a graph that gives out all that its kernels store, checked in every call;
     nothing is written in place."""
-    split = split_complex_numbers(expand_composites(graph))
+    split = split_complex_numbers(graph)
     graph = cuda_text.prepare(split.graph)
     buffers = fusion.plan(graph).storage.buffers
     nodes = tuple(node for node in buffers if node.kind is NodeKind.CALL)

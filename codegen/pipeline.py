@@ -7,7 +7,7 @@ and for graphs that have no native lowering, the NumPy backend is used, with a w
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
@@ -27,14 +27,13 @@ from dynajit.codegen import (
     joining,
     lowering,
     memory,
-    natives,
     sequence_data,
     toolchain,
 )
 from dynajit.codegen.blueprints import Blueprint, Kernel
 from dynajit.codegen.c_support import PARALLEL_WORK, Function
 from dynajit.codegen.cuda_program import DeviceBlueprint
-from dynajit.codegen.device_pipeline import DEFAULT, Launching, is_on_gpu
+from dynajit.codegen.device_pipeline import DEFAULT, Launching, is_on_gpu, keeps_native
 from dynajit.codegen.device_sequence import EitherBlueprint, RowsProgram, SequenceBlueprint
 from dynajit.codegen.loops import Buffer, MatmulKernel
 from dynajit.codegen.memory import Layout
@@ -60,7 +59,7 @@ from dynajit.ir.passes.split_complex_numbers import (
     split_complex_numbers,
 )
 from dynajit.ir.segments import Segment, cut
-from dynajit.ops.table import Kind, Op
+from dynajit.ops.table import Kind
 
 BACKENDS: Final = ("native", "numpy", "cuda")
 
@@ -214,21 +213,6 @@ def _start_on_gpu(
 def is_cuda(program: Program) -> bool:
     """Whether a program's text is CUDA, all of it or in part."""
     return "__global__" in program.source
-
-
-def keeps_for(graph: Graph) -> Callable[[Op, Sequence[ValueType | None], Mapping[str, Any]], bool]:
-    """Which calls of composites have a kernel of their own where the graph runs."""
-    return keeps_nothing if is_on_gpu(graph) else keeps_native
-
-
-def keeps_nothing(op: Op, types: Sequence[ValueType | None], attributes: Mapping[str, Any]) -> bool:
-    """Passes expand every composite."""
-    return False
-
-
-def keeps_native(op: Op, types: Sequence[ValueType | None], attributes: Mapping[str, Any]) -> bool:
-    """True for a call of a composite that has a kernel of its own: passes leave it whole."""
-    return natives.why_not_native(op.name, types, attributes) is None
 
 
 _warned: Final[set[str]] = set()
@@ -497,7 +481,7 @@ __all__ = [
     "generate",
     "is_cuda",
     "is_on_gpu",
-    "keeps_for",
+    "keeps_native",
     "start_build",
     "start_compile",
     "to_data",

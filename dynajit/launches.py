@@ -156,7 +156,7 @@ class GraphRecord:
                 self.observed.append(PassRecord(role, name, before, after, milliseconds))
 
         with self.timed("passes"):
-            keeps = code.keeps_for(graph) if self.backend in ("native", "cuda") else None
+            keeps = code.keeps_native if self.backend in ("native", "cuda") else None
             return pipeline.optimize(graph, keeps=keeps, observe=observe)
 
     def start(self, written: Mapping[int, int] = MappingProxyType({})) -> dict[str, code.Started]:
