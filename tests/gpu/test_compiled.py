@@ -307,3 +307,29 @@ def test_deterministic_results_take_a_program_of_their_own(
             dj.use_deterministic_algorithms(False)
 
     assert asked
+
+
+@pytest.mark.parametrize("dtype", [dj.float32, dj.bfloat16])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_attention_is_kernels_of_its_own(dtype: Any, is_causal: bool) -> None:
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+
+    given = [tensor(2, 2, 40, 16).to(dtype).requires_grad_() for _ in range(3)]
+    weight = tensor(2, 2, 40, 16).to(dtype)
+    compiled = dj.compile(attend, fullgraph=True)
+    got = compiled(*given)
+    (got * weight).sum().backward()
+
+    own = [x.detach().cpu().float().requires_grad_() for x in given]
+    want = attend(*own)
+    (want * weight.cpu().float()).sum().backward()
+    tolerance = 1e-5 if dtype is dj.float32 else 2e-2
+    for mine, other in [(got, want), *((x.grad, y.grad) for x, y in zip(given, own, strict=True))]:
+        assert mine.is_cuda and mine.dtype is dtype
+        np.testing.assert_allclose(
+            mine.detach().cpu().float().numpy(), other.detach().numpy(), rtol=tolerance,
+            atol=tolerance,
+        )  # fmt: skip
+    kernels = dj.explain(attend)(*(x.detach() for x in given)).kernels
+    assert all("attention" in kernel.name for kernel in kernels)
