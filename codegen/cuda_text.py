@@ -6,8 +6,8 @@ from them when the unit runs, so that one unit serves all of them. Results do no
 order in which blocks run, unless float values may meet in a scatter (`Options.deterministic`).
 Products of floats are not printed: they stay `LibraryCall`s, for cuBLAS. Units include nothing, so
 NVRTC compiles them without the toolkit; they are written for sm_80 and newer. The tests compile
-every kind of kernel with NVRTC and run the text on an emulator; **none has run on a GPU yet**, and
-nothing launches them yet. Called by tests and, later, by the GPU backend.
+every kind of kernel with NVRTC and run the text on an emulator; **none has run on a GPU yet**.
+Called by `codegen.device_pipeline`.
 """
 
 import functools
