@@ -2,6 +2,7 @@
 #   make demo      train real models eagerly and compiled, and print the report
 #   make test      the test suite            (PYTHON=python3.12 for another interpreter)
 #   make test-sanitizers   kernels under AddressSanitizer and UndefinedBehaviorSanitizer (gcc)
+#   make gpu       what .ci/gpu runs on a machine with a GPU, here on stand-ins
 #   make test-cuda   CUDA kernels: compiled by NVRTC, run on an emulator; no GPU is used
 #   make oracle    PyTorch into the environment, so that make test compares with it
 #   make packages  packages written for PyTorch, so that make test runs them with dynajit in its place
@@ -13,10 +14,11 @@ PYTHON ?= python3
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 VENV ?= .venv/$(VERSION)
 BIN := $(VENV)/bin
-SOURCES := setup.py pyproject.toml dynajit/ops/_row_call.c $(wildcard dynajit/ops/*vecmath*) $(wildcard codegen/headers/vecmath*.h) eager/_tensor.c eager/_rows.c eager/tensor.h capture/_capture.c $(wildcard capture/native/*) codegen/_runtime.c dynajit/core/_products.c dynajit/core/product_loops.h dynajit/core/product_arrays.h
+SOURCES := setup.py pyproject.toml dynajit/ops/_row_call.c $(wildcard dynajit/ops/*vecmath*) $(wildcard codegen/headers/vecmath*.h) eager/_tensor.c eager/_rows.c eager/tensor.h capture/_capture.c $(wildcard capture/native/*) codegen/_runtime.c codegen/_device.c $(wildcard codegen/device/*) dynajit/core/_products.c dynajit/core/product_loops.h dynajit/core/product_arrays.h
+GPU_RESULTS ?= gpu-results
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-sanitizers test-cuda oracle packages check format bench docs clean
+.PHONY: demo test test-sanitizers test-cuda gpu oracle packages check format bench docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m dynajit demo
@@ -38,6 +40,10 @@ test-sanitizers: $(VENV)/.test
 test-cuda: $(VENV)/.test
 	$(BIN)/python -m pytest --cuda all $(addprefix tests/codegen/test_,cubin.py cuda_text.py nvrtc.py) \
 	tests/ops/test_conformance_cuda.py
+
+# GPU tests and benchmarks at small sizes, on stand-ins for CuPy and the CUDA driver.
+gpu: $(VENV)/.test
+	DYNAJIT_STAND_IN=1 PYTHON=$(abspath $(BIN))/python bash .ci/gpu $(GPU_RESULTS)
 
 # PyTorch into the environment: the comparisons with it are skipped without.
 oracle: $(VENV)/.oracle

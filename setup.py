@@ -39,6 +39,11 @@ setup(
         ),
         extension("dynajit.codegen._runtime", ["codegen/_runtime.c"], []),
         extension(
+            "dynajit.codegen._device",
+            ["codegen/_device.c", *sorted(glob("codegen/device/*.c"))],
+            sorted(glob("codegen/device/*.h")),
+        ),
+        extension(
             "dynajit.core._products",
             ["dynajit/core/_products.c"],
             ["dynajit/core/product_loops.h", "dynajit/core/product_arrays.h"],

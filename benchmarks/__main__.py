@@ -2,13 +2,13 @@
 
 `python -m benchmarks kernels models --compare torch` adds PyTorch eager and `torch.compile`
 where PyTorch is installed. `python -m benchmarks cpu [--help]` is the table of what is asked of a
-CPU, with options of its own.
+CPU, and `python -m benchmarks --gpu [--help]` that of a GPU, with options of their own.
 """
 
 import argparse
 import sys
 
-from benchmarks import cpu, eager, guards, kernels, models, overhead
+from benchmarks import cpu, eager, gpu, guards, kernels, models, overhead
 
 BENCHMARKS = {
     "eager": eager.main,
@@ -32,5 +32,7 @@ def main() -> None:
 
 if sys.argv[1:2] == ["cpu"]:
     cpu.main(sys.argv[2:])
+elif "--gpu" in sys.argv[1:]:
+    gpu.main([argument for argument in sys.argv[1:] if argument != "--gpu"])
 else:
     main()

@@ -128,8 +128,11 @@ def lstm(m: Any, inputs: int, hidden: int) -> Any:
     return Unrolled()
 
 
-def transformer(m: Any, width: int, heads: int, layers: int) -> Any:
+def transformer(m: Any, width: int, heads: int, layers: int, is_causal: bool = False) -> Any:
     """Encoder layers, normalised first: (batch, length, width) -> the same.
+
+    Args:
+        is_causal: no place reads a later one.
 
     Source: Vaswani et al. (2017), with the normalisation before each part as in GPT-2.
     """
@@ -153,11 +156,37 @@ def transformer(m: Any, width: int, heads: int, layers: int) -> Any:
             fused = self.query_key_value(self.attention_norm(x))
             fused = fused.view(batch, length, 3, heads, width // heads)
             query, key, value = fused.permute(2, 0, 3, 1, 4).unbind(0)
-            read = functional.scaled_dot_product_attention(query, key, value)
+            read = functional.scaled_dot_product_attention(query, key, value, is_causal=is_causal)
             x = x + self.projection(read.transpose(1, 2).reshape(batch, length, width))
             return x + self.down(functional.gelu(self.up(self.mlp_norm(x))))
 
     return m.nn.Sequential(*(Block() for _ in range(layers)))
+
+
+def gpt(m: Any, words: int, length: int, width: int, heads: int, layers: int) -> Any:
+    """A language model of causal blocks: (batch, length) of words -> (batch * length, words).
+
+    Source: Radford et al. (2019), "Language Models are Unsupervised Multitask Learners".
+    """
+
+    class Gpt(m.nn.Module):  # type: ignore[misc]
+        """Embeddings of words and places, blocks, a norm and a head."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.words = m.nn.Embedding(words, width)
+            self.places = m.nn.Embedding(length, width)
+            self.blocks = transformer(m, width, heads, layers, is_causal=True)
+            self.norm = m.nn.LayerNorm(width)
+            self.head = m.nn.Linear(width, words)
+
+        def forward(self, text: Any) -> Any:
+            """text: (batch, length), integers."""
+            places = m.arange(text.shape[1], device=text.device)
+            x = self.words(text) + self.places(places)
+            return self.head(self.norm(self.blocks(x))).view(-1, words)
+
+    return Gpt()
 
 
 # ---------------------------------------------------------------------------------------------

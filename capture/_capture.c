@@ -29,6 +29,7 @@ PyObject *name_requires_grad;
 PyObject *name_bases;
 PyObject *registrations;
 PyObject *subclasses;
+PyObject *current_device;
 vectorcallfunc plain_call;
 static PyObject *capture_error; /* dynajit.core.errors.CaptureError */
 static Py_ssize_t extra_index;  /* our slot in code objects */
@@ -1754,6 +1755,12 @@ load_dependencies(void)
     registrations = PyObject_GetAttrString(abstract, "get_cache_token");
     Py_DECREF(abstract);
     subclasses = PyObject_GetAttrString((PyObject *)&PyType_Type, "__subclasses__");
+    PyObject *gpu = PyImport_ImportModule("dynajit.core.gpu");
+    if (gpu == NULL) {
+        return -1;
+    }
+    current_device = PyObject_GetAttrString(gpu, "current_device");
+    Py_DECREF(gpu);
     name_getattribute = PyUnicode_InternFromString("__getattribute__");
     name_grad = PyUnicode_InternFromString("grad");
     name_requires_grad = PyUnicode_InternFromString("requires_grad");
@@ -1761,7 +1768,7 @@ load_dependencies(void)
     no_keywords = PyDict_New();
     if (name_getattribute == NULL || name_grad == NULL || name_requires_grad == NULL
         || name_bases == NULL || registrations == NULL || subclasses == NULL
-        || no_keywords == NULL) {
+        || current_device == NULL || no_keywords == NULL) {
         return -1;
     }
     extra_index = REQUEST_CODE_EXTRA_INDEX(NULL); /* the slot borrows: nothing to release */

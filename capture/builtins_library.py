@@ -20,7 +20,7 @@ from dynajit.capture.values import NONE, Known, Scalar, Value, constant
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_objects import ExceptionValue, ObjectContents, ObjectValue
 from dynajit.capture.values_storage import native_base
-from dynajit.core import instances
+from dynajit.core import gpu, instances
 from dynajit.eager import autocast_mode, creation, grad_mode
 from dynajit.ops import complex_functions
 
@@ -82,6 +82,21 @@ def _set_autocast_word(x: Any, args: list[Value], keywords: dict[str, Value]) ->
 def _autocast_word(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     x.uses_autocast()
     return constant(x.recorder.autocast_word)
+    yield
+
+
+# -- GPUs: what was found once is kept ---------------------------------------------------------
+
+
+@special(gpu.is_available)
+def _is_available(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return boolean(gpu.is_available())
+    yield
+
+
+@special(gpu.device_count)
+def _device_count(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return constant(gpu.device_count())
     yield
 
 

@@ -31,6 +31,7 @@ from dynajit.capture.values_functions import (
 )
 from dynajit.capture.values_objects import InstanceDictValue
 from dynajit.capture.values_storage import STORAGE
+from dynajit.core.device import Device
 from dynajit.core.errors import InternalError
 from dynajit.eager.random import signed_bits
 from dynajit.ops.dispatch import reserve_random
@@ -79,7 +80,7 @@ class Emitter:
         self._being_made: set[Any] = set()
         self._memoised: list[Any] = []  # keeps the ids of handles from being used again
         self._outputs: list[str] = []
-        self._random: tuple[str, str] | None = None
+        self._random: dict[Device, tuple[str, str]] = {}
         self._temporaries: list[str] = []
         self._plain: PlainRun | None = None
         self._mortal = mortal.guarded(region.guards)
@@ -286,22 +287,25 @@ class Emitter:
         self._push_source(source, self._entry)
 
     def _reserve(self, source: sources.RandomSeed | sources.RandomOffset) -> str:
-        """Reserve the region's random blocks once; the temporary with the seed or the offset."""
-        if self._random is None:
+        """Reserve the region's random blocks of a device once; the temporary with the seed or the
+        offset."""
+        device = source.device
+        if device not in self._random:
             entry = self._entry
             seed, offset = self.new_temporary(), self.new_temporary()
             entry.callable(lambda: entry.load_constant(_reserve_signed))
-            self._push_random_blocks(entry)
-            entry.call(1)
+            self._push_random_blocks(entry, device)
+            entry.load_constant(device)
+            entry.call(2)
             entry.append("UNPACK_SEQUENCE", 3, 1, 3)
             entry.store_local(seed)
             entry.store_local(offset)
             entry.pop()
-            self._random = (seed, offset)
-        return self._random[0 if isinstance(source, sources.RandomSeed) else 1]
+            self._random[device] = (seed, offset)
+        return self._random[device][0 if isinstance(source, sources.RandomSeed) else 1]
 
-    def _push_random_blocks(self, entry: Writer) -> None:
-        offset = _random_offset(self.region)
+    def _push_random_blocks(self, entry: Writer, device: Device) -> None:
+        offset = _random_offset(self.region, device)
         if isinstance(offset.blocks, int):
             entry.load_constant(offset.blocks)
             return
@@ -405,16 +409,16 @@ def emit(
     return emitter.finish(nesting.write(emitter, function, region.end, make_resume))
 
 
-def _reserve_signed(blocks: Any) -> tuple[Any, Any, Any]:
+def _reserve_signed(blocks: Any, device: Device) -> tuple[Any, Any, Any]:
     """As `reserve_random`, in numbers that programs take."""
-    seed, offset, shift = reserve_random(blocks)
+    seed, offset, shift = reserve_random(blocks, device)
     return signed_bits(seed), signed_bits(offset), shift
 
 
-def _random_offset(region: Region) -> sources.RandomOffset:
-    """The input that says how many random blocks the region reserves."""
+def _random_offset(region: Region, device: Device) -> sources.RandomOffset:
+    """The input that says how many random blocks of a device the region reserves."""
     for value in region.inputs:
         source = getattr(value, "source", None)
-        if isinstance(source, sources.RandomOffset):
+        if isinstance(source, sources.RandomOffset) and source.device is device:
             return source
     raise InternalError(f"emit({region.name}): a random seed without a number of blocks.")

@@ -43,6 +43,7 @@ from dynajit.capture.values_objects import HandledException, ObjectValue
 from dynajit.capture.values_storage import STORAGE
 from dynajit.capture.values_tensors import MemoryContents, Step, TensorValue
 from dynajit.core import symint
+from dynajit.core.device import Device
 from dynajit.core.types import contiguous_strides
 from dynajit.eager import autocast_mode, grad_mode
 from dynajit.ir.copies import copy_inputs
@@ -336,19 +337,19 @@ def _inputs(recorder: Recorder) -> tuple[Value, ...]:
     found = []
     for value in recorder.inputs:
         if isinstance(value, Scalar) and isinstance(value.source, sources.RandomOffset):
-            value = replace(value, source=_random_offset(recorder))
+            value = replace(value, source=_random_offset(recorder, value.source.device))
         found.append(value)
     return tuple(found)
 
 
-def _random_offset(recorder: Recorder) -> sources.RandomOffset:
-    """The source that reserves as many random blocks as the region uses."""
-    blocks = recorder.random_blocks
+def _random_offset(recorder: Recorder, device: Device) -> sources.RandomOffset:
+    """The source that reserves as many random blocks of a device as the region uses."""
+    blocks = recorder.random_blocks[device]
     if isinstance(blocks, int):
-        return sources.RandomOffset(blocks)
+        return sources.RandomOffset(blocks, device=device)
     names = tuple(sorted(symint.symbols(blocks)))
     places = tuple(recorder.sizes.scalar(name).source for name in names)
-    return sources.RandomOffset(function_of(blocks, names), places)
+    return sources.RandomOffset(function_of(blocks, names), places, device)
 
 
 def _held(recorder: Recorder, reached: list[Value], copied: set[int]) -> dict[int, Held]:

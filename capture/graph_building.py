@@ -8,18 +8,19 @@ import weakref
 from typing import Any
 
 from dynajit.capture import breaks, layouts, sources
+from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
 from dynajit.capture.values import Scalar
 from dynajit.capture.values_tensors import Step, TensorValue
-from dynajit.core.device import CPU
+from dynajit.core import gpu
+from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category
-from dynajit.core.errors import DeviceError
 from dynajit.core.symint import SymInt
 from dynajit.core.types import ScalarType, Shape, TensorType
 from dynajit.eager import Tensor
-from dynajit.eager.execute import missing_device
 from dynajit.ir import graph
 from dynajit.ir.node import Node
 from dynajit.ops import TABLE
+from dynajit.ops.autocast import for_row
 from dynajit.ops.table import Kind as OpKind
 from dynajit.ops.table import Op
 
@@ -108,14 +109,22 @@ class Builder(graph.Builder):
 
     def handle(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> graph.Value:
         """Record an op; with grad mode off, operands are detached first."""
-        operands = [self.lift(operand) for operand in inputs]
-        if attributes.get("device", CPU) != CPU:
-            raise DeviceError(missing_device(op.name, attributes["device"]))
+        operands = [*for_row(op.name, tuple(self.lift(operand) for operand in inputs))]
+        wanted = attributes.get("device", CPU)
+        if wanted is not CPU:
+            attributes = {**attributes, "device": self.resolve_device(wanted, op.name)}
         if not self.recorder.grad_enabled and op.name != "detach":
             operands = [self.without_gradient(operand) for operand in operands]
         result = self.call(op, operands, attributes)
         self._needs_gradient[result.node] = self._result_needs_gradient(op, operands, result)
         return result
+
+    def resolve_device(self, device: Device, what: str) -> Device:
+        """The device with its number; that of the current GPU is relied on."""
+        found = super().resolve_device(device, what)
+        if device.index is None and found is not CPU and gpu.device_count() > 1:
+            self.recorder.guard(GRAD_MODE_SOURCE, Kind.DEVICE, found.index, "current device")
+        return found
 
     def call(self, *args: Any, **keywords: Any) -> graph.Value:
         """Append a call; sizes of its result that are symbolic are at least 1."""

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
-import numpy as np
-
 from dynajit.capture.plain_classes import qualified_name
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
@@ -66,7 +64,7 @@ class TensorFacts:
     Args:
         python_class: the exact class.
         dtype: element type.
-        device: "cpu" (arrays of NumPy).
+        device: where it lives, "cpu" or "cuda:N".
         shape: sizes; None where any size is accepted, SizeRange where some are.
         strides: in elements, None where any stride is accepted; None for the whole tuple too.
             The stride of a dimension of size 1, and all strides of an empty tensor, are free.
@@ -100,7 +98,7 @@ class TensorFacts:
         return cls(
             type(tensor),
             dtypes.from_numpy(array.dtype),
-            "cpu" if isinstance(array, np.ndarray) else "cuda",
+            str(tensor.device),
             tuple(array.shape),
             tuple(stride // size for stride in array.strides),
             bool(tensor.requires_grad),

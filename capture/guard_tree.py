@@ -23,6 +23,7 @@ from dynajit.capture.guards import (
 )
 from dynajit.capture.relations import Relation
 from dynajit.capture.sources import Constant, Key, Source, Step
+from dynajit.core import device as devices
 from dynajit.core.errors import InternalError
 
 
@@ -223,7 +224,8 @@ def _lower_relation(relation: Relation, tree: _Tree) -> tuple[Any, ...]:
 
 
 def _lower_tensor(facts: TensorFacts) -> tuple[Any, ...]:
-    """(class, NumPy dtype, device, sizes, byte strides or None or True, requires_grad)."""
+    """(class, NumPy dtype, number of the GPU or -1, sizes, byte strides or None or True,
+    requires_grad)."""
     size = facts.dtype.itemsize
     strides: Any = facts.row_major or None
     if facts.strides is not None:
@@ -231,7 +233,7 @@ def _lower_tensor(facts: TensorFacts) -> tuple[Any, ...]:
     return (
         facts.python_class,
         facts.dtype.numpy,
-        facts.device,
+        -1 if facts.device == "cpu" else devices.parse(facts.device).index,
         tuple((s.low, s.high) if isinstance(s, SizeRange) else s for s in facts.shape),
         strides,
         facts.requires_grad,

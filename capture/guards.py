@@ -23,6 +23,7 @@ from dynajit.capture.guard_facts import (
 )
 from dynajit.capture.relations import Relation
 from dynajit.capture.sources import Source, State
+from dynajit.core import gpu
 from dynajit.core.errors import InternalError
 from dynajit.core.location import Location
 from dynajit.eager.autocast_mode import _autocast_word
@@ -61,6 +62,7 @@ class Kind(enum.IntEnum):
     AUTOCAST = 25  # expected: int: the autocast word (`ops.autocast_words`)
     INFERENCE = 26  # expected: bool: whether `inference_mode` is on
     SUBCLASSES = 27  # expected: tuple of the classes that derive from a class directly, in order
+    DEVICE = 28  # expected: int: number of the current GPU
 
 
 RELATIONS = (Kind.NOT_ALIASED, Kind.ALIASED, Kind.NO_SHARED_STORAGE)
@@ -203,6 +205,7 @@ _EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.GRAD_MODE: lambda e: "grad mode on" if e else "grad mode off",
     Kind.AUTOCAST: words.describe,
     Kind.INFERENCE: _inference_text,
+    Kind.DEVICE: lambda e: f"cuda:{e} as the current device",
     Kind.HANDLING: lambda e: "an exception handled by the caller" if e else "no exception",
     Kind.NOT_ALIASED: lambda e: f"an object other than {e.expression()}",
     Kind.ALIASED: lambda e: f"the same object as {e.expression()}",
@@ -227,6 +230,7 @@ _ACTUAL_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.GRAD_MODE: lambda a: "grad mode on" if a else "grad mode off",
     Kind.AUTOCAST: lambda a: words.describe(_autocast_word()),
     Kind.INFERENCE: lambda a: _inference_text(is_inference_mode_enabled()),
+    Kind.DEVICE: lambda a: f"cuda:{gpu.current_device()}",
 }
 
 
@@ -274,6 +278,7 @@ _EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
     Kind.GRAD_MODE: lambda s, e: f"{s}.is_grad_enabled() is {e}",
     Kind.AUTOCAST: lambda s, e: f"{s}: {words.describe(e)}",
     Kind.INFERENCE: lambda s, e: f"{s}.is_inference_mode_enabled() is {e}",
+    Kind.DEVICE: lambda s, e: f"{s}.cuda.current_device() == {e}",
     Kind.EXISTS: lambda s, e: f"{s} exists",
     Kind.ENDS_QUIETLY: lambda s, e: f"nobody notices the end of {s}",
     Kind.REGISTRATIONS: lambda s, e: f"abc.get_cache_token() == {e}",

@@ -17,7 +17,7 @@ from dynajit.capture.operations_basic import to_native
 from dynajit.capture.operations_tensors import native_call
 from dynajit.capture.values import Value
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
-from dynajit.core import dtypes
+from dynajit.core import any_arrays, dtypes
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.types import ScalarType, TensorType
 from dynajit.eager import grad_mode
@@ -165,7 +165,7 @@ def _check_writable(x: Any, receiver: TensorValue) -> None:
         raise GraphBreak(breaks.TENSOR_FAILURE, str(error)) from None
     finally:
         grad_mode._set_grad_enabled(before)
-    if not existing.array.flags.writeable:
+    if not any_arrays.is_writable(existing.array):
         raise GraphBreak(breaks.TENSOR_FAILURE, "its memory is read-only")
 
 
@@ -181,7 +181,7 @@ def _drawn(tensor: Any, name: str) -> Any:
     kind = tensor.node.type
     dtype = kind.dtype if kind.dtype.is_floating_point else _FLOAT
     row = TABLE[name]
-    seed, offset, shift = dispatch.reserve_random(blocks_of(row, kind.shape, dtype))
+    seed, offset, shift = dispatch.reserve_random(blocks_of(row, kind.shape, dtype), kind.device)
     return row(seed, offset, shape=kind.shape, dtype=dtype, device=kind.device, shift=shift)
 
 

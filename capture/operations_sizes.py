@@ -59,7 +59,7 @@ def size_arithmetic(x: Any, symbol: str, a: Value, b: Value) -> Value | None:
 
 def _known_when_run(sizes: Any, value: Value) -> "Number | None":
     """An expression that a graph may have for its sizes: of literals and of sizes."""
-    found: "Number | None" = sizes.expression_of(value)
+    found: Number | None = sizes.expression_of(value)
     return None if found is None or sizes.has_plain_ints(found) else found
 
 

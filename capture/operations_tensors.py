@@ -19,8 +19,9 @@ from dynajit.capture.values import NONE, Constant, Known, Scalar, Value, constan
 from dynajit.capture.values_containers import ListValue, TupleValue
 from dynajit.capture.values_functions import NativeMethod
 from dynajit.capture.values_tensors import TensorContents, TensorValue
-from dynajit.core import dtypes
-from dynajit.core.device import CPU
+from dynajit.core import any_arrays, dtypes, gpu
+from dynajit.core import device as devices
+from dynajit.core.device import CPU, Device
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.symint import SymInt, equals
 from dynajit.core.types import TensorType, contiguous_strides
@@ -205,25 +206,44 @@ def _type_method(
 ) -> Value:
     """`type()`, the name of a class, or `type(dtype)`, a conversion."""
     wanted = args[0] if args else keywords.get("dtype", NONE)
+    kind = tensor_type(x, value)
+    on_gpu = kind.device is not CPU
     if is_none(x, wanted):
-        return constant(typed_names.name_of(tensor_type(x, value).dtype))
+        return constant(typed_names.name_of(kind.dtype, on_gpu))
     try:
-        dtype = typed_names.dtype_named(as_python(x, wanted))
+        dtype, is_cuda = typed_names.type_named(as_python(x, wanted))
     except (NotKnown, InvalidValueError) as error:
         raise GraphBreak(breaks.TENSOR_FAILURE, f"Tensor.type: {error}") from None
-    return native_method(x, value, "to", [Known(dtype)], {})
+    place = [] if is_cuda in (None, on_gpu) else [Known(Device("cuda") if is_cuda else CPU)]
+    return native_method(x, value, "to", [*place, Known(dtype)], {})
 
 
-def _itself(x: Any, value: TensorValue, args: list[Value], keywords: dict[str, Value]) -> Value:
-    """On the CPU, what the methods of `Tensor` return."""
-    if tensor_type(x, value).device != CPU:
-        raise GraphBreak(breaks.TENSOR_METHOD, "a transfer between devices")
+def _cpu(x: Any, value: TensorValue, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """`cpu()`: the tensor itself where it is there."""
+    if tensor_type(x, value).device is CPU:
+        return value
+    return native_method(x, value, "to", [Known(CPU)], {})
+
+
+def _cuda(x: Any, value: TensorValue, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """`cuda(device, non_blocking)`: the current GPU by default."""
+    given = dict(zip(("device", "non_blocking"), args, strict=False)) | keywords
+    device = given.pop("device", NONE)
+    given.pop("memory_format", None)
+    place = Known(Device("cuda")) if is_none(x, device) else device
+    return native_method(x, value, "to", [place], given)
+
+
+def _pin_memory(x: Any, value: TensorValue, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """`pin_memory()`: the tensor itself where there is no GPU that copies from it."""
+    if gpu.is_available():
+        raise GraphBreak(breaks.TENSOR_METHOD, "memory of the host that a GPU copies from")
     return value
 
 
 #: Methods that graph values do not have, or have as something else.
 _OWN_METHODS: Final[dict[str, Callable[[Any, TensorValue, list[Value], dict[str, Value]], Value]]]
-_OWN_METHODS = {"type": _type_method, "cpu": _itself, "pin_memory": _itself}
+_OWN_METHODS = {"type": _type_method, "cpu": _cpu, "cuda": _cuda, "pin_memory": _pin_memory}
 
 
 # -- library calls -------------------------------------------------------------------------------
@@ -328,7 +348,14 @@ def creates_tensor(
     except Exception as error:
         detail = f"{name}: {type(error).__name__}: {error}"
         raise GraphBreak(breaks.TENSOR_FAILURE, detail) from error
-    value: Value = x.recorder.new_tensor(TABLE.clone(x.recorder.builder.constant(made.array)))
+    builder = x.recorder.builder
+    constant = builder.constant(any_arrays.as_numpy(made.array))
+    if made.device is CPU:
+        fresh = TABLE.clone(constant)
+    else:
+        place = builder.resolve_device(devices.parse(named.get("device")), name)
+        fresh = TABLE.to_device(constant, device=place)
+    value: Value = x.recorder.new_tensor(fresh)
     return value
 
 

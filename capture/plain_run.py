@@ -7,6 +7,7 @@ Called by `capture.emit`.
 """
 
 import dis
+from collections.abc import Mapping
 from types import CodeType
 from typing import Final
 
@@ -14,8 +15,9 @@ from bytecode import Instr, Label, TryBegin, TryEnd
 from bytecode.instr import InstrLocation
 
 from dynajit.capture.assemble import Copy, Item, Writer, with_own_labels
+from dynajit.core.device import Device
 from dynajit.core.errors import LaunchFailed
-from dynajit.eager.random import default_generator
+from dynajit.eager.random import generator_of
 
 #: Slots that the handler needs at most.
 DEPTH: Final = 6
@@ -43,12 +45,12 @@ class PlainRun:
         """What comes after it."""
         return [TryEnd(self.begin)]
 
-    def items(self, random: tuple[str, str] | None) -> list[Item]:
+    def items(self, random: Mapping[Device, tuple[str, str]]) -> list[Item]:
         """The handler and the copy, at the end of the code.
 
         Args:
-            random: the locals that hold the seed and the offset of random numbers, which the
-                original will draw itself.
+            random: per device the locals that hold the seed and the offset of random numbers, which
+                the original will draw itself.
         """
         writer = Writer(self.location)
         other = Label()
@@ -59,9 +61,10 @@ class PlainRun:
         writer.append(_JUMP_IF_FALSE, other, 1, 0)
         writer.pop()
         writer.append("POP_EXCEPT", None, 1, 0)
-        if random is not None:
-            writer.callable(lambda: writer.load_constant(default_generator.give_back))
-            for name in random:
+        for device, names in random.items():
+            give_back = generator_of(device).give_back
+            writer.callable(lambda give_back=give_back: writer.load_constant(give_back))
+            for name in names:
                 writer.load_local(name)
             writer.call(2)
             writer.pop()

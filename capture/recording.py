@@ -41,8 +41,8 @@ from dynajit.capture.values_functions import BoundMethod, CellValue
 from dynajit.capture.values_objects import ObjectContents, ObjectValue
 from dynajit.capture.values_storage import CHANGING, native_base, plain
 from dynajit.capture.values_tensors import TensorContents, TensorValue
-from dynajit.core import symint
-from dynajit.core.device import Device
+from dynajit.core import gpu, symint
+from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.location import Location
 from dynajit.core.symint import Number
@@ -106,7 +106,7 @@ class Mark:
     nodes: tuple[int, int]
     guards: int
     inputs: int
-    random_blocks: Number
+    random_blocks: Mapping[Device, Number]
     lines: int
 
 
@@ -167,7 +167,7 @@ class Recorder:
         self.heap = Heap()
         self.builder = Builder(name, self)
         self.location: Location | None = None
-        self.random_blocks: Number = 0
+        self.random_blocks: Mapping[Device, Number] = {}
         self.sizes = Sizes(SizeMemory(mode=False)) if sizes is None else sizes
         self.sizes.serve(self)
         #: Node -> heap id of the tensor that it was read from, or that it was returned as.
@@ -719,16 +719,21 @@ class Recorder:
         """True if the existing tensor with this heap id is a graph input."""
         return ("tensor", id(self._existing.get(identity))) in self._inputs
 
-    def reserve_random(self, blocks: Any) -> tuple[Any, Any, Any]:
-        """Seed and offset inputs, and how many blocks this graph reserved before."""
-        kind = ScalarType(Category.INTEGER)
-        for name, source in (("seed", sources.RandomSeed()), ("offset", sources.RandomOffset())):
+    def reserve_random(self, blocks: Any, device: Device) -> tuple[Any, Any, Any]:
+        """Seed and offset inputs, and how many blocks of the device this graph reserved before."""
+        kind, device = ScalarType(Category.INTEGER), gpu.resolve(device, "random numbers")
+        place = "" if device is CPU else f"_{device.type}_{device.index}"
+        seed, offset = f"seed{place}", f"offset{place}"
+        for name, source in (
+            (seed, sources.RandomSeed(device)),
+            (offset, sources.RandomOffset(device=device)),
+        ):
             if name not in self._inputs:
                 value = self.builder.input(name, kind, False)
                 self._inputs[name] = (value, Scalar(0, source), False)
-        shift = self.random_blocks
-        self.random_blocks = self.random_blocks + blocks
-        return self._inputs["seed"][0], self._inputs["offset"][0], shift
+        shift = self.random_blocks.get(device, 0)
+        self.random_blocks = {**self.random_blocks, device: shift + blocks}
+        return self._inputs[seed][0], self._inputs[offset][0], shift
 
 
 _SLICE = ("start", "stop", "step")

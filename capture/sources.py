@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, ClassVar, Final, TypeAlias
 
+from dynajit.core.device import CPU, Device
+
 
 class Step(enum.IntEnum):
     """How C gets from a base object to the next one; same numbers in `native/guards.h`."""
@@ -183,7 +185,10 @@ class State(Source):
 
 @dataclass(frozen=True, slots=True)
 class RandomSeed(Source):
-    """The generator's seed, reserved when the compiled code is launched. Never guarded."""
+    """The seed of a device's generator, reserved when the compiled code is launched. Never
+    guarded."""
+
+    device: Device = CPU
 
     def expression(self) -> str:
         """How reports call it."""
@@ -192,16 +197,18 @@ class RandomSeed(Source):
 
 @dataclass(frozen=True, slots=True)
 class RandomOffset(Source):
-    """The generator's first block number, reserved at launch. Never guarded.
+    """The first block number of a device's generator, reserved at launch. Never guarded.
 
     Args:
         blocks: how many blocks the region reserves in total (filled in at the end), or a
             function of the values of `sizes` that says it.
         sizes: see `blocks`.
+        device: whose generator.
     """
 
     blocks: int | Callable[..., int] = 0
     sizes: tuple[Source, ...] = ()
+    device: Device = CPU
 
     def expression(self) -> str:
         """How reports call it."""

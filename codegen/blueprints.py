@@ -156,11 +156,11 @@ def to_data(blueprint: Blueprint) -> dict[str, Any]:
     return {
         "name": blueprint.name,
         "source": blueprint.source,
-        "kernels": [_place(blueprint.source, kernel) for kernel in blueprint.kernels],
+        "kernels": [place_of(blueprint.source, kernel) for kernel in blueprint.kernels],
         "arguments": [_spec_data(spec) for spec in blueprint.arguments],
         "outputs": [_spec_data(spec) for spec in blueprint.outputs],
-        "results": [(kind, place, _literal(value)) for kind, place, value in blueprint.results],
-        "constants": [_array_data(array) for array in blueprint.constants],
+        "results": [(kind, place, literal(value)) for kind, place, value in blueprint.results],
+        "constants": [array_data(array) for array in blueprint.constants],
         "symbols": blueprint.symbols,
         "workspace": blueprint.workspace,
         "releases_gil": blueprint.releases_gil,
@@ -180,11 +180,11 @@ def from_data(data: dict[str, Any]) -> Blueprint:
     return Blueprint(
         name=data["name"],
         source=source,
-        kernels=tuple(_kernel(source, *place) for place in data["kernels"]),
+        kernels=tuple(kernel_from(source, *place) for place in data["kernels"]),
         arguments=tuple(_spec(entry) for entry in data["arguments"]),
         outputs=tuple(_spec(entry) for entry in data["outputs"]),
         results=tuple((kind, position, value) for kind, position, value in data["results"]),
-        constants=tuple(_array(entry) for entry in data["constants"]),
+        constants=tuple(array_from(entry) for entry in data["constants"]),
         symbols=tuple((a, d, low, high) for a, d, low, high in data["symbols"]),
         workspace=data["workspace"],
         releases_gil=data["releases_gil"],
@@ -194,13 +194,13 @@ def from_data(data: dict[str, Any]) -> Blueprint:
     )
 
 
-def _place(source: str, kernel: Kernel) -> tuple[str, int, int, str]:
+def place_of(source: str, kernel: Kernel) -> tuple[str, int, int, str]:
     """Where a kernel's text stands in the source; the text itself where it does not."""
     start = source.find(kernel.source)
     return kernel.name, start, len(kernel.source), "" if start >= 0 else kernel.source
 
 
-def _kernel(source: str, name: str, start: int, length: int, text: str) -> Kernel:
+def kernel_from(source: str, name: str, start: int, length: int, text: str) -> Kernel:
     return Kernel(name, source[start : start + length] if start >= 0 else text)
 
 
@@ -218,19 +218,19 @@ def _spec(data: Any) -> Spec:
     return _numpy(name), tuple(shape), tuple(strides), is_contiguous
 
 
-def _literal(value: Any) -> Any:
+def literal(value: Any) -> Any:
     """A result that the program gives out as it is: a number, which JSON keeps as it is."""
     if type(value) not in (type(None), bool, int, float):
         raise Unstorable(f"a result is a {type(value).__name__}")
     return value
 
 
-def _array_data(array: np.ndarray[Any, Any]) -> Any:
+def array_data(array: np.ndarray[Any, Any]) -> Any:
     content = base64.b64encode(array.tobytes()).decode("ascii")
     return dtypes.from_numpy(array.dtype).name, array.shape, content
 
 
-def _array(data: Sequence[Any]) -> np.ndarray[Any, Any]:
+def array_from(data: Sequence[Any]) -> np.ndarray[Any, Any]:
     name, shape, content = data
     return np.frombuffer(base64.b64decode(content), _numpy(name)).reshape(shape).copy()
 

@@ -3,7 +3,7 @@ and ordering.h.
 
 Contract: the sizes are printed where the function is called, so one graph serves every size; the
 functions take care of threads themselves, and their results do not depend on how many there are.
-Called by `codegen.c_text`.
+Called by `codegen.c_text`; `number_text` also by the CUDA printers.
 """
 
 import math
@@ -78,8 +78,13 @@ def _struct(kernel: NativeKernel) -> str:
 
 
 def _numbers(numbers: Sequence[Any]) -> str:
-    texts = [_float(n) if isinstance(n, float) else symint.c(n) for n in numbers]
+    texts = [number_text(number) for number in numbers]
     return texts[0] if len(texts) == 1 else f"{{{', '.join(texts)}}}"
+
+
+def number_text(number: Any) -> str:
+    """A size, stride or option in C or CUDA."""
+    return _float(number) if isinstance(number, float) else symint.c(number)
 
 
 def _float(number: float) -> str:

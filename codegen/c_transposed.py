@@ -12,10 +12,10 @@ do not end on a power of two are read column by column without meeting one cache
 
 from collections.abc import Sequence
 
+from dynajit.codegen import transposes
 from dynajit.codegen.c_expressions import Names, Scope
 from dynajit.codegen.c_support import (
     Function,
-    all_expressions,
     block,
     ceil_div,
     define,
@@ -26,16 +26,9 @@ from dynajit.codegen.c_support import (
     unflattened,
     work_of,
 )
-from dynajit.codegen.loops import Axis, Expression, Load, RowKernel, Select, Store
+from dynajit.codegen.loops import Axis, Load, RowKernel
 from dynajit.core import symint
-from dynajit.core.symint import Number, is_at_least
-
-LEAST_STEP = 16
-"""Elements from one to the next in memory from which reads count as going across: a line of
-floats, so that neighbours share none."""
-
-LEAST_ELEMENTS = 1 << 12
-"""Elements of a kernel from which tiles are worth it: less stays in a first-level cache."""
+from dynajit.core.symint import is_at_least
 
 TILE_BYTES = 1 << 15
 """Memory of all tiles of a kernel at most, about a first-level cache."""
@@ -46,30 +39,20 @@ SIDES = (64, 32, 16)
 
 def fits(kernel: RowKernel) -> bool:
     """True if a pointwise kernel reads some array along one of its outer loops."""
-    if len(kernel.phases) != 1 or kernel.row_stores or kernel.in_place or kernel.indices:
-        return False
-    if kernel.totals or kernel.element_totals or kernel.finals or kernel.column_totals:
-        return False
-    (phase,) = kernel.phases
-    if phase.accumulates or phase.keeps or len(kernel.elements) != 1:
-        return False
-    if not is_at_least(product_of((*kernel.rows, *kernel.elements)), LEAST_ELEMENTS):
-        return False
-    if any(isinstance(e, Select) for e in _expressions(phase.stores)):
-        return False  # what is not chosen may lie out of range
-    return _across(kernel) is not None
+    found = transposes.find(kernel, is_at_least)
+    return found is not None and _side(found.loads) is not None
 
 
 def print_transposed(kernel: RowKernel) -> Function:
     """The C function of a kernel that `fits`."""
-    found = _across(kernel)
+    found = transposes.find(kernel, is_at_least)
     assert found is not None
-    near, loads = found
+    near, loads = found.near, found.loads
     side = _side(loads)
     assert side is not None
     outer = tuple(axis for axis in kernel.rows if axis is not near)
     stores = kernel.phases[0].stores
-    expressions = _expressions(stores)
+    expressions = transposes.expressions_of(stores)
     work = work_of(expressions, product_of((*kernel.rows, *kernel.elements)))
     root = Scope(Names(()))
     around = root.child([axis.name for axis in outer])
@@ -114,29 +97,7 @@ def _tiles(
     return block(f"for (int64_t first = 0; first < {symint.c(far.size)}; first += {side})", lines)
 
 
-def _across(kernel: RowKernel) -> tuple[Axis, list[Load]] | None:
-    """The outer loop along memory that the innermost one crosses, and what is read so."""
-    (far,) = kernel.elements
-    if not is_at_least(far.size, LEAST_STEP):
-        return None
-    loads = [e for e in _expressions(kernel.phases[0].stores) if isinstance(e, Load)]
-    loads = [load for load in loads if is_at_least(_step(load.offset, far), LEAST_STEP)]
-    for axis in reversed(kernel.rows):
-        along = [load for load in loads if _step(load.offset, axis) == 1]
-        if along and is_at_least(axis.size, LEAST_STEP):
-            return (axis, along) if _side(along) is not None else None
-    return None
-
-
 def _side(loads: Sequence[Load]) -> int | None:
     """Rows and columns of the tiles; None if there are too many arrays."""
     sizes = sum(load.dtype.itemsize for load in loads)
     return next((side for side in SIDES if side * side * sizes <= TILE_BYTES), None)
-
-
-def _step(offset: Number, axis: Axis) -> Number:
-    return symint.substitute(offset, {axis.name: axis.symbol + 1}) - offset
-
-
-def _expressions(stores: Sequence[Store]) -> list[Expression]:
-    return all_expressions([store.value for store in stores], ())

@@ -1,74 +1,66 @@
-"""Scan kernels in CUDA: a thread for each row or column, which it walks in order.
+"""Scan kernels in CUDA: running values along rows by teams of lanes, along columns by threads.
 
-Contract: the same order of operations as in C. Neighbouring threads read neighbouring elements
-where the scanned axis is not the last one. Compiled, not yet run on a GPU. Called by
+Contract: along the last loop a team goes over a row in chunks: each lane combines neighbours, lanes
+combine by shuffles and warps through shared memory, always the earlier values on the left, and what
+the chunk gives is carried into the next one. Along other loops a thread walks down a column, beside
+its neighbours in memory. Where rows or columns are too few to fill a GPU, they are cut into
+sections: their totals are scanned first. Compiled, not yet run on a GPU. Called by
 `codegen.cuda_text`.
 """
 
-from dynajit.codegen.c_expressions import Scope
-from dynajit.codegen.c_support import (
-    accumulator_names,
-    block,
-    combine_into,
-    loop,
-    start_values,
-    unflattened,
-)
-from dynajit.codegen.cuda_support import (
-    MOST_BLOCKS,
-    THREADS,
-    CudaKernel,
-    Launch,
-    define,
-    index_type,
-    names,
-    product,
-    roots_of,
-    target_of,
-    used_expressions,
-)
-from dynajit.codegen.loops import Accumulated, ScanKernel
+from dataclasses import replace
+from typing import Final
+
+from dynajit.codegen.c_support import product_of
+from dynajit.codegen.cuda_column_scans import ColumnScan
+from dynajit.codegen.cuda_row_scans import RowScan
+from dynajit.codegen.cuda_scan_sections import Sections
+from dynajit.codegen.cuda_steps import CudaKernel
+from dynajit.codegen.cuda_support import Choices
+from dynajit.codegen.loops import ScanKernel, typical
+
+FEW_COLUMNS: Final = 8
+"""Columns that would leave lanes idle: each is a row then, whose elements lie apart."""
+
+FEW_LINES: Final = {True: 128, False: 1 << 14}
+"""Rows (True) and columns that do not fill a GPU: a block and a thread for each."""
+
+LEAST_SECTION: Final = {True: 4096, False: 64}
+"""Elements of a section at least."""
+
+MOST_SECTIONS: Final = 256
 
 
-def print_scan(kernel: ScanKernel) -> tuple[CudaKernel, ...]:
-    """The kernel, or none if no element is computed."""
-    lines_axes = (*kernel.outer, *kernel.columns)
-    count = product(lines_axes)
-    stores = [store for phase in kernel.phases for store in phase.stores]
-    if not stores or count * kernel.scanned.known == 0:
+def print_scan(kernel: ScanKernel, choices: Choices) -> tuple[CudaKernel, ...]:
+    """The kernels, in running order; none if no element is computed."""
+    if not any(phase.stores for phase in kernel.phases):
         return ()
-    accumulates = [a for phase in kernel.phases for a in phase.accumulates]
-    offsets = [store.offset for store in stores]
-    expressions, indices = used_expressions(roots_of(stores, accumulates), offsets, kernel.indices)
-    integer = index_type(expressions, offsets, count * kernel.scanned.known)
-    root = Scope(names(indices))
-    line = root.child([axis.name for axis in lines_axes])
-    starts = {a: start_values(line, a)[0] for a in accumulates}
-    step = line.child([kernel.scanned.name])
-    for phase in kernel.phases:
-        for accumulate in phase.accumulates:
-            (running,) = accumulator_names(accumulate, "r")
-            dtype = accumulate.element[0].dtype
-            value = step.emit(accumulate.element[0])
-            combine_into(step, accumulate, [running], [value])
-            step.known[Accumulated(accumulate.name, 0, dtype)] = running
-        for store in phase.stores:
-            step.store(target_of(step, store), store.buffer.dtype, store.value)
-    declared = [
-        f"{a.element[0].dtype.c} {accumulator_names(a, 'r')[0]} = {starts[a]};" for a in accumulates
-    ]
-    name, size = kernel.scanned.name, kernel.scanned.known
-    steps = loop(name, "0", str(size), step.lines, integer=integer)
-    if kernel.is_reverse:
-        head = f"for ({integer} {name} = {size - 1}; {name} >= 0; {name}--)"
-        steps = block(head, step.lines)
-    lines = [*unflattened("line", lines_axes, integer), *line.lines, *declared, *steps]
-    grid = max(1, min(MOST_BLOCKS, -(-count // THREADS)))
-    start = f"({integer})blockIdx.x * {THREADS} + threadIdx.x"
-    body = loop("line", start, str(count), lines, str(grid * THREADS), integer)
+    if 0 in (product_of((*kernel.outer, *kernel.columns)), kernel.scanned.size):
+        return ()
+    columns = product_of(kernel.columns)
+    if kernel.columns and isinstance(columns, int) and columns <= FEW_COLUMNS:
+        kernel = replace(kernel, outer=(*kernel.outer, *kernel.columns), columns=())
+    printer = ColumnScan if kernel.columns else RowScan
+    sections = Sections(kernel, _section_count(kernel, choices))
+    if sections.count == 1:
+        return (printer(kernel, sections, is_total=False).kernel_text(),)
     return (
-        define(
-            kernel, kernel.name, [*root.lines, *body], Launch(grid, THREADS),
-            expressions, [store.buffer for store in stores], indices,
-        ),
-    )  # fmt: skip
+        printer(kernel, sections, is_total=True).kernel_text(),
+        sections.scan_text(),
+        printer(kernel, sections, is_total=False).kernel_text(),
+    )
+
+
+def _section_count(kernel: ScanKernel, choices: Choices) -> int:
+    """Sections of each row or column: more than one where they are few and long."""
+    if sum(bool(phase.accumulates) for phase in kernel.phases) > 1:
+        return 1  # what is scanned depends on another scan
+    is_rows = not kernel.columns
+    lines = typical(product_of((*kernel.outer, *kernel.columns)))
+    if not isinstance(kernel.scanned.size, int) or lines >= FEW_LINES[is_rows]:
+        return 1
+    fitting = kernel.scanned.size // LEAST_SECTION[is_rows]
+    wanted = -(-2 * FEW_LINES[is_rows] // max(lines, 1))
+    default = max(1, min(fitting, wanted, MOST_SECTIONS))
+    values = sorted({1, max(1, default // 2), default})
+    return choices.of(kernel.name, "sections", values, default)

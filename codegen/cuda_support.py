@@ -1,116 +1,60 @@
-"""What all CUDA printers share: printed kernels with their launches, teams of threads, exchanges.
+"""What all CUDA printers share: functions with their launches, choices, exchanges between lanes.
 
 Contract: the body of a kernel is a `Scope` of `c_expressions`, as in C; here are only the parts
-that C does not have. Launch geometry depends on sizes alone, never on the device, so results have
-the same bits on every GPU of an architecture. Called by `cuda_rows`, `cuda_columns` and
-`cuda_scatter`.
+that C does not have. Launch geometry depends on sizes and choices alone, never on the device, so
+results have the same bits on every GPU of an architecture. Called by the `cuda_*` printers.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from types import MappingProxyType
+from typing import Final
 
 from dynajit.codegen.c_expressions import INDENT, Names, Scope
-from dynajit.codegen.c_support import accumulator_names, all_expressions, combine, may_fail
+from dynajit.codegen.c_support import (
+    accumulator_names,
+    all_expressions,
+    combine,
+    combine_into,
+    is_rounded,
+    loop,
+    may_fail,
+    sizes_used,
+    start_values,
+)
+from dynajit.codegen.cuda_steps import (
+    STATUS,
+    Argument,
+    Block,
+    Choice,
+    CudaKernel,
+    Grid,
+    ScalarArgument,
+    SizeArgument,
+)
 from dynajit.codegen.loops import (
     Accumulate,
     Accumulated,
-    Axis,
+    Apply,
     Buffer,
+    Cast,
     DataIndex,
     Expression,
     Kernel,
     Load,
-    MatmulKernel,
     Parameter,
+    RowKernel,
+    Slot,
     Store,
 )
-from dynajit.core import symint
+from dynajit.core import dtypes, symint
 from dynajit.core.symint import Number
-
-THREADS: Final = 256
-"""Threads of a block: eight warps, so that an SM of 64 warps holds eight blocks."""
-
-LONG_ROW_THREADS: Final = 1024
-"""Threads of a block that works on one row of more than `THREADS * MOST_STEPS` elements."""
 
 WARP: Final = 32
 
-MOST_BLOCKS: Final = 4096
-"""Blocks of a grid-stride loop: some thirty per SM of the largest GPUs."""
-
 NARROW_LIMIT: Final = 1 << 30
 """Index expressions below it are computed in 32 bits; a stride more cannot overflow."""
-
-SCALARS: Final = "scalars"
-STATUS: Final = "status"
-
-Argument: TypeAlias = Buffer | str
-
-
-@dataclass(frozen=True, slots=True)
-class CudaKernel:
-    """A printed kernel and how it is launched.
-
-    Args:
-        name: of the `extern "C"` function.
-        source: its text; `cuda_text.prelude` comes before it.
-        grid: number of blocks.
-        block: number of threads in a block.
-        shared_bytes: shared memory that the kernel declares itself; the launch adds none.
-        arguments: in order: buffers (device pointers), `SCALARS` (device pointer to the 8-byte
-            run-time numbers) and `STATUS` (device pointer to four int64, zeroed by the launcher:
-            code, value, size, lowest; see headers/indices.h).
-        kernel: the loop kernel that this is, or belongs to.
-    """
-
-    name: str
-    source: str
-    grid: int
-    block: int
-    shared_bytes: int
-    arguments: tuple[Argument, ...]
-    kernel: Kernel
-
-    @property
-    def buffers(self) -> tuple[Buffer, ...]:
-        """Buffers among the arguments; those that no graph value has are temporaries."""
-        return tuple(argument for argument in self.arguments if isinstance(argument, Buffer))
-
-    @property
-    def may_fail(self) -> bool:
-        """It may leave an error in the status."""
-        return STATUS in self.arguments
-
-
-@dataclass(frozen=True, slots=True)
-class LibraryCall:
-    """A matrix product: done by cuBLAS, not printed.
-
-    Args:
-        name: of the loop kernel.
-        kernel: sizes and operands.
-    """
-
-    name: str
-    kernel: MatmulKernel
-
-    @property
-    def buffers(self) -> tuple[Buffer, ...]:
-        """Operands and result."""
-        kernel = self.kernel
-        return (kernel.left.buffer, kernel.right.buffer, kernel.result.buffer)
-
-
-Step: TypeAlias = CudaKernel | LibraryCall
-
-
-def product(axes: Sequence[Axis]) -> int:
-    """Number of turns of nested loops."""
-    total = 1
-    for axis in axes:
-        total *= axis.known
-    return total
 
 
 def power_of_two(count: int) -> int:
@@ -129,17 +73,70 @@ def target_of(scope: Scope, store: Store) -> str:
     return f"{store.buffer.name}[{symint.c(store.offset)}]"
 
 
+class Choices:
+    """What was chosen for the kernels of a unit, and what might have been. Mutable: grows.
+
+    Args:
+        given: values by name (see `cuda_steps.Choice`); others are the defaults.
+    """
+
+    def __init__(self, given: Mapping[str, int] = MappingProxyType({})) -> None:
+        self.given = given
+        self.found: dict[str, Choice] = {}
+
+    def of(self, kernel: str, what: str, values: Sequence[int], default: int) -> int:
+        """The value for a kernel; one that is not offered counts as the default."""
+        choice = Choice(f"{kernel}:{what}", tuple(values), default)
+        self.found[choice.name] = choice
+        value = self.given.get(choice.name, default)
+        return value if value in values else default
+
+
 # ---------------------------------------------------------------------------------------------
 # the whole function
 
 
+RESIDENT_THREADS: Final = 1024
+"""Threads of an SM that a kernel leaves registers for: 64 each. Without a bound the compiler spills
+some to have all 2048, which threads that have several packs on their way do not need."""
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Geometry of a launch; see `CudaKernel`."""
+    """Geometry of a launch along x; see `CudaKernel`.
 
-    grid: int
-    block: int
+    Args:
+        resident: threads that an SM shall hold at once; registers are bounded by it.
+    """
+
+    blocks: Number
+    threads: int
     shared_bytes: int = 0
+    dynamic_bytes: Number = 0
+    resident: int = RESIDENT_THREADS
+
+    @property
+    def bounds(self) -> str:
+        """The kernel's attribute: threads of a block, blocks of an SM."""
+        return f"__launch_bounds__({self.threads}, {max(1, self.resident // self.threads)})"
+
+    @property
+    def grid(self) -> Grid:
+        """Numbers of blocks."""
+        return (self.blocks, 1, 1)
+
+    @property
+    def block(self) -> Block:
+        """Numbers of threads."""
+        return (self.threads, 1, 1)
+
+
+def only_if(blocks: Number, value: Number, low: int, high: int | None) -> Number:
+    """`blocks` where `low <= value <= high`, else 0: another kernel is meant for such sizes."""
+    room = value - low + 1
+    if high is not None:
+        room = symint.minimum(room, high - value + 1)
+    return blocks * symint.minimum(symint.maximum(room, 0), 1)
 
 
 def roots_of(stores: Iterable[Store], accumulates: Iterable[Accumulate]) -> list[Expression]:
@@ -168,6 +165,15 @@ def used_expressions(
         used.update({index.name: index for index in more})
 
 
+_SCALAR: Final = re.compile(r"\bscalars\[(\d+)\]")
+"""How `c_expressions` spells a run-time number; here it is a parameter of its own."""
+
+
+def by_value(lines: Sequence[str]) -> list[str]:
+    """Lines in which run-time numbers are parameters of their own."""
+    return [_SCALAR.sub(r"scalar\1", line) for line in lines]
+
+
 def define(
     kernel: Kernel,
     name: str,
@@ -178,25 +184,64 @@ def define(
     indices: Sequence[DataIndex],
     also_read: Iterable[Buffer] = (),
 ) -> CudaKernel:
-    """The kernel function: parameters are the buffers it reads and writes."""
+    """The kernel function: parameters are the buffers it reads and writes, then numbers."""
     outputs = tuple(dict.fromkeys(written))
-    loaded = [e.buffer for e in expressions if isinstance(e, Load) and e.buffer.size]
-    inputs = tuple(b for b in dict.fromkeys((*loaded, *also_read)) if b not in outputs)
+    loaded = [e.buffer for e in expressions if isinstance(e, Load) and e.buffer.size != 0]
+    loaded += also_read
+    inputs = tuple(b for b in dict.fromkeys(loaded) if b not in outputs)
+    same = dict(kernel.in_place) if isinstance(kernel, RowKernel) else {}
+    # A pointer made of a restricted one may be used beside it.
+    head = [f"const {b.dtype.c} *{b.name} = {same[b].name};" for b in inputs if b in same]
+    inputs = tuple(b for b in inputs if b not in same)
     arguments: list[Argument] = [*inputs, *outputs]
     parameters = [f"const {b.dtype.c} *__restrict__ {b.name}" for b in inputs]
     parameters += [f"{b.dtype.c} *__restrict__ {b.name}" for b in outputs]
-    if any(isinstance(e, Parameter) for e in expressions):
-        arguments.append(SCALARS)
-        parameters.append("const dj_scalar *__restrict__ scalars")
+    for position in sorted({e.position for e in expressions if isinstance(e, Parameter)}):
+        arguments.append(ScalarArgument(position))
+        parameters.append(f"const dj_scalar scalar{position}")
+    lines = by_value([*head, *body])
+    for size in sizes_used(lines):
+        arguments.append(SizeArgument(symint.symbol(size)))
+        parameters.append(f"const int64_t {size}")
     if may_fail(expressions, indices):
         arguments.append(STATUS)
         parameters.append("int64_t *status")
-    listed = (",\n" + INDENT * 2).join(parameters)
-    head = f'extern "C" __global__ void __launch_bounds__({launch.block}) {name}('
-    text = "\n".join((f"{head}\n{INDENT * 2}{listed}) {{", *(INDENT + line for line in body), "}"))
+    text = function_text(name, launch.bounds, parameters, lines)
     return CudaKernel(
-        name, text, launch.grid, launch.block, launch.shared_bytes, tuple(arguments), kernel
-    )
+        name, name, text, launch.grid, launch.block, launch.shared_bytes, launch.dynamic_bytes,
+        tuple(arguments), kernel,
+    )  # fmt: skip
+
+
+def with_parameters(
+    kernel: Kernel,
+    name: str,
+    body: Sequence[str],
+    launch: Launch,
+    reads: Iterable[Buffer | None],
+    writes: Iterable[Buffer | None],
+) -> CudaKernel:
+    """A kernel function that is given buffers and the sizes that its lines name."""
+    outputs = tuple(b for b in dict.fromkeys(writes) if b is not None)
+    inputs = tuple(b for b in dict.fromkeys(reads) if b is not None and b not in outputs)
+    arguments: list[Argument] = [*inputs, *outputs]
+    parameters = [f"const {b.dtype.c} *__restrict__ {b.name}" for b in inputs]
+    parameters += [f"{b.dtype.c} *__restrict__ {b.name}" for b in outputs]
+    for size in sizes_used(body):
+        arguments.append(SizeArgument(symint.symbol(size)))
+        parameters.append(f"const int64_t {size}")
+    text = function_text(name, launch.bounds, parameters, body)
+    return CudaKernel(
+        name, name, text, launch.grid, launch.block, launch.shared_bytes, launch.dynamic_bytes,
+        tuple(arguments), kernel,
+    )  # fmt: skip
+
+
+def function_text(name: str, bounds: str, parameters: Sequence[str], body: Sequence[str]) -> str:
+    """The definition of a kernel."""
+    listed = (",\n" + INDENT * 2).join(parameters)
+    head = f'extern "C" __global__ void {bounds} {name}('
+    return "\n".join((f"{head}\n{INDENT * 2}{listed}) {{", *(INDENT + line for line in body), "}"))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -223,48 +268,107 @@ def magnitude(number: Number) -> int | None:
     return max(total, largest)
 
 
-def index_type(expressions: Sequence[Expression], offsets: Iterable[Number], count: int) -> str:
+def index_type(
+    expressions: Sequence[Expression], numbers: Iterable[Number], *counts: Number
+) -> str:
     """The C type of loop variables: `int` where everything fits, since 64-bit division is slow."""
-    numbers = [*offsets, *(number for e in expressions for number in e.numbers)]
-    for number in numbers:
+    every = [*numbers, *counts, *(number for e in expressions for number in e.numbers)]
+    for number in every:
         size = magnitude(number)
         if size is None or size >= NARROW_LIMIT:
             return "int64_t"
-    return "int" if count < NARROW_LIMIT else "int64_t"
+    return "int"
 
 
 # ---------------------------------------------------------------------------------------------
 # accumulators of several threads
 
 
-def exchange(scope: Scope, accumulate: Accumulate, prefix: str, size: int, mask: str) -> None:
-    """Append: `size` neighbouring lanes combine their accumulators; all end with the result.
+_COMMUTATIVE: Final = frozenset(
+    ("add", "mul", "bitwise_or", "bitwise_and", "logical_or", "logical_and")
+)
 
-    A butterfly in which the lower lane is always the earlier side, so the order of elements is
-    kept and every lane computes the same bits.
+
+def is_commutative(accumulate: Accumulate) -> bool:
+    """True if the sides of `combine` may be exchanged, to the last bit."""
+    if len(accumulate.combine) != 1:
+        return False
+    (value,) = accumulate.combine
+    while isinstance(value, Cast):
+        value = value.operand
+    return (
+        isinstance(value, Apply)
+        and value.function in _COMMUTATIVE
+        and all(isinstance(x, Slot) or _is_cast_slot(x) for x in value.arguments)
+    )
+
+
+def _is_cast_slot(expression: Expression) -> bool:
+    return isinstance(expression, Cast) and isinstance(expression.operand, Slot)
+
+
+def is_positioned(accumulate: Accumulate) -> bool:
+    """True for a chosen value with its position, which tells which of two comes earlier."""
+    if len(accumulate.element) != 2 or accumulate.element[1].dtype is not dtypes.int64:
+        return False
+    return _chooses_position(accumulate.combine[1])
+
+
+def _chooses_position(expression: Expression) -> bool:
+    if isinstance(expression, Apply) and expression.function == "where":
+        return all(map(_chooses_position, expression.arguments[1:]))
+    return isinstance(expression, Slot) and expression.component == 1
+
+
+def exchange(scope: Scope, accumulate: Accumulate, prefix: str, size: int, mask: str) -> None:
+    """Append: `size` neighbouring lanes combine their accumulators; all end with the same result.
+
+    A butterfly. The lower lane is the earlier side, but where values have positions.
     """
+    if size == 1:
+        return
     own = accumulator_names(accumulate, prefix)
     inner = Scope(scope.names)
-    earlier, later = [], []
+    others = [f"other{k}" for k in range(len(own))]
     for k, name in enumerate(own):
         c = accumulate.element[k].dtype.c
-        inner.add(
-            f"const {c} other{k} = dj_exchange({mask}, {name}, offset);",
-            f"const {c} earlier{k} = is_later ? other{k} : {name};",
-            f"const {c} later{k} = is_later ? {name} : other{k};",
-        )
-        earlier.append(f"earlier{k}")
-        later.append(f"later{k}")
-    values = combine(inner, accumulate, earlier, later)
-    inner.add(*(f"{name} = {value};" for name, value in zip(own, values, strict=True)))
-    if size > 1:
-        scope.add(
-            "#pragma unroll",
-            f"for (int offset = 1; offset < {size}; offset *= 2) {{",
-            f"{INDENT}const bool is_later = threadIdx.x & offset;",
-            *inner.text(),
-            "}",
-        )
+        inner.add(f"const {c} {others[k]} = dj_exchange({mask}, {name}, offset);")
+    combine_either(inner, accumulate, own, others, "threadIdx.x & offset")
+    scope.add(
+        "#pragma unroll",
+        f"for (int offset = 1; offset < {size}; offset *= 2) {{",
+        *inner.text(),
+        "}",
+    )
+
+
+def combine_either(
+    scope: Scope,
+    accumulate: Accumulate,
+    own: Sequence[str],
+    others: Sequence[str],
+    is_later: str,
+) -> None:
+    """Append: `own` becomes the combination of both.
+
+    Args:
+        scope: not used for anything else.
+        is_later: whether `own` is the later side, in C; not asked where that does not matter.
+    """
+    earlier, later = list(own), list(others)
+    if not is_commutative(accumulate):
+        if is_positioned(accumulate):
+            is_later = f"{others[1]} < {own[1]}"
+        scope.add(f"const bool is_later = {is_later};")
+        for k, element in enumerate(accumulate.element):
+            c = element.dtype.c
+            scope.add(
+                f"const {c} earlier{k} = is_later ? {others[k]} : {own[k]};",
+                f"const {c} later{k} = is_later ? {own[k]} : {others[k]};",
+            )
+            earlier[k], later[k] = f"earlier{k}", f"later{k}"
+    values = combine(scope, accumulate, earlier, later)
+    scope.add(*(f"{name} = {value};" for name, value in zip(own, values, strict=True)))
 
 
 def remember(scope: Scope, accumulate: Accumulate, prefix: str) -> None:
@@ -274,12 +378,7 @@ def remember(scope: Scope, accumulate: Accumulate, prefix: str) -> None:
         scope.known[Accumulated(accumulate.name, k, dtype)] = name
 
 
-def is_ordered(accumulates: Iterable[Accumulate]) -> bool:
-    """True if elements must be combined in order: ties of pairs go to the earlier one."""
-    return any(len(accumulate.element) > 1 for accumulate in accumulates)
-
-
-def partial_buffers(kernel_name: str, accumulate: Accumulate, size: int) -> list[Buffer]:
+def partial_buffers(kernel_name: str, accumulate: Accumulate, size: Number) -> list[Buffer]:
     """Device memory for `size` accumulators between two kernels."""
     parts = accumulator_names(accumulate, f"{kernel_name}_p")
     return [
@@ -301,3 +400,73 @@ def folding(
         start = tuple(Load(partial, first) for partial in partials)
     element = tuple(Load(partial, offset) for partial in partials)
     return Accumulate(accumulate.name, element, start, accumulate.identity, accumulate.combine)
+
+
+# ---------------------------------------------------------------------------------------------
+# long sums
+
+SPAN: Final = 64
+"""Elements that are added up one after the other before their sum is added to others: the error of
+a sum of n elements grows with SPAN + n / SPAN instead of n."""
+
+
+class Spans:
+    """A long loop over what a thread accumulates, in spans. Built once, then only read.
+
+    Args:
+        accumulates: of the loop.
+        turns: of the thread, at most.
+        width: accumulators of each.
+    """
+
+    def __init__(self, accumulates: Sequence[Accumulate], turns: Number, width: int) -> None:
+        self.width = width
+        is_short = symint.is_at_least(2 * SPAN, turns)
+        self.accumulates = [] if is_short else [a for a in accumulates if is_rounded(a)]
+
+    def running(self, accumulate: Accumulate, name: str) -> str:
+        """The accumulator within the loop; `name` is that of all spans."""
+        return f"span_{name}" if accumulate in self.accumulates else name
+
+    def cut(
+        self,
+        scope: Scope,
+        turns: Sequence[str],
+        bounds: tuple[str, str, str, int],
+        integer: str,
+        own: Callable[[Accumulate], str],
+    ) -> list[str]:
+        """The loop `turns` within a loop over spans; `scope` is that of what starts it.
+
+        Args:
+            turns: the body of the loop.
+            bounds: its variable, start and stop, and how far it goes in a turn.
+            own: the name of an accumulator, an array where there are several.
+        """
+        variable, start, stop, step = bounds
+        if not self.accumulates:
+            whole = loop(variable, start, stop, turns, str(step), integer)
+            return ["#pragma unroll 4", *whole]
+        lines = [f"const {integer} end = dj_min_index(span + {step * SPAN}, {stop});"]
+        after: list[str] = []
+        for accumulate in self.accumulates:
+            name, c = own(accumulate), accumulate.element[0].dtype.c
+            (start_value,) = start_values(scope, accumulate)
+            following = Scope(scope.names)
+            item = "[item]" if self.width > 1 else ""
+            combine_into(following, accumulate, [f"{name}{item}"], [f"span_{name}{item}"])
+            if self.width == 1:
+                lines.append(f"{c} span_{name} = {start_value};")
+                after += following.lines
+                continue
+            lines.append(f"{c} span_{name}[{self.width}];")
+            lines += items(self.width, [f"span_{name}[item] = {start_value};"])
+            after += items(self.width, following.lines)
+        inner = loop(variable, "span", "end", turns, str(step), integer)
+        lines += ["#pragma unroll 4", *inner, *after]
+        return loop("span", start, stop, lines, str(step * SPAN), integer)
+
+
+def items(width: int, lines: Sequence[str], start: int = 0) -> list[str]:
+    """Lines for every element of a pack."""
+    return ["#pragma unroll", *loop("item", str(start), str(width), lines, integer="int")]

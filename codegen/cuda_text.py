@@ -1,42 +1,67 @@
 """Loop kernels as CUDA C++: the other spelling of the kernels that `c_text` prints as C.
 
-Contract: one loop kernel becomes one or a few `CudaKernel`s with their launch geometry as data;
-sizes are constants in the text, so a unit belongs to one set of shapes. Results do not depend on
-the order in which blocks run: there are no atomics except in error reports. Matrix products are
-not printed: they stay `LibraryCall`s, for cuBLAS. Units include nothing, so NVRTC compiles them
-without the toolkit; they are written for sm_80 and newer. The tests compile every kind of kernel
-with NVRTC and run the text on an emulator; **none has run on a GPU yet**, and nothing launches
-them yet. Called by tests and, later, by the GPU backend.
+Contract: one loop kernel becomes one or a few `CudaKernel`s with their launch geometry as data.
+Sizes that are known are constants in the text; symbolic ones are arguments, and geometry follows
+from them when the unit runs, so that one unit serves all of them. Results do not depend on the
+order in which blocks run, unless float values may meet in a scatter (`Options.deterministic`).
+Products of floats are not printed: they stay `LibraryCall`s, for cuBLAS. Units include nothing, so
+NVRTC compiles them without the toolkit; they are written for sm_80 and newer. The tests compile
+every kind of kernel with NVRTC and run the text on an emulator; **none has run on a GPU yet**.
+Called by `codegen.device_pipeline`.
 """
 
 import functools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final
 
 from dynajit.codegen import (
+    buffers,
+    c_sizes,
     cuda_columns,
+    cuda_epilogues,
+    cuda_hoisting,
+    cuda_natives,
+    cuda_products,
     cuda_rows,
     cuda_scans,
     cuda_scatter,
+    cuda_tables,
     fusion,
+    in_place,
+    joining,
     lowering,
     memory,
+    natives,
 )
 from dynajit.codegen.c_prelude import read
-from dynajit.codegen.cuda_support import CudaKernel, LibraryCall, Step
+from dynajit.codegen.c_sizes import Symbol
+from dynajit.codegen.c_support import may_fail
+from dynajit.codegen.cuda_shared import share_entries
+from dynajit.codegen.cuda_steps import Choice, CudaKernel, Options, Step
+from dynajit.codegen.cuda_support import Choices
+from dynajit.codegen.cuda_tables import Group
 from dynajit.codegen.loops import (
     ColumnKernel,
     Kernel,
+    MatmulKernel,
     NativeKernel,
-    PanelKernel,
     RowKernel,
     ScanKernel,
     ScatterKernel,
 )
 from dynajit.codegen.memory import Layout
-from dynajit.core.errors import CodegenError
+from dynajit.codegen.natives import ATTENTION
+from dynajit.codegen.shared_products import share_products
+from dynajit.core.types import ValueType
 from dynajit.ir.graph import Graph
-from dynajit.ir.sizes import symbols
+from dynajit.ir.node import Node, type_of
+from dynajit.ir.passes.expand_composites import expand_composites
+from dynajit.ops.table import Op
+
+NO_CHOICES: Final[Mapping[str, int]] = MappingProxyType({})
+NOTHING_WRITTEN: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,67 +70,166 @@ class Unit:
 
     Args:
         name: of the graph.
-        steps: kernels and library calls, in running order; buffers that are neither inputs,
+        graph: what is computed, without composites that have no kernels.
+        steps: kernels, library calls and fills, in running order; buffers that are neither inputs,
             outputs nor constants live in the workspace.
         layout: where each buffer lives.
         source: the text for NVRTC.
+        symbols: sizes that are known when the unit runs; empty if all are known.
+        in_place: output -> the input in whose array it is written.
+        notes: one line per decision of fusion, for reports.
+        choices: what `generate` may be told to do otherwise.
     """
 
     name: str
+    graph: Graph
     steps: tuple[Step, ...]
     layout: Layout
     source: str
+    symbols: tuple[Symbol, ...]
+    in_place: Mapping[Node, Node]
+    notes: tuple[str, ...]
+    choices: tuple[Choice, ...]
 
     @property
     def kernels(self) -> tuple[CudaKernel, ...]:
         """The printed steps."""
         return tuple(step for step in self.steps if isinstance(step, CudaKernel))
 
+    @property
+    def may_fail(self) -> bool:
+        """A call may refuse its values."""
+        return any(kernel.may_fail for kernel in self.kernels)
 
-def print_kernel(kernel: Kernel) -> tuple[Step, ...]:
+
+def print_kernel(kernel: Kernel, choices: Choices, options: Options) -> tuple[Step, ...]:
     """What runs on the GPU for a loop kernel, in order; empty if there is nothing to compute.
 
     Raises:
         CodegenError: a kernel that exists in C only: its composite was not expanded.
     """
+    return tuple(
+        replace(step, kernel=kernel) if isinstance(step, CudaKernel) else step
+        for step in _print(kernel, choices, options)
+    )
+
+
+def _print(kernel: Kernel, choices: Choices, options: Options) -> tuple[Step, ...]:
     if isinstance(kernel, RowKernel):
-        return cuda_rows.print_rows(kernel)
+        return cuda_rows.print_rows(kernel, choices)
     if isinstance(kernel, ColumnKernel):
-        return cuda_columns.print_columns(kernel)
+        return cuda_columns.print_columns(kernel, choices)
     if isinstance(kernel, ScanKernel):
-        return cuda_scans.print_scan(kernel)
+        return cuda_scans.print_scan(kernel, choices)
     if isinstance(kernel, ScatterKernel):
-        return cuda_scatter.print_scatter(kernel)
-    if isinstance(kernel, (NativeKernel, PanelKernel)):
-        raise CodegenError(
-            f"{kernel.name}: kernels of convolutions, pools, orders and panels exist in C only; "
-            "expand composites before generating CUDA."
-        )
-    return (LibraryCall(kernel.name, kernel),)
+        return cuda_scatter.print_scatter(kernel, choices, options)
+    if isinstance(kernel, MatmulKernel):
+        return cuda_products.print_matmul(kernel, choices)
+    assert isinstance(kernel, NativeKernel)
+    return cuda_natives.print_native(kernel)
+
+
+HEADERS: Final = ("device.h", "indices.h", "scalar.h", "device_packs.h")
+"""The device's part, then what CUDA shares with C, then what needs both."""
+
+OWN_HEADERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ATTENTION, ("device_mma.h", "device_attention.h", "device_attention_mma.h")
+        ),
+    }
+)
+"""Row -> the headers that its kernels need besides."""
 
 
 @functools.cache
 def prelude() -> str:
-    """The headers, included textually: the device's part, then what CUDA shares with C."""
-    return "\n".join(read(name) for name in ("device.h", "indices.h", "scalar.h"))
+    """The headers of all units, included textually."""
+    return "\n".join(read(name) for name in HEADERS)
 
 
 def print_unit(name: str, steps: Sequence[Step]) -> str:
     """The text of several kernels, for one call of NVRTC."""
-    texts = [step.source for step in steps if isinstance(step, CudaKernel)]
-    return "\n\n".join((f"/* {name} */", prelude(), *texts)) + "\n"
+    kernels = [step for step in steps if isinstance(step, CudaKernel)]
+    rows = {k.kernel.row for k in kernels if isinstance(k.kernel, NativeKernel)}
+    headers = dict.fromkeys(name for row in sorted(rows) for name in OWN_HEADERS[row])
+    texts = {kernel.entry: kernel.source for kernel in kernels}
+    own = map(read, headers)
+    return "\n\n".join((f"/* {name} */", prelude(), *own, *texts.values())) + "\n"
 
 
-def generate(graph: Graph, name: str) -> Unit:
-    """The CUDA unit of a graph without composites.
+def keeps_native(op: Op, types: Sequence[ValueType | None], attributes: Mapping[str, Any]) -> bool:
+    """True for a call of a composite that has a CUDA kernel of its own: passes leave it whole."""
+    return cuda_natives.why_not_native(op.name, types, attributes) is None
+
+
+def prepare(graph: Graph) -> Graph:
+    """The graph as `generate` plans it: composites that have no kernels are expanded."""
+    return share_products(expand_composites(graph, keeps=keeps_native))
+
+
+def why_not(graph: Graph) -> str | None:
+    """Why a graph has no CUDA unit, or None if it has."""
+    graph = prepare(graph)
+    for node in graph.nodes:
+        if node.op is not None and natives.is_native(node):
+            types = [type_of(argument) for argument in node.args]
+            reason = cuda_natives.why_not_native(node.op.name, types, node.attributes)
+            if reason is not None:
+                return reason
+    return fusion.why_not_native(graph)
+
+
+def generate(
+    graph: Graph,
+    name: str,
+    *,
+    written: Mapping[int, int] = NOTHING_WRITTEN,
+    choices: Mapping[str, int] = NO_CHOICES,
+    options: Options = Options(),  # noqa: B008 (frozen)
+) -> Unit:
+    """The CUDA unit of a graph.
+
+    Args:
+        graph: any graph; composites in it are expanded.
+        name: for the text.
+        written: output -> the input that the caller copies it to. The unit may write it there
+            itself.
+        choices: values for some of the unit's choices, by name.
+        options: of the whole unit.
 
     Raises:
-        CodegenError: a row has no native lowering, or a size is symbolic.
+        CodegenError: a row has no CUDA kernel; `why_not` tells before.
     """
-    if symbols(graph):
-        names = ", ".join(sorted(symbols(graph)))
-        raise CodegenError(f"{name}: CUDA kernels need known sizes; {names} are symbolic.")
+    graph = prepare(graph)
     plan = fusion.plan(graph)
-    steps = tuple(step for kernel in lowering.lower(plan) for step in print_kernel(kernel))
-    layout = memory.arrange(plan, [step.buffers for step in steps])
-    return Unit(name, steps, layout, print_unit(name, steps))
+    results = {plan.storage.buffers[o] for o in graph.outputs if o in plan.storage.buffers}
+    kernels = cuda_epilogues.fold(joining.join(lowering.lower(plan), cuda_rows.may_hold), results)
+    found = Choices(choices)
+    same: Mapping[Node, Node] = memory.NOTHING
+    if written and not any(map(_may_fail, kernels)):
+        used = [list(buffers.used(kernel)) for kernel in kernels]
+        kernels, same = in_place.share(plan, kernels, used, written)
+    kernels = [part for kernel in kernels for part in _hoisted(kernel)]
+    groups = cuda_tables.group(kernels, {k.name: buffers.used(k) for k in kernels})
+    steps = share_entries([step for entry in groups for step in _steps(entry, found, options)])
+    layout = memory.arrange(plan, [step.buffers for step in steps], same)
+    return Unit(
+        name, graph, steps, layout, print_unit(name, steps), c_sizes.symbols_of(graph), same,
+        tuple(plan.notes), tuple(found.found.values()),
+    )  # fmt: skip
+
+
+def _may_fail(kernel: Kernel) -> bool:
+    """True if a kernel may report an index out of range or an integer division by zero."""
+    return may_fail(buffers.expressions(kernel), buffers.indices(kernel))
+
+
+def _hoisted(kernel: Kernel) -> tuple[Kernel, ...]:
+    return cuda_hoisting.hoist(kernel) if isinstance(kernel, RowKernel) else (kernel,)
+
+
+def _steps(entry: Kernel | Group, choices: Choices, options: Options) -> tuple[Step, ...]:
+    if isinstance(entry, Group):
+        return cuda_tables.print_group(entry, choices)
+    return print_kernel(entry, choices, options)

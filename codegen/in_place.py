@@ -2,35 +2,36 @@
 
 `share` decides for each output that the caller would copy into an input whether its kernel may
 write there: the input's elements are read in no later kernel, and in this one only where the
-element is written, right before. Called by `codegen.pipeline` when the kernels are printed.
+element is written, right before. Called by `codegen.pipeline` and `codegen.cuda_text` when kernels
+are printed.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from dynajit.codegen import c_text
-from dynajit.codegen.c_support import Function
 from dynajit.codegen.fusion import Plan
-from dynajit.codegen.loops import Buffer, Expression, Load, RowKernel, Select, walk
+from dynajit.codegen.loops import Buffer, Expression, Kernel, Load, RowKernel, Select, walk
 from dynajit.core.types import TensorType
 from dynajit.ir.node import Node, NodeKind
 
 
 def share(
-    plan: Plan, functions: Sequence[Function], written: Mapping[int, int]
-) -> tuple[tuple[Function, ...], dict[Node, Node]]:
-    """The functions, some printed again, and output -> input for those that share an array.
+    plan: Plan,
+    kernels: Sequence[Kernel],
+    used: Sequence[Sequence[Buffer]],
+    written: Mapping[int, int],
+) -> tuple[list[Kernel], dict[Node, Node]]:
+    """The kernels, some changed, and output -> input for those that share an array.
 
-    A program whose kernels can fail shares nothing: a failure must leave no trace.
+    Requires: no kernel can fail, since a failure must leave no trace.
 
     Args:
+        used: the buffers of each kernel.
         written: positions: output -> the input that it is copied to.
     """
-    if any(function.may_fail for function in functions):
-        return tuple(functions), {}
     inputs, outputs, buffers = plan.graph.inputs, plan.graph.outputs, plan.storage.buffers
-    users = _users(functions)
+    users = _users(used)
     shown = Counter(buffers.get(node) for node in outputs if isinstance(node, Node))
     shared: dict[Node, Node] = {}
     taken: set[Node] = set()
@@ -41,30 +42,29 @@ def share(
             continue
         if shown[buffers.get(node)] != 1:  # somebody else gets the output
             continue
-        place = _kernel(functions, users, buffers[node], buffers.get(source))
+        place = _kernel(kernels, users, buffers[node], buffers.get(source))
         if place is not None:
             shared[node] = source
             taken.add(source)
             pairs.setdefault(place, []).append((buffers[source], buffers[node]))
-    return tuple(_with_pairs(f, pairs.get(place)) for place, f in enumerate(functions)), shared
+    return [_with_pairs(kernel, pairs.get(place)) for place, kernel in enumerate(kernels)], shared
 
 
-def _users(functions: Sequence[Function]) -> dict[Buffer, list[int]]:
-    """Buffer -> positions of the functions that use it, in order."""
+def _users(used: Sequence[Sequence[Buffer]]) -> dict[Buffer, list[int]]:
+    """Buffer -> positions of the kernels that use it, in order."""
     users: dict[Buffer, list[int]] = {}
-    for place, function in enumerate(functions):
-        for buffer in dict.fromkeys(function.buffers):
+    for place, buffers in enumerate(used):
+        for buffer in dict.fromkeys(buffers):
             users.setdefault(buffer, []).append(place)
     return users
 
 
-def _with_pairs(function: Function, pairs: list[tuple[Buffer, Buffer]] | None) -> Function:
-    """The function, printed again where some of its outputs are written into inputs."""
+def _with_pairs(kernel: Kernel, pairs: list[tuple[Buffer, Buffer]] | None) -> Kernel:
+    """The kernel, another one where some of its outputs are written into inputs."""
     if pairs is None:
-        return function
-    kernel = function.kernel
+        return kernel
     assert isinstance(kernel, RowKernel)
-    return c_text.print_kernel(replace(kernel, in_place=(*kernel.in_place, *pairs)))
+    return replace(kernel, in_place=(*kernel.in_place, *pairs))
 
 
 def _may_share(node: Node, source: Node) -> bool:
@@ -80,7 +80,7 @@ def _may_share(node: Node, source: Node) -> bool:
 
 
 def _kernel(
-    functions: Sequence[Function],
+    kernels: Sequence[Kernel],
     users: Mapping[Buffer, Sequence[int]],
     output: Buffer,
     source: Buffer | None,
@@ -92,7 +92,7 @@ def _kernel(
     first = using[0]
     if users.get(source, using)[-1] > first:
         return None
-    kernel = functions[first].kernel
+    kernel = kernels[first]
     return first if isinstance(kernel, RowKernel) and _is_safe(kernel, output, source) else None
 
 

@@ -563,6 +563,7 @@ class MatmulKernel:
         batch: batch sizes of the result.
         rows, inner, columns: n, k, m of (n, k) @ (k, m).
         left, right, result: operands; the result is row-major.
+        bias: what a library adds to each row of the result, for GPUs; None: nothing.
     """
 
     name: str
@@ -573,6 +574,7 @@ class MatmulKernel:
     left: Matrix
     right: Matrix
     result: Matrix
+    bias: Buffer | None = None
 
 
 @dataclass(frozen=True, slots=True)

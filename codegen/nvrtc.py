@@ -66,6 +66,19 @@ def _find() -> Library | None:
     return None
 
 
+def architectures() -> tuple[int, ...]:
+    """The architectures that the installed NVRTC compiles for (90 for sm_90), lowest first; empty
+    without NVRTC."""
+    library = find()
+    if library is None:
+        return ()
+    count = ctypes.c_int()
+    _check(library.handle, library.handle.nvrtcGetNumSupportedArchs(ctypes.byref(count)))
+    numbers = (ctypes.c_int * count.value)()
+    _check(library.handle, library.handle.nvrtcGetSupportedArchs(numbers))
+    return tuple(numbers)
+
+
 def _candidates() -> Iterator[str]:
     for module in _WHEEL_FOLDERS:
         try:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dynajit.codegen import c_products, c_rows
-from dynajit.codegen.joining import loads, reads, written
+from dynajit.codegen.buffers import loads, read, written
 from dynajit.codegen.loops import Buffer, Kernel, MatmulKernel, PanelKernel, RowKernel
 from dynajit.core import _products, symint
 from dynajit.core.symint import Number, is_at_least
@@ -74,7 +74,7 @@ class _Placed:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.reads = frozenset(reads(kernel))
+        self.reads = frozenset(read(kernel))
         self.writes = frozenset(written(kernel))
 
 

@@ -7,41 +7,45 @@ and for graphs that have no native lowering, the NumPy backend is used, with a w
 """
 
 import functools
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from dynajit.codegen import (
     _runtime,
     blueprints,
+    c_column_totals,
     c_sizes,
     c_text,
+    cuda_program,
+    device_pipeline,
     fusion,
     in_place,
     joining,
     lowering,
     memory,
-    natives,
     panels,
+    sequence_data,
     toolchain,
 )
 from dynajit.codegen.blueprints import Blueprint, Kernel
 from dynajit.codegen.c_support import PARALLEL_WORK, Function
+from dynajit.codegen.cuda_program import DeviceBlueprint
+from dynajit.codegen.device_pipeline import DEFAULT, Launching, is_on_gpu, keeps_native
+from dynajit.codegen.device_sequence import EitherBlueprint, RowsProgram, SequenceBlueprint
 from dynajit.codegen.loops import Buffer, MatmulKernel, PanelKernel
 from dynajit.codegen.memory import Layout
 from dynajit.codegen.mixed_program import MixedProgram, Step
 from dynajit.codegen.numpy_backend import NumpyProgram
 from dynajit.codegen.product_forms import rewrite_products
 from dynajit.codegen.shared_products import share_products
+from dynajit.codegen.started import Program, Stages, Started
 from dynajit.codegen.verified import Stored, VerifiedProgram
 from dynajit.core import background
-from dynajit.core.errors import ArgumentError, CodegenError
+from dynajit.core.errors import ArgumentError, CodegenError, DeviceError
 from dynajit.core.symint import Number
 from dynajit.core.types import ScalarType, TensorType, ValueType, contiguous_strides
 from dynajit.core.warning import warn
@@ -56,82 +60,18 @@ from dynajit.ir.passes.split_complex_numbers import (
     split_complex_numbers,
 )
 from dynajit.ir.segments import Segment, cut
-from dynajit.ops.table import Kind, Op
+from dynajit.ops.table import Kind
 
-BACKENDS: Final = ("native", "numpy")
+BACKENDS: Final = ("native", "numpy", "cuda")
 
+MSG_NOT_ON_GPU: Final = (
+    "compile(backend='cuda'): {name} computes on the CPU.  Move its tensors to a GPU with "
+    ".to('cuda'), or use backend='native', which serves both."
+)
 MSG_NO_COMPILER: Final = (
     "dynajit: no C compiler is found, so compiled functions run on the NumPy backend, which fuses "
     "nothing.  Install gcc or clang, or set DYNAJIT_CC."
 )
-
-
-class Program(Protocol):
-    """What `compile_graph` returns.
-
-    Attributes:
-        name: of the graph.
-        kernels: generated kernels, in running order.
-        source: the whole generated text.
-        stages: milliseconds per stage.
-        from_cache: no compiler was run.
-        explain: fusion decisions in words.
-        may_fail: a call may refuse its values.
-    """
-
-    name: str
-    kernels: tuple[Any, ...]
-    source: str
-    stages: dict[str, float]
-    from_cache: bool
-    explain: str
-    may_fail: bool
-
-    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
-        """Run: arrays and numbers in, a tuple of arrays out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A program on its way: call it to wait for it.
-
-    Args:
-        finish: gives the program.
-        blueprint: of a native program.
-        building: what the compiler is doing; None where nothing is compiled.
-    """
-
-    finish: Callable[[], Program]
-    blueprint: Blueprint | None = None
-    building: "Future[toolchain.Built] | None" = None
-
-    @property
-    def is_ready(self) -> bool:
-        """True if a call will not wait."""
-        return self.building is None or self.building.done()
-
-    def __call__(self) -> Program:
-        """The program.
-
-        Raises:
-            ToolchainError: the compiler refused the generated code.
-        """
-        return self.finish()
-
-
-class _Stages:
-    """Milliseconds per stage. Mutable: stages are added as they finish."""
-
-    def __init__(self) -> None:
-        self.milliseconds: dict[str, float] = {}
-
-    @contextmanager
-    def timed(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.milliseconds[name] = 1e3 * (time.perf_counter() - start)
 
 
 def compile_graph(graph: Graph, *, backend: str = "native", name: str | None = None) -> Program:
@@ -139,7 +79,7 @@ def compile_graph(graph: Graph, *, backend: str = "native", name: str | None = N
 
     Args:
         graph: any graph; composites in it are expanded.
-        backend: "native" (C) or "numpy".
+        backend: "native" (C or CUDA, by where the tensors are), "cuda" or "numpy".
         name: for messages and reports; the graph's name by default.
 
     Raises:
@@ -156,6 +96,7 @@ def start_compile(
     name: str | None = None,
     written: Mapping[int, int] = MappingProxyType({}),
     verify: bool = False,
+    launching: Launching = DEFAULT,
 ) -> Started:
     """Generate code and start the compiler.
 
@@ -166,6 +107,7 @@ def start_compile(
         written: output -> the input that the caller copies it to. The program may write it there
             itself: then the result is the input's array.
         verify: every kernel of native code is compared with NumPy in every call.
+        launching: how kernels on a GPU are launched.
     """
     if backend not in BACKENDS:
         raise ArgumentError(
@@ -173,6 +115,10 @@ def start_compile(
             f"{', '.join(BACKENDS)}."
         )
     name = name or graph.name
+    if is_on_gpu(graph):
+        return _start_on_gpu(graph, backend, name, written, verify, launching)
+    if backend == "cuda":
+        raise DeviceError(MSG_NOT_ON_GPU.format(name=name))
     if any(node.op is not None and node.op.kind is Kind.COMPOSITE for node in graph.nodes):
         graph = expand_composites(graph, keeps=keeps_native if backend == "native" else None)
     if backend == "numpy":
@@ -251,9 +197,23 @@ def _start_mixed(
     return Started(finish)
 
 
-def keeps_native(op: Op, types: Sequence[ValueType | None], attributes: Mapping[str, Any]) -> bool:
-    """True for a call of a composite that has a kernel of its own: passes leave it whole."""
-    return natives.why_not_native(op.name, types, attributes) is None
+def _start_on_gpu(
+    graph: Graph,
+    backend: str,
+    name: str,
+    written: Mapping[int, int],
+    verify: bool,
+    launching: Launching,
+) -> Started:
+    if backend == "numpy":
+        return Started(functools.partial(RowsProgram, expand_composites(graph), name))
+    host = functools.partial(start_compile, backend="native", name=name, verify=verify)
+    return device_pipeline.start(graph, name, host, written, verify, launching)
+
+
+def is_cuda(program: Program) -> bool:
+    """Whether a program's text is CUDA, all of it or in part."""
+    return "__global__" in program.source
 
 
 _warned: Final[set[str]] = set()
@@ -281,7 +241,7 @@ class Generated:
 def generate(
     graph: Graph,
     name: str,
-    stages: _Stages | None = None,
+    stages: Stages | None = None,
     written: Mapping[int, int] = MappingProxyType({}),
     verify: bool = False,
     arrays: Mapping[Node, TensorType] = MappingProxyType({}),
@@ -292,18 +252,25 @@ def generate(
         written, verify: see `start_compile`.
         arrays: see `Split.array_types`.
     """
-    stages = stages or _Stages()
+    stages = stages or Stages()
     with stages.timed("fusion"):
         plan = fusion.plan(graph)
     with stages.timed("lowering"):
-        kernels = joining.join(lowering.lower(plan))
+        kernels = joining.join(lowering.lower(plan), c_column_totals.may_hold)
         buffers = plan.storage.buffers
         shown = frozenset(buffers[o] for o in graph.outputs if isinstance(o, Node) and o in buffers)
         kernels = panels.join(kernels, shown)
     with stages.timed("printing"):
         functions = tuple(c_text.print_kernel(kernel) for kernel in kernels)
-        functions, same = in_place.share(plan, functions, written)
         used = [function.buffers for function in functions]
+        same: Mapping[Node, Node] = memory.NOTHING
+        if written and not any(function.may_fail for function in functions):
+            changed, same = in_place.share(plan, kernels, used, written)
+            functions = tuple(
+                function if new is old else c_text.print_kernel(new)
+                for function, old, new in zip(functions, kernels, changed, strict=True)
+            )
+            used = [function.buffers for function in functions]
         layout = memory.arrange(plan, used, same, keeps_all=verify)
         source = c_text.print_unit(name, functions, layout, graph, arrays)
     stored = _stored(functions, layout, plan) if verify else ()
@@ -326,7 +293,7 @@ def _start_native(
     split: Split, name: str, written: Mapping[int, int], verify: bool = False
 ) -> Started:
     split = replace(split, graph=rewrite_products(share_products(split.graph)))
-    stages = _Stages()
+    stages = Stages()
     arrays = split.array_types()
     generated = generate(split.graph, name, stages, written, verify, arrays)
     started = _start(_blueprint(split.graph, name, generated, arrays), stages)
@@ -342,12 +309,53 @@ def _start_native(
 compiler_ahead: Final = toolchain.compiler_ahead
 
 
-def start_build(blueprint: Blueprint) -> Started:
+AnyBlueprint: TypeAlias = Blueprint | DeviceBlueprint | SequenceBlueprint | EitherBlueprint
+
+
+def start_build(blueprint: AnyBlueprint, launching: Launching = DEFAULT) -> Started:
     """As `start_compile`, for a program whose code was generated before."""
-    return _start(blueprint, _Stages())
+    if isinstance(blueprint, SequenceBlueprint):
+        start_part = functools.partial(start_build, launching=launching)
+        return device_pipeline.start_sequence(blueprint, start_part)
+    if isinstance(blueprint, EitherBlueprint):
+        return device_pipeline.start_either(blueprint, launching)
+    if isinstance(blueprint, DeviceBlueprint):
+        return device_pipeline.start_build(blueprint, launching)
+    return _start(blueprint, Stages())
 
 
-def _start(blueprint: Blueprint, stages: _Stages) -> Started:
+def to_data(blueprint: AnyBlueprint) -> dict[str, Any]:
+    """A blueprint of any kind as what JSON keeps unchanged.
+
+    Raises:
+        Unstorable: it holds what a file cannot.
+    """
+    if isinstance(blueprint, SequenceBlueprint):
+        return {"sequence": sequence_data.to_data(blueprint, to_data)}
+    if isinstance(blueprint, EitherBlueprint):
+        return {"either": [to_data(blueprint.usual), to_data(blueprint.exact)]}
+    if isinstance(blueprint, DeviceBlueprint):
+        return {"gpu": cuda_program.to_data(blueprint)}
+    return {"cpu": blueprints.to_data(blueprint)}
+
+
+def from_data(data: dict[str, Any]) -> AnyBlueprint | None:
+    """What `to_data` was given; None if it cannot be built here.
+
+    Raises:
+        KeyError, IndexError, TypeError, ValueError: the data is something else.
+    """
+    if "sequence" in data:
+        return sequence_data.from_data(data["sequence"], from_data)
+    if "either" in data:
+        usual, exact = map(from_data, data["either"])
+        return EitherBlueprint(usual, exact)
+    if "gpu" in data:
+        return cuda_program.from_data(data["gpu"])
+    return None if toolchain.find_compiler() is None else blueprints.from_data(data["cpu"])
+
+
+def _start(blueprint: Blueprint, stages: Stages) -> Started:
     with stages.timed("compiler"):
         found = toolchain.find_built(blueprint.source)
     if found is not None:
@@ -363,7 +371,7 @@ def _start(blueprint: Blueprint, stages: _Stages) -> Started:
     return Started(wait, blueprint, building)
 
 
-def _finish_native(blueprint: Blueprint, built: toolchain.Built, stages: _Stages) -> Program:
+def _finish_native(blueprint: Blueprint, built: toolchain.Built, stages: Stages) -> Program:
     with stages.timed("load"):
         toolchain.prepare_threads()
         try:
@@ -465,15 +473,22 @@ def _explained(generated: Generated) -> str:
 
 
 __all__ = [
+    "DEFAULT",
     "CodegenError",
     "Generated",
     "Kernel",
+    "Launching",
     "MixedProgram",
     "Program",
     "Started",
     "compile_graph",
     "compiler_ahead",
+    "from_data",
     "generate",
+    "is_cuda",
+    "is_on_gpu",
+    "keeps_native",
     "start_build",
     "start_compile",
+    "to_data",
 ]

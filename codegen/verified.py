@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import config, dtypes
+from dynajit.core import config, dtypes, gpu
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import VerificationError
 from dynajit.core.types import ScalarType, TensorType
@@ -51,7 +51,7 @@ rounding."""
 MSG_DIFFERS: Final = (
     "verify: kernel {kernel} of {graph} computes {node} wrongly: {count} of {size} elements differ "
     "by more than rounding explains.  First at {index}: it computed {got!r}, NumPy computes "
-    "{want!r} (allowed difference {allowed:.3g}).{place}  The C text of the kernel is at line "
+    "{want!r} (allowed difference {allowed:.3g}).{place}  The text of the kernel is at line "
     "{line} of {file}.  Please report this; backend='numpy' or disable=True go without the kernel."
 )
 
@@ -90,6 +90,11 @@ def _as_pairs(array: Any) -> Any:
     return evaluate(TABLE.view_as_real, [array], {}) if is_complex else array
 
 
+def _readable(array: Any) -> Any:
+    """A stored value as NumPy reads it."""
+    return _as_pairs(_on_host(array))
+
+
 class VerifiedProgram:
     """A program that checks itself in every call; has the attributes of the program.
 
@@ -120,9 +125,9 @@ class VerifiedProgram:
         """
         results = self.program(*arguments)
         count = len(self.graph.outputs)
-        arrays = map(_as_pairs, results[count:])
-        found = dict(zip((stored.node for stored in self.stored), arrays, strict=True))
-        self._check(arguments, found)
+        values = map(_readable, results[count:])
+        found = dict(zip((stored.node for stored in self.stored), values, strict=True))
+        self._check([*map(_on_host, arguments)], found)
         return tuple(results[:count])
 
     def _check(self, arguments: Sequence[Any], found: Mapping[Node, Any]) -> None:
@@ -218,9 +223,10 @@ class VerifiedProgram:
         size: int,
         first: tuple[Any, Any, float],
     ) -> VerificationError:
-        file = _written(self.program.name, self.program.source)
+        file = _written(self.program.name, self.program.source, _suffix(node))
         lines = self.program.source.splitlines()
-        heads = [number for number, line in enumerate(lines, 1) if f"void {kernel}(" in line
+        heads = [number for number, line in enumerate(lines, 1)
+                 if (" void " in f" {line}" and f" {kernel}(" in line)
                  or f"/* {kernel} is " in line]  # fmt: skip
         place = ""
         if node.location is not None:
@@ -332,12 +338,23 @@ def _wrong_integers(want: Any, got: Any, value: _Value) -> Any:
     return wrong
 
 
-def _written(name: str, source: str) -> Path:
-    """The file with a program's C text, in the dump folder or beside the kernel cache."""
+def _on_host(value: Any) -> Any:
+    """An array of a GPU as one of NumPy's; anything else as it is."""
+    return gpu.to_host(value) if gpu.is_gpu_array(value) else value
+
+
+def _suffix(node: Node) -> str:
+    """What files with the text of a value's kernel are called."""
+    on_gpu = isinstance(node.type, TensorType) and node.type.device.type == "cuda"
+    return "cu" if on_gpu else "c"
+
+
+def _written(name: str, source: str, suffix: str) -> Path:
+    """The file with a program's text, in the dump folder or beside the kernel cache."""
     current = config.current()
     folder = (current.dump or current.cache_dir) / "wrong"
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(source.encode()).hexdigest()[:12]
-    file = folder / f"{re.sub(r'[^A-Za-z0-9]+', '_', name)}-{digest}.c"
+    file = folder / f"{re.sub(r'[^A-Za-z0-9]+', '_', name)}-{digest}.{suffix}"
     file.write_text(source)
     return file

@@ -49,6 +49,13 @@ with paused():
         set_stance,
     )
     from dynajit.core import aliases, config, errors, late
+    from dynajit.core.determinism import (
+        are_deterministic_algorithms_enabled,
+        get_deterministic_debug_mode,
+        is_deterministic_algorithms_warn_only_enabled,
+        set_deterministic_debug_mode,
+        use_deterministic_algorithms,
+    )
     from dynajit.core.device import Device as device
     from dynajit.core.dtypes import DType as dtype
     from dynajit.core.dtypes import (
@@ -65,6 +72,7 @@ with paused():
         int64,
         uint8,
     )
+    from dynajit.core.errors import OutOfMemoryError
     from dynajit.core.memory_format import (
         MemoryFormat as memory_format,
     )
@@ -625,6 +633,7 @@ __all__ = [
     "HalfTensor",
     "IntTensor",
     "LongTensor",
+    "OutOfMemoryError",
     "ShortTensor",
     "Size",
     "Tensor",
@@ -660,6 +669,7 @@ __all__ = [
     "arctan",
     "arctan2",
     "arctanh",
+    "are_deterministic_algorithms_enabled",
     "argmax",
     "argmin",
     "argsort",
@@ -832,6 +842,7 @@ __all__ = [
     "get_autocast_gpu_dtype",
     "get_default_device",
     "get_default_dtype",
+    "get_deterministic_debug_mode",
     "get_float32_matmul_precision",
     "get_num_threads",
     "get_rng_state",
@@ -879,6 +890,7 @@ __all__ = [
     "is_compiling",
     "is_complex",
     "is_conj",
+    "is_deterministic_algorithms_warn_only_enabled",
     "is_floating_point",
     "is_grad_enabled",
     "is_inference_mode_enabled",
@@ -1059,6 +1071,7 @@ __all__ = [
     "set_autocast_gpu_dtype",
     "set_default_device",
     "set_default_dtype",
+    "set_deterministic_debug_mode",
     "set_float32_matmul_precision",
     "set_grad_enabled",
     "set_logs",
@@ -1132,6 +1145,7 @@ __all__ = [
     "unique_consecutive",
     "unravel_index",
     "unsqueeze",
+    "use_deterministic_algorithms",
     "utils",
     "vander",
     "var",

@@ -1,35 +1,71 @@
-"""Accelerators by PyTorch's path: there is none.
+"""Accelerators by PyTorch's path: the GPUs of `dynajit.cuda`, where there are some.
 
-Contract: answers are those of a PyTorch on a machine without one; what needs one raises.
+Contract: answers without a GPU are those of a PyTorch on a machine without one; what needs one
+raises `NoGpuError`.
 """
 
 from typing import Any
 
-from dynajit.core.refusals import refused_function
-
-_WHY = "dynajit's tensors live on the CPU; there is no accelerator.  Ask is_available() first."
-
-
-def is_available() -> bool:
-    """Whether tensors can live on an accelerator: False."""
-    return False
+from dynajit.core import gpu
+from dynajit.core.device import Device
+from dynajit.core.gpu import device_count, is_available
+from dynajit.cuda import devices, streams
 
 
-def device_count() -> int:
-    """Number of accelerators: 0."""
-    return 0
+def current_accelerator(check_available: bool = False) -> Device | None:
+    """The kind of accelerator: `cuda`, or None where there is none."""
+    return Device("cuda") if is_available() else None
 
 
-def current_accelerator(check_available: bool = False) -> Any:
-    """The kind of accelerator: None."""
-    return None
+def current_device_index() -> int:
+    """The number of the thread's current accelerator.
+
+    Raises:
+        NoGpuError: there is none.
+    """
+    gpu.require("accelerator.current_device_index")
+    return devices.current_device()
 
 
-current_device_index = refused_function("accelerator.current_device_index", _WHY)
-current_stream = refused_function("accelerator.current_stream", _WHY)
-set_device_index = refused_function("accelerator.set_device_index", _WHY)
-set_stream = refused_function("accelerator.set_stream", _WHY)
-synchronize = refused_function("accelerator.synchronize", _WHY)
+def set_device_index(device: Any) -> None:
+    """Make an accelerator the thread's current one.
+
+    Raises:
+        NoGpuError: there is none.
+    """
+    gpu.require("accelerator.set_device_index")
+    devices.set_device(device)
+
+
+def current_stream(device: Any = None) -> streams.Stream:
+    """The thread's current stream of an accelerator.
+
+    Raises:
+        NoGpuError: there is none.
+    """
+    gpu.require("accelerator.current_stream")
+    return streams.current_stream(device)
+
+
+def set_stream(stream: streams.Stream) -> None:
+    """Make a stream the thread's current one, and its accelerator, too.
+
+    Raises:
+        NoGpuError: there is none.
+    """
+    gpu.require("accelerator.set_stream")
+    streams.set_stream(stream)
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait until an accelerator (the current one) has done all that it was given.
+
+    Raises:
+        NoGpuError: there is none.
+    """
+    gpu.require("accelerator.synchronize")
+    devices.synchronize(device)
+
 
 __all__ = [
     "current_accelerator",

@@ -20,7 +20,8 @@ import numpy as np
 
 from dynajit.capture.region import CapturedGraph
 from dynajit.codegen import store, toolchain
-from dynajit.codegen.blueprints import Blueprint, Unstorable, from_data, to_data
+from dynajit.codegen.blueprints import Unstorable
+from dynajit.codegen.pipeline import from_data, to_data
 from dynajit.core import config, symint
 from dynajit.core.errors import DTypeError
 from dynajit.ir import graph as graphs
@@ -59,11 +60,11 @@ class Artefact:
     """What was made of a graph.
 
     Args:
-        programs: "forward", and "backward" with gradients.
+        programs: blueprints: "forward", and "backward" with gradients.
         gradients: None for a graph without.
     """
 
-    programs: Mapping[str, Blueprint]
+    programs: Mapping[str, Any]
     gradients: Gradients | None = field(default=None)
 
 
@@ -140,9 +141,7 @@ def _entries(folder: str) -> Iterator[str]:
 # on disk
 
 
-def keep(
-    key: str | None, programs: Mapping[str, Blueprint | None], gradients: Gradients | None
-) -> None:
+def keep(key: str | None, programs: Mapping[str, Any], gradients: Gradients | None) -> None:
     """Write what was made under its key, if all of it is native."""
     blueprints = {role: program for role, program in programs.items() if program is not None}
     if key is None or len(blueprints) < len(programs):
@@ -156,11 +155,13 @@ def keep(
 
 def restore(key: str | None) -> Artefact | None:
     """What was written under a key, or None."""
-    data = None if key is None or toolchain.find_compiler() is None else store.read(key)
+    data = None if key is None else store.read(key)
     if data is None:
         return None
     try:
         programs = {role: from_data(entry) for role, entry in data["programs"].items()}
+        if None in programs.values():
+            return None
         found = data["gradients"]
         return Artefact(programs, None if found is None else _gradients(found))
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, DTypeError):

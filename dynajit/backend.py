@@ -1,7 +1,8 @@
 """From a captured graph to something that runs: the join of ir, codegen and eager autograd.
 
-`make_backend` turns what the user named (`"native"`, `"numpy"`, `"eager"` or a callable) into the
-function that capture calls with each CapturedGraph. For the built-in ones the steps are, in order:
+`make_backend` turns what the user named (`"native"`, `"cuda"`, `"numpy"`, `"eager"` or a callable)
+into the function that capture calls with each CapturedGraph. For the built-in ones the steps are,
+in order:
 split off views, differentiate if a gradient is wanted, partition, run the passes, generate code,
 and join the programs to the tape (`eager.compiled`). Between the first and the last one a graph
 that was compiled before is restored from disk (`artefacts`). Every step's time and result is kept
@@ -32,43 +33,61 @@ from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code
 from dynajit.ir.saved import released_together
 from dynajit.launches import BackgroundLaunch, GraphRecord, Launch
 
-NAMES = ("native", "numpy", "eager")
+NAMES = ("native", "numpy", "eager", "cuda")
+GENERATING = ("native", "cuda")
+"""Those that generate code."""
 
 
 def make_backend(
-    backend: Any, verify: bool = False, memory_budget: float = 1.0, in_background: bool = False
+    backend: Any,
+    verify: bool = False,
+    memory_budget: float = 1.0,
+    in_background: bool = False,
+    launching: code.Launching = code.DEFAULT,
 ) -> Callable[[CapturedGraph], Callable[..., tuple[Any, ...]]]:
     """The function that capture calls with every captured graph.
 
     Args:
         backend: a name out of `NAMES`, or a callable `backend(graph, example_types)` that
             returns a callable over tensors.
-        verify: every kernel is compared with NumPy in every call; "native" only.
+        verify: every kernel is compared with NumPy in every call; where code is generated only.
         memory_budget: of what is saved for backward, see `ir.partition`.
         in_background: calls run op by op while their code is generated and compiled.
+        launching: how kernels on a GPU are launched.
 
     Raises:
         ArgumentError: neither, or another backend cannot verify, or has no budget.
     """
-    if verify and backend != "native":
+    if verify and backend not in GENERATING:
         raise ArgumentError(
             f"compile(backend={backend!r}, options={{'verify': True}}): only the kernels of "
-            "backend='native' can be verified."
+            "backend='native' and 'cuda' can be verified."
         )
-    if memory_budget != 1.0 and backend not in NAMES[:2]:
+    if memory_budget != 1.0 and backend not in (*GENERATING, "numpy"):
         raise ArgumentError(
             f"compile(backend={backend!r}, options={{'activation_memory_budget': "
-            f"{memory_budget}}}): only 'native' and 'numpy' choose what is saved for backward."
+            f"{memory_budget}}}): only 'native', 'numpy' and 'cuda' choose what is saved for "
+            "backward."
         )
     if callable(backend):
         return lambda captured: _custom(backend, captured)
     if backend == "eager":
         return _interpreted
     if backend in NAMES:
-        return functools.partial(_generated, backend, verify, memory_budget, in_background)
+        return functools.partial(
+            _generated, backend, verify, memory_budget, in_background, launching
+        )
     raise ArgumentError(
         f"compile(backend={backend!r}): not a backend.  Expected one of {', '.join(NAMES)}, or a "
         "callable (graph, example_types) -> callable."
+    )
+
+
+def launching_of(mode: str | None) -> code.Launching:
+    """How a mode of `compile` launches kernels on a GPU."""
+    return code.Launching(
+        replays=mode in ("reduce-overhead", "max-autotune"),
+        tunes=mode in ("max-autotune", "max-autotune-no-cudagraphs"),
     )
 
 
@@ -134,9 +153,10 @@ def _generated(
     verify: bool,
     memory_budget: float,
     in_background: bool,
+    launching: code.Launching,
     captured: CapturedGraph,
 ) -> Launch:
-    record = GraphRecord(captured.graph, backend, verify, memory_budget)
+    record = GraphRecord(captured.graph, backend, verify, memory_budget, launching)
     request = _request(record, captured)
     asked = config.current()
     if not in_background or asked.dump or asked.log:
@@ -167,7 +187,8 @@ class _Request:
 def _request(record: GraphRecord, captured: CapturedGraph) -> _Request:
     split = outputs.split_views(captured.graph)
     with record.timed("restore"):
-        is_kept = record.backend == "native" and not record.verify
+        is_made_once = record.verify or record.launching.tunes
+        is_kept = record.backend in GENERATING and not is_made_once
         key = artefacts.key_of(captured, record.memory_budget) if is_kept else None
         return _Request(record, captured, split, key, artefacts.restore(key))
 
@@ -176,19 +197,26 @@ def _start(request: _Request) -> _Started:
     record, captured, split = request.record, request.captured, request.split
     known = request.known
     if known is None:
-        with code.compiler_ahead() if record.backend == "native" else nullcontext():
+        with code.compiler_ahead() if _is_compiled_to_c(captured) else nullcontext():
             gradients = _make_graphs(record, split, captured)
             programs = record.start(_copied(captured, split) if gradients is None else {})
         blueprints = {role: program.blueprint for role, program in programs.items()}
         artefacts.keep(request.key, blueprints, gradients)
     else:
         gradients = known.gradients
-        programs = {role: code.start_build(made) for role, made in known.programs.items()}
+        programs = {
+            role: code.start_build(made, record.launching) for role, made in known.programs.items()
+        }
         record.remake = functools.partial(_make_graphs, record, split, captured)
     if gradients is not None:
         record.saved_bytes = gradients.saved_bytes
         record.saved, record.recomputed = gradients.saved, gradients.recomputed
     return _Started(record, captured, split, gradients, programs)
+
+
+def _is_compiled_to_c(captured: CapturedGraph) -> bool:
+    """Whether a C compiler will be needed."""
+    return not code.is_on_gpu(captured.graph)
 
 
 def _make_graphs(

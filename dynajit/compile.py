@@ -185,10 +185,12 @@ def compile(
         dynamic: True: the sizes of arguments are symbols from the first call on, so that one
             version serves all sizes from 2 on. None: a size becomes a symbol when it changes.
             False: every new shape is compiled on its own. See also `mark_dynamic`.
-        backend: "native" (generated C), "numpy", "eager", or a callable
-            `backend(graph, example_types) -> callable`.
-        mode: one of `MODES`, as in PyTorch. They choose how work is launched on a GPU; on the CPU,
-            where a call is one launch and nothing is tuned by measuring, all of them are alike.
+        backend: "native" (generated C, or CUDA where the tensors are on a GPU), "cuda" (on a GPU
+            only), "numpy", "eager", or a callable `backend(graph, example_types) -> callable`.
+        mode: one of `MODES`, as in PyTorch. They choose how work is launched on a GPU:
+            "reduce-overhead" replays CUDA graphs, "max-autotune-no-cudagraphs" chooses kernels by
+            measuring in the first call, "max-autotune" does both. On the CPU, where a call is one
+            launch and nothing is tuned by measuring, all of them are alike.
         options: `{"verify": True}`: the values that each kernel stores are compared with NumPy's
             in every call, which raises VerificationError if they differ by more than rounding
             explains. Slow; for finding out which kernel is wrong. Only with backend "native".
@@ -218,13 +220,14 @@ def compile(
             fullgraph=fullgraph,
             dynamic=dynamic,
             backend=backend,
+            mode=mode,
             options=options,
             disable=disable,
             name=name,
         )
     if disable:
         return model
-    compiler = Compiler(_backend(backend, options), fullgraph, dynamic)
+    compiler = Compiler(_backend(backend, options, mode), fullgraph, dynamic)
     return _compile_any(model, compiler, name)
 
 
@@ -255,12 +258,13 @@ def _check_options(dynamic: Any, mode: str | None, options: dict[str, Any] | Non
         )
 
 
-def _backend(backend: Any, options: dict[str, Any] | None) -> "Backend":
+def _backend(backend: Any, options: dict[str, Any] | None, mode: str | None = None) -> "Backend":
     """The backend as `compile` was asked for it."""
     chosen = options or {}
     budget = float(chosen.get("activation_memory_budget", 1.0))
     verify, in_background = chosen.get("verify", False), chosen.get("async", False)
-    return backends.make_backend(backend, verify, budget, in_background)
+    launching = backends.launching_of(mode)
+    return backends.make_backend(backend, verify, budget, in_background, launching)
 
 
 def _compile_any(model: Any, compiler: Compiler, name: str | None = None) -> Any:
@@ -316,8 +320,9 @@ def _module_call(module: Module, compiler: Compiler) -> Any:
 def _compile_module_in_place(module: Module, **options: Any) -> None:
     fullgraph, backend = options.pop("fullgraph", False), options.pop("backend", "native")
     dynamic, chosen = options.pop("dynamic", None), options.pop("options", None)
-    _check_options(dynamic, options.pop("mode", None), {**(chosen or {}), **options})
-    call = _module_call(module, Compiler(_backend(backend, chosen), fullgraph, dynamic))
+    mode = options.pop("mode", None)
+    _check_options(dynamic, mode, {**(chosen or {}), **options})
+    call = _module_call(module, Compiler(_backend(backend, chosen, mode), fullgraph, dynamic))
     made_compiled_calls(module).in_place = call
 
 

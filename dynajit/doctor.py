@@ -1,20 +1,23 @@
 """`python -m dynajit doctor`: what is installed, and what to do about what is missing."""
 
+import importlib.metadata
 import os
 import platform
 import sys
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
-from dynajit.codegen import toolchain
-from dynajit.core import _products, config, optional
+from dynajit.codegen import nvrtc, toolchain
+from dynajit.core import _products, config, gpu, optional
 from dynajit.core.errors import DynajitError, UnsupportedError
+from dynajit.core.gpu_memory import readable
 
 
 def main(arguments: list[str]) -> int:
     """Print one line per component; returns 0 if compiled functions can run at full speed."""
-    checks = [_python(), _numpy(), _blas(), _compiler(), _cache(), _gpu()]
+    checks = [_python(), _numpy(), _blas(), _compiler(), _cache(), *_gpu()]
     for name, fine, text in checks:
         print(f"{'ok ' if fine else '-- '} {name:10s} {text}")
     needed = {"compiler", "blas", "cache"}
@@ -22,6 +25,9 @@ def main(arguments: list[str]) -> int:
 
 
 Check = tuple[str, bool, str]
+
+_CUDA_13: Final = 13000
+_OLDEST_OF_CUDA_13: Final = (7, 5)
 
 
 def _python() -> Check:
@@ -65,9 +71,67 @@ def _cache() -> Check:
     return "cache", True, f"{folder} ({size / 1e6:.1f} MB)"
 
 
-def _gpu() -> Check:
-    try:
-        optional.load("cupy", needed_for="GPU tensors", install="dynajit[cuda12]")
-    except UnsupportedError:
-        return "gpu", False, "CuPy is not installed; GPU tensors are not available"
-    return "gpu", True, "CuPy is installed"
+def _gpu() -> list[Check]:
+    """CuPy and what it computes on: one line each."""
+    several = _several_cupys()
+    reason = gpu.why_not()
+    if reason is not None:
+        return [*several, ("gpu", False, f"{reason}  Tensors live on the CPU.")]
+    cupy = gpu.module()
+    version = f"{cupy.__version__} for CUDA {gpu.dotted(cupy.cuda.runtime.runtimeGetVersion())}"
+    driver = f"the driver offers CUDA {gpu.dotted(cupy.cuda.runtime.driverGetVersion())}"
+    devices = [_device(number) for number in range(gpu.device_count())]
+    return [*several, ("cupy", True, f"{version}; {driver}"), *devices, _libraries(), _nvrtc()]
+
+
+def _several_cupys() -> list[Check]:
+    found = sorted(
+        name
+        for name in {d.metadata["Name"] for d in importlib.metadata.distributions()}
+        if name and (name == "cupy" or name.startswith("cupy-"))
+    )
+    if len(found) < 2:
+        return []
+    names = " ".join(found)
+    text = f"several are installed and break one another: pip uninstall {names}, then install one"
+    return [("cupy", False, text)]
+
+
+def _device(number: int) -> Check:
+    facts = gpu.module().cuda.runtime.getDeviceProperties(number)
+    with gpu.on(number):
+        free, total = gpu.module().cuda.runtime.memGetInfo()
+    capability = facts["major"], facts["minor"]
+    name = f"cuda:{number}: {facts['name'].decode()}, capability {capability[0]}.{capability[1]}"
+    runtime = gpu.module().cuda.runtime.runtimeGetVersion()
+    if runtime >= _CUDA_13 and capability < _OLDEST_OF_CUDA_13:
+        return "gpu", False, f"{name}: too old for CUDA 13: pip install 'dynajit[cuda12]' instead"
+    return "gpu", True, f"{name}, {readable(free)} of {readable(total)} free"
+
+
+def _libraries() -> Check:
+    """Whether CuPy finds NVIDIA's libraries, and they compute."""
+    cupy = gpu.module()
+    tries = {
+        "NVRTC": lambda: cupy.arange(3) + 1,
+        "cuBLAS": lambda: cupy.ones((2, 2)) @ cupy.ones((2, 2)),
+        "cuSOLVER": lambda: cupy.linalg.cholesky(cupy.eye(2)),
+        "cuFFT": lambda: cupy.fft.fft(cupy.ones(4)),
+    }
+    for name, call in tries.items():
+        try:
+            call()
+            gpu.synchronize()
+        except (ImportError, OSError, RuntimeError) as error:
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            text = f"{name} does not work ({first}): install CuPy with its libraries: {gpu.INSTALL}"
+            return "cuda libs", False, text
+    return "cuda libs", True, f"{', '.join(tries)} work"
+
+
+def _nvrtc() -> Check:
+    """What compiles fused kernels: the same library, found without CuPy."""
+    library = nvrtc.find()
+    if library is None:
+        return "nvrtc", False, nvrtc.MSG_MISSING
+    return "nvrtc", True, f"{'.'.join(map(str, library.version))} ({library.path})"

@@ -53,6 +53,7 @@ class GraphRecord:
         backend: the backend's name.
         verify: programs compare their kernels with NumPy.
         memory_budget: of what is saved for backward.
+        launching: how kernels on a GPU are launched.
         made: role -> graph that code was generated for.
         programs: (role, program) of each generated program.
         observed: what each pass changed.
@@ -67,6 +68,7 @@ class GraphRecord:
     backend: str
     verify: bool = False
     memory_budget: float = 1.0
+    launching: code.Launching = code.DEFAULT
     made: dict[str, Graph] = field(default_factory=dict)
     programs: list[tuple[str, Any]] = field(default_factory=list)
     observed: list[PassRecord] = field(default_factory=list)
@@ -125,7 +127,9 @@ class GraphRecord:
         for role, program in self.programs:
             source = "from the cache" if program.from_cache else "compiled"
             lines.append(f"  {role}: {len(program.kernels)} kernels, {source}{_memory(program)}")
-            if isinstance(program, code.MixedProgram):
+            if code.is_cuda(program):
+                lines += [f"    {line}" for line in program.explain.splitlines()]
+            elif isinstance(program, code.MixedProgram):
                 lines += [f"    by NumPy between them: {reason}" for reason in program.reasons]
         return "\n".join(lines)
 
@@ -152,14 +156,18 @@ class GraphRecord:
                 self.observed.append(PassRecord(role, name, before, after, milliseconds))
 
         with self.timed("passes"):
-            keeps = code.keeps_native if self.backend == "native" else None
+            keeps = code.keeps_native if self.backend in ("native", "cuda") else None
             return pipeline.optimize(graph, keeps=keeps, observe=observe)
 
     def start(self, written: Mapping[int, int] = MappingProxyType({})) -> dict[str, code.Started]:
         """Programs of the graphs made, by role; their compilers run at the same time."""
         return {
             role: code.start_compile(
-                graph, backend=self.backend, written=written, verify=self.verify
+                graph,
+                backend=self.backend,
+                written=written,
+                verify=self.verify,
+                launching=self.launching,
             )
             for role, graph in self.made.items()
         }

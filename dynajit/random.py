@@ -4,6 +4,8 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from dynajit.core import gpu
+from dynajit.core.device import CPU, Device, parse
 from dynajit.core.errors import DeviceError
 from dynajit.eager.random import (
     default_generator,
@@ -12,6 +14,8 @@ from dynajit.eager.random import (
     manual_seed,
     seed,
     set_rng_state,
+    set_states,
+    states,
 )
 
 
@@ -23,29 +27,30 @@ def fork_rng(
     _devices_kw: str = "devices",
     device_type: str = "cuda",
 ) -> Iterator[None]:
-    """The default generator goes back at the end of the block to where it was at its start.
+    """Default generators go back at the end of the block to where they were at its start.
 
     Args:
-        devices: GPUs whose generators shall do so, too: there are none.
+        devices: GPUs whose generators do so beside the CPU's; by default all of them.
         enabled: False does nothing.
 
     Raises:
-        DeviceError: `devices` names a GPU.
+        DeviceError: there is no such GPU, or devices of another type are meant.
     """
     if not enabled:
         yield
         return
-    named = [device for device in devices or () if str(device) != "cpu"]
-    if named:
-        raise DeviceError(
-            f"{_caller}({_devices_kw}={named!r}): dynajit's tensors live on the CPU; there is no "
-            f"{device_type} device.  Leave the argument out."
-        )
-    state = get_rng_state()
+    if device_type != "cuda":
+        raise DeviceError(f"{_caller}(device_type={device_type!r}): expected 'cuda'.")
+    before = states(None if devices is None else _gpus_of(devices, f"{_caller}({_devices_kw})"))
     try:
         yield
     finally:
-        set_rng_state(state)
+        set_states(before)
+
+
+def _gpus_of(devices: Iterable[Any], caller: str) -> list[Device]:
+    places = [parse(one) for one in devices]
+    return [gpu.resolve(place, caller) for place in places if place is not CPU]
 
 
 __all__ = [

@@ -25,6 +25,9 @@ static PyObject *autograd_error = NULL;  /* dynajit.core.errors.AutogradError */
 static PyObject *argument_error = NULL;  /* dynajit.core.errors.ArgumentError */
 static PyObject *dtype_of_type_number[NPY_NTYPES_LEGACY];
 
+enum { KNOWN_DEVICES = 64 };
+static PyObject *gpu_devices[KNOWN_DEVICES]; /* Device("cuda", i) of those met so far */
+
 static uint64_t metadata_epoch = 1;
 static _Thread_local GradMode grad_mode = {1, 0, 0};
 
@@ -104,44 +107,159 @@ static PyTypeObject Storage_Type = {
     .tp_getset = storage_getset,
 };
 
-/* ---- TensorBase: life ---------------------------------------------------------------------- */
+/* ---- arrays on a GPU ----------------------------------------------------------------------- */
 
-/* True for what can be the array of a tensor: NumPy's, or a GPU array that says so. */
-static int
-is_array(PyObject *object)
+static void
+layout_free(GpuLayout *layout)
 {
-    if (PyArray_Check(object)) {
-        return 1;
+    if (layout != NULL) {
+        Py_XDECREF(layout->dtype);
+        PyMem_Free(layout);
     }
-    PyObject *interface = PyObject_GetAttrString(object, "__cuda_array_interface__");
-    if (interface == NULL) {
-        PyErr_Clear();
-        return 0;
-    }
-    Py_DECREF(interface);
-    return 1;
 }
 
-/* A new tensor of class `type`; shares `storage` if given. Steals nothing. */
-static TensorObject *
-tensor_create(PyTypeObject *type, PyObject *array, StorageObject *storage)
+/* An integer attribute of an attribute: `array.data.ptr`. -1 with an exception on error. */
+static long long
+number_of(PyObject *owner, const char *name)
 {
+    PyObject *number = PyObject_GetAttrString(owner, name);
+    long long value = number == NULL ? -1 : PyLong_AsLongLong(number);
+    Py_XDECREF(number);
+    return value;
+}
+
+static int
+read_place(GpuLayout *layout, PyObject *array)
+{
+    PyObject *pointer = PyObject_GetAttrString(array, "data");
+    if (pointer == NULL) {
+        return -1;
+    }
+    layout->data = (char *)(intptr_t)number_of(pointer, "ptr");
+    layout->device = PyErr_Occurred() ? -1 : (int)number_of(pointer, "device_id");
+    Py_DECREF(pointer);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static int
+read_sizes(GpuLayout *layout, PyObject *shape, PyObject *strides)
+{
+    Py_ssize_t expected = layout->item_size;
+    layout->is_contiguous = 1;
+    for (int d = layout->rank - 1; d >= 0; d--) {
+        layout->sizes[d] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, d));
+        layout->strides[d] = PyLong_AsSsize_t(PyTuple_GET_ITEM(strides, d));
+        if (layout->sizes[d] != 1 && layout->strides[d] != expected) {
+            layout->is_contiguous = 0;
+        }
+        expected *= layout->sizes[d];
+    }
+    for (int d = 0; d < layout->rank; d++) {
+        layout->is_contiguous |= layout->sizes[d] == 0;
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* The layout of an array of CuPy; NULL with an exception for other objects. */
+static GpuLayout *
+layout_of(PyObject *array)
+{
+    GpuLayout *layout = NULL;
+    PyObject *shape = PyObject_GetAttrString(array, "shape");
+    PyObject *strides = shape == NULL ? NULL : PyObject_GetAttrString(array, "strides");
+    PyObject *dtype = strides == NULL ? NULL : PyObject_GetAttrString(array, "dtype");
+    if (dtype == NULL) {
+        goto done;
+    }
+    if (!PyTuple_Check(shape) || !PyTuple_Check(strides) || !PyArray_DescrCheck(dtype) ||
+        PyTuple_GET_SIZE(shape) != PyTuple_GET_SIZE(strides)) {
+        PyErr_SetString(PyExc_TypeError, "not an array of CuPy");
+        goto done;
+    }
+    Py_ssize_t rank = PyTuple_GET_SIZE(shape);
+    layout = PyMem_Calloc(1, sizeof(GpuLayout) + 2 * rank * sizeof(Py_ssize_t));
+    if (layout == NULL) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    layout->rank = (int)rank;
+    layout->strides = layout->sizes + rank;
+    layout->dtype = Py_NewRef(dtype);
+    layout->dtype_number = ((PyArray_Descr *)dtype)->type_num;
+    layout->item_size = PyDataType_ELSIZE((PyArray_Descr *)dtype);
+    if (read_sizes(layout, shape, strides) < 0 || read_place(layout, array) < 0) {
+        layout_free(layout);
+        layout = NULL;
+    }
+done:
+    Py_XDECREF(shape);
+    Py_XDECREF(strides);
+    Py_XDECREF(dtype);
+    return layout;
+}
+
+/* Reads what can be the array of a tensor into *layout: NULL for one of NumPy. -1 with an
+ * exception that names who asked for other objects. */
+static int
+read_array(PyObject *array, GpuLayout **layout, const char *what)
+{
+    *layout = NULL;
+    if (PyArray_Check(array) || (*layout = layout_of(array)) != NULL) {
+        return 0;
+    }
+    if (PyErr_ExceptionMatches(PyExc_MemoryError)) {
+        return -1;
+    }
+    PyErr_Clear();
+    PyErr_Format(argument_error, "%s: expected a NumPy or CuPy array, got %s", what,
+                 Py_TYPE(array)->tp_name);
+    return -1;
+}
+
+/* ---- TensorBase: life ---------------------------------------------------------------------- */
+
+/* A new tensor of class `type`; shares `storage` if given. Steals nothing. `what` is who asked. */
+static TensorObject *
+tensor_create(PyTypeObject *type, PyObject *array, StorageObject *storage, const char *what)
+{
+    GpuLayout *layout;
+    if (read_array(array, &layout, what) < 0) {
+        return NULL;
+    }
     if (storage != NULL) {
         Py_INCREF(storage);
     }
     else if ((storage = storage_create()) == NULL) {
+        layout_free(layout);
         return NULL;
     }
     TensorObject *self = (TensorObject *)type->tp_alloc(type, 0);
     if (self == NULL) {
         Py_DECREF(storage);
+        layout_free(layout);
         return NULL;
     }
     /* tp_alloc zeroed every other field */
     self->array = Py_NewRef(array);
     self->storage = storage;
     self->view_version = storage->version;
+    self->gpu = layout;
     return self;
+}
+
+/* Let the tensor hold another array. */
+static int
+replace_array(TensorObject *self, PyObject *array, const char *what)
+{
+    GpuLayout *layout;
+    if (read_array(array, &layout, what) < 0) {
+        return -1;
+    }
+    metadata_epoch++;
+    layout_free(self->gpu);
+    self->gpu = layout;
+    Py_SETREF(self->array, Py_NewRef(array));
+    return 0;
 }
 
 static PyObject *
@@ -151,13 +269,7 @@ tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         PyErr_SetString(argument_error, "TensorBase(array): expected exactly one array");
         return NULL;
     }
-    PyObject *array = PyTuple_GET_ITEM(args, 0);
-    if (!is_array(array)) {
-        PyErr_Format(argument_error, "TensorBase(array): expected a NumPy or CuPy array, got %s",
-                     Py_TYPE(array)->tp_name);
-        return NULL;
-    }
-    return (PyObject *)tensor_create(type, array, NULL);
+    return (PyObject *)tensor_create(type, PyTuple_GET_ITEM(args, 0), NULL, "TensorBase(array)");
 }
 
 /* Subclasses choose their own constructor arguments in __new__, so __init__ accepts anything. */
@@ -204,8 +316,37 @@ tensor_dealloc(TensorObject *self)
     tensor_clear(self);
     Py_CLEAR(self->array);
     Py_CLEAR(self->storage);
+    layout_free(self->gpu);
     Py_TYPE(self)->tp_free((PyObject *)self);
     Py_TRASHCAN_END
+}
+
+/* ---- what the array is, wherever it lives ---------------------------------------------------- */
+
+static PyArray_Descr *
+descr_of(TensorObject *self)
+{
+    return self->gpu == NULL ? PyArray_DESCR((PyArrayObject *)self->array)
+                             : (PyArray_Descr *)self->gpu->dtype;
+}
+
+static int
+rank_of(TensorObject *self)
+{
+    return self->gpu == NULL ? PyArray_NDIM((PyArrayObject *)self->array) : self->gpu->rank;
+}
+
+static const npy_intp *
+sizes_of(TensorObject *self)
+{
+    return self->gpu == NULL ? PyArray_DIMS((PyArrayObject *)self->array) : self->gpu->sizes;
+}
+
+/* Which GPU the tensor lives on, -1: the CPU. */
+static int
+device_number(TensorObject *self)
+{
+    return self->gpu == NULL ? -1 : self->gpu->device;
 }
 
 /* ---- TensorBase: attributes ---------------------------------------------------------------- */
@@ -245,14 +386,7 @@ tensor_set_array(TensorObject *self, PyObject *value, void *closure)
     if (refuse_delete(value, "array") < 0) {
         return -1;
     }
-    if (!is_array(value)) {
-        PyErr_Format(argument_error, "array: expected a NumPy or CuPy array, got %s",
-                     Py_TYPE(value)->tp_name);
-        return -1;
-    }
-    metadata_epoch++;
-    Py_SETREF(self->array, Py_NewRef(value));
-    return 0;
+    return replace_array(self, value, "array");
 }
 
 static PyObject *
@@ -290,12 +424,10 @@ tensor_get_requires_grad(TensorObject *self, void *closure)
 
 /* True if elements are floating or complex: only then derivatives exist. */
 static int
-is_differentiable(PyObject *array)
+is_differentiable(TensorObject *self)
 {
-    if (!PyArray_Check(array)) {
-        return 1; /* a GPU array: the Python side has checked */
-    }
-    int number = PyArray_TYPE((PyArrayObject *)array);
+    int number = self->gpu == NULL ? PyArray_TYPE((PyArrayObject *)self->array)
+                                   : self->gpu->dtype_number;
     return PyTypeNum_ISFLOAT(number) || PyTypeNum_ISCOMPLEX(number) ||
            PyTypeNum_ISUSERDEF(number); /* bfloat16 */
 }
@@ -322,7 +454,7 @@ tensor_set_requires_grad(TensorObject *self, PyObject *value, void *closure)
                         "differentiation use var_no_grad = var.detach().");
         return -1;
     }
-    if (wanted && !is_differentiable(self->array)) {
+    if (wanted && !is_differentiable(self)) {
         PyErr_SetString(autograd_error,
                         "only Tensors of floating point and complex dtype can require gradients");
         return -1;
@@ -370,22 +502,19 @@ tensor_set_grad(TensorObject *self, PyObject *value, void *closure)
         PyErr_SetString(autograd_error, "can't assign Tensor as its own grad");
         return -1;
     }
-    PyObject *array = ((TensorObject *)value)->array;
-    if (PyArray_Check(array) != PyArray_Check(self->array)) {
+    TensorObject *given = (TensorObject *)value;
+    if (device_number(given) != device_number(self)) {
         PyErr_SetString(autograd_error, "assigned grad has data located on a different device");
         return -1;
     }
-    if (PyArray_Check(array)) {
-        PyArrayObject *mine = (PyArrayObject *)self->array;
-        PyArrayObject *given = (PyArrayObject *)array;
-        if (!PyArray_EquivTypes(PyArray_DESCR(mine), PyArray_DESCR(given))) {
-            PyErr_SetString(autograd_error, "assigned grad has data of a different type");
-            return -1;
-        }
-        if (!PyArray_SAMESHAPE(mine, given)) {
-            PyErr_SetString(autograd_error, "assigned grad has data of a different size");
-            return -1;
-        }
+    if (!PyArray_EquivTypes(descr_of(self), descr_of(given))) {
+        PyErr_SetString(autograd_error, "assigned grad has data of a different type");
+        return -1;
+    }
+    if (rank_of(self) != rank_of(given) ||
+        memcmp(sizes_of(self), sizes_of(given), rank_of(self) * sizeof(npy_intp))) {
+        PyErr_SetString(autograd_error, "assigned grad has data of a different size");
+        return -1;
     }
     return set_optional(&self->grad, value);
 }
@@ -460,24 +589,15 @@ tensor_get_version(TensorObject *self, void *closure)
 static PyObject *
 tensor_get_shape(TensorObject *self, void *closure)
 {
-    if (!PyArray_Check(self->array)) {
-        PyObject *shape = PyObject_GetAttrString(self->array, "shape");
-        if (shape == NULL) {
-            return NULL;
-        }
-        PyObject *size = PyObject_CallOneArg((PyObject *)size_type, shape);
-        Py_DECREF(shape);
-        return size;
-    }
-    PyArrayObject *array = (PyArrayObject *)self->array;
-    int rank = PyArray_NDIM(array);
+    int rank = rank_of(self);
+    const npy_intp *sizes = sizes_of(self);
     /* what tuple.__new__ does for a subclass: allocate, then fill */
     PyObject *size = size_type->tp_alloc(size_type, rank);
     if (size == NULL) {
         return NULL;
     }
     for (int d = 0; d < rank; d++) {
-        PyObject *item = PyLong_FromSsize_t(PyArray_DIM(array, d));
+        PyObject *item = PyLong_FromSsize_t(sizes[d]);
         if (item == NULL) {
             Py_DECREF(size);
             return NULL;
@@ -510,34 +630,29 @@ dtype_from_descr(PyArray_Descr *descr)
 static PyObject *
 tensor_get_dtype(TensorObject *self, void *closure)
 {
-    if (PyArray_Check(self->array)) {
-        return dtype_from_descr(PyArray_DESCR((PyArrayObject *)self->array));
-    }
-    PyObject *descr = PyObject_GetAttrString(self->array, "dtype");
-    if (descr == NULL) {
-        return NULL;
-    }
-    PyObject *found = dtype_from_descr((PyArray_Descr *)descr);
-    Py_DECREF(descr);
-    return found;
+    return dtype_from_descr(descr_of(self));
 }
 
 static PyObject *
 tensor_get_device(TensorObject *self, void *closure)
 {
-    if (PyArray_Check(self->array)) {
+    if (self->gpu == NULL) {
         return Py_NewRef(cpu_device);
     }
-    return PyObject_CallOneArg(device_of, self->array);
+    int number = self->gpu->device;
+    if (number < 0 || number >= KNOWN_DEVICES) {
+        return PyObject_CallOneArg(device_of, self->array);
+    }
+    if (gpu_devices[number] == NULL) {
+        gpu_devices[number] = PyObject_CallOneArg(device_of, self->array);
+    }
+    return Py_XNewRef(gpu_devices[number]);
 }
 
 static PyObject *
 tensor_get_ndim(TensorObject *self, void *closure)
 {
-    if (PyArray_Check(self->array)) {
-        return PyLong_FromLong(PyArray_NDIM((PyArrayObject *)self->array));
-    }
-    return PyObject_GetAttrString(self->array, "ndim");
+    return PyLong_FromLong(rank_of(self));
 }
 
 static PyGetSetDef tensor_getset[] = {
@@ -609,17 +724,12 @@ wrap(PyObject *array)
             if (zero_dim == NULL) {
                 return NULL;
             }
-            PyObject *tensor = (PyObject *)tensor_create(tensor_type, zero_dim, NULL);
+            PyObject *tensor = (PyObject *)tensor_create(tensor_type, zero_dim, NULL, "wrap");
             Py_DECREF(zero_dim);
             return tensor;
         }
-        if (!is_array(array)) {
-            PyErr_Format(argument_error, "wrap: expected an array, got %s",
-                         Py_TYPE(array)->tp_name);
-            return NULL;
-        }
     }
-    return (PyObject *)tensor_create(tensor_type, array, NULL);
+    return (PyObject *)tensor_create(tensor_type, array, NULL, "wrap");
 }
 
 static PyObject *
@@ -671,6 +781,23 @@ needs_grad(PyObject *inputs)
         }
     }
     return 0;
+}
+
+/* is_on_gpu(inputs): True if one of them is a tensor on a GPU. */
+static PyObject *
+module_is_on_gpu(PyObject *module, PyObject *inputs)
+{
+    if (!PyTuple_Check(inputs)) {
+        PyErr_SetString(PyExc_TypeError, "is_on_gpu: expected a tuple");
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++) {
+        PyObject *item = PyTuple_GET_ITEM(inputs, i);
+        if (TensorBase_Check(item) && ((TensorObject *)item)->gpu != NULL) {
+            Py_RETURN_TRUE;
+        }
+    }
+    Py_RETURN_FALSE;
 }
 
 /* needs_grad(inputs): True if operations are recorded and one of the inputs requires a gradient. */
@@ -741,10 +868,7 @@ meta_of(PyObject *item)
         return Py_NewRef(item);
     }
     TensorObject *tensor = (TensorObject *)item;
-    PyObject *shape = PyArray_Check(tensor->array)
-                          ? PyArray_IntTupleFromIntp(PyArray_NDIM((PyArrayObject *)tensor->array),
-                                                     PyArray_DIMS((PyArrayObject *)tensor->array))
-                          : PyObject_GetAttrString(tensor->array, "shape");
+    PyObject *shape = PyArray_IntTupleFromIntp(rank_of(tensor), sizes_of(tensor));
     PyObject *dtype = tensor_get_dtype(tensor, NULL);
     PyObject *device = tensor_get_device(tensor, NULL);
     PyObject *meta = NULL;
@@ -851,7 +975,7 @@ static PyObject *
 view_of(PyObject *array, PyObject *source, PyObject *replay)
 {
     TensorObject *tensor = (TensorObject *)source;
-    TensorObject *self = tensor_create(tensor_type, array, tensor->storage);
+    TensorObject *self = tensor_create(tensor_type, array, tensor->storage, "wrap_view");
     if (self != NULL && replay != Py_None) {
         self->base = Py_NewRef(tensor->base != NULL ? tensor->base : source);
         self->replay = replay == Py_False ? NULL : Py_NewRef(replay);
@@ -866,10 +990,6 @@ static PyObject *
 module_wrap_view(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     if (check_arguments("wrap_view", 3, count) < 0 || as_tensor(args[1]) == NULL) {
-        return NULL;
-    }
-    if (!is_array(args[0])) {
-        PyErr_SetString(argument_error, "wrap_view: expected an array");
         return NULL;
     }
     return view_of(args[0], args[1], args[2]);
@@ -887,10 +1007,6 @@ module_new_of(PyObject *module, PyObject *const *args, Py_ssize_t count)
         PyErr_SetString(argument_error, "new_of: expected a subclass of TensorBase");
         return NULL;
     }
-    if (!is_array(args[1])) {
-        PyErr_SetString(argument_error, "new_of: expected an array");
-        return NULL;
-    }
     StorageObject *storage = NULL;
     if (args[2] != Py_None) {
         if (!Py_IS_TYPE(args[2], &Storage_Type)) {
@@ -899,7 +1015,7 @@ module_new_of(PyObject *module, PyObject *const *args, Py_ssize_t count)
         }
         storage = (StorageObject *)args[2];
     }
-    return (PyObject *)tensor_create((PyTypeObject *)args[0], args[1], storage);
+    return (PyObject *)tensor_create((PyTypeObject *)args[0], args[1], storage, "new_of");
 }
 
 /* attach(tensor, node, index): `node` made this tensor, which nobody else has seen yet. */
@@ -954,12 +1070,9 @@ module_adopt_view(PyObject *module, PyObject *const *args, Py_ssize_t count)
     if (self == NULL) {
         return NULL;
     }
-    if (!is_array(args[1])) {
-        PyErr_SetString(argument_error, "adopt_view: expected an array");
+    if (replace_array(self, args[1], "adopt_view") < 0) {
         return NULL;
     }
-    metadata_epoch++;
-    Py_SETREF(self->array, Py_NewRef(args[1]));
     set_optional(&self->replay, self->base == NULL ? NULL : args[2]);
     Py_RETURN_NONE;
 }
@@ -986,6 +1099,19 @@ owner_of(PyObject *array)
     return base != NULL ? base : array;
 }
 
+/* The allocation that a GPU array lies in (`array.data.mem`), borrowed from the array; NULL for
+ * other objects. */
+static PyObject *
+allocation_of(PyObject *array)
+{
+    PyObject *pointer = PyObject_GetAttrString(array, "data");
+    PyObject *memory = pointer == NULL ? NULL : PyObject_GetAttrString(pointer, "mem");
+    PyErr_Clear();
+    Py_XDECREF(pointer);
+    Py_XDECREF(memory);
+    return memory;
+}
+
 /* True if the arrays come from one allocation. */
 static int
 shares_memory(PyObject *a, PyObject *b)
@@ -993,7 +1119,11 @@ shares_memory(PyObject *a, PyObject *b)
     if (a == b) {
         return 1;
     }
-    return PyArray_Check(a) && PyArray_Check(b) && owner_of(a) == owner_of(b);
+    if (PyArray_Check(a) || PyArray_Check(b)) {
+        return PyArray_Check(a) && PyArray_Check(b) && owner_of(a) == owner_of(b);
+    }
+    PyObject *memory = allocation_of(a);
+    return memory != NULL && memory == allocation_of(b);
 }
 
 static PyObject *
@@ -1094,6 +1224,7 @@ module_register(PyObject *module, PyObject *args)
 static PyMethodDef module_methods[] = {
     {"wrap", module_wrap, METH_O, "wrap(array) -> Tensor that shares the array."},
     {"arrays", module_arrays, METH_O, "arrays(inputs) -> list with tensors as arrays."},
+    {"is_on_gpu", module_is_on_gpu, METH_O, "is_on_gpu(inputs): is a tensor of them on a GPU?"},
     {"needs_grad", module_needs_grad, METH_O, "needs_grad(inputs): is this to be recorded?"},
     {"edges", module_edges, METH_O, "edges(inputs) -> (edges, indices, mask)."},
     {"meta_of", module_meta_of, METH_O, "meta_of(x) -> (shape, dtype, device), or x itself."},

@@ -11,10 +11,8 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
+from dynajit.core import any_arrays, dtypes
 from dynajit.core import device as devices
-from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import FileFormatError
 from dynajit.eager import _tensor
@@ -123,10 +121,10 @@ def _placed(
             f"{storage.data.nbytes} bytes"
         )
     if 0 in shape:
-        array = np.empty(tuple(shape), dtype.numpy)
+        array = any_arrays.zeros(tuple(shape), dtype.numpy, any_arrays.device_of(storage.data))
     else:
-        steps = tuple(step * size for step in strides)
-        array = np.ndarray(tuple(shape), dtype.numpy, storage.data, offset * size, steps)
+        elements = storage.data[offset * size : (last + 1) * size].view(dtype.numpy)
+        array = any_arrays.strided(elements, tuple(shape), tuple(strides))
     made: Tensor = _tensor.new_of(Tensor, array, storage.counted)
     if requires_grad:
         made.requires_grad = True

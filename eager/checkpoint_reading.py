@@ -18,6 +18,8 @@ from typing import Any, BinaryIO, ClassVar, Final
 
 import numpy as np
 
+from dynajit.core import any_arrays
+from dynajit.core.dtypes import DType
 from dynajit.core.errors import FileFormatError, UnsafeFileError
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase
@@ -47,7 +49,7 @@ class Reading:
     """How a file is read.
 
     Args:
-        placed: (storage, location in the file) -> storage; refuses other devices than the CPU.
+        placed: (storage, location in the file) -> storage; on the device where it goes.
         safe: what the user has declared safe, by (module, name); None where the file may do all.
         encoding: of texts that Python 2 wrote.
         map_bytes: map storages from the file instead of reading them.
@@ -156,11 +158,16 @@ class _SafeUnpickler(pickle._Unpickler):  # type: ignore[name-defined, misc]
 
 
 class _Storages:
-    """The storages of one file by key: each is read when it is first met. Mutable."""
+    """The storages of one file by key: each is read when it is first met. Mutable.
 
-    def __init__(self, reading: Reading, read: ReadBytes) -> None:
+    Args:
+        swapped: what is read comes from a machine with the other byte order.
+    """
+
+    def __init__(self, reading: Reading, read: ReadBytes, swapped: bool = False) -> None:
         self._reading = reading
         self._read = read
+        self._swapped = swapped
         self._met: dict[str, FileStorage] = {}
 
     def load(self, identity: Any) -> FileStorage:
@@ -182,6 +189,8 @@ class _Storages:
             data = self._read(key, count * dtype.itemsize)
             if data.nbytes < count * dtype.itemsize or count < 0:
                 raise FileFormatError(f"storage {key} of the file has {data.nbytes} bytes")
+            if self._swapped:
+                _swap(data, dtype)
             data = self._reading.placed(UntypedStorage(data), location).array
             self._met[key] = FileStorage(data, dtype, _tensor.Storage())
         return self._met[key]
@@ -229,12 +238,8 @@ def read_zip(file: BinaryIO, reading: Reading) -> Any:
                 _fill(entry, data)
             return data
 
-        storages = _Storages(reading, read)
-        made = _unpickled(io.BytesIO(archive.read(f"{stem}/data.pkl")), storages, reading)
-    if swapped:
-        for _, storage in storages.stored():
-            _swap(storage)
-    return made
+        storages = _Storages(reading, read, swapped)
+        return _unpickled(io.BytesIO(archive.read(f"{stem}/data.pkl")), storages, reading)
 
 
 def _fill(entry: Any, data: Any) -> None:
@@ -260,11 +265,11 @@ def _mapped(file: BinaryIO, info: zipfile.ZipInfo) -> Any:
     return data if data.ctypes.data % 16 == 0 else np.array(data)
 
 
-def _swap(storage: FileStorage) -> None:
-    """Elements of a machine with the other byte order."""
-    size = storage.dtype.itemsize // (2 if storage.dtype.is_complex else 1)
+def _swap(data: Any, dtype: DType) -> None:
+    """Elements of a machine with the other byte order, in place."""
+    size = dtype.itemsize // (2 if dtype.is_complex else 1)
     if size > 1:
-        data = storage.data[: storage.data.nbytes // size * size]
+        data = data[: data.nbytes // size * size]
         data.view(f"u{size}").byteswap(inplace=True)
 
 
@@ -295,9 +300,11 @@ def read_old(file: BinaryIO, reading: Reading) -> Any:
         count = int.from_bytes(file.read(8), "little")
         if count * storage.dtype.itemsize != storage.data.nbytes:
             raise FileFormatError(f"storage {key} of the file has {count} elements")
-        _fill(file, storage.data)
+        data = np.empty(storage.data.nbytes, np.uint8)
+        _fill(file, data)
         if swapped:
-            _swap(storage)
+            _swap(data, storage.dtype)
+        any_arrays.copy_into(storage.data, data)
     return made
 
 

@@ -14,7 +14,8 @@ from typing import Any, BinaryIO, ClassVar, Final
 
 import numpy as np
 
-from dynajit.core import dtypes
+from dynajit.core import any_arrays, dtypes
+from dynajit.core.any_arrays import address
 from dynajit.core.device import Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import DTypeError
@@ -66,21 +67,22 @@ class Parts:
         dtype = dtypes.from_numpy(array.dtype)
         whole = _memory(array)
         if whole is None:  # PyTorch has no name for such memory: the tensor gets its own
-            array = np.ascontiguousarray(array)
-            whole = array
+            array = any_arrays.row_major(array)
+            whole = array.reshape(-1)
         known, identity = self._met.setdefault(_place(whole), (dtype, self._named(whole, dtype)))
         if known is not dtype:
             raise DTypeError(MSG_TWO_DTYPES.format(first=known.name, second=dtype.name))
         self.arrays[identity[2]] = whole
         self.counts[identity[2]] = identity[4]
-        start = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+        start = address(array) - address(whole)
         strides = tuple(step // dtype.itemsize for step in array.strides)
         offset = start // dtype.itemsize if array.size else 0
         return identity, offset, strides
 
     def _named(self, whole: Any, dtype: DType) -> tuple[Any, ...]:
         count = whole.nbytes // dtype.itemsize
-        name = ("storage", storage_class_name(dtype), str(len(self._met)), "cpu", count)
+        place = str(any_arrays.device_of(whole))
+        name = ("storage", storage_class_name(dtype), str(len(self._met)), place, count)
         return (*name, None) if self.old else name
 
 
@@ -88,14 +90,14 @@ def _place(whole: Any) -> tuple[str, int]:
     """What tells one memory from another; all that is kept lives as long as the file is made."""
     if not whole.nbytes:
         return "empty", id(whole)
-    return "at", whole.__array_interface__["data"][0]
+    return "at", address(whole)
 
 
 def _memory(array: Any) -> Any:
     """The memory behind an array as a one-dimensional array without gaps, or None."""
     owner = UntypedStorage(array).array
     size = array.itemsize
-    start = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    start = address(array) - address(owner)
     if (
         start % size
         or owner.nbytes % size
@@ -211,7 +213,7 @@ def write_zip(obj: Any, file: BinaryIO, stem: str, protocol: int) -> None:
 
 
 def _bytes(array: Any) -> Any:
-    return memoryview(array.view(np.uint8)) if array.nbytes else b""
+    return memoryview(any_arrays.as_numpy(array).view(np.uint8)) if array.nbytes else b""
 
 
 def _entry(archive: zipfile.ZipFile, name: str, data: Any) -> None:

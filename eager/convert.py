@@ -1,55 +1,67 @@
 """Python data to arrays, with PyTorch's dtype rules.
 
-Contract: every function returns a new native-endian array whose dtype is a tensor dtype, or
-raises. Called by the constructors in `tensor` and `creation`.
+Contract: every function returns a new native-endian array whose dtype is a tensor dtype, on the
+device that was asked for, or raises. Called by the constructors in `tensor` and `creation`.
 """
 
 from typing import Any
 
 import numpy as np
 
+from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core import device as devices
-from dynajit.core import dtypes
-from dynajit.core.device import CPU
+from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
 from dynajit.eager._tensor import TensorBase
-from dynajit.eager.execute import missing_device
 
 
-def require_cpu(what: str, device: Any) -> None:
-    """Refuse every device but the CPU.
+def place_of(what: str, device: Any) -> Device:
+    """The device that an argument names: the CPU, or a GPU with its number.
 
     Raises:
-        DeviceError: another device.
+        DeviceError: there is no such device.
     """
-    parsed = devices.parse(device)
-    if parsed != CPU:
-        raise DeviceError(missing_device(what, parsed))
+    return gpu.resolve(devices.parse(device), what)
 
 
 def array_of(data: Any, dtype: DType | None, device: Any = None) -> Any:
     """A new array with the elements of `data`.
 
     Args:
-        data: number, nested sequence, array or tensor.
+        data: number, nested sequence, array (of the host or a GPU) or tensor.
         dtype: None infers it: Python floats give float32, integers int64; arrays keep theirs.
+        device: None means the device of the data: the CPU for all that is on no GPU.
 
     Raises:
         ShapeError: a ragged sequence.
         DTypeError: elements that no tensor dtype holds.
+        DeviceError: there is no such device.
     """
-    require_cpu("tensor", device)
+    place = None if device is None else place_of("tensor", device)
     if dtype is not None and not isinstance(dtype, DType):
         raise DTypeError(f"tensor(dtype={dtype!r}): expected a dtype such as dynajit.float32.")
     if isinstance(data, TensorBase):
         data = data.array
     if isinstance(data, (np.ndarray, np.generic)):
-        return _from_numpy_array(np.asarray(data), dtype)
+        return any_arrays.placed(_from_numpy_array(np.asarray(data), dtype), place or CPU)
+    if gpu.is_foreign(data):
+        return _from_gpu_array(gpu.shared(data), dtype, place)
     array = _from_python(data)
-    if dtype is not None:
-        return _converted(array, dtype, data)
-    return array.astype(_inferred(array, data).numpy, copy=False)
+    array = array.astype(_inferred(array, data).numpy, copy=False) if dtype is None else (
+        _converted(array, dtype, data)
+    )  # fmt: skip
+    return any_arrays.placed(array, place or CPU)
+
+
+def _from_gpu_array(array: Any, dtype: DType | None, place: Device | None) -> Any:
+    """A new row-major array with the elements of a GPU array, on its device by default."""
+    own = gpu.device_of(array)
+    target = dtypes.from_numpy(array.dtype) if dtype is None else dtype
+    gpu.check_dtype(target.numpy)
+    with gpu.on(own.index or 0):
+        copied = array.astype(target.numpy, order="C", copy=True)
+    return any_arrays.placed(copied, place or own)
 
 
 def _from_numpy_array(array: Any, dtype: DType | None) -> Any:
@@ -84,7 +96,7 @@ def _from_python(data: Any) -> Any:
 def _without_tensors(data: Any) -> Any:
     """Nested lists with tensors in them as nested lists of arrays."""
     if isinstance(data, TensorBase):
-        return data.array
+        return any_arrays.as_numpy(data.array)
     if isinstance(data, (list, tuple)) and any(
         isinstance(item, (TensorBase, list, tuple)) for item in data
     ):
@@ -132,7 +144,7 @@ def filled(size: tuple[Any, ...], value: Any, dtype: DType, device: Any = None) 
     Args:
         size: sizes, or one sequence of sizes.
     """
-    require_cpu("empty" if value is None else "full", device)
+    place = place_of("empty" if value is None else "full", device)
     if not isinstance(dtype, DType):
         raise DTypeError(f"dtype={dtype!r}: expected a dtype such as dynajit.float32.")
     given = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
@@ -142,11 +154,29 @@ def filled(size: tuple[Any, ...], value: Any, dtype: DType, device: Any = None) 
         raise ArgumentError(f"size {given!r}: expected integers.") from None
     if any(item < 0 for item in shape):
         raise ShapeError(f"size {list(shape)}: a size is negative.  Expected 0 or more.")
+    if place is not CPU:
+        made = gpu.empty(shape, dtype.numpy, place.index or 0)
+        if value is not None:
+            made.fill(value)
+        return made
     if value is None:
         return np.empty(shape, dtype.numpy)
     return np.full(shape, value, dtype.numpy)
 
 
+def pinned_copy(array: Any) -> Any:
+    """A copy of an array of NumPy in memory that a GPU copies from by itself.
+
+    Raises:
+        DeviceError: there is no GPU.
+    """
+    gpu.resolve(Device("cuda"), "pin_memory")
+    made = gpu.pinned_empty(array.shape, array.dtype)
+    made[...] = array
+    return made
+
+
 def plain_number(array: Any) -> Any:
     """The Python number in an array with one element."""
+    array = any_arrays.as_numpy(array)
     return float(array.reshape(())[()]) if array.dtype.kind == "V" else array.item()

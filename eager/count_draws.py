@@ -1,23 +1,24 @@
 """Random counts: `poisson` and `binomial`.
 
-Contract: the default generator (or the given one) gives the seed of NumPy's sampler, so equal
-states give equal draws. Results have no gradient. This works eagerly, and ends the graph of a
-compiled region. Called by users.
+Contract: the default generator of the device (or the given one) gives the seed of NumPy's sampler,
+so equal states give equal draws, which are made on the host for tensors on a GPU, too. Results have
+no gradient. This works eagerly, and ends the graph of a compiled region. Called by users.
 """
 
 from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes
+from dynajit.core import any_arrays, dtypes
+from dynajit.core.device import Device
 from dynajit.core.errors import DTypeError, InvalidValueError
 from dynajit.eager import _tensor
 from dynajit.ops.creation_functions import randint
 
 
-def _sampler(generator: Any) -> Any:
-    words = randint(0, 2**31 - 1, (4,), dtype=dtypes.int64, generator=generator)
-    return np.random.default_rng(words.array.tolist())
+def _sampler(generator: Any, place: Device) -> Any:
+    words = randint(0, 2**31 - 1, (4,), dtype=dtypes.int64, generator=generator, device=place)
+    return np.random.default_rng(words.tolist())
 
 
 def _float64(tensor: Any, name: str) -> Any:
@@ -25,7 +26,7 @@ def _float64(tensor: Any, name: str) -> Any:
         raise DTypeError(
             f'"{name}" not implemented for {tensor.dtype.name}.  Convert with float().'
         )
-    return np.asarray(tensor.array, np.float64)
+    return np.asarray(any_arrays.as_numpy(tensor.array), np.float64)
 
 
 def poisson(input: Any, generator: Any = None) -> Any:
@@ -38,8 +39,8 @@ def poisson(input: Any, generator: Any = None) -> Any:
     rates = _float64(input, "poisson")
     if not (rates >= 0).all():
         raise InvalidValueError("invalid Poisson rate, expected rate to be non-negative")
-    drawn = np.asarray(_sampler(generator).poisson(rates))
-    return _tensor.wrap(drawn.astype(input.array.dtype))
+    drawn = np.asarray(_sampler(generator, input.device).poisson(rates))
+    return _tensor.wrap(any_arrays.placed_like(drawn.astype(input.array.dtype), input.array))
 
 
 def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
@@ -56,5 +57,5 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
     trials, chance = _float64(count, "binomial"), _float64(prob, "binomial")
     if not (trials >= 0).all() or not ((chance >= 0) & (chance <= 1)).all():
         raise InvalidValueError("binomial: expected counts >= 0 and probabilities in [0, 1]")
-    drawn = np.asarray(_sampler(generator).binomial(trials.astype(np.int64), chance))
-    return _tensor.wrap(drawn.astype(count.array.dtype))
+    drawn = np.asarray(_sampler(generator, count.device).binomial(trials.astype(np.int64), chance))
+    return _tensor.wrap(any_arrays.placed_like(drawn.astype(count.array.dtype), count.array))

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes
+from dynajit.core import dtypes, gpu
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
+from dynajit.core.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from dynajit.eager import _tensor
-from dynajit.eager.convert import array_of, filled, require_cpu
+from dynajit.eager.convert import array_of, filled, pinned_copy, place_of
 from dynajit.eager.tensor import Tensor
 from dynajit.ops.table import TABLE
 
@@ -31,26 +31,47 @@ def tensor(
     Args:
         data: number, nested sequence, NumPy array or tensor; copied.
         dtype: None infers it: Python floats give float32, integers int64; arrays keep theirs.
-        device: only the CPU.
+        device: where it lives; None means the device of the data, else the CPU.
         requires_grad: record operations for backward.
+        pin_memory: in host memory that a GPU copies from by itself; for the CPU only.
 
     Raises:
         ShapeError: a ragged sequence.
         DTypeError: elements that no tensor dtype holds.
         DeviceError: the device does not exist here.
     """
-    return _leaf(array_of(data, dtype, device), requires_grad)
+    return _leaf(_pinned_if(pin_memory, array_of(data, dtype, device)), requires_grad)
+
+
+def _pinned_if(pin_memory: bool, array: Any) -> Any:
+    """The array, or a copy in pinned memory.
+
+    Raises:
+        DeviceError: it is on a GPU, or there is no GPU.
+    """
+    if not pin_memory:
+        return array
+    if not isinstance(array, np.ndarray):
+        raise DeviceError(
+            "pin_memory: only tensors of the CPU can be pinned.  Leave out pin_memory."
+        )
+    return pinned_copy(array)
 
 
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """`data` as a tensor: itself, or sharing the array's memory, where the dtype allows."""
-    require_cpu("as_tensor", device)
+    place = None if device is None else place_of("as_tensor", device)
     if isinstance(data, Tensor):
-        return data if dtype is None or dtype is data.dtype else TABLE.cast(data, dtype=dtype)
-    if isinstance(data, np.ndarray) and _why_not_shareable(data) is None:
-        shared = from_numpy(data)
-        return shared if dtype is None or dtype is shared.dtype else TABLE.cast(shared, dtype=dtype)
-    return _leaf(array_of(data, dtype, device), False)
+        made = data
+    elif isinstance(data, np.ndarray) and _why_not_shareable(data) is None:
+        made = from_numpy(data)
+    elif gpu.is_foreign(data) and _why_not_shareable(gpu.shared(data)) is None:
+        made = _tensor.wrap(gpu.shared(data))
+    else:
+        return _leaf(array_of(data, dtype, device), False)
+    if dtype is not None and dtype is not made.dtype:
+        made = TABLE.cast(made, dtype=dtype)
+    return made if place is None or place is made.device else TABLE.to_device(made, device=place)
 
 
 def from_numpy(array: Any) -> Tensor:
@@ -103,7 +124,8 @@ def asarray(
     made = as_tensor(obj, dtype, device)
     source = obj.array if isinstance(obj, Tensor) else obj
     if copy is False and not (
-        isinstance(source, np.ndarray) and _tensor.shares_memory(made.array, source)
+        (isinstance(source, np.ndarray) and _tensor.shares_memory(made.array, source))
+        or (gpu.is_foreign(source) and _tensor.shares_memory(made.array, gpu.shared(source)))
     ):
         raise ShapeError("asarray(copy=False): this data cannot be shared without a copy.")
     if requires_grad and made is not obj:
@@ -112,8 +134,13 @@ def asarray(
 
 
 def from_dlpack(external: Any) -> Tensor:
-    """A tensor that shares the memory of an object with `__dlpack__`."""
+    """A tensor that shares the memory of an object with `__dlpack__`, of the CPU or a GPU."""
+    if external.__dlpack_device__()[0] == _DLPACK_CUDA:
+        return as_tensor(gpu.from_dlpack(external))
     return from_numpy(np.from_dlpack(external))
+
+
+_DLPACK_CUDA = 2  # kDLCUDA
 
 
 def empty(
@@ -126,7 +153,8 @@ def empty(
     memory_format: Any = None,
 ) -> Tensor:
     """A tensor with undefined elements; `size` is integers or one sequence."""
-    return _leaf(filled(size, None, dtype or dtypes.float32, device), requires_grad)
+    array = filled(size, None, dtype or dtypes.float32, device)
+    return _leaf(_pinned_if(pin_memory, array), requires_grad)
 
 
 def empty_like(
@@ -138,8 +166,9 @@ def empty_like(
     layout: Any = None,
     memory_format: Any = None,
 ) -> Tensor:
-    """`empty` with the shape and dtype of `input`."""
-    return _leaf(filled(tuple(input.shape) or ((),), None, dtype or input.dtype, device),
+    """`empty` with the shape, dtype and device of `input`."""
+    place = input.device if device is None else device
+    return _leaf(filled(tuple(input.shape) or ((),), None, dtype or input.dtype, place),
                  requires_grad)  # fmt: skip
 
 

@@ -49,6 +49,6 @@ def set_default_device(device: Any) -> None:
     """
     if devices.parse(device) != CPU:
         raise DeviceError(
-            f"set_default_device({str(device)!r}): there are tensors on the CPU only.  Expected "
-            "'cpu' or None."
+            f"set_default_device({str(device)!r}): where no device is given, tensors are made on "
+            "the CPU only.  Give device= where they are made, or move modules with .to(device)."
         )

@@ -14,20 +14,24 @@ import numpy as np
 
 from dynajit.core.device import CPU
 from dynajit.core.dtypes import Category
-from dynajit.core.errors import AutogradError, DeviceError
-from dynajit.eager import _rows, _tensor
+from dynajit.core.errors import AutogradError
+from dynajit.eager import _rows, _tensor, on_gpu
 from dynajit.eager._tensor import (
     TensorBase,
     _set_grad_enabled,
     arrays,
     is_grad_enabled,
+    is_on_gpu,
     needs_grad,
     wrap,
 )
+from dynajit.eager.autocast_mode import _autocast_word
 from dynajit.eager.inplace import MSG_RESHAPED, was_reshaped
 from dynajit.eager.node import OpNode, is_differentiable
 from dynajit.eager.random import reserve
 from dynajit.ops import dispatch
+from dynajit.ops.autocast import disabled, for_row
+from dynajit.ops.autocast_words import CUDA_ENABLED
 from dynajit.ops.evaluate import PLANS, QUIET, array_form, evaluate
 from dynajit.ops.table import TABLE, Kind, Op
 
@@ -48,22 +52,19 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """
     kind = op.kind
     if kind is Kind.COMPOSITE:
+        if _autocast_word() & CUDA_ENABLED and is_on_gpu(inputs):
+            inputs = for_row(op.name, inputs)
+            with disabled():
+                return _composite(op, inputs, attributes)
         return _composite(op, inputs, attributes)
-    device = attributes.get("device", CPU)
-    if device is not CPU and device != CPU:
-        raise DeviceError(missing_device(op.name, attributes["device"]))
-    array = evaluate(op, arrays(inputs), attributes)
+    if attributes.get("device", CPU) is not CPU or is_on_gpu(inputs):
+        inputs = for_row(op.name, inputs)
+        array = on_gpu.run(op, inputs, attributes)
+    else:
+        array = evaluate(op, arrays(inputs), attributes)
     if kind is Kind.MOVEMENT and op.rule.view:
         return record_view(op, inputs, attributes, array)
     return record(op, inputs, attributes, array) if needs_grad(inputs) else wrap(array)
-
-
-def missing_device(what: str, device: Any) -> str:
-    """The message for a device that this build cannot use."""
-    return (
-        f"{what}(device={str(device)!r}): no such device here.  Expected 'cpu': tensors run on the "
-        "CPU in this version.  Pass device='cpu', or leave the argument out."
-    )
 
 
 def record(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], array: Any) -> Any:
@@ -101,14 +102,20 @@ def record_view(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], arr
 
 def _shares_memory(array: Any, source: Any) -> bool:
     """True if a view row's result is a view: windows hide their owner, so their bounds decide."""
-    return _tensor.shares_memory(array, source) or np.may_share_memory(array, source)
+    if _tensor.shares_memory(array, source):
+        return True
+    return isinstance(array, np.ndarray) and np.may_share_memory(array, source)
 
 
 def _composite(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     recorded = needs_grad(inputs)
     needs_node = recorded and bool(op.vjp) and op.rule.on_tape
     if needs_node or not recorded:
-        array = array_form(op, arrays(inputs), attributes)
+        given = arrays(inputs)
+        if is_on_gpu(inputs):
+            array = on_gpu.form(op, inputs, given, attributes)
+        else:
+            array = array_form(op, given, attributes)
         if array is not NotImplemented:
             return record(op, inputs, attributes, array) if needs_node else wrap(array)
     with eager_dispatch():

@@ -1,9 +1,9 @@
 """Random numbers of the standard gamma distribution, with gradients.
 
-Contract: numbers come from the default generator, by rejection, so how many are drawn depends on
-them: this works eagerly, and ends the graph of a compiled region. The gradient with respect to the
-concentration is that of the draw with its probability held fixed. Called by
-`dynajit.distributions`.
+Contract: numbers come from the default generator of a device, by rejection, so how many are drawn
+depends on them: this works eagerly, and ends the graph of a compiled region. What is accepted is
+found on the host, for tensors on a GPU, too. The gradient with respect to the concentration is that
+of the draw with its probability held fixed. Called by `dynajit.distributions`.
 
 Sources: G. Marsaglia and W. W. Tsang, ACM TOMS 26 (2000), for the draws; M. Figurnov et al.,
 arXiv:1805.08498, for the gradient.
@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import dtypes
+from dynajit.core import any_arrays, dtypes
+from dynajit.core.device import CPU, Device
 from dynajit.core.optional import load
 from dynajit.eager import _tensor
 from dynajit.eager.function import Function
@@ -24,15 +25,20 @@ _STEP: Final = 1e-4
 (1e-15) are then about 1e-11."""
 
 
-def _draw(shape: Any) -> Any:
+def _numbers(draw: Any, count: int, place: Device) -> Any:
+    """An array of `rand` or `randn`, float64, drawn on a device."""
+    return any_arrays.as_numpy(draw(count, dtype=dtypes.float64, device=place).array)
+
+
+def _draw(shape: Any, place: Device) -> Any:
     """Draws for concentrations of 1 and more, float64."""
     d = shape - 1.0 / 3.0
     c = 1.0 / np.sqrt(9.0 * d)
     found = np.zeros_like(shape)
     waiting = np.arange(shape.size)
     while waiting.size:
-        noise = randn(waiting.size, dtype=dtypes.float64).array
-        uniform = rand(waiting.size, dtype=dtypes.float64).array
+        noise = _numbers(randn, waiting.size, place)
+        uniform = _numbers(rand, waiting.size, place)
         scale, width = d[waiting], c[waiting]
         v = (1.0 + width * noise) ** 3
         with np.errstate(all="ignore"):
@@ -43,16 +49,16 @@ def _draw(shape: Any) -> Any:
     return found
 
 
-def draw(concentration: Any) -> Any:
-    """An array of draws, as many as concentrations, float64.
+def draw(concentration: Any, place: Device = CPU) -> Any:
+    """An array of draws, as many as concentrations, float64, by the generator of a device.
 
     Below 1 a draw for 1 more is multiplied by a power of a uniform number.
     """
     flat = np.ascontiguousarray(concentration, np.float64).reshape(-1)
     small = flat < 1.0
-    found = _draw(np.where(small, flat + 1.0, flat))
+    found = _draw(np.where(small, flat + 1.0, flat), place)
     if small.any():
-        uniform = 1.0 - rand(flat.size, dtype=dtypes.float64).array
+        uniform = 1.0 - _numbers(rand, flat.size, place)
         found = np.where(small, found * uniform ** (1.0 / flat), found)
     return found.reshape(np.shape(concentration))
 
@@ -79,18 +85,21 @@ class _StandardGamma(Function):
     def forward(ctx: Any, concentration: Any) -> Any:
         """The draws, in the dtype of the concentrations, never 0."""
         array = concentration.array
-        wide = draw(np.asarray(array, np.float64))
+        wide = draw(np.asarray(any_arrays.as_numpy(array), np.float64), concentration.device)
         floor = np.finfo(np.float64 if array.dtype == np.float64 else np.float32).tiny
-        found = _tensor.wrap(np.asarray(np.maximum(wide, floor)).astype(array.dtype))
+        drawn = np.asarray(np.maximum(wide, floor)).astype(array.dtype)
+        found = _tensor.wrap(any_arrays.placed_like(drawn, array))
         ctx.save_for_backward(concentration, found)
         return found
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
         """The gradient of the concentrations; it has none itself."""
-        concentration, found = (np.asarray(x.array, np.float64) for x in ctx.saved_tensors)
-        slope = np.asarray(derivative(concentration, found))
-        return gradient * _tensor.wrap(slope.astype(gradient.array.dtype))
+        concentration, found = (
+            np.asarray(any_arrays.as_numpy(x.array), np.float64) for x in ctx.saved_tensors
+        )
+        slope = np.asarray(derivative(concentration, found)).astype(gradient.array.dtype)
+        return gradient * _tensor.wrap(any_arrays.placed_like(slope, gradient.array))
 
 
 def standard_gamma(concentration: Any) -> Any:

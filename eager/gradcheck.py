@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dynajit.core import any_arrays
 from dynajit.core.errors import ArgumentError, AutogradError
 from dynajit.eager import _tensor, tape
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled
@@ -108,12 +109,12 @@ def _drawn(draw: "np.random.Generator", like: Any) -> Any:
     drawn = draw.standard_normal(like.shape)
     if like.dtype.kind == "c":
         drawn = drawn + 1j * draw.standard_normal(like.shape)
-    return np.asarray(drawn)
+    return any_arrays.placed_like(np.asarray(drawn), like)
 
 
 def _parts(array: Any) -> Any:
     """The elements in a row, float64; a complex one as its two parts."""
-    flat = np.ascontiguousarray(array).reshape(-1)
+    flat = np.ascontiguousarray(any_arrays.as_numpy(array)).reshape(-1)
     return np.array(flat.view(flat.real.dtype), np.float64)
 
 
@@ -125,7 +126,7 @@ def _unit(array: Any, k: int) -> Any:
     """Zeros like `array` with 1 in part k."""
     unit = np.zeros(array.size, array.dtype)
     unit.view(unit.real.dtype)[k] = 1
-    return unit.reshape(array.shape)
+    return any_arrays.placed_like(unit.reshape(array.shape), array)
 
 
 def _checked_inputs(inputs: Sequence[Any]) -> list[int]:
@@ -247,17 +248,17 @@ def _numerical(
         shapes = [v.size for v in values()]
         jacobians = [[np.zeros((_part_count(inputs[i].array), n)) for i in checked] for n in shapes]
         for place, i in enumerate(checked):
-            flat = inputs[i].array.flat
-            per_element = 2 if inputs[i].array.dtype.kind == "c" else 1
-            for k in range(_part_count(inputs[i].array)):
-                element = k // per_element
-                original = flat[element]
+            array = inputs[i].array
+            per_element = 2 if array.dtype.kind == "c" else 1
+            for k in range(_part_count(array)):
+                element = np.unravel_index(k // per_element, array.shape)
+                original = array[element].item()
                 step = eps * 1j if k % per_element else eps
-                flat[element] = original + step
+                array[element] = original + step
                 above = values()
-                flat[element] = original - step
+                array[element] = original - step
                 below = values()
-                flat[element] = original
+                array[element] = original
                 for o, (high, low) in enumerate(zip(above, below, strict=True)):
                     jacobians[o][place][k] = (high - low) / (2 * eps)
     finally:

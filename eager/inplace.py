@@ -14,20 +14,27 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import dtypes
+from dynajit.core import any_arrays, dtypes, gpu, gpu_arrays
 from dynajit.core.device import CPU
-from dynajit.core.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from dynajit.core.errors import (
+    ArgumentError,
+    AutogradError,
+    DeviceError,
+    DTypeError,
+    ShapeError,
+)
 from dynajit.eager import _rows, _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.node import Node, OverwriteBackward, edges_of, zeros_of
-from dynajit.eager.random import default_generator
 from dynajit.ops import dispatch
 from dynajit.ops.arguments import fitting
 from dynajit.ops.autocast import disabled
+from dynajit.ops.creation_functions import reserve
 from dynajit.ops.evaluate import QUIET
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.random import blocks_of
 from dynajit.ops.table import TABLE
+from dynajit.ops.type_rules import MSG_TWO_DEVICES
 
 MSG_LEAF: Final = (
     "{name}: a leaf Variable that requires grad is being used in an in-place operation.  Write "
@@ -159,7 +166,7 @@ def _same_layout(tensor: Any, strides: tuple[int, ...]) -> Any:
     """A copy whose dims lie in memory in the order that `strides` says."""
     order = sorted(range(len(strides)), key=lambda d: -abs(strides[d]))
     source = tensor.array
-    copied = np.array(source.transpose(order), order="C")
+    copied = any_arrays.row_major(source.transpose(order))
     inverse = [order.index(d) for d in range(len(order))]
     return _tensor.wrap(copied.transpose(inverse))
 
@@ -181,11 +188,11 @@ def check_writable(tensor: Any, name: str) -> None:
             if base.requires_grad and tensor._replay is None:
                 raise AutogradError(MSG_VIEW_NO_GRAD.format(name=name))
     array = tensor.array
-    if array.flags.c_contiguous and array.flags.writeable:
+    if array.flags.c_contiguous and any_arrays.is_writable(array):
         return
     if has_overlap(array):
         raise ShapeError(MSG_OVERLAP.format(name=name))
-    if not array.flags.writeable:
+    if not any_arrays.is_writable(array):
         base = tensor._base
         if base is None or not base.array.flags.writeable:
             raise ShapeError(MSG_READ_ONLY.format(name=name))
@@ -275,7 +282,7 @@ def _any_requires_grad(tensor: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _copy_with_history(tensor: Any) -> Any:
-    copied = np.array(tensor.array)
+    copied = any_arrays.row_major(tensor.array)
     if not tensor.requires_grad:
         return _tensor.wrap(copied)
     return _tensor.wrap_output(copied, tensor.grad_fn, tensor.output_index)
@@ -313,7 +320,7 @@ def commit(tensor: Any, result: Any, name: str) -> None:
 
 def write(tensor: Any, result: Any) -> None:
     """Copy elements and count the write."""
-    np.copyto(tensor.array, result.array, casting="unsafe")
+    any_arrays.copy_into(tensor.array, result.array)
     _tensor.bump_version(tensor)
 
 
@@ -359,7 +366,7 @@ def write_back(tensor: Any, result: Any, bumps: int, has_history: bool) -> None:
         bumps -= 1
     else:
         if result.array is not tensor.array:  # else the kernels wrote it there
-            np.copyto(tensor.array, result.array)
+            any_arrays.copy_into(tensor.array, result.array)
     for _ in range(bumps):
         _tensor.bump_version(tensor)
 
@@ -415,7 +422,9 @@ def copy_into(tensor: Any, source: Any, name: str) -> Any:
     if not isinstance(source, TensorBase):
         if isinstance(source, (int, float, np.generic)):
             source = fitting(source, tensor.dtype, name)
-        source = _tensor.wrap(np.asarray(source).astype(tensor.array.dtype, copy=False))
+        source = _tensor.wrap(_array_for(tensor, source))
+    if source.device is not tensor.device:
+        source = TABLE.to_device(source, device=tensor.device)
     if source.dtype is not tensor.dtype:
         source = TABLE.cast(source, dtype=tensor.dtype)
     if tuple(source.shape) != tuple(tensor.shape):
@@ -425,6 +434,16 @@ def copy_into(tensor: Any, source: Any, name: str) -> Any:
         source = _tensor.wrap_output(source.array, CopyBackward(edges, indices), 0)
     commit(tensor, source, name)
     return tensor
+
+
+def _array_for(tensor: Any, value: Any) -> Any:
+    """A number or array as an array of a tensor's dtype, on its device."""
+    if gpu.is_foreign(value):
+        value = any_arrays.placed_like(gpu.shared(value), tensor.array)
+    else:
+        value = any_arrays.placed_like(np.asarray(value), tensor.array)
+    with any_arrays.on_device_of(value):
+        return value.astype(tensor.array.dtype, copy=False)
 
 
 def _broadcast(source: Any, shape: tuple[int, ...], name: str) -> Any:
@@ -449,7 +468,7 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
             raise AutogradError("tensor[...] = value: the index gave a copy, not a view")
         copy_into(target, value, "tensor[...] = value")
         return
-    _set_advanced(tensor, tuple(_plain(item) for item in items), value)
+    _set_advanced(tensor, tuple(_plain(item, tensor) for item in items), value)
 
 
 def _is_basic(item: Any) -> bool:
@@ -461,17 +480,26 @@ def _is_basic(item: Any) -> bool:
     )
 
 
-def _plain(item: Any) -> Any:
+def _plain(item: Any, tensor: Any) -> Any:
+    """An entry of a key as the array module takes it, arrays on the tensor's device."""
     if isinstance(item, TensorBase):
-        return item.array
-    return np.asarray(item) if isinstance(item, list) else item
+        return any_arrays.placed_like(item.array, tensor.array)
+    if isinstance(item, (list, np.ndarray)):
+        return any_arrays.placed_like(np.asarray(item), tensor.array)
+    return item
 
 
 def _set_advanced(tensor: Any, index: tuple[Any, ...], value: Any) -> None:
     name = "tensor[...] = value"
     check_writable(tensor, name)
     if not isinstance(value, TensorBase):
-        value = _tensor.wrap(np.asarray(value, dtype=tensor.array.dtype))
+        value = _tensor.wrap(_array_for(tensor, value))
+    if value.device is not tensor.device:
+        if value.ndim or value.device is not CPU:
+            raise DeviceError(MSG_TWO_DEVICES.format(
+                call=name, first=tensor.device, second=value.device
+            ))  # fmt: skip
+        value = TABLE.to_device(value, device=tensor.device)
     if value.dtype is not tensor.dtype:
         value = TABLE.cast(value, dtype=tensor.dtype)
     if not (is_grad_enabled() and (tensor.requires_grad or value.requires_grad)):
@@ -480,19 +508,30 @@ def _set_advanced(tensor: Any, index: tuple[Any, ...], value: Any) -> None:
         return
     # Positions of the written elements turn any index into one integer index of the flat tensor.
     count = tensor.array.size
-    positions = np.arange(count).reshape(tensor.array.shape)[index]
+    with any_arrays.on_device_of(tensor.array):
+        numbers = any_arrays.module_of(tensor.array).arange(count).reshape(tensor.array.shape)
+        positions = _selected(numbers, index, name)
+        where = _tensor.wrap(positions.reshape(1, -1))
     source = TABLE.reshape(_broadcast(value, positions.shape, name), shape=(positions.size,))
     flat = TABLE.reshape(_copy_with_history(tensor), shape=(count,))
-    where = _tensor.wrap(positions.reshape(1, -1))
     result = TABLE.index_put(flat, where, source, dims=(0,))
     commit(tensor, TABLE.reshape(result, shape=tuple(tensor.shape)), name)
 
 
 def _assign(array: Any, index: tuple[Any, ...], value: Any, name: str) -> None:
+    if not isinstance(array, np.ndarray):
+        gpu_arrays.check_key(array.shape, index, name)
     try:
-        array[index] = value
+        with any_arrays.on_device_of(array):
+            array[index] = value
     except ValueError as error:
         raise ShapeError(f"{name}: {error}") from error
+
+
+def _selected(array: Any, index: tuple[Any, ...], name: str) -> Any:
+    if not isinstance(array, np.ndarray):
+        gpu_arrays.check_key(array.shape, index, name)
+    return array[index]
 
 
 def _in_place(name: str) -> Callable[..., Any]:
@@ -598,8 +637,8 @@ class InPlaceMethods:
         if high <= low:
             raise ArgumentError(f"random_ expects 'from' to be less than 'to': {low} >= {high}")
         drawn = self._drawn_as(TABLE.rand, dtypes.float64, generator)
-        whole = np.minimum(np.floor(drawn.array * (high - low)), high - low - 1) + low
-        return copy_into(self, _tensor.wrap(np.asarray(whole)), "random_")
+        whole = TABLE.minimum(TABLE.floor(drawn * float(high - low)), float(high - low - 1))
+        return copy_into(self, whole + float(low), "random_")
 
     def _drawn(self, name: str, generator: Any) -> Any:
         if not self.dtype.is_floating_point:
@@ -608,9 +647,9 @@ class InPlaceMethods:
 
     def _drawn_as(self, row: Any, dtype: Any, generator: Any) -> Any:
         shape = tuple(self.shape)
-        source = default_generator if generator is None else generator
-        seed, offset = source.reserve(int(blocks_of(row, shape, dtype)))
-        return row(seed, offset, shape=shape, dtype=dtype, device=CPU, shift=0)
+        blocks = int(blocks_of(row, shape, dtype))
+        seed, offset, _ = reserve(blocks, generator, self.device)
+        return row(seed, offset, shape=shape, dtype=dtype, device=self.device, shift=0)
 
 
 def _largest(tensor: Any) -> int:

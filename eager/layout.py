@@ -8,9 +8,11 @@ of the same memory or an error, never a silent copy. Called by the `Tensor` clas
 from typing import Any, Final
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided as strided
 
-from dynajit.core import dtypes
+from dynajit.core import any_arrays, dtypes, gpu
+from dynajit.core import device as devices
+from dynajit.core.any_arrays import address
+from dynajit.core.device import Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import AutogradError, ShapeError
 from dynajit.core.memory_format import RANKS, MemoryFormat, outer_to_inner
@@ -35,15 +37,45 @@ class UntypedStorage:
     __slots__ = ("array",)
 
     def __init__(self, array: Any = 0) -> None:
-        self.array = _owner(np.zeros(array, np.uint8) if isinstance(array, int) else array)
+        made = np.zeros(array, np.uint8) if isinstance(array, int) else array
+        self.array = any_arrays.owner(made)
 
     def data_ptr(self) -> int:
         """Address of the first byte."""
-        return _address(self.array)
+        return address(self.array)
 
     def nbytes(self) -> int:
         """Number of bytes."""
         return int(self.array.nbytes)
+
+    @property
+    def device(self) -> Device:
+        """Where the bytes are."""
+        return any_arrays.device_of(self.array)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether they are on a GPU."""
+        return not isinstance(self.array, np.ndarray)
+
+    def cpu(self) -> "UntypedStorage":
+        """The storage on the CPU: itself, or a copy."""
+        return self.to("cpu")
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> "UntypedStorage":
+        """The storage on a GPU, by default the current one: itself, or a copy."""
+        return self.to("cuda" if device is None else device)
+
+    def to(self, device: Any, non_blocking: bool = False) -> "UntypedStorage":
+        """The storage on a device: itself, or a copy.
+
+        Raises:
+            DeviceError: there is no such device.
+        """
+        place = gpu.resolve(devices.parse(device), "UntypedStorage.to")
+        return (
+            self if place is self.device else UntypedStorage(any_arrays.placed(self.array, place))
+        )
 
     def __len__(self) -> int:
         return self.nbytes()
@@ -59,16 +91,6 @@ class UntypedStorage:
         return id(self.array)
 
 
-def _owner(array: Any) -> Any:
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
-
-
-def _address(array: Any) -> int:
-    return int(array.__array_interface__["data"][0])
-
-
 class LayoutMethods:
     """Mixin of `Tensor`: see the module."""
 
@@ -81,12 +103,12 @@ class LayoutMethods:
 
     def storage_offset(self) -> int:
         """Elements between the start of the storage and the first element."""
-        start = _address(self.array) - _address(_owner(self.array))
+        start = address(self.array) - address(any_arrays.owner(self.array))
         return start // self.array.itemsize
 
     def data_ptr(self) -> int:
         """Address of the first element."""
-        return _address(self.array)
+        return address(self.array)
 
     def untyped_storage(self) -> UntypedStorage:
         """The bytes behind this tensor and its views."""
@@ -129,8 +151,8 @@ class LayoutMethods:
         return False
 
     def is_pinned(self, device: Any = None) -> bool:
-        """False: memory is ordinary."""
-        return False
+        """True if the elements lie in host memory that a GPU copies from by itself."""
+        return gpu.is_pinned(self.array)
 
     def view(self, *shape: Any) -> Any:
         """The same memory under another shape, or with its bits read as another dtype.
@@ -156,9 +178,9 @@ class LayoutMethods:
             ShapeError: elements lie outside the memory.
             AutogradError: gradients are recorded, and the tensor is not contiguous.
         """
-        own, owner = self.storage_offset(), _owner(self.array)
+        own, memory = self.storage_offset(), any_arrays.flat_memory(self.array)
         offset = own if storage_offset is None else storage_offset
-        strided_extent(size, stride, offset, owner.size)
+        strided_extent(size, stride, offset, memory.size)
         if self.requires_grad and _tensor.is_grad_enabled():
             if not self.array.flags.c_contiguous:
                 raise AutogradError(
@@ -167,9 +189,8 @@ class LayoutMethods:
                 )
             strided_extent(size, stride, offset - own, self.array.size)
             return elements_at(self, size, stride, offset - own)
-        flat = owner.ravel(order="K")[offset:]
-        steps = [step * owner.itemsize for step in stride]
-        return _tensor.wrap_view(strided(flat, tuple(size), steps), self, None)
+        view = any_arrays.strided(memory[offset:], tuple(size), tuple(stride))
+        return _tensor.wrap_view(view, self, None)
 
     def _view_as_dtype(self, dtype: DType) -> Any:
         if dtype.itemsize != self.array.itemsize:

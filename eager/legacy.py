@@ -1,11 +1,13 @@
 """Classes by element type (`FloatTensor`, `LongTensor`, ...) and `Variable`, of older programs.
 
 Contract: the classes have no instances of their own: calling one makes a `Tensor` of its dtype, and
-`isinstance` asks for the dtype. Published by `dynajit/__init__.py` and `dynajit.autograd`.
+`isinstance` asks for the dtype. Those of `dynajit.cuda` make tensors on a GPU. Published by
+`dynajit/__init__.py`, `dynajit.cuda` and `dynajit.autograd`.
 """
 
 from typing import Any
 
+from dynajit.core import gpu
 from dynajit.core.dtypes import DType
 from dynajit.eager.tensor import Tensor
 from dynajit.eager.typed_names import TYPE_NAMES
@@ -15,19 +17,29 @@ class _TensorType(type):
     """Class of the classes: what `isinstance` asks."""
 
     dtype: DType
+    is_cuda: bool
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+        return (
+            isinstance(instance, Tensor)
+            and instance.dtype is cls.dtype
+            and instance.is_cuda is cls.is_cuda
+        )
 
 
-def _typed(name: str) -> Any:
-    dtype = TYPE_NAMES[name]
+def _typed(name: str, is_cuda: bool = False) -> Any:
+    dtype, place = TYPE_NAMES[name], "cuda" if is_cuda else None
 
     def make(cls: Any, *data: Any, device: Any = None) -> Tensor:
-        return Tensor(*data, dtype=dtype, device=device)
+        if is_cuda:
+            gpu.require(f"cuda.{name}")
+        return Tensor(*data, dtype=dtype, device=place if device is None else device)
 
-    doc = f"Tensors of {dtype.name}: `{name}(2, 3)` by sizes, `{name}([1, 2])` from data."
-    members = {"dtype": dtype, "__new__": make, "__doc__": doc, "__module__": __name__}
+    where = " on a GPU" if is_cuda else ""
+    doc = f"Tensors of {dtype.name}{where}: `{name}(2, 3)` by sizes, `{name}([1, 2])` from data."
+    members = {
+        "dtype": dtype, "is_cuda": is_cuda, "__new__": make, "__doc__": doc, "__module__": __name__,
+    }  # fmt: skip
     return _TensorType(name, (), members)
 
 
@@ -41,6 +53,18 @@ ShortTensor = _typed("ShortTensor")
 CharTensor = _typed("CharTensor")
 ByteTensor = _typed("ByteTensor")
 BoolTensor = _typed("BoolTensor")
+
+
+CudaFloatTensor = _typed("FloatTensor", is_cuda=True)
+CudaDoubleTensor = _typed("DoubleTensor", is_cuda=True)
+CudaHalfTensor = _typed("HalfTensor", is_cuda=True)
+CudaBFloat16Tensor = _typed("BFloat16Tensor", is_cuda=True)
+CudaLongTensor = _typed("LongTensor", is_cuda=True)
+CudaIntTensor = _typed("IntTensor", is_cuda=True)
+CudaShortTensor = _typed("ShortTensor", is_cuda=True)
+CudaCharTensor = _typed("CharTensor", is_cuda=True)
+CudaByteTensor = _typed("ByteTensor", is_cuda=True)
+CudaBoolTensor = _typed("BoolTensor", is_cuda=True)
 
 
 class _VariableType(type):

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from dynajit.core import any_arrays
 from dynajit.core.errors import InvalidValueError
 
 
@@ -89,7 +90,8 @@ def format_tensor(tensor: Any) -> str:
 
 
 def _readable(array: Any) -> Any:
-    """16-bit floats as float32: their text is that of their value."""
+    """16-bit floats as float32: their text is that of their value. On the host."""
+    array = any_arrays.as_numpy(array)
     if array.dtype.kind == "V" or array.dtype == np.float16:
         return array.astype(np.float32)
     return np.asarray(array)

@@ -1,4 +1,4 @@
-"""Random number generators: a seed and a position in its stream.
+"""Random number generators: a seed and a position in its stream, one per device.
 
 Contract: the whole state is (seed, offset); the numbers themselves come from the counter-based
 rows of `ops.random`, which receive seed and offset as inputs. Reserving blocks moves the offset by
@@ -8,32 +8,40 @@ a rule that depends only on shape and dtype. Called by `ops.dispatch.reserve_ran
 
 import os
 import threading
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 
 from dynajit.core import device as devices
-from dynajit.core.device import Device
-from dynajit.core.errors import ArgumentError, UnsupportedError
+from dynajit.core import gpu
+from dynajit.core.device import CPU, Device
+from dynajit.core.errors import ArgumentError
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase
 
 _MASK_64 = (1 << 64) - 1
+DEFAULT_SEED: Final = 67280421310721
+"""PyTorch's default seed."""
 
 
 class Generator:
     """A source of random numbers. Mutable: drawing moves `offset`. Safe between threads.
 
+    Equal seeds give equal numbers on every device.
+
     Args:
-        device: only "cpu".
+        device: for tensors of which device.
+
+    Raises:
+        DeviceError: there is no such device.
     """
 
     def __init__(self, device: str | Device = "cpu") -> None:
-        self.device = devices.parse(device)
-        if self.device.type != "cpu":
-            raise UnsupportedError(f"Generator(device={str(device)!r}): expected 'cpu'.")
+        self.device = gpu.resolve(devices.parse(device), "Generator")
         self._lock = threading.Lock()
-        self._seed = 67280421310721  # PyTorch's default seed
+        self._seed = DEFAULT_SEED
         self._offset = 0
 
     def manual_seed(self, seed: int) -> "Generator":
@@ -81,12 +89,13 @@ class Generator:
         """Continue where `get_state` was called.
 
         Raises:
-            ArgumentError: not a uint8 tensor, shape (16,).
+            ArgumentError: not a uint8 tensor on the CPU, shape (16,).
         """
         array = state.array if isinstance(state, TensorBase) else None
-        if array is None or array.dtype != np.uint8 or array.shape != (16,):
+        if not isinstance(array, np.ndarray) or array.dtype != np.uint8 or array.shape != (16,):
             raise ArgumentError(
-                "set_state: expected the uint8 tensor, shape (16,), that get_state returned."
+                "set_state: expected the uint8 tensor, shape (16,), that get_state returned, on "
+                "the CPU."
             )
         seed, offset = np.ascontiguousarray(array).view("<u8")
         with self._lock:
@@ -95,30 +104,97 @@ class Generator:
 
     def clone_state(self) -> "Generator":
         """A second generator in the same state."""
-        return Generator().set_state(self.get_state())
+        return Generator(self.device).set_state(self.get_state())
 
     def __reduce__(self) -> Any:
-        return _rebuild, (self._seed, self._offset)
+        return _rebuild, (self._seed, self._offset, self.device)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Generator":
         return self.clone_state()
 
     def __repr__(self) -> str:
-        return f"Generator(seed={self._seed}, offset={self._offset})"
+        place = "" if self.device is CPU else f", device='{self.device}'"
+        return f"Generator(seed={self._seed}, offset={self._offset}{place})"
 
 
-def _rebuild(seed: int, offset: int) -> Generator:
-    generator = Generator().manual_seed(seed)
+def _rebuild(seed: int, offset: int, device: Device = CPU) -> Generator:
+    generator = Generator(device).manual_seed(seed)
     generator.reserve(offset)
     return generator
 
 
 default_generator = Generator()
+_on_gpus: Final[dict[Device, Generator]] = {}
+# What generators of GPUs start from, which are made when they are first asked for.
+_seed_of_gpus: Final[list[int]] = [DEFAULT_SEED]
 
 
-def reserve(blocks: Any) -> tuple[int, int, int]:
-    """(seed, offset, 0) of blocks of the default generator: what eager random ops use."""
-    seed, offset = default_generator.reserve(int(blocks))
+def generator_of(device: Device) -> Generator:
+    """The default generator of a device.
+
+    Raises:
+        DeviceError: there is no such device.
+    """
+    if device is CPU:
+        return default_generator
+    place = gpu.resolve(device, "default generator")
+    found = _on_gpus.get(place)
+    if found is None:
+        found = _on_gpus.setdefault(place, Generator(place).manual_seed(_seed_of_gpus[0]))
+    return found
+
+
+def generators_of_gpus() -> list[Generator]:
+    """The default generators of GPUs that were asked for so far."""
+    return list(_on_gpus.values())
+
+
+def seed_gpus(seed: int) -> None:
+    """Seed the default generator of every GPU, also of those that nobody has used yet."""
+    default = Generator().manual_seed(seed)  # refuses what is no seed
+    _seed_of_gpus[0] = default.initial_seed()
+    for generator in generators_of_gpus():
+        generator.manual_seed(seed)
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """Where default generators were.
+
+    Args:
+        of: states by device.
+        seed_of_gpus: what those of GPUs started from that nobody had used yet; None: they are left
+            alone.
+    """
+
+    of: Mapping[Device, Any]
+    seed_of_gpus: int | None = None
+
+
+def states(gpus: Iterable[Device] | None = None) -> States:
+    """The states of the default generators of the CPU and of GPUs, by default of all of them."""
+    if gpus is None:
+        found = {device: one.get_state() for device, one in list(_on_gpus.items())}
+        return States({CPU: default_generator.get_state(), **found}, _seed_of_gpus[0])
+    places = [CPU, *gpus]
+    return States({device: generator_of(device).get_state() for device in places})
+
+
+def set_states(before: States) -> None:
+    """Continue the default generators from `states`."""
+    for device, state in before.of.items():
+        generator_of(device).set_state(state)
+    if before.seed_of_gpus is None:
+        return
+    _seed_of_gpus[0] = before.seed_of_gpus
+    for device, generator in list(_on_gpus.items()):
+        if device not in before.of:  # made since
+            generator.manual_seed(before.seed_of_gpus)
+
+
+def reserve(blocks: Any, device: Device = CPU) -> tuple[int, int, int]:
+    """(seed, offset, 0) of blocks of a device's default generator: what eager random ops use."""
+    seed, offset = generator_of(device).reserve(int(blocks))
     return seed, offset, 0
 
 
@@ -128,13 +204,16 @@ def signed_bits(number: Any) -> Any:
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the default generator."""
+    """Seed the default generators of all devices; returns that of the CPU."""
+    seed_gpus(seed)
     return default_generator.manual_seed(seed)
 
 
 def seed() -> int:
-    """Seed the default generator from the operating system; returns the seed."""
-    return default_generator.seed()
+    """Seed the default generators of all devices from the operating system; returns the seed."""
+    number = default_generator.seed()
+    seed_gpus(number)
+    return number
 
 
 def initial_seed() -> int:

@@ -24,7 +24,7 @@ from dynajit.eager.autocast_mode import _autocast_word
 from dynajit.eager.function import Function, FunctionNode
 from dynajit.eager.grad_mode import enable_grad
 from dynajit.eager.node import Node, OpNode, SavedResult, SavedTensor, modified_message
-from dynajit.eager.random import get_rng_state, set_rng_state
+from dynajit.eager.random import States, set_states, states
 from dynajit.ops.autocast import word_set
 
 MSG_COUNT: Final = (
@@ -44,17 +44,17 @@ class CheckpointError(AutogradError):
 
 
 @contextlib.contextmanager
-def same_random_numbers(state: Any) -> Iterator[None]:
-    """Draw what was drawn after `get_rng_state` returned `state`; None: whatever comes next."""
-    if state is None:
+def same_random_numbers(start: States | None) -> Iterator[None]:
+    """Draw what was drawn after `random.states` returned `start`; None: whatever comes next."""
+    if start is None:
         yield
         return
-    before = get_rng_state()
-    set_rng_state(state)
+    before = states()
+    set_states(start)
     try:
         yield
     finally:
-        set_rng_state(before)
+        set_states(before)
 
 
 def tensors_in(value: Any) -> Iterator[Any]:
@@ -237,7 +237,7 @@ def recomputed(
     if not is_grad_enabled():
         with first:
             return function(*args, **kwargs)
-    state = get_rng_state() if preserve_random else None
+    state = states() if preserve_random else None
     frame = _Frame(function, args, kwargs, state, second, checks_metadata)
     start = next(node._sequence)
     with first:
@@ -258,7 +258,7 @@ class Reentrant(Function):
                 stacklevel=4,
             )
         ctx.function = function
-        ctx.state = get_rng_state() if preserve_random else None
+        ctx.state = states() if preserve_random else None
         ctx.word = _autocast_word()
         ctx.others = [None if isinstance(x, TensorBase) else x for x in args]
         ctx.save_for_backward(*(x if isinstance(x, TensorBase) else None for x in args))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dynajit.core import any_arrays
 from dynajit.core.errors import AutogradError, ShapeError, UnsupportedError
 from dynajit.core.memory_format import outer_to_inner
 from dynajit.eager import _tensor
@@ -116,9 +117,11 @@ def _is_alone(tensor: Any) -> bool:
     """True if no other tensor and no array shares this tensor's memory: nothing more refers to it
     than to the memory of a tensor that was just made."""
     base = tensor.array.base
-    if base is not None and not (isinstance(base, np.ndarray) and base.base is None):
+    if base is not None and not (type(base) is type(tensor.array) and base.base is None):
         return False
-    alone = np.empty(2) if base is None else np.empty(2)[:1]
+    made = any_arrays.zeros((2,), np.dtype(np.float64), any_arrays.device_of(tensor.array))
+    alone = made if base is None else made[:1]
+    del made
     del base
     probe = _tensor.wrap(alone)
     del alone
@@ -146,7 +149,7 @@ def resized(tensor: Any, sizes: tuple[int, ...], memory_format: Any = None) -> N
                 f"resize_: {array.size} elements cannot grow to {count}: other tensors or arrays "
                 "share their memory.  Make a new tensor, or drop the others."
             )
-        grown = np.zeros(count, array.dtype)
+        grown = any_arrays.zeros((count,), array.dtype, any_arrays.device_of(array))
         grown[: memory.size] = memory
         memory = grown
     laid = memory[:count]
@@ -160,13 +163,11 @@ def resized(tensor: Any, sizes: tuple[int, ...], memory_format: Any = None) -> N
 
 def _memory_of(array: Any) -> Any:
     """All elements of the memory from the first one of `array` on, as they lie there, (n,)."""
-    owner = array
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
+    owner = any_arrays.owner(array)
     if owner.dtype != array.dtype or not (owner.flags.c_contiguous or owner.flags.f_contiguous):
         raise UnsupportedError(
             "resize_: the tensor's memory has another element type or gaps.  Resize a clone()."
         )
-    first = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    first = any_arrays.address(array) - any_arrays.address(owner)
     start = first // array.itemsize
     return owner.ravel(order="K")[start:]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from dynajit.core import device as devices
+from dynajit.core import gpu
 from dynajit.core.device import CPU, Device
 from dynajit.core.errors import (
     ArgumentError,
@@ -25,9 +26,9 @@ from dynajit.core.errors import (
 )
 from dynajit.eager.checkpoint_reading import Reading, read_old, read_zip
 from dynajit.eager.checkpoint_writing import write_old, write_zip
-from dynajit.eager.convert import require_cpu
 from dynajit.eager.layout import UntypedStorage
 from dynajit.eager.safetensors_file import is_safetensors, read_safetensors
+from dynajit.eager.tensor import Tensor
 
 MSG_CUDA: Final = (
     "Attempting to deserialize object on a CUDA device but there is none: a storage of the file "
@@ -114,7 +115,7 @@ def load(
     Args:
         f: a path, or a binary file open for reading that can seek.
         map_location: where storages go: a device, a dict from the file's locations to such, or a
-            function of (storage, location). Only the CPU is there.
+            function of (storage, location).
         pickle_module: None, or Python's `pickle` with `weights_only=False`.
         weights_only: read tensors, plain values and containers only. False runs what the file
             says: for files that you trust.
@@ -164,12 +165,16 @@ def _of_kind(file: BinaryIO, reading: Reading) -> Any:
         return read_zip(file, reading)
     if is_safetensors(opening):
         tensors = read_safetensors(file.read())
-        for tensor in tensors.values():
-            reading.placed(tensor.untyped_storage(), "cpu")
-        return tensors
+        return {name: _of_storage(tensor, reading) for name, tensor in tensors.items()}
     if reading.map_bytes:
         raise FileFormatError("mmap can only be used with files of the zip kind")
     return read_old(file, reading)
+
+
+def _of_storage(tensor: Tensor, reading: Reading) -> Tensor:
+    """A tensor that is all of its memory, where the storage goes."""
+    placed = reading.placed(tensor.untyped_storage(), "cpu")
+    return tensor.to(placed.device)
 
 
 def _places(map_location: Any) -> Callable[[UntypedStorage, str], UntypedStorage]:
@@ -185,14 +190,15 @@ def _places(map_location: Any) -> Callable[[UntypedStorage, str], UntypedStorage
         raise ArgumentError(
             f"load(map_location={map_location!r}): expected a device, a dict or a function."
         )
-    require_cpu("load", map_location)
-    return lambda storage, location: storage
+    place = gpu.resolve(devices.parse(map_location), "load")
+    return lambda storage, location: storage.to(place)
 
 
 def _as_saved(storage: UntypedStorage, location: str) -> UntypedStorage:
-    if devices.parse(location) != CPU:
+    place = devices.parse(location)
+    if place is not CPU and not gpu.is_available():
         raise DeviceError(MSG_CUDA.format(location=location))
-    return storage
+    return storage.to(place)
 
 
 def _chosen(choose: Any, storage: UntypedStorage, location: str) -> UntypedStorage:

@@ -15,14 +15,14 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-import numpy as np
-
-from dynajit.core import dtypes
+from dynajit.core import any_arrays, dtypes
 from dynajit.core.errors import ArgumentError, AutogradError, ShapeError
 from dynajit.eager import _tensor, anomaly
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled
+from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.execute import eager_dispatch
 from dynajit.eager.node import Node, made_by, resolved
+from dynajit.ops.autocast_words import CUDA_ENABLED
 from dynajit.ops.table import TABLE
 
 MSG_NO_GRAPH: Final = (
@@ -96,7 +96,7 @@ class _Run:
         """The sum of two gradients of one value."""
         if self.create_graph:
             return TABLE.add(a, b)
-        return _tensor.wrap(a.array + b.array)
+        return _tensor.wrap(any_arrays.added(a.array, b.array))
 
     def run(self) -> None:
         """Run every node that a gradient reaches."""
@@ -208,10 +208,10 @@ def accumulate_into(leaf: Any, gradient: Any, create_graph: bool) -> None:
     if before is None:
         leaf.grad = _own(gradient)
         return
-    if before.requires_grad or not before.array.flags.writeable:
-        leaf.grad = _tensor.wrap(before.array + gradient.array)
+    if before.requires_grad or not any_arrays.is_writable(before.array):
+        leaf.grad = _tensor.wrap(any_arrays.added(before.array, gradient.array))
         return
-    np.add(before.array, gradient.array, out=before.array)
+    any_arrays.add_into(before.array, gradient.array)
     _tensor.bump_version(before)
 
 
@@ -254,9 +254,9 @@ def _own(gradient: Any) -> Any:
         or sys.getrefcount(array) > _LOCAL_REFERENCES + 1  # the tensor's field
         or not _owns_memory(array)
         or not array.flags.c_contiguous
-        or not array.flags.writeable
+        or not any_arrays.is_writable(array)
     ):
-        return _tensor.wrap(np.array(array, order="C"))
+        return _tensor.wrap(any_arrays.row_major(array))
     return gradient
 
 
@@ -430,7 +430,7 @@ def _result(run: _Run, tensor: Any, index: int, allow_unused: bool, materialize:
     if found is not None:
         return found
     if materialize:
-        return _tensor.wrap(np.zeros_like(tensor.array))
+        return _tensor.wrap(any_arrays.filled_like(tensor.array, 0))
     if not allow_unused:
         raise AutogradError(MSG_UNUSED.format(index=index))
     return None
@@ -451,7 +451,8 @@ def is_partial() -> bool:
 
 
 class _mode:
-    """Grad mode on or off, and eager dispatch, while formulas run. Mutable: one use."""
+    """Grad mode on or off, and eager dispatch, while formulas run, on a GPU in the dtypes of the
+    forward pass whatever autocast says. Mutable: one use."""
 
     def __init__(self, create_graph: bool, partial: bool) -> None:
         self.create_graph = create_graph
@@ -460,12 +461,15 @@ class _mode:
 
     def __enter__(self) -> None:
         self.dispatch.__enter__()
+        self.word = _autocast_word()
+        _set_autocast_word(self.word & ~CUDA_ENABLED)
         self.before = _set_grad_enabled(self.create_graph)
         self.partial, _present.partial = _present.partial, self.partial
 
     def __exit__(self, *error: Any) -> None:
         _present.partial = self.partial
         _set_grad_enabled(self.before)
+        _set_autocast_word(self.word)
         self.dispatch.__exit__(*error)
 
 
@@ -559,7 +563,7 @@ def _start(output: Any, gradient: Any) -> Any:
                 "grad can be computed only for real scalar outputs but got "
                 f"{dtypes.from_numpy(output.array.dtype)!r}"
             )
-        return _tensor.wrap(np.ones(output.array.shape, output.array.dtype))
+        return _tensor.wrap(any_arrays.filled_like(output.array, 1))
     if not isinstance(gradient, TensorBase):
         raise ArgumentError(
             f"gradients can be either Tensors or None, but got {type(gradient).__name__}"

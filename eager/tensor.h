@@ -2,7 +2,8 @@
  *
  * `dynajit.eager._tensor` defines the type `TensorBase` with this layout and exports the capsule
  * `dynajit.eager._tensor.api` (a `TensorApi`). `dynajit.capture._capture` imports the capsule.
- * Invariants: `array` is never NULL in a live tensor; a view shares its base's `storage`;
+ * Invariants: `array` is never NULL in a live tensor; `gpu` describes an array of CuPy, and is NULL
+ * for one of NumPy; a view shares its base's `storage`;
  * `grad_fn` is NULL for leaves; `metadata_epoch` is bumped whenever `array` or `requires_grad` of
  * an existing tensor is replaced, so a guard that saw the epoch may skip re-reading metadata.
  * A view whose base was written in place under the tape since (`replay` set and `view_version` not
@@ -13,6 +14,20 @@
 
 #include <Python.h>
 #include <stdint.h>
+
+/* What guards and launches read of an array on a GPU without asking it: filled when a tensor gets the
+ * array. The memory lives as long as the array, whose shape and strides nobody changes in place. */
+typedef struct {
+    char *data;           /* device address of the first element */
+    PyObject *dtype;      /* owned: the NumPy dtype */
+    int dtype_number;     /* its type number */
+    int device;           /* which GPU */
+    int rank;
+    char is_contiguous;   /* row-major, without gaps */
+    Py_ssize_t item_size; /* bytes per element */
+    Py_ssize_t *strides;  /* in bytes, one per dim; they follow the sizes */
+    Py_ssize_t sizes[];   /* one per dim */
+} GpuLayout;
 
 /* Shared by a tensor and all its views. */
 typedef struct {
@@ -35,6 +50,7 @@ typedef struct {
     char retains_grad;       /* 0 or 1 */
     PyObject *replay;        /* of a view: tuple of (row, attributes) that leads from base to it */
     uint64_t view_version;   /* of a view: storage version for which requires_grad, grad_fn hold */
+    GpuLayout *gpu;          /* owned; NULL for an array of NumPy */
 } TensorObject;
 
 /* One per thread. */

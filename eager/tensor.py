@@ -11,22 +11,22 @@ from typing import Any
 
 import numpy as np
 
+from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core import device as devices
-from dynajit.core import dtypes
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import ArgumentError, AutogradError, DeviceError, DTypeError, ShapeError
 from dynajit.core.memory_format import preserve_format
 from dynajit.eager import _tensor, tape
 from dynajit.eager._rows import get_item
-from dynajit.eager.convert import array_of, filled, plain_number
-from dynajit.eager.execute import handle, missing_device, refresh_view
+from dynajit.eager.convert import array_of, filled, pinned_copy, plain_number
+from dynajit.eager.execute import handle, refresh_view
 from dynajit.eager.inplace import InPlaceMethods
 from dynajit.eager.layout import LayoutMethods
 from dynajit.eager.node import Handle, made_by
 from dynajit.eager.printing import format_tensor
 from dynajit.eager.reshaping import ReshapingMethods
-from dynajit.eager.typed_names import dtype_named, name_of
+from dynajit.eager.typed_names import name_of, type_named
 from dynajit.ops import subscript
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.table import TABLE
@@ -203,17 +203,26 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""
-        array = self.array
+        array = any_arrays.as_numpy(self.array)
         return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
 
     def numpy(self, *, force: bool = False) -> Any:
-        """An array on the same memory (writes are seen on both sides); `force` detaches first.
+        """An array on the same memory (writes are seen on both sides); `force` detaches first, and
+        copies what is on a GPU.
 
         Its shape and strides are its own: changing them leaves the tensor as it is.
 
         Raises:
+            ArgumentError: the tensor is on a GPU.
             AutogradError: the tensor requires a gradient.
         """
+        if not isinstance(self.array, np.ndarray):
+            if not force:
+                raise ArgumentError(
+                    f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to "
+                    "copy the tensor to host memory first."
+                )
+            return any_arrays.as_numpy(self.array)
         if self.requires_grad and not force:
             raise AutogradError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
@@ -235,6 +244,25 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
     def __dlpack_device__(self) -> Any:
         return self.array.__dlpack_device__()
 
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        """What other libraries read of a tensor on a GPU.
+
+        Raises:
+            AttributeError: the tensor is on the CPU.
+            AutogradError: it requires a gradient.
+        """
+        if isinstance(self.array, np.ndarray):
+            raise AttributeError(
+                "Can't get __cuda_array_interface__ on non-CUDA tensor type.  Use tensor.cuda()."
+            )
+        if self.requires_grad:
+            raise AutogradError(
+                "Can't get __cuda_array_interface__ on Variable that requires grad.  Use "
+                "var.detach().__cuda_array_interface__."
+            )
+        return self.array.__cuda_array_interface__
+
     def to(self, *args: Any, **kwargs: Any) -> "Tensor":
         """This tensor with another dtype or device: `to(dtype)`, `to(device)`, `to(other)`.
 
@@ -243,41 +271,60 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         Raises:
             DeviceError: the device does not exist here.
         """
-        dtype, device, copied = _parse_to(args, kwargs)
-        if device != CPU:
-            raise DeviceError(missing_device("to", device))
+        dtype, device, copied, non_blocking = _parse_to(args, kwargs)
         changed = self if dtype is None or dtype is self.dtype else TABLE.cast(self, dtype=dtype)
+        place = self.device if device is None else gpu.resolve(devices.parse(device), "to")
+        if place is not self.device:
+            changed = TABLE.to_device(changed, device=place, non_blocking=non_blocking)
         memory_format = kwargs.get("memory_format")
         if memory_format is not None and memory_format is not preserve_format:
             changed = changed.contiguous(memory_format)
         return TABLE.clone(self) if copied and changed is self else changed
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
-        """The name of the tensor's class by element type, such as "torch.FloatTensor"; or the
-        tensor with another dtype, given as such, as that name, or as a class such as `LongTensor`.
+        """The name of the tensor's class by element type and kind of device, such as
+        "torch.FloatTensor" and "torch.cuda.FloatTensor"; or the tensor with another dtype, given as
+        such, as that name, or as a class such as `LongTensor`, both of which mean a device, too.
 
         Raises:
             InvalidValueError: no dtype has that name.
         """
         if dtype is None:
-            return name_of(self.dtype)
-        return self.to(dtype_named(dtype))
+            return name_of(self.dtype, self.is_cuda)
+        kind, is_cuda = type_named(dtype)
+        if is_cuda in (None, self.is_cuda):
+            return self.to(kind)
+        return self.to("cuda" if is_cuda else "cpu", kind, non_blocking)
 
-    def cpu(self) -> "Tensor":
-        """This tensor on the CPU: itself."""
-        return self
+    def cpu(self, memory_format: Any = None) -> "Tensor":
+        """This tensor on the CPU: itself, or a copy of what is on a GPU."""
+        return self if self.device is CPU else self.to(CPU)
 
-    def cuda(self, device: Any = None, non_blocking: bool = False) -> "Tensor":
-        """This tensor on a GPU.
+    def cuda(
+        self, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+    ) -> "Tensor":
+        """This tensor on a GPU, the current one by default: itself, or a copy.
 
         Raises:
             DeviceError: there is none.
         """
-        return self.to("cuda" if device is None else device)
+        return self.to("cuda" if device is None else device, non_blocking=non_blocking)
 
     def pin_memory(self, device: Any = None) -> "Tensor":
-        """Itself: there is no GPU to copy to."""
-        return self
+        """This tensor in host memory that a GPU copies from by itself; itself where it lies in such
+        memory, or where there is no GPU to copy to.
+
+        Raises:
+            DeviceError: the tensor is on a GPU.
+        """
+        if self.device is not CPU:
+            raise DeviceError(
+                f"cannot pin '{self.device}': only dense CPU tensors can be pinned.  Call .cpu() "
+                "first."
+            )
+        if not gpu.is_available() or gpu.is_pinned(self.array):
+            return self
+        return _leaf(pinned_copy(self.array), False)
 
     # -- Python protocols --------------------------------------------------------------------
 
@@ -326,7 +373,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
             )
         if id(self) in memo:
             return memo[id(self)]  # type: ignore[no-any-return]
-        copied = _tensor.new_of(type(self), np.array(self.array, order="K"), None)
+        copied = _tensor.new_of(type(self), any_arrays.copied(self.array), None)
         memo[id(self)] = copied
         if self.requires_grad:
             copied.requires_grad = True
@@ -345,8 +392,10 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         if not self.is_leaf:
             raise AutogradError("pickle: only leaves can be saved.  Use .detach() first.")
         dtype = dtypes.from_numpy(self.array.dtype).name
-        array = np.ascontiguousarray(self.array)
+        array = np.ascontiguousarray(any_arrays.as_numpy(self.array))
         state = (type(self), array.tobytes(), dtype, self.array.shape, self.requires_grad)
+        if self.device is not CPU:
+            state = (*state, self.device)
         kept = {k: v for k, v in self.__dict__.items() if k != "_post_accumulate_hooks"}
         return _rebuilt, state, kept or None
 
@@ -354,12 +403,13 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
 
     def new(self, *data: Any, device: Any = None) -> "Tensor":
         """`Tensor(*data)` with this tensor's dtype: of sizes, or of data."""
-        return Tensor(*data, dtype=self.dtype, device=device)
+        place = self.device if device is None else device
+        return Tensor(*data, dtype=self.dtype, device=place)
 
     def new_tensor(self, data: Any, *, dtype: DType | None = None, requires_grad: bool = False,
                    device: Any = None) -> "Tensor":  # fmt: skip
         """A new tensor of `data`, with this tensor's dtype by default."""
-        array = array_of(data, dtype or self.dtype, device)
+        array = array_of(data, dtype or self.dtype, self.device if device is None else device)
         return _leaf(array, requires_grad)
 
 
@@ -385,8 +435,10 @@ def _constructed(data: tuple[Any, ...], dtype: DType | None, device: Any) -> Any
     return array_of(data[0], wanted, device)
 
 
-def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Device, bool]:
+def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool, bool]:
+    """(dtype or None, device or None, copy, non_blocking) of `to`."""
     dtype, device = kwargs.get("dtype"), kwargs.get("device")
+    flags = [argument for argument in args if isinstance(argument, bool)]  # non_blocking, copy
     for argument in args:
         if isinstance(argument, DType):
             dtype = argument
@@ -403,21 +455,21 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Devic
     unknown = set(kwargs) - {"dtype", "device", "non_blocking", "copy", "memory_format"}
     if unknown:
         raise ArgumentError(f"to: unknown arguments {sorted(unknown)}.")
-    return dtype, devices.parse(device), bool(kwargs.get("copy", False))
+    non_blocking = bool(kwargs.get("non_blocking", flags[0] if flags else False))
+    return dtype, device, bool(kwargs.get("copy", flags[1:] == [True])), non_blocking
 
 
 def _rebuilt(
-    cls: type[Tensor], data: bytes, dtype: str, shape: tuple[int, ...], requires_grad: bool
-) -> Tensor:
+    cls: type[Tensor], data: bytes, dtype: str, shape: tuple[int, ...], requires_grad: bool,
+    device: Device = CPU,
+) -> Tensor:  # fmt: skip
     array = np.frombuffer(bytearray(data), dtypes.by_name(dtype).numpy).reshape(shape)
-    made: Tensor = _tensor.new_of(cls, array, None)
+    made: Tensor = _tensor.new_of(
+        cls, any_arrays.placed(array, gpu.resolve(device, "pickle")), None
+    )
     if requires_grad:
         made.requires_grad = True
     return made
 
 
-def _device_of(array: Any) -> Device:
-    return Device("cuda", int(array.device.id))
-
-
-_tensor.register(Tensor, Size, {d.numpy: d for d in dtypes.ALL}, CPU, _device_of, refresh_view)
+_tensor.register(Tensor, Size, {d.numpy: d for d in dtypes.ALL}, CPU, gpu.device_of, refresh_view)

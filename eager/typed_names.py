@@ -26,21 +26,27 @@ TYPE_NAMES: Final[dict[str, DType]] = {
 _NAME_OF: Final[dict[DType, str]] = {dtype: name for name, dtype in TYPE_NAMES.items()}
 
 
-def name_of(dtype: DType) -> str:
-    """The name of tensors of `dtype`."""
-    return f"torch.{_NAME_OF[dtype]}"
+def name_of(dtype: DType, is_cuda: bool = False) -> str:
+    """The name of tensors of `dtype` on the CPU, or on a GPU."""
+    return f"torch.cuda.{_NAME_OF[dtype]}" if is_cuda else f"torch.{_NAME_OF[dtype]}"
 
 
-def dtype_named(type: Any) -> DType:
-    """The dtype that `type` names: a dtype, "torch.FloatTensor", or a class with a `dtype`.
+def type_named(type: Any) -> tuple[DType, bool | None]:
+    """The dtype that `type` names, and whether it means tensors on a GPU; None: on any device.
+
+    Args:
+        type: a dtype, "torch.FloatTensor", "torch.cuda.FloatTensor", or a class with a `dtype`.
 
     Raises:
         InvalidValueError: nothing has that name.
     """
     if isinstance(type, DType):
-        return type
-    found = TYPE_NAMES.get(type.rpartition(".")[2]) if isinstance(type, str) else None
-    found = getattr(type, "dtype", None) if found is None else found
+        return type, None
+    if isinstance(type, str):
+        path, _, name = type.rpartition(".")
+        found, is_cuda = TYPE_NAMES.get(name), path == "torch.cuda"
+    else:
+        found, is_cuda = getattr(type, "dtype", None), getattr(type, "is_cuda", False)
     if not isinstance(found, DType):
         raise InvalidValueError(f"type({type!r}): invalid type.  Expected a dtype, or its class.")
-    return found
+    return found, is_cuda

@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 
 import dynajit as dj
+from dynajit.core import gpu
 
 # Tests never assert on time: hypothesis refuses examples of more than 0.2 s by default.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -18,9 +19,11 @@ hypothesis.settings.load_profile("untimed")
 
 def pytest_addoption(parser: Any) -> None:
     """`--cpython all`: every one of CPython's own test files under capture, in every mode;
-    `--cuda all`: CUDA text in every dtype and for every architecture."""
+    `--cuda all`: CUDA text in every dtype and for every architecture;
+    `--target cuda`: tests of kernels (tests/codegen) run their graphs as CUDA on the emulator."""
     parser.addoption("--cpython", choices=("fast", "all"), default="fast")
     parser.addoption("--cuda", choices=("fast", "all"), default="fast")
+    parser.addoption("--target", choices=("c", "cuda"), default="c")
 
 
 def pytest_collection_finish() -> None:
@@ -90,3 +93,10 @@ def blocks() -> Callable[[], int]:
         return sys.getallocatedblocks()
 
     return count
+
+
+@pytest.fixture
+def no_gpu() -> None:
+    """Tests of a machine without a GPU are skipped where there is one."""
+    if gpu.is_available():
+        pytest.skip("there is a GPU")

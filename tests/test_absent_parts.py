@@ -18,8 +18,11 @@ REFUSED = [
     "nn.parallel.scatter_gather.scatter", "hub.load",
     "utils.cpp_extension.CUDAExtension", "utils.cpp_extension.BuildExtension", "onnx.export",
     "quantization.quantize_dynamic", "fx.symbolic_trace", "overrides.TorchFunctionMode",
-    "mps.synchronize", "accelerator.synchronize", "cuda.FloatTensor", "cuda.HalfTensor",
-    "cuda.LongTensor", "cuda.Stream", "cuda.Event", "cuda.current_stream",
+    "mps.synchronize",
+]  # fmt: skip
+NEED_A_GPU = [
+    "accelerator.synchronize", "cuda.FloatTensor", "cuda.HalfTensor", "cuda.LongTensor",
+    "cuda.Stream", "cuda.Event", "cuda.current_stream",
 ]  # fmt: skip
 
 
@@ -36,6 +39,14 @@ def test_the_name_exists_and_its_use_is_refused(path: str) -> None:
         found(path)("a", ["b"]) if "cpp_extension" in path else found(path)(1)
 
 
+@pytest.mark.usefixtures("no_gpu")
+@pytest.mark.parametrize("path", NEED_A_GPU)
+def test_what_needs_a_gpu_is_refused_without(path: str) -> None:
+    """In the same way."""
+    with pytest.raises(NotImplementedError, match=path.rpartition(".")[2]):
+        found(path)(1)
+
+
 @pytest.mark.parametrize("path", ["cuda.FloatTensor", "distributed.fsdp.StateDictType"])
 def test_instances_can_be_asked_for(path: str) -> None:
     """Of classes that have none."""
@@ -50,6 +61,7 @@ def test_downloads_and_extensions_are_refused() -> None:
         dj.utils.cpp_extension.load("name", ["file.cpp"])
 
 
+@pytest.mark.usefixtures("no_gpu")
 def test_questions_get_honest_answers() -> None:
     """There are no processes, no accelerators, no other libraries."""
     answers = [

@@ -214,3 +214,27 @@ def test_no_import_cycle() -> None:
 def test_an_upward_import_is_refused(importer: str, imported: str) -> None:
     """The rule itself can fail: these imports are not allowed."""
     assert why_not_importable(importer, imported) is not None
+
+
+def foreign_modules(path: Path) -> set[str]:
+    """Modules of other libraries that a file imports, now or by `optional.load`."""
+    tree = ast.parse(path.read_text())
+    found = {name for name, _ in imports_of(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("load", "optional.load"):
+            name = node.args[0] if node.args else None
+            if isinstance(name, ast.Constant):
+                found.add(str(name.value))
+    return {name for name in found if not name.startswith("dynajit")}
+
+
+def test_cupy_is_imported_in_one_file() -> None:
+    """All others ask `core.gpu` for it."""
+    importers = {
+        module
+        for module, path in FILES
+        for name in foreign_modules(path)
+        if name.partition(".")[0] in ("cupy", "cupyx")
+    }
+
+    assert {"dynajit.core.gpu"} == importers

@@ -41,7 +41,7 @@ class Refused:
         ("torch.nn.Module.training", "present"),
         ("torch.utils.data.sampler.RandomSampler", "present"),
         ("torch.nn.functional", "present"),
-        ("torch.cuda.set_device", "refused"),
+        ("torch.hub.load", "refused"),
         ("torch.no_such_name", "missing"),
         ("torch.nn.NoSuchLayer.forward", "missing"),
         ("torch.Tensor.no_such_method", "missing"),
@@ -66,7 +66,7 @@ def test_the_page_counts_the_states(tmp_path: Path) -> None:
     """Of the most used names, and of all."""
     (tmp_path / "names.tsv").write_text(
         "rank\tname\tprograms\tother\n1\ttorch.cat\t9\t\n2\ttorch.nope\t3\t1\n"
-        "401\ttorch.cuda.set_device\t1\t\n"
+        "401\ttorch.hub.load\t1\t\n"
     )
     page = pytorch_names.table(pytorch_names.read(tmp_path / "names.tsv"))
 

@@ -14,7 +14,7 @@ const char *const kind_names[KIND_COUNT] = {
     "ALIASED", "NO_SHARED_STORAGE", "INSTANCE_LACKS", "SEPARATE_MEMORY", "HANDLING",
     "RELATION", "STORAGE_EQUALS", "POSITION", "CLASS_UNCHANGED",
     "REGISTRATIONS", "ENDS_QUIETLY", "EXISTS", "AUTOCAST", "INFERENCE",
-    "SUBCLASSES",
+    "SUBCLASSES", "DEVICE",
 };
 
 /* A size (exactly), None (any) or (low, high or None); a stride or None. */
@@ -39,14 +39,14 @@ build_dim_spec(DimSpec *dim, PyObject *size, PyObject *stride)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* (class, NumPy dtype, device, sizes, byte strides or None or True: row-major, requires_grad or
- * None) */
+/* (class, NumPy dtype, number of the GPU or -1, sizes, byte strides or None or True: row-major,
+ * requires_grad or None) */
 static TensorSpec *
 build_tensor_spec(PyObject *expected)
 {
     PyObject *type, *dtype, *sizes, *strides, *requires_grad;
-    const char *device;
-    if (!PyArg_ParseTuple(expected, "O!O!sO!OO", &PyType_Type, &type, &PyArrayDescr_Type, &dtype,
+    int device;
+    if (!PyArg_ParseTuple(expected, "O!O!iO!OO", &PyType_Type, &type, &PyArrayDescr_Type, &dtype,
                           &device, &PyTuple_Type, &sizes, &strides, &requires_grad)) {
         return NULL;
     }
@@ -68,6 +68,7 @@ build_tensor_spec(PyObject *expected)
     }
     spec->type = (PyTypeObject *)Py_NewRef(type);
     spec->dtype = (PyArray_Descr *)Py_NewRef(dtype);
+    spec->device = device;
     spec->requires_grad = requires_grad == Py_None ? 2 : requires_grad == Py_True;
     spec->layout = has_strides ? LAYOUT_STRIDES
                    : strides == Py_True ? LAYOUT_CONTIGUOUS : LAYOUT_ANY;
@@ -335,6 +336,7 @@ build_check(Guards *self, Check *check, PyObject *spec)
     case KIND_GRAD_MODE:
     case KIND_AUTOCAST:
     case KIND_INFERENCE:
+    case KIND_DEVICE:
     case KIND_HANDLING:
     case KIND_ENDS_QUIETLY:
         check->number = PyLong_AsInt(expected);

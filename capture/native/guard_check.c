@@ -12,12 +12,43 @@ dtype_matches(PyArray_Descr *actual, PyArray_Descr *expected)
            && PyDataType_ELSIZE(actual) == PyDataType_ELSIZE(expected);
 }
 
+/* What checks read of a tensor's array, of NumPy or on a GPU. */
+typedef struct {
+    PyArray_Descr *dtype;
+    const char *data;
+    const npy_intp *sizes, *strides;
+    npy_intp item_size;
+    int device; /* -1: the CPU */
+    int rank;
+    int is_contiguous;
+} Layout;
+
+static inline Layout
+layout_of(const TensorObject *tensor)
+{
+    const GpuLayout *gpu = tensor->gpu;
+    if (gpu != NULL) {
+        return (Layout){(PyArray_Descr *)gpu->dtype, gpu->data, gpu->sizes, gpu->strides,
+                        gpu->item_size, gpu->device, gpu->rank, gpu->is_contiguous};
+    }
+    PyArrayObject *array = (PyArrayObject *)tensor->array;
+    return (Layout){PyArray_DESCR(array), PyArray_BYTES(array), PyArray_DIMS(array),
+                    PyArray_STRIDES(array), PyArray_ITEMSIZE(array), -1, PyArray_NDIM(array),
+                    PyArray_IS_C_CONTIGUOUS(array)};
+}
+
+/* True for a tensor whose array `layout_of` can read. */
+static inline int
+has_layout(PyObject *value)
+{
+    return is_tensor(value) && (((TensorObject *)value)->gpu != NULL ||
+                                PyArray_Check(((TensorObject *)value)->array));
+}
+
 /* The stride of a dimension of size 1 and all strides of an empty array are free. */
 static int
-strides_match(PyArrayObject *array, const DimSpec *dims, int rank)
+strides_match(const npy_intp *sizes, const npy_intp *actual, const DimSpec *dims, int rank)
 {
-    const npy_intp *sizes = PyArray_DIMS(array);
-    const npy_intp *actual = PyArray_STRIDES(array);
     int differ = 0;
     for (int i = 0; i < rank; i++) {
         if (sizes[i] == 0) {
@@ -38,21 +69,24 @@ check_tensor(Guards *self, const TensorSpec *spec, PyObject *object)
         return 0;
     }
     TensorObject *tensor = (TensorObject *)object;
-    PyArrayObject *array = (PyArrayObject *)tensor->array;
-    if (!PyArray_CheckExact((PyObject *)array) || PyArray_NDIM(array) != spec->rank
-        || !dtype_matches(PyArray_DESCR(array), spec->dtype)) {
+    if (tensor->gpu == NULL && !PyArray_CheckExact(tensor->array)) {
         return 0;
     }
-    const npy_intp *sizes = PyArray_DIMS(array);
+    Layout layout = layout_of(tensor);
+    if (layout.device != spec->device || layout.rank != spec->rank
+        || !dtype_matches(layout.dtype, spec->dtype)) {
+        return 0;
+    }
     for (int i = 0; i < spec->rank; i++) {
-        if (sizes[i] < spec->dims[i].low || sizes[i] > spec->dims[i].high) {
+        if (layout.sizes[i] < spec->dims[i].low || layout.sizes[i] > spec->dims[i].high) {
             return 0;
         }
     }
-    if (spec->layout == LAYOUT_STRIDES && !strides_match(array, spec->dims, spec->rank)) {
+    if (spec->layout == LAYOUT_STRIDES
+        && !strides_match(layout.sizes, layout.strides, spec->dims, spec->rank)) {
         return 0;
     }
-    if (spec->layout == LAYOUT_CONTIGUOUS && !PyArray_IS_C_CONTIGUOUS(array)) {
+    if (spec->layout == LAYOUT_CONTIGUOUS && !layout.is_contiguous) {
         return 0;
     }
     if (spec->requires_grad == 2) {
@@ -195,6 +229,18 @@ has_registrations(PyObject *expected)
     return same;
 }
 
+/* The thread's current GPU is number `number`. Asked of regions only that name a GPU without its
+ * number, on machines with several. */
+static int
+is_current_device(int number)
+{
+    PyObject *now = PyObject_CallNoArgs(current_device);
+    int same = now != NULL && PyLong_AsLong(now) == number;
+    Py_XDECREF(now);
+    PyErr_Clear();
+    return same;
+}
+
 /* As many classes derive from it as expected, and the same ones: those that died are none. */
 static int
 has_subclasses(PyObject *cls, const Check *check)
@@ -266,6 +312,8 @@ check_value(Guards *self, Check *check, PyObject *value)
                || is_lent_by_caller(value);
     case KIND_SUBCLASSES:
         return has_subclasses(value, check);
+    case KIND_DEVICE:
+        return is_current_device(check->number);
     case KIND_REGISTRATIONS:
         return has_registrations(check->expected);
     case KIND_HANDLING: {
@@ -323,8 +371,7 @@ walk(Guards *self, Node *node, PyObject *value)
 static int
 is_writable(TensorObject *tensor, int flags)
 {
-    if (!PyArray_Check(tensor->array)
-        || !PyArray_ISWRITEABLE((PyArrayObject *)tensor->array)) {
+    if (tensor->gpu == NULL && !PyArray_ISWRITEABLE((PyArrayObject *)tensor->array)) {
         return 0;
     }
     if (!(flags & MEMORY_RECORDED)) {
@@ -340,11 +387,11 @@ is_writable(TensorObject *tensor, int flags)
 static void
 range_of(TensorObject *tensor, int flags, Range *range)
 {
-    PyArrayObject *array = (PyArrayObject *)tensor->array;
-    const char *start = PyArray_BYTES(array), *stop = start + PyArray_ITEMSIZE(array);
-    for (int d = 0; d < PyArray_NDIM(array); d++) {
-        npy_intp extent = (PyArray_DIM(array, d) - 1) * PyArray_STRIDE(array, d);
-        if (PyArray_DIM(array, d) == 0) {
+    Layout layout = layout_of(tensor);
+    const char *start = layout.data, *stop = start + layout.item_size;
+    for (int d = 0; d < layout.rank; d++) {
+        npy_intp extent = (layout.sizes[d] - 1) * layout.strides[d];
+        if (layout.sizes[d] == 0) {
             stop = start; /* no elements: overlaps nothing */
             break;
         }
@@ -384,7 +431,7 @@ check_memory(Guards *self, MemorySpec *memory)
     for (int i = 0; i < memory->count; i++) {
         PyObject *value = self->values[memory->members[i].number];
         int flags = memory->members[i].flags;
-        if (!is_tensor(value) || !PyArray_Check(((TensorObject *)value)->array)) {
+        if (!has_layout(value)) {
             return 0;
         }
         int is_leaf = ((TensorObject *)value)->grad_fn == NULL;
@@ -435,14 +482,14 @@ read_term(const Guards *self, struct Term term, int64_t *number)
         return 0;
     }
     if (term.dim >= 0) {
-        if (!is_tensor(value)) {
+        if (!has_layout(value)) {
             return 0;
         }
-        PyArrayObject *array = (PyArrayObject *)((TensorObject *)value)->array;
-        if (!PyArray_Check((PyObject *)array) || term.dim >= PyArray_NDIM(array)) {
+        Layout layout = layout_of((TensorObject *)value);
+        if (term.dim >= layout.rank) {
             return 0;
         }
-        *number = PyArray_DIM(array, term.dim);
+        *number = layout.sizes[term.dim];
         return 1;
     }
     int overflow;

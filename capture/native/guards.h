@@ -34,6 +34,7 @@ extern PyObject *name_requires_grad;   /* "requires_grad" */
 extern PyObject *name_bases;           /* "__bases__" */
 extern PyObject *registrations;        /* abc.get_cache_token */
 extern PyObject *subclasses;           /* type.__subclasses__ */
+extern PyObject *current_device;       /* dynajit.core.gpu.current_device */
 extern vectorcallfunc plain_call;      /* how CPython calls a Python function */
 
 static inline int
@@ -63,7 +64,7 @@ enum Kind {
     KIND_SEPARATE_MEMORY, KIND_HANDLING, KIND_RELATION, KIND_STORAGE_EQUALS,
     KIND_POSITION, KIND_CLASS_UNCHANGED, KIND_REGISTRATIONS,
     KIND_ENDS_QUIETLY, KIND_EXISTS, KIND_AUTOCAST, KIND_INFERENCE,
-    KIND_SUBCLASSES, KIND_COUNT
+    KIND_SUBCLASSES, KIND_DEVICE, KIND_COUNT
 };
 
 extern const char *const kind_names[KIND_COUNT];
@@ -81,6 +82,7 @@ typedef struct {
     PyArray_Descr *dtype;    /* owned */
     char requires_grad;      /* 0, 1 or 2: does not matter */
     char layout;             /* enum Layout */
+    int device;              /* which GPU; -1: the CPU */
     int rank;
     DimSpec dims[];
 } TensorSpec;
@@ -152,7 +154,7 @@ typedef struct {
     int guard;          /* number of the guard */
     PyObject *expected; /* owned; where is_weak: the weak reference to it */
     Py_hash_t hash;     /* of a key or name */
-    int number;         /* LENGTH, TRUE_VALUE, GRAD_MODE, AUTOCAST, INFERENCE; node number of the other operand */
+    int number;         /* LENGTH, TRUE_VALUE, GRAD_MODE, AUTOCAST, INFERENCE, DEVICE; node number of the other operand */
     int is_weak;
     char *weak_items;   /* DICT_KEYS: which items of `expected` are weak references */
     TensorSpec *tensor;

@@ -5,7 +5,8 @@
  * (blockIdx, __shfl_xor_sync, atomicCAS, ...) reads it, too.
  */
 #define DJ_INLINE static __device__ __forceinline__
-#define DJ_COLD static __device__ __noinline__
+/* Inline, too: a call would put what the kernel holds into local memory. */
+#define DJ_COLD DJ_INLINE
 
 #ifdef __CUDACC_RTC__
 typedef signed char int8_t;
@@ -25,18 +26,26 @@ typedef unsigned long long uint64_t;
 #include <string.h>
 #endif
 
-/* ---- error reports: the first problem wins; the host reads status after the stream ---- */
+/* The shared memory that the launch adds, as an array of T. */
+#ifdef EMULATED
+#define DJ_DYNAMIC(T, name) T *const name = (T *)emulator::dynamic
+#else
+#define DJ_DYNAMIC(T, name)                                                                         \
+    extern __shared__ __align__(16) unsigned char dj_dynamic_memory[];                              \
+    T *const name = (T *)dj_dynamic_memory
+#endif
+
+/* ---- error reports: the first problem wins; status may be memory of the host ---- */
 
 DJ_COLD int64_t dj_report(int64_t *status, int64_t code, int64_t value, int64_t size, int64_t low) {
-    if (atomicCAS((unsigned long long *)status, 0ull, (unsigned long long)code) == 0) {
+    if (atomicCAS_system((unsigned long long *)status, 0ull, (unsigned long long)code) == 0) {
         status[1] = value;
         status[2] = size;
         status[3] = low;
+        __threadfence_system();
     }
     return 0;
 }
-
-DJ_INLINE bool dj_failed(const int64_t *status) { return *(volatile const int64_t *)status != 0; }
 
 /* ---- threads ---- */
 
@@ -46,31 +55,58 @@ DJ_INLINE T dj_exchange(unsigned mask, T value, int offset) {
     return (T)__shfl_xor_sync(mask, value, offset);
 }
 
+/* The value of the lane `offset` before this one in the warp, if there is one. */
+template <typename T>
+DJ_INLINE T dj_shift_up(T value, int offset) {
+    return (T)__shfl_up_sync(0xffffffffu, value, offset);
+}
+
+/* The value of one lane, for the whole warp. */
+template <typename T>
+DJ_INLINE T dj_from_lane(T value, int lane) {
+    return (T)__shfl_sync(0xffffffffu, value, lane);
+}
+
 /* The lanes of this thread's team, a group of `size` neighbours in a warp. */
 DJ_INLINE unsigned dj_team_mask(int size) {
     return size >= 32 ? 0xffffffffu : ((1u << size) - 1u) << (threadIdx.x & 31u & ~(size - 1u));
 }
 
-/* ---- packs: N neighbouring elements, read and written at once ---- */
+/* ---- packs: N neighbouring elements, read and written by 16 bytes where `vector` says that their
+ * address is a multiple; `count` of them where the last pack is cut ---- */
 
 template <typename T, int N>
-struct alignas(sizeof(T) * N) dj_pack {
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) dj_pack {
     T at[N];
 };
 
 template <int N, typename T>
-DJ_INLINE dj_pack<T, N> dj_load_pack(const T *from) {
-    return *reinterpret_cast<const dj_pack<T, N> *>(from);
+DJ_INLINE dj_pack<T, N> dj_load_pack(const T *from, bool vector, int count = N) {
+    dj_pack<T, N> pack;
+    if (vector && count >= N) {
+        pack = *reinterpret_cast<const dj_pack<T, N> *>(from);
+    } else {
+#pragma unroll
+        for (int item = 0; item < N; item++)
+            if (item < count) pack.at[item] = from[item];
+    }
+    return pack;
 }
 
 template <typename T, int N>
-DJ_INLINE void dj_store_pack(T *to, const dj_pack<T, N> &pack) {
-    *reinterpret_cast<dj_pack<T, N> *>(to) = pack;
+DJ_INLINE void dj_store_pack(T *to, const dj_pack<T, N> &pack, bool vector, int count = N) {
+    if (vector && count >= N) {
+        *reinterpret_cast<dj_pack<T, N> *>(to) = pack;
+    } else {
+#pragma unroll
+        for (int item = 0; item < N; item++)
+            if (item < count) to[item] = pack.at[item];
+    }
 }
 
-template <int N, typename T>
+template <int BYTES, typename T>
 DJ_INLINE bool dj_is_aligned(const T *pointer) {
-    return ((uint64_t)pointer & (sizeof(T) * N - 1)) == 0;
+    return ((uint64_t)pointer & (BYTES - 1)) == 0;
 }
 
 /* ---- 16-bit floats: one instruction each, where scalar.h has the bit by bit versions ---- */

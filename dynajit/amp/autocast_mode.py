@@ -1,9 +1,9 @@
 """`autocast`: regions in which library functions choose their precision.
 
 Contract: an ordinary Python class whose `__enter__` and `__exit__` set the thread's autocast word
-by one primitive each, so capture can follow them. Tensors live on the CPU: only "cpu" casts, and
-"cuda" warns and does nothing, as PyTorch does where there is no GPU. Called by users, and by
-`cuda.amp` and `cpu.amp`.
+by one primitive each, so capture can follow them. "cpu" is about tensors of the CPU, "cuda" about
+those of a GPU; where there is none it warns and does nothing, as PyTorch does. Called by users, and
+by `cuda.amp` and `cpu.amp`.
 """
 
 import functools
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes
+from dynajit.core import dtypes, gpu
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import ArgumentError, DeviceError, InvalidValueError
 from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word
@@ -33,8 +33,9 @@ class autocast:
     """Within the block, or the decorated function, functions choose the dtype they compute in.
 
     Args:
-        device_type: "cpu"; "cuda" where there is no GPU warns and leaves the block as it is.
-        dtype: that of products and convolutions: bfloat16 or float16; None: bfloat16 on the CPU.
+        device_type: "cpu" or "cuda".
+        dtype: that of products and convolutions: bfloat16 or float16; None: bfloat16 on the CPU,
+            float16 on GPUs.
         enabled: False turns autocast off within the block.
         cache_enabled: kept, and without effect (see `amp.state`).
 
@@ -64,7 +65,7 @@ class autocast:
         self._before: list[int] = []
 
     def _can_be_on(self) -> bool:
-        if self.device == "cuda":
+        if self.device == "cuda" and not gpu.is_available():
             warnings.warn(
                 "CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=3
             )

@@ -15,11 +15,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import dtypes
+from dynajit.core import dtypes, gpu
+from dynajit.core.device import Device
 from dynajit.core.errors import AutogradError, ExpectationError, InvalidValueError
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tensor import Tensor
 from dynajit.ops.creation_functions import full
+from dynajit.ops.functions import stack
 
 _LARGEST: Final = float(np.finfo(np.float32).max)
 
@@ -42,7 +44,7 @@ class GradScaler:
     Mutable: the scale grows and shrinks with what `step` finds.
 
     Args:
-        device: "cpu"; "cuda" where there is no GPU warns and switches the scaler off.
+        device: "cpu" or "cuda", which warns and switches the scaler off where there is no GPU.
         init_scale: the first scale.
         growth_factor: the scale is multiplied by it after `growth_interval` finite steps in a row.
         backoff_factor: the scale is multiplied by it after a step that was left out.
@@ -64,7 +66,7 @@ class GradScaler:
     ) -> None:
         self._device = device
         self._enabled = enabled
-        if enabled and device == "cuda":
+        if enabled and device == "cuda" and not gpu.is_available():
             warnings.warn(
                 "cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.",
                 stacklevel=2,
@@ -96,19 +98,22 @@ class GradScaler:
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
-            return outputs * self._present_scale()
+            return outputs * self._present_scale(outputs.device).to(outputs.device)
         if isinstance(outputs, (list, tuple)):
             return type(outputs)([self.scale(output) for output in outputs])
         if isinstance(outputs, Iterable):
             return map(self.scale, outputs)
         raise InvalidValueError("outputs must be a Tensor or an iterable of Tensors")
 
-    def _present_scale(self) -> Tensor:
+    def _present_scale(self, device: Device) -> Tensor:
+        """The scale, which is made on the device of the first tensor that is scaled."""
         if self._scale is None:
             if self._growth_tracker is not None:
                 raise ExpectationError("_growth_tracker initialized before _scale")
-            self._scale = full((), self._init_scale, dtype=dtypes.float32)
-            self._growth_tracker = full((), self._init_growth_tracker, dtype=dtypes.int32)
+            self._scale = full((), self._init_scale, dtype=dtypes.float32, device=device)
+            self._growth_tracker = full(
+                (), self._init_growth_tracker, dtype=dtypes.int32, device=device
+            )
         return self._scale
 
     def _require_scale(self, function: str) -> tuple[Tensor, Tensor]:
@@ -156,12 +161,14 @@ class GradScaler:
         ]
         if any(gradient.dtype is dtypes.float16 for gradient in gradients):
             raise InvalidValueError("Attempting to unscale FP16 gradients.")
-        is_finite = True
+        flags: dict[Device, list[Tensor]] = {}
         for gradient in gradients:
-            is_finite = is_finite and bool(gradient.isfinite().all().item())
+            flags.setdefault(gradient.device, []).append(gradient.isfinite().all())
             gradient.mul_(inverse)
-        found = full((), float(not is_finite), dtype=dtypes.float32)
-        return {gradients[0].device: found} if gradients else {}
+        return {
+            device: stack(finite).all().logical_not().to(dtypes.float32)
+            for device, finite in flags.items()
+        }
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """`optimizer.step(*args, **kwargs)` with unscaled gradients, if all of them are finite.

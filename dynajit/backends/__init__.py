@@ -1,7 +1,8 @@
 """Switches of PyTorch's backends by their paths: honest answers, and settings that are accepted.
 
-Contract: each module answers whether its library is here, and holds plain attributes that programs
-set; nothing reads them, since kernels are this library's own. Called by programs.
+Contract: each module answers whether its library is here, and holds attributes that programs set.
+Those of TF32 count (`cuda.matmul`, `precision`); nothing reads the others, since kernels are this
+library's own. Called by programs.
 """
 
 from dynajit.backends import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum

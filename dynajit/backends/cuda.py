@@ -1,22 +1,55 @@
-"""CUDA's switches by PyTorch's path: there is no GPU, settings are accepted and change nothing."""
+"""CUDA's switches by PyTorch's path.
+
+Contract: `matmul.allow_tf32` is `config.allow_tf32`, for eager and compiled products on a GPU. The
+other settings are accepted and change nothing: sums of products are always float32, and attention
+has one form, whose kernel is chosen by its shape.
+"""
 
 import contextlib
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
-matmul = SimpleNamespace(
-    allow_tf32=False,
-    allow_fp16_reduced_precision_reduction=True,
-    allow_bf16_reduced_precision_reduction=True,
-    fp32_precision="none",
-)
+from dynajit.core import config, gpu
+from dynajit.core.errors import InvalidValueError
+
+
+class _Products:
+    """Settings of products of matrices. Mutable: programs set its attributes."""
+
+    allow_fp16_reduced_precision_reduction = True
+    allow_bf16_reduced_precision_reduction = True
+
+    @property
+    def allow_tf32(self) -> bool:
+        """Whether products of float32 matrices on a GPU may be in TF32."""
+        return config.current().allow_tf32
+
+    @allow_tf32.setter
+    def allow_tf32(self, allowed: bool) -> None:
+        config.configure(allow_tf32=bool(allowed))
+
+    @property
+    def fp32_precision(self) -> str:
+        """ "tf32" or "ieee", as `allow_tf32` says."""
+        return "tf32" if self.allow_tf32 else "ieee"
+
+    @fp32_precision.setter
+    def fp32_precision(self, precision: str) -> None:
+        if precision not in ("tf32", "ieee", "none"):
+            raise InvalidValueError(
+                f"backends.cuda.matmul.fp32_precision = {precision!r}: expected 'tf32', 'ieee' or "
+                "'none'."
+            )
+        self.allow_tf32 = precision == "tf32"
+
+
+matmul = _Products()
 _attention = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
 
 
 def is_built() -> bool:
-    """Whether tensors can be used with CUDA: False."""
-    return False
+    """Whether tensors can be used with CUDA: where CuPy and a GPU are here."""
+    return gpu.is_available()
 
 
 def flash_sdp_enabled() -> bool:
@@ -25,7 +58,7 @@ def flash_sdp_enabled() -> bool:
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Accepted; attention on the CPU has one form."""
+    """Accepted; attention has one form."""
     _attention["flash"] = bool(enabled)
 
 
@@ -35,7 +68,7 @@ def mem_efficient_sdp_enabled() -> bool:
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Accepted; attention on the CPU has one form."""
+    """Accepted; attention has one form."""
     _attention["mem_efficient"] = bool(enabled)
 
 
@@ -45,7 +78,7 @@ def math_sdp_enabled() -> bool:
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """Accepted; attention on the CPU has one form."""
+    """Accepted; attention has one form."""
     _attention["math"] = bool(enabled)
 
 
@@ -55,7 +88,7 @@ def cudnn_sdp_enabled() -> bool:
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """Accepted; attention on the CPU has one form."""
+    """Accepted; attention has one form."""
     _attention["cudnn"] = bool(enabled)
 
 
@@ -66,7 +99,7 @@ def sdp_kernel(
     enable_mem_efficient: bool = True,
     enable_cudnn: bool = True,
 ) -> Iterator[Any]:
-    """Accepted settings for the block; attention on the CPU has one form."""
+    """Accepted settings for the block; attention has one form."""
     before = dict(_attention)
     _attention.update(
         flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn

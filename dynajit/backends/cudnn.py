@@ -1,4 +1,7 @@
-"""cuDNN's switches by PyTorch's path: the library is not used, settings change nothing."""
+"""cuDNN's switches by PyTorch's path: eager code does not use the library, settings change nothing.
+
+Convolutions are products of matrices here: `backends.cuda.matmul.allow_tf32` is theirs, too.
+"""
 
 import contextlib
 import sys

@@ -37,6 +37,10 @@ class Config:
         strict: internal errors are raised instead of falling back to eager (`DYNAJIT_STRICT=1`).
         recompile_limit: cache entries kept per compiled function; the oldest is evicted beyond it.
         verify_graphs: check every graph after every pass (on in tests).
+        cuda_driver: library of the CUDA driver, for compiled functions on a GPU
+            (`DYNAJIT_CUDA_DRIVER`).
+        allow_tf32: products of float32 on a GPU may be made with ten bits of mantissa, on tensor
+            cores.
         sanitize: generated C is compiled with AddressSanitizer and UndefinedBehaviorSanitizer
             (`DYNAJIT_SANITIZE=1`); the process must run with libasan preloaded.
     """
@@ -53,6 +57,8 @@ class Config:
     strict: bool = False
     recompile_limit: int = 32
     verify_graphs: bool = False
+    cuda_driver: str = "libcuda.so.1"
+    allow_tf32: bool = False
     sanitize: bool = False
 
     @property
@@ -81,6 +87,7 @@ def from_environment(environ: dict[str, str] | None = None) -> Config:
         num_threads=int(env.get("DYNAJIT_NUM_THREADS", "0")),
         strict=_flag(env, "DYNAJIT_STRICT"),
         verify_graphs=_flag(env, "DYNAJIT_VERIFY_GRAPHS"),
+        cuda_driver=env.get("DYNAJIT_CUDA_DRIVER") or "libcuda.so.1",
         sanitize=_flag(env, "DYNAJIT_SANITIZE"),
     )
 

@@ -10,6 +10,8 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     |-- ShapeError      (RuntimeError)  sizes do not fit an operation
     |-- DTypeError      (RuntimeError)  a dtype is not accepted, or operands disagree
     |-- DeviceError     (RuntimeError)  operands on different devices, or no such device
+    |   `-- NoGpuError                  no GPU can be used (an UnsupportedError, too)
+    |-- OutOfMemoryError(RuntimeError)  a GPU has no memory of that size
     |-- ArgumentError   (TypeError)     an argument has the wrong kind or is missing
     |-- InvalidValueError (ValueError) an argument's value or size is not accepted
     |-- ExpectationError(AssertionError) arguments break what PyTorch asserts of them
@@ -51,6 +53,10 @@ class DeviceError(DynajitError, RuntimeError):
     """Operands live on different devices, or the named device does not exist."""
 
 
+class OutOfMemoryError(DynajitError, RuntimeError):
+    """A GPU has no memory of the size that was asked for; nothing was changed."""
+
+
 class ArgumentError(DynajitError, TypeError):
     """An argument has the wrong kind, is missing, or is not known."""
 
@@ -88,6 +94,10 @@ class LaunchFailed(DynajitError):
 
 class UnsupportedError(DynajitError, NotImplementedError):
     """The name exists in PyTorch and is not available here; the message names an alternative."""
+
+
+class NoGpuError(DeviceError, UnsupportedError):
+    """No GPU can be used here; the message says why, and how to mend it."""
 
 
 class FileFormatError(DynajitError, RuntimeError):

@@ -293,6 +293,13 @@ def symbol(name: str, low: Bound = 0, high: Bound = None, below: "SymInt | None"
     return result
 
 
+def of_atom(atom: Atom) -> SymInt:
+    """The expression that is one factor."""
+    result = _from_terms({(atom,): 1})
+    assert isinstance(result, SymInt)
+    return result
+
+
 def name_of(value: Number) -> str | None:
     """The name of a symbol that stands alone; None for numbers and other expressions."""
     atom = _single_atom(value)

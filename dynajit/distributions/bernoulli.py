@@ -63,7 +63,8 @@ class Bernoulli(OfOdds, ExponentialFamily):
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        values = arange(2, dtype=self._param.dtype).view(-1, *[1] * len(self._batch_shape))
+        values = arange(2, dtype=self._param.dtype, device=self._param.device)
+        values = values.view(-1, *[1] * len(self._batch_shape))
         return values.expand(-1, *self._batch_shape) if expand else values
 
 

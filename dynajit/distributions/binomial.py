@@ -92,7 +92,8 @@ class Binomial(OfOdds):
 
     def enumerate_support(self, expand: bool = True) -> Any:
         count = self._only_count("enumerate_support")
-        values = arange(count + 1, dtype=self._param.dtype).view(-1, *[1] * len(self._batch_shape))
+        values = arange(count + 1, dtype=self._param.dtype, device=self._param.device)
+        values = values.view(-1, *[1] * len(self._batch_shape))
         return values.expand(-1, *self._batch_shape) if expand else values
 
 

@@ -78,7 +78,9 @@ class Categorical(Distribution):
 
     @property
     def mean(self) -> Any:
-        return full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
+        return full(
+            self._extended_shape(), math.nan, dtype=self.probs.dtype, device=self.probs.device
+        )
 
     @property
     def mode(self) -> Any:
@@ -86,7 +88,9 @@ class Categorical(Distribution):
 
     @property
     def variance(self) -> Any:
-        return full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
+        return full(
+            self._extended_shape(), math.nan, dtype=self.probs.dtype, device=self.probs.device
+        )
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         shape = tuple(sample_shape)
@@ -108,7 +112,8 @@ class Categorical(Distribution):
         return -(logits * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        values = arange(self._num_events).view(-1, *[1] * len(self._batch_shape))
+        values = arange(self._num_events, device=self._param.device)
+        values = values.view(-1, *[1] * len(self._batch_shape))
         return values.expand(-1, *self._batch_shape) if expand else values
 
 

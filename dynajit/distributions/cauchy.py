@@ -32,7 +32,7 @@ class Cauchy(Distribution):
 
     @property
     def mean(self) -> Any:
-        return full(self._extended_shape(), math.nan, dtype=self.loc.dtype)
+        return full(self._extended_shape(), math.nan, dtype=self.loc.dtype, device=self.loc.device)
 
     @property
     def mode(self) -> Any:
@@ -40,13 +40,14 @@ class Cauchy(Distribution):
 
     @property
     def variance(self) -> Any:
-        return full(self._extended_shape(), math.inf, dtype=self.loc.dtype)
+        return full(self._extended_shape(), math.inf, dtype=self.loc.dtype, device=self.loc.device)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         kind = self.loc.dtype
         # Uniform numbers are multiples of eps / 2; their middles lie symmetric around 0 here, and
         # off -1/2, where the tangent is infinite.
-        turn = (rand(self._extended_shape(sample_shape), dtype=kind) - 0.5) + finfo(kind).eps / 4
+        drawn = rand(self._extended_shape(sample_shape), dtype=kind, device=self.loc.device)
+        turn = (drawn - 0.5) + finfo(kind).eps / 4
         return self.loc + tan(math.pi * turn) * self.scale
 
     def log_prob(self, value: Any) -> Any:

@@ -259,7 +259,7 @@ class _Square(Constraint):
 
     def check(self, value: Any) -> Any:
         *batch, rows, columns = value.shape
-        return full(tuple(batch), rows == columns, dtype=dtypes.bool_)
+        return full(tuple(batch), rows == columns, dtype=dtypes.bool_, device=value.device)
 
 
 class _Symmetric(_Square):
@@ -291,7 +291,7 @@ class _PositiveDefinite(_Symmetric):
 def _has_positive_pivots(value: Any) -> Any:
     """Per matrix, whether elimination meets positive pivots only."""
     size = value.shape[-1]
-    good = ones(tuple(value.shape[:-2]), dtype=value.dtype) > 0
+    good = ones(tuple(value.shape[:-2]), dtype=value.dtype, device=value.device) > 0
     rest = value
     for _ in range(size):
         pivot = rest[..., 0, 0]

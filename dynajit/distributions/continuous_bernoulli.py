@@ -91,7 +91,11 @@ class ContinuousBernoulli(OfOdds, ExponentialFamily):
         return where(self._is_far_from_half(), found, near)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        return self.icdf(rand(self._extended_shape(sample_shape), dtype=self.probs.dtype))
+        return self.icdf(
+            rand(
+                self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device
+            )
+        )
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:

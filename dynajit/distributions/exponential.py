@@ -44,7 +44,9 @@ class Exponential(ExponentialFamily):
         return self.rate.pow(-2)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        drawn = rand(self._extended_shape(sample_shape), dtype=self.rate.dtype)
+        drawn = rand(
+            self._extended_shape(sample_shape), dtype=self.rate.dtype, device=self.rate.device
+        )
         return -log1p(-drawn) / self.rate
 
     def log_prob(self, value: Any) -> Any:

@@ -78,7 +78,9 @@ class GeneralizedPareto(Distribution):
         return where(known, self.scale**2 / ((1 - shape) ** 2 * (1 - 2 * shape)), math.nan)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        return self.icdf(rand(self._extended_shape(sample_shape), dtype=self.loc.dtype))
+        return self.icdf(
+            rand(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
+        )
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:

@@ -61,7 +61,8 @@ class Geometric(OfOdds):
         with no_grad():
             kind = self.probs.dtype
             # A uniform number of 0 stands for those up to one step of eps / 2.
-            drawn = rand(self._extended_shape(sample_shape), dtype=kind)
+            shape = self._extended_shape(sample_shape)
+            drawn = rand(shape, dtype=kind, device=self.probs.device)
             return floor(log(drawn.clamp(min=finfo(kind).eps / 4)) / log1p(-self.probs))
 
     def log_prob(self, value: Any) -> Any:

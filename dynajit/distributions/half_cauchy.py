@@ -24,7 +24,9 @@ class HalfCauchy(Half):
 
     @property
     def mean(self) -> Any:
-        return full(self._extended_shape(), math.inf, dtype=self.scale.dtype)
+        return full(
+            self._extended_shape(), math.inf, dtype=self.scale.dtype, device=self.scale.device
+        )
 
     @property
     def variance(self) -> Any:

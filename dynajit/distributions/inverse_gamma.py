@@ -24,7 +24,7 @@ class InverseGamma(TransformedDistribution):
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
         base = Gamma(concentration, rate, validate_args=validate_args)
-        inverse = PowerTransform(full((), -1.0, dtype=base.rate.dtype))
+        inverse = PowerTransform(full((), -1.0, dtype=base.rate.dtype, device=base.rate.device))
         super().__init__(base, inverse, validate_args=validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:

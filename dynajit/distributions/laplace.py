@@ -46,7 +46,9 @@ class Laplace(Distribution):
         return (2**0.5) * self.scale
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        drawn = rand(self._extended_shape(sample_shape), dtype=self.loc.dtype)
+        drawn = rand(
+            self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device
+        )
         u = drawn * 2 - 1
         # -1 itself would be infinitely far away.
         tail = log1p(-u.abs().clamp(max=1 - finfo(self.loc.dtype).eps / 2))

@@ -52,15 +52,17 @@ class LKJCholesky(Distribution):
 
     def _squared_lengths(self) -> Any:
         """The distribution of the squared length of each row left of the diagonal."""
-        rows = arange(self.dim, dtype=self.concentration.dtype)
+        shape = self.concentration
+        rows = arange(self.dim, dtype=shape.dtype, device=shape.device)
         offset = (rows - 1).clamp(min=0)
-        above = self.concentration.unsqueeze(-1) + 0.5 * (self.dim - 2 - offset)
+        above = shape.unsqueeze(-1) + 0.5 * (self.dim - 2 - offset)
         return Beta(offset + 0.5, above, validate_args=False)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         with no_grad():
             squares = self._squared_lengths().sample(sample_shape)
-            noise = randn(self._extended_shape(sample_shape), dtype=squares.dtype).tril(-1)
+            shape = self._extended_shape(sample_shape)
+            noise = randn(shape, dtype=squares.dtype, device=squares.device).tril(-1)
             length = noise.pow(2).sum(-1, True).sqrt()
             # The first row has nothing left of the diagonal.
             rows = squares.sqrt().unsqueeze(-1) * noise / where(length == 0, 1.0, length)
@@ -71,7 +73,7 @@ class LKJCholesky(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         size, shape = self.dim - 1, self.concentration
-        rows = arange(2, self.dim + 1, dtype=shape.dtype)
+        rows = arange(2, self.dim + 1, dtype=shape.dtype, device=shape.device)
         powers = 2 * (shape - 1).unsqueeze(-1) + self.dim - rows
         found = (powers * log(value.diagonal(dim1=-2, dim2=-1)[..., 1:])).sum(-1)
         alpha = shape + 0.5 * size

@@ -61,7 +61,7 @@ class LowRankMultivariateNormal(Distribution):
             ) from error
         self.loc, self.cov_diag = column[..., 0], diagonal[..., 0]
         self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag = cov_factor, cov_diag
-        unit = eye(cov_factor.shape[-1], dtype=cov_factor.dtype)
+        unit = eye(cov_factor.shape[-1], dtype=cov_factor.dtype, device=cov_factor.device)
         self._capacitance_tril = cholesky(unit + self._scaled_rows() @ cov_factor)
         shape = tuple(self.loc.shape)
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
@@ -85,7 +85,7 @@ class LowRankMultivariateNormal(Distribution):
         # inv(sqrt(D)) W W' inv(sqrt(D)) + 1 has no eigenvalue below 1.
         root = self._unbroadcasted_cov_diag.sqrt().unsqueeze(-1)
         rows = self._unbroadcasted_cov_factor / root
-        unit = eye(self._event_shape[0], dtype=root.dtype)
+        unit = eye(self._event_shape[0], dtype=root.dtype, device=root.device)
         return (root * cholesky(unit + rows @ rows.mT)).expand(*self._matrix_shape())
 
     @lazy_property
@@ -122,8 +122,8 @@ class LowRankMultivariateNormal(Distribution):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         rank = self._unbroadcasted_cov_factor.shape[-1]
-        common = randn((*shape[:-1], rank), dtype=self.loc.dtype)
-        own = randn(shape, dtype=self.loc.dtype)
+        common = randn((*shape[:-1], rank), dtype=self.loc.dtype, device=self.loc.device)
+        own = randn(shape, dtype=self.loc.dtype, device=self.loc.device)
         spread = matrix_times(self._unbroadcasted_cov_factor, common)
         return self.loc + spread + self._unbroadcasted_cov_diag.sqrt() * own
 

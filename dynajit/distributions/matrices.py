@@ -36,7 +36,7 @@ def solve_lower(factor: Any, right: Any) -> Any:
 
 def inverse_of_lower(factor: Any) -> Any:
     """The inverse of lower triangular matrices, shape (..., n, n)."""
-    unit = eye(factor.shape[-1], dtype=factor.dtype)
+    unit = eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
     return solve_lower(factor.unsqueeze(-3), unit).mT
 
 

@@ -31,7 +31,7 @@ class LowerCholeskyTransform(Transform):
 
 
 def _on_diagonal(values: Any) -> Any:
-    return eye(values.shape[-1], dtype=values.dtype) * values.unsqueeze(-1)
+    return eye(values.shape[-1], dtype=values.dtype, device=values.device) * values.unsqueeze(-1)
 
 
 class PositiveDefiniteTransform(Transform):
@@ -64,7 +64,7 @@ class CorrCholeskyTransform(Transform):
         limit = 1 - finfo(x.dtype).eps
         part = vec_to_tril_matrix(tanh(x).clamp(min=-limit, max=limit), diag=-1)
         rest = (1 - part.pow(2)).sqrt().cumprod(-1)
-        unit = eye(part.shape[-1], dtype=part.dtype)
+        unit = eye(part.shape[-1], dtype=part.dtype, device=part.device)
         return (part + unit) * pad(rest[..., :-1], (1, 0), value=1)
 
     def _inverse(self, y: Any) -> Any:

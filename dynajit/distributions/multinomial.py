@@ -67,7 +67,8 @@ class Multinomial(OfCategorical):
 
     def entropy(self) -> Any:
         n = self.total_count
-        counts = arange(n + 1, dtype=self.probs.dtype).view(-1, *[1] * len(self.probs.shape))
+        counts = arange(n + 1, dtype=self.probs.dtype, device=self.probs.device)
+        counts = counts.view(-1, *[1] * len(self.probs.shape))
         choices = math.lgamma(n + 1) - (counts + 1).lgamma() - (n - counts + 1).lgamma()
         weights = (choices + xlogy(counts, self.probs) + xlogy(n - counts, 1 - self.probs)).exp()
         repeated = (weights * (counts + 1).lgamma()).sum((0, -1))

@@ -84,7 +84,9 @@ class MultivariateNormal(OfCovariance):
         return squares.expand(*self._batch_shape, *self._event_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        noise = randn(self._extended_shape(sample_shape), dtype=self.loc.dtype)
+        noise = randn(
+            self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device
+        )
         return self.loc + matrix_times(self._unbroadcasted_scale_tril, noise)
 
     def log_prob(self, value: Any) -> Any:

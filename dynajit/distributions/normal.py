@@ -50,7 +50,7 @@ class Normal(ExponentialFamily):
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         shape = self._extended_shape(sample_shape)
-        noise = randn(shape, dtype=self.loc.dtype)
+        noise = randn(shape, dtype=self.loc.dtype, device=self.loc.device)
         return self.loc + noise * self.scale
 
     def log_prob(self, value: Any) -> Any:

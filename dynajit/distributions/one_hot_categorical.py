@@ -54,7 +54,7 @@ class OneHotCategorical(OfCategorical):
 
     def enumerate_support(self, expand: bool = True) -> Any:
         size = self._event_shape[0]
-        values = eye(size, dtype=self._param.dtype)
+        values = eye(size, dtype=self._param.dtype, device=self._param.device)
         values = values.view(size, *[1] * len(self._batch_shape), size)
         return values.expand(size, *self._batch_shape, size) if expand else values
 

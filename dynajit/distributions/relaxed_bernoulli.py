@@ -47,7 +47,7 @@ class LogitRelaxedBernoulli(OfOdds):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         probs = clamp_probs(self.probs.expand(*shape))
-        drawn = clamp_probs(rand(shape, dtype=probs.dtype))
+        drawn = clamp_probs(rand(shape, dtype=probs.dtype, device=probs.device))
         odds = log(drawn) - log1p(-drawn) + log(probs) - log1p(-probs)
         return odds / self.temperature
 

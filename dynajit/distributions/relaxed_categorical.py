@@ -45,7 +45,13 @@ class ExpRelaxedCategorical(OfCategorical):
         return super().expand(batch_shape, new)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        drawn = clamp_probs(rand(self._extended_shape(sample_shape), dtype=self.logits.dtype))
+        drawn = clamp_probs(
+            rand(
+                self._extended_shape(sample_shape),
+                dtype=self.logits.dtype,
+                device=self.logits.device,
+            )
+        )
         scores = (self.logits - log(-log(drawn))) / self.temperature
         return log_softmax(scores, dim=-1)
 

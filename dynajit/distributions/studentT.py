@@ -50,7 +50,9 @@ class StudentT(Distribution):
         return where(self.df <= 1, math.nan, found)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        noise = randn(self._extended_shape(sample_shape), dtype=self.df.dtype)
+        noise = randn(
+            self._extended_shape(sample_shape), dtype=self.df.dtype, device=self.df.device
+        )
         squares = Chi2(self.df, validate_args=False).rsample(sample_shape)
         return self.loc + self.scale * noise * rsqrt(squares / self.df)
 

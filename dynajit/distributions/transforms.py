@@ -242,7 +242,7 @@ class StickBreakingTransform(Transform):
     bijective = True
 
     def _offset(self, x: Any) -> Any:
-        return log(arange(x.shape[-1], 0, -1, dtype=x.dtype))
+        return log(arange(x.shape[-1], 0, -1, dtype=x.dtype, device=x.device))
 
     def _call(self, x: Any) -> Any:
         part = (x - self._offset(x)).sigmoid()

@@ -60,7 +60,9 @@ class Uniform(Distribution):
         return (self.high - self.low).pow(2) / 12
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        drawn = rand(self._extended_shape(sample_shape), dtype=self.low.dtype)
+        drawn = rand(
+            self._extended_shape(sample_shape), dtype=self.low.dtype, device=self.low.device
+        )
         return self.low + drawn * (self.high - self.low)
 
     def log_prob(self, value: Any) -> Any:

@@ -24,7 +24,8 @@ euler_constant: Final = 0.57721566490153286060
 
 
 def broadcast_all(*values: Any) -> tuple[Any, ...]:
-    """Tensors and numbers as tensors of one shape; numbers take the dtype of the first tensor.
+    """Tensors and numbers as tensors of one shape; numbers take the dtype and the device of the
+    first tensor.
 
     Raises:
         ValueError: something is neither a tensor nor a number.
@@ -32,9 +33,10 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
     tensors = [value for value in values if isinstance(value, Tensor)]
     if not all(isinstance(value, (Tensor, Number)) for value in values):
         raise InvalidValueError("Input arguments must all be instances of Number or Tensor.")
-    dtype = tensors[0].dtype if tensors else dtypes.float32
+    dtype, place = (tensors[0].dtype, tensors[0].device) if tensors else (dtypes.float32, None)
     made = [
-        value if isinstance(value, Tensor) else full((), value, dtype=dtype) for value in values
+        value if isinstance(value, Tensor) else full((), value, dtype=dtype, device=place)
+        for value in values
     ]
     return tuple(broadcast_tensors(*made))
 
@@ -84,7 +86,7 @@ def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Any:
     if not -size <= diag < size:
         raise InvalidValueError(f"diag ({diag}) provided is outside [{-size}, {size - 1}].")
     places = [row * size + column for row, column in _below(size, diag)]
-    return mat.flatten(-2)[..., tensor(places, dtype=dtypes.int64)]
+    return mat.flatten(-2)[..., tensor(places, dtype=dtypes.int64, device=mat.device)]
 
 
 def vec_to_tril_matrix(vec: Any, diag: int = 0) -> Any:
@@ -105,7 +107,7 @@ def vec_to_tril_matrix(vec: Any, diag: int = 0) -> Any:
     numbers = {place: number + 1 for number, place in enumerate(places)}
     sources = [[numbers.get((row, column), 0) for column in range(size)] for row in range(size)]
     # Number 0 is a zero in front of the elements.
-    return pad(vec, (1, 0))[..., tensor(sources, dtype=dtypes.int64)]
+    return pad(vec, (1, 0))[..., tensor(sources, dtype=dtypes.int64, device=vec.device)]
 
 
 class lazy_property:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes
+from dynajit.core import any_arrays, dtypes
+from dynajit.core.device import Device
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import Distribution
 from dynajit.distributions.utils import broadcast_all
@@ -51,10 +52,11 @@ class VonMises(Distribution):
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         with no_grad():
-            turned = _draw(np.broadcast_to(_float64(self.concentration), shape))
+            place = self.loc.device
+            turned = _draw(np.broadcast_to(_float64(self.concentration), shape), place)
             angles = turned + _float64(self.loc)
             whole = (angles + math.pi) % (2 * math.pi) - math.pi
-            return _tensor.wrap(np.asarray(whole)).to(self.loc.dtype)
+            return _tensor.wrap(np.asarray(whole)).to(place, self.loc.dtype)
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
@@ -65,11 +67,12 @@ class VonMises(Distribution):
 
 
 def _float64(tensor: Any) -> Any:
-    return np.asarray(tensor.array, np.float64)
+    return np.asarray(any_arrays.as_numpy(tensor.array), np.float64)
 
 
-def _draw(concentration: Any) -> Any:
-    """Angles around 0, one per concentration, float64, by rejection from wrapped Cauchy angles.
+def _draw(concentration: Any, place: Device) -> Any:
+    """Angles around 0, one per concentration, float64, by rejection from wrapped Cauchy angles; of
+    numbers of the generator of a device.
 
     Source: D. J. Best and N. I. Fisher, Applied Statistics 28 (1979).
     """
@@ -79,7 +82,10 @@ def _draw(concentration: Any) -> Any:
     t = 1 + np.sqrt(1 + 4 * flat**2)
     rho = 2 * flat / (t + np.sqrt(2 * t))
     while waiting.size:
-        turn, level, side = (rand(waiting.size, dtype=dtypes.float64).array for _ in range(3))
+        turn, level, side = (
+            any_arrays.as_numpy(rand(waiting.size, dtype=dtypes.float64, device=place).array)
+            for _ in range(3)
+        )
         k, r = flat[waiting], rho[waiting]
         # cos of a wrapped Cauchy angle: (1 + s z) / (s + z) with s = (1 + r**2) / (2 r).
         z = np.cos(math.pi * turn)

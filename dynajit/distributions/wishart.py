@@ -74,7 +74,7 @@ class Wishart(OfCovariance, ExponentialFamily):
             )
         batch, event = tuple(matrix.shape[:-2]), tuple(matrix.shape[-2:])
         if isinstance(df, Number):
-            self.df = full((), df, dtype=matrix.dtype)  # type: ignore[arg-type]
+            self.df = full((), df, dtype=matrix.dtype, device=matrix.device)  # type: ignore[arg-type]
         else:
             batch = tuple(broadcast_shapes(batch, tuple(df.shape)))
             self.df = df.expand(*batch)
@@ -132,10 +132,11 @@ class Wishart(OfCovariance, ExponentialFamily):
         """Source: M. S. Bartlett's decomposition: the factor of a draw for a unit covariance has
         roots of chi-squared values on the diagonal, and normal ones below."""
         kind, size = self._unbroadcasted_scale_tril.dtype, self._event_shape[-1]
+        place = self._unbroadcasted_scale_tril.device
         freedom = broadcast_to(self.df, self._batch_shape).unsqueeze(-1)
-        squares = Chi2(freedom - arange(size, dtype=kind), validate_args=False)
+        squares = Chi2(freedom - arange(size, dtype=kind, device=place), validate_args=False)
         roots = squares.rsample(sample_shape).sqrt().clamp(min=finfo(kind).eps)
-        below = randn(self._extended_shape(sample_shape), dtype=kind).tril(-1)
+        below = randn(self._extended_shape(sample_shape), dtype=kind, device=place).tril(-1)
         factor = self._unbroadcasted_scale_tril @ (below + diag_embed(roots))
         return factor @ factor.mT
 
@@ -166,7 +167,7 @@ class Wishart(OfCovariance, ExponentialFamily):
 
     def _multivariate_digamma(self) -> Any:
         """The derivative of the multivariate log gamma function at df / 2."""
-        halves = arange(self._event_shape[-1], dtype=self.df.dtype) / 2
+        halves = arange(self._event_shape[-1], dtype=self.df.dtype, device=self.df.device) / 2
         return (self.df.unsqueeze(-1) / 2 - halves).digamma().sum(-1)
 
     def entropy(self) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes
+from dynajit.core import dtypes, gpu
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import InternalError
@@ -113,6 +113,10 @@ class Value(TensorMethods):
         from_type = self.node.type
         return from_type.device if isinstance(from_type, TensorType) else CPU
 
+    def resolve_device(self, device: Device, what: str) -> Device:
+        """The device, with its number if it is a GPU: see `Builder.resolve_device`."""
+        return self.builder.resolve_device(device, what)
+
     @property
     def array(self) -> Any:
         """The contents, which are not known: see `Builder.refuse`."""
@@ -155,9 +159,9 @@ class Builder:
         self._placeholders.append(node)
         return Value(self, node)
 
-    def constant(self, array: Any, name: str = "constant") -> Value:
-        """A NumPy array known at compile time."""
-        type = TensorType(tuple(array.shape), dtypes.from_numpy(array.dtype))
+    def constant(self, array: Any, name: str = "constant", device: Device = CPU) -> Value:
+        """A NumPy array known at compile time, whose elements programs have on a device."""
+        type = TensorType(tuple(array.shape), dtypes.from_numpy(array.dtype), device)
         node = Node(
             NodeKind.CONSTANT, self._unique(name), type, value=array, location=self.location
         )
@@ -230,6 +234,18 @@ class Builder:
         if isinstance(operand, np.ndarray):
             return self.constant(operand)
         raise InternalError(f"{type(operand).__name__} cannot be an argument of a graph node")
+
+    def resolve_device(self, device: Device, what: str) -> Device:
+        """A device of which a graph computes something, with its number; capture overrides it to
+        rely on which GPU is the current one.
+
+        Args:
+            what: who asks, for messages.
+
+        Raises:
+            DeviceError: there is no such device.
+        """
+        return gpu.resolve(device, what)
 
     def refuse(self, value: Value, what: str) -> Any:
         """Called when the contents of a value are asked for while a graph is built."""

@@ -1,8 +1,9 @@
 """Connectionist temporal classification: `ctc_loss` of `nn.functional`.
 
-Contract: it works on arrays, frame by frame, and is one node of the tape, so capture breaks the
-graph there. As in PyTorch the gradient is that of normalised log-probabilities: what the softmax
-before them would add is in it. Labels lie between blanks in paths of 2 S + 1 states.
+Contract: it works on arrays of NumPy, frame by frame, for tensors on a GPU, too, and is one node of
+the tape, so capture breaks the graph there. As in PyTorch the gradient is that of normalised
+log-probabilities: what the softmax before them would add is in it. Labels lie between blanks in
+paths of 2 S + 1 states.
 
 Source: A. Graves et al., "Connectionist Temporal Classification", ICML 2006, equations 6 to 16.
 """
@@ -62,12 +63,12 @@ def ctc_loss(
             f"ctc_loss: Expected input_lengths to have value at most {frames}, but got value "
             f"{counts.max()}."
         )
-    labels = _padded(targets.detach().numpy(), sizes)
+    labels = _padded(targets.detach().cpu().numpy(), sizes)
     loss = _AlignmentLoss.apply(wide, labels, counts, sizes, blank, zero_infinity)
     if reduction == "none":
         return loss if is_batched else loss.squeeze(0)
     if reduction == "mean":
-        return (loss / from_numpy(sizes.clip(1)).to(loss.dtype)).mean()
+        return (loss / from_numpy(sizes.clip(1)).to(loss.device, loss.dtype)).mean()
     return loss.sum()
 
 
@@ -83,7 +84,7 @@ def _check(log_probs: Any, targets: Any, blank: int) -> None:
     classes = log_probs.shape[2]
     if not 0 <= blank < classes:
         raise ShapeError(f"ctc_loss: blank must be in label range, got {blank} of {classes}.")
-    numbers = targets.detach().numpy()
+    numbers = targets.detach().cpu().numpy()
     if numbers.size and not 0 <= numbers.min() <= numbers.max() < classes:
         raise ShapeError(f"ctc_loss: targets must be classes in [0, {classes}).")
 
@@ -93,7 +94,7 @@ def _lengths(given: Any, rows: int, name: str) -> np.ndarray:
     if isinstance(given, Tensor):
         if given.dtype.is_floating_point:
             raise DTypeError(f"ctc_loss: {name} must be integral, got {given.dtype.name}.")
-        lengths = given.detach().numpy().astype(np.int64).reshape(-1)
+        lengths = given.detach().cpu().numpy().astype(np.int64).reshape(-1)
     else:
         lengths = np.array(given if isinstance(given, Sequence) else [given], np.int64)
     if lengths.size != rows:
@@ -209,14 +210,14 @@ class _AlignmentLoss(Function):
         ctx: Any, log_probs: Any, labels: Any, counts: Any, sizes: Any, blank: int, is_zeroed: bool
     ) -> Any:
         """Keeps what the gradient begins with."""
-        array = log_probs.detach().numpy()
+        array = log_probs.detach().cpu().numpy()
         paths = _Paths(array, labels, counts, sizes, blank)
         levels = paths.forward()
         losses = paths.losses(levels)
         ctx.save_for_backward(log_probs)
         ctx.paths, ctx.levels, ctx.losses, ctx.is_zeroed = paths, levels, losses, is_zeroed
         shown = np.where(np.isinf(losses), 0, losses) if is_zeroed else losses
-        return from_numpy(shown.astype(array.dtype))
+        return from_numpy(shown.astype(array.dtype)).to(log_probs.device)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
@@ -224,7 +225,7 @@ class _AlignmentLoss(Function):
         if is_grad_enabled():
             raise AutogradError("ctc_loss: its derivative cannot be differentiated again.")
         (log_probs,) = ctx.saved_tensors
-        array, slope = log_probs.detach().numpy(), grad_outputs[0].detach().numpy()
+        array, slope = (x.detach().cpu().numpy() for x in (log_probs, grad_outputs[0]))
         paths, losses = ctx.paths, ctx.losses
         with np.errstate(invalid="ignore"):
             shares = np.exp(ctx.levels + paths.backward() - paths.chances + losses[:, None])
@@ -238,4 +239,5 @@ class _AlignmentLoss(Function):
         )
         if ctx.is_zeroed:
             gradient = np.where(np.isinf(losses)[:, None], 0, gradient)
-        return from_numpy(gradient.astype(array.dtype)), None, None, None, None, None
+        found = from_numpy(gradient.astype(array.dtype)).to(log_probs.device)
+        return found, None, None, None, None, None

@@ -173,7 +173,7 @@ class RNNBase(Module):
             ShapeError: anything else.
         """
         dtype = getattr(self, self._all_weights[0][0]).dtype
-        if input.dtype != dtype and lower_dtype() is None:
+        if input.dtype != dtype and lower_dtype(input.device) is None:
             raise InvalidValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). Convert "
                 f"input: input.to({dtype}), or convert model: model.to({input.dtype})"

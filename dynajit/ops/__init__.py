@@ -4,8 +4,8 @@
 `logic`, `reductions`, `movement`, `indexing`, `random`, `linear_algebra`, `factorizations`,
 `scans`, `searching`, `scatter_reductions`, `special`, `activations`, `composites`, `embedding`,
 `attention`, `losses`, `windows`, `convolution`, `batch_normalization`, `recurrent`,
-`complex_numbers` and `fourier`; PyTorch's signatures are in `functions` (free functions) and
-`methods` (the mixin of eager tensors and graph values).
+`complex_numbers`, `fourier` and `transfers`; PyTorch's signatures are in `functions` (free
+functions) and `methods` (the mixin of eager tensors and graph values).
 """
 
 import dynajit.ops.activations
@@ -31,6 +31,7 @@ import dynajit.ops.scans
 import dynajit.ops.scatter_reductions
 import dynajit.ops.searching
 import dynajit.ops.special
+import dynajit.ops.transfers
 import dynajit.ops.windows  # noqa: F401
 from dynajit.ops.table import TABLE, Kind, Op
 

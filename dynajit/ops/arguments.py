@@ -14,7 +14,7 @@ import numpy as np
 
 from dynajit.core import device as devices
 from dynajit.core import dtypes
-from dynajit.core.device import Device
+from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
 from dynajit.core.symint import SymInt
@@ -216,13 +216,33 @@ def dtype_of(value: Any) -> DType:
 
 
 def device_of(value: Any) -> Device:
-    """A device argument; None is the CPU."""
+    """A device argument; None is the CPU. Where a GPU has no number, it is the current one."""
     return devices.parse(value)
 
 
 def cast(x: Any, dtype: DType | None) -> Any:
     """x in `dtype`; x itself if it has it already or none is asked for."""
     return x if dtype is None or x.dtype is dtype else TABLE.cast(x, dtype=dtype)
+
+
+def constant(array: Any, device: Device) -> Any:
+    """A tensor of elements that are known now, on a device.
+
+    Args:
+        array: of NumPy, or of CuPy on that device.
+    """
+    if not isinstance(array, np.ndarray):
+        return TABLE.to_device(array, device=device)
+    made = TABLE.clone(array)
+    return made if device is CPU else TABLE.to_device(made, device=device)
+
+
+def placed(x: Any, device: Device) -> Any:
+    """x if it is elsewhere than on the CPU, or the device is the CPU; else a copy of it there: what
+    programs give on the CPU to be used with a tensor on a GPU."""
+    if device is CPU or x.device is not CPU:
+        return x
+    return TABLE.to_device(x, device=device)
 
 
 def common_dtype(operands: Sequence[Any]) -> DType:

@@ -13,7 +13,7 @@ import numpy as np
 from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from dynajit.core.types import Shape, numel
-from dynajit.ops.arguments import cast, dim_of, is_tensor, spread
+from dynajit.ops.arguments import cast, constant, dim_of, is_tensor, spread
 from dynajit.ops.autocast import full_precision, lower_precision
 from dynajit.ops.complex_functions import conj
 from dynajit.ops.creation_functions import meshgrid
@@ -206,7 +206,9 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
         raise ShapeError("combinations: the combinations of a symbolic size are not known.")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     found = list(choose(range(size), r))
-    columns = [TABLE.clone(np.array([row[i] for row in found], np.int64)) for i in range(r)]
+    columns = [
+        constant(np.array([row[i] for row in found], np.int64), input.device) for i in range(r)
+    ]
     return stack([TABLE.index_select(input, column, dim=0) for column in columns], dim=1)
 
 
@@ -427,7 +429,7 @@ def elements_at(input: Any, size: Sequence[int], stride: Sequence[int], offset: 
     for d, (n, step) in enumerate(zip(size, stride, strict=True)):
         column = np.arange(n, dtype=np.int64) * step
         position = position + column.reshape(*(1,) * d, n, *(1,) * (len(size) - d - 1))
-    places = TABLE.clone(np.ascontiguousarray(position).reshape(-1))
+    places = constant(np.ascontiguousarray(position).reshape(-1), input.device)
     return reshape(TABLE.index_select(reshape(input, -1), places, dim=0), tuple(size))
 
 

@@ -1,31 +1,36 @@
-"""Which dtype a library function computes in under autocast: PyTorch's lists for the CPU.
+"""Which dtype a library function computes in under autocast: PyTorch's lists for CPU and CUDA.
 
 Contract: a library function that stands on one of the lists says so by a decorator where it is
-defined: `lower_precision`, `full_precision` (float32) or `widest`. All others take their operands
+defined: `lower_precision`, `full_precision` (float32) or `widest`, which are about tensors of the
+CPU; `autocast_on_cuda` says what its name means for those of a GPU. All others take their operands
 as they come. Where autocast is on, the decorator casts tensors among the arguments (float16,
 bfloat16 and float32; neither float64 nor integers nor Python numbers), and the function runs with
-autocast off, so what it is made of is not cast again. Casts are ordinary rows: gradients come back
-in the dtype that an operand had, and graphs hold the casts. Used by the modules of library
-functions; eager names who keeps the thread's word.
+autocast off, so what it is made of is not cast again. Rows of CUDA's list (`exp`, `sum`, ...) have
+no decorator: who runs a row on a GPU, or records it, asks `for_row`. Casts are ordinary rows:
+gradients come back in the dtype that an operand had, and graphs hold the casts. Used by the modules
+of library functions; eager names who keeps the thread's word.
 
-Source: PyTorch 2.x, "Automatic Mixed Precision package", CPU op-specific behaviour.
+Source: PyTorch 2.x, "Automatic Mixed Precision package", CPU and CUDA op-specific behaviour.
 """
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 from dynajit.core import dtypes
+from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import DTypeError
+from dynajit.core.errors import AutogradError, DTypeError
 from dynajit.core.types import ScalarType
 from dynajit.ops import autocast_words as words
 from dynajit.ops.arguments import cast, is_tensor
-from dynajit.ops.autocast_words import CPU_ENABLED
+from dynajit.ops.autocast_on_cuda import FUNCTIONS, MSG_BANNED, ROWS, Rule
+from dynajit.ops.autocast_words import CPU_ENABLED, CUDA_ENABLED
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_ENABLED: Final = CPU_ENABLED | CUDA_ENABLED
 _CAST: Final = (dtypes.float16, dtypes.bfloat16, dtypes.float32)
 
 
@@ -62,15 +67,16 @@ def word_set(word: int) -> Iterator[None]:
 def disabled() -> contextlib.AbstractContextManager[None]:
     """Nothing is cast within the block (this thread)."""
     word = _thread.read()
-    if not word & CPU_ENABLED:
+    if not word & _ENABLED:
         return contextlib.nullcontext()
-    return word_set(word & ~CPU_ENABLED)
+    return word_set(word & ~_ENABLED)
 
 
-def lower_dtype() -> DType | None:
-    """The dtype that functions of lower precision compute in now; None while autocast is off."""
-    word = _thread.read()
-    return words.dtype_of(word, "cpu") if word & CPU_ENABLED else None
+def lower_dtype(device: Device = CPU) -> DType | None:
+    """The dtype that functions of lower precision compute in now, on a device; None while autocast
+    is off for it."""
+    word, kind = _thread.read(), device.type
+    return words.dtype_of(word, kind) if words.is_enabled(word, kind) else None
 
 
 def is_cast(value: Any) -> bool:
@@ -80,48 +86,76 @@ def is_cast(value: Any) -> bool:
     return not isinstance(getattr(value, "type", None), ScalarType)  # a graph's run-time number
 
 
-def _converted(value: Any, dtype: DType) -> Any:
-    """`value` with its tensors, also those in a list or tuple, in `dtype`."""
+def _converted(value: Any, dtype: DType, kind: str) -> Any:
+    """`value` with its tensors on a kind of device, also those in a list or tuple, in `dtype`."""
     if is_cast(value):
-        return cast(value, dtype)
+        return cast(value, dtype) if value.device.type == kind else value
     if isinstance(value, (list, tuple)) and any(map(is_cast, value)):
-        return [_converted(item, dtype) for item in value]
+        return [_converted(item, dtype, kind) for item in value]
     return value
 
 
-def _run(
-    function: Callable[..., Any], dtype: DType, word: int, args: Any, keywords: dict[str, Any]
-) -> Any:
-    with word_set(word & ~CPU_ENABLED):
-        operands = [_converted(value, dtype) for value in args]
-        named = {name: _converted(value, dtype) for name, value in keywords.items()}
-        return function(*operands, **named)
+def _tensors(arguments: Iterable[Any]) -> Iterator[Any]:
+    """The tensors of floats among arguments, also those in a list or tuple."""
+    for argument in arguments:
+        for value in argument if isinstance(argument, (list, tuple)) else (argument,):
+            if is_cast(value):
+                yield value
+
+
+def _kind_of_device(arguments: Iterable[Any]) -> str:
+    """Whose list counts: "cuda" where a tensor is on a GPU."""
+    return "cpu" if all(x.device is CPU for x in _tensors(arguments)) else "cuda"
+
+
+def _dtype_by(rule: Rule, lower: DType, name: str, arguments: Iterable[Any]) -> DType:
+    """The dtype of a call.
+
+    Raises:
+        AutogradError: the function must not be called under autocast.
+        DTypeError: tensors of the other 16-bit dtype are to be joined.
+    """
+    if rule is Rule.BANNED:
+        raise AutogradError(MSG_BANNED)
+    if rule is Rule.WIDEST:
+        return _widest(arguments, lower, name)
+    return lower if rule is Rule.LOWER else dtypes.float32
+
+
+def _decorated(function: Function, on_cpu: Rule | None) -> Function:
+    name = function.__name__
+    rules = {"cpu": on_cpu, "cuda": FUNCTIONS.get(name)}
+
+    def cast_and_called(word: int, args: Any, keywords: dict[str, Any]) -> Any:
+        given = [*args, *keywords.values()]
+        kind = _kind_of_device(given)
+        rule = rules[kind]
+        if rule is None or not words.is_enabled(word, kind):
+            return function(*args, **keywords)
+        dtype = _dtype_by(rule, words.dtype_of(word, kind), name, given)
+        with word_set(word & ~_ENABLED):
+            operands = [_converted(value, dtype, kind) for value in args]
+            named = {name: _converted(value, dtype, kind) for name, value in keywords.items()}
+            return function(*operands, **named)
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **keywords: Any) -> Any:
+        word = _thread.read()
+        if not word & _ENABLED:
+            return function(*args, **keywords)
+        return cast_and_called(word, args, keywords)
+
+    return wrapper  # type: ignore[return-value]
 
 
 def lower_precision(function: Function) -> Function:
     """Decorate a function that computes in autocast's dtype: products and convolutions."""
-
-    @functools.wraps(function)
-    def wrapper(*args: Any, **keywords: Any) -> Any:
-        word = _thread.read()
-        if not word & CPU_ENABLED:
-            return function(*args, **keywords)
-        return _run(function, words.dtype_of(word, "cpu"), word, args, keywords)
-
-    return wrapper  # type: ignore[return-value]
+    return _decorated(function, Rule.LOWER)
 
 
 def full_precision(function: Function) -> Function:
     """Decorate a function that computes in float32: losses, decompositions and others."""
-
-    @functools.wraps(function)
-    def wrapper(*args: Any, **keywords: Any) -> Any:
-        word = _thread.read()
-        if not word & CPU_ENABLED:
-            return function(*args, **keywords)
-        return _run(function, dtypes.float32, word, args, keywords)
-
-    return wrapper  # type: ignore[return-value]
+    return _decorated(function, Rule.FULL)
 
 
 def widest(function: Function) -> Function:
@@ -129,34 +163,41 @@ def widest(function: Function) -> Function:
 
     The function then raises a DTypeError for tensors of the other 16-bit dtype.
     """
-
-    @functools.wraps(function)
-    def wrapper(*args: Any, **keywords: Any) -> Any:
-        word = _thread.read()
-        if not word & CPU_ENABLED:
-            return function(*args, **keywords)
-        lower = words.dtype_of(word, "cpu")
-        dtype = _widest([*args, *keywords.values()], lower, function.__name__)
-        return _run(function, dtype, word, args, keywords)
-
-    return wrapper  # type: ignore[return-value]
+    return _decorated(function, Rule.WIDEST)
 
 
-def _widest(arguments: list[Any], lower: DType, name: str) -> DType:
+def only_on_cuda(function: Function) -> Function:
+    """Decorate a function that stands on CUDA's list alone."""
+    return _decorated(function, None)
+
+
+def for_row(name: str, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The operands of a row, one of which is on a GPU, as autocast wants them."""
+    word = _thread.read()
+    rule = ROWS.get(name) if word & CUDA_ENABLED else None
+    if rule is None:
+        return inputs
+    dtype = _dtype_by(rule, words.dtype_of(word, "cuda"), name, inputs)
+    with word_set(word & ~_ENABLED):
+        return tuple(_converted(value, dtype, "cuda") for value in inputs)
+
+
+def _widest(arguments: Iterable[Any], lower: DType, name: str) -> DType:
     found = lower
-    for argument in arguments:
-        for value in argument if isinstance(argument, (list, tuple)) else (argument,):
-            if not is_cast(value) or found is dtypes.float32:
-                continue
-            if value.dtype not in (lower, dtypes.float32):
-                raise DTypeError(
-                    f"{name}: Unexpected floating ScalarType {value.dtype.name}, where autocast's "
-                    f"dtype is {lower.name}.  Cast the tensor with .to(dtype)."
-                )
-            found = value.dtype
+    for value in _tensors(arguments):
+        if found is dtypes.float32:
+            break
+        if value.dtype not in (lower, dtypes.float32):
+            raise DTypeError(
+                f"{name}: Unexpected floating ScalarType {value.dtype.name}, where autocast's "
+                f"dtype is {lower.name}.  Cast the tensor with .to(dtype)."
+            )
+        found = value.dtype
     return found
 
 
 def widened(x: Any) -> Any:
     """x in float32, if autocast is on and casts it: `full_precision` for one operand."""
-    return cast(x, dtypes.float32) if lower_dtype() is not None and is_cast(x) else x
+    if not _thread.read() & _ENABLED or not is_cast(x) or lower_dtype(x.device) is None:
+        return x
+    return cast(x, dtypes.float32)

@@ -24,6 +24,7 @@ _DEVICE_BITS: Final = 5  # one whether it is on, four for the dtype
 _FIRST: Final = {device: _DEVICE_BITS * i for i, device in enumerate(DEFAULTS)}
 _UNCACHED: Final = 1 << (_DEVICE_BITS * len(DEFAULTS))
 CPU_ENABLED: Final = 1 << _FIRST["cpu"]
+CUDA_ENABLED: Final = 1 << _FIRST["cuda"]
 
 
 def is_available(device_type: str) -> bool:

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from dynajit.core import dtypes
+from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
-from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
+from dynajit.core.errors import ArgumentError, DeviceError, ShapeError, UnsupportedError
 from dynajit.core.symint import SymInt
 from dynajit.core.types import Shape
 from dynajit.ops import arguments, dispatch
-from dynajit.ops.arguments import cast, device_of, is_tensor, non_negative, sizes, spread
+from dynajit.ops.arguments import cast, constant, device_of, is_tensor, non_negative, sizes, spread
 from dynajit.ops.random import blocks_of
 from dynajit.ops.reduction_functions import topk
 from dynajit.ops.table import TABLE
@@ -209,32 +210,40 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     return tuple(grids)
 
 
-def tril_indices(row: int, col: int, offset: int = 0, **ignored: Any) -> Any:
+def tril_indices(row: int, col: int, offset: int = 0, *, device: Any = None, **ignored: Any) -> Any:
     """Positions of the lower triangle of a row by col matrix, int64 (2, n)."""
-    return TABLE.clone(np.stack(np.tril_indices(row, offset, col)).astype(np.int64))
+    positions = np.stack(np.tril_indices(row, offset, col)).astype(np.int64)
+    return constant(positions, device_of(device))
 
 
-def triu_indices(row: int, col: int, offset: int = 0, **ignored: Any) -> Any:
+def triu_indices(row: int, col: int, offset: int = 0, *, device: Any = None, **ignored: Any) -> Any:
     """Positions of the upper triangle of a row by col matrix, int64 (2, n)."""
-    return TABLE.clone(np.stack(np.triu_indices(row, offset, col)).astype(np.int64))
+    positions = np.stack(np.triu_indices(row, offset, col)).astype(np.int64)
+    return constant(positions, device_of(device))
 
 
 # ---------------------------------------------------------------------------------------------
 # random numbers
 
 
-def reserve(blocks: Any, generator: Any = None) -> tuple[Any, Any, Any]:
-    """(seed, offset, shift) of the next `blocks` blocks of a generator.
+def reserve(blocks: Any, generator: Any = None, device: Device = CPU) -> tuple[Any, Any, Any]:
+    """(seed, offset, shift) of the next `blocks` blocks of a generator, by default the device's.
 
     Raises:
         UnsupportedError: an explicit generator while a graph is recorded.
+        DeviceError: the generator is that of another kind of device.
     """
     if generator is None:
-        return dispatch.reserve_random(blocks)
+        return dispatch.reserve_random(blocks, device)
     if dispatch.is_recording():
         raise UnsupportedError(
             "a generator argument cannot be captured: its position would become a constant.  Use "
             "the default generator, or draw outside the compiled function."
+        )
+    if generator.device.type != device.type:
+        raise DeviceError(
+            f"Expected a '{device.type}' device type for generator but found "
+            f"'{generator.device.type}'.  Pass a generator made with Generator({device.type!r})."
         )
     seed, offset = generator.reserve(blocks)
     return seed, offset, 0
@@ -250,8 +259,9 @@ def _draw(
         # Both parts of a standard normal number vary by 1/2.
         result = TABLE.mul(pairs, math.sqrt(0.5)) if name == "randn" else pairs
         return _finish(TABLE.clone(result), requires_grad)
-    seed, offset, shift = reserve(blocks_of(row, shape, kind), generator)
-    result = row(seed, offset, shape=shape, dtype=kind, device=device_of(device), shift=shift)
+    place = device_of(device)
+    seed, offset, shift = reserve(blocks_of(row, shape, kind), generator, place)
+    result = row(seed, offset, shape=shape, dtype=kind, device=place, shift=shift)
     return _finish(result, requires_grad)
 
 

@@ -7,7 +7,8 @@ An operand class that can run ops has two attributes: `__dynajit_priority__` (in
 autodiff driver is recording.
 
 Random ops take `seed` and `offset` as inputs; library functions get them from `reserve_random`,
-which asks the same stack: eager advances its default generator, capture hands out graph values.
+which asks the same stack: eager advances the default generator of the device, capture hands out
+graph values.
 """
 
 import contextlib
@@ -16,12 +17,14 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
+from dynajit.core.device import CPU, Device
 from dynajit.core.errors import InternalError
 from dynajit.ops._row_call import install as install_attempt
 
 Handler: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
-# `reserve(blocks)` -> (seed, offset, shift): `blocks` Philox counter blocks that nobody else uses.
-Reserve: TypeAlias = Callable[[Any], tuple[Any, Any, Any]]
+# `reserve(blocks, device)` -> (seed, offset, shift): `blocks` Philox counter blocks that nobody
+# else uses, of the stream of a device.
+Reserve: TypeAlias = Callable[[Any, Device], tuple[Any, Any, Any]]
 # `watch(op, inputs, run)` -> the result of `run()`, which it calls once.
 Watch: TypeAlias = Callable[[Any, tuple[Any, ...], Callable[[], Any]], Any]
 
@@ -100,8 +103,9 @@ def recording(handler: Handler, reserve_random: Reserve | None = None) -> Iterat
         _state.stack.pop()
 
 
-def reserve_random(blocks: Any) -> tuple[Any, Any, Any]:
-    """`(seed, offset, shift)` for a random op that uses `blocks` counter blocks of four words.
+def reserve_random(blocks: Any, device: Device = CPU) -> tuple[Any, Any, Any]:
+    """`(seed, offset, shift)` for a random op on a device that uses `blocks` counter blocks of four
+    words.
 
     The first block of the op is number `offset + shift` of the stream of `seed`. Eager returns
     integers (shift 0); while a graph is captured, seed and offset are values of that graph and
@@ -114,10 +118,10 @@ def reserve_random(blocks: Any) -> tuple[Any, Any, Any]:
         reserve = _state.stack[-1][1]
         if reserve is None:
             raise InternalError("fresh random numbers were asked for inside a recorded formula")
-        return reserve(blocks)
+        return reserve(blocks, device)
     if not _eager:
         raise InternalError("random numbers were asked for before dynajit.eager was imported")
-    return _eager[0][1](blocks)
+    return _eager[0][1](blocks, device)
 
 
 def is_recording() -> bool:

@@ -8,13 +8,14 @@ documentation. Nothing writes in place.
 from collections.abc import Callable
 from typing import Any
 
-from dynajit.core import dtypes
+from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core.device import Device
 from dynajit.core.dtypes import Category, DType
-from dynajit.core.errors import ArgumentError, DeviceError, DTypeError
+from dynajit.core.errors import ArgumentError, DTypeError
 from dynajit.core.memory_format import outer_to_inner
 from dynajit.ops import arguments
-from dynajit.ops.arguments import cast, category_of, fitting, is_tensor, operand
+from dynajit.ops.arguments import cast, category_of, constant, fitting, is_tensor, operand
+from dynajit.ops.autocast import for_row
 from dynajit.ops.families import broadcast_shapes
 from dynajit.ops.table import TABLE, Op
 
@@ -209,6 +210,7 @@ def pow(input: Any, exponent: Any) -> Any:
     if row is not None:
         return TABLE[row](x)
     if y == 3:
+        (x,) = for_row("pow", (x,))
         return TABLE.mul(TABLE.mul(x, x), x)
     return TABLE.pow(x, y)
 
@@ -339,8 +341,9 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Positions of the elements that are not 0, int64 (n, rank); needs the contents."""
     array = input.array
-    found = array.reshape(1).nonzero() if array.ndim == 0 else array.nonzero()
-    columns = [TABLE.clone(column) for column in found]
+    with any_arrays.on_device_of(array):
+        found = array.reshape(1).nonzero() if array.ndim == 0 else array.nonzero()
+    columns = [constant(column, input.device) for column in found]
     if as_tuple:
         return tuple(columns)
     if array.ndim == 0:
@@ -391,12 +394,15 @@ def can_cast(from_: DType, to: DType) -> bool:
 # conversion
 
 
-def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False,
-       memory_format: Any = None, **ignored: Any) -> Any:  # fmt: skip
-    """input in another dtype (or that of another tensor), on the same device.
+def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False,
+       copy: bool = False, memory_format: Any = None, **ignored: Any) -> Any:  # fmt: skip
+    """input in another dtype, or on another device (or those of another tensor).
 
-    Accepts `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`; `non_blocking`
-    has no effect. With `memory_format=channels_last` the result lies in memory that way.
+    Accepts `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`. With
+    `memory_format=channels_last` the result lies in memory that way.
+
+    Raises:
+        DeviceError: there is no such device.
     """
     for value in args:
         if isinstance(value, bool) or value is None:
@@ -407,12 +413,12 @@ def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, copy: bool
             device = value
         else:
             dtype = value
-    if device is not None and arguments.device_of(device) != input.device:
-        raise DeviceError(
-            f"to(device={str(device)!r}): the tensor is on {input.device} and cannot be moved "
-            "there.  Expected the same device."
-        )
     result = cast(input, None if dtype is None else arguments.dtype_of(dtype))
+    if device is not None:
+        resolve = getattr(input, "resolve_device", gpu.resolve)
+        place = resolve(arguments.device_of(device), "to")
+        if place is not input.device:
+            result = TABLE.to_device(result, device=place, non_blocking=bool(non_blocking))
     if outer_to_inner(memory_format, len(input.shape)) is not None:
         return clone(result, memory_format=memory_format)
     return TABLE.clone(input) if copy and result is input else result

@@ -8,6 +8,7 @@ compute in float32 and round once. Floating-point exceptions give inf and nan, s
 What depends only on the operands' dtypes (promotion, casts), or on their shapes and the attributes
 (the checks of movement), is worked out once per row and combination, in `PLANS`: the common case
 costs little more than the NumPy call, and eager runs it in C.
+On a GPU scalar bodies call NumPy's functions, too: NumPy hands them over to CuPy (NEP 13 and 18).
 Called by the eager handler, `ir.interpret`, constant folding and tests.
 """
 
@@ -40,7 +41,8 @@ def evaluate(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: A
         op: a row of any kind but COMPOSITE.
         inputs: arrays (of any layout) and Python numbers, in the order of the row's inputs.
         attributes: all attributes of the row (`Op.bind`); sizes are plain ints.
-        xp: the array module; the arrays belong to it.
+        xp: the array module, of NumPy or `core.gpu_arrays`; the arrays belong to it. Scalars of
+            NumPy go with either.
 
     Returns:
         array of the type that `op.infer` gives.
@@ -64,8 +66,9 @@ def array_form(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
     function = op.rule.array
     if function is None:
         return NotImplemented
+    kind = _ndarray if xp is np else xp.ndarray
     for operand in inputs:
-        if operand is not None and type(operand) is not _ndarray:
+        if operand is not None and type(operand) is not kind:
             return NotImplemented
     result = QUIET.copy().run(function, xp, *inputs, **attributes)
     return result if result is NotImplemented else xp.asarray(result)
@@ -161,7 +164,8 @@ def _creation(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: 
     """Rows whose shape is an attribute; nothing is remembered."""
     type = _tensor_type(op, inputs, attributes)
     operands = [*map(_cast, inputs, _casts_of(op, inputs))]
-    body = QUIET.copy().run(op.rule.body, NumpyScalars(type.shape), *operands, **attributes)
+    namespace = NumpyScalars(type.shape, xp)
+    body = QUIET.copy().run(op.rule.body, namespace, *operands, **attributes)
     result = xp.empty(type.shape, type.dtype.numpy)
     result[...] = body
     return result
@@ -277,7 +281,7 @@ def _movement(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: 
     if len(inputs) == 1 and type(inputs[0]) is _ndarray:  # views, mostly
         result = plan.function(xp, inputs[0], **attributes)
     else:
-        result = plan.function(xp, *map(_as_array, inputs), **attributes)
+        result = plan.function(xp, *(_as_array(x, xp) for x in inputs), **attributes)
     if type(result) is _ndarray and result.dtype is plan.result:
         return result
     return xp.asarray(result).astype(plan.result, copy=False)
@@ -286,7 +290,7 @@ def _movement(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: 
 def _wide(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
     """SCATTER and EXTERN: 16-bit floats compute in float32, since they accumulate."""
     plan = _shaped_plan(op, inputs, attributes, xp)
-    operands = [_as_array(x) for x in inputs]
+    operands = [_as_array(x, xp) for x in inputs]
     if _widens_here(op):
         operands = [_widened(x) for x in operands]
     result = QUIET.copy().run(plan.function, xp, *operands, **attributes)
@@ -323,10 +327,10 @@ def _shaped_signature_of(operand: Any) -> Any:
     return type(operand)
 
 
-def _as_array(operand: Any) -> Any:
+def _as_array(operand: Any, xp: Any) -> Any:
     if operand is None or hasattr(operand, "dtype"):
         return operand
-    return np.asarray(operand, dtypes.of_number(operand).numpy)
+    return xp.asarray(operand, dtypes.of_number(operand).numpy)
 
 
 def _widened(array: Any) -> Any:

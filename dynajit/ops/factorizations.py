@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes
+from dynajit.core import any_arrays, dtypes
 from dynajit.core.errors import AutogradError, DTypeError, LinAlgError, ShapeError
 from dynajit.core.optional import load
 from dynajit.core.symint import agree
@@ -202,7 +202,7 @@ def pseudo_inverse(xp: Any, x: Any, *, rtol: float, atol: float, hermitian: bool
     if hermitian:
         x = xp.tril(x) + xp.swapaxes(xp.tril(x, -1), -1, -2)
     u, s, vh = xp.linalg.svd(x, full_matrices=False)
-    least = xp.maximum(atol, rtol * s.max(-1, keepdims=True, initial=0))
+    least = xp.maximum(atol, rtol * s[..., :1])  # they fall; none, where there is no element
     scaled = xp.where(s > least, 1, 0) / xp.where(s > least, s, 1)
     turned = xp.swapaxes(vh, -1, -2) * scaled[..., None, :]
     return (turned @ xp.swapaxes(u, -1, -2)).astype(x.dtype)
@@ -285,12 +285,15 @@ def _exponential_vjp(ops: Any, g: Any, x: Any) -> Any:
 
 @extern(infer=_same("matrix_exp"), vjp={"x": _exponential_vjp})
 def matrix_exponential(xp: Any, x: Any) -> Any:
-    """The exponential of square matrices (N. Higham's scaling and squaring, by SciPy)."""
+    """The exponential of square matrices (N. Higham's scaling and squaring, by SciPy).
+
+    Matrices on a GPU are computed on the host.
+    """
     if x.size == 0:
         return xp.array(x)
     module = load("scipy.linalg", needed_for="matrix_exp", install="scipy")
-    flat = x.reshape(-1, *x.shape[-2:])
-    return np.stack([module.expm(matrix) for matrix in flat]).reshape(x.shape)
+    flat = any_arrays.as_numpy(x).reshape(-1, *x.shape[-2:])
+    return xp.asarray(np.stack([module.expm(matrix) for matrix in flat]).reshape(x.shape))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -502,12 +505,14 @@ def pivoted_lu(xp: Any, x: Any) -> Any:
     """L (below the diagonal) and U in one matrix, a column of pivots, one of rows, (*, m, n + 2).
 
     Pivot i, counted from 1, is the row that changes places with row i; rows beyond the smaller of
-    m and n have none (0). The last column says which row of x row i of L U is.
+    m and n have none (0). The last column says which row of x row i of L U is. Matrices on a GPU
+    are factorized on the host.
     """
     module = load("scipy.linalg", needed_for="linalg.lu_factor", install="scipy")
     m, n = x.shape[-2:]
-    out = xp.zeros((*x.shape[:-2], m, n + 2), x.dtype)
-    out[..., n + 1] = xp.arange(m)
+    x = any_arrays.as_numpy(x)
+    out = np.zeros((*x.shape[:-2], m, n + 2), x.dtype)
+    out[..., n + 1] = np.arange(m)
     for place in np.ndindex(x.shape[:-2]):
         if min(m, n) == 0:
             continue
@@ -517,4 +522,4 @@ def pivoted_lu(xp: Any, x: Any) -> Any:
         out[place][: len(pivots), n] = pivots + 1
         for row, other in enumerate(pivots):
             out[place][[row, other], n + 1] = out[place][[other, row], n + 1]
-    return out
+    return xp.asarray(out)

@@ -2,8 +2,8 @@
 
 Contract: sizes are those of the operand: `fourier_functions` cuts and pads before. `norm` says what
 the sums are divided by: nothing ("none"), the root of the number of elements ("ortho"), or that
-number ("full"). Single precision stays single. `scipy.fft` computes; graphs with such a row run on
-NumPy.
+number ("full"). Single precision stays single. `scipy.fft` computes, on a GPU `cupy.fft`; graphs
+with such a row run on NumPy.
 
 The transforms are linear, so each gradient is the adjoint transform, with the same division. Those
 between real and complex numbers see only half of the frequencies: the others are their conjugates,
@@ -12,6 +12,8 @@ which the adjoint counts by a factor of 2 or 1/2 for all frequencies but 0 and n
 
 from collections.abc import Mapping
 from typing import Any, Final
+
+import numpy as np
 
 from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, ShapeError
@@ -26,7 +28,10 @@ _FORWARD: Final[Mapping[str, str]] = {"none": "backward", "ortho": "ortho", "ful
 _INVERSE: Final[Mapping[str, str]] = {"none": "forward", "ortho": "ortho", "full": "backward"}
 
 
-def _scipy() -> Any:
+def _transforms(xp: Any) -> Any:
+    """The module with the transforms: SciPy's on the CPU, CuPy's on a GPU."""
+    if xp is not np:
+        return xp.fft
     return load("scipy.fft", needed_for="a Fourier transform", install="scipy")
 
 
@@ -72,8 +77,8 @@ def fourier(xp: Any, x: Any, *, dims: tuple[int, ...], inverse: bool, norm: str)
     if not dims or not x.size:
         return xp.array(x)
     if inverse:
-        return _scipy().ifftn(x, axes=dims, norm=_INVERSE[norm])
-    return _scipy().fftn(x, axes=dims, norm=_FORWARD[norm])
+        return _transforms(xp).ifftn(x, axes=dims, norm=_INVERSE[norm])
+    return _transforms(xp).fftn(x, axes=dims, norm=_FORWARD[norm])
 
 
 # ---------------------------------------------------------------------------------------------
@@ -108,7 +113,7 @@ def half_fourier(xp: Any, x: Any, *, dim: int, norm: str) -> Any:
         type = TensorType(x.shape, dtypes.from_numpy(x.dtype))
         shape = _resized(type, dim, x.shape[dim] // 2 + 1)
         return xp.zeros(shape, dtypes.complex_of(type.dtype).numpy)
-    return _scipy().rfft(x, axis=dim, norm=_FORWARD[norm])
+    return _transforms(xp).rfft(x, axis=dim, norm=_FORWARD[norm])
 
 
 def _real_fourier_infer(x: ValueType, *, dim: int, size: Size, norm: str) -> TensorType:
@@ -132,4 +137,4 @@ def real_fourier(xp: Any, x: Any, *, dim: int, size: Size, norm: str) -> Any:
     if not x.size:
         type = TensorType(x.shape, dtypes.from_numpy(x.dtype))
         return xp.zeros(_resized(type, dim, size), dtypes.real_of(type.dtype).numpy)
-    return _scipy().irfft(x, n=size, axis=dim, norm=_INVERSE[norm])
+    return _transforms(xp).irfft(x, n=size, axis=dim, norm=_INVERSE[norm])

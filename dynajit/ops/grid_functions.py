@@ -18,7 +18,7 @@ from dynajit.core import dtypes
 from dynajit.core.errors import InvalidValueError, ShapeError, UnsupportedError
 from dynajit.core.symint import agree, equals, shapes_agree
 from dynajit.core.types import numel
-from dynajit.ops.arguments import cast
+from dynajit.ops.arguments import cast, constant
 from dynajit.ops.autocast import full_precision, lower_precision
 from dynajit.ops.composites import count_operand
 from dynajit.ops.table import TABLE
@@ -265,7 +265,7 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = No
     wide = np.meshgrid(*axes, indexing="ij")
     points = np.stack([*wide[::-1], np.ones_like(wide[0])], axis=-1).reshape(-1, n + 1)
     dtype = dtypes.compute_dtype(theta.dtype)
-    base = cast(TABLE.clone(points), dtype)
+    base = cast(constant(points, theta.device), dtype)
     maps = TABLE.permute(cast(theta, dtype), dims=(0, 2, 1))
     wanted = (theta.shape[0], *points.shape)
     base = TABLE.expand(TABLE.reshape(base, shape=(1, *points.shape)), shape=wanted)

@@ -13,7 +13,7 @@ from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeErr
 from dynajit.core.symint import equals
 from dynajit.core.types import Shape
 from dynajit.ops import arguments
-from dynajit.ops.arguments import cast, dim_of, is_tensor, size, sizes
+from dynajit.ops.arguments import cast, dim_of, is_tensor, placed, size, sizes
 from dynajit.ops.autocast import widest
 from dynajit.ops.shape_functions import reshape, sliced, unsqueeze
 from dynajit.ops.table import TABLE
@@ -246,12 +246,12 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
     """`input[indices] = values` (or `+=`), as a new tensor; indices are integer tensors."""
     from_dims = tuple(range(len(indices)))
-    stacked = stack_indices(list(indices))
+    stacked = stack_indices([placed(index, input.device) for index in indices])
     row = TABLE.index_accumulate if accumulate else TABLE.index_put
     batch = tuple(stacked.shape[1:])
     shape = (*batch, *tuple(input.shape)[len(indices) :])
     source = (
-        cast(values, input.dtype)
+        placed(cast(values, input.dtype), input.device)
         if is_tensor(values)
         else TABLE.full(values, shape=(), dtype=input.dtype, device=input.device)
     )

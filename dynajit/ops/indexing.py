@@ -12,6 +12,8 @@ per entry of `dims`; `ops.subscript` builds it. Gathers and scatters are each ot
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.symint import agree, fits_within, shapes_agree
@@ -46,6 +48,13 @@ def _zeros(ops: Any, type: TensorType, dtype: DType, device: Any) -> Any:
 def _checked(index: Any, size: int, wrap: bool) -> Any:
     """NumPy indices in [0, size)."""
     return NumpyScalars.as_index(index, size, wrap)
+
+
+def _set_at(xp: Any, target: Any, key: tuple[Any, ...], values: Any) -> None:
+    if xp is np:
+        target[key] = values
+    else:
+        xp.set_at(target, key, values)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -212,7 +221,7 @@ def scatter_add(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
 def _scatter_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any:
     def put(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any:
         result = xp.array(x)
-        result[_along(xp, x, index, dim)] = source
+        _set_at(xp, result, _along(xp, x, index, dim), source)
         return result
 
     return _zero_dim(put)(xp, x, index, source, dim=dim)
@@ -312,7 +321,7 @@ def _index_put_infer(
 
 def _index_put_array(xp: Any, x: Any, indices: Any, source: Any, *, dims: tuple[int, ...]) -> Any:
     result = xp.array(x)
-    result[_advanced(x, indices, dims)] = source
+    _set_at(xp, result, _advanced(x, indices, dims), source)
     return result
 
 

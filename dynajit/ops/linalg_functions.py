@@ -86,7 +86,7 @@ def matrix_power(A: Any, n: int) -> Any:
             f"{list(A.shape)}"
         )
     if n == 0:
-        unit = eye(A.shape[-1], dtype=A.dtype)
+        unit = eye(A.shape[-1], dtype=A.dtype, device=A.device)
         return TABLE.clone(TABLE.expand(unit, shape=tuple(A.shape)))
     base, power, result = inv(A) if n < 0 else A, abs(n), None
     while power:
@@ -360,7 +360,7 @@ def triangles_of(factors: Any) -> tuple[Any, Any]:
     m, n = factors.shape[-2:]
     k = min(m, n)
     lower = TABLE.tril(part(TABLE, factors, -1, 0, k), diagonal=-1)
-    unit = eye(m, k, dtype=factors.dtype)
+    unit = eye(m, k, dtype=factors.dtype, device=factors.device)
     return TABLE.add(lower, unit), TABLE.triu(part(TABLE, factors, -2, 0, k), diagonal=0)
 
 

@@ -38,7 +38,7 @@ def gaussian_nll_loss(
         var = TABLE.full(
             float(var), shape=tuple(input.shape), dtype=input.dtype, device=input.device
         )
-    if not is_recording() and bool((var.array < 0).any()):
+    if not is_recording() and bool((var < 0).any()):
         raise InvalidValueError("gaussian_nll_loss: var has negative entry/entries")
     var = _variances(var, tuple(input.shape))
     # What is raised to eps keeps its gradient.

@@ -8,12 +8,13 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from dynajit.core.device import CPU
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
 from dynajit.core.symint import agree, shapes_agree
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, describe_tensor
 from dynajit.ops.arguments import is_tensor as is_tensor_operand
-from dynajit.ops.autocast import lower_precision
+from dynajit.ops.autocast import lower_precision, only_on_cuda
 from dynajit.ops.composites import as_rows
 from dynajit.ops.elementwise_functions import add, mul
 from dynajit.ops.shape_functions import reshape, transpose, unsqueeze
@@ -93,7 +94,7 @@ def bmm(input: Any, mat2: Any) -> Any:
 def mv(input: Any, vec: Any) -> Any:
     """Product of a matrix and a vector."""
     _of_rank("mv", [(input, 2), (vec, 1)])
-    return _product(input, vec)
+    return _product(input, vec) if input.device is CPU else matmul(input, vec)
 
 
 def dot(input: Any, tensor: Any) -> Any:
@@ -137,6 +138,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
     return _plus_product(input, mm(mat1, mat2), beta, alpha)
 
 
+@only_on_cuda
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat @ vec)."""
     return _plus_product(input, mv(mat, vec), beta, alpha)
@@ -148,6 +150,7 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
     return _plus_product(input, bmm(batch1, batch2), beta, alpha)
 
 
+@only_on_cuda
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     """Products summed over the last `dims` dims of a and the first of b, or over listed dims."""
     if isinstance(dims, int):

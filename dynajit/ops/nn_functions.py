@@ -22,8 +22,8 @@ from dynajit.core.errors import (
 from dynajit.core.symint import agree
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments, creation_functions
-from dynajit.ops.arguments import cast, dim_of
-from dynajit.ops.autocast import lower_precision, widened
+from dynajit.ops.arguments import cast, constant, dim_of
+from dynajit.ops.autocast import lower_precision, only_on_cuda, widened
 from dynajit.ops.dispatch import is_recording
 from dynajit.ops.random import blocks_of
 from dynajit.ops.reduction_functions import norm
@@ -278,7 +278,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
     if not training or p == 0:
         return input
     blocks = blocks_of(TABLE.rand, tuple(input.shape), dtypes.float32)
-    seed, offset, shift = creation_functions.reserve(blocks)
+    seed, offset, shift = creation_functions.reserve(blocks, device=input.device)
     return TABLE.dropout(input, seed, offset, p=float(p), shift=shift)
 
 
@@ -304,6 +304,7 @@ def rms_norm(
     return TABLE.rms_norm(input, weight, normalized_shape=shape, eps=float(eps))
 
 
+@only_on_cuda
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
@@ -333,6 +334,7 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> A
     return TABLE.div(input, TABLE.clamp_min(length, eps))
 
 
+@only_on_cuda
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """Product of x1 and x2 along `dim` over the product of their norms (each at least eps)."""
     d = (normalize_dim(dim, max(len(x1.shape), len(x2.shape)), "cosine_similarity"),)
@@ -387,7 +389,7 @@ def scaled_dot_product_attention(
     if dropout_p > 0:
         shape = _attention_shape(query, key)
         seed, offset, shift = creation_functions.reserve(
-            blocks_of(TABLE.rand, shape, dtypes.float32)
+            blocks_of(TABLE.rand, shape, dtypes.float32), device=query.device
         )
     return TABLE.scaled_dot_product_attention(
         query, key, value, attn_mask, seed, offset, dropout_p=float(dropout_p),
@@ -430,7 +432,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
     for d, (before, after) in enumerate(amounts):
         if before or after:
             positions = _padded_positions(input.shape[d], before, after, mode)
-            input = TABLE.index_select(input, TABLE.clone(positions), dim=d)
+            input = TABLE.index_select(input, constant(positions, input.device), dim=d)
     return input
 
 

@@ -11,7 +11,7 @@ from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
 from dynajit.core.symint import equals
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast
-from dynajit.ops.autocast import full_precision, lower_precision
+from dynajit.ops.autocast import full_precision, lower_precision, only_on_cuda
 from dynajit.ops.complex_functions import conj
 from dynajit.ops.families import broadcast_shapes, normalize_dim
 from dynajit.ops.linalg_functions import inv, svdvals
@@ -121,6 +121,7 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     return cast(TABLE.sum(product, dim=(d,), keepdim=False), product.dtype)
 
 
+@only_on_cuda
 def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     """Cross products of vectors of 3 elements along `dim`, broadcast.
 

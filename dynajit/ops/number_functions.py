@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynajit.core import dtypes
+from dynajit.core import any_arrays, dtypes
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import DTypeError
 from dynajit.core.symint import equals
-from dynajit.ops.arguments import cast, common_dtype, is_tensor
+from dynajit.ops.arguments import cast, common_dtype, constant, is_tensor
 from dynajit.ops.elementwise_functions import pow
 from dynajit.ops.table import TABLE
 
@@ -217,8 +217,9 @@ def frexp(input: Any) -> MantissaExponent:
     """
     if not input.dtype.is_floating_point:
         raise DTypeError("torch.frexp() only supports floating-point dtypes")
-    _, exponents = np.frexp(input.array.astype(np.float64))
-    exponent = TABLE.clone(np.asarray(exponents, np.int32))
+    with any_arrays.on_device_of(input.array):
+        _, exponents = np.frexp(input.array.astype(np.float64))
+        exponent = constant(exponents.astype(np.int32), input.device)
     # Two factors: 2^-exponent alone may overflow.
     half = TABLE.floor_divide(exponent, 2)
     scaled = cast(input, dtypes.float64)

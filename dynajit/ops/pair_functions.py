@@ -10,10 +10,13 @@ import numpy as np
 
 from dynajit.core.errors import ShapeError
 from dynajit.core.types import numel
+from dynajit.ops.arguments import constant
+from dynajit.ops.autocast import only_on_cuda
 from dynajit.ops.reduction_functions import norm
 from dynajit.ops.table import TABLE
 
 
+@only_on_cuda
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """x1 (*, I) @ weight[o] (O, I, J) @ x2 (*, J) + bias (O): (*, O).
 
@@ -41,6 +44,7 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     return result if bias is None else TABLE.add(result, bias)
 
 
+@only_on_cuda
 def pdist(input: Any, p: float = 2.0) -> Any:
     """Distances of all pairs of rows of (N, D), row by row of the upper triangle.
 
@@ -52,6 +56,6 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     if p < 0:
         raise ShapeError(f"pdist only supports non-negative p values, got {p}")
     first, second = np.triu_indices(operator.index(input.shape[0]), 1)
-    a = TABLE.index_select(input, TABLE.clone(first.astype(np.int64)), dim=0)
-    b = TABLE.index_select(input, TABLE.clone(second.astype(np.int64)), dim=0)
+    a = TABLE.index_select(input, constant(first.astype(np.int64), input.device), dim=0)
+    b = TABLE.index_select(input, constant(second.astype(np.int64), input.device), dim=0)
     return norm(TABLE.sub(a, b), p, 1)

@@ -16,7 +16,7 @@ from dynajit.core import dtypes
 from dynajit.core.errors import ShapeError
 from dynajit.core.symint import SymInt, shapes_agree
 from dynajit.core.types import Shape, Size, numel
-from dynajit.ops.arguments import cast, require_tensor
+from dynajit.ops.arguments import cast, constant, require_tensor
 from dynajit.ops.autocast import full_precision, widened
 from dynajit.ops.composites import count_operand
 from dynajit.ops.convolution_functions import (
@@ -330,7 +330,7 @@ def _with_even_windows(x: Any, wanted: Shape) -> tuple[Any, list[np.ndarray], li
     positions, masks = [], []
     for d, count in enumerate(wanted):
         where, real = _uneven_windows(int(x.shape[2 + d]), int(count))
-        x = TABLE.index_select(x, TABLE.clone(where.reshape(-1)), dim=2 + d)
+        x = TABLE.index_select(x, constant(where.reshape(-1), x.device), dim=2 + d)
         positions.append(where)
         masks.append(real)
     return x, positions, masks
@@ -350,13 +350,13 @@ def _adaptive_avg_pool(n: int, input: Any, output_size: Any) -> Any:
             return cast(TABLE.div(total, numel(size)), x.dtype)
         picked, _, masks = _with_even_windows(_in_wide(x), wanted)
         for d, real in enumerate(masks):
-            mask = TABLE.clone(real.reshape(-1, *((1,) * (n - 1 - d))))
+            mask = constant(real.reshape(-1, *((1,) * (n - 1 - d))), x.device)
             picked = TABLE.where(mask, picked, 0.0)
         size, geometry = _even_geometry(tuple(picked.shape[2:]), wanted)
         total = TABLE.sum_pool(picked, size=size, **geometry.attributes())
         for d, real in enumerate(masks):
             count = real.sum(axis=1).reshape(-1, *((1,) * (n - 1 - d)))
-            total = TABLE.div(total, TABLE.clone(count))
+            total = TABLE.div(total, constant(count, x.device))
         return cast(total, x.dtype)
 
     return batched(input, n, function, run, function)
@@ -409,7 +409,7 @@ def _original(flat: Any, sizes: Shape, old: Shape, positions: list[np.ndarray]) 
         here = TABLE.remainder(TABLE.floor_divide(flat, inner), sizes[d])
         count = numel(tuple(here.shape))
         found = TABLE.index_select(
-            TABLE.clone(where.reshape(-1)), TABLE.reshape(here, shape=(count,)), dim=0
+            constant(where.reshape(-1), flat.device), TABLE.reshape(here, shape=(count,)), dim=0
         )
         found = TABLE.reshape(found, shape=tuple(here.shape))
         total = found if total is None else TABLE.add(TABLE.mul(total, old[d]), found)

@@ -396,13 +396,13 @@ def _are_plain(arrays: Sequence[Any]) -> bool:
 
 
 def _states_form(xp: Any, *operands: Any, mode: str, batch_sizes: Any, is_reversed: bool) -> Any:
-    if not _are_plain(operands):
+    if xp is not np or not _are_plain(operands):
         return NotImplemented
     return _states(_Arrays, mode, operands, batch_sizes, is_reversed)
 
 
 def _slopes_form(xp: Any, *operands: Any, mode: str, batch_sizes: Any, is_reversed: bool) -> Any:
-    if not _are_plain(operands):
+    if xp is not np or not _are_plain(operands):
         return NotImplemented
     g, out, *others = operands
     return _slopes(_Arrays, mode, g, out, others, batch_sizes, is_reversed)

@@ -136,7 +136,7 @@ def recurrent(
             f"recurrent layers: {steps * len(weights)} steps are too many for one graph, which "
             f"takes {MOST_STEPS}.  This call runs eagerly; shorten the sequence to compile it."
         )
-    lower = lower_dtype()
+    lower = lower_dtype(input.device)
     if lower is not None:
         wide = dtypes.promote(lower, state[0].dtype) if mode == "GRU" else lower
         rounded = _rounding(lower, wide)
@@ -191,7 +191,7 @@ def _check_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any) -> None:
         raise ShapeError(
             f"Input batch size {input.shape[0]} doesn't match hidden0 batch size {hx.shape[0]}"
         )
-    if lower_dtype() is None and not input.dtype is hx.dtype is w_ih.dtype:
+    if lower_dtype(input.device) is None and not input.dtype is hx.dtype is w_ih.dtype:
         raise DTypeError(
             f"expected input, hidden state and weights of one dtype, but got {input.dtype.name}, "
             f"{hx.dtype.name} and {w_ih.dtype.name}.  Cast one with .to(dtype)."

@@ -136,17 +136,17 @@ def _extremum_vjp(
 
 
 def _amax_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
-    return _extremum_array(xp.maximum, x, dim, keepdim)
+    return _extremum_array(xp, xp.maximum, x, dim, keepdim)
 
 
 def _amin_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
-    return _extremum_array(xp.minimum, x, dim, keepdim)
+    return _extremum_array(xp, xp.minimum, x, dim, keepdim)
 
 
-def _extremum_array(function: Any, x: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
+def _extremum_array(xp: Any, function: Any, x: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
     if x.size:
         return function.reduce(x, axis=dim, keepdims=keepdim)
-    return np.empty(reduced_shape(x.shape, dim, keepdim), x.dtype)
+    return xp.empty(reduced_shape(x.shape, dim, keepdim), x.dtype)
 
 
 @reduction(
@@ -201,18 +201,18 @@ def _with_winner(
 
 
 def _argmax_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
-    return _position_array(xp.argmax, x, dim, keepdim)
+    return _position_array(xp, xp.argmax, x, dim, keepdim)
 
 
 def _argmin_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
-    return _position_array(xp.argmin, x, dim, keepdim)
+    return _position_array(xp, xp.argmin, x, dim, keepdim)
 
 
-def _position_array(function: Any, x: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
+def _position_array(xp: Any, function: Any, x: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
     """Row-major position among the reduced dims, which are moved together to the end."""
     shape = reduced_shape(x.shape, dim, keepdim)
     if not x.size:
-        return np.zeros(shape, np.int64)
+        return xp.zeros(shape, np.int64)
     kept = tuple(d for d in range(x.ndim) if d not in dim)
     moved = x.transpose(kept + dim)
     reduced = math.prod(x.shape[d] for d in dim)

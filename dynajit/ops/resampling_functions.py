@@ -18,7 +18,7 @@ from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, ShapeError
 from dynajit.core.symint import equals
 from dynajit.core.types import Size
-from dynajit.ops.arguments import cast
+from dynajit.ops.arguments import cast, constant
 from dynajit.ops.convolution_functions import per_dim
 from dynajit.ops.nn_functions import check_probability, dropout
 from dynajit.ops.pooling_functions import (
@@ -194,10 +194,10 @@ def _resampled(x: Any, dim: int, taps: list[tuple[np.ndarray, np.ndarray | None]
     rank = len(x.shape)
     total: Any = None
     for positions, weights in taps:
-        part = TABLE.index_select(x, TABLE.clone(positions), dim=dim)
+        part = TABLE.index_select(x, constant(positions, x.device), dim=dim)
         if weights is not None:
             shape = (len(weights), *((1,) * (rank - 1 - dim)))
-            part = TABLE.mul(part, TABLE.clone(weights.reshape(shape)))
+            part = TABLE.mul(part, constant(weights.reshape(shape), x.device))
         total = part if total is None else TABLE.add(total, part)
     return total
 

@@ -11,7 +11,8 @@ plain C has no exact expression the template is a call of `dj_<name>_<suffix>` w
 headers, for C with the polynomials of its vector maths. bool is 0 or 1 in `uint8_t`; 16-bit
 floats never reach a scalar function (bodies compute in float32).
 
-`NumpyScalars` is the namespace for NumPy arrays; it keeps dtypes (float32 in, float32 out).
+`NumpyScalars` is the namespace for arrays; it keeps dtypes (float32 in, float32 out). Its functions
+are NumPy's, which hand arrays of CuPy over to CuPy's functions of the same names (NEP 13 and 18).
 Python operators on body values mean: `+ - *` and comparisons as in C on the compute dtype (integers
 wrap; on bool, `+` is or and `*` is and), `/` on floating values only (IEEE), unary `-`, and
 `& | ^ ~` on bool and integers.
@@ -28,7 +29,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import dtypes
+from dynajit.core import dtypes, gpu
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import BoundsError, DivisionError, InternalError
 from dynajit.core.optional import load
@@ -308,27 +309,29 @@ def atan2(y: Any, x: Any) -> Any:
 # special functions
 
 
-def _special(name: str) -> Any:
+def _special(name: str, x: Any) -> Any:
+    if gpu.is_gpu_array(x):
+        return getattr(gpu.special_functions(), name)(x)
     module = load("scipy.special", needed_for=f"the function {name} on arrays", install="scipy")
-    return getattr(module, name)
+    return getattr(module, name)(x)
 
 
 @_scalar(1)
 def erf(x: Any) -> Any:
     """Error function; +-1 at infinities; keeps -0."""
-    return erf_of_array(x)
+    return _special("erf", x) if gpu.is_gpu_array(x) else erf_of_array(x)
 
 
 @_scalar(1)
 def erfc(x: Any) -> Any:
     """1 - erf(x) without cancellation; 2 at -inf, 0 at inf."""
-    return _special("erfc")(x)
+    return _special("erfc", x)
 
 
 @_scalar(1)
 def lgamma(x: Any) -> Any:
     """Logarithm of the magnitude of the gamma function; inf at 0 and negative integers."""
-    return _special("gammaln")(x)
+    return _special("gammaln", x)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -387,7 +390,25 @@ def floor_divide(x: Any, y: Any) -> Any:
     """
     if _is_integer(y):
         _refuse_zero("floor_divide", y)
+    elif _is_on_gpu(x, y):
+        return _floor_of_quotient(x, y)
     return np.floor_divide(x, y)
+
+
+def _is_on_gpu(x: Any, y: Any) -> bool:
+    return gpu.is_gpu_array(x) or gpu.is_gpu_array(y)
+
+
+def _floor_of_quotient(x: Any, y: Any) -> Any:
+    """`floor_divide` of floats from other functions: CuPy's own is the floor of the rounded
+    quotient, 10 for 1.0 // 0.1 in the place of 9."""
+    rest = np.fmod(x, y)
+    exact = (x - rest) / y
+    exact = np.where((rest != 0) & ((rest < 0) != (y < 0)), exact - 1, exact)
+    whole = np.floor(exact)
+    whole = np.where(exact - whole > 0.5, whole + 1, whole)
+    whole = np.where(exact == 0, np.copysign(whole, x / y), whole)
+    return np.where(y == 0, x / y, whole)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -509,13 +530,27 @@ def bitwise_not(x: Any) -> Any:
 @_scalar(2, floating=None, integer="")
 def left_shift(x: Any, y: Any) -> Any:
     """x * 2**y, wrapped; 0 if y is negative or at least the width."""
-    return np.left_shift(x, y)
+    if not _is_on_gpu(x, y):
+        return np.left_shift(x, y)
+    fits = _is_shift(x, y)
+    return np.where(fits, np.left_shift(x, y * fits), x.dtype.type(0))
+
+
+def _is_shift(x: Any, y: Any) -> Any:
+    """Where a GPU shifts as said: what it does beyond the width of x is left open."""
+    return (y >= 0) & (y < 8 * x.dtype.itemsize)
 
 
 @_scalar(2, floating=None, integer="")
 def right_shift(x: Any, y: Any) -> Any:
     """floor(x / 2**y); 0 or -1 if y is negative or at least the width."""
-    return np.right_shift(x, y)
+    if not _is_on_gpu(x, y):
+        return np.right_shift(x, y)
+    fits = _is_shift(x, y)
+    number = x.dtype.type
+    is_signed = x.dtype.kind == "i"
+    beyond = np.right_shift(x, number(8 * x.dtype.itemsize - 1)) if is_signed else number(0)
+    return np.where(fits, np.right_shift(x, y * fits), beyond)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -538,7 +573,7 @@ def imag(x: Any) -> Any:
 def complex_(real: Any, imag: Any) -> Any:
     """The complex number with these parts, which may be infinite."""
     real, imag = np.broadcast_arrays(real, imag)
-    result = np.empty(real.shape, np.result_type(real.dtype, np.complex64))
+    result = np.empty_like(real, np.result_type(real.dtype, np.complex64), order="C")
     result.real, result.imag = real, imag
     return result
 
@@ -570,16 +605,18 @@ def cast(x: Any, dtype: DType) -> Any:
 
 
 class NumpyScalars:
-    """The namespace `m` for NumPy arrays and NumPy scalars. Immutable.
+    """The namespace `m` for arrays and NumPy scalars. Immutable.
 
     Has every function of `SCALARS`, and, in index maps, `less`, `equal` and `as_index`.
 
     Args:
         shape: shape of the result, which `index` needs (creation ops only).
+        xp: the array module of the result (creation ops only).
     """
 
-    def __init__(self, shape: Sequence[int] = ()) -> None:
+    def __init__(self, shape: Sequence[int] = (), xp: Any = np) -> None:
         self._shape = shape
+        self._xp = xp
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"m.{name} is not a scalar function; see ops/scalar.py")
@@ -587,7 +624,7 @@ class NumpyScalars:
     def index(self, d: int) -> Any:
         """int64 index along dimension d of the result, shaped to broadcast."""
         trailing = len(self._shape) - d - 1
-        return np.arange(self._shape[d], dtype=np.int64).reshape((-1,) + (1,) * trailing)
+        return self._xp.arange(self._shape[d], dtype=np.int64).reshape((-1,) + (1,) * trailing)
 
     @staticmethod
     def integer(value: Any) -> Any:
@@ -611,10 +648,11 @@ class NumpyScalars:
         Raises:
             BoundsError: a value is out of range.
         """
-        index = np.asarray(value).astype(np.int64, copy=False)
+        whole = value if hasattr(value, "dtype") else np.asarray(value)
+        index = whole.astype(np.int64, copy=False)
         lowest = -size if wrap else 0
         if index.size and not (index.min() >= lowest and index.max() < size):
-            wrong = index[(index < lowest) | (index >= size)].flat[0]
+            wrong = index.reshape(-1)[((index < lowest) | (index >= size)).reshape(-1)][0]
             raise BoundsError(
                 f"index {wrong} is out of range for a dimension of size {size}.  Expected a "
                 f"value in [{lowest}, {size - 1}]."

@@ -34,7 +34,7 @@ def accumulator_dtype(dtype: DType) -> DType:
     return dtypes.float64 if dtype is dtypes.float32 else dtypes.compute_dtype(dtype)
 
 
-def _scan(function: Any, x: Any, dim: int, reverse: bool) -> Any:
+def _scan(xp: Any, function: Any, x: Any, dim: int, reverse: bool) -> Any:
     """A running NumPy function, from the last element on if `reverse`.
 
     The result lies row by row, as PyTorch's does.
@@ -43,9 +43,9 @@ def _scan(function: Any, x: Any, dim: int, reverse: bool) -> Any:
     result = np.dtype(np.int64) if kind.category <= Category.INTEGER else x.dtype
     if x.ndim == 0:
         return x.astype(result)
-    given = np.flip(x, dim) if reverse else x
+    given = xp.flip(x, dim) if reverse else x
     wide = function(given, axis=dim, dtype=accumulator_dtype(kind).numpy)
-    wide = np.flip(wide, dim) if reverse else wide
+    wide = xp.flip(wide, dim) if reverse else wide
     return wide.astype(result, order="C", copy=not wide.flags.c_contiguous)
 
 
@@ -60,7 +60,7 @@ def cumsum(xp: Any, x: Any, *, dim: int, reverse: bool = False) -> Any:
 
     Dtype: int64 for bool and integers.
     """
-    return _scan(xp.cumsum, x, dim, reverse)
+    return _scan(xp, xp.cumsum, x, dim, reverse)
 
 
 def _cumprod_vjp(ops: Any, g: Any, x: Any, out: Any, dim: int, reverse: bool) -> Any:
@@ -91,7 +91,7 @@ def _cumprod_vjp(ops: Any, g: Any, x: Any, out: Any, dim: int, reverse: bool) ->
 @extern(infer=_scan_infer("cumprod"), vjp={"x": _cumprod_vjp}, widens=True)
 def cumprod(xp: Any, x: Any, *, dim: int, reverse: bool = False) -> Any:
     """Products of the elements up to each position along `dim`, or from it on if `reverse`."""
-    return _scan(xp.cumprod, x, dim, reverse)
+    return _scan(xp, xp.cumprod, x, dim, reverse)
 
 
 def _argsort_infer(

@@ -15,7 +15,7 @@ from dynajit.core.types import TensorType, ValueType
 from dynajit.ops.families import describe, extern, require_tensor
 from dynajit.ops.scalar import NumpyScalars
 
-_COMBINE: Final = {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+_COMBINE: Final = {"prod": "multiply", "amax": "maximum", "amin": "minimum"}
 
 
 def _infer(x: ValueType, index: ValueType, source: ValueType, *, dim: int, mode: str) -> TensorType:
@@ -89,10 +89,13 @@ def scatter_reduce(xp: Any, x: Any, index: Any, source: Any, *, dim: int, mode: 
 
     mode: "prod", "amax" or "amin". Shape, dtype: as x.
     """
-    result = xp.array(x)
+    result, name = xp.array(x), _COMBINE[mode]
     if not x.ndim:
-        return _COMBINE[mode](result, source)
-    positions = list(np.indices(index.shape, sparse=True))
+        return getattr(xp, name)(result, source)
+    positions = list(xp.ogrid[tuple(slice(size) for size in index.shape)])
     positions[dim] = NumpyScalars.as_index(index, x.shape[dim], False)
-    _COMBINE[mode].at(result, tuple(positions), source)
+    if xp is np:
+        getattr(np, name).at(result, tuple(positions), source)
+    else:
+        xp.combine_at(name, result, tuple(positions), source)
     return result

@@ -2,19 +2,19 @@
 
 Contract: the first parameter is the tensor, so most functions are methods of `TensorMethods`, too.
 What has as many elements as there are distinct values (`unique`, `bincount`, ...) needs the
-contents, so it breaks graphs; everything else is composed of rows.
+contents, so it breaks graphs, and is computed on the host; everything else is composed of rows.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynajit.core import dtypes
+from dynajit.core import any_arrays, dtypes
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
 from dynajit.core.types import numel
 from dynajit.ops import arguments
-from dynajit.ops.arguments import cast, dim_of, is_tensor
+from dynajit.ops.arguments import cast, constant, dim_of, is_tensor
 from dynajit.ops.reduction_functions import ValuesIndices, sort
 from dynajit.ops.shape_functions import reshape, unsqueeze
 from dynajit.ops.table import TABLE
@@ -26,7 +26,7 @@ from dynajit.ops.table import TABLE
 def _selected(values: Any, inverse: Any, counts: Any, asked: tuple[bool, bool]) -> Any:
     """The values alone, or a tuple with what else was asked for."""
     extra = [part for part, wanted in zip((inverse, counts), asked, strict=True) if wanted]
-    return (values, *(TABLE.clone(np.asarray(p, np.int64)) for p in extra)) if extra else values
+    return (values, *(_whole(part, values) for part in extra)) if extra else values
 
 
 def unique(
@@ -45,7 +45,7 @@ def unique(
             array, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
         )
         inverse = inverse.reshape(array.shape)
-        found = TABLE.index_select(reshape(input.detach(), -1), _whole(first), dim=0)
+        found = TABLE.index_select(reshape(input.detach(), -1), _whole(first, input), dim=0)
     else:
         d = dim_of(input, dim, "unique")
         rows = np.moveaxis(array, d, 0).reshape(array.shape[d], -1)
@@ -55,7 +55,7 @@ def unique(
         position = np.empty_like(inverse)
         position[order] = inverse
         inverse = position
-        found = TABLE.index_select(input.detach(), _whole(order[first]), dim=d)
+        found = TABLE.index_select(input.detach(), _whole(order[first], input), dim=d)
     return _selected(found, inverse, counts, (return_inverse, return_counts))
 
 
@@ -68,15 +68,15 @@ def _refuse_empty(array: Any, dim: int) -> None:
 
 
 def _comparable(input: Any) -> Any:
-    """The elements in a dtype that NumPy compares."""
+    """The elements in a dtype that NumPy compares, on the host."""
     arguments.require_tensor(input, "unique")
-    array = input.array
+    array = any_arrays.as_numpy(input.array)
     is_short = input.dtype in (dtypes.float16, dtypes.bfloat16)
     return array.astype(np.float32) if is_short else array
 
 
-def _whole(positions: Any) -> Any:
-    return TABLE.clone(np.asarray(positions, np.int64))
+def _whole(positions: Any, like: Any) -> Any:
+    return constant(np.asarray(positions, np.int64), like.device)
 
 
 def _groups(rows: Any) -> tuple[Any, Any, Any]:
@@ -100,13 +100,13 @@ def unique_consecutive(
     array = _comparable(input)
     if dim is None:
         starts, number, lengths = _groups(array.reshape(-1, 1))
-        found = TABLE.index_select(reshape(input.detach(), -1), _whole(starts), dim=0)
+        found = TABLE.index_select(reshape(input.detach(), -1), _whole(starts, input), dim=0)
         number = number.reshape(array.shape)
     else:
         d = dim_of(input, dim, "unique_consecutive")
         _refuse_empty(array, d)
         starts, number, lengths = _groups(np.moveaxis(array, d, 0).reshape(array.shape[d], -1))
-        found = TABLE.index_select(input.detach(), _whole(starts), dim=d)
+        found = TABLE.index_select(input.detach(), _whole(starts, input), dim=d)
     return _selected(found, number, lengths, (return_inverse, return_counts))
 
 
@@ -308,14 +308,14 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
         raise DTypeError(f'"bincount_cpu" not implemented for {input.dtype.name}')
     if minlength < 0:
         raise ShapeError("minlength should be >= 0")
-    array = input.array
+    array = any_arrays.as_numpy(input.array)
     if array.ndim != 1 or (array.size and array.min() < 0):
         raise ShapeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is not None and tuple(weights.shape) != tuple(input.shape):
         raise ShapeError("weights should be 1-d and have the same length as input")
     length = max(int(array.max()) + 1 if array.size else 0, minlength)
     if weights is None:
-        return TABLE.clone(np.bincount(array, minlength=length).astype(np.int64))
+        return constant(np.bincount(array, minlength=length).astype(np.int64), input.device)
     kind = weights.dtype if weights.dtype is dtypes.float32 else dtypes.float64
     zeros = TABLE.full(0, shape=(length,), dtype=kind, device=input.device)
     return TABLE.index_add(zeros, cast(input, dtypes.int64), cast(weights.detach(), kind), dim=0)
@@ -342,9 +342,9 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     if bins <= 0:
         raise ShapeError("bins must be > 0")
     x = input.detach()
-    wide = x.array.astype(np.float64).reshape(-1)
+    wide = any_arrays.as_numpy(x.array).astype(np.float64).reshape(-1)
     counts, _ = np.histogram(wide, bins, _range(cast(x, dtypes.float64), min, max))
-    return TABLE.clone(counts.astype(input.dtype.numpy))
+    return constant(counts.astype(input.dtype.numpy), input.device)
 
 
 def histogram(
@@ -368,12 +368,14 @@ def histogram(
             raise InvalidValueError(f"histogram(): bins must be > 0, but got {bins}")
         ends = (0.0, 0.0) if range is None else range
         low, high = _range(x, *ends) if range is None else _given_range(ends)
-        edges = TABLE.clone(np.linspace(low, high, bins + 1).astype(input.dtype.numpy))
-    sums, _ = np.histogram(
-        x.array.reshape(-1), edges.array, density=density,
-        weights=None if weight is None else weight.array.reshape(-1),
-    )  # fmt: skip
-    return Histogram(TABLE.clone(sums.astype(input.dtype.numpy)), edges)
+        places = np.linspace(low, high, bins + 1).astype(input.dtype.numpy)
+        edges = constant(places, input.device)
+    flat, places, factors = (
+        None if part is None else any_arrays.as_numpy(part.array).reshape(-1)
+        for part in (x, edges, weight)
+    )
+    sums, _ = np.histogram(flat, places, density=density, weights=factors)
+    return Histogram(constant(sums.astype(input.dtype.numpy), input.device), edges)
 
 
 def _given_range(ends: tuple[float, float]) -> tuple[float, float]:

@@ -8,12 +8,12 @@ place.
 from collections.abc import Sequence
 from typing import Any
 
-from dynajit.core import dtypes
+from dynajit.core import any_arrays, dtypes
 from dynajit.core.errors import ArgumentError, BoundsError, ShapeError
 from dynajit.core.symint import SymInt, agree, equals, fits_within
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments
-from dynajit.ops.arguments import dim_of, is_tensor, non_negative, size, sizes, spread
+from dynajit.ops.arguments import constant, dim_of, is_tensor, non_negative, size, sizes, spread
 from dynajit.ops.table import TABLE
 from dynajit.ops.type_rules import broadcast_shapes, normalize_dim
 
@@ -251,7 +251,7 @@ def repeat_interleave(
         input, dim = reshape(input, -1), 0
     d = dim_of(input, dim, "repeat_interleave")
     if is_tensor(repeats):
-        import_counts = TABLE.clone(_counts_to_positions(repeats, input.shape[d]))
+        import_counts = constant(_counts_to_positions(repeats, input.shape[d]), input.device)
         return TABLE.index_select(input, import_counts, dim=d)
     times = size(repeats, "repeat_interleave")
     if isinstance(times, int) and times < 0:
@@ -263,7 +263,7 @@ def repeat_interleave(
 
 
 def _counts_to_positions(repeats: Any, length: Any) -> Any:
-    counts = repeats.array
+    counts = any_arrays.as_numpy(repeats.array)
     if counts.size == 1:
         counts = counts.reshape(1).repeat(length)
     if counts.shape != (length,):

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import dtypes
+from dynajit.core import dtypes, gpu
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import DTypeError
 from dynajit.core.optional import load
@@ -176,18 +176,21 @@ def _from_scipy(
 ) -> Op:
     """The row of a function of `scipy.special`, computed in float64."""
 
-    def compute(*arrays: Any) -> Any:
-        module = load("scipy.special", needed_for=name, install="scipy")
-        return getattr(module, function)(*(np.asarray(x, np.float64) for x in arrays))
+    def compute(xp: Any, *arrays: Any) -> Any:
+        if xp is np:
+            module = load("scipy.special", needed_for=name, install="scipy")
+        else:
+            module = gpu.special_functions()
+        return getattr(module, function)(*(xp.asarray(x, np.float64) for x in arrays))
 
     if len(inputs) == 1:
 
         def array(xp: Any, x: Any) -> Any:
-            return compute(x)
+            return compute(xp, x)
     else:
 
         def array(xp: Any, x: Any, y: Any) -> Any:  # type: ignore[misc]
-            return compute(x, y)
+            return compute(xp, x, y)
 
     array.__doc__ = document
     row = extern(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynajit.core import dtypes
+from dynajit.core.device import Device
 from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
 from dynajit.core.types import Size
 from dynajit.ops.arguments import describe_tensor, is_tensor, require_tensor
@@ -38,7 +39,9 @@ class _Frames:
     window: Any
 
 
-def _frames(call: str, n_fft: int, hop: int | None, win_length: int | None, window: Any) -> _Frames:
+def _frames(
+    call: str, n_fft: int, hop: int | None, win_length: int | None, window: Any, device: Device
+) -> _Frames:
     """The cut, with the window in the middle of its frame.
 
     Raises:
@@ -58,7 +61,7 @@ def _frames(call: str, n_fft: int, hop: int | None, win_length: int | None, wind
     if length < n_fft:
         left = (n_fft - length) // 2
         if window is None:
-            window = TABLE.full(1.0, shape=(length,), dtype=dtypes.float32)
+            window = TABLE.full(1.0, shape=(length,), dtype=dtypes.float32, device=device)
         window = pad(window, (left, n_fft - length - left))
     return _Frames(n_fft, hop, window)
 
@@ -111,7 +114,7 @@ def stft(
         x = pad(x, (n_fft // 2, n_fft // 2), mode=pad_mode)
     if n_fft <= 0 or n_fft > x.shape[1]:
         raise ShapeError(f"{call}: expected 0 < n_fft < {x.shape[1]}, but got n_fft={n_fft}")
-    frames = _frames(call, n_fft, hop_length, win_length, window)
+    frames = _frames(call, n_fft, hop_length, win_length, window, input.device)
     parts = TABLE.unfold(x, dim=1, size=n_fft, step=frames.hop)
     if frames.window is not None:
         parts = TABLE.mul(parts, frames.window)
@@ -158,7 +161,7 @@ def istft(
         raise DTypeError("cannot have onesided input together with return_complex=True")
     if is_tensor(window) and window.dtype.is_complex and not return_complex:
         raise DTypeError(f"{call}: complex windows are incompatible with return_complex=False")
-    frames = _frames(call, n_fft, hop_length, win_length, window)
+    frames = _frames(call, n_fft, hop_length, win_length, window, input.device)
     if frames.hop > (n_fft if win_length is None else win_length):
         raise ShapeError(f"{call}: expected 0 < hop_length <= win_length")
     x = transpose(input if rank == 3 else unsqueeze(input, 0), 1, 2)

@@ -13,7 +13,7 @@ from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
 from dynajit.core.symint import agree
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, dim_of, is_tensor
-from dynajit.ops.autocast import full_precision
+from dynajit.ops.autocast import full_precision, only_on_cuda
 from dynajit.ops.complex_functions import conj
 from dynajit.ops.composites import count_operand
 from dynajit.ops.families import floating_of, normalize_dims
@@ -439,6 +439,7 @@ def dist(input: Any, other: Any, p: float = 2) -> Any:
     return norm(TABLE.sub(input, other), p)
 
 
+@only_on_cuda
 def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
     """input with each slice along `dim` whose norm of order p is above maxnorm scaled down to it.
 

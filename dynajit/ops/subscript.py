@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynajit.core import dtypes, symint
+from dynajit.core import any_arrays, dtypes, symint
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from dynajit.core.types import Shape, Size
-from dynajit.ops.arguments import cast, is_tensor
+from dynajit.ops.arguments import cast, constant, is_tensor, placed
 from dynajit.ops.arguments import size as size_argument
 from dynajit.ops.families import broadcast_shapes
 from dynajit.ops.index_functions import stack_indices
@@ -66,7 +66,7 @@ def get_item(x: Any, key: Any) -> Any:
     region = _region(x, plan)
     if not plan.indices:
         return region
-    return TABLE.index(region, _stacked(plan.indices), dims=plan.dims)
+    return TABLE.index(region, _stacked(plan.indices, x), dims=plan.dims)
 
 
 def set_item(x: Any, key: Any, value: Any) -> Any:
@@ -87,7 +87,7 @@ def set_item(x: Any, key: Any, value: Any) -> Any:
     if len(plan.indices) == 1 and only.dtype is dtypes.bool_ and _is_single(value):
         changed = _masked(region, only, plan.dims, value)
     else:
-        stacked = _stacked(plan.indices)
+        stacked = _stacked(plan.indices, x)
         shape = indexed_shape(tuple(region.shape), tuple(stacked.shape[1:]), plan.dims)
         changed = TABLE.index_put(region, stacked, _fitted(value, shape, x), dims=plan.dims)
     return _write(x, plan, changed)
@@ -304,10 +304,11 @@ def _region(x: Any, plan: Plan) -> Any:
     return TABLE.reshape(x, shape=plan.shape)
 
 
-def _stacked(indices: Sequence[Any]) -> Any:
-    """All index tensors, masks replaced by positions, as one operand of the row `index`."""
+def _stacked(indices: Sequence[Any], x: Any) -> Any:
+    """All index tensors, masks replaced by positions, as one operand of the row `index` on x."""
     flat: list[Any] = []
     for entry in indices:
+        entry = placed(entry, x.device)
         if entry.dtype is dtypes.bool_:
             flat.extend(mask_positions(entry))
         else:
@@ -317,7 +318,9 @@ def _stacked(indices: Sequence[Any]) -> Any:
 
 def mask_positions(mask: Any) -> list[Any]:
     """One int64 tensor per dim of a bool tensor: where it is True. Needs the contents."""
-    return [TABLE.clone(found) for found in mask.array.nonzero()]
+    with any_arrays.on_device_of(mask.array):
+        found = mask.array.nonzero()
+    return [constant(positions, mask.device) for positions in found]
 
 
 def _is_single(value: Any) -> bool:
@@ -330,6 +333,7 @@ def _masked(region: Any, mask: Any, dims: tuple[int, ...], value: Any) -> Any:
     for d, n in zip(dims, mask.shape, strict=True):
         shape[d] = n
     single = _fitted(value, (), region)
+    mask = placed(mask, region.device)
     return TABLE.where(TABLE.reshape(mask, shape=tuple(shape)), single, region)
 
 
@@ -340,7 +344,7 @@ def _fitted(value: Any, shape: Shape, x: Any) -> Any:
     if not is_tensor(value):
         _check_number(value, x)
         return TABLE.full(value, shape=shape, dtype=x.dtype, device=x.device)
-    value = cast(value, x.dtype)
+    value = placed(cast(value, x.dtype), x.device)
     extra = len(value.shape) - len(shape)
     if extra > 0 and all(isinstance(n, int) and n == 1 for n in value.shape[:extra]):
         value = TABLE.reshape(value, shape=tuple(value.shape[extra:]))

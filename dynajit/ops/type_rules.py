@@ -8,7 +8,7 @@ files import these names from `ops.families`.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from dynajit.core import dtypes
 from dynajit.core.device import CPU, Device
@@ -239,6 +239,12 @@ def _is_one(size: Size) -> bool:
     return isinstance(size, int) and size == 1
 
 
+MSG_TWO_DEVICES: Final = (
+    "{call}: Expected all tensors to be on the same device, but found at least two devices, "
+    "{first} and {second}!  Move one operand with .to(device)."
+)
+
+
 def common_device(types: Iterable[ValueType | None], call: object) -> Device:
     """The device of the tensor operands; a zero-dim CPU tensor goes with any device.
 
@@ -252,10 +258,7 @@ def common_device(types: Iterable[ValueType | None], call: object) -> Device:
         if type.rank == 0 and type.device == CPU:
             continue
         if found is not None and type.device != found:
-            raise DeviceError(
-                f"{call}: operands are on {found} and {type.device}.  Expected one device.  "
-                "Move one operand with .to(device)."
-            )
+            raise DeviceError(MSG_TWO_DEVICES.format(call=call, first=found, second=type.device))
         found = type.device
     return CPU if found is None else found
 

@@ -14,6 +14,8 @@ import math
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+
 from dynajit.ops.array_forms import INT64, is_plain
 
 Sizes: TypeAlias = tuple[int, ...]
@@ -224,8 +226,11 @@ def place_windows(
         return NotImplemented
     total = xp.zeros((*x.shape[: x.ndim - n], *room(shape, before, after)), x.dtype)
     for position, (_, place) in enumerate(places_of(size, counts, stride, dilation)):
-        here = total[place]
-        xp.add(here, x, out=here, where=choice == position)
+        here, chosen = total[place], choice == position
+        if xp is np:
+            xp.add(here, x, out=here, where=chosen)
+        else:  # ufuncs of CuPy take no condition
+            here += xp.where(chosen, x, x.dtype.type(0))
     return cropped(xp, total, before, shape)
 
 

@@ -315,10 +315,13 @@ class Optimizer:
             )
 
     def _taken_over(self, parameter: Tensor, value: Any, name: Any = None) -> Any:
-        """Saved state of a parameter as the parameter's own: numbers as tensors, its dtype."""
+        """Saved state of a parameter as the parameter's own: numbers as tensors, its dtype and
+        device. Counts stay as they are."""
         if isinstance(value, Tensor):
-            is_kept = name in ("step", *self._counted) or not parameter.is_floating_point()
-            return value if is_kept else value.to(dtype=parameter.dtype)
+            if name in ("step", *self._counted):
+                return value
+            kind = parameter.dtype if parameter.is_floating_point() else value.dtype
+            return value.to(parameter.device, kind)
         if name in self._counted:
             return tensor(float(value), dtype=_get_scalar_dtype())
         if type(value) is dict:

@@ -5,7 +5,8 @@ arguments like those of the failing call, and the traceback.
 
 Files, in the order of the stages: `0_bytecode.txt`, `1_graph.py`, `2_passes.txt`, `3_forward.py`,
 `4_backward.py`, `5_forward.c`, `6_backward.c`, `7_bytecode_new.txt`, `8_breaks.txt`,
-`9_guards.py`. Called by `dynajit.compile` once per compilation.
+`9_guards.py`. Of kernels of a GPU the text is `5_forward.cu`, and `5_forward_steps.txt` says how
+they are launched. Called by `dynajit.compile` once per compilation.
 """
 
 import dis
@@ -21,6 +22,7 @@ from typing import Any, Final
 
 from dynajit.capture.region import Region
 from dynajit.capture.session import Compilation
+from dynajit.codegen import pipeline as code
 from dynajit.core import config
 from dynajit.eager import Tensor
 
@@ -122,7 +124,9 @@ def _files(compilation: Compilation, original: CodeType) -> dict[str, str]:
     files["3_forward.py"] = "" if record.forward is None else str(record.forward)
     files["4_backward.py"] = "" if record.backward is None else str(record.backward)
     for number, (role, program) in enumerate(record.programs, start=5):
-        files[f"{number}_{role}.c"] = program.source
+        suffix = "cu" if code.is_cuda(program) else "c"
+        files[f"{number}_{role}.{suffix}"] = program.source
+        files[f"{number}_{role}_steps.txt"] = program.explain if suffix == "cu" else ""
     return files
 
 

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynajit.core import device as devices
-from dynajit.core import dtypes
-from dynajit.core.device import CPU
+from dynajit.core import dtypes, gpu
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import DeviceError, InvalidValueError, UnsupportedError
+from dynajit.core.errors import InvalidValueError, UnsupportedError
 from dynajit.core.type_info import iinfo
-from dynajit.eager.execute import missing_device
 from dynajit.eager.tensor import Tensor
 from dynajit.ops.creation_functions import empty, rand, randint
 
@@ -30,7 +28,7 @@ def make_tensor(
     Args:
         shape: sizes, or one sequence of them.
         dtype: bool, an integer or a floating dtype.
-        device: only the CPU.
+        device: where it lives.
         low, high: by default -9 and 9 for floating dtypes, -9 and 10 for integers, 0 and 10 for
             uint8, 0 and 2 for bool.
         requires_grad: of the result, for floating dtypes.
@@ -41,8 +39,7 @@ def make_tensor(
         ValueError: low is not below high, or the options do not fit the dtype.
     """
     sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
-    if devices.parse(device) != CPU:
-        raise DeviceError(missing_device("make_tensor", device))
+    place = gpu.resolve(devices.parse(device), "make_tensor")
     if dtype.is_complex or memory_format is not None:
         raise UnsupportedError(
             "make_tensor: complex dtypes and memory formats are not available.  Make the tensor "
@@ -53,7 +50,7 @@ def make_tensor(
             f"`requires_grad=True` is not supported for boolean and integral dtypes, got {dtype}"
         )
     bottom, top = _range(dtype, low, high)
-    made = _drawn(_doubled(sizes) if noncontiguous else sizes, dtype, bottom, top)
+    made = _drawn(_doubled(sizes) if noncontiguous else sizes, dtype, bottom, top).to(place)
     if exclude_zero:
         smallest = _smallest(dtype)
         made = made.masked_fill(made == 0, smallest)

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dynajit.core.errors import InvalidValueError, UnsupportedError
+from dynajit.core.device import Device
+from dynajit.core.errors import DeviceError, InvalidValueError, UnsupportedError
+from dynajit.eager.random import Generator, generator_of
 from dynajit.eager.recomputation import CheckpointError, Reentrant, recomputed, tensors_in
 from dynajit.nn.containers import Sequential
 from dynajit.ops.dispatch import is_recording
@@ -129,8 +131,15 @@ def _chained(functions: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
-    """The GPUs that hold tensors among the arguments, and their random states: there are none."""
-    return [], []
+    """The numbers of the GPUs that hold tensors among the arguments, and the states of their
+    default generators."""
+    places = {x.device for x in tensors_in(args) if x.is_cuda}
+    numbers = sorted(place.index for place in places)
+    return numbers, [_generator(number).get_state() for number in numbers]
+
+
+def _generator(number: int) -> Generator:
+    return generator_of(Device("cuda", number))
 
 
 def set_device_states(
@@ -139,13 +148,14 @@ def set_device_states(
     """Restore what `get_device_states` returned.
 
     Raises:
-        UnsupportedError: there are devices among it.
+        DeviceError: there is no such GPU, or devices of another type are meant.
     """
-    if len(devices) > 0:
-        raise UnsupportedError(
-            f"set_device_states(devices={list(devices)!r}): dynajit's tensors live on the CPU, "
-            "whose state is get_rng_state()."
+    if device_type not in (None, "cuda"):
+        raise DeviceError(
+            f"set_device_states(device_type={device_type!r}): expected 'cuda', or nothing."
         )
+    for number, state in zip(devices, states, strict=True):
+        _generator(number).set_state(state)
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -89,6 +89,7 @@ def test_the_state_belongs_to_the_thread() -> None:
     assert found == [dj.float32]
 
 
+@pytest.mark.usefixtures("no_gpu")
 def test_without_a_gpu_cuda_warns_and_casts_nothing() -> None:
     with pytest.warns(UserWarning, match="CUDA is not available"):
         region = dj.autocast("cuda", dtype=dj.float16)
@@ -116,6 +117,7 @@ def test_device_types_are_checked() -> None:
     assert not dj.amp.is_autocast_available("abacus")
 
 
+@pytest.mark.usefixtures("no_gpu")
 def test_the_older_paths() -> None:
     with pytest.warns(FutureWarning, match="amp.autocast"):
         region = dj.cpu.amp.autocast(dtype=dj.float16)

@@ -1,13 +1,16 @@
 """Helpers of the code generation tests: graphs from functions, native results against NumPy's."""
 
+import functools
 import shutil
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from emulated import EmulatedProgram
 
+from dynajit.codegen import pipeline
 from dynajit.codegen.pipeline import compile_graph
 from dynajit.core import config, dtypes
 from dynajit.core.types import ScalarType, TensorType
@@ -24,6 +27,23 @@ NEEDS_COMPILER = shutil.which("gcc") or shutil.which("clang") or shutil.which("c
 def kernel_folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """One cache folder for the whole run: equal kernels compile once."""
     return tmp_path_factory.mktemp("kernel-cache")
+
+
+@pytest.fixture(autouse=True)
+def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `--target cuda`, programs are CUDA units on the emulator."""
+    if request.config.getoption("target") != "cuda":
+        return
+    if request.node.get_closest_marker("c_only"):
+        pytest.skip("it looks at C")
+
+    def start(graph: Graph, *, name: str | None = None, written: Any = MappingProxyType({}),
+              backend: str = "native", verify: bool = False) -> Any:  # fmt: skip
+        return pipeline.Started(
+            functools.partial(EmulatedProgram, graph, name or graph.name, written=written)
+        )
+
+    monkeypatch.setattr(pipeline, "start_compile", start)
 
 
 @pytest.fixture(autouse=True)
@@ -81,16 +101,22 @@ def check(
     expected = interpret.run(graph, arguments)
     for want, got in zip(expected, program(*arguments), strict=True):
         assert_same(want, got, tolerance)
-    if kernels is not None:
+    if kernels is not None and isinstance(program, EmulatedProgram):
+        assert kernels >= len(program.kernels), program.explain  # empty ones are not printed
+    elif kernels is not None:
         assert kernels == len(program.kernels), program.explain
     return program
 
 
 @pytest.fixture(scope="session")
-def codegen() -> SimpleNamespace:
-    """`graph_of`, `check` and `assert_same` of this file."""
+def codegen(request: pytest.FixtureRequest) -> SimpleNamespace:
+    """`graph_of`, `check` and `assert_same` of this file; whether programs are CUDA units."""
     if not NEEDS_COMPILER:
         pytest.skip("needs a C compiler")
     return SimpleNamespace(
-        graph_of=graph_of, check=check, assert_same=assert_same, type_of=type_of_argument
+        graph_of=graph_of,
+        check=check,
+        assert_same=assert_same,
+        type_of=type_of_argument,
+        is_cuda=request.config.getoption("target") == "cuda",
     )

@@ -196,7 +196,9 @@ def test_operands_are_read_where_they_lie(codegen: Any) -> None:
 @pytest.mark.usefixtures("every_size")
 @pytest.mark.parametrize("is_causal", (False, True))
 def test_nan_and_inf_reach_what_they_reach_row_by_row(codegen: Any, is_causal: bool) -> None:
-    """Also behind the diagonal, where blocks are left out otherwise."""
+    """Also behind the diagonal, where blocks are left out otherwise (and always in CUDA)."""
+    if codegen.is_cuda and is_causal:
+        pytest.skip("CUDA kernels look at no block behind the diagonal, as PyTorch's")
     random = np.random.default_rng(5)
     lead = (1,)
     case = (lead, lead, lead, (), 100, 450, 6, 6, None, {"is_causal": is_causal})

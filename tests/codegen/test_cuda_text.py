@@ -19,7 +19,7 @@ from tape import type_of
 
 from dynajit.codegen import cubin, cuda_text, fusion, natives, nvrtc
 from dynajit.codegen.cubin import Resources
-from dynajit.codegen.cuda_support import CudaKernel, LibraryCall
+from dynajit.codegen.cuda_steps import CudaKernel, LibraryCall
 from dynajit.codegen.cuda_text import Unit
 from dynajit.core import dtypes
 from dynajit.core.errors import BoundsError, DivisionError, DTypeError
@@ -98,6 +98,11 @@ CASES: dict[str, tuple[Any, ...]] = {
     "packs": (lambda x, y: ops.mul(ops.add(x, y), 2.0), normal(64, 100), normal(100)),
     "halves": (lambda x: ops.exp(x), normal(640, dtype=np.float16)),
     "no packs": (lambda x, y: ops.add(x, y), normal(7, 5), normal(5, 7).T),
+    "transposed": (lambda x, y: ops.permute(x, dims=(2, 1, 0)) + y, normal(70, 3, 50), normal(70)),
+    "transposed halves": (
+        lambda x: ops.clone(ops.permute(x, dims=(1, 0))), normal(65, 70, dtype=np.float16)
+    ),
+    "transposed bytes": (lambda x: ops.clone(ops.permute(x, dims=(1, 0))), normal(90, 70) > 0),
     "numbers": (lambda x, n, f: ops.add(ops.mul(x, f), n), normal(10, dtype=np.float64), 3, 0.5),
     "broadcast": (lambda x, y: ops.add(x, y), normal(6, 1, 4), normal(5, 1)),
     "conditions": (lambda x: ops.pad(x, before=(1, 0), after=(0, 3), value=7.0), normal(3, 5)),
@@ -110,6 +115,14 @@ CASES: dict[str, tuple[Any, ...]] = {
     "layer_norm": (
         lambda x, w, b: ops.layer_norm(x, w, b, normalized_shape=(96,)),
         normal(12, 96), normal(96), normal(96),
+    ),
+    "tall layer_norm": (
+        lambda x, w, b: ops.layer_norm(x, w, b, normalized_shape=(200,)),
+        normal(700, 200), normal(200), normal(200),
+    ),
+    "wide layer_norm": (
+        lambda x, w, b: ops.layer_norm(x, w, b, normalized_shape=(1600,)),
+        normal(90, 1600), normal(1600), normal(1600),
     ),
     "cross_entropy": (
         lambda x, t: ops.cross_entropy(x, t, None), normal(300, 10), integers(10, 300)
@@ -128,6 +141,24 @@ CASES: dict[str, tuple[Any, ...]] = {
         ],
         normal(40, 33),
     ),
+    "long scans": (
+        lambda x: [
+            ops.cumsum(x, dim=1), ops.cumsum(x, dim=1, reverse=True), ops.cumsum(x + 1, dim=0),
+            ops.cumsum(x + 2, dim=0, reverse=True),
+        ],
+        normal(3, 20_000),
+    ),
+    "tall scans": (
+        lambda x: [ops.cumsum(x, dim=0), ops.cumsum(x, dim=0, reverse=True), ops.cumprod(x, dim=0)],
+        normal(5000, 11),
+    ),
+    "narrow scans": (lambda x: ops.cumsum(x, dim=0), normal(20_000, 3)),
+    "odd scans": (lambda x: ops.cumsum(x, dim=1), normal(70, 333)),
+    "scans of scans": (
+        lambda x: ops.cumsum(ops.exp(ops.cumsum(x * 0.01, dim=1) * 0.1) - x, dim=1) * x,
+        normal(9, 2500),
+    ),
+    "half scans": (lambda x: ops.cumsum(x, dim=1), normal(4, 700, dtype=np.float16)),
     "integer scans": (lambda x: ops.cumsum(x, dim=1), integers(9, 5, 7, 3).astype(np.int8)),
     "total": (lambda x: ops.sum(ops.mul(x, x), dim=(0, 1)), normal(300, 301)),
     "total of rows": (
@@ -185,7 +216,10 @@ CASES: dict[str, tuple[Any, ...]] = {
     ),
 }  # fmt: skip
 
-BACKWARD = ("warp rows", "block rows", "layer_norm", "cross_entropy", "var", "embedding", "gather")
+BACKWARD = (
+    "warp rows", "block rows", "layer_norm", "tall layer_norm", "wide layer_norm", "cross_entropy",
+    "var", "embedding", "gather",
+)  # fmt: skip
 
 
 def every_unit() -> dict[str, tuple[Graph, Unit]]:
@@ -214,9 +248,9 @@ ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 LOCAL_BYTES = {
     # CUDA's reduction of large angles keeps the words of a product in an array.
     **dict.fromkeys(("sin", "cos", "tan", "randn", "polygamma"), 40),
-    "asin": 8,  # in float64, a call of CUDA's own square root
-    # The call that reports an index.
-    **dict.fromkeys(("index_put", "index_add", "index_accumulate"), 16),
+    # In float64, calls of CUDA's own square root and remainder.
+    **dict.fromkeys(("asin", "remainder"), 8),
+    "searchsorted": 16,  # of four searches: where divergent threads meet again
 }
 """Rows whose kernels use local memory, and up to how much. Registers of others may not spill."""
 
@@ -378,21 +412,42 @@ def steps_of(function: Any, *arguments: Any) -> tuple[Any, ...]:
 
 
 def test_launch_geometry_follows_the_length_of_rows() -> None:
-    """A group of lanes for short rows, a warp for longer ones, a block for the longest."""
-    (few,) = steps_of(lambda x: ops.sum(x, dim=(1,)), normal(640, 4))
-    (warp,) = steps_of(lambda x: ops.sum(x, dim=(1,)), normal(640, 100))
-    (block,) = steps_of(lambda x: ops.sum(x, dim=(1,)), normal(640, 1000))
+    """One or some lanes for short rows, a warp for longer ones, a block for the longest."""
+    row_sum = lambda x: ops.sum(x, dim=(1,))
+    (single,) = steps_of(row_sum, normal(640, 4))
+    (few,) = steps_of(row_sum, normal(640, 5))
+    (warp,) = steps_of(row_sum, normal(640, 1000))
+    (block,) = steps_of(row_sum, normal(640, 5000))
 
-    assert (10, 256, 0) == (few.grid, few.block, few.shared_bytes)
-    assert (80, 256, 0) == (warp.grid, warp.block, warp.shared_bytes)
-    assert (640, 256, 32) == (block.grid, block.block, block.shared_bytes)
+    assert ((3, 1, 1), 0) == (single.grid, single.shared_bytes)
+    assert ((20, 1, 1), 0) == (few.grid, few.shared_bytes)
+    assert ((80, 1, 1), 0) == (warp.grid, warp.shared_bytes)
+    assert ((640, 1, 1), 64) == (block.grid, block.shared_bytes)
+    assert {(256, 1, 1)} == {kernel.block for kernel in (single, few, warp)}
+    assert (512, 1, 1) == block.block
+
+
+def test_few_long_rows_are_cut_into_sections() -> None:
+    """Blocks leave partial sums, which a second kernel folds; later passes load its result."""
+    names = [step.name for step in steps_of(lambda x: ops.softmax(x, dim=1), normal(2, 100_000))]
+
+    assert ["0", "0_fold", "1", "1_fold", "2"] == [name.partition("amax_")[2] for name in names]
+
+
+def test_rows_that_outgrow_registers_are_read_again() -> None:
+    """A block of 1024 threads holds 32 floats in each."""
+    (held,) = steps_of(lambda x: ops.softmax(x, dim=1), normal(300, 32_000))
+    (read,) = steps_of(lambda x: ops.softmax(x, dim=1), normal(300, 36_000))
+
+    assert 1 == held.source.count("dj_load_pack<4>(in0")
+    assert 3 == read.source.count("dj_load_pack<4>(in0")
 
 
 def test_totals_take_two_kernels_and_no_atomics() -> None:
-    """Blocks leave partial sums in the workspace; one block folds them in order."""
+    """Blocks leave partial sums in the workspace; another kernel folds them in order."""
     first, second = steps_of(lambda x: ops.sum(x, dim=(0, 1)), normal(640, 1000))
 
-    assert 1 == second.grid
+    assert (1, 1, 1) == second.grid
     assert first.buffers[-1] == second.buffers[0]
     assert "atomic" not in first.source + second.source
 
@@ -413,7 +468,8 @@ def test_rows_are_read_once() -> None:
     (kernel,) = steps_of(lambda x: ops.softmax(x, dim=1), normal(64, 1000))
 
     assert 1 == kernel.source.count("expf(")
-    assert 2 == kernel.source.count("= in0[")  # the elements, and the first one to start from
+    assert 1 == kernel.source.count("dj_load_pack<4>(in0")
+    assert 1 == kernel.source.count("= in0[")  # the first one, to start from
 
 
 def test_large_arrays_use_long_indices() -> None:
@@ -421,8 +477,8 @@ def test_large_arrays_use_long_indices() -> None:
     small = graph_of(lambda x: ops.exp(x), TensorType((1 << 20,), dtypes.float32))
     large = graph_of(lambda x: ops.exp(x), TensorType((1 << 31,), dtypes.float32))
 
-    assert "(int pack" in unit_of(small)[1].kernels[0].source
-    assert "(int64_t pack" in unit_of(large)[1].kernels[0].source
+    assert "(int turn" in unit_of(small)[1].kernels[0].source
+    assert "(int64_t turn" in unit_of(large)[1].kernels[0].source
 
 
 def test_products_are_library_calls() -> None:

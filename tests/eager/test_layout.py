@@ -1,11 +1,14 @@
 """Strides, offsets and views."""
 
+import io
+
 import numpy as np
 import pytest
 
 from dynajit.core import dtypes
 from dynajit.core.errors import ShapeError
 from dynajit.eager.creation import from_numpy, tensor
+from dynajit.eager.serialization import load, save
 
 
 def test_strides_and_offsets_count_elements() -> None:
@@ -109,3 +112,28 @@ def test_bytes() -> None:
     x = from_numpy(np.zeros((2, 3), np.float32))
 
     assert (4, 24, 24) == (x.itemsize, x.nbytes, x.untyped_storage().nbytes())
+
+
+def test_strided_views_read_the_elements_whatever_made_the_memory() -> None:
+    """Of loaded tensors, whose memory is bytes, and of bits read as another dtype."""
+    file = io.BytesIO()
+    save(tensor(np.arange(6, dtype=np.float32)), file)
+    file.seek(0)
+    loaded = load(file)
+    part = loaded.as_strided((2, 2), (1, 2), 1)
+    bits = tensor([1.0, -1.0], dtype=dtypes.float32).view(dtypes.int32).as_strided((1,), (1,), 1)
+
+    assert (dtypes.float32, [[1.0, 3.0], [2.0, 4.0]]) == (part.dtype, part.tolist())
+    assert (1, (1, 2)) == (part.storage_offset(), part.stride())
+    assert (dtypes.int32, [-0x40800000]) == (bits.dtype, bits.tolist())
+    part[0, 0] = 9
+    assert 9 == loaded[1]
+
+
+def test_storages_know_their_device() -> None:
+    """And stay themselves where they go to it."""
+    storage = tensor([1.0, 2.0]).untyped_storage()
+
+    assert ("cpu", False) == (storage.device.type, storage.is_cuda)
+    assert storage.cpu() is storage
+    assert storage.to("cpu") is storage

@@ -105,6 +105,7 @@ def test_is_tensor_is_true_for_tensors_only() -> None:
     assert [True, True, False, False, False, False] == [dj.is_tensor(v) for v in values]
 
 
+@pytest.mark.usefixtures("no_gpu")
 def test_there_is_no_gpu() -> None:
     """What asks gets an honest answer, what needs one an error."""
     assert [False, 0, False] == [

@@ -335,6 +335,7 @@ def on_a_gpu() -> io.BytesIO:
     return io.BytesIO(file.getvalue().replace(b"X\x03\x00\x00\x00cpu", b"X\x06\x00\x00\x00cuda:0"))
 
 
+@pytest.mark.usefixtures("no_gpu")
 def test_what_lay_on_a_gpu_needs_a_place() -> None:
     for place in ("cpu", {"cuda:0": "cpu"}, lambda s, l: s):
         assert [1.0] == load(on_a_gpu(), map_location=place)["a"].tolist()

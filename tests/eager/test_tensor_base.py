@@ -30,7 +30,7 @@ def test_wrap_turns_a_numpy_scalar_into_a_zero_dim_tensor() -> None:
 
 
 def test_wrap_refuses_what_is_no_array() -> None:
-    with pytest.raises(ArgumentError, match="expected an array, got list"):
+    with pytest.raises(ArgumentError, match="expected a NumPy or CuPy array, got list"):
         _tensor.wrap([1, 2])
 
 

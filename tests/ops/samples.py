@@ -342,7 +342,7 @@ def _cat(op: Op, values: Values) -> Iterator[Sample]:
         yield Sample("with empty", (values(2, 3), values(0, 3)), {"dim": 0})
 
 
-@special("detach", "clone")
+@special("detach", "clone", "to_device")
 def _copies(op: Op, values: Values) -> Iterator[Sample]:
     yield from _each_layout(values, {})
     yield Sample("zero-dim", (values(),))

@@ -1,6 +1,6 @@
 """Mixed precision by PyTorch's older path: `from dynajit.cuda.amp import autocast, GradScaler`.
 
-Contract: as `dynajit.amp` with the device type "cuda": there is no GPU, so `autocast` and
+Contract: as `dynajit.amp` with the device type "cuda": where there is no GPU, `autocast` and
 `GradScaler` warn and change nothing.
 """
 

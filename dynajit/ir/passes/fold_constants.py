@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from dynajit.core.device import CPU
 from dynajit.core.errors import DynajitError
 from dynajit.core.types import TensorType, numel
 from dynajit.ir.graph import Builder, Graph
@@ -25,8 +26,8 @@ def fold_constants(graph: Graph) -> Graph:
     """The graph with small values that depend on no input computed.
 
     Requires: nothing; composites are left alone.
-    Ensures: no call has only constants as arguments, unless its result is large, random or an
-    error. A tensor made from numbers only (`full`, `arange`) stays a call unless zero-dim: a
+    Ensures: no call has only constants as arguments, unless its result is large, random, on a GPU
+    or an error. A tensor made from numbers only (`full`, `arange`) stays a call unless zero-dim: a
     kernel makes it faster than memory delivers it. Uniform tensors are number arguments where
     that changes no type. Results that leave the graph stay calls: a constant is never given away.
     """
@@ -45,6 +46,8 @@ def fold_constants(graph: Graph) -> Graph:
 
 def _is_foldable(node: Node, args: tuple[Argument, ...]) -> bool:
     if node.op is None or node.op.kind not in _FOLDED_KINDS:
+        return False
+    if isinstance(node.type, TensorType) and node.type.device is not CPU:
         return False
     size = numel(node.type.shape)
     if not isinstance(size, int) or not 0 < size <= FOLDED_ELEMENTS:

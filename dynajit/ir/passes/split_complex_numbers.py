@@ -1,7 +1,7 @@
 """Replace complex values by pairs of real ones, which kernels can compute.
 
 A complex input or output becomes one real array with a last dimension of 2: the same memory, seen
-as `view_as_real` sees it. Called by `codegen.pipeline` for native code.
+as `view_as_real` sees it. Called by `codegen.pipeline` and `codegen.device_pipeline` for kernels.
 """
 
 from collections.abc import Callable, Mapping
@@ -135,10 +135,11 @@ class _Splitter:
         return _parts(value)
 
     def _constant(self, node: Node) -> Pair:
-        array = node.value
+        array, type = node.value, node.type
+        assert isinstance(type, TensorType)
         return Pair(
-            self.builder.constant(array.real.copy(), f"{node.name}_re"),
-            self.builder.constant(array.imag.copy(), f"{node.name}_im"),
+            self.builder.constant(array.real.copy(), f"{node.name}_re", type.device),
+            self.builder.constant(array.imag.copy(), f"{node.name}_im", type.device),
         )
 
     def _whole(self, node: Node, result: Any) -> Any:

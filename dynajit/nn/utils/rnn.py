@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynajit.core import dtypes
-from dynajit.core.errors import ArgumentError, InvalidValueError, ShapeError
+from dynajit.core.errors import ArgumentError, DeviceError, InvalidValueError, ShapeError
 from dynajit.eager.creation import as_tensor, from_numpy
 from dynajit.eager.tensor import Tensor
 from dynajit.ops.functions import cat, full, stack
@@ -54,15 +54,26 @@ class PackedSequence(_Fields):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> "PackedSequence":
-        """The sequence with its data moved or converted; itself where there is nothing to do."""
+        """The sequence with its data moved or converted; itself where there is nothing to do.
+
+        The permutations go where the data is; the batch sizes stay on the CPU.
+        """
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
-        return type(self)(data, self.batch_sizes, self.sorted_indices, self.unsorted_indices)
+        orders = (
+            None if order is None else order.to(data.device)
+            for order in (self.sorted_indices, self.unsorted_indices)
+        )
+        return type(self)(data, self.batch_sizes, *orders)
 
     def pin_memory(self) -> "PackedSequence":
-        """Itself: memory is never pinned."""
-        return self
+        """The sequence in host memory that GPUs copy from fast."""
+        orders = (
+            None if order is None else order.pin_memory()
+            for order in (self.sorted_indices, self.unsorted_indices)
+        )
+        return type(self)(self.data.pin_memory(), self.batch_sizes, *orders)
 
     def cpu(self, *args: Any, **kwargs: Any) -> "PackedSequence":
         """The data on the CPU."""
@@ -110,7 +121,7 @@ class PackedSequence(_Fields):
         return self.data.is_cuda
 
     def is_pinned(self) -> bool:
-        """False: memory is never pinned."""
+        """Whether the data is in pinned memory."""
         return self.data.is_pinned()
 
 
@@ -118,7 +129,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The permutation that undoes a permutation of n positions, (n,) int64; None for None."""
     if permutation is None:
         return None
-    return from_numpy(np.argsort(permutation.numpy()))
+    return from_numpy(np.argsort(permutation.cpu().numpy())).to(permutation.device)
 
 
 def _check_lengths(lengths: np.ndarray, batch: int, longest: int) -> None:
@@ -151,15 +162,22 @@ def pack_padded_sequence(
 
     Args:
         input: (T, B, *), or (B, T, *) with `batch_first`.
-        lengths: length of each sequence, at least 1: integers or a tensor (B,).
+        lengths: length of each sequence, at least 1: integers or a tensor (B,) on the CPU.
         enforce_sorted: refuse lengths that do not fall; else the sequences are sorted.
 
     Raises:
         ShapeError: lengths do not fit the input, or are not sorted.
+        DeviceError: lengths are on a GPU.
     """
     if input.dim() < 2 or input.numel() == 0:
         raise ShapeError("Cannot pack empty tensors.")
-    counts = np.asarray(as_tensor(lengths).numpy()).astype(np.int64)
+    sizes = as_tensor(lengths)
+    if sizes.is_cuda:
+        raise DeviceError(
+            f"'lengths' argument should be a 1D CPU int64 tensor, but got one on {sizes.device}.  "
+            "Call .cpu() on it."
+        )
+    counts = np.asarray(sizes.numpy()).astype(np.int64)
     batch, longest = input.shape[:2] if batch_first else (input.shape[1], input.shape[0])
     order = None
     if not enforce_sorted and counts.ndim == 1:
@@ -172,8 +190,8 @@ def pack_padded_sequence(
     place = place if order is None else order[place]
     rows = place * longest + time if batch_first else time * batch + place
     flat = input.reshape(batch * longest, *input.shape[2:])
-    data = flat.index_select(0, from_numpy(rows))
-    sorted_indices = None if order is None else from_numpy(order)
+    data = flat.index_select(0, from_numpy(rows).to(input.device))
+    sorted_indices = None if order is None else from_numpy(order).to(input.device)
     return PackedSequence(data, from_numpy(sizes), sorted_indices)
 
 
@@ -208,11 +226,11 @@ def pad_packed_sequence(
     # What no sequence has is one row of padding behind the data.
     rows = np.where(time < lengths, starts + np.arange(batch), len(data))
     if sequence.unsorted_indices is not None:
-        order = sequence.unsorted_indices.numpy()
+        order = sequence.unsorted_indices.cpu().numpy()
         rows, lengths = rows[:, order], lengths[order]
     rows = rows.T if batch_first else rows
     padding = full((1, *data.shape[1:]), padding_value, dtype=data.dtype, device=data.device)
-    chosen = from_numpy(np.ascontiguousarray(rows).reshape(-1))
+    chosen = from_numpy(np.ascontiguousarray(rows).reshape(-1)).to(data.device)
     padded = cat([data, padding]).index_select(0, chosen)
     return padded.reshape(*rows.shape, *data.shape[1:]), from_numpy(lengths)
 

@@ -1,0 +1,369 @@
+/* Attention of CUDA units by tensor cores: 16-bit floats of up to 128 features and values.
+ *
+ * 128 threads: each of four warps has 16 rows of a block of 64; the tiles that it meets lie in shared
+ * memory, copied there while the ones before are multiplied. Sums of a warp stay in its registers,
+ * and weights go from sums to operands without leaving them. Scores are powers of two inside.
+ */
+
+#define DJ_MMA_THREADS 128
+#define DJ_MMA_ROWS 64
+
+#define DJ_LOG2_E 1.4426950408889634f
+#define DJ_LN_2 0.6931471805599453f
+
+/* Rows of a warp's sums: lane / 4, and 8 more for half 1. */
+DJ_INLINE int dj_mma_row(int half) {
+    return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + half * 8;
+}
+
+/* Columns of sum `n` of a warp: this one and the next. */
+DJ_INLINE int dj_mma_column(int n) { return n * 8 + threadIdx.x % 4 * 2; }
+
+template <int COUNT>
+DJ_INLINE void dj_mma_clear(float (&sums)[COUNT][4]) {
+#pragma unroll
+    for (int n = 0; n < COUNT; n++)
+#pragma unroll
+        for (int k = 0; k < 4; k++) sums[n][k] = 0;
+}
+
+/* sums (16 rows of the warp by 8 * COUNT) += left rows . right rows, over INNER of both. */
+template <int COUNT, int INNER, typename T>
+DJ_INLINE void dj_mma_rows(float (&sums)[COUNT][4], const T *left, const T *right) {
+#pragma unroll
+    for (int k = 0; k < INNER; k += 16) {
+        uint32_t a[4];
+        dj_load_a<INNER>(a, left, threadIdx.x / 32 * 16, k);
+#pragma unroll
+        for (int n = 0; n < COUNT; n += 2) {
+            uint32_t b[4];
+            dj_load_b<INNER>(b, right, n * 8, k);
+            dj_mma(sums[n], a, b[0], b[1], T());
+            dj_mma(sums[n + 1], a, b[2], b[3], T());
+        }
+    }
+}
+
+/* sums (16 by 8 * COUNT) += weights (16 by 8 * MET, in registers) @ right (8 * MET by WIDE). */
+template <int COUNT, int MET, int WIDE, typename T>
+DJ_INLINE void dj_mma_weights(float (&sums)[COUNT][4], const float (&weights)[MET][4],
+                              const T *right) {
+#pragma unroll
+    for (int k = 0; k < MET; k += 2) {
+        uint32_t a[4];
+#pragma unroll
+        for (int side = 0; side < 2; side++) {
+            a[2 * side] = dj_pair<T>(weights[k + side][0], weights[k + side][1]);
+            a[2 * side + 1] = dj_pair<T>(weights[k + side][2], weights[k + side][3]);
+        }
+#pragma unroll
+        for (int n = 0; n < COUNT; n += 2) {
+            uint32_t b[4];
+            dj_load_b_turned<WIDE>(b, right, n * 8, k * 8);
+            dj_mma(sums[n], a, b[0], b[1], T());
+            dj_mma(sums[n + 1], a, b[2], b[3], T());
+        }
+    }
+}
+
+/* The warp's sums, times `scale`, as rows of a row-major matrix. */
+template <int COUNT, typename T>
+DJ_INLINE void dj_mma_store(const float (&sums)[COUNT][4], T *to, int64_t rows, int columns,
+                            const float (&scale)[2]) {
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int row = dj_mma_row(half);
+        if (row >= rows) continue;
+#pragma unroll
+        for (int n = 0; n < COUNT; n++)
+#pragma unroll
+            for (int item = 0; item < 2; item++) {
+                const int column = dj_mma_column(n) + item;
+                if (column < columns)
+                    dj_narrow_to(to + (int64_t)row * columns + column,
+                                 sums[n][half * 2 + item] * scale[half]);
+            }
+    }
+}
+
+template <typename M, int MASK>
+DJ_INLINE const void *dj_mask_of(const dj_attention &c, const void *mask, int64_t head) {
+    const int64_t place = dj_head(c, c.mask, head);
+    return (MASK & 3) == DJ_MASK_ADDS ? (const void *)((const M *)mask + place)
+                                      : (const void *)((const uint8_t *)mask + place);
+}
+
+/* A score in powers of two. */
+template <int MASK, typename M>
+DJ_INLINE float dj_score_2(const dj_attention &c, const void *mask, int64_t q, int64_t k,
+                           float product) {
+    return dj_score<MASK, M>(c, mask, q, k, product * (float)c.scale) * DJ_LOG2_E;
+}
+
+/* Forward. K keys of a tile; E features and V values, multiples of 16. */
+template <typename T, typename M, int MASK, int K, int E, int V>
+DJ_INLINE void dj_attend_mma(const dj_attention &c, const T *query, const T *key, const T *value,
+                             const void *mask, T *result, float *level) {
+    DJ_DYNAMIC(T, memory);
+    T *queries = memory, *keys = queries + DJ_MMA_ROWS * dj_tile_row<E>::length;
+    T *values = keys + K * dj_tile_row<E>::length;
+    const int64_t blocks = (c.queries + DJ_MMA_ROWS - 1) / DJ_MMA_ROWS;
+    const int64_t head = blockIdx.x / blocks;
+    const int64_t q = (blocks - 1 - blockIdx.x % blocks) * DJ_MMA_ROWS;
+    query += dj_head(c, c.query, head) + q * c.query.row;
+    key += dj_head(c, c.key, head);
+    value += dj_head(c, c.value, head);
+    mask = dj_mask_of<M, MASK>(c, mask, head);
+    const bool key_packed = dj_is_packed(key, c.key, c.features);
+    const bool value_packed = dj_is_packed(value, c.value, c.values);
+    dj_load_tile<DJ_MMA_ROWS, E, DJ_MMA_THREADS>(queries, query, c.query.row, c.query.column,
+                                                 c.queries - q, (int)c.features,
+                                                 dj_is_packed(query, c.query, c.features));
+    dj_load_tile<K, E, DJ_MMA_THREADS>(keys, key, c.key.row, c.key.column, c.keys, (int)c.features,
+                                       key_packed);
+    dj_copy_commit();
+    float sums[V / 8][4], top[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0};
+    dj_mma_clear(sums);
+    const int64_t stop = dj_last_key<MASK>(c, q + DJ_MMA_ROWS);
+    for (int64_t k = 0; k < stop; k += K) {
+        dj_copy_wait<0>();
+        __syncthreads(); /* the keys are there, and nobody needs the values before */
+        dj_load_tile<K, V, DJ_MMA_THREADS>(values, value + k * c.value.row, c.value.row,
+                                           c.value.column, c.keys - k, (int)c.values, value_packed);
+        dj_copy_commit();
+        float scores[K / 8][4];
+        dj_mma_clear(scores);
+        dj_mma_rows<K / 8, E>(scores, queries, keys);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const int64_t row = q + dj_mma_row(half);
+            float best = -INFINITY;
+#pragma unroll
+            for (int n = 0; n < K / 8; n++)
+#pragma unroll
+                for (int item = 0; item < 2; item++) {
+                    float &score = scores[n][half * 2 + item];
+                    score = dj_score_2<MASK, M>(c, mask, row, k + dj_mma_column(n) + item, score);
+                    best = score > best ? score : best;
+                }
+#pragma unroll
+            for (int offset = 1; offset < 4; offset *= 2) {
+                const float other = dj_exchange(0xffffffffu, best, offset);
+                best = other > best ? other : best;
+            }
+            const float now = best > top[half] ? best : top[half];
+            const float base = now == -INFINITY ? 0.0f : now; /* of nothing yet */
+            const float factor = exp2f(top[half] - base);
+            float sum = 0;
+#pragma unroll
+            for (int n = 0; n < K / 8; n++)
+#pragma unroll
+                for (int item = 0; item < 2; item++) {
+                    float &score = scores[n][half * 2 + item];
+                    score = exp2f(score - base);
+                    sum += score;
+                }
+            total[half] = total[half] * factor + sum; /* of a quarter of the row */
+            top[half] = now;
+#pragma unroll
+            for (int n = 0; n < V / 8; n++) {
+                sums[n][half * 2] *= factor;
+                sums[n][half * 2 + 1] *= factor;
+            }
+        }
+        dj_copy_wait<0>();
+        __syncthreads(); /* the values are there, and nobody needs the keys any more */
+        if (k + K < stop) {
+            dj_load_tile<K, E, DJ_MMA_THREADS>(keys, key + (k + K) * c.key.row, c.key.row,
+                                               c.key.column, c.keys - k - K, (int)c.features,
+                                               key_packed);
+            dj_copy_commit();
+        }
+        dj_mma_weights<V / 8, K / 8, V>(sums, scores, values);
+    }
+    float scale[2];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+#pragma unroll
+        for (int offset = 1; offset < 4; offset *= 2)
+            total[half] += dj_exchange(0xffffffffu, total[half], offset);
+        const int64_t row = q + dj_mma_row(half);
+        const bool is_dead = MASK && total[half] == 0; /* all scores are -inf */
+        const float base = top[half] == -INFINITY ? 0.0f : top[half];
+        const float own = base * DJ_LN_2 + logf(total[half]);
+        if (level && threadIdx.x % 4 == 0 && row < c.queries)
+            level[head * c.queries + row] = is_dead              ? INFINITY
+                                            : total[half] == 0 ? NAN
+                                                               : own;
+        scale[half] = is_dead ? 0.0f : 1 / total[half];
+    }
+    if (result)
+        dj_mma_store(sums, result + (head * c.queries + q) * c.values, c.queries - q,
+                     (int)c.values, scale);
+}
+
+/* What one query and one key give: their weight, and the slope in the place of `rise`. */
+template <int MASK, typename M>
+DJ_INLINE void dj_mma_slope(const dj_attention &c, const void *mask, int64_t q, int64_t k,
+                            float level, float along, float &weight, float &rise) {
+    const float score = dj_score_2<MASK, M>(c, mask, q, k, weight);
+    weight = level == INFINITY ? 0.0f : exp2f(score - level * DJ_LOG2_E);
+    rise = dj_slope<MASK>(c, mask, q, k, weight, rise, along);
+}
+
+/* Gradients of keys and values: a block has 64 keys and goes over the queries, Q at a time. */
+template <typename T, typename M, int MASK, int Q, int E, int V>
+DJ_INLINE void dj_attend_keys_mma(const dj_attention &c, const T *gradient, const T *query,
+                                  const T *key, const T *value, const void *mask,
+                                  const float *level, const float *along, float *to_key,
+                                  float *to_value) {
+    DJ_DYNAMIC(T, memory);
+    const int queries_size = Q * dj_tile_row<E>::length, own_size = Q * dj_tile_row<V>::length;
+    T *keys = memory, *values = keys + DJ_MMA_ROWS * dj_tile_row<E>::length;
+    T *queries = values + DJ_MMA_ROWS * dj_tile_row<V>::length;
+    T *gradients = queries + 2 * queries_size;
+    const int64_t blocks = (c.keys + DJ_MMA_ROWS - 1) / DJ_MMA_ROWS;
+    const int64_t head = blockIdx.x / blocks, k = blockIdx.x % blocks * DJ_MMA_ROWS;
+    gradient += dj_head(c, c.gradient, head);
+    query += dj_head(c, c.query, head);
+    key += dj_head(c, c.key, head) + k * c.key.row;
+    value += dj_head(c, c.value, head) + k * c.value.row;
+    level += dj_head(c, c.level, head);
+    along += head * c.queries;
+    mask = dj_mask_of<M, MASK>(c, mask, head);
+    const bool query_packed = dj_is_packed(query, c.query, c.features);
+    const bool gradient_packed = dj_is_packed(gradient, c.gradient, c.values);
+    dj_load_tile<DJ_MMA_ROWS, E, DJ_MMA_THREADS>(keys, key, c.key.row, c.key.column, c.keys - k,
+                                                 (int)c.features,
+                                                 dj_is_packed(key, c.key, c.features));
+    dj_load_tile<DJ_MMA_ROWS, V, DJ_MMA_THREADS>(values, value, c.value.row, c.value.column,
+                                                 c.keys - k, (int)c.values,
+                                                 dj_is_packed(value, c.value, c.values));
+    float key_sums[E / 8][4], value_sums[V / 8][4];
+    dj_mma_clear(key_sums);
+    dj_mma_clear(value_sums);
+    const int64_t first = MASK & DJ_MASK_DIAGONAL ? k / Q * Q : 0;
+    for (int64_t q = first - Q; q < c.queries; q += Q) {
+        /* The next tiles come while these are multiplied; the first turn only asks for them. */
+        const int64_t next = q + Q;
+        const int64_t parity = (next - first) / Q % 2;
+        if (next < c.queries) {
+            dj_load_tile<Q, E, DJ_MMA_THREADS>(
+                queries + parity * queries_size, query + next * c.query.row, c.query.row,
+                c.query.column, c.queries - next, (int)c.features, query_packed);
+            dj_load_tile<Q, V, DJ_MMA_THREADS>(
+                gradients + parity * own_size, gradient + next * c.gradient.row, c.gradient.row,
+                c.gradient.column, c.queries - next, (int)c.values, gradient_packed);
+        }
+        dj_copy_commit();
+        if (q < first) continue;
+        dj_copy_wait<1>();
+        __syncthreads();
+        const T *own_queries = queries + (1 - parity) * queries_size;
+        const T *own_gradients = gradients + (1 - parity) * own_size;
+        float weights[Q / 8][4], slopes[Q / 8][4];
+        dj_mma_clear(weights);
+        dj_mma_clear(slopes);
+        dj_mma_rows<Q / 8, E>(weights, keys, own_queries);
+        dj_mma_rows<Q / 8, V>(slopes, values, own_gradients);
+#pragma unroll
+        for (int n = 0; n < Q / 8; n++)
+#pragma unroll
+            for (int item = 0; item < 2; item++) {
+                const int64_t row = q + dj_mma_column(n) + item;
+                const float own = row < c.queries ? level[row * c.level.row] : INFINITY;
+                const float sum = row < c.queries ? along[row] : 0.0f;
+#pragma unroll
+                for (int half = 0; half < 2; half++)
+                    dj_mma_slope<MASK, M>(c, mask, row, k + dj_mma_row(half), own, sum,
+                                          weights[n][half * 2 + item], slopes[n][half * 2 + item]);
+            }
+        dj_mma_weights<V / 8, Q / 8, V>(value_sums, weights, own_gradients);
+        dj_mma_weights<E / 8, Q / 8, E>(key_sums, slopes, own_queries);
+        __syncthreads();
+    }
+    const float scale[2] = {(float)c.scale, (float)c.scale}, one[2] = {1, 1};
+    if (to_key)
+        dj_mma_store(key_sums, to_key + (head * c.keys + k) * c.features, c.keys - k,
+                     (int)c.features, scale);
+    if (to_value)
+        dj_mma_store(value_sums, to_value + (head * c.keys + k) * c.values, c.keys - k,
+                     (int)c.values, one);
+}
+
+/* Gradients of queries: a block has 64 queries and goes over the keys, K at a time. */
+template <typename T, typename M, int MASK, int K, int E, int V>
+DJ_INLINE void dj_attend_queries_mma(const dj_attention &c, const T *gradient, const T *query,
+                                     const T *key, const T *value, const void *mask,
+                                     const float *level, const float *along, float *to_query) {
+    DJ_DYNAMIC(T, memory);
+    const int keys_size = K * dj_tile_row<E>::length, values_size = K * dj_tile_row<V>::length;
+    T *queries = memory, *gradients = queries + DJ_MMA_ROWS * dj_tile_row<E>::length;
+    T *keys = gradients + DJ_MMA_ROWS * dj_tile_row<V>::length;
+    T *values = keys + 2 * keys_size;
+    const int64_t blocks = (c.queries + DJ_MMA_ROWS - 1) / DJ_MMA_ROWS;
+    const int64_t head = blockIdx.x / blocks;
+    const int64_t q = (blocks - 1 - blockIdx.x % blocks) * DJ_MMA_ROWS;
+    gradient += dj_head(c, c.gradient, head) + q * c.gradient.row;
+    query += dj_head(c, c.query, head) + q * c.query.row;
+    key += dj_head(c, c.key, head);
+    value += dj_head(c, c.value, head);
+    level += dj_head(c, c.level, head);
+    along += head * c.queries;
+    mask = dj_mask_of<M, MASK>(c, mask, head);
+    const bool key_packed = dj_is_packed(key, c.key, c.features);
+    const bool value_packed = dj_is_packed(value, c.value, c.values);
+    dj_load_tile<DJ_MMA_ROWS, E, DJ_MMA_THREADS>(queries, query, c.query.row, c.query.column,
+                                                 c.queries - q, (int)c.features,
+                                                 dj_is_packed(query, c.query, c.features));
+    dj_load_tile<DJ_MMA_ROWS, V, DJ_MMA_THREADS>(gradients, gradient, c.gradient.row,
+                                                 c.gradient.column, c.queries - q, (int)c.values,
+                                                 dj_is_packed(gradient, c.gradient, c.values));
+    float sums[E / 8][4], own[2], sum[2];
+    dj_mma_clear(sums);
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int64_t row = q + dj_mma_row(half);
+        own[half] = row < c.queries ? level[row * c.level.row] : INFINITY;
+        sum[half] = row < c.queries ? along[row] : 0.0f;
+    }
+    const int64_t stop = dj_last_key<MASK>(c, q + DJ_MMA_ROWS);
+    for (int64_t k = -K; k < stop; k += K) {
+        /* The next tiles come while these are multiplied; the first turn only asks for them. */
+        const int64_t next = k + K, parity = next / K % 2;
+        if (next < stop) {
+            dj_load_tile<K, E, DJ_MMA_THREADS>(keys + parity * keys_size, key + next * c.key.row,
+                                               c.key.row, c.key.column, c.keys - next,
+                                               (int)c.features, key_packed);
+            dj_load_tile<K, V, DJ_MMA_THREADS>(values + parity * values_size,
+                                               value + next * c.value.row, c.value.row,
+                                               c.value.column, c.keys - next, (int)c.values,
+                                               value_packed);
+        }
+        dj_copy_commit();
+        if (k < 0) continue;
+        dj_copy_wait<1>();
+        __syncthreads();
+        const T *own_keys = keys + (1 - parity) * keys_size;
+        const T *own_values = values + (1 - parity) * values_size;
+        float weights[K / 8][4], slopes[K / 8][4];
+        dj_mma_clear(weights);
+        dj_mma_clear(slopes);
+        dj_mma_rows<K / 8, E>(weights, queries, own_keys);
+        dj_mma_rows<K / 8, V>(slopes, gradients, own_values);
+#pragma unroll
+        for (int n = 0; n < K / 8; n++)
+#pragma unroll
+            for (int half = 0; half < 2; half++)
+#pragma unroll
+                for (int item = 0; item < 2; item++)
+                    dj_mma_slope<MASK, M>(c, mask, q + dj_mma_row(half),
+                                          k + dj_mma_column(n) + item, own[half], sum[half],
+                                          weights[n][half * 2 + item], slopes[n][half * 2 + item]);
+        dj_mma_weights<E / 8, K / 8, E>(sums, slopes, own_keys);
+        __syncthreads();
+    }
+    const float scale[2] = {(float)c.scale, (float)c.scale};
+    dj_mma_store(sums, to_query + (head * c.queries + q) * c.features, c.queries - q,
+                 (int)c.features, scale);
+}

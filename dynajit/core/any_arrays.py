@@ -1,0 +1,172 @@
+"""Arrays wherever they live: the few things that are done to arrays without a row.
+
+Contract: an array is NumPy's, or CuPy's (`core.gpu`); functions of two arrays take them from one
+device. What is computed for an array of a GPU runs there, whichever device is the current one.
+Called by the eager layer, whose own arithmetic goes through rows.
+"""
+
+import contextlib
+from typing import Any
+
+import numpy as np
+
+from dynajit.core import gpu, gpu_arrays
+from dynajit.core.device import CPU, Device
+
+
+def module_of(array: Any) -> Any:
+    """The array module to which an array (or scalar of NumPy) belongs."""
+    return gpu_arrays.arrays() if gpu.is_gpu_array(array) else np
+
+
+def device_of(array: Any) -> Device:
+    """Where an array lives."""
+    return CPU if isinstance(array, np.ndarray) else gpu.device_of(array)
+
+
+def on_device_of(array: Any) -> contextlib.AbstractContextManager[Any]:
+    """The array's device is the thread's current one within the block."""
+    if isinstance(array, np.ndarray):
+        return contextlib.nullcontext()
+    return gpu.on(int(array.data.device_id))
+
+
+def as_numpy(array: Any) -> Any:
+    """The elements as an array of NumPy: itself, or a copy of what is on a GPU."""
+    return array if isinstance(array, np.ndarray) else gpu.to_host(array)
+
+
+def placed(array: Any, place: Device) -> Any:
+    """An array on a device: itself, or a copy."""
+    if place is CPU:
+        return as_numpy(array)
+    if gpu.is_gpu_array(array) and gpu.device_of(array) is place:
+        return array
+    return gpu.to_device(array, place.index or 0)
+
+
+def placed_like(array: Any, other: Any) -> Any:
+    """An array on the device of another one: itself, or a copy."""
+    return placed(array, device_of(other))
+
+
+def address(array: Any) -> int:
+    """Of the first element."""
+    if isinstance(array, np.ndarray):
+        return int(array.__array_interface__["data"][0])
+    return int(array.data.ptr)
+
+
+def byte_bounds(array: Any) -> tuple[int, int]:
+    """The address of its first byte, and the one behind its last."""
+    if isinstance(array, np.ndarray):
+        low, high = np.lib.array_utils.byte_bounds(array)
+        return int(low), int(high)
+    first = last = address(array)
+    for size, stride in zip(array.shape, array.strides, strict=True):
+        first += min((size - 1) * stride, 0)
+        last += max((size - 1) * stride, 0)
+    return first, last + int(array.itemsize)
+
+
+def owner(array: Any) -> Any:
+    """The array that owns the memory: all of it, where the array is a part."""
+    while type(array.base) is type(array):
+        array = array.base
+    return array
+
+
+def flat_memory(array: Any) -> Any:
+    """All the memory that an array is a part of, as elements of its dtype without gaps, (n,).
+
+    A copy where the array that owns the memory has gaps itself.
+    """
+    flat = owner(array).ravel(order="K")
+    if flat.dtype != array.dtype:
+        count = flat.nbytes // array.itemsize
+        flat = flat.view(np.uint8)[: count * array.itemsize].view(array.dtype)
+    return flat
+
+
+def strided(flat: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    """A view of elements without gaps, (n,), from the first one on; strides count elements.
+
+    The caller sees to it that it stays within them.
+    """
+    steps = tuple(step * flat.itemsize for step in strides)
+    if isinstance(flat, np.ndarray):  # bytes, since ml_dtypes' arrays are no buffers
+        return np.ndarray(tuple(shape), flat.dtype, flat.view(np.uint8), 0, steps)
+    return module_of(flat).lib.stride_tricks.as_strided(flat, tuple(shape), steps)
+
+
+def zeros(shape: tuple[int, ...], dtype: np.dtype, place: Device) -> Any:
+    """A row-major array of zeros on a device."""
+    if place is CPU:
+        return np.zeros(shape, dtype)
+    with gpu.on(place.index or 0):
+        return gpu.module().zeros(shape, dtype)
+
+
+def is_writable(array: Any) -> bool:
+    """False for arrays of NumPy that forbid writes; memory of a GPU may always be written."""
+    return not isinstance(array, np.ndarray) or bool(array.flags.writeable)
+
+
+def copied(array: Any) -> Any:
+    """A copy on the same device, in the layout that the array has."""
+    if isinstance(array, np.ndarray):
+        return np.array(array, order="K")
+    return gpu.to_device(array, int(array.data.device_id))
+
+
+def row_major(array: Any) -> Any:
+    """A row-major copy on the same device."""
+    if isinstance(array, np.ndarray):
+        return np.array(array, order="C")
+    with on_device_of(array):
+        return array.copy(order="C")
+
+
+def filled_like(array: Any, value: Any) -> Any:
+    """A row-major array of one number, of the shape and dtype and on the device of `array`."""
+    if isinstance(array, np.ndarray):
+        return np.full(array.shape, value, array.dtype)
+    with on_device_of(array):
+        made = gpu.module().empty(array.shape, array.dtype)
+        made.fill(value)
+        return made
+
+
+def added(a: Any, b: Any) -> Any:
+    """a + b, elements of two arrays of one dtype and shape."""
+    if isinstance(a, np.ndarray):
+        return a + b
+    with on_device_of(a):
+        return a + b
+
+
+def add_into(target: Any, source: Any) -> None:
+    """target += source, elements of two arrays of one dtype and shape."""
+    if isinstance(target, np.ndarray):
+        np.add(target, source, out=target)
+        return
+    with on_device_of(target):
+        gpu.module().add(target, source, out=target)
+
+
+def copy_into(target: Any, source: Any) -> None:
+    """target[...] = source, of one shape; from another device the elements are moved first."""
+    if isinstance(target, np.ndarray):
+        np.copyto(target, as_numpy(source), casting="unsafe")
+        return
+    with on_device_of(target):
+        target[...] = placed_like(source, target)
+
+
+def shares_memory(a: Any, b: Any) -> bool:
+    """True if two arrays may show the same bytes."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return bool(np.may_share_memory(a, b))
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return False
+    return bool(gpu.module().may_share_memory(a, b))

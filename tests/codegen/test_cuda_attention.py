@@ -1,0 +1,157 @@
+"""Attention as CUDA on the emulator: 16-bit floats by tensor cores, wide heads by tiles."""
+
+import itertools
+import shutil
+from typing import Any
+
+import numpy as np
+import pytest
+from emulated import EmulatedProgram
+from test_attention import Call
+
+from dynajit.codegen import cuda_text
+from dynajit.codegen.cuda_attention import why_not_attention
+from dynajit.core import dtypes
+from dynajit.core.types import TensorType
+
+pytestmark = [
+    pytest.mark.one_python,
+    pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++"),
+]
+
+NARROW = {"float16": (dtypes.float16, 2e-3), "bfloat16": (dtypes.bfloat16, 1.6e-2)}
+
+CASES = {
+    "plain": ((2, 3), (2, 3), (2, 3), (), 70, 150, 32, 48, None, {}),
+    "one": ((2,), (2,), (2,), (), 1, 1, 1, 1, None, {"scale": 0.25}),
+    "odd": ((2,), (2,), (2,), (), 67, 65, 20, 7, None, {"scale": -0.3}),
+    "causal": ((1, 2), (1, 2), (1, 2), (), 150, 150, 64, 64, None, {"is_causal": True}),
+    "causal, more keys": ((2,), (2,), (2,), (), 70, 300, 16, 16, None, {"is_causal": True}),
+    "causal, more queries": ((2,), (2,), (2,), (), 200, 70, 16, 32, None, {"is_causal": True}),
+    "chosen": ((2, 2), (2, 1), (2,), (2, 1), 40, 90, 16, 16, bool, {}),
+    "added": ((2,), (2,), (2,), (2,), 70, 80, 16, 24, float, {}),
+    "added, causal": ((2,), (2,), (2,), (), 70, 70, 16, 16, float, {"is_causal": True}),
+    "wide": ((2,), (2,), (2,), (), 40, 70, 128, 128, None, {"is_causal": True}),
+    "wider": ((1,), (1,), (1,), (), 20, 40, 200, 130, None, {}),
+}
+
+
+def narrowed(call: Call, dtype: Any) -> list[np.ndarray]:
+    """The call's operands in a 16-bit dtype; bool masks as they are."""
+    arrays = call.operands("float32")
+    return [a if a.dtype == bool else a.astype(dtype.numpy) for a in arrays]
+
+
+def program_of(codegen: Any, call: Call, arrays: list[np.ndarray]) -> EmulatedProgram:
+    graph = codegen.graph_of(
+        lambda *values: call.rows(list(values)), *map(codegen.type_of, arrays), optimized=False
+    )
+    return EmulatedProgram(graph)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("name", CASES)
+def test_halves_are_as_exact_as_their_products(codegen: Any, name: str, dtype: str) -> None:
+    """Against float64 loops over the operands as rounded; weights are rounded once more."""
+    own, tolerance = NARROW[dtype]
+    call = Call(CASES[name], np.random.default_rng(3))
+    arrays = narrowed(call, own)
+    program = program_of(codegen, call, arrays)
+    given = [a if a.dtype == bool else a.astype(np.float64) for a in arrays]
+    is_wide = max(CASES[name][6:8]) > 128
+
+    assert program.explain.count(": native") == 2
+    assert is_wide != ("_mma<" in "".join(k.source for k in program.unit.kernels))
+    for want, got in zip(call.expected(given), program(*arrays), strict=True):
+        scale = max(1.0, float(np.abs(want[np.isfinite(want)]).max(initial=0)))
+        np.testing.assert_allclose(got.astype(np.float64), want, rtol=tolerance,
+                                   atol=tolerance * scale)  # fmt: skip
+
+
+def test_operands_that_no_packs_fit_are_read_element_by_element(codegen: Any) -> None:
+    """Rows that begin at odd places, transposed and repeated heads."""
+    random = np.random.default_rng(3)
+    call = Call(((2, 2), (2, 2), (2, 2), (), 70, 70, 24, 16, None, {}), random)
+    arrays = narrowed(call, dtypes.float16)
+    moved = []
+    for array in arrays:
+        memory = np.zeros(
+            (*array.shape[:-2], array.shape[-2] + 1, array.shape[-1] + 3), array.dtype
+        )
+        memory[..., 1:, 3:] = array
+        moved.append(memory[..., 1:, 3:])
+    turned = [np.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2) for a in arrays]
+    expected = program_of(codegen, call, arrays)(*arrays)
+    for given in (moved, turned):
+        for want, got in zip(expected, program_of(codegen, call, given)(*given), strict=True):
+            np.testing.assert_array_equal(want, got)
+
+
+@pytest.mark.parametrize("features", [64, 128, 256])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_float_heads_of_common_widths(codegen: Any, dtype: str, features: int) -> None:
+    if dtype == "float64" and features == 256:
+        pytest.skip("gradients have no room in shared memory")
+    call = Call(
+        ((1,), (1,), (1,), (), 40, 70, features, features, None, {}), np.random.default_rng(0)
+    )
+    arrays = call.operands(dtype)
+    program = program_of(codegen, call, arrays)
+    given = [a.astype(np.float64) for a in arrays]
+
+    assert program.explain.count(": native") == 2
+    for want, got in zip(call.expected(given), program(*arrays), strict=True):
+        tolerance = 1e-12 if dtype == "float64" else 5e-5
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+def test_calls_without_a_kernel_say_why() -> None:
+    attributes = {"dropout_p": 0.0, "is_causal": False, "scale": None, "shift": 0}
+
+    def reason(*shapes: Any, dtype: Any = dtypes.float32, mask: Any = None, **other: Any) -> str:
+        types = [TensorType(shape, dtype) for shape in shapes]
+        row = "scaled_dot_product_attention"
+        return why_not_attention(row, [*types, mask, None, None], {**attributes, **other}) or ""
+
+    same = ((2, 8, 16),) * 3
+    assert reason(*same) == ""
+    assert "dropout" in reason(*same, dropout_p=0.5)
+    assert "features" in reason(*((2, 8, 300),) * 3)
+    assert "leading dims" in reason(*((1, 1, 1, 1, 1, 8, 16),) * 3)
+    assert "empty" in reason((2, 0, 16), (2, 8, 16), (2, 8, 16))
+    assert "mask" in reason(*same, mask=TensorType((8, 8), dtypes.float64))
+
+
+def test_every_size_takes_one_unit(codegen: Any) -> None:
+    """Queries, keys and heads are symbols; features are known."""
+    from dynajit.core.symint import symbol
+    from dynajit.ops import TABLE as ops
+
+    heads, queries, keys = (symbol(f"s{k}", 2) for k in range(3))
+    shapes = ((heads, queries, 16), (heads, keys, 16), (heads, keys, 8))
+    types = [TensorType(shape, dtypes.float16) for shape in shapes]
+    graph = codegen.graph_of(
+        lambda q, k, v: ops.scaled_dot_product_attention(q, k, v, None, None, None), *types,
+        optimized=False,
+    )  # fmt: skip
+    program = EmulatedProgram(graph)
+    random = np.random.default_rng(0)
+    for s0, s1, s2 in itertools.product((2, 3), (2, 65), (5, 130)):
+        q, k, v = (
+            random.standard_normal(shape) for shape in ((s0, s1, 16), (s0, s2, 16), (s0, s2, 8))
+        )
+        given = [a.astype(np.float16) for a in (q, k, v)]
+        q, k, v = (a.astype(np.float64) for a in given)
+        weights = np.exp(q @ k.swapaxes(1, 2) / 4)
+        want = weights @ v / weights.sum(-1, keepdims=True)
+        np.testing.assert_allclose(program(*given)[0], want, rtol=3e-3, atol=3e-3)
+
+
+def test_tensor_cores_read_what_was_copied_while_they_worked(codegen: Any) -> None:
+    """Copies are asynchronous where rows lie in whole packs."""
+    call = Call(CASES["causal"], np.random.default_rng(3))
+    arrays = narrowed(call, dtypes.bfloat16)
+    source = program_of(codegen, call, arrays).source
+
+    assert "dj_copy_async" in source
+    assert cuda_text.prelude() in source

@@ -1,0 +1,28 @@
+"""Runs a module as `python -m` does, on the stand-ins for CuPy and the CUDA driver.
+
+    python tests/gpu/with_stand_ins.py benchmarks --gpu --small
+
+For trying out programs that need a GPU. Numbers are right, times mean nothing.
+"""
+
+import runpy
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+for folder in ("stand_in", "codegen", "gpu"):
+    sys.path.insert(0, str(HERE.parent / folder))
+
+from driver_stand_in import installed  # noqa: E402
+
+
+def main() -> None:
+    """Run the module that the command line names with the rest of its arguments."""
+    _, module, *arguments = sys.argv
+    sys.argv = [module, *arguments]
+    with tempfile.TemporaryDirectory() as folder, installed(Path(folder)):
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+main()

@@ -1,0 +1,1 @@
+"""SciPy by CuPy: special functions."""
