@@ -8,11 +8,12 @@ printed for. Called by `codegen.cuda_text`.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from dynajit.codegen import cuda_attention, cuda_convolution, cuda_pools
+from dynajit.codegen import cuda_attention, cuda_convolution, cuda_ordering, cuda_pools
 from dynajit.codegen.cuda_steps import CudaKernel, Options
 from dynajit.codegen.cuda_support import Choices
 from dynajit.codegen.loops import NativeKernel
-from dynajit.codegen.natives import ATTENTION, CONVOLUTIONS, POOLS
+from dynajit.codegen.native_ordering import why_not_ordering
+from dynajit.codegen.natives import ATTENTION, CONVOLUTIONS, ORDERINGS, POOLS
 from dynajit.core.errors import CodegenError
 from dynajit.core.types import ValueType
 
@@ -24,6 +25,7 @@ _HEADERS: Final = {
         CONVOLUTIONS, ("device_mma.h", "device_convolution.h", "device_convolution_mma.h")
     ),
     **dict.fromkeys(_POOLS, ("device_mma.h", "device_pooling.h")),
+    **dict.fromkeys(ORDERINGS, ("device_mma.h", "device_ordering.h")),
 }
 """Row -> what its kernels need of the headers besides the prelude."""
 
@@ -44,6 +46,8 @@ def why_not_native(
         return cuda_convolution.why_not_convolution(row, types, attributes)
     if row in _POOLS:
         return cuda_pools.why_not_pool(row, types, attributes)
+    if row in ORDERINGS:
+        return why_not_ordering(types[0])
     return f"{row} has no CUDA kernel of its own."
 
 
@@ -61,4 +65,6 @@ def print_native(
         return cuda_convolution.print_convolution(kernel, choices, options)
     if kernel.row in _POOLS:
         return cuda_pools.print_pool(kernel)
+    if kernel.row in ORDERINGS:
+        return cuda_ordering.print_ordering(kernel)
     raise CodegenError(f"{kernel.name}: {kernel.row} has a kernel in C only.")
