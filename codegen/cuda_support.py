@@ -103,13 +103,14 @@ some to have all 2048, which threads that have several packs on their way do not
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Geometry of a launch along x; see `CudaKernel`.
+    """Geometry of a launch; see `CudaKernel`.
 
     Args:
+        blocks: along x, or along all three dims.
         resident: threads that an SM shall hold at once; registers are bounded by it.
     """
 
-    blocks: Number
+    blocks: "Number | Grid"
     threads: int
     shared_bytes: int = 0
     dynamic_bytes: Number = 0
@@ -123,7 +124,7 @@ class Launch:
     @property
     def grid(self) -> Grid:
         """Numbers of blocks."""
-        return (self.blocks, 1, 1)
+        return self.blocks if isinstance(self.blocks, tuple) else (self.blocks, 1, 1)
 
     @property
     def block(self) -> Block:

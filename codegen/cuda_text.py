@@ -52,7 +52,6 @@ from dynajit.codegen.loops import (
     ScatterKernel,
 )
 from dynajit.codegen.memory import Layout
-from dynajit.codegen.natives import ATTENTION
 from dynajit.codegen.shared_products import share_products
 from dynajit.core.types import ValueType
 from dynajit.ir.graph import Graph
@@ -126,20 +125,11 @@ def _print(kernel: Kernel, choices: Choices, options: Options) -> tuple[Step, ..
     if isinstance(kernel, MatmulKernel):
         return cuda_products.print_matmul(kernel, choices)
     assert isinstance(kernel, NativeKernel)
-    return cuda_natives.print_native(kernel)
+    return cuda_natives.print_native(kernel, choices, options)
 
 
 HEADERS: Final = ("device.h", "indices.h", "scalar.h", "device_packs.h")
 """The device's part, then what CUDA shares with C, then what needs both."""
-
-OWN_HEADERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        **dict.fromkeys(
-            ATTENTION, ("device_mma.h", "device_attention.h", "device_attention_mma.h")
-        ),
-    }
-)
-"""Row -> the headers that its kernels need besides."""
 
 
 @functools.cache
@@ -151,10 +141,8 @@ def prelude() -> str:
 def print_unit(name: str, steps: Sequence[Step]) -> str:
     """The text of several kernels, for one call of NVRTC."""
     kernels = [step for step in steps if isinstance(step, CudaKernel)]
-    rows = {k.kernel.row for k in kernels if isinstance(k.kernel, NativeKernel)}
-    headers = dict.fromkeys(name for row in sorted(rows) for name in OWN_HEADERS[row])
     texts = {kernel.entry: kernel.source for kernel in kernels}
-    own = map(read, headers)
+    own = map(read, cuda_natives.headers_of(kernels))
     return "\n\n".join((f"/* {name} */", prelude(), *own, *texts.values())) + "\n"
 
 

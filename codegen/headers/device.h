@@ -5,6 +5,7 @@
  * (blockIdx, __shfl_xor_sync, atomicCAS, ...) reads it, too.
  */
 #define DJ_INLINE static __device__ __forceinline__
+#define DJ_INLINE_MEMBER __device__ __forceinline__
 /* Inline, too: a call would put what the kernel holds into local memory. */
 #define DJ_COLD DJ_INLINE
 

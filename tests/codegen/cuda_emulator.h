@@ -621,6 +621,35 @@ UNSEEN __attribute__((noinline)) static void emulated_mma(
     for (int element = 0; element < 4; element++) sum[element] = totals[element];
 }
 
+// Rounded to ten bits of mantissa, halves away from zero.
+UNSEEN static float emulated_tf32(float x) {
+    const uint32_t bits = __float_as_uint(x);
+    return (bits & 0x7f800000u) == 0x7f800000u ? x : __uint_as_float((bits + 0x1000u) & ~0x1fffu);
+}
+
+UNSEEN __attribute__((noinline)) static void emulated_mma_tf32(float (&sum)[4], const float (&a)[4],
+                                                               float b0, float b1) {
+    struct Given {
+        float a[4], b[2];
+    } own = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
+    for (float value : own.a)
+        if (value == value && emulated_tf32(value) != value) emulator::fail("an operand is no tf32");
+    emulator::gather(0xffffffffu, EMULATED_PLACE, &own);
+    const int lane = emulator::own % 32;
+    float totals[4];
+    for (int element = 0; element < 4; element++) {
+        const int row = lane / 4 + element / 2 * 8, column = lane % 4 * 2 + element % 2;
+        totals[element] = sum[element];
+        for (int k = 0; k < 8; k++) {
+            const Given &left = emulator::of_lane<Given>(row % 8 * 4 + k % 4);
+            const Given &right = emulator::of_lane<Given>(column * 4 + k % 4);
+            totals[element] += left.a[row / 8 + k / 4 * 2] * right.b[k / 4];
+        }
+    }
+    emulator::part(0xffffffffu);
+    for (int element = 0; element < 4; element++) sum[element] = totals[element];
+}
+
 UNSEEN static void emulated_matrices(uint32_t (&to)[4], const void *row, bool is_turned, const void *place) {
     if ((uintptr_t)row % 16) emulator::fail("the row of a matrix at %p is misaligned", row);
     emulator::check(row, 16, emulator::READ);

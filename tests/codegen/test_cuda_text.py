@@ -17,7 +17,7 @@ from emulated import Emulated, emulate, renamed
 from samples import all_rows, has_samples, samples
 from tape import type_of
 
-from dynajit.codegen import cubin, cuda_text, fusion, natives, nvrtc
+from dynajit.codegen import cubin, cuda_text, nvrtc
 from dynajit.codegen.cubin import Resources
 from dynajit.codegen.cuda_steps import CudaKernel, LibraryCall
 from dynajit.codegen.cuda_text import Unit
@@ -26,7 +26,6 @@ from dynajit.core.errors import BoundsError, DivisionError, DTypeError
 from dynajit.core.types import TensorType
 from dynajit.ir import autodiff, interpret, partition
 from dynajit.ir.graph import Builder, Graph
-from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ir.pipeline import optimize
 from dynajit.ops import TABLE as ops
 from dynajit.ops import dispatch
@@ -74,8 +73,9 @@ def graph_of(function: Any, *types: Any) -> Graph:
 
 def unit_of(graph: Graph) -> tuple[Graph, Unit]:
     """The optimised graph and its CUDA unit."""
-    graph = expand_composites(optimize(graph))
-    return graph, cuda_text.generate(graph, graph.name)
+    graph = optimize(graph, keeps=cuda_text.keeps_native)
+    unit = cuda_text.generate(graph, graph.name)
+    return unit.graph, unit
 
 
 def function_unit(function: Any, *arguments: Any) -> tuple[Graph, Unit]:
@@ -293,9 +293,8 @@ def sample_kernels(op: Any, dtype: Any) -> list[CudaKernel]:
             for x in sample.inputs
         ]
         outputs.append(builder.call(op, given, sample.attributes))
-    graph = expand_composites(optimize(builder.finish(outputs)))
-    in_c_only = any(natives.is_native(node) for node in graph.nodes)
-    if in_c_only or fusion.why_not_native(graph) is not None:
+    graph = optimize(builder.finish(outputs), keeps=cuda_text.keeps_native)
+    if cuda_text.why_not(graph) is not None:
         return []
     return list(cuda_text.generate(graph, op.name).kernels)
 

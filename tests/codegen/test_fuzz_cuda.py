@@ -13,10 +13,9 @@ from emulated import emulate
 from fuzz_graphs import Made, why_wrong, widened
 from test_fuzz import FIRST, SCALE, made_from, names
 
-from dynajit.codegen import cuda_text, fusion, natives
+from dynajit.codegen import cuda_text
 from dynajit.codegen.cuda_text import Unit
 from dynajit.ir.graph import Graph
-from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ir.pipeline import optimize
 
 pytestmark = [
@@ -30,11 +29,11 @@ PART = 10
 
 def unit_of(made: Made) -> tuple[Graph, Unit] | None:
     """The optimised graph and its unit; None where CUDA has no kernel for something in it."""
-    graph = expand_composites(optimize(made.graph))
-    has_own = any(natives.is_native(node) for node in graph.nodes)
-    if has_own or fusion.why_not_native(graph) is not None:
+    graph = optimize(made.graph, keeps=cuda_text.keeps_native)
+    if cuda_text.why_not(graph) is not None:
         return None
-    return graph, cuda_text.generate(graph, graph.name)
+    unit = cuda_text.generate(graph, graph.name)
+    return unit.graph, unit
 
 
 def parts(count: int) -> range:

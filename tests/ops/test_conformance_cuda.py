@@ -15,11 +15,10 @@ from oracle import LEAST, assert_close
 from row_graphs import OTHER_DTYPES, ROWS, accepted, graph_of
 from tape import run
 
-from dynajit.codegen import cuda_text, fusion, natives
+from dynajit.codegen import cuda_text
 from dynajit.codegen.cuda_text import Unit
 from dynajit.core import dtypes
 from dynajit.ir.graph import Graph
-from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ir.pipeline import optimize
 from dynajit.ops import Op
 
@@ -37,11 +36,12 @@ def unit_of(op: Op, dtype: str) -> tuple[Graph, Unit] | str:
     drawn = accepted(op, dtypes.by_name(dtype))
     if not drawn:
         return "the row refuses the dtype"
-    graph = expand_composites(optimize(graph_of(op, drawn)[0]))
-    if any(natives.is_native(node) for node in graph.nodes):
-        return "a kernel of its own, in C only"
-    reason = fusion.why_not_native(graph)
-    return reason if reason is not None else (graph, cuda_text.generate(graph, op.name))
+    graph = optimize(graph_of(op, drawn)[0], keeps=cuda_text.keeps_native)
+    reason = cuda_text.why_not(graph)
+    if reason is not None:
+        return reason
+    unit = cuda_text.generate(graph, op.name)
+    return unit.graph, unit
 
 
 @functools.cache
