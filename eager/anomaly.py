@@ -9,8 +9,7 @@ import traceback
 from contextvars import ContextVar, Token
 from typing import Any, Final
 
-import numpy as np
-
+from dynajit.core import any_arrays
 from dynajit.core.errors import AutogradError
 
 KEY: Final = "traceback"  # where a node's metadata keeps the stack
@@ -77,7 +76,7 @@ def check(node: Any, results: Any) -> None:
         AutogradError: an element is NaN.
     """
     for position, result in enumerate(results):
-        if result is not None and bool(np.isnan(result.array).any()):
+        if result is not None and any_arrays.has_nan(result.array):
             raise AutogradError(
                 f"Function '{node.name()}' returned nan values in its {position}th output."
             )

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-import numpy as np
-
+from dynajit.core import any_arrays
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import AutogradError
 from dynajit.eager import _tensor, tape
@@ -385,7 +384,7 @@ class CompiledNode(Node):
             found: what the backward program gave.
             arguments: of that program.
         """
-        if not all(array is None or np.isfinite(array).all() for array in found):
+        if not all(array is None or any_arrays.is_finite(array) for array in found):
             absent = frozenset(range(self.output_count)) - self.coming
             return self.facts.without(absent)(*arguments)
         if not self.facts.reached:
@@ -540,9 +539,9 @@ def _one_place_each(made: Sequence[tuple[Any, int]]) -> list[tuple[Node, int]]:
 
 
 def _zeros(meta: Any) -> Any:
-    shape, dtype, _ = meta
-    return np.zeros(shape, dtype.numpy)
+    shape, dtype, place = meta
+    return any_arrays.zeros(shape, dtype.numpy, place)
 
 
 def _contiguous(array: Any) -> Any:
-    return array if array.flags.c_contiguous else np.array(array, order="C")
+    return array if array.flags.c_contiguous else any_arrays.row_major(array)

@@ -7,6 +7,7 @@ class that users and `nn.Parameter` subclass. Called by everyone above layer 2.
 """
 
 import copy
+import weakref
 from typing import Any
 
 import numpy as np
@@ -239,7 +240,8 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
     def __dlpack__(self, **arguments: Any) -> Any:
         if self.requires_grad:
             raise AutogradError("Can't export tensors that require gradient, use tensor.detach()")
-        return self.array.__dlpack__(**arguments)
+        with any_arrays.on_device_of(self.array):
+            return self.array.__dlpack__(**arguments)
 
     def __dlpack_device__(self) -> Any:
         return self.array.__dlpack_device__()
@@ -309,6 +311,18 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
             DeviceError: there is none.
         """
         return self.to("cuda" if device is None else device, non_blocking=non_blocking)
+
+    def record_stream(self, s: Any) -> None:
+        """Let the memory live, when this tensor ends, until the stream `s`, another one than the
+        tensor was made on, has done what it was given until then.
+
+        Raises:
+            DeviceError: the tensor is on the CPU.
+        """
+        if self.device is CPU:
+            raise DeviceError("record_stream: the tensor is on the CPU.  Expected one on a GPU.")
+        end = weakref.finalize(self, gpu.keep_until_done, self.array, s.of_cupy)
+        end.atexit = False
 
     def pin_memory(self, device: Any = None) -> "Tensor":
         """This tensor in host memory that a GPU copies from by itself; itself where it lies in such

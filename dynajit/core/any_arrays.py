@@ -163,6 +163,18 @@ def copy_into(target: Any, source: Any) -> None:
         target[...] = placed_like(source, target)
 
 
+def is_finite(array: Any) -> bool:
+    """True if every element is."""
+    with on_device_of(array):
+        return bool(module_of(array).isfinite(array).all())
+
+
+def has_nan(array: Any) -> bool:
+    """True if an element is NaN."""
+    with on_device_of(array):
+        return bool(module_of(array).isnan(array).any())
+
+
 def shares_memory(a: Any, b: Any) -> bool:
     """True if two arrays may show the same bytes."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):

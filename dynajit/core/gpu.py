@@ -8,6 +8,7 @@ and go); `look_again` forgets it.
 Called by eager tensors, `dynajit.cuda`, code generation's launches, and `python -m dynajit doctor`.
 """
 
+import collections
 import contextlib
 import math
 import os
@@ -31,6 +32,10 @@ _CUPY_WITH_BFLOAT16: Final = (14,)
 INSTALL: Final = (
     "pip install 'dynajit[cuda13]' (drivers for CUDA 13, 580 and later) or "
     "pip install 'dynajit[cuda12]' (525 and later)"
+)
+_FORKED: Final = (
+    "Cannot re-initialize CUDA in forked subprocess: this process is a fork of one that uses a "
+    "GPU.  Start processes with multiprocessing's 'spawn', or fork before a GPU is asked for."
 )
 _NO_DEVICE: Final = 100
 _INSUFFICIENT_DRIVER: Final = 35
@@ -65,6 +70,16 @@ def _look() -> _Found:
 def look_again() -> None:
     """Forget what was found out: the next question looks for a GPU again."""
     _found.clear()
+
+
+def _in_a_fork() -> None:
+    """CUDA does not work on in the child of a process that uses it."""
+    if is_loaded():
+        _found[:] = [_Found(None, 0, _FORKED)]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_a_fork)
 
 
 def _search() -> _Found:
@@ -403,7 +418,24 @@ def _from_host(cupy: Any, array: Any, non_blocking: bool) -> Any:
         made.set(dense)
         if not (non_blocking and is_pinned(array)):
             cupy.cuda.get_current_stream().synchronize()
+        else:
+            keep_until_done(array)
     return made.transpose([order.index(d) for d in range(array.ndim)])
+
+
+# What work under way still reads or writes, by the event behind that work.
+_in_flight: Final[collections.deque[tuple[Any, Any]]] = collections.deque()
+
+
+def keep_until_done(array: Any, stream: Any = None) -> None:
+    """Let memory live until a stream of CuPy (the current one) has done what it was given so far:
+    pools would hand it out again before."""
+    while _in_flight and _in_flight[0][0].done:
+        _in_flight.popleft()
+    cupy = module()
+    event = cupy.cuda.Event(disable_timing=True)
+    event.record(cupy.cuda.get_current_stream() if stream is None else stream)
+    _in_flight.append((event, array))
 
 
 def _from_other_device(cupy: Any, array: Any) -> Any:
@@ -454,6 +486,8 @@ def to_host(array: Any, non_blocking: bool = False) -> Any:
         )  # fmt: skip
         if dense.size:
             dense.get(out=made, blocking=not non_blocking)
+            if non_blocking:
+                keep_until_done(made)
     return made.transpose([order.index(d) for d in range(array.ndim)])
 
 

@@ -431,13 +431,14 @@ class Module:
     def to(self: M, *args: Any, **kwargs: Any) -> M:
         """Move and/or convert parameters and buffers in place: `to(device)`, `to(dtype)`, both.
 
-        Only floating-point tensors change dtype.
+        Only floating-point tensors change dtype. With `non_blocking=True` copies from pinned memory
+        run beside the program.
         """
-        device, dtype = _parse_to(args, kwargs)
+        device, dtype, non_blocking = _parse_to(args, kwargs)
 
         def change(tensor: Tensor) -> Tensor:
             target = dtype if dtype is not None and tensor.dtype.is_floating_point else tensor.dtype
-            return tensor.to(device or tensor.device, target)
+            return tensor.to(device or tensor.device, target, non_blocking=non_blocking)
 
         return self._apply(change)
 
@@ -701,8 +702,9 @@ def _remove(name: str, *tables: dict[str, Any]) -> None:
         table.pop(name, None)
 
 
-def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, DType | None]:
+def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, DType | None, bool]:
     device, dtype = kwargs.get("device"), kwargs.get("dtype")
+    non_blocking = bool(kwargs.get("non_blocking", any(value is True for value in args)))
     for argument in args:
         if isinstance(argument, DType):
             dtype = argument
@@ -714,4 +716,4 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, DType
         raise ArgumentError(
             f"nn.Module.to only accepts floating point or complex dtypes, but got {dtype}"
         )
-    return device, dtype
+    return device, dtype, non_blocking

@@ -7,8 +7,8 @@ of `generator`.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -29,12 +29,24 @@ def _dtype(dtype: Any, default: DType = dtypes.float32) -> DType:
     return default if dtype is None else arguments.dtype_of(dtype)
 
 
-def _finish(result: Any, requires_grad: bool) -> Any:
+_NONE: Final[Mapping[str, Any]] = {}
+
+
+def _finish(result: Any, requires_grad: bool, options: Mapping[str, Any] = _NONE) -> Any:
+    """The tensor as the rest of the arguments wants it.
+
+    Raises:
+        UnsupportedError: `pin_memory=True` while a graph is recorded.
+    """
+    if options.get("pin_memory"):
+        if dispatch.is_recording():
+            raise UnsupportedError("pin_memory=True: graphs make no pinned memory.")
+        result = result.pin_memory()
     return result.requires_grad_(True) if requires_grad else result
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
-         requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
+         requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """One number everywhere; without dtype that of the number."""
     shape = non_negative(sizes(spread((size,)), "full"), "full")
     value = arguments.operand(fill_value)
@@ -42,7 +54,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
     kind = _dtype(dtype, default)
     value = arguments.fitting(value, kind, "full")
     result = TABLE.full(value, shape=shape, dtype=kind, device=device_of(device))
-    return _finish(result, requires_grad)
+    return _finish(result, requires_grad, options)
 
 
 def _constant(name: str, value: float) -> Any:
@@ -51,7 +63,7 @@ def _constant(name: str, value: float) -> Any:
         shape = non_negative(sizes(spread(size, options.get("size")), name), name)
         kind = _dtype(dtype)
         result = TABLE.full(value, shape=shape, dtype=kind, device=device_of(device))
-        return _finish(result, requires_grad)
+        return _finish(result, requires_grad, options)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Tensor of {value:g}s: `{name}(2, 3)` or `{name}((2, 3))`."
@@ -60,12 +72,12 @@ def _constant(name: str, value: float) -> Any:
 
 def _constant_like(name: str, value: float) -> Any:
     def function(input: Any, *, dtype: Any = None, device: Any = None,
-                 requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
+                 requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
         place = input.device if device is None else device_of(device)
         result = TABLE.full(
             value, shape=tuple(input.shape), dtype=_dtype(dtype, input.dtype), device=place
         )
-        return _finish(result, requires_grad)
+        return _finish(result, requires_grad, options)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Tensor of {value:g}s with the shape, dtype and device of input."
@@ -82,28 +94,28 @@ empty_like = _constant_like("empty_like", 0)
 
 
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
-              requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
+              requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """One number everywhere, with the shape, dtype and device of input."""
     place = input.device if device is None else device_of(device)
     kind = _dtype(dtype, input.dtype)
     value = arguments.fitting(fill_value, kind, "full_like")
     result = TABLE.full(value, shape=tuple(input.shape), dtype=kind, device=place)
-    return _finish(result, requires_grad)
+    return _finish(result, requires_grad, options)
 
 
 def new_full(input: Any, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
-             requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
+             requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """One number everywhere, with the dtype and device of input."""
     place = input.device if device is None else device_of(device)
     return full(size, fill_value, dtype=_dtype(dtype, input.dtype), device=place,
-                requires_grad=requires_grad)  # fmt: skip
+                requires_grad=requires_grad, **options)  # fmt: skip
 
 
 def _new(name: str, value: float) -> Any:
     def function(input: Any, *size: Any, dtype: Any = None, device: Any = None,
-                 requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
+                 requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
         return new_full(input, spread(size), value, dtype=dtype, device=device,
-                        requires_grad=requires_grad)  # fmt: skip
+                        requires_grad=requires_grad, **options)  # fmt: skip
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Tensor of {value:g}s with the dtype and device of input."
@@ -142,7 +154,7 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
         )
     kind = _dtype(dtype, dtypes.int64 if whole else dtypes.float32)
     result = TABLE.arange(start, step, size=count, dtype=kind, device=device_of(device))
-    return _finish(result, requires_grad)
+    return _finish(result, requires_grad, options)
 
 
 def _arange_bounds(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -157,7 +169,7 @@ def _arange_bounds(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any,
 
 
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None,
-             requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
+             requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """`steps` evenly spaced numbers from start to end, both included."""
     if steps < 0:
         raise ArgumentError(f"linspace: number of steps must be non-negative, got {steps}.")
@@ -170,18 +182,18 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
     first_half = TABLE.lt(index, max(steps // 2, 1))
     spread_over = dtypes.complex64 if rising.dtype.is_complex else dtypes.float32
     result = cast(TABLE.where(first_half, rising, falling), _dtype(dtype, spread_over))
-    return _finish(result, requires_grad)
+    return _finish(result, requires_grad, options)
 
 
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None,
-             device: Any = None, **ignored: Any) -> Any:  # fmt: skip
+             device: Any = None, **options: Any) -> Any:  # fmt: skip
     """`base` to the powers `linspace(start, end, steps)`."""
     powers = linspace(start, end, steps, dtype=dtypes.float64, device=device)
     return cast(TABLE.pow(base, powers), _dtype(dtype))
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None,
-        requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
+        requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """Ones on the diagonal of an n by m (n) matrix, else zeros."""
     m = n if m is None else m
     shape = non_negative(sizes((n, m), "eye"), "eye")
@@ -189,7 +201,7 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None,
     rows = TABLE.arange(0, 1, size=shape[0], dtype=dtypes.int64, device=place)
     columns = TABLE.arange(0, 1, size=shape[1], dtype=dtypes.int64, device=place)
     hit = TABLE.eq(TABLE.reshape(rows, shape=(shape[0], 1)), columns)
-    return _finish(cast(hit, _dtype(dtype)), requires_grad)
+    return _finish(cast(hit, _dtype(dtype)), requires_grad, options)
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
@@ -210,13 +222,13 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     return tuple(grids)
 
 
-def tril_indices(row: int, col: int, offset: int = 0, *, device: Any = None, **ignored: Any) -> Any:
+def tril_indices(row: int, col: int, offset: int = 0, *, device: Any = None, **options: Any) -> Any:
     """Positions of the lower triangle of a row by col matrix, int64 (2, n)."""
     positions = np.stack(np.tril_indices(row, offset, col)).astype(np.int64)
     return constant(positions, device_of(device))
 
 
-def triu_indices(row: int, col: int, offset: int = 0, *, device: Any = None, **ignored: Any) -> Any:
+def triu_indices(row: int, col: int, offset: int = 0, *, device: Any = None, **options: Any) -> Any:
     """Positions of the upper triangle of a row by col matrix, int64 (2, n)."""
     positions = np.stack(np.triu_indices(row, offset, col)).astype(np.int64)
     return constant(positions, device_of(device))
@@ -250,37 +262,38 @@ def reserve(blocks: Any, generator: Any = None, device: Device = CPU) -> tuple[A
 
 
 def _draw(
-    name: str, shape: Shape, dtype: Any, device: Any, generator: Any, requires_grad: bool = False
-) -> Any:
+    name: str, shape: Shape, dtype: Any, device: Any, generator: Any, requires_grad: bool = False,
+    options: Mapping[str, Any] = _NONE,
+) -> Any:  # fmt: skip
     row, kind = TABLE[name], _dtype(dtype)
     if kind.is_complex:
         drawn = _draw(name, (*shape, 2), dtypes.real_of(kind), device, generator)
         pairs = TABLE.view_as_complex(drawn)
         # Both parts of a standard normal number vary by 1/2.
         result = TABLE.mul(pairs, math.sqrt(0.5)) if name == "randn" else pairs
-        return _finish(TABLE.clone(result), requires_grad)
+        return _finish(TABLE.clone(result), requires_grad, options)
     place = device_of(device)
     seed, offset, shift = reserve(blocks_of(row, shape, kind), generator, place)
     result = row(seed, offset, shape=shape, dtype=kind, device=place, shift=shift)
-    return _finish(result, requires_grad)
+    return _finish(result, requires_grad, options)
 
 
 def rand(*size: Any, generator: Any = None, dtype: Any = None, device: Any = None,
          requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """Uniform in [0, 1)."""
     shape = non_negative(sizes(spread(size, options.get("size")), "rand"), "rand")
-    return _draw("rand", shape, dtype, device, generator, requires_grad)
+    return _draw("rand", shape, dtype, device, generator, requires_grad, options)
 
 
 def randn(*size: Any, generator: Any = None, dtype: Any = None, device: Any = None,
           requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """Standard normal."""
     shape = non_negative(sizes(spread(size, options.get("size")), "randn"), "randn")
-    return _draw("randn", shape, dtype, device, generator, requires_grad)
+    return _draw("randn", shape, dtype, device, generator, requires_grad, options)
 
 
 def rand_like(input: Any, *, dtype: Any = None, device: Any = None, generator: Any = None,
-              requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
+              requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """Uniform in [0, 1), with the shape, dtype and device of input."""
     place = input.device if device is None else device
     kind = input.dtype if dtype is None else dtype
@@ -288,7 +301,7 @@ def rand_like(input: Any, *, dtype: Any = None, device: Any = None, generator: A
 
 
 def randn_like(input: Any, *, dtype: Any = None, device: Any = None, generator: Any = None,
-               requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
+               requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """Standard normal, with the shape, dtype and device of input."""
     place = input.device if device is None else device
     kind = input.dtype if dtype is None else dtype
@@ -328,14 +341,14 @@ def randint_like(input: Any, low: int, high: int | None = None, **options: Any) 
 
 
 def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None,
-             **ignored: Any) -> Any:  # fmt: skip
+             **options: Any) -> Any:  # fmt: skip
     """The integers 0 .. n-1 in random order."""
     keys = _draw("rand", non_negative((n,), "randperm"), dtypes.float64, device, generator)
     return cast(TABLE.argsort(keys, dim=0), _dtype(dtype, dtypes.int64))
 
 
 def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None,
-           dtype: Any = None, device: Any = None, **ignored: Any) -> Any:  # fmt: skip
+           dtype: Any = None, device: Any = None, **options: Any) -> Any:  # fmt: skip
     """Normal with the given mean and standard deviation (numbers or tensors)."""
     if size is None:
         like = mean if is_tensor(mean) else std

@@ -252,6 +252,7 @@ def test_iteration_goes_on_after_an_error() -> None:
     assert [2] == [batch.item() for batch in batches]
 
 
+@pytest.mark.usefixtures("no_gpu")
 def test_pinned_memory_is_accepted() -> None:
     """With PyTorch's warning, since there is no GPU."""
     with pytest.warns(UserWarning, match="no accelerator is found"):

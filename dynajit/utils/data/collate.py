@@ -48,9 +48,7 @@ def default_collate(batch: Any) -> Any:
     if isinstance(first, (str, bytes)):
         return batch
     if isinstance(first, Mapping):
-        return _like_mapping(
-            first, {k: default_collate([item[k] for item in batch]) for k in first}
-        )
+        return like_mapping(first, {k: default_collate([item[k] for item in batch]) for k in first})
     if isinstance(first, Sequence):
         return _collated_sequence(first, batch)
     raise ArgumentError(MSG_KINDS.format(kind=type(first)))
@@ -67,7 +65,7 @@ def _collated_sequence(first: Any, batch: Any) -> Any:
     columns = [default_collate(items) for items in zip(*batch, strict=True)]
     if hasattr(first, "_fields"):
         return type(first)(*columns)
-    return columns if isinstance(first, (tuple, list)) else _like_sequence(first, columns)
+    return columns if isinstance(first, (tuple, list)) else like_sequence(first, columns)
 
 
 def default_convert(data: Any) -> Any:
@@ -75,16 +73,16 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, (np.ndarray, np.generic)):
         return as_tensor(data) if data.dtype.kind not in "SUO" else data
     if isinstance(data, Mapping):
-        return _like_mapping(data, {key: default_convert(value) for key, value in data.items()})
+        return like_mapping(data, {key: default_convert(value) for key, value in data.items()})
     if isinstance(data, tuple):
         items = [default_convert(item) for item in data]
         return type(data)(*items) if hasattr(data, "_fields") else items
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
-        return _like_sequence(data, [default_convert(item) for item in data])
+        return like_sequence(data, [default_convert(item) for item in data])
     return data
 
 
-def _like_mapping(pattern: Any, made: dict[Any, Any]) -> Any:
+def like_mapping(pattern: Any, made: dict[Any, Any]) -> Any:
     """`made` in the class of `pattern`, or as a dict where that class takes no dict."""
     try:
         if isinstance(pattern, MutableMapping):
@@ -96,7 +94,7 @@ def _like_mapping(pattern: Any, made: dict[Any, Any]) -> Any:
         return made
 
 
-def _like_sequence(pattern: Any, made: list[Any]) -> Any:
+def like_sequence(pattern: Any, made: list[Any]) -> Any:
     """`made` in the class of `pattern`, or as a list where that class takes no list."""
     try:
         if isinstance(pattern, MutableSequence) and type(pattern) is not list:

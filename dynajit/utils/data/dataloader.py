@@ -13,11 +13,13 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from dynajit.core import gpu
 from dynajit.core.errors import InvalidValueError
 from dynajit.eager.random import Generator
 from dynajit.utils.data.collate import default_collate, default_convert
 from dynajit.utils.data.dataset import IterableDataset
 from dynajit.utils.data.fetching import made_fetcher
+from dynajit.utils.data.pinning import pin_memory
 from dynajit.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draws
 from dynajit.utils.data.worker import Task, get_worker_info
 from dynajit.utils.data.workers import WorkerIterator
@@ -49,6 +51,7 @@ class _Iterator:
 
     def __init__(self, loader: "DataLoader", indices: Iterator[Any]) -> None:
         self._indices = indices
+        self._pins = loader._pins()
         self._fetcher = made_fetcher(
             loader.dataset, loader.batched, loader.collate_fn, loader.drop_last
         )
@@ -57,7 +60,8 @@ class _Iterator:
         return self
 
     def __next__(self) -> Any:
-        return self._fetcher(next(self._indices))
+        batch = self._fetcher(next(self._indices))
+        return pin_memory(batch) if self._pins else batch
 
 
 class DataLoader:
@@ -70,7 +74,8 @@ class DataLoader:
         sampler, batch_sampler: own order of indices, or of lists of indices.
         num_workers: processes that fetch batches; 0 fetches in this one.
         collate_fn: makes a batch out of a list of samples.
-        pin_memory: accepted; there is no GPU to pin memory for.
+        pin_memory: put tensors of batches into memory from which a GPU copies by itself, with
+            `to(device, non_blocking=True)`; without a GPU it warns.
         drop_last: leave out a last batch that is smaller.
         timeout: seconds to wait for a worker's batch; 0 waits for ever.
         worker_init_fn: called with the worker's number when it starts.
@@ -194,7 +199,7 @@ class DataLoader:
         return self.batch_sampler is not None
 
     def __iter__(self) -> Iterator[Any]:
-        if self.pin_memory:
+        if self.pin_memory and not gpu.is_available():
             warnings.warn(MSG_PINNED, stacklevel=2)
         indices = iter(self.batch_sampler if self.batched else self.sampler)
         base_seed = int(draws(self.generator).integers(0, 1 << 63))
@@ -209,6 +214,9 @@ class DataLoader:
         made.start(indices)
         return made
 
+    def _pins(self) -> bool:
+        return bool(self.pin_memory) and gpu.is_available()
+
     def _worker_iterator(self, base_seed: int) -> WorkerIterator:
         tasks = [
             Task(number, self.num_workers, base_seed, self.dataset, self.batched, self.collate_fn,
@@ -222,6 +230,7 @@ class DataLoader:
             timeout=self.timeout or None,
             in_order=self.in_order,
             persistent=self.persistent_workers,
+            pins=self._pins(),
         )
 
     def __len__(self) -> int:

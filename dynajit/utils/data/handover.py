@@ -19,6 +19,7 @@ import numpy as np
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
 from dynajit.eager import _tensor
+from dynajit.eager.convert import pinned_copy
 from dynajit.eager.tensor import Tensor
 
 LARGE: Final = 1 << 13  # bytes; below, a copy through a pipe costs less than a block
@@ -62,11 +63,13 @@ _TENSOR_DTYPES: Final = frozenset(dtype.numpy for dtype in dtypes.ALL)
 
 
 class _Receiver(pickle.Unpickler):
-    """Reads a batch; large arrays are copied out of the block."""
+    """Reads a batch; large arrays are copied out of the block, tensors into pinned memory where a
+    GPU will read them."""
 
-    def __init__(self, file: Any, block: Any) -> None:
+    def __init__(self, file: Any, block: Any, pins: bool) -> None:
         super().__init__(file)
         self._block = block
+        self._pins = pins
         self._made: dict[int, Any] = {}
 
     def persistent_load(self, identity: Any) -> Any:
@@ -75,7 +78,8 @@ class _Receiver(pickle.Unpickler):
         if offset in self._made:
             return self._made[offset]
         dtype = spelled.numpy if isinstance(spelled, DType) else spelled
-        made: Any = np.ndarray(shape, dtype, self._block, offset).copy()
+        there: Any = np.ndarray(shape, dtype, self._block, offset)
+        made = pinned_copy(there) if is_tensor and self._pins else there.copy()
         if is_tensor:
             made = _tensor.wrap(made)
             if requires_grad:
@@ -117,13 +121,17 @@ def _has_room(size: int) -> bool:
     return size * 2 < room.f_bavail * room.f_frsize
 
 
-def unpacked(data: bytes, block_name: str, has_block: bool) -> Any:
-    """The batch that `packed` packed; its block is gone then."""
+def unpacked(data: bytes, block_name: str, has_block: bool, pins: bool = False) -> Any:
+    """The batch that `packed` packed; its block is gone then.
+
+    Args:
+        pins: its large tensors go to pinned memory.
+    """
     if not has_block:
         return pickle.loads(data)
     block = SharedMemory(block_name)
     try:
-        return _Receiver(io.BytesIO(data), block.buf).load()
+        return _Receiver(io.BytesIO(data), block.buf, pins).load()
     finally:
         block.close()
         block.unlink()

@@ -17,6 +17,7 @@ from multiprocessing import connection, resource_tracker
 from typing import Any, Final
 
 from dynajit.utils.data import handover
+from dynajit.utils.data.pinning import pin_memory
 from dynajit.utils.data.worker import Ask, Batch, Exhausted, Failure, Restart, Task, run
 
 GRACE_S: Final = 5.0  # for a worker to end by itself
@@ -205,6 +206,7 @@ class WorkerIterator:
         timeout: float | None,
         in_order: bool,
         persistent: bool,
+        pins: bool,
     ) -> None:
         self._crew = Crew(context, tasks)
         self._end = weakref.finalize(self, self._crew.end)
@@ -212,6 +214,7 @@ class WorkerIterator:
         self._timeout = timeout
         self._in_order = in_order
         self._persistent = persistent
+        self._pins = pins
         self._sent = 0  # number of the next batch to ask for
         self._turn = 0  # worker that is asked next
         self._expected: deque[int] = deque()  # numbers that will come, in order
@@ -285,9 +288,9 @@ class WorkerIterator:
         message = self._arrived.pop(number)
         if isinstance(message, Failure):
             raise message.again()
-        return handover.unpacked(
-            message.data, self._crew.block_name(message.number), message.has_block
-        )
+        name = self._crew.block_name(message.number)
+        batch = handover.unpacked(message.data, name, message.has_block, self._pins)
+        return pin_memory(batch) if self._pins else batch
 
     def _take(self) -> None:
         message = self._crew.receive(self._timeout)

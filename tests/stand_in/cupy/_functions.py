@@ -5,6 +5,7 @@ import numpy as np
 from cupy import _array
 from cupy._array import checked_dtype, device_array, host, ndarray, view_of
 from cupy._core._routines_linalg import _rounded
+from cupy.cuda.memory import MemoryPointer, UnownedMemory
 
 # -- making ---------------------------------------------------------------------------------------
 
@@ -27,8 +28,6 @@ def _nested(obj):
 
 
 def _from_interface(obj):
-    from cupy.cuda.memory import MemoryPointer, UnownedMemory
-
     said = obj.__cuda_array_interface__
     dtype = np.dtype(said["typestr"])
     size = int(np.prod(said["shape"])) * dtype.itemsize
@@ -149,7 +148,25 @@ def indices(dimensions, dtype=int):
 def from_dlpack(array, *, device=None, copy=None):
     if isinstance(array, ndarray):
         return view_of(array, host(array).view())
-    raise BufferError("the stand-in takes its own arrays only")
+    kind, number = array.__dlpack_device__()
+    if kind != 2:
+        raise BufferError("cupy.from_dlpack takes memory of a device")
+    shown = np.from_dlpack(_OnTheHost(array))
+    owner = UnownedMemory(shown.ctypes.data, shown.nbytes, shown, number)
+    return ndarray(shown.shape, shown.dtype, MemoryPointer(owner, 0), shown.strides)
+
+
+class _OnTheHost:
+    """What the stand-in's DLPack capsules say, for NumPy: that their memory is the host's."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack__(self, **options):
+        return self._array.__dlpack__()
+
+    def __dlpack_device__(self):
+        return 1, 0
 
 
 # -- rearranging ----------------------------------------------------------------------------------
