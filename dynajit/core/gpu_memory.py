@@ -104,14 +104,14 @@ class Watch:
     def __init__(self, cupy: ModuleType) -> None:
         self._cupy = cupy
         self._below = cupy.cuda.get_allocator()
-        pool = getattr(self._below, "__self__", None)
+        pool: Any = getattr(self._below, "__self__", None)
         if isinstance(pool, Watch):  # the GPU was looked for again
             self._below, pool = pool._below, pool.pool
-        self.pool = pool if hasattr(pool, "used_bytes") else cupy.get_default_memory_pool()
+        self.pool: Any = pool if hasattr(pool, "used_bytes") else cupy.get_default_memory_pool()
         self._counts: dict[int, _Counts] = {}
         self._lock = threading.RLock()  # a collection of garbage within may allocate
         self._record: deque[Event] | None = None
-        self._error = _error_class(cupy.cuda.memory.OutOfMemoryError)
+        self._error: type[Exception] = _error_class(cupy.cuda.memory.OutOfMemoryError)
         # Within CuPy's `using_allocator` of this thread the program has chosen, and keeps it.
         with contextlib.suppress(ValueError):
             cupy.cuda.set_allocator(self.malloc)

@@ -368,12 +368,9 @@ def histogram(
             raise InvalidValueError(f"histogram(): bins must be > 0, but got {bins}")
         ends = (0.0, 0.0) if range is None else range
         low, high = _range(x, *ends) if range is None else _given_range(ends)
-        places = np.linspace(low, high, bins + 1).astype(input.dtype.numpy)
-        edges = constant(places, input.device)
-    flat, places, factors = (
-        None if part is None else any_arrays.as_numpy(part.array).reshape(-1)
-        for part in (x, edges, weight)
-    )
+        edges = constant(np.linspace(low, high, bins + 1).astype(input.dtype.numpy), input.device)
+    flat, places = (any_arrays.as_numpy(part.array).reshape(-1) for part in (x, edges))
+    factors = None if weight is None else any_arrays.as_numpy(weight.array).reshape(-1)
     sums, _ = np.histogram(flat, places, density=density, weights=factors)
     return Histogram(constant(sums.astype(input.dtype.numpy), input.device), edges)
 
