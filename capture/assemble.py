@@ -15,7 +15,6 @@ Used by `capture.emit` and `capture.resume`.
 import dis
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Final, TypeAlias
 
@@ -29,6 +28,7 @@ from dynajit.capture.instructions import Recent
 from dynajit.capture.translation import SPECIAL_METHODS
 from dynajit.capture.versions import IS_311, IS_313, IS_314
 from dynajit.core.errors import InternalError
+from dynajit.core.records import record
 
 Item: TypeAlias = Instr | Label | TryBegin | TryEnd | SetLineno
 
@@ -224,7 +224,7 @@ class Writer:
             self.append("POP_ITER" if IS_314 else "POP_TOP")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Reading:
     """What the `bytecode` package read of a code object, in order; never changed.
 
@@ -455,7 +455,7 @@ def _bound_special(argument: int, location: InstrLocation | None) -> list[Instr]
     return [Instr(*row, location=location) for row in rows]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Signature:
     """How a code object is called.
 

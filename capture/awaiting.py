@@ -13,13 +13,13 @@ outside any `try`. Used by the operations (`then`) and by `capture.finish` (`awa
 import enum
 import functools
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Final, TypeVar
 
 from dynajit.capture.frames import Frame
 from dynajit.capture.instructions import Body, decode
 from dynajit.capture.values import Value
+from dynajit.core.records import record
 
 Steps = Generator[Any, Any, Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,7 +35,7 @@ class Use(enum.Enum):
     NEXT = "push it as the next item, or leave the loop at StopIteration"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Then:
     """`result = function(result, *values)`, when the program runs."""
 
@@ -43,7 +43,7 @@ class Then:
     values: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Awaited:
     """See the module's text: first each of `then`, then `use`."""
 

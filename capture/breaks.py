@@ -7,14 +7,14 @@ Raised inside the executor as `GraphBreak`, recorded as `BreakRecord`, and turne
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from dynajit.core.errors import GraphBreakError
 from dynajit.core.location import Location
+from dynajit.core.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reason:
     """One row.
 
@@ -32,7 +32,7 @@ class Reason:
     fundamental: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BreakRecord:
     """One break that happened.
 

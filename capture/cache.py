@@ -24,6 +24,7 @@ from dynajit.capture.size_memory import SizeMemory
 from dynajit.core import config
 from dynajit.core.collector import seldom
 from dynajit.core.errors import InternalError, RecompileError
+from dynajit.core.records import record
 from dynajit.core.warning import warn
 
 MSG_LIMIT: Final = (
@@ -68,7 +69,7 @@ MSG_STANCE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Published:
     """What one compile hands to the cache.
 
@@ -94,7 +95,7 @@ class Published:
 Compile: TypeAlias = Callable[[FunctionType, tuple[Any, ...]], Published]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Entry:
     """One published version of a function. Its hits are counted in C: `FunctionCache.hits`.
 
@@ -113,7 +114,7 @@ class Entry:
     facts: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Recompile:
     """One compile that was needed although entries existed.
 

@@ -9,7 +9,6 @@ import operator
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from dynajit.capture import sources
@@ -28,6 +27,7 @@ from dynajit.capture.values_functions import CellValue
 from dynajit.capture.values_objects import DELETED, ObjectValue
 from dynajit.capture.values_storage import DictStorage, ListStorage
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
+from dynajit.core.records import record
 from dynajit.eager import Tensor
 from dynajit.eager.inplace import write_back
 
@@ -47,7 +47,7 @@ class Effect:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ListEffect(Effect):
     """`target[:] = items`."""
 
@@ -76,7 +76,7 @@ class ListEffect(Effect):
         emitter.store_item()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GrowEffect(ListEffect):
     """`target.extend(items)`: whatever the list holds by then."""
 
@@ -90,7 +90,7 @@ class GrowEffect(ListEffect):
         emitter.pop()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DictEffect(Effect):
     """Keys deleted and stored; with `clear`, everything is stored anew (the order changed).
 
@@ -187,7 +187,7 @@ def dict_effect(
     return DictEffect(target, False, deleted, tuple(stored.values()), hashes_of(stored))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SetEffect(Effect):
     """What was done to a set, done again; where its order is not known, its members are stored."""
 
@@ -215,7 +215,7 @@ class SetEffect(Effect):
             emitter.pop()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ObjectEffect(Effect):
     """Instance attributes stored (or deleted), without the class's `__setattr__`."""
 
@@ -263,7 +263,7 @@ def _delete_field(target: Any, name: str) -> None:
     del object.__getattribute__(target, "__dict__")[name]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class IteratorEffect(Effect):
     """An iterator over a list or tuple that has given more items; None: all of them."""
 
@@ -288,7 +288,7 @@ def _move(iterator: Any, position: int | None) -> None:
         pass
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CellEffect(Effect):
     """Contents of a closure cell that existed before."""
 
@@ -309,7 +309,7 @@ class CellEffect(Effect):
         emitter.store_attribute("cell_contents")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GlobalEffect(Effect):
     """Global variables stored; `namespace` is None for the root function's globals."""
 
@@ -350,7 +350,7 @@ class GlobalEffect(Effect):
         emitter.pop()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModeEffect(Effect):
     """A mode of the library that the region leaves behind.
 
@@ -371,7 +371,7 @@ class ModeEffect(Effect):
         emitter.pop()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TensorEffect(Effect):
     """Elements, and perhaps the history, of a tensor that existed before.
 
@@ -401,7 +401,7 @@ class TensorEffect(Effect):
         emitter.pop()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AttributeEffect(Effect):
     """Attributes stored in a tensor that existed before."""
 

@@ -9,7 +9,6 @@ Called by `capture.executor` at entry and by `capture.finish`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from dynajit.capture import sources
@@ -20,9 +19,10 @@ from dynajit.capture.recording import Recorder
 from dynajit.capture.values import Constant, Known, Scalar, Value
 from dynajit.capture.values_functions import CellValue
 from dynajit.capture.values_tensors import TensorValue
+from dynajit.core.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Argument:
     """What the entry frame was called with under a name.
 

@@ -13,7 +13,6 @@ and bound here as methods. Called by `capture.session`.
 import functools
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any, Final
 
@@ -68,6 +67,7 @@ from dynajit.capture.values_objects import ExceptionValue, TracebackValue
 from dynajit.capture.versions import IS_311, POSITION_IS_NULL
 from dynajit.capture.watching import Keys
 from dynajit.core.errors import InternalError
+from dynajit.core.records import record
 from dynajit.core.symint import Number
 
 #: Instructions executed in one capture before it breaks: some seconds of symbolic execution.
@@ -86,7 +86,7 @@ NEVER: Final = sys.maxsize
 _LIBRARY: Final = ("dynajit/nn/", "dynajit/ops/", "eager/", "capture/library/")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Point:
     """A place where a region can end: in front of an instruction of the frame at `depth`."""
 
@@ -95,7 +95,7 @@ class Point:
     mark: Mark
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Trail:
     """The frames at some moment, and what each of them but the last waits for."""
 
@@ -109,14 +109,14 @@ class Trail:
             yield from reversed(frame.points)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Returned:
     """The root function returned."""
 
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Thrown:
     """An exception left the root function; `stopped` is the break to make where it cannot be
     made again.
@@ -126,7 +126,7 @@ class Thrown:
     stopped: "Stopped"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stopped:
     """A graph break, and the frames that were active.
 

@@ -6,13 +6,12 @@ but the number of graphs, so every test of capture can run in this mode as well.
 `capture.executor`; never set in production.
 """
 
-from dataclasses import dataclass
-
 from dynajit.capture.frames import Frame
 from dynajit.capture.instructions import Instruction
+from dynajit.core.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ForcedBreaks:
     """Where to break: whenever control passes to another line, in the root and in inlined callees.
 

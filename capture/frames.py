@@ -5,7 +5,6 @@ front of its instructions (`points`), because a break goes back to one of them.
 """
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Final
 
@@ -13,9 +12,10 @@ from dynajit.capture.values import Value
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_functions import CellValue
 from dynajit.core.location import Location
+from dynajit.core.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SavedFrame:
     """A frame's state between two instructions."""
 

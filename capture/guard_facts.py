@@ -7,7 +7,7 @@ Made by the executor; expected values of `capture.guards.Guard`.
 import enum
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from dynajit.capture.plain_classes import qualified_name
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import CaptureError
+from dynajit.core.records import record
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 CONTAINERS = (list, tuple, dict, set, frozenset, str, bytes)
@@ -42,7 +43,7 @@ class MemoryUse(enum.IntFlag):
     RESULT = 16  # an operation made it
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SizeRange:
     """The sizes that a symbolic dimension accepts: from `low` to `high` (None: no limit)."""
 
@@ -57,7 +58,7 @@ class SizeRange:
         return f"{self.low}.." if self.high is None else f"{self.low}..{self.high}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TensorFacts:
     """What a compiled region relies on in a tensor.
 
@@ -149,7 +150,7 @@ def _fits(old: Any, new: int) -> bool:
     return old is None or (old.accepts(new) if isinstance(old, SizeRange) else old == new)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Predicate:
     """A condition on a Python int, float or str: every comparison holds.
 
@@ -170,7 +171,7 @@ class Predicate:
         return f"not ({text})" if self.negated else text
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FunctionFacts:
     """A Python function known by its code; closure cells and defaults are guarded by sources."""
 
@@ -178,7 +179,7 @@ class FunctionFacts:
     name: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Remembered:
     """Stands for a user's object in published guards, so that they do not keep it alive.
 

@@ -25,6 +25,7 @@ from dynajit.capture.relations import Relation
 from dynajit.capture.sources import Constant, Key, Source, Step
 from dynajit.core import device as devices
 from dynajit.core.errors import InternalError
+from dynajit.core.records import record
 
 
 def compile_guards(guards: Iterable[Guard]) -> "CompiledGuards":
@@ -106,7 +107,7 @@ class _Releaser:
         return replace(source, **released)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CompiledGuards:
     """Guards and their C evaluator.
 
@@ -129,7 +130,7 @@ class CompiledGuards:
         return Failure(guard, guard.old_text(), guard.new_text(now), guard.explain(now))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Failure:
     """A guard that did not hold.
 

@@ -11,7 +11,7 @@ Made by the executor; read by `capture.cache`, the C entry object and the report
 import enum
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from dynajit.capture.guard_facts import (
@@ -26,6 +26,7 @@ from dynajit.capture.sources import Source, State
 from dynajit.core import gpu
 from dynajit.core.errors import InternalError
 from dynajit.core.location import Location
+from dynajit.core.records import record
 from dynajit.eager.autocast_mode import _autocast_word
 from dynajit.eager.grad_mode import is_inference_mode_enabled
 from dynajit.ops import autocast_words as words
@@ -69,7 +70,7 @@ RELATIONS = (Kind.NOT_ALIASED, Kind.ALIASED, Kind.NO_SHARED_STORAGE)
 GRAD_MODE_SOURCE = State()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Guard:
     """One fact.
 

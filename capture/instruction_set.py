@@ -11,13 +11,14 @@ said in the row.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+from dynajit.core.records import record
 
 Count: TypeAlias = "int | Callable[[Any], int]"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operation:
     """One row of the table.
 

@@ -29,11 +29,12 @@ from dynajit.capture.translation import canonical
 from dynajit.capture.versions import IS_311, IS_313, IS_314
 from dynajit.core.errors import InternalError
 from dynajit.core.location import Location
+from dynajit.core.records import record
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Handler:
     """Where an exception goes.
 
@@ -49,7 +50,7 @@ class Handler:
     push_lasti: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Instruction:
     """One canonical instruction.
 

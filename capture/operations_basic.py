@@ -9,7 +9,6 @@ import functools
 import types
 from collections import OrderedDict
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from dynajit.capture import breaks, sources
@@ -45,6 +44,7 @@ from dynajit.capture.values_tensors import TensorValue
 from dynajit.capture.versions import IS_314
 from dynajit.core.device import Device
 from dynajit.core.dtypes import DType
+from dynajit.core.records import record
 from dynajit.core.symint import SymInt
 from dynajit.eager import Tensor
 from dynajit.ir import graph
@@ -52,7 +52,7 @@ from dynajit.ir import graph
 Steps = Generator[Any, Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stands:
     """Key of a tensor or an object made by the captured code: equal to itself alone."""
 

@@ -7,7 +7,6 @@ all writes to objects. Called by `capture.builtins_output`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from dynajit.capture.effects import Effect
@@ -18,9 +17,10 @@ from dynajit.capture.values import Known, Opaque, Scalar, Value, constant
 from dynajit.capture.values_containers import DictValue, ListValue, TupleValue
 from dynajit.capture.values_objects import InstanceDictValue
 from dynajit.capture.values_tensors import TensorContents, TensorValue
+from dynajit.core.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OutputEffect(Effect):
     """A call of `function`, whose result does not matter.
 

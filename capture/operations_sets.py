@@ -9,7 +9,6 @@ Methods of the executor (`x`), written as functions; see `capture.executor`.
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from dynajit.capture.exceptions import Raised
@@ -26,6 +25,7 @@ from dynajit.capture.values_containers import (
     UserKey,
 )
 from dynajit.capture.values_storage import storage_of
+from dynajit.core.records import record
 
 Members = dict[Any, Value]
 
@@ -51,7 +51,7 @@ IN_PLACE: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operand:
     """What takes part in a set operation.
 

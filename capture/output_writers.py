@@ -13,7 +13,7 @@ import sys
 import types
 import warnings
 from _io import _TextIOBase
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from dynajit.capture import breaks, sources
@@ -22,6 +22,7 @@ from dynajit.capture.guards import Kind
 from dynajit.capture.plain_classes import derives_from, namespace, qualified_name
 from dynajit.capture.sources import Attribute, Source
 from dynajit.capture.users_code import lookup
+from dynajit.core.records import record
 
 #: Streams whose `write` is Python code that only passes the text on (Jupyter's).
 _KNOWN_STREAMS: Final = {("ipykernel.iostream", "OutStream")}
@@ -35,7 +36,7 @@ _REASON: Final = "where text is written"
 _WARNINGS: Final = sources.Constant(warnings)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Touched:
     """A list that grows when text is written.
 

@@ -10,7 +10,6 @@ import operator
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from dynajit.capture import hashed, suspended
@@ -72,6 +71,7 @@ from dynajit.capture.values_objects import (
 from dynajit.capture.values_storage import DictStorage, ListStorage, SetStorage
 from dynajit.capture.values_tensors import MemoryContents, Step, TensorContents, TensorValue
 from dynajit.core import symint
+from dynajit.core.records import record
 from dynajit.eager.compiled import note_within
 from dynajit.eager.grad_mode import enable_grad, no_grad
 from dynajit.eager.inplace import restored
@@ -88,7 +88,7 @@ _ARITHMETIC: Final = {
 _SLOT_TYPES: Final = (types.WrapperDescriptorType, types.MethodDescriptorType)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Held:
     """What the launch returns for a tensor.
 

@@ -10,7 +10,6 @@ import enum
 import types
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from dynajit.capture import breaks, lifetimes, sources, tensor_memory
@@ -45,6 +44,7 @@ from dynajit.core import gpu, symint
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.location import Location
+from dynajit.core.records import record
 from dynajit.core.symint import Number
 from dynajit.core.types import ScalarType, TensorType
 from dynajit.eager import Tensor
@@ -98,7 +98,7 @@ _MAY_BE_MISSING: Final = (
 _ITERATORS = frozenset(map(id, _ITERATOR_TYPES))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mark:
     """Where to go back to."""
 

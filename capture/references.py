@@ -5,7 +5,6 @@ which writes it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from dynajit.capture import suspended
@@ -53,6 +52,7 @@ from dynajit.capture.values_objects import (
 )
 from dynajit.capture.values_storage import DictStorage, ListStorage, SetStorage
 from dynajit.capture.values_tensors import TensorValue
+from dynajit.core.records import record
 
 
 class NotRebuildable(Exception):
@@ -191,7 +191,7 @@ _REFERENCED: Final[dict[type, Callable[[Any, Heap], list[Value]]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reached:
     """What rebuilding some values pushes.
 

@@ -11,10 +11,11 @@ as it was.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dynajit.core.records import record
 from dynajit.core.types import ValueType
 from dynajit.ir.graph import Graph
 
@@ -24,21 +25,21 @@ if TYPE_CHECKING:
     from dynajit.capture.resume import Home
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Return:
     """The region runs to the function's end and returns `value`."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Raise:
     """The region runs to where the exception `value` leaves the function."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InnerFrame:
     """An inlined call inside which the region ends.
 
@@ -58,7 +59,7 @@ class InnerFrame:
     keeps: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Break:
     """The region ends just before a canonical instruction, of the root function or a callee's.
 
@@ -91,7 +92,7 @@ class Break:
 End: TypeAlias = Return | Raise | Break
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """A tensor that the user can reach: an output of the graph, or an input; and which one."""
 
@@ -99,7 +100,7 @@ class Place:
     position: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SavedCheck:
     """A tensor that eager execution would save for backward.
 
@@ -122,7 +123,7 @@ class SavedCheck:
     type: ValueType
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SavedTensors:
     """What backward of a region has to look at.
 
@@ -136,7 +137,7 @@ class SavedTensors:
     shareable: frozenset[Place]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Region:
     """One captured region.
 
@@ -178,7 +179,7 @@ class Region:
     heads: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Skip:
     """Nothing to compile here: run the original function.
 
@@ -191,7 +192,7 @@ class Skip:
     permanent: bool = True
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class CapturedGraph:
     """What a backend receives.
 

@@ -11,11 +11,12 @@ import enum
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from dynajit.capture.sources import Source
 from dynajit.core import symint
+from dynajit.core.records import record
 from dynajit.core.symint import Number, SymInt
 
 COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -49,7 +50,7 @@ _OPERATIONS: Final = {
 Program = tuple[tuple[Operation, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Term:
     """Where a symbol is found: the size of dimension `dim` of a tensor, or (None) an int.
 
@@ -70,7 +71,7 @@ class Term:
         return place if self.dim is None else f"{place}.shape[{self.dim}]"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Relation:
     """`left comparison right`.
 

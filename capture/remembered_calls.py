@@ -19,7 +19,6 @@ import functools
 import gc
 import types
 import weakref
-from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from dynajit.capture import breaks, sources
@@ -32,6 +31,7 @@ from dynajit.capture.users_code import lookup
 from dynajit.capture.values import Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_objects import ObjectValue
+from dynajit.core.records import record
 from dynajit.eager import Size
 
 #: The class of what `functools.lru_cache` makes; it has no public name.
@@ -257,7 +257,7 @@ def _run_once(function: Any, key: Any) -> NoReturn:
     raise SkipFrame(reason, permanent=False, even_whole=True)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Kept:
     """What the C object keeps.
 

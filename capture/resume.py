@@ -16,7 +16,6 @@ Made by `capture.breaking`; the session wraps the code in a function and a compi
 import inspect
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import Any, Final
 
@@ -34,9 +33,10 @@ from dynajit.capture.assemble import (
 )
 from dynajit.capture.instructions import Body, decode, forget, live_locals
 from dynajit.core.errors import InternalError
+from dynajit.core.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Spot:
     """A place in a code object, and what exists there.
 
@@ -53,7 +53,7 @@ class Spot:
     nulls: tuple[bool, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Resume:
     """A resume code and how to call it: `resume(*locals, *cells, *stack)`.
 
@@ -76,7 +76,7 @@ class Resume:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Home:
     """What a code object becomes a function with.
 
@@ -99,7 +99,7 @@ class Home:
         return FunctionType(code, self.globals, self.name, None, closure)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Origin:
     """Which code a resume code is a copy of, and which of its offsets an offset was."""
 

@@ -12,7 +12,6 @@ where eager execution would notice a write to it. Called by `capture.finish`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dynajit.capture import layouts
@@ -20,13 +19,14 @@ from dynajit.capture.breaks import SkipFrame
 from dynajit.capture.recording import Recorder
 from dynajit.capture.region import Place, SavedCheck, SavedTensors
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
+from dynajit.core.records import record
 from dynajit.core.types import TensorType
 from dynajit.eager.node import backward_name
 from dynajit.ir.graph import Graph, Node, Value
 from dynajit.ir.saved import Saved, Use, find_saved
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Memory:
     """The memory of one captured tensor that eager execution would save.
 

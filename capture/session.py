@@ -14,7 +14,7 @@ import contextlib
 import inspect
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import CodeType, FunctionType
 from typing import Any, Final
 
@@ -40,6 +40,7 @@ from dynajit.core.errors import (
     InternalError,
     ToolchainError,
 )
+from dynajit.core.records import record
 from dynajit.core.symint import deciding
 from dynajit.core.warning import warn
 from dynajit.eager.autocast_mode import _autocast_word
@@ -66,7 +67,7 @@ MAX_ATTEMPTS: Final = 64
 Publish = Callable[[FunctionType, tuple[Any, ...]], cache.Published]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Options:
     """How a function is compiled; one per `dj.compile` call.
 
@@ -92,7 +93,7 @@ class Options:
     forced: ForcedBreaks | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Compilation:
     """What one compile made.
 

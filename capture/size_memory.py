@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from dynajit.core.errors import ArgumentError
 from dynajit.core.location import Location
+from dynajit.core.records import record
 from dynajit.eager import Tensor
 
 Place: TypeAlias = tuple[str, int | None]
@@ -22,7 +23,7 @@ Place: TypeAlias = tuple[str, int | None]
 _INDEX: Final = re.compile(r"\[\d+\]")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mark:
     """What the user said about one dimension of a tensor.
 

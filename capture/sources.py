@@ -13,11 +13,12 @@ Made by the executor, read by `capture.guards`, `capture.emit` and the reports.
 
 import enum
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import ModuleType
 from typing import Any, ClassVar, Final, TypeAlias
 
 from dynajit.core.device import CPU, Device
+from dynajit.core.records import record
 
 
 class Step(enum.IntEnum):
@@ -51,7 +52,7 @@ class Step(enum.IntEnum):
 Path: TypeAlias = tuple[tuple[int, Any], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Source:
     """Base class of all sources; use the subclasses."""
 
@@ -106,7 +107,7 @@ class Source:
 # ---------------------------------------------------------------------------------------- roots
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Local(Source):
     """An argument of the entry frame.
 
@@ -129,7 +130,7 @@ class Local(Source):
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Function(Source):
     """The called function itself (root of its globals, closure and defaults)."""
 
@@ -141,7 +142,7 @@ class Function(Source):
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Constant(Source):
     """A known object: a module, class or function whose identity needs no further guard.
 
@@ -172,7 +173,7 @@ class Constant(Source):
         return repr(self.value)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class State(Source):
     """Library state outside any object: the grad mode."""
 
@@ -183,7 +184,7 @@ class State(Source):
         return "dynajit"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RandomSeed(Source):
     """The seed of a device's generator, reserved when the compiled code is launched. Never
     guarded."""
@@ -195,7 +196,7 @@ class RandomSeed(Source):
         return "<random seed>"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RandomOffset(Source):
     """The first block number of a device's generator, reserved at launch. Never guarded.
 
@@ -218,7 +219,7 @@ class RandomOffset(Source):
 # --------------------------------------------------------------------------- steps on functions
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Global(Source):
     """A global variable; `base` is the function whose `__globals__` holds it."""
 
@@ -238,7 +239,7 @@ class Global(Source):
         return f"{self.base.expression()}.__globals__[{self.name!r}]"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Builtin(Source):
     """A builtin reached by name: absent from the function's globals, present in its builtins."""
 
@@ -256,7 +257,7 @@ class Builtin(Source):
         return f"builtins.{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Closure(Source):
     """Contents of a closure cell of `base`: `base.__closure__[index].cell_contents`.
 
@@ -288,7 +289,7 @@ def free(name: str, index: int) -> Closure:
     return Closure(Function(), index, name)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ClosureCell(Source):
     """A closure cell of `base` as an object (not its contents)."""
 
@@ -306,7 +307,7 @@ class ClosureCell(Source):
         return f"{self.base.expression()}.__closure__[{self.index}]"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CellContents(Source):
     """Contents of a cell object that `base` evaluates to."""
 
@@ -318,7 +319,7 @@ class CellContents(Source):
         return f"{self.base.expression()}.cell_contents"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DefaultOf(Source):
     """A default value of `base`: `__defaults__[key]` (int) or `__kwdefaults__[key]` (str)."""
 
@@ -341,7 +342,7 @@ class DefaultOf(Source):
         return f"{self.base.expression()}.{store}[{self.key!r}]"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PartOf(Source):
     """A field that Python shows as an attribute, kept neither in a dict nor in a slot.
 
@@ -367,7 +368,7 @@ class PartOf(Source):
 # ----------------------------------------------------------------------------- steps on objects
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Attribute(Source):
     """An attribute read without user code: instance dict, `__slots__`, or plain class attribute.
 
@@ -390,7 +391,7 @@ class Attribute(Source):
         return f"{self.base.expression()}.{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ClassAttribute(Source):
     """What the class of `base` stores under `name`, unbound: a function, property, constant."""
 
@@ -408,7 +409,7 @@ class ClassAttribute(Source):
         return f"type({self.base.expression()}).{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Member(Source):
     """What the class `base`, or a base of it, stores under `name`, unbound."""
 
@@ -426,7 +427,7 @@ class Member(Source):
         return f"{self.base.expression()}.{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Iterated(Source):
     """The list or tuple that the iterator `base` goes through."""
 
@@ -438,7 +439,7 @@ class Iterated(Source):
         return f"{self.base.expression()}.__reduce__()[1][0]"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Storage(Source):
     """What the built-in base class of the instance `base` keeps in it. Guarded through `base`."""
 
@@ -449,7 +450,7 @@ class Storage(Source):
         return self.base.expression()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InstanceDict(Source):
     """The `__dict__` of `base` as a dict object (reading it materialises the dict)."""
 
@@ -461,7 +462,7 @@ class InstanceDict(Source):
         return f"{self.base.expression()}.__dict__"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Item(Source):
     """An item of a list or tuple (or a subclass): the storage is read, not `__getitem__`."""
 
@@ -479,7 +480,7 @@ class Item(Source):
         return f"{self.base.expression()}[{self.index}]"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SizeOf(Source):
     """The size of dimension `dim` of the tensor `base`. Guarded by relations only."""
 
@@ -494,7 +495,7 @@ class SizeOf(Source):
 _PLAIN_KEYS: Final = (str, int, float, bool, type(None))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Key(Source):
     """A value of a dict (or a subclass): the storage is read, not `__getitem__`.
 
@@ -540,7 +541,7 @@ class Key(Source):
         return f"{self.base.expression()}[{key}]"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NthKey(Source):
     """A key of a dict by its place in the dict's own order: an object that others keep alive."""
 
@@ -558,7 +559,7 @@ class NthKey(Source):
         return f"list({self.base.expression()})[{self.index}]"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TypeOf(Source):
     """The class of `base`."""
 
@@ -570,7 +571,7 @@ class TypeOf(Source):
         return f"type({self.base.expression()})"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MethodFunction(Source):
     """`__func__` of a bound method; of one of a built-in class the descriptor."""
 
@@ -582,7 +583,7 @@ class MethodFunction(Source):
         return f"{self.base.expression()}.__func__"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MethodSelf(Source):
     """`__self__` of a bound method."""
 

@@ -8,9 +8,10 @@ One file per family: this one has the base and what is known by its Python objec
 `values_containers`, `values_tensors`, `values_functions`, `values_objects`.
 """
 
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
+
+from dynajit.core.records import record
 
 
 class Value:
@@ -34,7 +35,7 @@ LITERAL_TYPES: Final = (int, float, complex, str, bytes, bool, type(None), type(
                         type(NotImplemented), range, frozenset)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Constant(Value):
     """A literal: its Python object says everything. Equality guard on use where it has a source."""
 
@@ -49,7 +50,7 @@ class Constant(Value):
         return f"Constant({self.value!r})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Known(Value):
     """An object known by identity: class, module, function, builtin, enum member, dtype, ...
 
@@ -77,7 +78,7 @@ class Known(Value):
         return f"Known({self.object!r})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Opaque(Value):
     """An existing object of a class that is not modelled: may be passed on, not worked with."""
 
@@ -92,7 +93,7 @@ class Opaque(Value):
         return f"Opaque({type(self.object).__name__})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Scalar(Value):
     """A run-time int or float: only its type is guarded, until a decision needs the value.
 

@@ -6,13 +6,14 @@ one of the state records below. `None` contents mean: an existing container that
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from dynajit.capture.values import Value
+from dynajit.core.records import record
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TupleValue(Value):
     """A tuple, or a named tuple (`cls`)."""
 
@@ -25,7 +26,7 @@ class TupleValue(Value):
         return self.cls
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class SliceValue(Value):
     """A slice."""
 
@@ -39,7 +40,7 @@ class SliceValue(Value):
         return slice
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class HeapValue(Value):
     """A handle on a mutable object of class `cls`."""
 
@@ -62,7 +63,7 @@ class ListValue(HeapValue):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Grown:
     """Contents of an existing list that was only appended to: what it held is not known.
 
@@ -91,7 +92,7 @@ class SetValue(HeapValue):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UserKey:
     """Key of an object with a `__hash__` of its own; equal to itself alone."""
 
@@ -168,7 +169,7 @@ class IteratorValue(HeapValue):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SequenceIterator:
     """Over a list (live, by handle), a text (a Constant) or a tuple of values.
 
@@ -187,7 +188,7 @@ class SequenceIterator:
 EVERY_KEY: Final = object()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Given:
     """What an iterator has given in tuples of its own, the latest first; see
     `capture.given_items`.
@@ -197,7 +198,7 @@ class Given:
     before: "Given | None"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TableIterator:
     """Over a dict, a dict view or a set: notices when it has changed.
 
@@ -218,14 +219,14 @@ class TableIterator:
     given: "Given | None" = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RangeIterator:
     """Over the rest of a range."""
 
     rest: range
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EnumerateIterator:
     """enumerate(inner) about to give `count`."""
 
@@ -234,7 +235,7 @@ class EnumerateIterator:
     given: "Given | None" = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ZipIterator:
     """zip(*inner)."""
 
@@ -243,7 +244,7 @@ class ZipIterator:
     given: "Given | None" = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MapIterator:
     """map(function, *inner)."""
 
@@ -251,7 +252,7 @@ class MapIterator:
     inner: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FilterIterator:
     """filter(function, inner)."""
 
@@ -259,7 +260,7 @@ class FilterIterator:
     inner: Value
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class IndexIterator:
     """Over an object that has `__getitem__` and no `__iter__`."""
 
@@ -267,12 +268,12 @@ class IndexIterator:
     position: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ExistingIterator:
     """An iterator that existed before and was not touched: only its source is known."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Exhausted:
     """An iterator that has ended; it stays so."""
 

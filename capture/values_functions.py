@@ -4,7 +4,7 @@ Functions that existed before are `Known`; their defaults and cells are read thr
 """
 
 import functools
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import (
     BuiltinMethodType,
     ClassMethodDescriptorType,
@@ -19,6 +19,7 @@ from typing import Any
 
 from dynajit.capture.values import Value
 from dynajit.capture.values_containers import HeapValue
+from dynajit.core.records import record
 
 
 class FunctionValue(HeapValue):
@@ -27,7 +28,7 @@ class FunctionValue(HeapValue):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FunctionContents:
     """What MAKE_FUNCTION put together, and attributes written since."""
 
@@ -51,7 +52,7 @@ class FunctionContents:
         return replace(self, attributes={**self.attributes, name: value})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class BoundMethod(Value):
     """`self.function`, bound."""
 
@@ -75,7 +76,7 @@ def _type_when_bound(raw: Any) -> type:
     return BuiltinMethodType if built_in else MethodType
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class NativeMethod(Value):
     """A method of a modelled built-in object (list.append, str.join, Tensor.sum), bound."""
 
@@ -98,7 +99,7 @@ class CellValue(HeapValue):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class GeneratorValue(HeapValue):
     """A generator made by the captured code; contents: GeneratorState, or None when it ended.
 
@@ -109,7 +110,7 @@ class GeneratorValue(HeapValue):
     names: tuple[Value, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GeneratorState:
     """A suspended generator: what a frame is made of, its saved state, and the heap id of the
     exception that it is handling.
@@ -123,7 +124,7 @@ class GeneratorState:
     handled: int = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class SuperValue(Value):
     """`super(cls, self)`."""
 
@@ -135,7 +136,7 @@ class SuperValue(Value):
         return super
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class PartialValue(Value):
     """`functools.partial(function, *args, **keywords)`.
 

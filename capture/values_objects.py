@@ -4,12 +4,13 @@ An instance is a heap object. Attributes of one that existed before are read one
 asked for, through sources; the contents hold what was read and what was written.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import CodeType, TracebackType
 from typing import Any, Final
 
 from dynajit.capture.values import Value
 from dynajit.capture.values_containers import DictValue, HeapValue
+from dynajit.core.records import record
 
 
 class _Deleted(Value):
@@ -38,7 +39,7 @@ class ObjectValue(HeapValue):
         return DISGUISED.get(self.cls, self.cls) if plain else self.cls
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ObjectContents:
     """Attributes written by the captured code (or all, for an object that it made).
 
@@ -66,7 +67,7 @@ class ExceptionValue(ObjectValue):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Passed:
     """A frame that an exception passed through: an entry of its traceback.
 
@@ -83,7 +84,7 @@ class Passed:
     last_line: int | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TracebackValue(Value):
     """The traceback of an exception that was raised: a frame, and what is inside of it.
 
@@ -128,7 +129,7 @@ class EntryContext(Value):
 ENTRY_CONTEXT: Final = EntryContext()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class HandledException(Value):
     """The stack slot below an exception that is being handled; holds the one handled before.
 
@@ -143,7 +144,7 @@ class HandledException(Value):
         return BaseException
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class InstanceDictValue(DictValue):
     """`owner.__dict__` of a modelled instance; shares its contents, not its identity."""
 

@@ -7,7 +7,6 @@ only what the built-in class's own methods do with it does. See `operations_stor
 
 import types
 from collections import OrderedDict, defaultdict
-from dataclasses import dataclass
 from typing import Any, Final
 
 from dynajit.capture.by_class import remembered
@@ -15,6 +14,7 @@ from dynajit.capture.plain_classes import is_heap_type
 from dynajit.capture.values import Value
 from dynajit.capture.values_containers import DictValue, ListValue, SetValue
 from dynajit.capture.values_objects import ObjectValue
+from dynajit.core.records import record
 
 #: Built-in classes whose instances' storage is modelled; a derived one before its base.
 NATIVE: Final = (
@@ -26,21 +26,21 @@ _IN_C: Final = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class DictStorage(DictValue):
     """The dict inside an instance; `cls` is the built-in class."""
 
     owner: Any = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class ListStorage(ListValue):
     """The list inside an instance."""
 
     owner: Any = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class SetStorage(SetValue):
     """The set inside an instance."""
 

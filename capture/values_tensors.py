@@ -8,16 +8,17 @@ itself stays pure. A tensor that nobody wrote to or made a view of needs no memo
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from dynajit.capture.values import Value
 from dynajit.capture.values_containers import HeapValue
+from dynajit.core.records import record
 from dynajit.core.types import Shape
 from dynajit.ops.table import Op
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Step:
     """One view operation.
 
@@ -34,7 +35,7 @@ class Step:
     is_data: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TensorContents:
     """What a tensor is.
 
@@ -56,7 +57,7 @@ class TensorContents:
     attributes: Mapping[str, Value] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MemoryContents:
     """What a piece of memory holds.
 

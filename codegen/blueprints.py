@@ -9,7 +9,6 @@ result does the same. Called by `codegen.pipeline`, which makes blueprints, and 
 import base64
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -18,6 +17,7 @@ import numpy as np
 from dynajit.codegen import _runtime, blas, toolchain
 from dynajit.core import dtypes
 from dynajit.core.errors import BoundsError, DivisionError, InternalError
+from dynajit.core.records import record
 
 #: A number's kind (`_runtime.ARGUMENT_...`), or dtype, shape, strides in bytes, is it contiguous.
 Spec: TypeAlias = "int | tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...], bool]"
@@ -31,7 +31,7 @@ class Unstorable(Exception):
     """A blueprint holds what a file cannot; used only between `to_data` and its callers."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kernel:
     """One generated kernel, for reports.
 
@@ -44,7 +44,7 @@ class Kernel:
     source: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Blueprint:
     """A native program without its library.
 

@@ -26,8 +26,6 @@ processors lose: on one core of an EPYC (Zen 3) sums take 1.1 to 1.2 of the time
 such requests are nothing (`DJ_ASK_CLOSE` in host.h).
 """
 
-from dataclasses import dataclass
-
 from dynajit.codegen.c_choices import is_choice
 from dynajit.codegen.c_support import product_of
 from dynajit.codegen.loops import (
@@ -42,6 +40,7 @@ from dynajit.codegen.loops import (
     walk,
 )
 from dynajit.core import symint
+from dynajit.core.records import record
 from dynajit.core.symint import Number, is_at_least
 
 LINE_BYTES = 64
@@ -64,7 +63,7 @@ MOST_STREAMS = 4
 """Arrays read ahead in one kernel: more would crowd the first-level cache."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stream:
     """An array that is read or written in order.
 

@@ -10,9 +10,10 @@ are part of the unit, so that a cached object depends on its source alone.
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from dynajit.core.records import record
 
 _FOLDER: Final = Path(__file__).parent / "headers"
 VECTOR_HEADERS: Final = (
@@ -81,7 +82,7 @@ STANDARD: Final = dict(_standard())
 6 ms of the 40 that a small kernel costs."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Piece:
     """A function, macro or type of a header, or what an `#if` encloses, with its comment.
 
@@ -167,7 +168,7 @@ def _pieces(header: str) -> tuple[Piece, ...]:
 # reading a header
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Macro:
     """A macro with parameters, and what it stands for, with `_PASTE` in the place of ##."""
 
@@ -175,7 +176,7 @@ class _Macro:
     body: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Call:
     """A call of a macro at file scope."""
 

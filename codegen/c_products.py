@@ -6,7 +6,6 @@ operands are read where they lie. Called by `codegen.c_text`.
 """
 
 import os
-from dataclasses import dataclass
 
 from dynajit.codegen.c_support import (
     PARALLEL_WORK,
@@ -21,6 +20,7 @@ from dynajit.codegen.c_support import (
 from dynajit.codegen.loops import MatmulKernel, Matrix
 from dynajit.codegen.matrices import is_blas_matrix
 from dynajit.core import dtypes, symint
+from dynajit.core.records import record
 from dynajit.core.symint import Number
 from dynajit.core.types import numel
 
@@ -97,7 +97,7 @@ def print_matmul(kernel: MatmulKernel) -> Function:
     return Function(kernel.name, kernel, text, buffers, False, sizes, team)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tiles:
     """How each matrix of the batch is cut, as C.
 

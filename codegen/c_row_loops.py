@@ -6,7 +6,6 @@ fixed tree; long sums are put aside now and then, so that they keep their accura
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from dynajit.codegen import c_ahead, c_choices, c_near
 from dynajit.codegen.c_expressions import Names, Scope
@@ -22,6 +21,7 @@ from dynajit.codegen.c_support import (
 )
 from dynajit.codegen.loops import Accumulate, Accumulated, Buffer, RowKernel
 from dynajit.core import symint
+from dynajit.core.records import record
 from dynajit.core.symint import Number, is_at_least
 
 LANES = 32
@@ -55,7 +55,7 @@ def lanes_of(accumulates: Sequence[Accumulate], size: Number) -> int:
     return max(LANES, WIDE_BYTES // accumulates[0].element[0].dtype.itemsize) if is_wide else LANES
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Bounds:
     """The run of the innermost element loop: C expressions, and the count if it is fixed."""
 

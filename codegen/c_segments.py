@@ -6,7 +6,7 @@ its loop needs no branches then, or fewer. Called by `codegen.c_rows` for pointw
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dynajit.codegen.loops import (
     Apply,
@@ -21,6 +21,7 @@ from dynajit.codegen.loops import (
     walk,
 )
 from dynajit.core import dtypes, symint
+from dynajit.core.records import record
 from dynajit.core.symint import Number
 
 MOST_SEGMENTS = 64
@@ -33,7 +34,7 @@ SMALL_TEXT = 64
 """Expressions that they may have beside that."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Segment:
     """What is stored where the loop variable is in `range(low, high)`."""
 

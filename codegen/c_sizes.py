@@ -8,12 +8,12 @@ runtime checks the former and allocates the latter. Called by `codegen.pipeline`
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from dynajit.codegen.c_expressions import INDENT
 from dynajit.codegen.c_rows import TEAM
 from dynajit.codegen.memory import Layout
 from dynajit.core import symint
+from dynajit.core.records import record
 from dynajit.core.symint import Bound, Number, SymInt
 from dynajit.core.types import TensorType
 from dynajit.ir.graph import Graph, symbol_places
@@ -21,7 +21,7 @@ from dynajit.ir.node import Node
 from dynajit.ir.sizes import node_sizes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Symbol:
     """A size that is known when the program runs.
 

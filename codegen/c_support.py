@@ -6,7 +6,6 @@ Contract: helpers return lines of C; nothing here knows a kernel kind. Called by
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from dynajit.codegen.c_expressions import INDENT, Scope
 from dynajit.codegen.loops import (
@@ -26,6 +25,7 @@ from dynajit.codegen.loops import (
 )
 from dynajit.core import symint
 from dynajit.core.dtypes import Category
+from dynajit.core.records import record
 from dynajit.core.symint import Number
 from dynajit.core.types import numel
 
@@ -42,7 +42,7 @@ KERNEL = "static __attribute__((noinline)) void"
 MAY_DIVIDE = frozenset(("remainder", "fmod", "floor_divide"))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Function:
     """A printed kernel.
 
@@ -236,7 +236,7 @@ def nest(axes: Sequence[Axis], lines: Sequence[str]) -> list[str]:
     return result
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Work:
     """What a loop does: whether that is worth a team of threads.
 

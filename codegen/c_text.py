@@ -8,7 +8,6 @@ the CUDA printer reads the same kernels.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from dynajit.codegen import (
@@ -36,6 +35,7 @@ from dynajit.codegen.loops import (
 )
 from dynajit.codegen.memory import Layout
 from dynajit.core import symint
+from dynajit.core.records import record
 from dynajit.core.types import ScalarType, TensorType
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node
@@ -140,7 +140,7 @@ def _of_part(part: int, texts: Sequence[str]) -> list[str]:
     return [f"#if DJ_IN({part})", *texts, "#endif"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Call:
     """How a kernel is called.
 

@@ -15,12 +15,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent import futures
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from dynajit.core import background
 from dynajit.core.errors import ToolchainError
+from dynajit.core.records import record
 
 THREADS_FLAG: Final = "-fopenmp"
 NO_THREADS_FLAG: Final = "-fopenmp-simd"
@@ -44,7 +44,7 @@ def _processors() -> int:
 _processes: Final = threading.BoundedSemaphore(min(_processors(), MOST_PROCESSES))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Request:
     """What is asked of the compiler.
 
@@ -61,7 +61,7 @@ class Request:
     is_plain: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ahead:
     """A compiler that has started and waits for the text of a whole unit.
 
@@ -184,7 +184,7 @@ _ERROR: Final = re.compile(r":(\d+):\d+: (?:fatal )?error: (.*)")
 _PARTS: Final = re.compile(r"^#define DJ_PARTS (\d+)$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Way:
     """How a unit is compiled: in how many parts, with which flags for threads and libraries."""
 

@@ -10,10 +10,10 @@ reports.
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from dynajit.core.errors import InternalError
+from dynajit.core.records import record
 
 _SYMBOLS: Final = 2
 """Section type of a symbol table."""
@@ -23,7 +23,7 @@ _FRAME_SIZE: Final = 0x11
 _REGISTERS: Final = 0x2F
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Resources:
     """What one kernel takes.
 
@@ -38,7 +38,7 @@ class Resources:
     shared_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Section:
     name: str
     type: int

@@ -7,7 +7,6 @@ Called by `codegen.cuda_natives`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from dynajit.codegen.c_natives import number_text
@@ -18,6 +17,7 @@ from dynajit.codegen.loops import Buffer, NativeKernel
 from dynajit.codegen.native_attention import BATCH_DIMS, FORWARD, operands_of
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
+from dynajit.core.records import record
 from dynajit.core.symint import Number
 from dynajit.core.types import TensorType, ValueType, numel
 
@@ -109,7 +109,7 @@ def _tile(kind: str, dtype: DType, features: int, values: int) -> tuple[int, int
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Sizes:
     """What all kernels of a call know.
 

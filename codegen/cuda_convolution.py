@@ -7,7 +7,6 @@ Called by `codegen.cuda_natives`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from dynajit.codegen.c_natives import number_text
@@ -31,6 +30,7 @@ from dynajit.codegen.loops import (
 from dynajit.codegen.symbolic import cast, literal
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
+from dynajit.core.records import record
 from dynajit.core.symint import Number
 from dynajit.core.types import TensorType, ValueType, numel
 
@@ -95,7 +95,7 @@ def why_not_convolution(
     return "there are too many groups." if groups * classes > MOST_PARTS else None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Problem:
     """A product; see headers/device_convolution.h.
 

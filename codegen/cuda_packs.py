@@ -10,7 +10,6 @@ Called by the printers of CUDA kernels.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from dynajit.codegen.c_expressions import INDENT, Scope
@@ -30,6 +29,7 @@ from dynajit.codegen.loops import (
 )
 from dynajit.codegen.lowering import unconditional
 from dynajit.core import symint
+from dynajit.core.records import record
 from dynajit.core.symint import Number
 
 PACK_BYTES: Final = 16
@@ -56,7 +56,7 @@ MOST_PATHS: Final = 64
 Path = tuple[tuple[Expression, bool], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PackedLoad:
     """A load, or random word, of neighbours.
 
@@ -69,7 +69,7 @@ class PackedLoad:
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Packing:
     """Packs of `width` along `axis`.
 

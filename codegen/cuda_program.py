@@ -8,7 +8,6 @@ current stream. Called by `codegen.device_pipeline`.
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
@@ -31,6 +30,7 @@ from dynajit.codegen.cuda_text import Unit
 from dynajit.codegen.device_plan import Array, PlanData, arrange
 from dynajit.core import dtypes, gpu, symint
 from dynajit.core.errors import DeviceError, OutOfMemoryError
+from dynajit.core.records import record
 from dynajit.core.types import TensorType
 from dynajit.ir.node import Node, NodeKind
 
@@ -40,7 +40,7 @@ MSG_NO_MEMORY: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class DeviceBlueprint:
     """A program on a GPU without its compiled kernels.
 

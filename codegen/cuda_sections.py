@@ -6,7 +6,6 @@ passes load what was folded. Called by `codegen.cuda_rows`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -24,6 +23,7 @@ from dynajit.codegen.loops import (
     RowKernel,
     Store,
 )
+from dynajit.core.records import record
 from dynajit.core.symint import Number
 from dynajit.core.types import numel
 
@@ -33,7 +33,7 @@ SECTION: Final = "section"
 NO_PARTIALS: Final[Mapping[str, list[Buffer]]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stage:
     """One kernel of several.
 

@@ -8,10 +8,10 @@ be computed, or another step is meant for such sizes. Made by the CUDA printers 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from dynajit.codegen.loops import Buffer, Kernel, MatmulKernel
+from dynajit.core.records import record
 from dynajit.core.symint import Number
 
 STATUS: Final = "status"
@@ -19,7 +19,7 @@ STATUS: Final = "status"
 first problem (see headers/indices.h). Kernels write it once and never read it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScalarArgument:
     """A run-time number by value, as 8 bytes: int64, double, or a bool as int64.
 
@@ -30,7 +30,7 @@ class ScalarArgument:
     position: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SizeArgument:
     """An int64 by value.
 
@@ -45,7 +45,7 @@ Word: TypeAlias = Buffer | ScalarArgument | SizeArgument
 """What fills 8 bytes: a device pointer or a number."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TableArgument:
     """A structure by value: words row by row.
 
@@ -62,7 +62,7 @@ Grid: TypeAlias = tuple[Number, Number, Number]
 Block: TypeAlias = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CudaKernel:
     """A launch of a printed function.
 
@@ -108,7 +108,7 @@ class CudaKernel:
                 yield argument
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LibraryCall:
     """A matrix product: done by cuBLAS, not printed.
 
@@ -131,7 +131,7 @@ class LibraryCall:
         return (kernel.left.buffer, kernel.right.buffer, *bias, kernel.result.buffer)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Memset:
     """All bytes of a buffer become `byte`.
 
@@ -154,7 +154,7 @@ class Memset:
 Step: TypeAlias = CudaKernel | LibraryCall | Memset
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Choice:
     """A number that changes how fast a kernel is, and which bits a sum has, but not what it means.
 
@@ -169,7 +169,7 @@ class Choice:
     default: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Options:
     """What may be asked of a whole unit.
 

@@ -7,7 +7,6 @@ results have the same bits on every GPU of an architecture. Called by the `cuda_
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -49,6 +48,7 @@ from dynajit.codegen.loops import (
     Store,
 )
 from dynajit.core import dtypes, symint
+from dynajit.core.records import record
 from dynajit.core.symint import Number
 
 WARP: Final = 32
@@ -101,7 +101,7 @@ RESIDENT_THREADS: Final = 1024
 some to have all 2048, which threads that have several packs on their way do not need."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Launch:
     """Geometry of a launch; see `CudaKernel`.
 

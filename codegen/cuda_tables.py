@@ -7,7 +7,6 @@ The hundreds of updates of an optimiser become a few launches so. Called by `cod
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from dynajit.codegen import rewriting
@@ -42,6 +41,7 @@ from dynajit.codegen.loops import (
     walk,
 )
 from dynajit.core import symint
+from dynajit.core.records import record
 from dynajit.core.symint import Number
 
 TABLE_BYTES: Final = 4000
@@ -56,7 +56,7 @@ SIZE: Final = "s0"
 """The number of elements, in the text."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Group:
     """Kernels whose function is one.
 
@@ -69,7 +69,7 @@ class Group:
     form: "_Form"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Form:
     """A kernel without its own names.
 

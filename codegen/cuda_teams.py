@@ -7,10 +7,10 @@ so few that their blocks would not fill a GPU, each is cut into sections. Rows o
 have several forms, of which the launch takes one by its size. Called by `codegen.cuda_rows`.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from dynajit.codegen.cuda_support import WARP, Choices, power_of_two
+from dynajit.core.records import record
 from dynajit.core.symint import Number
 
 THREADS: Final = 256
@@ -47,7 +47,7 @@ SHARED: Final = "shared"
 NOTHING: Final = "nothing"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Team:
     """Threads that share a row.
 
@@ -91,7 +91,7 @@ class Team:
         return "_short" if self.low == 0 else "_long" if self.high is None else "_medium"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rows:
     """What decides about teams.
 

@@ -12,7 +12,7 @@ Called by `codegen.device_pipeline`.
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -53,6 +53,7 @@ from dynajit.codegen.loops import (
 )
 from dynajit.codegen.memory import Layout
 from dynajit.codegen.shared_products import share_products
+from dynajit.core.records import record
 from dynajit.core.types import ValueType
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, type_of
@@ -63,7 +64,7 @@ NO_CHOICES: Final[Mapping[str, int]] = MappingProxyType({})
 NOTHING_WRITTEN: Final[Mapping[int, int]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unit:
     """The CUDA side of a graph.
 

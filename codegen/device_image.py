@@ -7,7 +7,6 @@ written changes nothing but the time. Called by `codegen.device_pipeline`.
 """
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,11 +14,12 @@ from dynajit.codegen import device_driver, nvrtc
 from dynajit.codegen.toolchain import trim, write_atomically
 from dynajit.core import config
 from dynajit.core.errors import UnsupportedError
+from dynajit.core.records import record
 
 FOLDER: Final = "cubins"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Image:
     """Kernels as the driver loads them.
 

@@ -8,13 +8,14 @@ Called by `codegen.device_pipeline`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import InternalError
+from dynajit.core.records import record
 from dynajit.core.types import ScalarType, TensorType
 from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Argument, Node, NodeKind
@@ -31,7 +32,7 @@ class Kind(Enum):
     ROW = "row"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Piece:
     """A part of a graph.
 

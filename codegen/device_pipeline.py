@@ -8,7 +8,7 @@ from one to the next (`device_sequence`). The kernels of all pieces compile at t
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -44,6 +44,7 @@ from dynajit.codegen.verified import Stored, VerifiedProgram
 from dynajit.core import background
 from dynajit.core.device import CPU
 from dynajit.core.errors import ToolchainError
+from dynajit.core.records import record
 from dynajit.core.types import TensorType, ValueType
 from dynajit.core.warning import warn
 from dynajit.ir.complex_pairs import NotPaired
@@ -66,7 +67,7 @@ MSG_ROWS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Launching:
     """How programs on a GPU are launched.
 

@@ -8,7 +8,6 @@ Called by `codegen.cuda_program`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -30,6 +29,7 @@ from dynajit.codegen.device_products import product_step
 from dynajit.codegen.device_words import Words
 from dynajit.codegen.loops import Buffer
 from dynajit.core.errors import CodegenError
+from dynajit.core.records import record
 from dynajit.core.symint import Number, bounds
 from dynajit.core.types import ScalarType, TensorType
 from dynajit.ir.node import Node
@@ -41,7 +41,7 @@ Place: TypeAlias = tuple[int, int]
 """Two words that are added: a base, and what is added to it or -1."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Array:
     """An argument or a result that is an array.
 
@@ -58,7 +58,7 @@ class Array:
     shape: tuple[int, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PlanData:
     """A plan and what a program has to know about its words.
 

@@ -7,13 +7,13 @@ arrays, wherever they are; one that nobody needs any more is let go. Made by
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dynajit.codegen.device_pieces import Piece
 from dynajit.codegen.started import Program
 from dynajit.core import any_arrays, determinism, gpu, gpu_arrays
 from dynajit.core.device import CPU, Device
+from dynajit.core.records import record
 from dynajit.ir import interpret, sizes
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind
@@ -58,7 +58,7 @@ class RowProgram(_Plain):
         return interpret.run(self.graph, arguments, evaluate_where_they_are)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Transfer:
     """A copy to a device, as data.
 
@@ -146,7 +146,7 @@ def _by_value(operand: Any) -> Any:
 # one after the other
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Step:
     """What one piece reads and writes: numbers of values.
 
@@ -160,7 +160,7 @@ class Step:
     frees: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Order:
     """How pieces follow each other.
 
@@ -196,7 +196,7 @@ def order_of(graph: Graph, pieces: Sequence[Piece]) -> Order:
     return Order(len(numbers), tuple(reversed(steps)), outputs)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class SequenceBlueprint:
     """Programs one after the other, as data.
 
@@ -271,7 +271,7 @@ def _summed(programs: Sequence[Program]) -> dict[str, float]:
 # one of two
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class EitherBlueprint:
     """A program whose sums may come out in any order, and one whose do not, as data.
 

@@ -14,7 +14,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from dynajit.codegen import _device, device_driver, nvrtc, store
@@ -22,6 +21,7 @@ from dynajit.codegen.cuda_steps import Choice, CudaKernel
 from dynajit.codegen.cuda_text import Unit
 from dynajit.codegen.started import Started
 from dynajit.core import any_arrays, gpu
+from dynajit.core.records import record
 
 MOST_VARIANTS: Final = 12
 """Possibilities of one kernel that are tried, the usual one first."""
@@ -29,7 +29,7 @@ REPEATS: Final = 20
 """Runs of a step between two events."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Winners:
     """What measuring found.
 

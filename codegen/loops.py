@@ -9,13 +9,14 @@ the graph (`s0`, ...: sizes that are known when the program runs).
 `codegen.lowering` builds expressions, `codegen.kernels` kernels; C and CUDA printers read both.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
 from dynajit.core import dtypes, symint
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import InternalError
+from dynajit.core.records import record
 from dynajit.core.symint import Number
 
 _interned: Final["WeakValueDictionary[tuple[Any, ...], Any]"] = WeakValueDictionary()
@@ -39,7 +40,7 @@ class _Interned(type):
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Buffer:
     """A block of memory with elements of one dtype.
 
@@ -89,7 +90,7 @@ class Expression(metaclass=_Interned):
     __repr__ = __str__
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Literal(Expression):
     """A number known at compile time."""
 
@@ -97,7 +98,7 @@ class Literal(Expression):
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Parameter(Expression):
     """A run-time Python number: argument number `position` among the scalar arguments."""
 
@@ -105,7 +106,7 @@ class Parameter(Expression):
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Index(Expression):
     """An index expression as an int64 value."""
 
@@ -122,7 +123,7 @@ class Index(Expression):
         return (self.value,)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Compare(Expression):
     """Whether `left` is `less` than, or `equal` to, `right`; both are index expressions."""
 
@@ -141,7 +142,7 @@ class Compare(Expression):
         return (self.left, self.right)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Load(Expression):
     """The element of `buffer` at `offset` (in elements)."""
 
@@ -159,7 +160,7 @@ class Load(Expression):
         return (self.offset,)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Apply(Expression):
     """A scalar function or operator: a key of `ops.scalar.SCALARS` or of `OPERATORS`."""
 
@@ -173,7 +174,7 @@ class Apply(Expression):
         return self.arguments
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Cast(Expression):
     """`operand` in another dtype, by the rules of `ops.scalar.cast`."""
 
@@ -186,7 +187,7 @@ class Cast(Expression):
         return (self.operand,)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Select(Expression):
     """`yes` where the condition holds, else `no`; only the chosen one is evaluated.
 
@@ -208,7 +209,7 @@ class Select(Expression):
         return (self.condition, self.yes, self.no)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Word(Expression):
     """Word number `position` of the Philox stream of `seed` whose block 0 is `block`.
 
@@ -235,7 +236,7 @@ class Word(Expression):
         return (self.position,)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Accumulated(Expression):
     """Component `component` of the accumulator of reduction `name`, once it is complete."""
 
@@ -244,7 +245,7 @@ class Accumulated(Expression):
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Slot(Expression):
     """A hole in a `combine` expression: component of the earlier (`a`) or later (`b`) side."""
 
@@ -253,7 +254,7 @@ class Slot(Expression):
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class DataIndex:
     """An integer from memory used as an index: the meaning of a symbol `j0`, `j1`, ...
 
@@ -346,7 +347,7 @@ def walk(roots: tuple[Expression, ...]) -> list[Expression]:
 # kernels
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Axis:
     """One loop: variable `name` from 0 to `size - 1`."""
 
@@ -375,7 +376,7 @@ class Axis:
         return f"{self.name} < {self.size}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Store:
     """`buffer[offset] = value`, cast to the buffer's dtype."""
 
@@ -387,7 +388,7 @@ class Store:
         return f"{self.buffer.name}[{self.offset}] = {self.value}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Accumulate:
     """A reduction: elements combined into an accumulator of one or more components.
 
@@ -411,7 +412,7 @@ class Accumulate:
         return f"{self.name} <- {', '.join(map(str, self.combine))} of {values}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Keep:
     """An expensive value kept per row: computed in one phase, read in later ones."""
 
@@ -419,7 +420,7 @@ class Keep:
     value: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Phase:
     """One pass over the elements of a row.
 
@@ -434,7 +435,7 @@ class Phase:
     stores: tuple[Store, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RowKernel:
     """For every row: phases over its elements, then row stores; then totals over all rows.
 
@@ -470,7 +471,7 @@ class RowKernel:
     column_stores: tuple[Store, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ColumnKernel:
     """Reductions over `reduced` loops with the kept `columns` innermost.
 
@@ -493,7 +494,7 @@ class ColumnKernel:
     indices: tuple[DataIndex, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScanKernel:
     """Running values along one loop, and what follows from them at the same element.
 
@@ -518,7 +519,7 @@ class ScanKernel:
     indices: tuple[DataIndex, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScatterKernel:
     """`target` filled with `initial`, then written at computed indices, in row-major order.
 
@@ -543,7 +544,7 @@ class ScatterKernel:
     indices: tuple[DataIndex, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Matrix:
     """A strided matrix (or batch of matrices) in a buffer; strides in elements."""
 
@@ -554,7 +555,7 @@ class Matrix:
     column_stride: Number
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MatmulKernel:
     """`result = left @ right` for every batch index.
 
@@ -577,7 +578,7 @@ class MatmulKernel:
     bias: Buffer | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NativeKernel:
     """A composite row computed by a function of its own: see `codegen.natives`.
 
@@ -596,7 +597,7 @@ class NativeKernel:
     numbers: tuple[tuple[str, tuple[Any, ...]], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PanelKernel:
     """Products and row kernels over the same rows: all of them for one panel of rows, while it is
     cached, then for the next.

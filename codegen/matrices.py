@@ -6,17 +6,17 @@ Contract: a value is a matrix if its elements' offsets are linear in its indices
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dynajit.codegen.elements import Elements, Storage
 from dynajit.codegen.loops import Axis, Buffer, Load, Matrix, size_symbols
 from dynajit.core import symint
+from dynajit.core.records import record
 from dynajit.core.symint import Number, is_at_least
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Strided:
     """A value in a buffer by its strides, in elements; 0 in dims of size 1."""
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from dynajit.codegen.fusion import Plan
 from dynajit.codegen.loops import Buffer
 from dynajit.core import config, symint
+from dynajit.core.records import record
 from dynajit.core.symint import Number
 from dynajit.core.types import TensorType
 from dynajit.ir.node import Node, NodeKind
@@ -25,7 +26,7 @@ ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Layout:
     """Places of all buffers.
 

@@ -6,16 +6,16 @@ kernels.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from dynajit.core.records import record
 from dynajit.ir import sizes
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.segments import Segment
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Step:
     """A part of the graph and the program that computes it."""
 

@@ -6,12 +6,12 @@ those of a stable order, so a kernel's results are exactly those of the row. Cal
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from dynajit.codegen.loops import Buffer, NativeKernel
 from dynajit.codegen.matrices import Strided
 from dynajit.core.dtypes import DType
+from dynajit.core.records import record
 from dynajit.core.symint import Number
 from dynajit.core.types import TensorType, ValueType, numel
 from dynajit.ir.node import Node, type_of
@@ -22,7 +22,7 @@ MOST_DIMS: Final = 16
 """Dims besides the ordered one: DJ_ORDER_DIMS of headers/ordering.h."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Keys:
     """How elements of a dtype are compared, in the words of headers/ordering.h.
 

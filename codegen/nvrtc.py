@@ -12,11 +12,11 @@ import functools
 import importlib.util
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from dynajit.core.errors import ToolchainError, UnsupportedError
+from dynajit.core.records import record
 
 OPTIONS: Final = (
     "--std=c++17",
@@ -33,7 +33,7 @@ MSG_MISSING: Final = (
 _WHEEL_FOLDERS: Final = ("nvidia.cuda_nvrtc", "nvidia.cu13")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Library:
     """A loaded NVRTC.
 

@@ -8,7 +8,7 @@ and for graphs that have no native lowering, the NumPy backend is used, with a w
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -46,6 +46,7 @@ from dynajit.codegen.started import Program, Stages, Started
 from dynajit.codegen.verified import Stored, VerifiedProgram
 from dynajit.core import background
 from dynajit.core.errors import ArgumentError, CodegenError, DeviceError
+from dynajit.core.records import record
 from dynajit.core.symint import Number
 from dynajit.core.types import ScalarType, TensorType, ValueType, contiguous_strides
 from dynajit.core.warning import warn
@@ -226,7 +227,7 @@ def _warn_once(message: str) -> None:
         warn(message, stacklevel=4)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Generated:
     """A graph's kernels and text, before a compiler sees them."""
 

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from dynajit.core.records import record
 
 
 class Program(Protocol):
@@ -44,7 +45,7 @@ class Program(Protocol):
         """Run: arrays and numbers in, a tuple of arrays out."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Started:
     """A program on its way: call it to wait for it.
 

@@ -21,7 +21,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +28,7 @@ from dynajit.codegen import _runtime
 from dynajit.codegen.compilation import THREADS_FLAG, Ahead, Request, compile_unit, start_ahead
 from dynajit.core import config
 from dynajit.core.errors import ToolchainError
+from dynajit.core.records import record
 from dynajit.core.warning import warn
 
 FLAGS: Final = (
@@ -80,7 +80,7 @@ MSG_UNWRITABLE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Compiler:
     """A C compiler.
 
@@ -110,7 +110,7 @@ class Compiler:
         return f"{self.path} ({self.version})"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Built:
     """A compiled translation unit.
 

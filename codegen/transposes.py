@@ -6,12 +6,12 @@ memory; printers read them through tiles, each in the order of its memory. Calle
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from dynajit.codegen.c_support import all_expressions, product_of
 from dynajit.codegen.loops import Axis, Expression, Load, RowKernel, Select, Store
 from dynajit.core import symint
+from dynajit.core.records import record
 from dynajit.core.symint import Number
 
 LEAST_STEP: Final = 16
@@ -22,7 +22,7 @@ LEAST_ELEMENTS: Final = 1 << 12
 """Elements of a kernel from which tiles are worth it: less stays in a first-level cache."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Transposed:
     """What is read across.
 

@@ -26,6 +26,7 @@ import numpy as np
 from dynajit.core import config, dtypes, gpu
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import VerificationError
+from dynajit.core.records import record
 from dynajit.core.types import ScalarType, TensorType
 from dynajit.ir import interpret, sizes
 from dynajit.ir.graph import Graph
@@ -56,7 +57,7 @@ MSG_DIFFERS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stored:
     """A value that a kernel stores.
 

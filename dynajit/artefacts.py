@@ -13,7 +13,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +24,7 @@ from dynajit.codegen.blueprints import Unstorable
 from dynajit.codegen.pipeline import from_data, to_data
 from dynajit.core import config, symint
 from dynajit.core.errors import DTypeError
+from dynajit.core.records import record
 from dynajit.ir import graph as graphs
 from dynajit.ir.keys import Unkeyed, graph_text
 from dynajit.ir.node import Node, NodeKind
@@ -31,7 +32,7 @@ from dynajit.ir.sizes import Place
 from dynajit.ops import table
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Gradients:
     """What a training call has to know besides its two programs.
 
@@ -55,7 +56,7 @@ class Gradients:
     recomputed: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Artefact:
     """What was made of a graph.
 

@@ -13,7 +13,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from dynajit import artefacts
@@ -22,6 +22,7 @@ from dynajit.capture.region import CapturedGraph, Place, SavedTensors
 from dynajit.codegen import pipeline as code
 from dynajit.core import config
 from dynajit.core.errors import ArgumentError
+from dynajit.core.records import record
 from dynajit.core.types import Shape, TensorType
 from dynajit.eager.compiled import CompiledCall, VersionCheck
 from dynajit.eager.creation import from_numpy
@@ -109,7 +110,7 @@ def _interpreted(captured: CapturedGraph) -> Launch:
     return Launch(generated_function(graph, from_numpy), None, GraphRecord(graph, "eager"))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Started:
     """A launch on its way: everything is there but what the C compiler makes.
 
@@ -167,7 +168,7 @@ def _generated(
     return started.finish() if started.is_ready else BackgroundLaunch(record, lambda: started)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Request:
     """A captured graph, and what is on disk of it.
 

@@ -9,7 +9,7 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -26,6 +26,7 @@ from dynajit.capture.size_memory import SizeMemory, mark_dynamic, mark_static
 from dynajit.core import config
 from dynajit.core.errors import ArgumentError
 from dynajit.core.late import Late, load
+from dynajit.core.records import record
 from dynajit.nn.compiled_calls import made_compiled_calls, original_of, shared
 from dynajit.nn.module import Module
 from dynajit.nn.state import install_compiler
@@ -73,7 +74,7 @@ _compiled: "weakref.WeakSet[Any]" = weakref.WeakSet()
 _families: "weakref.WeakSet[history.Family]" = weakref.WeakSet()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Compiler:
     """How the regions of one `compile` call are made.
 
@@ -378,15 +379,15 @@ def _with_reports(compiler: Compiler, compiled: Any, name: str) -> Any:
 
 
 def _recompiles(records: "Iterable[Recompile]") -> Iterable[history.Recompile]:
-    for record in records:
-        for failure in record.failures[:1]:
+    for recompile in records:
+        for failure in recompile.failures[:1]:
             place = failure.guard.location
             yield history.Recompile(
                 guard=failure.guard.expression(),
                 old=failure.old,
                 new=failure.new,
                 location="" if place is None else str(place),
-                sizes=record.sizes,
+                sizes=recompile.sizes,
             )
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from dynajit import nn, optim
 from dynajit.compile import compile, explain
 from dynajit.core import config, optional
+from dynajit.core.records import record
 from dynajit.eager.creation import from_numpy
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.random import manual_seed
@@ -95,7 +96,7 @@ class TransformerClassifier(nn.Module):
         return self.head(self.norm(x).mean(dim=1))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Task:
     """A model to train and what it must reach.
 

@@ -18,6 +18,7 @@ from dynajit.capture.session import failure_text
 from dynajit.codegen import pipeline as code
 from dynajit.core import background, config
 from dynajit.core.errors import BoundsError, DivisionError, LaunchFailed
+from dynajit.core.records import record
 from dynajit.core.warning import warn
 from dynajit.eager.compiled import note_within
 from dynajit.eager.creation import from_numpy
@@ -26,7 +27,7 @@ from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Graph
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PassRecord:
     """What one pass did to one graph.
 
@@ -115,10 +116,10 @@ class GraphRecord:
     def summary(self) -> str:
         """A few lines of text: passes that changed something, what is saved, programs."""
         lines = [f"{self.graph.name} ({self.backend} backend)"]
-        for record in self.passes:
-            before, after = len(record.before.nodes), len(record.after.nodes)
+        for run in self.passes:
+            before, after = len(run.before.nodes), len(run.after.nodes)
             if before != after:
-                lines.append(f"  {record.role:8s} {record.name}: {before} -> {after} nodes")
+                lines.append(f"  {run.role:8s} {run.name}: {before} -> {after} nodes")
         if any(role == "backward" for role, _ in self.programs):
             lines.append(
                 f"  saved for backward: {self.saved} values, {self.saved_bytes} bytes; "

@@ -8,19 +8,19 @@ shall spell under PyTorch's name. Called by `eager.checkpoint_reading` and `chec
 """
 
 from collections import Counter, OrderedDict
-from dataclasses import dataclass
 from typing import Any, Final
 
 from dynajit.core import any_arrays, dtypes
 from dynajit.core import device as devices
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import FileFormatError
+from dynajit.core.records import record
 from dynajit.eager import _tensor
 from dynajit.eager.tensor import Size, Tensor
 from dynajit.eager.typed_names import TYPE_NAMES
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Name:
     """A class, function or constant under PyTorch's name."""
 
@@ -32,14 +32,14 @@ class Name:
         raise FileFormatError(f"{self.module}.{self.name} is a name in a file")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StorageClass:
     """Stands for a class of storages such as `torch.FloatStorage`."""
 
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FileStorage:
     """Bytes of a file that tensors share.
 

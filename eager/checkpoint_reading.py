@@ -13,7 +13,6 @@ import pickle
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, BinaryIO, ClassVar, Final
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy as np
 from dynajit.core import any_arrays
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import FileFormatError, UnsafeFileError
+from dynajit.core.records import record
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase
 from dynajit.eager.checkpoint_names import FileStorage, StorageClass, found, with_state
@@ -44,7 +44,7 @@ MSG_UNKNOWN: Final = (
 ReadBytes = Callable[[str, int], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reading:
     """How a file is read.
 

@@ -9,12 +9,12 @@ views of inputs are the caller's business. Called by the backend that joins the 
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from dynajit.core import any_arrays
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import AutogradError
+from dynajit.core.records import record
 from dynajit.eager import _tensor, tape
 from dynajit.eager._tensor import TensorBase, arrays, is_grad_enabled, meta_of, wrap_arrays
 from dynajit.eager.inplace import CopyBackward
@@ -44,7 +44,7 @@ Replay: TypeAlias = Callable[[Sequence[int]], tuple[frozenset[int], Callable[...
 Program: TypeAlias = Callable[..., tuple[Any, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class VersionCheck:
     """A tensor that backward must find as it was: eager execution would have saved it.
 
@@ -77,7 +77,7 @@ class VersionCheck:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Training:
     """The facts of a training call.
 

@@ -12,13 +12,13 @@ import itertools
 import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from dynajit.core import dtypes
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import AutogradError
+from dynajit.core.records import record
 from dynajit.core.types import ScalarType, TensorType, ValueType
 from dynajit.eager import _tensor, anomaly
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, meta_of
@@ -270,7 +270,7 @@ def modified_message(saved: "SavedTensor | SavedResult", node: Node) -> str:
 Getter: TypeAlias = Callable[["OpNode", Any], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Formula:
     """One derivative formula of a row, ready to be called.
 
@@ -336,7 +336,7 @@ def _getter(parameter: Parameter) -> Getter:
     return getters[parameter.need]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Savings:
     """What a node keeps: positions of inputs, the result, the type of the result."""
 

@@ -7,16 +7,17 @@ know; `set_printoptions` changes the numbers. Called by `Tensor.__repr__`.
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 import numpy as np
 
 from dynajit.core import any_arrays
 from dynajit.core.errors import InvalidValueError
+from dynajit.core.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PrintOptions:
     """How tensors print.
 

@@ -9,7 +9,6 @@ a rule that depends only on shape and dtype. Called by `ops.dispatch.reserve_ran
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from dynajit.core import device as devices
 from dynajit.core import gpu
 from dynajit.core.device import CPU, Device
 from dynajit.core.errors import ArgumentError
+from dynajit.core.records import record
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase
 
@@ -157,7 +157,7 @@ def seed_gpus(seed: int) -> None:
         generator.manual_seed(seed)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class States:
     """Where default generators were.
 

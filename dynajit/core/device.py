@@ -1,14 +1,14 @@
 """Devices: where an array lives. Frozen data; `parse` accepts what PyTorch accepts."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from dynajit.core.errors import DeviceError
+from dynajit.core.records import record
 
 KINDS = ("cpu", "cuda", "meta")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Device:
     """A device such as `cpu` or `cuda:0`. Equal ones are one object: keys of dicts, and what
     `lru_cache` remembers by them, are found without a call of Python code.

@@ -8,12 +8,12 @@ Called by op rows, eager tensors and code generation.
 
 import enum
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
 
 from dynajit.core.errors import DTypeError
+from dynajit.core.records import record
 from dynajit.core.symint import SymInt
 
 
@@ -26,7 +26,7 @@ class Category(enum.IntEnum):
     COMPLEX = 3
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class DType:
     """One element type; compared by identity.
 

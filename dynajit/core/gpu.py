@@ -14,7 +14,6 @@ import math
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from dynajit.core.device import CPU, Device
 from dynajit.core.errors import DeviceError, DTypeError, NoGpuError, UnsupportedError
 from dynajit.core.gpu_memory import Watch
 from dynajit.core.optional import load
+from dynajit.core.records import record
 
 OLDEST_CUPY: Final = (13,)
 """The oldest CuPy whose arrays promote as NumPy 2's."""
@@ -41,7 +41,7 @@ _NO_DEVICE: Final = 100
 _INSUFFICIENT_DRIVER: Final = 35
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Found:
     """What looking for a GPU found.
 
@@ -312,7 +312,7 @@ def external_stream(address: int, index: int) -> Any:
         return module().cuda.ExternalStream(address, index)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Foreign:
     """A stream by its address, as libraries hand them over."""
 
@@ -504,7 +504,7 @@ def pinned_empty(shape: tuple[int, ...], dtype: np.dtype) -> Any:
     return np.asarray(owner).view(dtype).reshape(shape)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Pinned:
     """Keeps pinned memory for arrays of NumPy, which find it by `__array_interface__`."""
 

@@ -17,6 +17,7 @@ from types import FrameType, ModuleType
 from typing import Any, Final
 
 from dynajit.core.errors import OutOfMemoryError, UnsupportedError
+from dynajit.core.records import record
 
 MSG_OUT_OF_MEMORY: Final = (
     "CUDA out of memory. Tried to allocate {size}. GPU {device} has a total capacity of {total} of "
@@ -59,7 +60,7 @@ class _Counts:
     failures: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Event:
     """An entry of the record.
 

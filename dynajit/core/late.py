@@ -12,9 +12,11 @@ name itself (`brought`), so a compiled function may be the first to ask.
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
+
+from dynajit.core.collector import seldom
+from dynajit.core.records import record
 
 
 class Late:
@@ -43,11 +45,12 @@ def load(late: Late) -> ModuleType:
     Two threads may both come here first: the import system gives them the same module.
     """
     if late._module is None:
-        late._module = importlib.import_module(late._name)
+        with seldom():
+            late._module = importlib.import_module(late._name)
     return late._module
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Published:
     """What a package publishes late.
 

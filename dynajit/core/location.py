@@ -4,10 +4,11 @@ Frozen data. Capture makes them from bytecode positions; everything else only pr
 """
 
 import linecache
-from dataclasses import dataclass
+
+from dynajit.core.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Location:
     """`file:line` of user code, with the function's name and, where known, columns.
 

@@ -9,14 +9,15 @@ that object. Called by `optim` and `capture`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Final, TypeVar
+
+from dynajit.core.records import record
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Preparation:
     """What comes before a method.
 

@@ -5,11 +5,12 @@ Called by data loading, optimisers, `gradcheck` and reports.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from dynajit.core.records import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Structure:
     """The shape of a nest. `kind` is None for a leaf; `keys` are dict keys, in order."""
 

@@ -4,11 +4,12 @@ Frozen data that op rows infer, graph nodes carry and code generation reads. Sha
 `int` or symbolic integers (`core.symint`).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
+from dynajit.core.records import record
 from dynajit.core.symint import SymInt, shapes_agree
 
 Size: TypeAlias = int | SymInt
@@ -33,7 +34,7 @@ def numel(shape: Shape) -> Size:
     return total
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TensorType:
     """Shape, dtype, device and strides (in elements) of a tensor value.
 
@@ -84,7 +85,7 @@ def types_agree(a: "ValueType", b: "ValueType") -> bool:
     return (a.dtype, a.device) == (b.dtype, b.device) and shapes_agree(a.shape, b.shape)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScalarType:
     """A run-time Python number: `BOOL`, `INTEGER` (int64) or `FLOATING` (float64).
 

@@ -4,13 +4,13 @@ Contract: as `torch.cuda`; published by `dynajit.cuda`. Questions are answered w
 are none); what needs one raises `NoGpuError`, which says why there is none and how to mend it.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from dynajit.core import device as devices
 from dynajit.core import gpu
 from dynajit.core.device import CPU
 from dynajit.core.errors import ArgumentError, DeviceError
+from dynajit.core.records import record
 
 
 def number_of(device: Any, what: str) -> int:
@@ -113,7 +113,7 @@ def synchronize(device: Any = None) -> None:
     gpu.synchronize(number_of(device, "synchronize"))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DeviceProperties:
     """What a GPU is and has; sizes in bytes."""
 

@@ -10,11 +10,11 @@ Source: reverse accumulation, Griewank and Walther, "Evaluating Derivatives", ch
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import InternalError
+from dynajit.core.records import record
 from dynajit.core.types import TensorType, ValueType
 from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Argument, Node, NodeKind, named_arguments, type_of
@@ -31,7 +31,7 @@ from dynajit.ops.derivatives import (
 from dynajit.ops.families import sum_to_type
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Joint:
     """Forward and backward in one graph.
 

@@ -12,11 +12,11 @@ Called by `ir.passes.split_complex_numbers`.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category, DType
+from dynajit.core.records import record
 from dynajit.ops.table import TABLE
 
 
@@ -30,7 +30,7 @@ class NotPaired(Exception):
     node: Any = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Pair:
     """A complex number at each index.
 

@@ -11,7 +11,7 @@ reads them.
 import keyword
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import InternalError
 from dynajit.core.location import Location
+from dynajit.core.records import record
 from dynajit.core.types import Shape, TensorType, ValueType
 from dynajit.ir import printing
 from dynajit.ir.node import Argument, Node, NodeKind, type_of
@@ -32,7 +33,7 @@ from dynajit.ops.table import Op
 __all__ = ["Argument", "Builder", "Graph", "Node", "NodeKind", "Value", "symbol_places", "type_of"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Graph:
     """Nodes in an order in which they can run, and what comes out.
 

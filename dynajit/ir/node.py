@@ -6,11 +6,12 @@ makes from it. `ir.graph` makes nodes and re-exports every name here; read that 
 
 import enum
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from dynajit.core import dtypes
 from dynajit.core.location import Location
+from dynajit.core.records import record
 from dynajit.core.types import ScalarType, ValueType
 from dynajit.ops.table import Kind, Op
 
@@ -23,7 +24,7 @@ class NodeKind(enum.Enum):
     CALL = "call"  # an op applied to arguments
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Node:
     """One value of a graph. Compared by identity.
 

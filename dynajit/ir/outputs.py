@@ -8,9 +8,10 @@ again afterwards, on the real tensor. `split_views` separates the two. Called by
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from dynajit.core.records import record
 from dynajit.core.types import TensorType
 from dynajit.ir import sizes
 from dynajit.ir.graph import Argument, Graph, Node, NodeKind
@@ -19,7 +20,7 @@ from dynajit.ops.table import TABLE, Kind, Op
 Step = tuple[Op, Mapping[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Recipe:
     """Where one user-visible output comes from.
 
@@ -48,7 +49,7 @@ class Recipe:
         return value
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SplitOutputs:
     """A graph that computes only roots, and one recipe per original output."""
 

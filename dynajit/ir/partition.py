@@ -16,10 +16,11 @@ the max-flow min-cut theorem of Ford and Fulkerson for the choice.
 
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, TypeAlias
 
 from dynajit.core.dtypes import Category
+from dynajit.core.records import record
 from dynajit.core.symint import Number
 from dynajit.core.types import ScalarType, TensorType, ValueType
 from dynajit.ir.autodiff import Joint
@@ -55,7 +56,7 @@ _Choice: TypeAlias = tuple[tuple[Node, ...], tuple[Node, ...]]
 COPYING_FACTOR: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Partition:
     """A forward graph, a backward graph, and what passes between them.
 

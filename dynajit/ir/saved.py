@@ -11,8 +11,8 @@ saved: `released_together` tells which gradients need a row that does. Called by
 import functools
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from dynajit.core.records import record
 from dynajit.ir.autodiff import active_nodes, differentiable_composites, is_continuous
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Argument, Node, NodeKind, named_arguments
@@ -20,7 +20,7 @@ from dynajit.ir.passes.expand_composites import expand_with_origins
 from dynajit.ops.derivatives import Need, formula_parameters, is_variadic
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Use:
     """One value that a derivative formula needs.
 
@@ -44,7 +44,7 @@ class Use:
         return self.value is self.user
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Saved:
     """Everything that is saved, in the order of the rows, and the graph that it is about.
 

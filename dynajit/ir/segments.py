@@ -6,16 +6,16 @@ others, as few as their order allows; together they compute what the graph compu
 """
 
 from collections.abc import Iterator, Set
-from dataclasses import dataclass
 
 from dynajit.core.dtypes import Category
+from dynajit.core.records import record
 from dynajit.core.types import ScalarType
 from dynajit.ir import sizes
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.node import Node, NodeKind
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Segment:
     """One part.
 

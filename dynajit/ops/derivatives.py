@@ -16,10 +16,10 @@ import enum
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from dynajit.core.errors import InternalError
+from dynajit.core.records import record
 from dynajit.ops.table import TABLE, Op
 
 
@@ -37,7 +37,7 @@ class Need(enum.Enum):
     ATTRIBUTE = "attribute"  # the attribute named `Parameter.key`
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parameter:
     """One parameter of a formula.
 

@@ -23,7 +23,6 @@ Called by row bodies (through `m`), `ops.evaluate` and code generation.
 import enum
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -33,6 +32,7 @@ from dynajit.core import dtypes, gpu
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import BoundsError, DivisionError, InternalError
 from dynajit.core.optional import load
+from dynajit.core.records import record
 from dynajit.ops._vecmath import erf as erf_of_array
 
 SUFFIX: Final[Mapping[str, str]] = MappingProxyType(
@@ -52,7 +52,7 @@ class Result(enum.Enum):
     GIVEN = "given"  # named by an argument (`cast`), or int64 (`index`)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scalar:
     """One scalar function.
 

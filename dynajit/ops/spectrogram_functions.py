@@ -8,12 +8,12 @@ short-time Fourier transform" (1984).
 """
 
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 from dynajit.core import dtypes
 from dynajit.core.device import Device
 from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
+from dynajit.core.records import record
 from dynajit.core.types import Size
 from dynajit.ops.arguments import describe_tensor, is_tensor, require_tensor
 from dynajit.ops.autocast import full_precision
@@ -24,7 +24,7 @@ from dynajit.ops.shape_functions import sliced, squeeze, transpose, unsqueeze
 from dynajit.ops.table import TABLE
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Frames:
     """How a signal is cut.
 

@@ -19,10 +19,11 @@ Adding an op: write one decorated function in one of the row files (`pointwise`,
 
 import enum
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeAlias
 
 from dynajit.core.errors import ArgumentError, InternalError
+from dynajit.core.records import record
 from dynajit.core.types import ValueType
 from dynajit.ops import dispatch
 from dynajit.ops._row_call import RowCall
@@ -51,7 +52,7 @@ class _Required:
 REQUIRED: Final = _Required()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pointwise:
     """Value at an index from the inputs' values at that (broadcast) index.
 
@@ -76,7 +77,7 @@ class Pointwise:
     divides: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reduction:
     """Combination of the elements along the dims in attribute `dim` (sorted, non-negative).
 
@@ -105,7 +106,7 @@ class Reduction:
     ufunc: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Movement:
     """Elements of the inputs rearranged: an index map, never a kernel of its own.
 
@@ -125,7 +126,7 @@ class Movement:
     view: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Random:
     """Counter-based random values (Philox4x32-10).
 
@@ -143,7 +144,7 @@ class Random:
     body: Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scatter:
     """Input 0, with elements of `source` written or added at computed indices.
 
@@ -160,7 +161,7 @@ class Scatter:
     array: Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Extern:
     """A library function: `array(xp, *arrays, **attributes)`; native lowerings are found by the
     op's name in code generation.
@@ -178,7 +179,7 @@ class Extern:
     direct: Callable[..., Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Composite:
     """A Python function over other rows: `function(ops, *inputs, **attributes)`.
 
@@ -203,7 +204,7 @@ class Composite:
 Rule: TypeAlias = Pointwise | Reduction | Movement | Random | Scatter | Extern | Composite
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Op(RowCall):
     """One row of the table.
 

@@ -7,13 +7,13 @@ files import these names from `ops.families`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from dynajit.core import dtypes
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, BoundsError, DeviceError, ShapeError
+from dynajit.core.records import record
 from dynajit.core.symint import agree
 from dynajit.core.types import ScalarType, Shape, Size, TensorType, ValueType
 
@@ -21,7 +21,7 @@ from dynajit.core.types import ScalarType, Shape, Size, TensorType, ValueType
 # dtype rules
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DTypeRule:
     """How a pointwise row or a reduction chooses its dtypes.
 
@@ -172,7 +172,7 @@ POSITION = DTypeRule(
 # type-rule helpers
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Described:
     """A call in words, for error messages; the words are made when they are asked for.
 

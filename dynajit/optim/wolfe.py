@@ -8,15 +8,16 @@ Source: J. Nocedal, S. Wright, Numerical Optimization, algorithms 3.5 and 3.6.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from dynajit.core.records import record
 
 SUFFICIENT_DECREASE = 1e-4
 CURVATURE = 0.9
 LEAST_CHANGE = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Point:
     """What is known at one place of the line.
 

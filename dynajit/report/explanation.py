@@ -5,16 +5,16 @@ functions and callees that it led to. Printed by the demo and by users.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from dynajit.capture.region import Region
 from dynajit.capture.session import Compilation
+from dynajit.core.records import record
 from dynajit.ir.graph import Graph
 from dynajit.launches import GraphRecord
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Break:
     """One graph break.
 
@@ -36,7 +36,7 @@ class Break:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Explanation:
     """What compiling one call did.
 
@@ -122,8 +122,8 @@ def explanation_of(name: str, compilations: Iterable[tuple[str, Compilation]]) -
         if not isinstance(region, Region):
             skips.append(f"{function}: {region.reason}")
             continue
-        for record in region.breaks:
-            (continued if record.follows else breaks).append(break_of(record))
+        for end in region.breaks:
+            (continued if end.follows else breaks).append(break_of(end))
         guards.update(dict.fromkeys(str(guard.expression()) for guard in region.guards))
         record = getattr(compilation.launch, "record", None)
         if region.graph.calls:

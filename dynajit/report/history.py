@@ -13,6 +13,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from dynajit.core.late import Late
+from dynajit.core.records import record
 
 if TYPE_CHECKING:
     from dynajit.capture.session import Compilation
@@ -23,7 +24,7 @@ regions = Late("dynajit.capture.region")
 Line = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Recompile:
     """Why a new version of a function was compiled.
 
@@ -48,7 +49,7 @@ class Recompile:
         return f"{self.guard} failed: compiled for {self.old}, called with {self.new}{where}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Report:
     """What a compiled function did so far.
 

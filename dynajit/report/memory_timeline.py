@@ -8,13 +8,13 @@ moments. Small allocations are one area on top. Called by `dynajit.cuda.memory.s
 import html
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from dynajit.core import optional
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.gpu_memory import Event, readable
+from dynajit.core.records import record
 
 LARGEST: Final = 1000
 """How many allocations have an area of their own."""
@@ -22,7 +22,7 @@ _NAMED: Final = 20  # lines of the list below the picture
 _WIDTH, _HEIGHT, _LEFT = 1200, 500, 90
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Block:
     """An allocation.
 
@@ -41,7 +41,7 @@ class Block:
     seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Area:
     """Where a block lies: from each event number on at an offset, in bytes."""
 
@@ -123,7 +123,7 @@ def totals_of(blocks: Iterable[Block]) -> list[tuple[int, int]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Picture:
     """What is drawn.
 

@@ -9,7 +9,7 @@ Source: the PyTorch 2.x documentation of `torch.testing.assert_close`.
 import cmath
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Number
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ import numpy as np
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType, float64
 from dynajit.core.errors import ArgumentError, InvalidValueError
+from dynajit.core.records import record
 from dynajit.eager.creation import from_numpy, tensor
 from dynajit.eager.tensor import Tensor
 
@@ -32,7 +33,7 @@ _TOLERANCES: Final = {
 """dtype name -> (rtol, atol); other dtypes must be equal."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Rules:
     """What counts as close; `where` is the place within containers, as text."""
 

@@ -8,16 +8,16 @@ this module; the library itself uses `core.pytree`, which knows fewer containers
 
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from dynajit.core.errors import ArgumentError, InvalidValueError
+from dynajit.core.records import record
 
 PyTree: TypeAlias = Any
 Context: TypeAlias = Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NodeDef:
     """How one class is taken apart: `flatten_fn(tree) -> (children, context)`, and together."""
 

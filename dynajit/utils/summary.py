@@ -6,9 +6,9 @@ gradients and the random numbers stay as they are; lazy layers take their sizes.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from dynajit.core.records import record
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tensor import Tensor
 from dynajit.nn.hooks import register_module_forward_hook
@@ -17,7 +17,7 @@ from dynajit.utils._pytree import tree_leaves
 from dynajit.utils.flop_counter import FlopCounterMode, aligned
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModuleSummary:
     """One module of the tree.
 
@@ -36,7 +36,7 @@ class ModuleSummary:
     flops: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Summary:
     """What `summary` found; `str` of it is a table.
 

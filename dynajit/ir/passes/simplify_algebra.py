@@ -8,11 +8,11 @@ two. The rules are at the end of the file, by the name of the row that they simp
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category, DType
+from dynajit.core.records import record
 from dynajit.core.types import TensorType, ValueType
 from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Argument, Node, NodeKind, literal_key, storage_root
@@ -53,7 +53,7 @@ def simplify_algebra(graph: Graph) -> Graph:
     return rebuild(graph, visit, builder)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     """What a rule looks at: an op with arguments in the new graph."""
 

@@ -5,10 +5,11 @@ as `view_as_real` sees it. Called by `codegen.pipeline` and `codegen.device_pipe
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeAlias
 
 from dynajit.core import dtypes
+from dynajit.core.records import record
 from dynajit.core.types import TensorType, contiguous_strides
 from dynajit.ir.complex_pairs import NotPaired, Pair, PairScalars, paired
 from dynajit.ir.graph import Builder, Graph, Value
@@ -21,7 +22,7 @@ Operand: TypeAlias = Any
 """A Pair, a Value or a number."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Split:
     """A graph of real values.
 

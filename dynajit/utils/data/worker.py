@@ -12,12 +12,13 @@ import random
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from multiprocessing import connection
 from typing import Any
 
 import numpy as np
 
+from dynajit.core.records import record
 from dynajit.core.threads import set_num_threads
 from dynajit.eager.random import manual_seed
 from dynajit.utils.data import handover
@@ -26,7 +27,7 @@ from dynajit.utils.data.fetching import IterableFetcher, made_fetcher
 _SEED_WORDS = 4  # of 32 bits, for NumPy's generator
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WorkerInfo:
     """What a worker knows about itself.
 
@@ -43,7 +44,7 @@ class WorkerInfo:
     dataset: Any = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Task:
     """All that a worker needs to start."""
 
@@ -57,7 +58,7 @@ class Task:
     initialize: Callable[[int], Any] | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ask:
     """Fetch the batch of these indices; large arrays go to a block of this name."""
 
@@ -66,12 +67,12 @@ class Ask:
     block_name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Restart:
     """Begin the data set again."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Batch:
     """A batch as `handover.packed` gave it."""
 
@@ -80,14 +81,14 @@ class Batch:
     has_block: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Exhausted:
     """The worker's data set has ended; it answers nothing more until a restart."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Failure:
     """What a worker raised: the class, or None where it cannot be pickled, and the traceback."""
 
