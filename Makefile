@@ -14,7 +14,7 @@ PYTHON ?= python3
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 VENV ?= .venv/$(VERSION)
 BIN := $(VENV)/bin
-SOURCES := setup.py pyproject.toml dynajit/ops/_row_call.c $(wildcard dynajit/ops/*vecmath*) $(wildcard codegen/headers/vecmath*.h) eager/_tensor.c eager/_rows.c eager/tensor.h capture/_capture.c $(wildcard capture/native/*) codegen/_runtime.c codegen/_device.c $(wildcard codegen/device/*) dynajit/core/_products.c dynajit/core/product_loops.h dynajit/core/product_arrays.h
+SOURCES := setup.py pyproject.toml $(wildcard dynajit/ops/*.[ch]) $(wildcard codegen/headers/vecmath*.h) eager/_tensor.c eager/_rows.c eager/tensor.h capture/_capture.c $(wildcard capture/native/*) codegen/_runtime.c codegen/_device.c $(wildcard codegen/device/*) $(wildcard dynajit/core/*.[ch]) codegen/headers/convolution.h
 GPU_RESULTS ?= gpu-results
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 

@@ -30,6 +30,19 @@ setup(
             *("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
             *("-fno-thread-jumps", "-Wno-unused-function"),  # see codegen.toolchain
         ),
+        extension(
+            "dynajit.ops._convolutions",
+            [
+                "dynajit/ops/_convolutions.c",
+                *(f"dynajit/ops/convolutions_{name}.c" for name in ("plain", "avx2", "avx512")),
+            ],
+            [
+                *("dynajit/ops/convolution_loops.h", "dynajit/ops/eager_convolutions.h"),
+                *(f"codegen/headers/{name}.h" for name in ("host", "indices", "convolution")),
+            ],
+            *("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
+            *("-Wno-unused-function", "-Wno-unknown-pragmas"),
+        ),
         extension("dynajit.eager._tensor", ["eager/_tensor.c"], ["eager/tensor.h"]),
         extension("dynajit.eager._rows", ["eager/_rows.c"], ["eager/tensor.h"]),
         extension(
@@ -46,7 +59,10 @@ setup(
         extension(
             "dynajit.core._products",
             ["dynajit/core/_products.c"],
-            ["dynajit/core/product_loops.h", "dynajit/core/product_arrays.h"],
+            [
+                f"dynajit/core/{name}.h"
+                for name in ("product_loops", "product_arrays", "helper_threads")
+            ],
             "-ffp-contract=fast",  # products are sums of fused multiplications
         ),
     ]

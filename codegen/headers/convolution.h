@@ -1,7 +1,7 @@
 /* Convolutions of generated C: products of windows and weights without the windows as a matrix.
  *
  * A convolution and its transpose in x are one walk: each result element is a sum over source
- * channels and taps, `source[base(p) + offset(tap)] * weight`. A task pads one slab of rows of one
+ * channels and taps, `source[base(p) + offset(tap)] * weight`, that begins with the bias. A task pads one slab of rows of one
  * image into a buffer near the core, so that no tap needs a condition; the tile in the middle keeps
  * DJ_ROWS pixels times DJ_BLOCK channels in registers and reads pixels where they lie. Results of a
  * transpose with a stride fall into classes by their remainder: each class has its own taps.
@@ -16,6 +16,14 @@ int omp_get_thread_num(void);
 #define dj_thread() omp_get_thread_num()
 #else
 #define dj_thread() 0
+#endif
+
+/* Channels that are summed side by side. oneDNN has the same order on x86, so that most convolutions of
+ * float32 have the bits of PyTorch's. */
+#if defined(__AVX512F__)
+#define DJ_TOGETHER 16
+#else
+#define DJ_TOGETHER 8
 #endif
 
 #if defined(__AVX512F__)
@@ -160,6 +168,14 @@ static __attribute__((unused)) void dj_places(const dj_walk *w, const dj_pixels 
     }
 }
 
+/* Step k of a sum over channels and `count` taps: some channels tap by tap, then the next ones. */
+DJ_INLINE void dj_step(int64_t k, int64_t count, int64_t channels, int64_t *channel, int64_t *tap) {
+    const int64_t first = k / (count * DJ_TOGETHER) * DJ_TOGETHER;
+    const int64_t together = dj_min_index(DJ_TOGETHER, channels - first);
+    k -= first * count;
+    *channel = first + k % together, *tap = k / together;
+}
+
 /* Memory of a call, cut into pieces at multiples of 64 bytes. */
 DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 63) / 64 * 64; }
 
@@ -210,10 +226,10 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
     /* The same for one channel and `length` pixels of a row, `scale` apart in the source. */       \
     static __attribute__((noinline, unused)) void dj_row_##S(                                       \
         const TYPE *source, int64_t scale, const int64_t *steps, const TYPE *weights,               \
-        int64_t count, TYPE *sum, int64_t length) {                                                 \
+        int64_t count, TYPE start, TYPE *sum, int64_t length) {                                     \
         DJ_CONTRACT                                                                                 \
         enum { BLOCK = DJ_BLOCK_BYTES / sizeof(TYPE) };                                             \
-        for (int64_t j = 0; j < length; j++) sum[j] = 0;                                            \
+        for (int64_t j = 0; j < length; j++) sum[j] = start;                                        \
         for (int64_t k = 0; k < count; k++) {                                                       \
             const TYPE *x = source + steps[k], w = weights[k * BLOCK];                              \
             if (scale == 1)                                                                         \
@@ -251,16 +267,12 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
     /* A block's pixels, one row of channels each, to the planes of the result. */                  \
     static __attribute__((unused)) void dj_put_##S(const T *block, int64_t channels,                \
                                                    const int64_t *place, int64_t count,             \
-                                                   const T *bias, int is_rectified, T *result,      \
-                                                   int64_t plane) {                                 \
+                                                   int is_rectified, T *result, int64_t plane) {    \
         enum { BLOCK = DJ_BLOCK_BYTES / sizeof(T) };                                                \
         const int is_dense = place[count - 1] - place[0] == count - 1;                              \
         for (int64_t o = 0; o < channels; o++) {                                                    \
-            const T plus = bias ? bias[o] : 0;                                                      \
             T *to = result + o * plane, line[DJ_PIXELS];                                            \
             for (int64_t q = 0; q < count; q++) line[q] = block[q * BLOCK + o];                     \
-            if (bias)                                                                               \
-                for (int64_t q = 0; q < count; q++) line[q] += plus;                                \
             if (is_rectified)                                                                       \
                 for (int64_t q = 0; q < count; q++) line[q] = line[q] <= 0 ? 0 : line[q];            \
             if (is_dense)                                                                           \
@@ -270,15 +282,19 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
         }                                                                                           \
     }                                                                                               \
                                                                                                     \
+    /* What the tasks of a convolution share; each thread of its team has `slab` bytes from `own` on. */\
     typedef struct {                                                                                \
         const dj_convolution *c;                                                                    \
         dj_walk w;                                                                                  \
         int64_t classes, results, sources, blocks; /* channels of a group; blocks of results */     \
-        int64_t *starts;                           /* first tap of each class */                    \
-        int64_t *steps;                            /* per class: (source channel, tap) */           \
-        T *weights;                                /* per class: (group, block, step, channel) */   \
+        int64_t *starts; /* first tap of each class */                                              \
+        int64_t *steps; /* per class: (source channel, tap) */                                      \
+        T *weights; /* per class: (group, block, step, channel) */                                  \
         const T *source, *bias;                                                                     \
         T *result;                                                                                  \
+        int is_narrow, team;                                                                        \
+        int64_t tasks, slab;                                                                        \
+        char *memory, *own; /* memory is to be freed */                                             \
     } dj_correlation_##S;                                                                           \
                                                                                                     \
     static __attribute__((unused)) void dj_wide_##S(                                                \
@@ -301,13 +317,17 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
                                        all->c->groups * all->blocks * BLOCK +                       \
                                    (group * all->blocks + o) * depth * BLOCK;                       \
                 const int64_t channel = group * all->results + o * BLOCK;                           \
-                if (!depth) memset(block, 0, sizeof block);                                         \
+                const int64_t used = dj_min_index(BLOCK, all->results - o * BLOCK);                 \
+                if (!depth || all->bias) memset(block, 0, sizeof block);                            \
+                if (all->bias)                                                                      \
+                    for (int64_t q = 0; q < count; q++)                                             \
+                        memcpy(block + q * BLOCK, all->bias + channel, sizeof(T) * (size_t)used);   \
                 for (int64_t k = 0; k < depth; k += DJ_DEPTH)                                       \
                     for (int64_t q = 0; q < count; q += DJ_ROWS)                                    \
                         dj_tile_##S(slab, steps + k, base + q, weights + k * BLOCK,                 \
-                                    dj_min_index(DJ_DEPTH, depth - k), block + q * BLOCK, k == 0);  \
-                dj_put_##S(block, dj_min_index(BLOCK, all->results - o * BLOCK), place, count,      \
-                           all->bias ? all->bias + channel : NULL, all->c->is_rectified,            \
+                                    dj_min_index(DJ_DEPTH, depth - k), block + q * BLOCK,           \
+                                    k == 0 && !all->bias);                                          \
+                dj_put_##S(block, used, place, count, all->c->is_rectified,                         \
                            all->result + (image * all->c->groups * all->results + channel) * plane, \
                            plane);                                                                  \
             }                                                                                       \
@@ -335,9 +355,8 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
                     const T plus = all->bias ? all->bias[channel] : 0;                              \
                     T line[DJ_PIXELS], *to = all->result + place +                                  \
                         (image * all->c->groups * all->results + channel) * dj_volume(w->result);   \
-                    dj_row_##S(slab + base, w->scale[2], steps, weights + o, depth, line, count);   \
-                    if (all->bias)                                                                  \
-                        for (int64_t q = 0; q < count; q++) line[q] += plus;                        \
+                    dj_row_##S(slab + base, w->scale[2], steps, weights + o, depth, plus, line,     \
+                               count);                                                              \
                     if (all->c->is_rectified)                                                       \
                         for (int64_t q = 0; q < count; q++) line[q] = line[q] <= 0 ? 0 : line[q];    \
                     for (int64_t q = 0; q < count; q++) to[q * w->divide[2]] = line[q];             \
@@ -358,8 +377,11 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
             const int64_t count = dj_taps(all->c, &all->w, is_back, class, number, offset);         \
             const int64_t depth = count * all->sources;                                             \
             all->starts[class + 1] = start + count;                                                 \
-            for (int64_t k = 0; k < depth; k++)                                                     \
-                all->steps[start * all->sources + k] = k / count * plane + offset[k % count];       \
+            for (int64_t k = 0; k < depth; k++) {                                                   \
+                int64_t channel, tap;                                                               \
+                dj_step(k, count, all->sources, &channel, &tap);                                    \
+                all->steps[start * all->sources + k] = channel * plane + offset[tap];               \
+            }                                                                                       \
             T *to = all->weights + start * all->sources * groups * all->blocks * BLOCK;             \
             _Pragma("omp parallel for schedule(static) num_threads(team)")                          \
             for (int64_t b = 0; b < groups * all->blocks; b++) {                                    \
@@ -367,7 +389,9 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
                 const T *from = weight + group * all->results * all->sources * taps + o * across;   \
                 const int64_t used = dj_min_index(BLOCK, all->results - o);                         \
                 for (int64_t k = 0; k < depth; k++) {                                               \
-                    const T *at = from + k / count * step + number[k % count];                      \
+                    int64_t channel, tap;                                                           \
+                    dj_step(k, count, all->sources, &channel, &tap);                                \
+                    const T *at = from + channel * step + number[tap];                              \
                     T *line = to + (b * depth + k) * BLOCK;                                         \
                     for (int64_t l = 0; l < BLOCK; l++) line[l] = l < used ? at[l * across] : 0;    \
                 }                                                                                   \
@@ -410,141 +434,193 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
         }                                                                                           \
     }                                                                                               \
                                                                                                     \
+    /* Everything before the tasks; 0 if there are none, since all is done or there is no memory. */\
+    static __attribute__((unused)) int dj_begin_correlation_##S(                                    \
+        dj_correlation_##S *all, const dj_convolution *c, int is_back, const T *source,             \
+        const T *weight, const T *bias, T *result, int threads, int64_t *status) {                  \
+        enum { BLOCK = DJ_BLOCK_BYTES / sizeof(T) };                                                \
+        *all = (dj_correlation_##S){.c = c, .source = source, .bias = bias, .result = result};      \
+        dj_walk *w = &all->w;                                                                       \
+        *w = is_back ? dj_walk_back(c) : dj_walk_forward(c);                                        \
+        all->results = is_back ? c->channels : c->outputs;                                          \
+        all->sources = is_back ? c->outputs : c->channels;                                          \
+        all->blocks = (all->results + BLOCK - 1) / BLOCK;                                           \
+        all->classes = dj_volume(w->divide);                                                        \
+        const int64_t lanes = c->batch * c->groups;                                                 \
+        const int64_t work = lanes * all->results * all->sources * w->taps * dj_volume(c->out);     \
+        all->team = work >= DJ_CONVOLUTION_WORK ? threads : 1;                                      \
+        if (lanes * all->results * dj_volume(w->result) == 0) return 0;                             \
+        if (is_back && !dj_finite_taps_##S(weight,                                                  \
+                                          c->groups * all->results * all->sources * w->taps)) {     \
+            dj_exact_back_##S(c, source, weight, result);                                           \
+            return 0;                                                                               \
+        }                                                                                           \
+        dj_cut(w, all->sources * (int64_t)sizeof(T), w->result[0],                                  \
+               work >= DJ_CONVOLUTION_WORK ? lanes : DJ_MOST_TASKS);                                \
+        all->tasks = lanes * w->slabs;                                                              \
+        const int64_t steps = all->sources * w->taps;                                               \
+        const int64_t packed = steps * c->groups * all->blocks * BLOCK;                             \
+        const int64_t table = dj_room(all->classes + 1 + steps + 2 * w->taps, sizeof(int64_t));     \
+        const int64_t weights = dj_room(packed, sizeof(T));                                         \
+        all->slab = dj_room(all->sources * dj_volume(w->plane), sizeof(T));                         \
+        all->memory = malloc((size_t)(table + weights + all->slab * all->team + 64));               \
+        if (!all->memory) { status[0] = 3; return 0; }                                              \
+        char *aligned = all->memory + (64 - (uintptr_t)all->memory % 64);                           \
+        all->starts = (int64_t *)aligned, all->steps = all->starts + all->classes + 1;              \
+        all->weights = (T *)(aligned + table), all->own = aligned + table + weights;                \
+        dj_pack_taps_##S(all, weight, is_back, all->steps + steps, all->team);                      \
+        all->is_narrow = all->results <= (w->scale[2] == 1 ? DJ_NARROW : DJ_NARROW / 2);            \
+        return 1;                                                                                   \
+    }                                                                                               \
+                                                                                                    \
+    static __attribute__((unused)) void dj_correlation_task_##S(const dj_correlation_##S *all,      \
+                                                                int64_t task, int64_t thread) {     \
+        const dj_walk *w = &all->w;                                                                 \
+        T *own = (T *)(all->own + all->slab * thread);                                              \
+        const int64_t first = task % w->slabs * w->rows, lane = task / w->slabs;                    \
+        const int64_t end = dj_min_index(first + w->rows, w->result[0]), groups = all->c->groups;   \
+        dj_pad_##S(w, all->source + lane * all->sources * dj_volume(w->source), all->sources,       \
+                   dj_base(w, 0, first), own);                                                      \
+        for (int64_t class = 0; class < all->classes; class++)                                      \
+            (all->is_narrow ? dj_narrow_##S : dj_wide_##S)(all, class, lane % groups,               \
+                                                           lane / groups, first, end, own);         \
+    }                                                                                               \
+                                                                                                    \
     static __attribute__((unused)) void dj_correlate_##S(                                           \
         const dj_convolution *c, int is_back, const T *source, const T *weight, const T *bias,      \
         T *result, int threads, int64_t *status) {                                                  \
-        enum { BLOCK = DJ_BLOCK_BYTES / sizeof(T) };                                                \
-        dj_correlation_##S all = {.c = c, .source = source, .bias = bias, .result = result};        \
-        dj_walk *w = &all.w;                                                                        \
-        *w = is_back ? dj_walk_back(c) : dj_walk_forward(c);                                        \
-        all.results = is_back ? c->channels : c->outputs;                                           \
-        all.sources = is_back ? c->outputs : c->channels;                                           \
-        all.blocks = (all.results + BLOCK - 1) / BLOCK;                                             \
-        all.classes = dj_volume(w->divide);                                                         \
-        const int64_t lanes = c->batch * c->groups;                                                 \
-        const int64_t work = lanes * all.results * all.sources * w->taps * dj_volume(c->out);       \
-        const int team = work >= DJ_CONVOLUTION_WORK ? threads : 1;                                 \
-        if (lanes * all.results * dj_volume(w->result) == 0) return;                                \
-        if (is_back && !dj_finite_taps_##S(weight,                                                  \
-                                          c->groups * all.results * all.sources * w->taps)) {       \
-            dj_exact_back_##S(c, source, weight, result);                                           \
+        dj_correlation_##S all;                                                                     \
+        if (!dj_begin_correlation_##S(&all, c, is_back, source, weight, bias, result, threads,      \
+                                      status))                                                      \
             return;                                                                                 \
-        }                                                                                           \
-        dj_cut(w, all.sources * (int64_t)sizeof(T), w->result[0],                                   \
-               work >= DJ_CONVOLUTION_WORK ? lanes : DJ_MOST_TASKS);                                \
-        const int64_t steps = all.sources * w->taps;                                                \
-        const int64_t packed = steps * c->groups * all.blocks * BLOCK;                              \
-        const int64_t slab = dj_room(all.sources * dj_volume(w->plane), sizeof(T));                 \
-        const int64_t table = dj_room(all.classes + 1 + steps + 2 * w->taps, sizeof(int64_t));      \
-        const int64_t weights = dj_room(packed, sizeof(T));                                         \
-        char *memory = malloc((size_t)(table + weights + slab * team + 64));                        \
-        if (!memory) { status[0] = 3; return; }                                                     \
-        char *aligned = memory + (64 - (uintptr_t)memory % 64);                                     \
-        all.starts = (int64_t *)aligned, all.steps = all.starts + all.classes + 1;                  \
-        all.weights = (T *)(aligned + table);                                                       \
-        dj_pack_taps_##S(&all, weight, is_back, all.steps + steps, team);                           \
-        const int is_narrow = all.results <= (w->scale[2] == 1 ? DJ_NARROW : DJ_NARROW / 2);        \
-        _Pragma("omp parallel num_threads(team)")                                                   \
-        {                                                                                           \
-            T *own = (T *)(aligned + table + weights + slab * dj_thread());                         \
-            _Pragma("omp for schedule(dynamic)")                                                    \
-            for (int64_t task = 0; task < lanes * w->slabs; task++) {                               \
-                const int64_t first = task % w->slabs * w->rows, lane = task / w->slabs;            \
-                const int64_t end = dj_min_index(first + w->rows, w->result[0]);                    \
-                dj_pad_##S(w, source + lane * all.sources * dj_volume(w->source), all.sources,      \
-                           dj_base(w, 0, first), own);                                              \
-                for (int64_t class = 0; class < all.classes; class++)                               \
-                    (is_narrow ? dj_narrow_##S : dj_wide_##S)(                                      \
-                        &all, class, lane % c->groups, lane / c->groups, first, end, own);          \
-            }                                                                                       \
-        }                                                                                           \
-        free(memory);                                                                               \
+        _Pragma("omp parallel for schedule(dynamic) num_threads(all.team)")                         \
+        for (int64_t task = 0; task < all.tasks; task++)                                            \
+            dj_correlation_task_##S(&all, task, dj_thread());                                       \
+        free(all.memory);                                                                           \
     }                                                                                               \
                                                                                                     \
-    /* The gradient of the weights: sums over images and pixels of windows times `y`. */            \
-    static __attribute__((unused)) void dj_weigh_##S(const dj_convolution *c, const T *y,           \
-                                                     const T *x, T *result, int threads,            \
-                                                     int64_t *status) {                             \
+    /* The gradient of the weights: sums over images and pixels of windows times `y`. Parts are summed\
+     * in order; large weights have fewer, and tasks have fewer channels. */                        \
+    typedef struct {                                                                                \
+        const dj_convolution *c;                                                                    \
+        dj_walk w;                                                                                  \
+        const T *x, *y;                                                                             \
+        int64_t blocks, depth, units, part, parts, few, cuts, pixels;                               \
+        int64_t *steps;                                                                             \
+        T *total;                                                                                   \
+        int team;                                                                                   \
+        int64_t tasks, slab, turned, room; /* room: bytes of a thread from `own` on */              \
+        char *memory, *own;                                                                         \
+    } dj_weighing_##S;                                                                              \
+                                                                                                    \
+    static __attribute__((unused)) int dj_begin_weighing_##S(                                       \
+        dj_weighing_##S *all, const dj_convolution *c, const T *y, const T *x, int threads,         \
+        int64_t *status) {                                                                          \
         enum { BLOCK = DJ_BLOCK_BYTES / sizeof(T) };                                                \
-        dj_walk w = dj_walk_forward(c);                                                             \
-        const int64_t taps = w.taps, blocks = (c->outputs + BLOCK - 1) / BLOCK;                     \
+        *all = (dj_weighing_##S){.c = c, .w = dj_walk_forward(c), .x = x, .y = y};                  \
+        dj_walk *w = &all->w;                                                                       \
+        const int64_t taps = w->taps;                                                               \
         const int64_t work = c->batch * c->groups * c->outputs * c->channels * taps *               \
                              dj_volume(c->out);                                                     \
-        const int team = work >= DJ_CONVOLUTION_WORK ? threads : 1;                                 \
-        if (c->groups * c->outputs * c->channels * taps == 0) return;                               \
+        all->team = work >= DJ_CONVOLUTION_WORK ? threads : 1;                                      \
+        if (c->groups * c->outputs * c->channels * taps == 0) return 0;                             \
         const int64_t area = dj_max_index(c->out[1] * c->out[2], 1);                                \
-        dj_cut(&w, c->channels * (int64_t)sizeof(T),                                                \
-               dj_max_index(DJ_GRADIENT_PIXELS / area, 1), DJ_MOST_TASKS);                          \
-        /* Parts are summed in order. Large weights have fewer, and tasks have fewer channels. */   \
-        const int64_t depth = c->channels * taps, units = c->batch * w.slabs;                       \
-        const int64_t part = c->groups * blocks * depth * BLOCK;                                    \
-        const int64_t fit = dj_max_index((1 << 20) / part, 1);                                      \
-        const int64_t parts = dj_max_index(                                                         \
-            dj_min_index(dj_min_index(units, fit), DJ_MOST_TASKS), 1);                              \
-        const int64_t wanted = dj_max_index(DJ_MOST_TASKS / 2 / (parts * c->groups), 1);            \
-        const int64_t few = dj_max_index((c->channels + wanted - 1) / wanted, 16);                  \
-        const int64_t cuts = (c->channels + few - 1) / few, plane = dj_volume(w.plane);             \
-        const int64_t pixels = w.rows * area;                                                       \
-        const int64_t slab = dj_room(plane * dj_min_index(few, c->channels), sizeof(T));            \
-        const int64_t turned = dj_room(pixels * BLOCK, sizeof(T));                                  \
-        const int64_t bases = dj_room(pixels, sizeof(int64_t)), own = slab + turned + bases;        \
-        const int64_t table = dj_room(depth + DJ_ROWS + 2 * taps, sizeof(int64_t));                 \
-        const int64_t sums = dj_room(parts * part, sizeof(T));                                      \
-        char *memory = malloc((size_t)(table + sums + own * team + 64));                            \
-        if (!memory) { status[0] = 3; return; }                                                     \
-        char *aligned = memory + (64 - (uintptr_t)memory % 64);                                     \
-        int64_t *steps = (int64_t *)aligned, *number = steps + depth + DJ_ROWS;                     \
-        T *total = (T *)(aligned + table);                                                          \
-        dj_taps(c, &w, 0, 0, number, number + taps);                                                \
-        for (int64_t k = 0; k < depth; k++) steps[k] = k / taps * plane + number[taps + k % taps];  \
-        memset(total, 0, (size_t)sums);                                                             \
-        _Pragma("omp parallel num_threads(team)")                                                   \
-        {                                                                                           \
-            char *mine = aligned + table + sums + own * dj_thread();                                \
-            T *padded = (T *)mine, *turn = (T *)(mine + slab);                                      \
-            int64_t *base = (int64_t *)(mine + slab + turned);                                      \
-            _Pragma("omp for schedule(dynamic)")                                                    \
-            for (int64_t task = 0; task < parts * c->groups * cuts; task++) {                       \
-                const int64_t cut = task % cuts, group = task / cuts % c->groups;                   \
-                const int64_t p = task / cuts / c->groups, channel = cut * few;                     \
-                const int64_t own_channels = dj_min_index(few, c->channels - channel);              \
-                for (int64_t unit = units * p / parts; unit < units * (p + 1) / parts; unit++) {    \
-                    const int64_t image = unit / w.slabs, first = unit % w.slabs * w.rows;          \
-                    const int64_t end = dj_min_index(first + w.rows, c->out[0]);                    \
-                    const int64_t count = (end - first) * area, whole = dj_volume(c->out);          \
-                    const int64_t lane = image * c->groups + group;                                 \
-                    const dj_pixels all = dj_pixels_of(&w, 0, first, end);                          \
-                    if (!count || !dj_volume(all.count)) continue;                                  \
-                    dj_pad_##S(&w, x + (lane * c->channels + channel) * dj_volume(c->in),           \
-                               own_channels, dj_base(&w, 0, first), padded);                        \
-                    dj_places(&w, &all, first, 0, count, base, NULL);                               \
-                    for (int64_t o = 0; o < blocks; o++) {                                          \
-                        const int64_t used = dj_min_index(BLOCK, c->outputs - o * BLOCK);           \
-                        const T *from = y + (lane * c->outputs + o * BLOCK) * whole + first * area; \
-                        for (int64_t l = 0; l < BLOCK; l++)                                         \
-                            for (int64_t q = 0; q < count; q++)                                     \
-                                turn[q * BLOCK + l] = l < used ? from[l * whole + q] : 0;           \
-                        T *sum = total + p * part + ((group * blocks + o) * depth +                 \
-                                                     channel * taps) * BLOCK;                       \
-                        for (int64_t k = 0; k < own_channels * taps; k += DJ_ROWS) {                \
-                            T some[DJ_ROWS * BLOCK] __attribute__((aligned(64)));                   \
-                            int64_t starts[DJ_ROWS];                                                \
-                            const int64_t rows = dj_min_index(DJ_ROWS, own_channels * taps - k);    \
-                            for (int64_t r = 0; r < DJ_ROWS; r++)                                   \
-                                starts[r] = steps[k + dj_min_index(r, rows - 1)];                   \
-                            dj_tile_##S(padded, base, starts, turn, count, some, 1);                \
-                            for (int64_t i = 0; i < rows * BLOCK; i++) sum[k * BLOCK + i] += some[i]; \
-                        }                                                                           \
-                    }                                                                               \
+        dj_cut(w, c->channels * (int64_t)sizeof(T), dj_max_index(DJ_GRADIENT_PIXELS / area, 1),     \
+               DJ_MOST_TASKS);                                                                      \
+        all->blocks = (c->outputs + BLOCK - 1) / BLOCK;                                             \
+        all->depth = c->channels * taps, all->units = c->batch * w->slabs;                          \
+        all->part = c->groups * all->blocks * all->depth * BLOCK;                                   \
+        const int64_t fit = dj_max_index((1 << 20) / all->part, 1);                                 \
+        all->parts = dj_max_index(dj_min_index(dj_min_index(all->units, fit), DJ_MOST_TASKS), 1);   \
+        const int64_t wanted = dj_max_index(DJ_MOST_TASKS / 2 / (all->parts * c->groups), 1);       \
+        all->few = dj_max_index((c->channels + wanted - 1) / wanted, 16);                           \
+        all->cuts = (c->channels + all->few - 1) / all->few;                                        \
+        all->tasks = all->parts * c->groups * all->cuts, all->pixels = w->rows * area;              \
+        const int64_t plane = dj_volume(w->plane);                                                  \
+        all->slab = dj_room(plane * dj_min_index(all->few, c->channels), sizeof(T));                \
+        all->turned = dj_room(all->pixels * BLOCK, sizeof(T));                                      \
+        all->room = all->slab + all->turned + dj_room(all->pixels, sizeof(int64_t));                \
+        const int64_t table = dj_room(all->depth + DJ_ROWS + 2 * taps, sizeof(int64_t));            \
+        const int64_t sums = dj_room(all->parts * all->part, sizeof(T));                            \
+        all->memory = malloc((size_t)(table + sums + all->room * all->team + 64));                  \
+        if (!all->memory) { status[0] = 3; return 0; }                                              \
+        char *aligned = all->memory + (64 - (uintptr_t)all->memory % 64);                           \
+        all->steps = (int64_t *)aligned, all->total = (T *)(aligned + table);                       \
+        all->own = aligned + table + sums;                                                          \
+        int64_t *number = all->steps + all->depth + DJ_ROWS;                                        \
+        dj_taps(c, w, 0, 0, number, number + taps);                                                 \
+        for (int64_t k = 0; k < all->depth; k++)                                                    \
+            all->steps[k] = k / taps * plane + number[taps + k % taps];                             \
+        memset(all->total, 0, (size_t)sums);                                                        \
+        return 1;                                                                                   \
+    }                                                                                               \
+                                                                                                    \
+    static __attribute__((unused)) void dj_weighing_task_##S(const dj_weighing_##S *all,            \
+                                                             int64_t task, int64_t thread) {        \
+        enum { BLOCK = DJ_BLOCK_BYTES / sizeof(T) };                                                \
+        const dj_convolution *c = all->c;                                                           \
+        const dj_walk *w = &all->w;                                                                 \
+        char *mine = all->own + all->room * thread;                                                 \
+        T *padded = (T *)mine, *turn = (T *)(mine + all->slab);                                     \
+        int64_t *base = (int64_t *)(mine + all->slab + all->turned);                                \
+        const int64_t cut = task % all->cuts, group = task / all->cuts % c->groups;                 \
+        const int64_t p = task / all->cuts / c->groups, channel = cut * all->few;                   \
+        const int64_t own_channels = dj_min_index(all->few, c->channels - channel);                 \
+        const int64_t area = dj_max_index(c->out[1] * c->out[2], 1), whole = dj_volume(c->out);     \
+        const int64_t last = all->units * (p + 1) / all->parts;                                     \
+        for (int64_t unit = all->units * p / all->parts; unit < last; unit++) {                     \
+            const int64_t image = unit / w->slabs, first = unit % w->slabs * w->rows;               \
+            const int64_t end = dj_min_index(first + w->rows, c->out[0]);                           \
+            const int64_t count = (end - first) * area, lane = image * c->groups + group;           \
+            const dj_pixels pixels = dj_pixels_of(w, 0, first, end);                                \
+            if (!count || !dj_volume(pixels.count)) continue;                                       \
+            dj_pad_##S(w, all->x + (lane * c->channels + channel) * dj_volume(c->in), own_channels, \
+                       dj_base(w, 0, first), padded);                                               \
+            dj_places(w, &pixels, first, 0, count, base, NULL);                                     \
+            for (int64_t o = 0; o < all->blocks; o++) {                                             \
+                const int64_t used = dj_min_index(BLOCK, c->outputs - o * BLOCK);                   \
+                const T *from = all->y + (lane * c->outputs + o * BLOCK) * whole + first * area;    \
+                for (int64_t l = 0; l < BLOCK; l++)                                                 \
+                    for (int64_t q = 0; q < count; q++)                                             \
+                        turn[q * BLOCK + l] = l < used ? from[l * whole + q] : 0;                   \
+                T *sum = all->total + p * all->part +                                               \
+                         ((group * all->blocks + o) * all->depth + channel * w->taps) * BLOCK;      \
+                for (int64_t k = 0; k < own_channels * w->taps; k += DJ_ROWS) {                     \
+                    T some[DJ_ROWS * BLOCK] __attribute__((aligned(64)));                           \
+                    int64_t starts[DJ_ROWS];                                                        \
+                    const int64_t rows = dj_min_index(DJ_ROWS, own_channels * w->taps - k);         \
+                    for (int64_t r = 0; r < DJ_ROWS; r++)                                           \
+                        starts[r] = all->steps[k + dj_min_index(r, rows - 1)];                      \
+                    dj_tile_##S(padded, base, starts, turn, count, some, 1);                        \
+                    for (int64_t i = 0; i < rows * BLOCK; i++) sum[k * BLOCK + i] += some[i];       \
                 }                                                                                   \
             }                                                                                       \
         }                                                                                           \
-        for (int64_t p = 1; p < parts; p++)                                                         \
-            for (int64_t i = 0; i < part; i++) total[i] += total[p * part + i];                     \
+    }                                                                                               \
+                                                                                                    \
+    static __attribute__((unused)) void dj_end_weighing_##S(dj_weighing_##S *all, T *result) {      \
+        enum { BLOCK = DJ_BLOCK_BYTES / sizeof(T) };                                                \
+        const dj_convolution *c = all->c;                                                           \
+        const int64_t depth = all->depth;                                                           \
+        T *total = all->total;                                                                      \
+        for (int64_t p = 1; p < all->parts; p++)                                                    \
+            for (int64_t i = 0; i < all->part; i++) total[i] += total[p * all->part + i];           \
         for (int64_t o = 0; o < c->groups * c->outputs; o++) {                                      \
             const int64_t group = o / c->outputs, lane = o % c->outputs;                            \
-            const T *sum = total + (group * blocks + lane / BLOCK) * depth * BLOCK + lane % BLOCK;  \
+            const T *sum = total + (group * all->blocks + lane / BLOCK) * depth * BLOCK +           \
+                           lane % BLOCK;                                                            \
             for (int64_t k = 0; k < depth; k++) result[o * depth + k] = sum[k * BLOCK];             \
         }                                                                                           \
-        free(memory);                                                                               \
+        free(all->memory);                                                                          \
+    }                                                                                               \
+                                                                                                    \
+    static __attribute__((unused)) void dj_weigh_##S(const dj_convolution *c, const T *y,           \
+                                                     const T *x, T *result, int threads,            \
+                                                     int64_t *status) {                             \
+        dj_weighing_##S all;                                                                        \
+        if (!dj_begin_weighing_##S(&all, c, y, x, threads, status)) return;                         \
+        _Pragma("omp parallel for schedule(dynamic) num_threads(all.team)")                         \
+        for (int64_t task = 0; task < all.tasks; task++)                                            \
+            dj_weighing_task_##S(&all, task, dj_thread());                                          \
+        dj_end_weighing_##S(&all, result);                                                          \
     }

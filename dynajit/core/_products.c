@@ -13,10 +13,11 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #endif
-#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "helper_threads.h"
 
 enum { KEPT_BYTES = 1 << 21 }; /* packed columns for other rows: they lie in the third cache */
 
@@ -183,6 +184,9 @@ static PyObject *install(PyObject *module, PyObject *function) {
     Py_RETURN_NONE;
 }
 
+/* The capsule's name, by which others import it. */
+#define RUN_TOGETHER "dynajit.core._products.run_together"
+
 static PyMethodDef methods[] = {
     {"matmul", (PyCFunction)(void (*)(void))matmul, METH_FASTCALL,
      "The product of two arrays of at least two dims, as numpy.matmul."},
@@ -210,9 +214,13 @@ PyMODINIT_FUNC PyInit__products(void) {
         if (sets[i].is_here) multiply[0] = (Multiply)sets[i].f32, multiply[1] = (Multiply)sets[i].f64;
     }
     has_key = pthread_key_create(&scratch_key, free) == 0;
-    pthread_atfork(NULL, NULL, forget_helpers);
 #endif
+    pthread_atfork(NULL, NULL, forget_helpers);
     PyObject *module = PyModule_Create(&definition);
     if (module && PyModule_AddIntConstant(module, "KEPT_BYTES", KEPT_BYTES) < 0) Py_CLEAR(module);
+    PyObject *together = PyCapsule_New((void *)run_together, RUN_TOGETHER, NULL);
+    if (module && (!together || PyModule_AddObjectRef(module, "run_together", together) < 0))
+        Py_CLEAR(module);
+    Py_XDECREF(together);
     return module;
 }

@@ -2,21 +2,17 @@
  *
  * Contract: `multiply_arrays` gives a new array, or NULL without an exception for operands that it
  * leaves to NumPy. Large products are cut into rows, or into the matrices of a stack, for several
- * threads: their bits are the same. Threads wait for work from the first large product on; a forked
- * child starts its own.
+ * threads: their bits are the same.
  */
-#include <stdatomic.h>
 
 typedef int (*Multiply)(const void *, int64_t, int64_t, const void *, int64_t, int64_t, void *,
                         int64_t, int64_t, int64_t, int64_t, int64_t, int);
 
 enum {
     MOST_DIMS = 32,          /* of arrays that are multiplied here */
-    MOST_HELPERS = 63,       /* threads beside the calling one */
     QUIET_WORK = 1 << 20,    /* multiplications up to which others may wait for the interpreter, */
     SERIAL_WORK = 1 << 22,   /* and up to which one thread is used: 30 to 60 us; a waiting thread
                               * takes 5 to 50 us until it works */
-    TURNS = 4000,            /* of looking for work before a thread sleeps: some 10 us */
 };
 
 /* A stack of products; strides in bytes. */
@@ -35,7 +31,8 @@ typedef struct {
     atomic_int failed;           /* a thread had no memory */
 } Products;
 
-static void multiply_unit(Products *job, int64_t unit) {
+static void multiply_unit(void *products, int64_t unit) {
+    Products *job = products;
     int64_t matrix = unit / job->bands, band = unit % job->bands, rows = job->n, columns = job->m;
     const int64_t length = job->by_columns ? columns : rows, start = part(length, job->bands, band);
     const int64_t count = part(length, job->bands, band + 1) - start;
@@ -58,98 +55,8 @@ static void multiply_unit(Products *job, int64_t unit) {
         atomic_store(&job->failed, 1);
 }
 
-/* --------------------------------------------------------------------------- The helpers ---- */
-
-static struct {
-    pthread_mutex_t in_use;  /* by one product at a time */
-    pthread_mutex_t lock;    /* of what follows */
-    pthread_cond_t start, done;
-    Products *job;           /* NULL: all of it is taken */
-    int count;               /* helpers that were started */
-    int wanted;              /* of them for this job */
-    atomic_int working;      /* of them at it */
-    atomic_uint number;      /* of the job */
-    atomic_llong next;       /* unit */
-} helpers = {.in_use = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER,
-             .start = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
-
-static void take_units(Products *job) {
-    for (;;) {
-        const int64_t unit = atomic_fetch_add(&helpers.next, 1);
-        if (unit >= job->units) return;
-        multiply_unit(job, unit);
-    }
-}
-
-static void *help(void *position) {
-    unsigned seen = 0;
-    for (;;) {
-        for (int turn = 0; turn < TURNS && atomic_load(&helpers.number) == seen; turn++)
-            __builtin_ia32_pause();
-        pthread_mutex_lock(&helpers.lock);
-        while (atomic_load(&helpers.number) == seen)
-            pthread_cond_wait(&helpers.start, &helpers.lock);
-        seen = atomic_load(&helpers.number);
-        Products *job = (intptr_t)position < helpers.wanted ? helpers.job : NULL;
-        if (job) atomic_fetch_add(&helpers.working, 1);
-        pthread_mutex_unlock(&helpers.lock);
-        if (!job) continue;
-        take_units(job);
-        pthread_mutex_lock(&helpers.lock);
-        if (atomic_fetch_sub(&helpers.working, 1) == 1) pthread_cond_signal(&helpers.done);
-        pthread_mutex_unlock(&helpers.lock);
-    }
-    return NULL;
-}
-
-/* At most `wanted` helpers; fewer where threads cannot be started. */
-static int start_helpers(int wanted) {
-    wanted = wanted < MOST_HELPERS ? wanted : MOST_HELPERS;
-    while (helpers.count < wanted) {
-        pthread_t thread;
-        if (pthread_create(&thread, NULL, help, (void *)(intptr_t)helpers.count)) break;
-        pthread_detach(thread);
-        helpers.count++;
-    }
-    return wanted < helpers.count ? wanted : helpers.count;
-}
-
 static void multiply_alone(Products *job) {
     for (int64_t unit = 0; unit < job->units; unit++) multiply_unit(job, unit);
-}
-
-/* While another thread has the helpers, the job is done without them. One that comes late finds
- * nothing to do, and is not waited for. */
-static void multiply_together(Products *job, int threads) {
-    if (threads < 2 || pthread_mutex_trylock(&helpers.in_use)) {
-        multiply_alone(job);
-        return;
-    }
-    pthread_mutex_lock(&helpers.lock);
-    helpers.job = job;
-    helpers.wanted = start_helpers(threads - 1);
-    atomic_store(&helpers.next, 0);
-    atomic_fetch_add(&helpers.number, 1);
-    pthread_cond_broadcast(&helpers.start);
-    pthread_mutex_unlock(&helpers.lock);
-    take_units(job);
-    pthread_mutex_lock(&helpers.lock);
-    helpers.job = NULL;
-    pthread_mutex_unlock(&helpers.lock);
-    for (int turn = 0; turn < TURNS && atomic_load(&helpers.working); turn++)
-        __builtin_ia32_pause();
-    pthread_mutex_lock(&helpers.lock);
-    while (atomic_load(&helpers.working)) pthread_cond_wait(&helpers.done, &helpers.lock);
-    pthread_mutex_unlock(&helpers.lock);
-    pthread_mutex_unlock(&helpers.in_use);
-}
-
-/* The helpers stay in the parent, and whatever they had locked. */
-static void forget_helpers(void) {
-    helpers.in_use = helpers.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    helpers.start = helpers.done = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
-    helpers.count = 0;
-    atomic_store(&helpers.working, 0);
 }
 
 /* ---------------------------------------------------------------------------- The arrays ---- */
@@ -230,7 +137,7 @@ static PyObject *multiply_arrays(PyArrayObject *a, PyArrayObject *b, const Multi
     }
     else {
         Py_BEGIN_ALLOW_THREADS
-        multiply_together(&job, threads);
+        run_together(multiply_unit, &job, job.units, threads);
         Py_END_ALLOW_THREADS
     }
     if (!atomic_load(&job.failed)) return result;

@@ -10,12 +10,13 @@ from dynajit.core._products import install, matmul
 from dynajit.core.openblas import thread_functions
 
 
-def _threads() -> int:
-    """As many as NumPy's BLAS uses, where that can be asked: environments set its number."""
+def thread_count() -> int:
+    """Of products and convolutions: as many as NumPy's BLAS uses, where that can be asked, since
+    environments set that number."""
     blas = thread_functions("numpy")
     return config.current().thread_count if blas is None else int(blas.get())
 
 
-install(_threads)
+install(thread_count)
 
-__all__ = ["matmul"]
+__all__ = ["matmul", "thread_count"]

@@ -1,16 +1,22 @@
 """Convolutions on raw arrays: what eager runs in place of the rows of `ops.convolution`.
 
-Windows are copied into columns, at most `COLUMN_BYTES` of them at a time (some images, or some
-rows of one image), which BLAS multiplies. Where each group has one channel there is nothing to
-multiply as matrices: one pass over the output per element of the window.
+NumPy's arrays go through the loops of generated C (`_convolutions`), with the bits of compiled
+functions. What these do not take, and arrays of a GPU, are matrix products: windows are copied into
+columns, at most `COLUMN_BYTES` of them at a time (some images, or some rows of one image). Where
+each group has one channel there is nothing to multiply as matrices: one pass over the output per
+element of the window.
 
 Contract: that of `ops.array_forms`; results are row-major. Called by `ops.convolution`.
 """
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
+
+from dynajit.core.products import thread_count
+from dynajit.ops._convolutions import correlate, weigh
 from dynajit.ops.array_forms import is_plain
 from dynajit.ops.linear_algebra import product_of
 from dynajit.ops.window_forms import (
@@ -24,6 +30,45 @@ from dynajit.ops.window_forms import (
     room,
     window_view,
 )
+
+MOST_CLASSES: Final = 64
+"""Product of the strides up to which the loops compute a transpose in x: as `codegen.natives`."""
+
+
+def _has_loops(xp: Any, size: Sizes, geometry: tuple[Sizes, ...], is_back: bool = False) -> bool:
+    """True if the convolution of these windows is done by `_convolutions`."""
+    stride, before, after, _ = geometry
+    is_product = max(size) == max(stride) == 1 and not any(before) and not any(after)
+    return xp is np and not is_product and not (is_back and math.prod(stride) > MOST_CLASSES)
+
+
+def _sizes(
+    x: tuple[int, ...], y: tuple[int, ...], weight: tuple[int, ...], geometry: tuple[Sizes, ...],
+    groups: int,
+) -> tuple[int, ...]:  # fmt: skip
+    """What `_convolutions` wants to know, of the shapes; three dims, the missing ones in front."""
+    stride, before, _, dilation = geometry
+    lead = 5 - len(x)
+    three = (
+        *((1,) * lead, x[2:], (1,) * lead, y[2:], (1,) * lead, weight[2:]),
+        *((1,) * lead, stride, (0,) * lead, before, (1,) * lead, dilation),
+    )
+    numbers = (x[0], groups, weight[0] // groups, weight[1])
+    return numbers + tuple(n for part in three for n in part)
+
+
+def _correlated(
+    source: Any, weight: Any, bias: Any, shape: tuple[int, ...], geometry: tuple[Sizes, ...],
+    groups: int, is_back: bool,
+) -> Any:  # fmt: skip
+    """A new array of `shape`: y, or, if `is_back`, x."""
+    result = np.empty(shape, source.dtype)
+    source, weight = np.ascontiguousarray(source), np.ascontiguousarray(weight)
+    bias = None if bias is None else np.ascontiguousarray(bias)
+    x, y = (result, source) if is_back else (source, result)
+    sizes = _sizes(x.shape, y.shape, weight.shape, geometry, groups)
+    correlate(sizes, is_back, source, weight, bias, result, thread_count())
+    return result
 
 
 def _fits(x: Any, other: Any, groups: int) -> bool:
@@ -91,8 +136,10 @@ def convolution(
         return NotImplemented
     if bias is not None and (bias.dtype != x.dtype or bias.shape != (outputs,)):
         return NotImplemented
-    result = xp.empty((x.shape[0], outputs, *counts), x.dtype)
-    geometry = (stride, before, after, dilation)
+    shape, geometry = (x.shape[0], outputs, *counts), (stride, before, after, dilation)
+    if _has_loops(xp, size, geometry):
+        return _correlated(x, weight, bias, shape, geometry, groups, False)
+    result = xp.empty(shape, x.dtype)
     if weight.shape[1] == 1 and groups > 1:
         _multiply_lanes(xp, x, weight, result, geometry)
     else:
@@ -132,6 +179,9 @@ def convolution_input(
         return NotImplemented
     batch, per_group = y.shape[0], weight.shape[1]
     channels = per_group * groups
+    geometry = (stride, before, after, dilation)
+    if _has_loops(xp, size, geometry, True) and 0 not in shape:
+        return _correlated(y, weight, None, (batch, channels, *shape), geometry, groups, True)
     total = xp.zeros((batch, channels, *room(shape, before, after)), y.dtype)
     places = [*places_of(size, counts, stride, dilation)]
     if per_group == 1 and groups > 1:
@@ -165,6 +215,13 @@ def convolution_weight(
     counts = counts_of(x.shape[2:], size, stride, before, after, dilation)
     if outputs % groups or channels % groups or y.shape[2:] != counts:
         return NotImplemented
+    geometry = (stride, before, after, dilation)
+    if _has_loops(xp, size, geometry):
+        gradient = np.empty((outputs, channels // groups, *size), y.dtype)
+        y, x = np.ascontiguousarray(y), np.ascontiguousarray(x)
+        sizes = _sizes(x.shape, y.shape, gradient.shape, geometry, groups)
+        weigh(sizes, y, x, gradient, thread_count())
+        return gradient
     if channels == groups > 1:
         lanes = y.reshape(y.shape[0], groups, -1, *counts)
         whole = padded(xp, x, before, after, 0)[:, :, None]
@@ -173,7 +230,6 @@ def convolution_weight(
         for offset, place in places_of(size, counts, stride, dilation):
             gradient[(..., *offset)] = (lanes * whole[place]).sum(axis=axes)
         return gradient.reshape(outputs, 1, *size)
-    geometry = (stride, before, after, dilation)
     total = xp.zeros((groups, outputs // groups, channels // groups * math.prod(size)), y.dtype)
     for images, rows, columns in _columns(xp, x, size, counts, geometry, groups):
         part = _turned(y, images, rows, groups).reshape(groups, outputs // groups, -1)

@@ -1,6 +1,7 @@
 """Convolutions against PyTorch: random options, values and gradients; what is refused."""
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 import dynajit as dj
 import dynajit.nn.functional as F
-from dynajit.ops import convolution_forms
+from dynajit.ops import _convolutions, convolution_forms
 
 torch = pytest.importorskip("torch")
 T = torch.nn.functional
@@ -47,9 +48,21 @@ def compare(function: str, arrays: list[Any], chosen: dict[str, Any], tolerance:
             np.testing.assert_allclose(mine.grad.numpy(), other.grad.numpy(), atol=tolerance)
 
 
+@pytest.fixture(params=["loops", "plain loops", "columns"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Every way to compute a convolution: loops for the CPU at hand and for any, and columns, which
+    are those of GPUs."""
+    if request.param == "columns":
+        monkeypatch.setattr(convolution_forms, "_has_loops", lambda *arguments: False)
+    before = _convolutions.use_set("plain") if request.param == "plain loops" else None
+    yield str(request.param)
+    if before is not None:
+        _convolutions.use_set(before)
+
+
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_convolution_equals_pytorchs(seed: int, dtype: Any) -> None:
+def test_convolution_equals_pytorchs(way: str, seed: int, dtype: Any) -> None:
     """Value and every gradient, with and without bias."""
     n, chosen, shape, kernel = options(seed)
     values = np.random.default_rng(seed)
@@ -60,7 +73,7 @@ def test_convolution_equals_pytorchs(seed: int, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_transposed_convolution_equals_pytorchs(seed: int) -> None:
+def test_transposed_convolution_equals_pytorchs(way: str, seed: int) -> None:
     """Value and every gradient, with output padding up to the stride or dilation."""
     n, chosen, shape, kernel = options(seed)
     draw = random.Random(seed)
@@ -122,6 +135,7 @@ def test_empty_batches_and_strided_operands() -> None:
 
 def test_columns_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """However small the bound, the result is the same: by images, and by rows of an image."""
+    monkeypatch.setattr(convolution_forms, "_has_loops", lambda *arguments: False)
     values = np.random.default_rng(0)
     arrays = [values.standard_normal(s) for s in ((3, 2, 9, 8), (4, 2, 3, 3), (4,))]
     for most in (1, 2000, 20_000):

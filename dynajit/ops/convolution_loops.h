@@ -1,0 +1,66 @@
+/* Convolutions of generated C for eager execution, for one instruction set; included by a file for
+ * each, which defines NAMED(x), the name of x there, and has said for which CPU it is.
+ *
+ * Contract: those of `dj_correlate` and `dj_weigh` in convolution.h, and their bits; the tasks are
+ * spread by `together`, `run_together` of core/helper_threads.h.
+ */
+#include "eager_convolutions.h"
+
+#if !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=fast") /* as c_natives.py has it */
+#endif
+DJ_TILE(float, f32)
+DJ_TILE(double, f64)
+#if !defined(__clang__)
+#pragma GCC pop_options
+#endif
+DJ_CONVOLUTION(float, f32)
+DJ_CONVOLUTION(double, f64)
+
+/* Each unit is a thread's memory: whoever has it takes tasks as long as there are some. */
+#define EAGER(T, S)                                                                                 \
+    typedef struct {                                                                                \
+        const void *all;                                                                            \
+        atomic_llong next;                                                                          \
+    } Tasks_##S;                                                                                    \
+                                                                                                    \
+    static void correlate_##S(void *context, int64_t unit) {                                        \
+        Tasks_##S *tasks = context;                                                                 \
+        const dj_correlation_##S *all = tasks->all;                                                 \
+        int64_t task;                                                                               \
+        while ((task = atomic_fetch_add(&tasks->next, 1)) < all->tasks)                             \
+            dj_correlation_task_##S(all, task, unit);                                               \
+    }                                                                                               \
+                                                                                                    \
+    static void weigh_##S(void *context, int64_t unit) {                                            \
+        Tasks_##S *tasks = context;                                                                 \
+        const dj_weighing_##S *all = tasks->all;                                                    \
+        int64_t task;                                                                               \
+        while ((task = atomic_fetch_add(&tasks->next, 1)) < all->tasks)                             \
+            dj_weighing_task_##S(all, task, unit);                                                  \
+    }                                                                                               \
+                                                                                                    \
+    void NAMED(correlate_##S)(const dj_convolution *c, int is_back, const void *source,             \
+                              const void *weight, const void *bias, void *result,                   \
+                              Together together, int threads, int64_t *status) {                    \
+        dj_correlation_##S all;                                                                     \
+        if (!dj_begin_correlation_##S(&all, c, is_back, source, weight, bias, result, threads,      \
+                                      status))                                                      \
+            return;                                                                                 \
+        Tasks_##S tasks = {.all = &all};                                                            \
+        together(correlate_##S, &tasks, all.team, all.team);                                        \
+        free(all.memory);                                                                           \
+    }                                                                                               \
+                                                                                                    \
+    void NAMED(weigh_##S)(const dj_convolution *c, const void *y, const void *x, void *result,      \
+                          Together together, int threads, int64_t *status) {                        \
+        dj_weighing_##S all;                                                                        \
+        if (!dj_begin_weighing_##S(&all, c, y, x, threads, status)) return;                         \
+        Tasks_##S tasks = {.all = &all};                                                            \
+        together(weigh_##S, &tasks, all.team, all.team);                                            \
+        dj_end_weighing_##S(&all, result);                                                          \
+    }
+
+EAGER(float, f32)
+EAGER(double, f64)

@@ -1,0 +1,157 @@
+"""Eager convolutions by the loops of generated C: bits, threads, forks, and what is refused."""
+
+import os
+import signal
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynajit as dj
+import dynajit.nn.functional as F
+from dynajit.core import _products, products
+from dynajit.ops import _convolutions, convolution_forms
+
+#: (shape of x, of weight, options); channels around a block of 8 and of 16, tiles of 6 and 16.
+CASES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+    ((2, 3, 9, 8), (5, 3, 3, 3), {"padding": 1}),
+    ((1, 17, 7, 7), (18, 17, 3, 3), {"stride": 2, "padding": 1}),
+    ((2, 8, 6, 9), (33, 8, 2, 3), {"dilation": 2, "padding": 2}),
+    ((3, 12, 5, 5), (12, 1, 3, 3), {"groups": 12, "padding": 1}),
+    ((2, 6, 20), (4, 3, 5), {"groups": 2, "padding": 2, "stride": 3}),
+    ((1, 9, 4, 5, 3), (2, 9, 2, 2, 3), {"padding": (1, 0, 1)}),
+    ((1, 20, 6, 6), (7, 20, 1, 1), {"stride": 2}),
+    ((1, 7, 1, 1), (3, 7, 3, 3), {"padding": 1}),
+]
+
+
+def results(
+    function: Any, x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None
+) -> list[np.ndarray]:
+    """Value and gradients."""
+    given = [
+        None if a is None else dj.from_numpy(a.copy()).requires_grad_() for a in (x, weight, bias)
+    ]
+    y = function(*given)
+    y.backward(dj.from_numpy(np.sin(np.arange(y.numel(), dtype=x.dtype)).reshape(y.shape)))
+    return [y.detach().numpy(), *(g.grad.numpy() for g in given if g is not None)]
+
+
+def drawn(shape: tuple[int, ...], kernel: tuple[int, ...], dtype: Any, n: int = 1) -> list[Any]:
+    values = np.random.default_rng(n)
+    return [values.standard_normal(s).astype(dtype) for s in (shape, kernel, kernel[:1])]
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_eager_and_compiled_convolutions_have_the_same_bits(
+    case: int, dtype: Any, has_bias: bool
+) -> None:
+    shape, kernel, options = CASES[case]
+    x, weight, bias = drawn(shape, kernel, dtype)
+    forward = getattr(F, f"conv{len(shape) - 2}d")
+
+    def f(x: Any, weight: Any, bias: Any) -> Any:
+        return forward(x, weight, bias, **options)
+
+    for eager, compiled in zip(
+        results(f, x, weight, bias if has_bias else None)[:3],  # a bias's gradient is a sum
+        results(dj.compile(f), x, weight, bias if has_bias else None)[:3],
+        strict=True,
+    ):
+        assert eager.tobytes() == compiled.tobytes()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_transposed_ones_too(dtype: Any) -> None:
+    x, weight, bias = drawn((2, 18, 6, 5), (18, 7, 3, 3), dtype)
+    bias = bias[:7]
+
+    def f(x: Any, weight: Any, bias: Any) -> Any:
+        return F.conv_transpose2d(x, weight, bias, stride=2, padding=1, output_padding=1)
+
+    for eager, compiled in zip(
+        results(f, x, weight, bias)[:3], results(dj.compile(f), x, weight, bias)[:3], strict=True
+    ):
+        assert eager.tobytes() == compiled.tobytes()
+
+
+def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight, bias = drawn((3, 32, 24, 24), (40, 32, 3, 3), np.float32)
+    found = set()
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(convolution_forms, "thread_count", lambda count=threads: count)
+        values = results(lambda *given: F.conv2d(*given, padding=1), x, weight, bias)
+        found.add(b"".join(value.tobytes() for value in values))
+    assert 1 == len(found)
+
+
+def test_a_forked_child_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has none of the threads that its parent started."""
+    monkeypatch.setattr(convolution_forms, "thread_count", lambda: 3)
+    x, weight = (dj.from_numpy(a) for a in drawn((4, 32, 24, 24), (32, 32, 3, 3), np.float32)[:2])
+    expected = F.conv2d(x, weight).numpy()
+
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        os._exit(0 if F.conv2d(x, weight).numpy().tobytes() == expected.tobytes() else 1)
+    assert 0 == os.waitpid(child, 0)[1]
+
+
+@pytest.mark.skipif(not _products.addresses(), reason="this CPU is not x86 with fused products")
+def test_sums_go_through_blocks_of_channels_tap_by_tap_and_begin_with_the_bias() -> None:
+    """oneDNN's order on x86, with blocks as wide as the CPU's vectors: PyTorch's bits."""
+    x, weight, bias = drawn((1, 20, 5, 5), (3, 20, 3, 3), np.float32)
+    result = F.conv2d(*(dj.from_numpy(a) for a in (x, weight, bias))).numpy()
+
+    def in_blocks(block: int, o: int) -> np.float32:
+        total = bias[o]
+        for first in range(0, 20, block):
+            channels = range(first, min(first + block, 20))
+            for i, j, c in ((i, j, c) for i in range(3) for j in range(3) for c in channels):
+                exact = np.longdouble(x[0, c, 1 + i, 2 + j]) * weight[o, c, i, j] + total
+                total = np.float32(exact)  # fused: rounded once
+        return total
+
+    expected = [[in_blocks(block, o) for o in range(3)] for block in (8, 16)]
+    assert list(result[0, :, 1, 2]) in expected
+
+
+WRONG: dict[str, Any] = {
+    "another dtype": lambda x, w, y: (x.astype(np.float64), w, y),
+    "another size": lambda x, w, y: (x, w[:, :1], y),
+    "no row-major array": lambda x, w, y: (x.transpose(0, 1, 3, 2), w, y),
+    "no room for the result": lambda x, w, y: (x, w, y[:1]),
+    "no array": lambda x, w, y: (x, None, y),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_arrays_that_are_not_what_the_sizes_say_are_refused(name: str) -> None:
+    x, weight = drawn((2, 3, 6, 6), (4, 3, 3, 3), np.float32)[:2]
+    result = np.zeros((2, 4, 4, 4), np.float32)
+    sizes = (2, 1, 4, 3, 1, 6, 6, 1, 4, 4, 1, 3, 3, 1, 1, 1, 0, 0, 0, 1, 1, 1)
+    source, kernel, to = WRONG[name](x, weight, result)
+
+    with pytest.raises(ValueError, match="row-major"):
+        _convolutions.correlate(sizes, False, source, kernel, None, to, 1)
+    assert not result.any()
+
+
+def test_sizes_that_are_no_22_numbers_are_refused() -> None:
+    x, weight = drawn((2, 3, 6, 6), (4, 3, 3, 3), np.float32)[:2]
+    with pytest.raises(ValueError, match="22 sizes"):
+        _convolutions.weigh((1, 2), x, x, weight, 1)
+    with pytest.raises(ValueError, match="threads"):
+        _convolutions.weigh((1,) * 22, x, x, weight, 0)
+
+
+def test_instructions_that_no_cpu_has_are_refused() -> None:
+    with pytest.raises(ValueError, match="no such instructions"):
+        _convolutions.use_set("mmx")
+
+
+def test_as_many_threads_as_products_have() -> None:
+    assert convolution_forms.thread_count is products.thread_count
