@@ -4,7 +4,8 @@ Contract: `build(source, entries, folder)` compiles any CUDA text; the shared li
 `emulated_<entry>` for each kernel (`launch` calls it). `emulate(units, folder)` compiles whole
 units at once; each is called with NumPy arrays and numbers and gives arrays, or raises what its
 kernels report. Products are NumPy's, as they are the library's on a GPU. What the emulator finds
-wrong with a kernel is a `KernelError`.
+wrong with a kernel is a `KernelError`. `kernels_met()` are all kernels that were made here, for
+`test_kernels_met.py`, which compiles them for GPUs.
 """
 
 import ctypes
@@ -47,6 +48,20 @@ CHECKED = ("-fsanitize=thread,bounds,alignment", "-fno-sanitize-recover=all")
 
 SLACK = 4
 """Memory of a GPU is given out by more bytes than that: atomic operations are on whole words."""
+
+
+_met: dict[str, CudaKernel] = {}
+"""By their text without their names."""
+
+
+def kernels_met() -> list[CudaKernel]:
+    """Kernels of all units that were compiled in this process, equal ones once."""
+    return list(_met.values())
+
+
+def _note(kernels: Sequence[CudaKernel]) -> None:
+    for kernel in kernels:
+        _met.setdefault(re.sub(rf"\b{kernel.entry}\b", "kernel", kernel.source), kernel)
 
 
 class KernelError(AssertionError):
@@ -158,6 +173,7 @@ class EmulatedProgram(Emulated):
 
     def __init__(self, graph: Graph, name: str = "unit", **asked: Any) -> None:
         unit = cuda_text.generate(graph, name, **asked)
+        _note(unit.kernels)
         entries = list(dict.fromkeys(kernel.entry for kernel in unit.kernels))
         with tempfile.TemporaryDirectory() as folder:
             library = load(build(unit.source, entries, Path(folder)))
@@ -340,6 +356,8 @@ def emulate(
         folder: for the text and the library.
         checked: see `build`.
     """
+    for _, unit in units.values():
+        _note(unit.kernels)
     kernels = {
         name: [renamed(kernel, f"u{number}") for kernel in unit.kernels]
         for number, (name, (_, unit)) in enumerate(units.items())
