@@ -317,4 +317,5 @@ class _Table:
         for column, n in enumerate(self.numbers, 2 + len(self.pointers)):
             body.append(f"const dj_scalar scalar{n} = dj_scalar_of(table.at[row][{column}]);")
         body += printer.piece(PIECE)
-        return function_text(name, Launch(1, THREADS).bounds, parameters, by_value(body))
+        launch = Launch(1, THREADS, resident=printer.resident)
+        return function_text(name, launch.bounds, parameters, by_value(body))
