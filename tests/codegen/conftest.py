@@ -44,7 +44,8 @@ def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         return
 
     def start(graph: Graph, *, name: str | None = None, written: Any = MappingProxyType({}),
-              backend: str = "native", verify: bool = False) -> Any:  # fmt: skip
+              backend: str = "native", verify: bool = False,
+              launching: Any = None) -> Any:  # fmt: skip
         return pipeline.Started(
             functools.partial(EmulatedProgram, graph, name or graph.name, written=written)
         )

@@ -16,7 +16,7 @@ from dynajit.codegen.cuda_steps import (
     TableArgument,
 )
 from dynajit.core import dtypes
-from dynajit.core.errors import CodegenError
+from dynajit.core.errors import CodegenError, DivisionError
 from dynajit.core.symint import symbol
 from dynajit.core.types import ScalarType, TensorType
 from dynajit.ir import interpret
@@ -124,6 +124,25 @@ def test_tables_hold_what_differs(codegen: Any) -> None:
     assert [(0, 100), (1, 200), (2, 300)] == [(r[0].value, r[1].value) for r in table.rows]
     assert {0, 1, 2} == {number.position for number in numbers}
     assert {3, 4, 5} == {w.position for r in table.rows for w in r if isinstance(w, ScalarArgument)}
+
+
+def test_divisions_of_a_table_report_zeros(codegen: Any) -> None:
+    """One launch for all of them; a zero in any is an error."""
+    arguments = [rng.integers(1, 9, 300 + k) for k in range(6)]
+    graph = codegen.graph_of(
+        lambda *xs: [ops.floor_divide(x, y) for x, y in zip(xs[:3], xs[3:], strict=True)],
+        *(codegen.type_of(a[:200]) for a in arguments),
+    )
+    program = EmulatedProgram(graph)
+    given = [a[:200] for a in arguments]
+
+    assert ["k0_floor_divide_table"] == [kernel.name for kernel in program.unit.kernels]
+    assert program.may_fail
+    for want, got in zip(interpret.run(graph, given), program(*given), strict=True):
+        codegen.assert_same(want, got)
+    given[4][7] = 0
+    with pytest.raises(DivisionError):
+        program(*given)
 
 
 # ---------------------------------------------------------------------------------------------
