@@ -211,6 +211,17 @@ def test_operands_that_no_library_reads_are_copied(codegen: Any) -> None:
     assert [LibraryCall] == [type(step) for step in read.unit.steps]
 
 
+def test_a_bias_is_there_before_the_library_adds_it(codegen: Any) -> None:
+    """It may be computed by a kernel that comes after the product in the graph."""
+    program = check(
+        codegen, lambda x, w, z: ops.add(ops.matmul(x, w), ops.amax(z, dim=(0,))),
+        normal(8, 16), normal(16, 12), normal(5, 12),
+    )  # fmt: skip
+
+    assert [CudaKernel, LibraryCall] == [type(step) for step in program.unit.steps]
+    assert program.unit.steps[1].kernel.bias is not None
+
+
 def test_a_product_without_inner_elements_is_zero(codegen: Any) -> None:
     check(codegen, lambda a, b: ops.matmul(a, b), normal(3, 0), normal(0, 4))
     check(codegen, lambda a, b: ops.matmul(a, b), normal(0, 3), normal(3, 4))
