@@ -222,6 +222,14 @@ def test_a_bias_is_there_before_the_library_adds_it(codegen: Any) -> None:
     assert program.unit.steps[1].kernel.bias is not None
 
 
+def test_a_product_of_one_row_is_no_bias_of_its_own(codegen: Any) -> None:
+    def twice(x: Any, w: Any) -> Any:
+        product = ops.matmul(x, w)
+        return ops.add(product, product)
+
+    check(codegen, twice, normal(1, 16), normal(16, 12))
+
+
 def test_a_product_without_inner_elements_is_zero(codegen: Any) -> None:
     check(codegen, lambda a, b: ops.matmul(a, b), normal(3, 0), normal(0, 4))
     check(codegen, lambda a, b: ops.matmul(a, b), normal(0, 3), normal(3, 4))
