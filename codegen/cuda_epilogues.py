@@ -98,6 +98,7 @@ def _adds_along_columns(
         and given.buffer != bias.buffer  # twice the product of one row
         and product.bias is None
         and product.inner != 0
+        and product.result.buffer.dtype.is_floating_point  # others are loops
         and product.result.offset == 0
         and numel(tuple(axis.size for axis in axes)) == size == store.buffer.size
         and bias.buffer.size == product.columns

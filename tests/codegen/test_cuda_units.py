@@ -230,6 +230,12 @@ def test_a_product_of_one_row_is_no_bias_of_its_own(codegen: Any) -> None:
     check(codegen, twice, normal(1, 16), normal(16, 12))
 
 
+def test_products_of_integers_have_no_bias(codegen: Any) -> None:
+    """They are loops, and what is added is a kernel of its own."""
+    x, w, b = rng.integers(0, 9, (4, 3)), rng.integers(0, 9, (3, 5)), rng.integers(1, 9, 5)
+    check(codegen, lambda x, w, b: ops.add(ops.matmul(x, w), b), x, w, b)
+
+
 def test_a_product_without_inner_elements_is_zero(codegen: Any) -> None:
     check(codegen, lambda a, b: ops.matmul(a, b), normal(3, 0), normal(0, 4))
     check(codegen, lambda a, b: ops.matmul(a, b), normal(0, 3), normal(3, 4))
