@@ -3,7 +3,7 @@
 #   make test      the test suite            (PYTHON=python3.12 for another interpreter)
 #   make test-sanitizers   kernels under AddressSanitizer and UndefinedBehaviorSanitizer (gcc)
 #   make gpu       what .ci/gpu runs on a machine with a GPU, here on stand-ins
-#   make test-cuda   CUDA kernels: compiled by NVRTC, run on an emulator; no GPU is used
+#   make test-cuda   all that is for GPUs, without one: an emulator, NVRTC, stand-ins
 #   make oracle    PyTorch into the environment, so that make test compares with it
 #   make packages  packages written for PyTorch, so that make test runs them with dynajit in its place
 #   make check     ruff, formatting, mypy, layering
@@ -16,9 +16,10 @@ VENV ?= .venv/$(VERSION)
 BIN := $(VENV)/bin
 SOURCES := setup.py pyproject.toml $(wildcard dynajit/ops/*.[ch]) $(wildcard codegen/headers/vecmath*.h) eager/_tensor.c eager/_rows.c eager/tensor.h capture/_capture.c $(wildcard capture/native/*) codegen/_runtime.c codegen/_device.c $(wildcard codegen/device/*) $(wildcard dynajit/core/*.[ch]) codegen/headers/convolution.h
 GPU_RESULTS ?= gpu-results
+CUDA_RESULTS ?= cuda-results
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-sanitizers test-cuda gpu oracle packages check format bench docs clean
+.PHONY: demo test test-sanitizers test-cuda cuda-table cuda-fusion cuda-calls gpu oracle packages check format bench docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m dynajit demo
@@ -36,10 +37,29 @@ test-sanitizers: $(VENV)/.test
 	DYNAJIT_SANITIZE=1 DYNAJIT_CC=gcc PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" $(BIN)/python -m pytest -x $(SANITIZED)
 
-# In every dtype and for every architecture; a part of it is in `make test`.
-test-cuda: $(VENV)/.test
-	$(BIN)/python -m pytest --cuda all $(addprefix tests/codegen/test_,cubin.py cuda_text.py nvrtc.py) \
-	tests/ops/test_conformance_cuda.py
+# The op table in every dtype and the graphs of the fusion tests, run on the emulator; each of their
+# kernels compiled by NVRTC for three architectures; whatever needs CuPy or a driver, on stand-ins.
+# The parts run side by side. CUDA_RESULTS gets what every kernel takes of a GPU.
+CUDA_TESTS := $(addprefix tests/codegen/test_,cubin.py nvrtc.py fuzz_cuda.py) \
+	$(wildcard tests/codegen/test_cuda_*.py)
+CUDA_LAST := tests/codegen/test_kernels_met.py
+CUDA_PYTEST = $(BIN)/python -m pytest --cuda all --resources $(CUDA_RESULTS)/$@.tsv
+test-cuda: $(VENV)/.test $(VENV)/.cupy
+	rm -rf $(CUDA_RESULTS)
+	$(MAKE) --no-print-directory -j $$(nproc) -O -k cuda-table cuda-fusion cuda-calls
+	@awk -F'\t' 'FNR > 1 { kernels[$$1]++; if ($$4 > most[$$1]) most[$$1] = $$4; kept[$$1] += $$5 > 0 } \
+	END { for (a in kernels) printf "%s: %d kernels, at most %d registers, %d with local memory\n", \
+	a, kernels[a], most[a], kept[a] }' $(CUDA_RESULTS)/*.tsv
+
+cuda-table:
+	$(CUDA_PYTEST) tests/ops/test_conformance_cuda.py $(CUDA_LAST)
+
+cuda-fusion:
+	$(CUDA_PYTEST) --target cuda $(filter-out $(CUDA_TESTS) $(CUDA_LAST),$(wildcard tests/codegen/test_*.py)) \
+	$(CUDA_TESTS) $(CUDA_LAST)
+
+cuda-calls:
+	DYNAJIT_STAND_IN=1 $(BIN)/python -m pytest tests/gpu
 
 # GPU tests and benchmarks at small sizes, on stand-ins for CuPy and the CUDA driver.
 gpu: $(VENV)/.test
@@ -82,6 +102,11 @@ EXTRA = import sys, tomllib; print(*tomllib.load(sys.stdin.buffer)["project"]["o
 $(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.docs $(VENV)/.oracle: $(VENV)/.%: $(VENV)/.built
 	$(BIN)/python -c '$(EXTRA)' $* < pyproject.toml > $@.requirements
 	$(PIP) install -r $@.requirements
+	@touch $@
+
+# The CuPy that its stand-in is compared with; it is imported without a GPU.
+$(VENV)/.cupy: $(VENV)/.built
+	$(PIP) install 'cupy-cuda13x>=14'
 	@touch $@
 
 # Without what they depend on: that is PyTorch, mostly.

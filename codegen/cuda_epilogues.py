@@ -27,7 +27,7 @@ from dynajit.core.types import numel
 
 
 def fold(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
-    """The kernels with such additions in the products before them.
+    """The kernels with products that do such additions, in the place of those: the bias is there.
 
     Args:
         kernels: in running order.
@@ -48,15 +48,11 @@ def fold(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
         if product is None or product.result.buffer in kept or reads[product.result.buffer] != 1:
             continue
         if _adds_along_columns(kernel, product, store, product_load, bias):
-            folded[product.name] = replace(
+            folded[kernel.name] = replace(
                 product, result=replace(product.result, buffer=store.buffer), bias=bias.buffer
             )
-            gone.add(kernel.name)
-    return [
-        folded.get(kernel.name, kernel) if isinstance(kernel, MatmulKernel) else kernel
-        for kernel in kernels
-        if kernel.name not in gone
-    ]
+            gone.add(product.name)
+    return [folded.get(kernel.name, kernel) for kernel in kernels if kernel.name not in gone]
 
 
 def _addition(kernel: RowKernel) -> tuple[Store, Load, Load] | None:
@@ -99,8 +95,10 @@ def _adds_along_columns(
     size = numel((*product.batch, product.rows, product.columns))
     return (
         given.offset == store.offset
+        and given.buffer != bias.buffer  # twice the product of one row
         and product.bias is None
         and product.inner != 0
+        and product.result.buffer.dtype.is_floating_point  # others are loops
         and product.result.offset == 0
         and numel(tuple(axis.size for axis in axes)) == size == store.buffer.size
         and bias.buffer.size == product.columns

@@ -13,6 +13,7 @@ from dynajit.codegen.c_support import ceil_div, loop, product_of, unflattened
 from dynajit.codegen.cuda_packs import BASE, COUNT
 from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import (
+    RESIDENT_THREADS,
     Choices,
     Launch,
     define,
@@ -24,6 +25,7 @@ from dynajit.codegen.cuda_support import (
 )
 from dynajit.codegen.loops import Axis, RowKernel
 from dynajit.core import symint
+from dynajit.core.dtypes import compute_dtype
 from dynajit.core.symint import Number
 
 THREADS: Final = 256
@@ -31,6 +33,10 @@ THREADS: Final = 256
 
 MOST_BLOCKS: Final = 4096
 """Blocks of a grid-stride loop: some thirty per SM of the largest GPUs."""
+
+HEAVY_BYTES: Final = 96
+"""Of the packs of a turn in registers; with more, half of the threads have twice the registers. An
+optimiser's update of four tensors spilled some."""
 
 
 def print_pointwise(kernel: RowKernel, choices: Choices) -> tuple[CudaKernel, ...]:
@@ -85,9 +91,17 @@ class Pointwise:
             body = [f"#pragma unroll {self.packs}", *body]
         return define(
             self.kernel, self.kernel.name, [*self._head(), *shared, *body],
-            Launch(blocks, self.threads), self.expressions,
+            Launch(blocks, self.threads, resident=self.resident), self.expressions,
             [store.buffer for store in self.stores], self.indices,
         )  # fmt: skip
+
+    @property
+    def resident(self) -> int:
+        """Threads of an SM."""
+        packed = [load.expression.dtype for load in self.packing.loads(self.roots)]
+        packed += [s.buffer.dtype for s in self.stores if self.packing.is_pack(s)]
+        held = self.packing.width * sum(compute_dtype(dtype).itemsize for dtype in packed)
+        return RESIDENT_THREADS // 2 if held > HEAVY_BYTES else RESIDENT_THREADS
 
     def piece(self, elements: int) -> list[str]:
         """Lines for a block that works on `elements` of a kernel's only loop, those of `block`."""

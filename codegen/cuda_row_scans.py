@@ -21,6 +21,7 @@ from dynajit.codegen.cuda_packs import BASE, COUNT
 from dynajit.codegen.cuda_scan_sections import Sections
 from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import (
+    RESIDENT_THREADS,
     WARP,
     Launch,
     define,
@@ -107,10 +108,12 @@ class RowScan:
         totals = sections.totals.values() if sections.count > 1 else ()
         written = [store.buffer for store in self.stores]
         written += totals if self.is_total else ()
+        # Addresses in 64 bits take twice the registers.
+        resident = RESIDENT_THREADS if integer == "int" else RESIDENT_THREADS // 2
         return define(
             kernel, f"{kernel.name}{'_totals' if self.is_total else ''}", body,
-            Launch(blocks, THREADS, self.shared_bytes), self.expressions, written, self.indices,
-            () if self.is_total else totals,
+            Launch(blocks, THREADS, self.shared_bytes, resident=resident),
+            self.expressions, written, self.indices, () if self.is_total else totals,
         )  # fmt: skip
 
     def _task(self) -> list[str]:

@@ -11,9 +11,10 @@ from typing import Final
 
 from dynajit.codegen import rewriting
 from dynajit.codegen.buffers import written
-from dynajit.codegen.c_support import product_of
+from dynajit.codegen.c_support import may_fail, product_of
 from dynajit.codegen.cuda_pointwise import THREADS, Pointwise
 from dynajit.codegen.cuda_steps import (
+    STATUS,
     Argument,
     CudaKernel,
     ScalarArgument,
@@ -260,6 +261,8 @@ class _Table:
             number for number in range(len(form.buffers)) if not self._is_same(number, same)
         ]
         self.numbers = [n for n in range(len(form.positions)) if n not in common]
+        printer = Pointwise(form.kernel, Choices())
+        self.may_fail = may_fail(printer.expressions, printer.indices)
         self.columns = 2 + len(self.pointers) + len(self.numbers)
 
     def _is_same(self, number: int, same: Mapping[Buffer, Buffer]) -> bool:
@@ -286,6 +289,7 @@ class _Table:
         table += [tuple(nothing)] * (rows - len(table))
         arguments: list[Argument] = [TableArgument(tuple(table))]
         arguments += [ScalarArgument(forms[0].positions[n]) for n in self.common]
+        arguments += [STATUS] if self.may_fail else []
         name = self.given.kernels[0].name
         suffix = f"_{number}" if number else ""
         launch = Launch(first, THREADS)
@@ -299,6 +303,7 @@ class _Table:
         printer = Pointwise(form.kernel, Choices())
         parameters = [f"const __grid_constant__ dj_table<{rows}, {self.columns}> table"]
         parameters += [f"const dj_scalar scalar{n}" for n in self.common]
+        parameters += ["int64_t *status"] if self.may_fail else []
         same = {a.name: b.name for a, b in form.kernel.in_place}
         body = [
             "const int row = dj_table_row(table, blockIdx.x);",
@@ -317,4 +322,5 @@ class _Table:
         for column, n in enumerate(self.numbers, 2 + len(self.pointers)):
             body.append(f"const dj_scalar scalar{n} = dj_scalar_of(table.at[row][{column}]);")
         body += printer.piece(PIECE)
-        return function_text(name, Launch(1, THREADS).bounds, parameters, by_value(body))
+        launch = Launch(1, THREADS, resident=printer.resident)
+        return function_text(name, launch.bounds, parameters, by_value(body))

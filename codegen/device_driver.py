@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from dynajit.codegen import _device
-from dynajit.core import config
-from dynajit.core.errors import DeviceError, InternalError, ToolchainError
+from dynajit.core import config, gpu_faults
+from dynajit.core.errors import DeviceError, InternalError, OutOfMemoryError, ToolchainError
 
 MSG_MISSING: Final = (
     "compiled functions on a GPU need the CUDA driver, and {path} cannot be loaded ({reason}).  "
@@ -27,13 +27,6 @@ MSG_FORKED: Final = (
     "compiled functions cannot use the GPU in this process: it is a fork of one that used it, and "
     "CUDA does not survive a fork.  Start workers with "
     'multiprocessing.get_context("spawn"), or use the GPU in the parent only.'
-)
-MSG_FAULT: Final = (
-    "the GPU reports {name} ({call}, code {code}): a kernel that was launched earlier, here or by "
-    "another library, {fault}.  Its results are lost, and CUDA answers every later call in this "
-    "process with the same error: start a new process.  To find the kernel, run with "
-    "CUDA_LAUNCH_BLOCKING=1 or under compute-sanitizer; kernels given as text "
-    "(library.custom_op) are checked by nobody else."
 )
 MSG_MEMORY: Final = (
     "the GPU has no memory for what {call} needs (code {code}).  Free tensors or call "
@@ -55,16 +48,6 @@ MSG_PRODUCTS: Final = (
     "nvidia-cublas-cu12)."
 )
 
-_FAULTS: Final = {
-    "CUDA_ERROR_ILLEGAL_ADDRESS": "read or wrote memory that is not its own",
-    "CUDA_ERROR_MISALIGNED_ADDRESS": "used an address that is no multiple of what it read",
-    "CUDA_ERROR_LAUNCH_FAILED": "stopped while it ran",
-    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "met an illegal instruction",
-    "CUDA_ERROR_INVALID_ADDRESS_SPACE": "used memory of the wrong kind",
-    "CUDA_ERROR_INVALID_PC": "jumped to where no code is",
-    "CUDA_ERROR_HARDWARE_STACK_ERROR": "used up its stack",
-    "CUDA_ERROR_ASSERT": "failed an assertion of its own",
-}
 _MAJOR: Final = 75
 _MINOR: Final = 76
 """CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR."""
@@ -107,14 +90,15 @@ def fail(call: str, code: int, name: str, text: str) -> NoReturn:
     """
     if call.startswith("dlopen"):
         raise DeviceError(MSG_PRODUCTS)
-    if name in _FAULTS:
-        raise DeviceError(MSG_FAULT.format(name=name, call=call, code=code, fault=_FAULTS[name]))
+    fault = gpu_faults.message(code, name, call)
+    if fault is not None:
+        raise DeviceError(fault)
     if call in ("cuModuleLoadData", "cuModuleGetFunction"):
         raise ToolchainError(MSG_IMAGE.format(name=name, call=call, code=code))
     if "CAPTURE" in name:
         raise DeviceError(MSG_CAPTURE.format(name=name, call=call, code=code))
     if name == "CUDA_ERROR_OUT_OF_MEMORY":
-        raise DeviceError(MSG_MEMORY.format(call=call, code=code))
+        raise OutOfMemoryError(MSG_MEMORY.format(call=call, code=code))
     said = f": {text}" if text else ""
     raise InternalError(f"{call} failed with {name} (code {code}){said}")
 

@@ -146,7 +146,7 @@ def _check(handle: ctypes.CDLL, result: int) -> None:
 
 
 def _explain(library: Library, architecture: str, log: str, source: str) -> str:
-    """The compiler's log with the generated line of its first error."""
+    """The compiler's errors with the generated line of the first one."""
     version = ".".join(map(str, library.version))
     head = f"NVRTC {version} ({library.path}) refused generated code for {architecture}"
     match = re.search(r"unit\.cu\((\d+)\): error", log)
@@ -154,4 +154,12 @@ def _explain(library: Library, architecture: str, log: str, source: str) -> str:
     if match is not None and int(match.group(1)) <= len(lines):
         number = int(match.group(1))
         head += f", line {number}:\n    {lines[number - 1].strip()}"
-    return f"{head}\n{log.strip()}\nThis is an error of dynajit, unless the architecture is wrong."
+    told = _errors_of(log)
+    return f"{head}\n{told}\nThis is an error of dynajit, unless the architecture is wrong."
+
+
+def _errors_of(log: str) -> str:
+    """The log without its warnings, of which every unit has hundreds; the whole log if nothing else
+    is in it."""
+    entries = log.strip().split("\n\n")
+    return "\n\n".join(entry for entry in entries if ": warning #" not in entry) or log.strip()

@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from dynajit.codegen import nvrtc, toolchain
+from dynajit.codegen import device_driver, nvrtc, toolchain
 from dynajit.core import _products, config, gpu, optional
-from dynajit.core.errors import DynajitError, UnsupportedError
+from dynajit.core.errors import DeviceError, DynajitError, UnsupportedError
 from dynajit.core.gpu_memory import readable
 
 
@@ -81,7 +81,10 @@ def _gpu() -> list[Check]:
     version = f"{cupy.__version__} for CUDA {gpu.dotted(cupy.cuda.runtime.runtimeGetVersion())}"
     driver = f"the driver offers CUDA {gpu.dotted(cupy.cuda.runtime.driverGetVersion())}"
     devices = [_device(number) for number in range(gpu.device_count())]
-    return [*several, ("cupy", True, f"{version}; {driver}"), *devices, _libraries(), _nvrtc()]
+    return [
+        *several, ("cupy", True, f"{version}; {driver}"), *devices, _libraries(), _nvrtc(),
+        _launches(),
+    ]  # fmt: skip
 
 
 def _several_cupys() -> list[Check]:
@@ -135,3 +138,15 @@ def _nvrtc() -> Check:
     if library is None:
         return "nvrtc", False, nvrtc.MSG_MISSING
     return "nvrtc", True, f"{'.'.join(map(str, library.version))} ({library.path})"
+
+
+def _launches() -> Check:
+    """What compiled functions launch kernels and products with."""
+    try:
+        device_driver.driver()
+    except DeviceError as error:
+        return "launches", False, str(error)
+    library = device_driver.products_library()
+    if library is None:
+        return "launches", False, device_driver.MSG_PRODUCTS
+    return "launches", True, f"{config.current().cuda_driver}; products by {library}"

@@ -13,6 +13,7 @@ import numpy as np
 from dynajit.core import any_arrays, config, dtypes, gpu, gpu_arrays
 from dynajit.core.device import CPU, Device
 from dynajit.core.errors import DeviceError
+from dynajit.core.gpu_faults import in_words
 from dynajit.core.types import TensorType, ValueType
 from dynajit.eager._tensor import TensorBase
 from dynajit.ops.evaluate import array_form, evaluate, type_of_operand
@@ -27,7 +28,8 @@ def run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     than the CPU.
 
     Raises:
-        DeviceError: tensors on different devices, or there is no such device.
+        DeviceError: tensors on different devices, or there is no such device; an earlier kernel of
+            anybody's has failed.
         DTypeError: the installed CuPy has no bfloat16.
         OutOfMemoryError: the result, or what it is computed through, does not fit.
     """
@@ -39,7 +41,7 @@ def run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         return evaluate(op, operands, attributes)
     if attributes.get("dtype") is dtypes.bfloat16:
         gpu.check_dtype(dtypes.bfloat16.numpy)
-    with gpu.on(place.index or 0), _products():
+    with in_words, gpu.on(place.index or 0), _products():
         return evaluate(op, operands, attributes, gpu_arrays.arrays())
 
 
@@ -53,7 +55,7 @@ def form(op: Op, inputs: tuple[Any, ...], arrays: list[Any], attributes: dict[st
     places = {operand.device for operand in inputs if isinstance(operand, TensorBase)}
     if len(places) != 1:
         return NotImplemented  # its rows refuse what they do not take
-    with gpu.on(next(iter(places)).index), _products():
+    with in_words, gpu.on(next(iter(places)).index), _products():
         return array_form(op, arrays, attributes, gpu_arrays.arrays())
 
 

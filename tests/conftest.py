@@ -20,9 +20,11 @@ hypothesis.settings.load_profile("untimed")
 def pytest_addoption(parser: Any) -> None:
     """`--cpython all`: every one of CPython's own test files under capture, in every mode;
     `--cuda all`: CUDA text in every dtype and for every architecture;
+    `--resources FILE`: what kernels take of GPUs, where `--cuda all` compiles them;
     `--target cuda`: tests of kernels (tests/codegen) run their graphs as CUDA on the emulator."""
     parser.addoption("--cpython", choices=("fast", "all"), default="fast")
     parser.addoption("--cuda", choices=("fast", "all"), default="fast")
+    parser.addoption("--resources")
     parser.addoption("--target", choices=("c", "cuda"), default="c")
 
 

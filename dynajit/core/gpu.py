@@ -22,6 +22,7 @@ import numpy as np
 from dynajit.core import dtypes
 from dynajit.core.device import CPU, Device
 from dynajit.core.errors import DeviceError, DTypeError, NoGpuError, UnsupportedError
+from dynajit.core.gpu_faults import in_words
 from dynajit.core.gpu_memory import Watch
 from dynajit.core.optional import load
 from dynajit.core.records import record
@@ -324,7 +325,8 @@ class _Foreign:
 
 def synchronize(index: int | None = None) -> None:
     """Wait until a device (the current one) has done all that it was given."""
-    module().cuda.Device(index).synchronize()
+    with in_words:
+        module().cuda.Device(index).synchronize()
 
 
 _products = threading.RLock()
@@ -400,7 +402,7 @@ def to_device(array: Any, index: int, non_blocking: bool = False) -> Any:
     """
     check_dtype(array.dtype)
     cupy = module()
-    with on(index):
+    with in_words, on(index):
         if isinstance(array, np.ndarray):
             return _from_host(cupy, array, non_blocking)
         if array.data.device_id == index:
@@ -476,7 +478,7 @@ def to_host(array: Any, non_blocking: bool = False) -> Any:
             synchronize before reading it.
     """
     index = int(array.data.device_id)
-    with on(index):
+    with in_words, on(index):
         order = dense_order(array)
         if order is None:
             order, array = tuple(range(array.ndim)), _row_major(array)

@@ -13,6 +13,7 @@ from typing import Any
 from dynajit.core import gpu
 from dynajit.core.device import Device
 from dynajit.core.errors import InvalidValueError, UnsupportedError
+from dynajit.core.gpu_faults import in_words
 from dynajit.cuda.devices import number_of
 
 
@@ -85,7 +86,8 @@ class Event:
     def synchronize(self) -> None:
         """Wait until the moment is reached."""
         if self._event is not None:
-            self._event.synchronize()
+            with in_words:
+                self._event.synchronize()
 
     def elapsed_time(self, end_event: "Event") -> float:
         """Milliseconds from this moment to a later one, which both are reached.
@@ -154,7 +156,7 @@ class Stream:
 
     def synchronize(self) -> None:
         """Wait until all that it was given is done."""
-        with gpu.on(self.device_index):
+        with in_words, gpu.on(self.device_index):
             self.of_cupy.synchronize()
 
     def record_event(self, event: Event | None = None) -> Event:

@@ -254,6 +254,9 @@ UNSEEN static void check_geometry(const unsigned *grid, const unsigned *block, s
     if (bytes > MOST_DYNAMIC) fail("a block cannot have %zu bytes of dynamic shared memory", bytes);
 }
 
+// Of the next launches, the last so many blocks along x; 0: all.
+static unsigned last_blocks;
+
 UNSEEN static int run(Body &given, const unsigned *grid, const unsigned *block, size_t bytes) {
     static int is_busy;
     while (__atomic_exchange_n(&is_busy, 1, __ATOMIC_ACQUIRE)) {}
@@ -269,9 +272,10 @@ UNSEEN static int run(Body &given, const unsigned *grid, const unsigned *block, 
         thread_count = block[0] * block[1] * block[2];
         dynamic = arena + ARENA / 4;
         dynamic_bytes = bytes;
+        unsigned first = last_blocks && last_blocks < grid[0] ? grid[0] - last_blocks : 0;
         for (now.block.z = 0; now.block.z < grid[2]; now.block.z++)
             for (now.block.y = 0; now.block.y < grid[1]; now.block.y++)
-                for (now.block.x = 0; now.block.x < grid[0]; now.block.x++) run_block();
+                for (now.block.x = first; now.block.x < grid[0]; now.block.x++) run_block();
     }
     __atomic_store_n(&is_busy, 0, __ATOMIC_RELEASE);
     return result;
@@ -719,6 +723,9 @@ EMULATED_EXPORT void emulator_allow(const void *start, size_t bytes) {
     regions = (Region *)realloc(regions, (region_count + 1) * sizeof(Region));
     regions[region_count++] = {(char *)start, bytes, bytes_for(bytes), false};
 }
+
+// For arrays that are too large for all blocks to run.
+EMULATED_EXPORT void emulator_run_last(unsigned blocks) { emulator::last_blocks = blocks; }
 
 EMULATED_EXPORT void emulator_forget() {
     using namespace emulator;

@@ -4,7 +4,8 @@ Contract: `build(source, entries, folder)` compiles any CUDA text; the shared li
 `emulated_<entry>` for each kernel (`launch` calls it). `emulate(units, folder)` compiles whole
 units at once; each is called with NumPy arrays and numbers and gives arrays, or raises what its
 kernels report. Products are NumPy's, as they are the library's on a GPU. What the emulator finds
-wrong with a kernel is a `KernelError`.
+wrong with a kernel is a `KernelError`. `kernels_met()` are all kernels that were made here, for
+`test_kernels_met.py`, which compiles them for GPUs.
 """
 
 import ctypes
@@ -47,6 +48,20 @@ CHECKED = ("-fsanitize=thread,bounds,alignment", "-fno-sanitize-recover=all")
 
 SLACK = 4
 """Memory of a GPU is given out by more bytes than that: atomic operations are on whole words."""
+
+
+_met: dict[str, CudaKernel] = {}
+"""By their text without their names."""
+
+
+def kernels_met() -> list[CudaKernel]:
+    """Kernels of all units that were compiled in this process, equal ones once."""
+    return list(_met.values())
+
+
+def _note(kernels: Sequence[CudaKernel]) -> None:
+    for kernel in kernels:
+        _met.setdefault(re.sub(rf"\b{kernel.entry}\b", "kernel", kernel.source), kernel)
 
 
 class KernelError(AssertionError):
@@ -98,6 +113,7 @@ def load(library: Path) -> ctypes.CDLL:
     """A library that `build` made."""
     loaded = ctypes.CDLL(str(library))
     loaded.emulator_message.restype = ctypes.c_char_p
+    loaded.emulator_run_last.argtypes = [ctypes.c_uint]
     loaded.emulator_allow.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     return loaded
 
@@ -146,6 +162,17 @@ class Emulated:
     def __call__(self, *arguments: Any) -> list[Any]:
         return _Run(self, arguments).results()
 
+    def last_blocks(self, count: int, *arguments: Any) -> list[Any]:
+        """What the last blocks of each kernel give, for arrays of billions of elements.
+
+        Memory that nothing is written to takes no room, and accesses are not looked at.
+        """
+        self.library.emulator_run_last(count)
+        try:
+            return _Part(self, arguments).results()
+        finally:
+            self.library.emulator_run_last(0)
+
 
 class EmulatedProgram(Emulated):
     """A graph's unit as a `Program` of `codegen.pipeline`: tests of C kernels run on it.
@@ -158,6 +185,7 @@ class EmulatedProgram(Emulated):
 
     def __init__(self, graph: Graph, name: str = "unit", **asked: Any) -> None:
         unit = cuda_text.generate(graph, name, **asked)
+        _note(unit.kernels)
         entries = list(dict.fromkeys(kernel.entry for kernel in unit.kernels))
         with tempfile.TemporaryDirectory() as folder:
             library = load(build(unit.source, entries, Path(folder)))
@@ -265,9 +293,7 @@ class _Run:
         if 0 in grid:
             return
         library = self.program.library
-        for buffer in dict.fromkeys(kernel.buffers):
-            library.emulator_allow(*self.extent(buffer))
-        library.emulator_allow(self.status.ctypes.data, self.status.nbytes)
+        self.allow(kernel)
         try:
             launch(
                 library, f"{self.program.prefix}{kernel.entry}", grid, kernel.block,
@@ -278,6 +304,13 @@ class _Run:
             library.emulator_forget()
         if self.status[0]:
             blueprints.failure("emulated")(*map(int, self.status))
+
+    def allow(self, kernel: CudaKernel) -> None:
+        """Tell the emulator what a kernel may touch."""
+        library = self.program.library
+        for buffer in dict.fromkeys(kernel.buffers):
+            library.emulator_allow(*self.extent(buffer))
+        library.emulator_allow(self.status.ctypes.data, self.status.nbytes)
 
     def results(self) -> list[Any]:
         """What the graph gives."""
@@ -323,6 +356,16 @@ class _Run:
             result[...] = total.astype(result.dtype)
 
 
+class _Part(_Run):
+    """A call of which some blocks run."""
+
+    def unwritten(self, type: TensorType) -> np.ndarray:
+        return np.zeros(tuple(map(self.known, type.shape)), type.dtype.numpy)
+
+    def allow(self, kernel: CudaKernel) -> None:
+        """All memory may be touched."""
+
+
 def word_of(number: Any) -> bytes:
     """A run-time number in eight bytes."""
     if isinstance(number, float):
@@ -340,6 +383,8 @@ def emulate(
         folder: for the text and the library.
         checked: see `build`.
     """
+    for _, unit in units.values():
+        _note(unit.kernels)
     kernels = {
         name: [renamed(kernel, f"u{number}") for kernel in unit.kernels]
         for number, (name, (_, unit)) in enumerate(units.items())

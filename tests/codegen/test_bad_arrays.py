@@ -13,7 +13,7 @@ import dynajit as dj
 import dynajit.nn.functional as F
 from dynajit.core.errors import DivisionError
 
-pytestmark = pytest.mark.one_python
+pytestmark = [pytest.mark.c_only, pytest.mark.one_python]
 
 
 @pytest.fixture(autouse=True)

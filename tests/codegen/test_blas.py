@@ -13,6 +13,8 @@ from dynajit.codegen import blas
 from dynajit.core import openblas
 from dynajit.core.errors import CodegenError
 
+pytestmark = pytest.mark.c_only
+
 
 def product(address: int, real: Any, dtype: Any) -> tuple[Any, Any]:
     """(result of gemm at `address`, NumPy's) for small matrices in column-major order."""

@@ -14,6 +14,8 @@ from dynajit.core.types import ScalarType, TensorType
 from dynajit.ir.graph import Builder
 from dynajit.ops import TABLE as ops
 
+pytestmark = pytest.mark.c_only
+
 
 def again(graph):
     """The program of a graph, made of its blueprint after a way through JSON."""

@@ -9,7 +9,7 @@ from dynajit.codegen.pipeline import compile_graph
 from dynajit.core import config
 from dynajit.ops import TABLE as ops
 
-pytestmark = pytest.mark.one_python
+pytestmark = [pytest.mark.c_only, pytest.mark.one_python]
 
 ROWS, COLUMNS = 307, 1031
 """More than a mebibyte of floats, in rows that no number of lanes divides."""

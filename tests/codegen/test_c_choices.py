@@ -5,6 +5,8 @@ import pytest
 
 import dynajit as dj
 
+pytestmark = pytest.mark.c_only
+
 FLOATS = (np.float32, np.float64, np.float16)
 
 

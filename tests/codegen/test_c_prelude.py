@@ -8,6 +8,8 @@ import pytest
 
 from dynajit.codegen import c_prelude, toolchain
 
+pytestmark = pytest.mark.c_only
+
 COMPILER = shutil.which("gcc") or shutil.which("clang")
 
 

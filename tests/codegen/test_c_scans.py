@@ -52,6 +52,7 @@ def in_order(x, function, dim, is_reverse=False):
     return result
 
 
+@pytest.mark.c_only
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("function", ["cumsum", "cumprod"])
 def test_every_bit_is_that_of_one_element_after_the_other(codegen, function, dtype):
@@ -72,6 +73,7 @@ def test_every_bit_is_that_of_one_element_after_the_other(codegen, function, dty
             np.testing.assert_array_equal(next(results), expected, message, strict=True)
 
 
+@pytest.mark.c_only
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32"])
 def test_running_sums_are_those_of_pytorch(torch, dtype):
     for shape, dim in SHAPES:

@@ -3,10 +3,13 @@
 import re
 
 import numpy as np
+import pytest
 
 from dynajit.codegen.c_text import without_names
 from dynajit.codegen.pipeline import generate
 from dynajit.ops import TABLE as ops
+
+pytestmark = pytest.mark.c_only
 
 rng = np.random.default_rng(0)
 

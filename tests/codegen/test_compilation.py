@@ -19,7 +19,7 @@ from dynajit.core.types import TensorType
 from dynajit.ops import TABLE as ops
 
 GCC = shutil.which("gcc")
-pytestmark = pytest.mark.skipif(GCC is None, reason="needs gcc")
+pytestmark = [pytest.mark.c_only, pytest.mark.skipif(GCC is None, reason="needs gcc")]
 
 DIVIDED = """\
 #define DJ_PARTS 2

@@ -1,24 +1,22 @@
 """CUDA text: every kind of kernel is compiled by NVRTC and run, for numbers, on an emulator.
 
-The emulator (`cuda_emulator.h`) runs the printed text on the CPU, with shuffles and barriers; it
-cannot see missing barriers or misaligned packs. No GPU is used.
+The emulator (`cuda_emulator.h`) runs the printed text on the CPU, with shuffles and barriers, and
+looks at every access to memory. No GPU is used.
 """
 
 import dataclasses
-import re
 import shutil
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from cuda_resources import ARCHITECTURES, assert_no_spills, compile_all, needs_nvrtc
 from emulated import Emulated, emulate, renamed
 from samples import all_rows, has_samples, samples
 from tape import type_of
 
-from dynajit.codegen import cubin, cuda_text, nvrtc
-from dynajit.codegen.cubin import Resources
+from dynajit.codegen import cuda_text
 from dynajit.codegen.cuda_steps import CudaKernel, LibraryCall
 from dynajit.codegen.cuda_text import Unit
 from dynajit.core import dtypes
@@ -33,10 +31,6 @@ from dynajit.ops.table import Kind
 
 pytestmark = pytest.mark.one_python
 
-EMULATOR = Path(__file__).parent / "cuda_emulator.h"
-needs_nvrtc = pytest.mark.skipif(
-    nvrtc.find() is None, reason="needs NVRTC: pip install nvidia-cuda-nvrtc-cu12"
-)
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 rng = np.random.default_rng(0)
 
@@ -237,34 +231,6 @@ UNITS = every_unit()
 # compiling
 
 
-def compile_all(kernels: list[CudaKernel], architecture: str) -> dict[str, Resources]:
-    """One call of NVRTC: what every kernel takes."""
-    found = cubin.read(nvrtc.compile_source(cuda_text.print_unit("tests", kernels), architecture))
-    assert {kernel.name for kernel in kernels} == set(found)
-    return found
-
-
-ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
-LOCAL_BYTES = {
-    # CUDA's reduction of large angles keeps the words of a product in an array.
-    **dict.fromkeys(("sin", "cos", "tan", "randn", "polygamma"), 40),
-    # In float64, calls of CUDA's own square root and remainder.
-    **dict.fromkeys(("asin", "remainder"), 8),
-    "searchsorted": 16,  # of four searches: where divergent threads meet again
-}
-"""Rows whose kernels use local memory, and up to how much. Registers of others may not spill."""
-
-
-def assert_no_spills(found: dict[str, Resources]) -> None:
-    """Every kernel keeps its values in registers but for those that are listed."""
-    spilled = {}
-    for name, taken in found.items():
-        row = re.sub(r"^.*?_?k\d+_|_\d+$", "", name)
-        if taken.local_bytes > LOCAL_BYTES.get(row, 0):
-            spilled[name] = taken.local_bytes
-    assert {} == spilled
-
-
 @needs_nvrtc
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_kind_of_kernel_compiles(architecture: str) -> None:
@@ -274,7 +240,7 @@ def test_every_kind_of_kernel_compiles(architecture: str) -> None:
         for number, (_, unit) in enumerate(UNITS.values())
         for kernel in unit.kernels
     ]
-    assert_no_spills(compile_all(kernels, architecture))
+    assert_no_spills(kernels, compile_all(kernels, architecture))
 
 
 def sample_kernels(op: Any, dtype: Any) -> list[CudaKernel]:
@@ -312,7 +278,7 @@ def test_every_row_compiles(architecture: str, pytestconfig: pytest.Config) -> N
         for kernel in sample_kernels(op, dtypes.float32)
     ]
     assert len(kernels) > 100
-    assert_no_spills(compile_all(kernels, architecture))
+    assert_no_spills(kernels, compile_all(kernels, architecture))
 
 
 @needs_nvrtc
@@ -328,7 +294,7 @@ def test_pointwise_rows_compile_in_every_dtype(dtype: str) -> None:
         for kernel in sample_kernels(op, dtypes.by_name(dtype))[:1]
     ]
     assert len(kernels) > 20
-    assert_no_spills(compile_all(kernels, "sm_90"))
+    assert_no_spills(kernels, compile_all(kernels, "sm_90"))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from dynajit.codegen.cuda_steps import (
     TableArgument,
 )
 from dynajit.core import dtypes
-from dynajit.core.errors import CodegenError
+from dynajit.core.errors import CodegenError, DivisionError
 from dynajit.core.symint import symbol
 from dynajit.core.types import ScalarType, TensorType
 from dynajit.ir import interpret
@@ -126,6 +126,25 @@ def test_tables_hold_what_differs(codegen: Any) -> None:
     assert {3, 4, 5} == {w.position for r in table.rows for w in r if isinstance(w, ScalarArgument)}
 
 
+def test_divisions_of_a_table_report_zeros(codegen: Any) -> None:
+    """One launch for all of them; a zero in any is an error."""
+    arguments = [rng.integers(1, 9, 300 + k) for k in range(6)]
+    graph = codegen.graph_of(
+        lambda *xs: [ops.floor_divide(x, y) for x, y in zip(xs[:3], xs[3:], strict=True)],
+        *(codegen.type_of(a[:200]) for a in arguments),
+    )
+    program = EmulatedProgram(graph)
+    given = [a[:200] for a in arguments]
+
+    assert ["k0_floor_divide_table"] == [kernel.name for kernel in program.unit.kernels]
+    assert program.may_fail
+    for want, got in zip(interpret.run(graph, given), program(*given), strict=True):
+        codegen.assert_same(want, got)
+    given[4][7] = 0
+    with pytest.raises(DivisionError):
+        program(*given)
+
+
 # ---------------------------------------------------------------------------------------------
 # equal kernels, in place
 
@@ -190,6 +209,31 @@ def test_operands_that_no_library_reads_are_copied(codegen: Any) -> None:
 
     assert [CudaKernel, LibraryCall] == [type(step) for step in copied.unit.steps]
     assert [LibraryCall] == [type(step) for step in read.unit.steps]
+
+
+def test_a_bias_is_there_before_the_library_adds_it(codegen: Any) -> None:
+    """It may be computed by a kernel that comes after the product in the graph."""
+    program = check(
+        codegen, lambda x, w, z: ops.add(ops.matmul(x, w), ops.amax(z, dim=(0,))),
+        normal(8, 16), normal(16, 12), normal(5, 12),
+    )  # fmt: skip
+
+    assert [CudaKernel, LibraryCall] == [type(step) for step in program.unit.steps]
+    assert program.unit.steps[1].kernel.bias is not None
+
+
+def test_a_product_of_one_row_is_no_bias_of_its_own(codegen: Any) -> None:
+    def twice(x: Any, w: Any) -> Any:
+        product = ops.matmul(x, w)
+        return ops.add(product, product)
+
+    check(codegen, twice, normal(1, 16), normal(16, 12))
+
+
+def test_products_of_integers_have_no_bias(codegen: Any) -> None:
+    """They are loops, and what is added is a kernel of its own."""
+    x, w, b = rng.integers(0, 9, (4, 3)), rng.integers(0, 9, (3, 5)), rng.integers(1, 9, 5)
+    check(codegen, lambda x, w, b: ops.add(ops.matmul(x, w), b), x, w, b)
 
 
 def test_a_product_without_inner_elements_is_zero(codegen: Any) -> None:

@@ -174,7 +174,7 @@ def test_what_is_empty_reads_nothing(codegen) -> None:
         return [nothing, ops.sum(nothing, dim=(0,)), ops.exp(nothing)]
 
     program = codegen.check(function, x, where)
-    assert "dj_data_index(" not in program.source.split("static __attribute__((noinline))", 1)[1]
+    assert not any("dj_data_index(" in kernel.source for kernel in program.kernels)
 
     def scatter(x: Any, where: Any, source: Any) -> Any:
         return ops.index_add(x, where, source, dim=0)

@@ -13,6 +13,8 @@ from dynajit.core import dtypes
 from dynajit.core.types import TensorType
 from dynajit.ops.table import TABLE as ops
 
+pytestmark = pytest.mark.c_only
+
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "between": lambda x: (dj.linalg.inv(x.tanh() + 3 * dj.eye(6)) @ x).relu(),
     "first": lambda x: dj.linalg.inv(x) * 2 + 1,

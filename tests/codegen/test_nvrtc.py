@@ -34,6 +34,17 @@ def test_an_error_shows_the_log_and_the_generated_line() -> None:
 
 
 @needs_nvrtc
+def test_warnings_are_left_out_of_errors() -> None:
+    with pytest.raises(ToolchainError) as raised:
+        nvrtc.compile_source(
+            "static __device__ int unused() { return 1; }\nint wrong = missing;", "sm_80"
+        )
+
+    assert "missing" in str(raised.value)
+    assert "unused" not in str(raised.value)
+
+
+@needs_nvrtc
 def test_an_unknown_architecture_is_refused() -> None:
     with pytest.raises(ToolchainError, match="sm_1"):
         nvrtc.compile_source(SOURCE, "sm_1")

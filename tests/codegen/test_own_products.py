@@ -13,6 +13,8 @@ from dynajit.codegen.pipeline import compile_graph
 from dynajit.core import _products
 from dynajit.ops import TABLE as ops
 
+pytestmark = pytest.mark.c_only
+
 SETS = sorted(_products.addresses())
 DTYPES = (np.float32, np.float64)
 PAGE = mmap.PAGESIZE

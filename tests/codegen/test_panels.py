@@ -13,7 +13,7 @@ from dynajit.core.types import TensorType
 from dynajit.ir import interpret
 from dynajit.ops import TABLE as ops
 
-pytestmark = pytest.mark.one_python
+pytestmark = [pytest.mark.c_only, pytest.mark.one_python]
 
 
 @pytest.fixture

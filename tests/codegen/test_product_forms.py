@@ -154,6 +154,7 @@ def test_vectors_between_loops_and_memory_speed_may_be_strided(codegen, n, k, m,
     codegen.check(products, *left, *right, tolerance=0)
 
 
+@pytest.mark.c_only
 @pytest.mark.parametrize("sizes", [(1, 700, 900), (900, 700, 1), (1, 300, 300), (1, 70000, 1)])
 def test_products_with_vectors_have_the_same_bits_for_any_number_of_threads(sizes):
     n, k, m = sizes

@@ -18,6 +18,8 @@ from dynajit.core.errors import BoundsError
 from dynajit.core.types import ScalarType, TensorType
 from dynajit.ops import TABLE as ops
 
+pytestmark = pytest.mark.c_only
+
 
 def vector(size: int) -> TensorType:
     return TensorType((size,), dtypes.float32)

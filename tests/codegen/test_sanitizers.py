@@ -27,6 +27,7 @@ def _sanitizer_library() -> str | None:
 
 LIBRARY = _sanitizer_library()
 pytestmark = [
+    pytest.mark.c_only,
     pytest.mark.skipif(LIBRARY is None, reason="needs gcc with libasan"),
     pytest.mark.one_python,
 ]

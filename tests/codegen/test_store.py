@@ -8,6 +8,8 @@ import pytest
 from dynajit.codegen import store
 from dynajit.core import config
 
+pytestmark = pytest.mark.c_only
+
 DATA = {"text": 'int x;\n\t"ü"', "numbers": [1, -0.0, 1e300, True, None], "deep": [[{"a": []}]]}
 
 

@@ -15,7 +15,7 @@ from dynajit.codegen import toolchain
 from dynajit.core import config
 from dynajit.ops import TABLE as ops
 
-pytestmark = pytest.mark.one_python
+pytestmark = [pytest.mark.c_only, pytest.mark.one_python]
 
 IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
 

@@ -21,6 +21,8 @@ from dynajit.core.errors import ArgumentError, ToolchainError
 from dynajit.core.types import TensorType
 from dynajit.ops import TABLE as ops
 
+pytestmark = pytest.mark.c_only
+
 TYPE = TensorType((5,), dtypes.float32)
 SOURCE = "int run(void) { return 7; }\n"
 

@@ -43,6 +43,7 @@ STRIDE = 331
 """Every 331st bit pattern: 13 million floats, all exponents, both signs."""
 
 pytestmark = [
+    pytest.mark.c_only,
     pytest.mark.one_python,
     pytest.mark.skipif(COMPILER is None, reason="needs gcc or clang"),
 ]

@@ -50,6 +50,7 @@ SPECIAL = np.array(
 )  # fmt: skip
 
 pytestmark = [
+    pytest.mark.c_only,
     pytest.mark.one_python,
     pytest.mark.skipif(COMPILER is None, reason="needs gcc or clang"),
     pytest.mark.skipif(

@@ -14,6 +14,8 @@ from dynajit import nn
 from dynajit.codegen import c_text, verified
 from dynajit.core.errors import ArgumentError, VerificationError
 
+pytestmark = pytest.mark.c_only
+
 VERIFY = {"verify": True}
 
 

@@ -333,3 +333,42 @@ def test_attention_is_kernels_of_its_own(dtype: Any, is_causal: bool) -> None:
         )  # fmt: skip
     kernels = dj.explain(attend)(*(x.detach() for x in given)).kernels
     assert all("attention" in kernel.name for kernel in kernels)
+
+
+def test_where_memory_ends_a_compiled_call_leaves_what_eager_execution_leaves() -> None:
+    """The error has the sizes; tensors, versions and gradients are those of the plain function."""
+
+    def step(x: Any, weight: Any) -> Any:
+        x.mul_(2)
+        return (x.repeat(64, 1) * weight).sum()
+
+    found = []
+    pool = gpu.module().get_default_memory_pool()
+    for run in (step, dj.compile(step, fullgraph=True)):
+        x, weight = tensor(16, 256).detach(), tensor(1024, 256).requires_grad_()
+        run(dj.ones_like(x), weight)
+        dj.cuda.empty_cache()
+        pool.set_limit(size=pool.total_bytes() + 4096)
+        try:
+            with pytest.raises(dj.OutOfMemoryError, match=r"\d+ bytes|Tried to allocate"):
+                run(x, weight)
+        finally:
+            pool.set_limit(size=0)
+        found.append((x._version, weight.grad))
+        assert run(x, weight).item() == pytest.approx(step(x / 2, weight).item(), rel=1e-4)
+
+    assert found[0] == found[1]
+
+
+def test_graphs_outlive_the_tensors_that_they_were_captured_with() -> None:
+    """A replay reads and writes the memory of its own call, and results stay what they were."""
+    compiled = dj.compile(lambda x: (x * 2).exp(), mode="reduce-overhead", fullgraph=True)
+    kept = []
+    for number in range(12):
+        x = dj.full((64, 32), number / 8, device="cuda")
+        for _ in range(3):
+            kept.append((number / 8, compiled(x)))
+        del x
+        dj.cuda.empty_cache()
+    for number, result in kept:
+        np.testing.assert_allclose(result.cpu().numpy(), np.exp(2 * number), rtol=1e-5)

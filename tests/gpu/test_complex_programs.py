@@ -7,7 +7,7 @@ import pytest
 
 import dynajit as dj
 
-pytestmark = pytest.mark.usefixtures("driver")
+pytestmark = [pytest.mark.one_python, pytest.mark.usefixtures("driver")]
 rng = np.random.default_rng(0)
 
 DTYPES = (np.complex64, np.complex128)

@@ -16,6 +16,8 @@ from dynajit.core import gpu, symint
 from dynajit.core.errors import CodegenError
 from dynajit.core.symint import Number
 
+pytestmark = pytest.mark.one_python
+
 TELLS = """
 typedef long long number;
 extern "C" __global__ void tell(number value, number *to) { *to = value; }

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.one_python
+
 SOURCES = Path(__file__).resolve().parents[2] / "codegen" / "device"
 FOLDERS = ("nvidia.cuda_runtime", "nvidia.cu13")
 SYSTEM = Path("/usr/local/cuda/include")

@@ -12,7 +12,7 @@ from benchmarks.gpu_cases import SMALL, Case, Sizes
 from dynajit.codegen import device_tuning
 from dynajit.core import config
 
-pytestmark = pytest.mark.usefixtures("driver", "strict_programs")
+pytestmark = [pytest.mark.one_python, pytest.mark.usefixtures("driver", "strict_programs")]
 CASES = gpu_cases.cases(SMALL)
 OURS = ("dynajit", "dynajit-graphs", "dynajit-tuned")
 

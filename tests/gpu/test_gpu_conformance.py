@@ -27,6 +27,7 @@ from dynajit.ir.pipeline import optimize
 from dynajit.ops import Op
 
 pytestmark = [
+    pytest.mark.one_python,
     pytest.mark.usefixtures("driver", "kernel_cache"),
     pytest.mark.filterwarnings("ignore:dynajit. .* is cut into:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),

@@ -8,6 +8,8 @@ import pytest
 import dynajit as dj
 from dynajit.core.errors import LinAlgError
 
+pytestmark = pytest.mark.one_python
+
 SHAPES = [(3, 3), (2, 4, 4), (5, 2), (2, 2, 5), (0, 3, 3), (0, 0)]
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import dynajit as dj
 from dynajit import doctor
+from dynajit.codegen import device_driver
 from dynajit.core import gpu
 from dynajit.core.errors import DeviceError, NoGpuError
 
@@ -203,6 +204,21 @@ def test_the_doctor_tells_of_several_cupys(monkeypatch: pytest.MonkeyPatch, caps
     doctor.main([])
 
     assert "pip uninstall cupy-cuda12x cupy-cuda13x" in capsys.readouterr().out
+
+
+def test_the_doctor_tells_what_compiled_functions_lack(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """A driver that cannot be loaded; cuBLASLt, where only that is missing."""
+    with dj.config.override(cuda_driver="libno-such-driver.so"):
+        doctor.main([])
+    assert "--  launches   compiled functions on a GPU need the CUDA driver" in (
+        capsys.readouterr().out
+    )
+    monkeypatch.setattr(device_driver, "driver", lambda: None)
+    monkeypatch.setattr(device_driver, "products_library", lambda: None)
+    doctor.main([])
+    assert "--  launches   matrix products on a GPU need cuBLASLt" in capsys.readouterr().out
 
 
 def test_old_cupys_have_no_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.one_python
+
 HERE = Path(__file__).parent
 STAND_IN = HERE.parent / "stand_in"
 

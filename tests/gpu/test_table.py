@@ -19,6 +19,8 @@ from dynajit.core.dtypes import DType
 from dynajit.core.errors import DTypeError
 from dynajit.ops import Kind, Op
 
+pytestmark = pytest.mark.one_python
+
 GPU = dj.device("cuda", 0)
 TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-5, "complex64": 2e-5}
 # Factors of matrices are not unique: their products are compared in test_linear_algebra.

@@ -793,6 +793,25 @@ def _attention(op: Op, values: Values) -> Iterator[Sample]:
     yield Sample("dropout", (q, k, v, None, 3, 4), {"dropout_p": 0.3})
 
 
+def _attended(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, *,
+    is_causal: bool = False, scale: float | None = None, dropout_p: float = 0.0,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """The result of attention without dropout, and its level."""
+    wide = [x.astype(np.float64) for x in (q, k, v)]
+    scores = wide[0] @ wide[1].swapaxes(-1, -2)
+    scores *= q.shape[-1] ** -0.5 if scale is None else scale
+    if is_causal:
+        mask = np.tril(np.ones(scores.shape[-2:], bool))
+    if mask is not None and mask.dtype == bool:
+        scores = np.where(mask, scores, -np.inf)
+    elif mask is not None:
+        scores = scores + mask.astype(np.float64)
+    level = np.logaddexp.reduce(scores, axis=-1)
+    out = np.exp(scores - level[..., None]) @ wide[2]
+    return out.astype(v.dtype), level.astype(q.dtype)
+
+
 @special("attention_level")
 def _attention_level(op: Op, values: Values) -> Iterator[Sample]:
     for sample in _attention(op, values):
@@ -806,8 +825,8 @@ def _attention_level(op: Op, values: Values) -> Iterator[Sample]:
 def _attention_gradients(op: Op, values: Values) -> Iterator[Sample]:
     for sample in _attention(op, values):
         q, k, v, mask, seed, offset = sample.inputs
-        # What the rows expand to does not read `out` and `level`.
-        g, out, level = values(2, 2, 4, 6), values(2, 2, 4, 6), values(2, 2, 4)
+        # What the rows expand to does not read `out` and `level`; kernels do.
+        g, (out, level) = values(2, 2, 4, 6), _attended(q, k, v, mask, **sample.attributes)
         operands = (g, q, k, v, mask, out, level, seed, offset)
         unread = ("out", "level", *(["value"] if op.name == "attention_value_gradient" else []))
         yield Sample(sample.name, operands, sample.attributes, constants=unread)

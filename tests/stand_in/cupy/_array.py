@@ -156,6 +156,7 @@ class ndarray:
         return found(*args, **kwargs)
 
     def get(self, stream=None, order="C", out=None, blocking=True):
+        runtime._answer()
         if out is None:
             return np.array(self._host, order=order)
         if out.dtype != self.dtype:
@@ -168,6 +169,7 @@ class ndarray:
         return out
 
     def set(self, arr, stream=None):
+        runtime._answer()
         if not isinstance(arr, np.ndarray):
             raise TypeError("Only numpy.ndarray can be set to cupy.ndarray")
         if arr.dtype != self.dtype:
@@ -341,6 +343,7 @@ def host(value):
 
 def device_array(array):
     """A new array in device memory, in the layout that `array` has."""
+    runtime._answer()
     array = np.asarray(array)
     if array.dtype.char not in _KINDS and array.dtype != BFLOAT16:
         raise ValueError(f"Unsupported dtype {array.dtype}")

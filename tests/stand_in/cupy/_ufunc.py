@@ -5,6 +5,7 @@ import numpy as np
 from cupy import _array
 from cupy._array import BFLOAT16, device_array, host, ndarray
 from cupy._ufunc_types import SCATTERS, UFUNC_TYPES
+from cupy.cuda import runtime
 
 _NUMBERS = (bool, int, float, complex, np.generic)
 
@@ -48,6 +49,7 @@ class ufunc:
             if not isinstance(argument, (ndarray, *_NUMBERS)):
                 raise TypeError(f"Unsupported type {type(argument)}")
         given, results = self._routine(args, dtype)
+        runtime._answer()
         cast = [self._cast(argument, kind) for argument, kind in zip(args, given, strict=True)]
         with np.errstate(all="ignore"):
             found = self._function(*cast)

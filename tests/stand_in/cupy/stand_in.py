@@ -17,6 +17,7 @@ class Machine:
     driver_version: int = 13000
     runtime_version: int = 13000
     capability: tuple[int, int] = (9, 0)
+    fault: int = 0
 
 
 MACHINE = Machine()
@@ -35,6 +36,12 @@ def describe(
     MACHINE.driver_version = driver_version
     MACHINE.runtime_version = runtime_version
     MACHINE.capability = capability
+
+
+def fault(status: int) -> None:
+    """A kernel has failed: from now on every call that asks for its work gives that error; 0 for a
+    new process."""
+    MACHINE.fault = status
 
 
 class _Position(threading.local):

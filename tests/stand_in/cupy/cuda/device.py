@@ -38,6 +38,7 @@ class Device:
 
     def synchronize(self):
         runtime.getDeviceProperties(self.id)
+        runtime._answer()
 
     @property
     def compute_capability(self):

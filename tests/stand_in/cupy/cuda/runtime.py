@@ -6,6 +6,7 @@ _INSUFFICIENT_DRIVER = 35
 _NO_DEVICE = 100
 _INVALID_DEVICE = 101
 _MEMORY_ALLOCATION = 2
+_ILLEGAL_ADDRESS = 700
 streamLegacy = 1
 streamPerThread = 2
 is_hip = False
@@ -17,6 +18,7 @@ _NAMES = {
     _NO_DEVICE: "cudaErrorNoDevice: no CUDA-capable device is detected",
     _INVALID_DEVICE: "cudaErrorInvalidDevice: invalid device ordinal",
     _MEMORY_ALLOCATION: "cudaErrorMemoryAllocation: out of memory",
+    _ILLEGAL_ADDRESS: "cudaErrorIllegalAddress: an illegal memory access was encountered",
 }
 
 
@@ -26,6 +28,12 @@ class CUDARuntimeError(RuntimeError):
     def __init__(self, status):
         self.status = status
         super().__init__(_NAMES.get(status, f"cudaError {status}"))
+
+
+def _answer():
+    """What a call is told that waits for work, or gives some."""
+    if MACHINE.fault:
+        raise CUDARuntimeError(MACHINE.fault)
 
 
 def getDeviceCount():
@@ -61,6 +69,7 @@ def deviceCanAccessPeer(device, peerDevice):
 
 def deviceSynchronize():
     getDeviceCount()
+    _answer()
 
 
 def memGetInfo():
@@ -100,6 +109,7 @@ def getDeviceProperties(device):
 def memcpy(dst, src, size, kind):
     import ctypes
 
+    _answer()
     ctypes.memmove(dst, src, size)
 
 

@@ -1,0 +1,66 @@
+"""What kernels take of a GPU, by NVRTC: registers, memory of each thread, shared memory.
+
+Contract: `compile_all` compiles kernels in one call of NVRTC and reads what each takes;
+`assert_no_spills` refuses what keeps values in memory, unless `LOCAL_BYTES` has a reason for it;
+`record` writes all of it to a file. Used by tests that compile; no GPU is needed.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from dynajit.codegen import cubin, cuda_text, nvrtc
+from dynajit.codegen.cubin import Resources
+from dynajit.codegen.cuda_steps import CudaKernel
+
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+
+LOCAL_BYTES = {
+    # CUDA's reduction of large angles keeps the words of a product in an array.
+    r"\b(sin|cos|tan)f?\(": 40,
+    # In float64, calls of CUDA's own square root and remainder.
+    r"\basin\(|\bdj_remainder_f64\(": 8,
+    # Four searches: where divergent threads meet again.
+    r"_searchsorted": 16,
+}
+"""Texts whose kernels use local memory, and up to how much. Registers of others may not spill."""
+
+needs_nvrtc = pytest.mark.skipif(
+    nvrtc.find() is None, reason="needs NVRTC: pip install nvidia-cuda-nvrtc-cu12"
+)
+
+
+def compile_all(kernels: Sequence[CudaKernel], architecture: str) -> dict[str, Resources]:
+    """One call of NVRTC: what every kernel takes, by its entry."""
+    found = cubin.read(nvrtc.compile_source(cuda_text.print_unit("tests", kernels), architecture))
+    assert {kernel.entry for kernel in kernels} == set(found)
+    return found
+
+
+def assert_no_spills(kernels: Sequence[CudaKernel], found: Mapping[str, Resources]) -> None:
+    """Every kernel keeps its values in registers but for those that are listed."""
+    spilled = {}
+    for kernel in kernels:
+        listed = [size for text, size in LOCAL_BYTES.items() if re.search(text, kernel.source)]
+        if found[kernel.entry].local_bytes > max(listed, default=0):
+            spilled[kernel.entry] = found[kernel.entry].local_bytes
+    assert {} == spilled
+
+
+def record(
+    path: Path, architecture: str, kernels: Sequence[CudaKernel], found: Mapping[str, Resources]
+) -> None:
+    """Append a line for each kernel."""
+    is_new = not path.exists()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        if is_new:
+            file.write("architecture\tkernel\tthreads\tregisters\tlocal bytes\tshared bytes\n")
+        for kernel in kernels:
+            taken, threads = found[kernel.entry], kernel.block[0] * kernel.block[1]
+            file.write(
+                f"{architecture}\t{kernel.entry}\t{threads}\t{taken.registers}\t"
+                f"{taken.local_bytes}\t{taken.shared_bytes}\n"
+            )
