@@ -2,9 +2,10 @@
  *
  * The includer defines ELEMENT and INDEX (an integer of the same size), LANES of a vector, TALL (the
  * rows of a tile: 6 or 14; with two vectors of columns they fill the registers), DEPTH (of k at a
- * time: a tile of a stays in the first cache, a group of b in the second), TARGET (the attribute that
- * names the instruction set), LOAD_SOME(from, count) and STORE_SOME(to, count, x) (the first lanes of
- * a vector; nothing else is touched, the others are 0) and NAMED(x), the name of x here.
+ * time: a tile of a stays in the first cache, a group of b in the second), DEPTH_OF(k, left, DEPTH)
+ * (how much of it comes next), TARGET (the attribute that names the instruction set),
+ * LOAD_SOME(from, count) and STORE_SOME(to, count, x) (the first lanes of a vector; nothing else is
+ * touched, the others are 0) and NAMED(x), the name of x here.
  *
  * The scheme is Goto's (K. Goto, R. van de Geijn, "Anatomy of High-Performance Matrix
  * Multiplication", ACM TOMS 34(3), 2008): blocks of both operands are packed in the order in which
@@ -269,9 +270,8 @@ TARGET static int NAMED(multiply)(const ELEMENT *a, int64_t a_row, int64_t a_col
     ELEMENT *edge = panels + KEPT_BYTES / sizeof(ELEMENT), *packed = edge + TALL * WIDE;
     const int64_t bands = parts(n, MOST_ROWS);
     const int packs = m > (a_column == 1 ? ROWS_PACKED_FROM : COLUMNS_PACKED_FROM) * WIDE;
-    const int64_t most = depth_of(k, DEPTH);
     for (int64_t first = 0, depth; first < k; first += depth) {
-        depth = least(most, k - first);
+        depth = DEPTH_OF(k, k - first, DEPTH);
         const int64_t bytes = depth * b_row * (int64_t)sizeof(ELEMENT);
         /* What the first band packs serves the others, if there is room for all of it. */
         const int keeps =
@@ -323,6 +323,7 @@ TARGET static int NAMED(multiply)(const ELEMENT *a, int64_t a_row, int64_t a_col
 #undef PACKED_ROW
 #undef TALL
 #undef DEPTH
+#undef DEPTH_OF
 #undef TARGET
 #undef LOAD_SOME
 #undef STORE_SOME
