@@ -50,11 +50,11 @@ setup(
             ["capture/_capture.c", *sorted(glob("capture/native/*.c"))],
             ["eager/tensor.h", *sorted(glob("capture/native/*.h"))],
         ),
-        extension("dynajit.codegen._runtime", ["codegen/_runtime.c"], []),
+        extension("dynajit.codegen._runtime", ["codegen/_runtime.c"], ["codegen/results.h"]),
         extension(
             "dynajit.codegen._device",
             ["codegen/_device.c", *sorted(glob("codegen/device/*.c"))],
-            sorted(glob("codegen/device/*.h")),
+            ["codegen/results.h", *sorted(glob("codegen/device/*.h"))],
         ),
         extension(
             "dynajit.core._products",

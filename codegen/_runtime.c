@@ -22,6 +22,8 @@
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
 
+#include "results.h"
+
 /* ---- memory blocks ---- */
 
 /* From this size on memory is kept: malloc would return it to the system and page faults on fresh
@@ -182,7 +184,6 @@ enum { TABLE_WORKSPACE, TABLE_ELEMENTS, TABLE_SHAPES };
 #define MANY_ELEMENTS ((int64_t)1 << 18)
 
 enum { ARGUMENT_TENSOR, ARGUMENT_BOOL, ARGUMENT_INTEGER, ARGUMENT_FLOATING };
-enum { RESULT_NEW, RESULT_ARGUMENT, RESULT_WRITTEN, RESULT_OBJECT };
 
 typedef struct {
     PyArray_Descr *dtype; /* owned; NULL for numbers */
@@ -198,11 +199,6 @@ typedef struct {
 } Symbol;
 
 typedef struct {
-    int kind, position;
-    PyObject *object; /* owned; for RESULT_OBJECT */
-} Result;
-
-typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyObject *dictionary;
@@ -210,9 +206,9 @@ typedef struct {
     MeasureFunction measure; /* NULL if all sizes are known */
     void *library;
     Spec *arguments, *outputs;
-    Result *results;
+    Results results;
     Symbol *symbols;
-    Py_ssize_t argument_count, output_count, result_count, tensor_count, scalar_count, symbol_count;
+    Py_ssize_t argument_count, output_count, tensor_count, scalar_count, symbol_count;
     Py_ssize_t table_size;
     PyObject *constants; /* tuple of arrays */
     void **constant_data;
@@ -241,8 +237,7 @@ static int Program_clear(ProgramObject *self) {
     Py_CLEAR(self->dictionary);
     Py_CLEAR(self->constants);
     Py_CLEAR(self->fail);
-    for (Py_ssize_t i = 0; self->results && i < self->result_count; i++)
-        Py_CLEAR(self->results[i].object);
+    clear_results(&self->results);
     return 0;
 }
 
@@ -250,9 +245,7 @@ static int Program_traverse(ProgramObject *self, visitproc visit, void *arg) {
     Py_VISIT(self->dictionary);
     Py_VISIT(self->constants);
     Py_VISIT(self->fail);
-    for (Py_ssize_t i = 0; self->results && i < self->result_count; i++)
-        Py_VISIT(self->results[i].object);
-    return 0;
+    return visit_results(&self->results, visit, arg);
 }
 
 static void Program_dealloc(ProgramObject *self) {
@@ -261,7 +254,7 @@ static void Program_dealloc(ProgramObject *self) {
     Py_CLEAR(self->name);
     clear_specs(self->arguments, self->argument_count);
     clear_specs(self->outputs, self->output_count);
-    PyMem_Free(self->results);
+    PyMem_Free(self->results.items);
     PyMem_Free(self->symbols);
     PyMem_Free(self->constant_data);
     if (self->workspace) block_give(self->workspace, self->workspace_size);
@@ -453,29 +446,6 @@ static int execute(ProgramObject *self, void **inputs, void **outputs, Scalar *s
     return -1;
 }
 
-/* The array that the kernels wrote to: an argument, or the copy that had to be made of it. */
-static PyObject *written(ProgramObject *self, Py_ssize_t position, PyObject *const *args,
-                         PyObject **held) {
-    Py_ssize_t tensor = 0;
-    for (Py_ssize_t i = 0; i < position; i++) tensor += self->arguments[i].kind == ARGUMENT_TENSOR;
-    return held[tensor] ? held[tensor] : args[position];
-}
-
-static PyObject *collect(ProgramObject *self, PyObject *const *args, PyObject **arrays,
-                         PyObject **held) {
-    PyObject *tuple = PyTuple_New(self->result_count);
-    for (Py_ssize_t i = 0; tuple && i < self->result_count; i++) {
-        Result *result = &self->results[i];
-        PyObject *object = result->kind == RESULT_NEW        ? arrays[result->position]
-                           : result->kind == RESULT_ARGUMENT ? args[result->position]
-                           : result->kind == RESULT_WRITTEN
-                               ? written(self, result->position, args, held)
-                               : result->object;
-        PyTuple_SET_ITEM(tuple, i, Py_NewRef(object));
-    }
-    return tuple;
-}
-
 /* Read the symbols from the arguments, check their ranges, compute all sizes. */
 static int measure(ProgramObject *self, PyObject *const *args, int64_t *symbols, int64_t *table) {
     for (Py_ssize_t k = 0; k < self->symbol_count; k++) {
@@ -551,7 +521,7 @@ static PyObject *Program_call(PyObject *callable, PyObject *const *args, size_t 
         if (table) sizes += spec->rank;
     }
     if (execute(self, inputs, outputs, scalars, table) == 0)
-        results = collect(self, args, arrays, held);
+        results = collect_results(&self->results, args, arrays, held);
 done:
     for (Py_ssize_t i = 0; i < self->tensor_count; i++) Py_XDECREF(held[i]);
     for (Py_ssize_t i = 0; i < self->output_count; i++) Py_XDECREF(arrays[i]);
@@ -597,25 +567,13 @@ static Spec *read_specs(PyObject *given, Py_ssize_t *count) {
     return specs;
 }
 
-static int read_results(ProgramObject *self, PyObject *given) {
-    self->result_count = PyTuple_GET_SIZE(given);
-    self->results = PyMem_Calloc((size_t)self->result_count + 1, sizeof(Result));
-    if (!self->results) return PyErr_NoMemory(), -1;
-    for (Py_ssize_t i = 0; i < self->result_count; i++) {
-        Result *result = &self->results[i];
-        PyObject *object;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(given, i), "iiO", &result->kind, &result->position,
-                              &object))
-            return -1;
-        Py_ssize_t limit =
-            result->kind == RESULT_NEW ? self->output_count : self->argument_count;
-        if (result->kind != RESULT_OBJECT && (result->position < 0 || result->position >= limit)) {
-            PyErr_SetString(PyExc_ValueError, "a result names an array that does not exist");
-            return -1;
-        }
-        result->object = Py_NewRef(object);
+/* Which of the tensors each result is that the kernels write to. */
+static void find_written(ProgramObject *self) {
+    for (Py_ssize_t i = 0; i < self->results.count; i++) {
+        Result *result = &self->results.items[i];
+        for (int j = 0; result->kind == RESULT_WRITTEN && j < result->position; j++)
+            result->tensor += self->arguments[j].kind == ARGUMENT_TENSOR;
     }
-    return 0;
 }
 
 /* (argument, dimension or -1, low, high) of each symbol; the arguments are known. */
@@ -722,11 +680,14 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     self->runtime.is_silenced = self->pool.get_threads && self->pool.set_threads;
     self->arguments = read_specs(arguments, &self->argument_count);
     if (self->arguments) self->outputs = read_specs(outputs, &self->output_count);
-    if (!self->outputs || read_results(self, results) < 0 || read_constants(self, constants) < 0 ||
-        read_symbols(self, symbols) < 0 || open_library(self, library) < 0) {
+    if (!self->outputs ||
+        read_results(&self->results, results, self->argument_count, self->output_count) < 0 ||
+        read_constants(self, constants) < 0 || read_symbols(self, symbols) < 0 ||
+        open_library(self, library) < 0) {
         Py_DECREF(self);
         return NULL;
     }
+    find_written(self);
     for (Py_ssize_t i = 0; i < self->argument_count; i++)
         *(self->arguments[i].kind == ARGUMENT_TENSOR ? &self->tensor_count : &self->scalar_count) +=
             1;
@@ -735,7 +696,7 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 
 static PyObject *Program_repr(ProgramObject *self) {
     return PyUnicode_FromFormat("<Program %U: %zd arguments, %zd results>", self->name,
-                                self->argument_count, self->result_count);
+                                self->argument_count, self->results.count);
 }
 
 static PyMemberDef Program_members[] = {

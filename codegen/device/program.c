@@ -13,9 +13,7 @@ static int Program_traverse(ProgramObject *self, visitproc visit, void *arg) {
 #define VISIT(field) Py_VISIT(self->field);
     OWNED(VISIT)
     for (int i = 0; i < KEPT_WORKSPACES; i++) Py_VISIT(self->kept[i].memory);
-    for (Py_ssize_t i = 0; self->results && i < self->result_count; i++)
-        Py_VISIT(self->results[i].object);
-    return 0;
+    return visit_results(&self->results, visit, arg);
 }
 
 static int Program_clear(ProgramObject *self) {
@@ -23,8 +21,7 @@ static int Program_clear(ProgramObject *self) {
     OWNED(CLEAR)
     for (int i = 0; i < KEPT_WORKSPACES; i++) Py_CLEAR(self->kept[i].memory);
     for (Py_ssize_t i = 0; self->seen && i < self->tensor_count; i++) Py_CLEAR(self->seen[i].alive);
-    for (Py_ssize_t i = 0; self->results && i < self->result_count; i++)
-        Py_CLEAR(self->results[i].object);
+    clear_results(&self->results);
     return 0;
 }
 
@@ -51,7 +48,7 @@ static void Program_dealloc(ProgramObject *self) {
     Py_CLEAR(self->plan);
     clear_specs(self->arguments, self->argument_count);
     clear_specs(self->outputs, self->output_count);
-    PyMem_Free(self->results);
+    PyMem_Free(self->results.items);
     PyMem_Free(self->symbols);
     PyMem_Free(self->is_identity);
     PyMem_Free(self->seen);
@@ -142,29 +139,6 @@ static int execute(ProgramObject *self, Run *run, Measure *measure) {
     return done;
 }
 
-/* The array that the kernels wrote to: an argument, or the copy that had to be made of it. */
-static PyObject *written(ProgramObject *self, Py_ssize_t position, PyObject *const *args,
-                         PyObject **held) {
-    Py_ssize_t tensor = 0;
-    for (Py_ssize_t i = 0; i < position; i++) tensor += self->arguments[i].kind == ARGUMENT_TENSOR;
-    return held[tensor] ? held[tensor] : args[position];
-}
-
-static PyObject *collect(ProgramObject *self, PyObject *const *args, PyObject **arrays,
-                         PyObject **held) {
-    PyObject *tuple = PyTuple_New(self->result_count);
-    for (Py_ssize_t i = 0; tuple && i < self->result_count; i++) {
-        Result *result = &self->results[i];
-        PyObject *object = result->kind == RESULT_NEW        ? arrays[result->position]
-                           : result->kind == RESULT_ARGUMENT ? args[result->position]
-                           : result->kind == RESULT_WRITTEN
-                               ? written(self, result->position, args, held)
-                               : result->object;
-        PyTuple_SET_ITEM(tuple, i, Py_NewRef(object));
-    }
-    return tuple;
-}
-
 #define SMALL_BYTES 4096
 
 /* A call in a thread whose current context is the program's. */
@@ -181,7 +155,7 @@ static PyObject *run_here(ProgramObject *self, PyObject *const *args, Measure *m
     PyObject *results = NULL;
     if (read_arguments(self, args, run.words, held) == 0 &&
         make_outputs(self, run.words, arrays) == 0 && execute(self, &run, measure) == 0)
-        results = collect(self, args, arrays, held);
+        results = collect_results(&self->results, args, arrays, held);
     plan_close(&run);
     for (Py_ssize_t i = 0; i < self->tensor_count; i++) Py_XDECREF(held[i]);
     for (Py_ssize_t i = 0; i < self->output_count; i++) Py_XDECREF(arrays[i]);
@@ -256,7 +230,7 @@ static PyObject *Program_algorithms(ProgramObject *self, PyObject *unused) {
 static PyObject *Program_repr(ProgramObject *self) {
     return PyUnicode_FromFormat("<Program %U on cuda:%d: %zd arguments, %zd results>", self->name,
                                 self->plan->module->device, self->argument_count,
-                                self->result_count);
+                                self->results.count);
 }
 
 /* (replayed calls, graphs captured, the call that refused to make one or None) */

@@ -18,8 +18,9 @@
 #endif
 #include <numpy/arrayobject.h>
 
+#include "../results.h"
+
 enum { ARGUMENT_TENSOR, ARGUMENT_BOOL, ARGUMENT_INTEGER, ARGUMENT_FLOATING };
-enum { RESULT_NEW, RESULT_ARGUMENT, RESULT_WRITTEN, RESULT_OBJECT };
 
 /* Words that every program has; its inputs follow. */
 enum { SLOT_STATUS, SLOT_WORKSPACE, SLOT_PRODUCTS, SLOT_WORKSPACE_BYTES, SLOT_FIRST };
@@ -39,11 +40,6 @@ typedef struct {
     int dim, slot;
     int64_t low, high;
 } Symbol;
-
-typedef struct {
-    int kind, position;
-    PyObject *object; /* owned; for RESULT_OBJECT */
-} Result;
 
 /* Where kernels report errors: zeros unless one did. A copy of it on the host, and when it is there. */
 typedef struct Status {
@@ -74,9 +70,9 @@ typedef struct {
     PyObject *dictionary, *name;
     PlanObject *plan;
     Spec *arguments, *outputs;
-    Result *results;
+    Results results;
     Symbol *symbols;
-    Py_ssize_t argument_count, output_count, result_count, symbol_count, tensor_count;
+    Py_ssize_t argument_count, output_count, symbol_count, tensor_count;
     int scalars_first, constants_first;
     PyObject *constants; /* tuple of arrays */
     PyObject *fail;      /* callable(code, value, size, lowest) that raises */

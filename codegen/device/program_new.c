@@ -55,24 +55,13 @@ static Spec *read_specs(ProgramObject *self, PyObject *given, Py_ssize_t *count)
     return specs;
 }
 
-static int read_results(ProgramObject *self, PyObject *given) {
-    self->result_count = PyTuple_GET_SIZE(given);
-    self->results = PyMem_Calloc((size_t)self->result_count + 1, sizeof(Result));
-    if (!self->results) return PyErr_NoMemory(), -1;
-    for (Py_ssize_t i = 0; i < self->result_count; i++) {
-        Result *result = &self->results[i];
-        PyObject *object;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(given, i), "iiO", &result->kind, &result->position,
-                              &object))
-            return -1;
-        Py_ssize_t limit = result->kind == RESULT_NEW ? self->output_count : self->argument_count;
-        if (result->kind != RESULT_OBJECT && (result->position < 0 || result->position >= limit)) {
-            PyErr_SetString(PyExc_ValueError, "a result names an array that does not exist");
-            return -1;
-        }
-        result->object = Py_NewRef(object);
+/* Which of the tensors each result is that the kernels write to. */
+static void find_written(ProgramObject *self) {
+    for (Py_ssize_t i = 0; i < self->results.count; i++) {
+        Result *result = &self->results.items[i];
+        for (int j = 0; result->kind == RESULT_WRITTEN && j < result->position; j++)
+            result->tensor += self->arguments[j].kind == ARGUMENT_TENSOR;
     }
-    return 0;
 }
 
 /* (argument, dimension or -1, slot, low, high) of each symbol */
@@ -130,8 +119,10 @@ static int read_program(ProgramObject *self, PyObject *arguments, PyObject *outp
                         PyObject *results, PyObject *symbols) {
     if (!(self->arguments = read_specs(self, arguments, &self->argument_count)) ||
         !(self->outputs = read_specs(self, outputs, &self->output_count)) ||
-        read_results(self, results) < 0 || read_symbols(self, symbols) < 0)
+        read_results(&self->results, results, self->argument_count, self->output_count) < 0 ||
+        read_symbols(self, symbols) < 0)
         return -1;
+    find_written(self);
     for (Py_ssize_t i = 0; i < self->argument_count; i++)
         self->tensor_count += self->arguments[i].kind == ARGUMENT_TENSOR;
     self->seen = PyMem_Calloc((size_t)self->tensor_count + 1, sizeof(Seen));
