@@ -11,7 +11,6 @@ from dynajit.codegen.c_support import (
     ceil_div,
     combine_into,
     loop,
-    start_values,
     unflattened,
 )
 from dynajit.codegen.cuda_scan_sections import Sections
@@ -63,7 +62,7 @@ class ColumnScan:
         axes = (*kernel.outer, *kernel.columns)
         root = Scope(self.names)
         line = root.child([axis.name for axis in axes])
-        declared = self._starts(line)
+        declared = self.sections.starts(line, "r", self.is_total)
         step = line.child([kernel.scanned.name])
         self._step(step)
         lines = [
@@ -88,17 +87,6 @@ class ColumnScan:
             Launch(blocks, THREADS), expressions, written, self.indices,
             () if self.is_total else totals,
         )  # fmt: skip
-
-    def _starts(self, line: Scope) -> list[str]:
-        """Lines that declare running values."""
-        found = []
-        for accumulate in self.sections.accumulates:
-            (running,) = accumulator_names(accumulate, "r")
-            start = start_values(line, accumulate)[0]
-            if self.sections.count > 1 and not self.is_total:
-                start = self.sections.total(accumulate, "line", "section")
-            found.append(f"{accumulate.element[0].dtype.c} {running} = {start};")
-        return found
 
     def _step(self, step: Scope) -> None:
         """Append: one element."""

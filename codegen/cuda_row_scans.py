@@ -88,7 +88,7 @@ class RowScan:
         kernel, sections, integer = self.kernel, self.sections, self.integer
         root = Scope(self.names)
         line = root.child([axis.name for axis in kernel.outer])
-        declared = self._starts(line)
+        declared = self.sections.starts(line, "carried", self.is_total)
         chunk = self._chunk(line)
         lines = [
             *self._task(), *unflattened("line", kernel.outer, integer), *line.lines, *declared,
@@ -132,17 +132,6 @@ class RowScan:
             f"const {integer} first = {section} * {chunk};",
             f"const {integer} stop = dj_min_index(first + {chunk}, {packs});",
         ]
-
-    def _starts(self, line: Scope) -> list[str]:
-        """Lines that declare what is carried from chunk to chunk."""
-        found = []
-        for accumulate in self.sections.accumulates:
-            (name,) = accumulator_names(accumulate, "carried")
-            start = start_values(line, accumulate)[0]
-            if self.sections.count > 1 and not self.is_total:
-                start = self.sections.total(accumulate, "line", "section")
-            found.append(f"{accumulate.element[0].dtype.c} {name} = {start};")
-        return found
 
     def _ends(self) -> list[str]:
         """Lines that leave the totals."""

@@ -47,6 +47,22 @@ class Sections:
         """The total of a section, or what it starts from."""
         return f"{self.totals[accumulate.name].name}{self.place(line, section)}"
 
+    def starts(self, line: Scope, kind: str, is_total: bool) -> list[str]:
+        """Lines that declare what a section starts from.
+
+        Args:
+            kind: of the names of running values (`accumulator_names`).
+            is_total: the section's total is computed: it starts from nothing.
+        """
+        found = []
+        for accumulate in self.accumulates:
+            (name,) = accumulator_names(accumulate, kind)
+            start = start_values(line, accumulate)[0]
+            if self.count > 1 and not is_total:
+                start = self.total(accumulate, "line", "section")
+            found.append(f"{accumulate.element[0].dtype.c} {name} = {start};")
+        return found
+
     def scan_text(self) -> CudaKernel:
         """A thread per line: the total of a section becomes that of all before it."""
         integer = "int64_t"
