@@ -10,7 +10,7 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
-from dynajit.codegen import device_driver, nvrtc
+from dynajit.codegen import cuda_registers, device_driver, nvrtc
 from dynajit.codegen.toolchain import trim, write_atomically
 from dynajit.core import config
 from dynajit.core.errors import UnsupportedError
@@ -68,7 +68,7 @@ def build(source: str, architecture: str) -> Image:
     found = find(source, architecture)
     if found is not None:
         return found
-    content = nvrtc.compile_source(source, architecture)
+    content = cuda_registers.compile_source(source, architecture)
     path = _path(source, architecture)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
