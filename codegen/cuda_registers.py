@@ -22,6 +22,9 @@ Capability"."""
 MOST_REGISTERS: Final = 255
 """Of a thread; same source."""
 
+GRANULE: Final = 8
+"""Registers are given to a thread in eights; same source."""
+
 _BOUNDS: Final = re.compile(r"__launch_bounds__\((\d+), (\d+)\) (\w+)\(")
 """Threads of a block, blocks of an SM, and the kernel: as `cuda_support` prints them."""
 
@@ -60,5 +63,5 @@ def with_room(source: str, found: Mapping[str, Resources]) -> str:
 
 def is_short(taken: Resources, threads: int, blocks: int) -> bool:
     """True if a kernel has all registers that it may have, and keeps values in memory."""
-    most = min(SM_REGISTERS // (threads * blocks) // 8 * 8, MOST_REGISTERS)
-    return taken.local_bytes > 0 and taken.registers >= most
+    most = min(SM_REGISTERS // (threads * blocks) // GRANULE * GRANULE, MOST_REGISTERS)
+    return taken.local_bytes > 0 and taken.registers > most - GRANULE

@@ -47,6 +47,8 @@ def test_one_block_of_an_sm_is_the_end() -> None:
     "registers, local, threads, blocks, is_short",
     [
         (64, 8, 256, 4, True),
+        (63, 8, 256, 4, True),
+        (56, 8, 256, 4, False),
         (64, 0, 256, 4, False),
         (44, 32, 256, 4, False),  # arrays, or calls
         (255, 16, 128, 1, True),
