@@ -198,7 +198,7 @@ def _start(request: _Request) -> _Started:
     record, captured, split = request.record, request.captured, request.split
     known = request.known
     if known is None:
-        with code.compiler_ahead() if _is_compiled_to_c(captured) else nullcontext():
+        with code.compiler_ahead() if _is_compiled_to_c(record, captured) else nullcontext():
             gradients = _make_graphs(record, split, captured)
             programs = record.start(_copied(captured, split) if gradients is None else {})
         blueprints = {role: program.blueprint for role, program in programs.items()}
@@ -215,9 +215,9 @@ def _start(request: _Request) -> _Started:
     return _Started(record, captured, split, gradients, programs)
 
 
-def _is_compiled_to_c(captured: CapturedGraph) -> bool:
+def _is_compiled_to_c(record: GraphRecord, captured: CapturedGraph) -> bool:
     """Whether a C compiler will be needed."""
-    return not code.is_on_gpu(captured.graph)
+    return record.backend == "native" and not code.is_on_gpu(captured.graph)
 
 
 def _make_graphs(
