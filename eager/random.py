@@ -183,7 +183,8 @@ def states(gpus: Iterable[Device] | None = None) -> States:
 def set_states(before: States) -> None:
     """Continue the default generators from `states`."""
     for device, state in before.of.items():
-        generator_of(device).set_state(state)
+        # One that is there needs no GPU: a forked child has none.
+        (_on_gpus.get(device) or generator_of(device)).set_state(state)
     if before.seed_of_gpus is None:
         return
     _seed_of_gpus[0] = before.seed_of_gpus

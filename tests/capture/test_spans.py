@@ -36,10 +36,10 @@ def test_what_may_overlap_is_found(arrays: list[np.ndarray], asked: np.ndarray) 
 
 def test_views_of_one_storage_are_found_also_where_they_are_apart() -> None:
     """A history of one is a history of all."""
-    base = dj.zeros(10)
+    base, other = dj.zeros(10), dj.zeros(10)
     spans = Spans()
     spans.add(base[:3], "first")
-    spans.add(dj.zeros(10)[:3], "other")
+    spans.add(other[:3], "other")
 
     assert [] == spans.near(base[5:])
     assert ["first"] == spans.of_storage(base[5:])
