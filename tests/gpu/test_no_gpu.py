@@ -15,6 +15,7 @@ from dynajit import doctor
 from dynajit.codegen import device_driver
 from dynajit.core import gpu
 from dynajit.core.errors import DeviceError, NoGpuError
+from dynajit.eager import random
 
 
 @pytest.fixture(autouse=True)
@@ -164,6 +165,18 @@ def test_hidden_devices_are_named(
     machine(devices=0)
 
     assert "CUDA_VISIBLE_DEVICES is '': unset it" in (gpu.why_not() or "")
+
+
+def test_random_states_come_back_where_the_gpu_is_gone(machine: Callable[..., None]) -> None:
+    """As in a forked child of a process that used one: checkpoints restore all states."""
+    dj.rand(1, device="cuda")
+    before = random.states()
+    machine(driver_version=0)
+    dj.rand(3)
+
+    random.set_states(before)
+    for device, state in random.states().of.items():
+        assert before.of[device].tolist() == state.tolist()
 
 
 def test_the_doctor_tells_of_old_gpus(machine: Callable[..., None], capsys: Any) -> None:
