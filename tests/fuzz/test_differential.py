@@ -57,7 +57,6 @@ def test_programs_leave_no_tensors_graphs_functions_and_classes_behind():
             dj.reset()
         return live()
 
-    run_all()  # what is made once for a process
     before = run_all()
     run_all()
     assert grown(before) == {}
