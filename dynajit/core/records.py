@@ -88,6 +88,11 @@ def _text(self: Any) -> str:
 # -- methods by the names of the fields --------------------------------------------------------
 
 
+def _globals(**names: Any) -> dict[str, Any]:
+    """What a method that is made here sees. The name tells capture that it is the library's."""
+    return {"__name__": __name__, **names}
+
+
 def _initializer(fields: tuple[dataclasses.Field[Any], ...], has_more: bool) -> Any:
     missing = dataclasses.MISSING
     if any(not field.init or field.default_factory is not missing for field in fields):
@@ -95,13 +100,13 @@ def _initializer(fields: tuple[dataclasses.Field[Any], ...], has_more: bool) -> 
     names = tuple(field.name for field in fields)
     defaults = tuple(field.default for field in fields if field.default is not missing)
     code = _renamed(_init_template(len(names), has_more), names)
-    return FunctionType(code, {"_set": object.__setattr__}, "__init__", defaults)
+    return FunctionType(code, _globals(_set=object.__setattr__), "__init__", defaults)
 
 
 def _unusual_initializer(fields: tuple[dataclasses.Field[Any], ...], has_more: bool) -> Any:
     """For fields that factories make, or that `__post_init__` sets: a text of its own."""
     missing = dataclasses.MISSING
-    given: dict[str, Any] = {"_set": object.__setattr__, "_missing": missing}
+    given = _globals(_set=object.__setattr__, _missing=missing)
     parameters, lines = ["self"], ["  pass"]
     for field in fields:
         name = field.name
@@ -124,11 +129,13 @@ def _unusual_initializer(fields: tuple[dataclasses.Field[Any], ...], has_more: b
 
 def _comparison(names: tuple[str, ...]) -> Any:
     code = _renamed(_eq_template(len(names)), names)
-    return FunctionType(code, {"NotImplemented": NotImplemented}, "__eq__")
+    return FunctionType(code, _globals(NotImplemented=NotImplemented), "__eq__")
 
 
 def _hash(names: tuple[str, ...]) -> Any:
-    return FunctionType(_renamed(_hash_template(len(names)), names), {"hash": hash}, "__hash__")
+    return FunctionType(
+        _renamed(_hash_template(len(names)), names), _globals(hash=hash), "__hash__"
+    )
 
 
 def _renamed(code: CodeType, names: tuple[str, ...]) -> CodeType:

@@ -5,10 +5,12 @@ import dataclasses
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any, ClassVar
 
 import pytest
 
+from dynajit.capture.control import why_not_captured
 from dynajit.core.records import record
 
 MAKERS: dict[str, Callable[..., Any]] = {
@@ -180,3 +182,20 @@ def test_patterns_match_by_position() -> None:
     match Kept(4, 5):
         case Kept(a, b):
             assert (4, 5) == (a, b)
+
+
+@record
+class WithFactory:
+    a: int
+    b: list[int] = field(default_factory=list)
+
+
+@pytest.mark.parametrize("kind", [Kept, WithFactory])
+def test_methods_that_are_made_belong_to_the_library(kind: Any) -> None:
+    """Capture does not compile frames of the library that it meets below a region."""
+    for name in ("__init__", "__eq__", "__hash__", "__repr__", "__setattr__"):
+        made = vars(kind)[name]
+        met = FunctionType(made.__code__, made.__globals__)  # as a frame shows it
+
+        assert "dynajit.core.records" == met.__module__, name
+        assert "it belongs to the library" == why_not_captured(met)
