@@ -12,7 +12,7 @@ from typing import Any, Final
 from dynajit.codegen.c_natives import number_text
 from dynajit.codegen.c_support import ceil_div
 from dynajit.codegen.cuda_steps import CudaKernel
-from dynajit.codegen.cuda_support import Launch, with_parameters
+from dynajit.codegen.cuda_support import Launch, scalar_type, with_parameters
 from dynajit.codegen.loops import Buffer, NativeKernel
 from dynajit.codegen.native_attention import BATCH_DIMS, FORWARD, operands_of
 from dynajit.core import dtypes
@@ -38,12 +38,6 @@ _TILES: Final = ((64, 64), (64, 32), (32, 32), (32, 16), (16, 16))
 """Queries and keys of a tile, the best first."""
 
 _DIAGONAL: Final = 4
-_SCALARS: Final = {
-    "float32": "float",
-    "float64": "double",
-    "float16": "dj_f16",
-    "bfloat16": "dj_bf16",
-}
 
 
 def why_not_attention(
@@ -143,8 +137,8 @@ class _Sizes:
 
     def types(self) -> str:
         """Template arguments: dtypes and mask."""
-        mask = _SCALARS[self.mask_dtype.name]
-        return f"{_SCALARS[self.dtype.name]}, {mask}, {self.mask}"
+        mask = scalar_type(self.mask_dtype)
+        return f"{scalar_type(self.dtype)}, {mask}, {self.mask}"
 
 
 def print_attention(kernel: NativeKernel) -> tuple[CudaKernel, ...]:
@@ -195,7 +189,7 @@ def _backward(
     to_query, to_key, to_value = kernel.writes
     compute = dtypes.compute_dtype(sizes.dtype)
     along = Buffer(f"{kernel.name}_along", compute, sizes.heads * sizes.numbers["queries"][0])
-    c = _SCALARS[sizes.dtype.name]
+    c = scalar_type(sizes.dtype)
     rows = ceil_div(sizes.heads * sizes.numbers["queries"][0], ALONG_THREADS // 32)
     first = _kernel(
         kernel, f"{kernel.name}_sums", sizes, f"dj_attention_along<{c}>",
@@ -242,7 +236,7 @@ def _cast(buffer: Buffer | None) -> str:
     """A pointer to elements of the type that C++ tells from others of 16 bits."""
     if buffer is None or buffer.dtype.itemsize != 2:
         return _name(buffer)
-    return f"({_SCALARS[buffer.dtype.name]} *){buffer.name}"
+    return f"({scalar_type(buffer.dtype)} *){buffer.name}"
 
 
 def _kernel(

@@ -13,7 +13,7 @@ from dynajit.codegen.c_natives import number_text
 from dynajit.codegen.c_support import ceil_div
 from dynajit.codegen.cuda_columns import print_columns
 from dynajit.codegen.cuda_steps import CudaKernel, Options
-from dynajit.codegen.cuda_support import Choices, Launch, with_parameters
+from dynajit.codegen.cuda_support import Choices, Launch, scalar_type, with_parameters
 from dynajit.codegen.loops import (
     Accumulate,
     Accumulated,
@@ -57,10 +57,6 @@ MOST_PARTS: Final = 65535
 
 THREADS: Final = 256
 MMA_WIDE: Final = 128
-
-_SCALARS: Final = {
-    "float32": "float", "float64": "double", "float16": "dj_f16", "bfloat16": "dj_bf16",
-}  # fmt: skip
 
 
 def why_not_convolution(
@@ -153,7 +149,7 @@ class _Printer:
         self.dtype: DType = result.dtype
         is_tf32 = options.tf32 and self.dtype is dtypes.float32
         self.is_mma = self.dtype.itemsize == 2 or is_tf32
-        self.scalar = "dj_tf32" if is_tf32 else _SCALARS[self.dtype.name]
+        self.scalar = "dj_tf32" if is_tf32 else scalar_type(self.dtype)
         self.rectified = str(bool(self.numbers["is_rectified"][0])).lower()
 
     def steps(self) -> tuple[CudaKernel, ...]:
@@ -212,7 +208,7 @@ class _Printer:
         if cuts > 1:
             target = Buffer(f"{self.kernel.name}_parts", compute, whole * cuts)
         kind = "mma" if self.is_mma else "tiles"
-        own = _SCALARS[target.dtype.name]
+        own = scalar_type(target.dtype)
         function = (
             f"dj_convolve_{kind}<{problem.function}, {self.scalar}, {own}, {self.rectified}, "
             f"{high}, {wide}, {depth}>"

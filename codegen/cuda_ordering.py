@@ -11,7 +11,7 @@ from typing import Any, Final
 from dynajit.codegen.c_natives import number_text
 from dynajit.codegen.c_support import ceil_div
 from dynajit.codegen.cuda_steps import CudaKernel
-from dynajit.codegen.cuda_support import Launch, only_if, power_of_two, with_parameters
+from dynajit.codegen.cuda_support import Launch, only_if, power_of_two, scalar_type, with_parameters
 from dynajit.codegen.loops import Buffer, NativeKernel, typical
 from dynajit.core import dtypes, symint
 from dynajit.core.dtypes import DType
@@ -29,8 +29,6 @@ LONGEST: Final = 1 << 36
 """Elements of a row of unknown length at most: more than the memory of any GPU."""
 
 _NARROW_COUNT: Final = (1 << 31) - 1
-
-_SCALARS: Final = {"float16": "dj_f16", "bfloat16": "dj_bf16"}
 
 
 def print_ordering(kernel: NativeKernel) -> tuple[CudaKernel, ...]:
@@ -54,7 +52,7 @@ class _Printer:
         self.position = dtypes.int32 if is_narrow else dtypes.int64
         wide = source.dtype in (dtypes.float64, dtypes.int64)
         self.key_c, self.key = ("uint64_t", dtypes.int64) if wide else ("uint32_t", dtypes.int32)
-        self.scalar = _SCALARS.get(source.dtype.name, source.dtype.c)
+        self.scalar = scalar_type(source.dtype)
         self.dims = len(self.numbers.get("sizes", ()))
 
     def steps(self) -> tuple[CudaKernel, ...]:

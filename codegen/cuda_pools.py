@@ -11,15 +11,11 @@ from dynajit.codegen.c_natives import number_text
 from dynajit.codegen.c_support import ceil_div
 from dynajit.codegen.cuda_convolution import DIMS, MOST_TAPS
 from dynajit.codegen.cuda_steps import CudaKernel
-from dynajit.codegen.cuda_support import Launch, with_parameters
+from dynajit.codegen.cuda_support import Launch, scalar_type, with_parameters
 from dynajit.codegen.loops import Buffer, NativeKernel
 from dynajit.core.types import TensorType, ValueType, numel
 
 THREADS: Final = 256
-
-_SCALARS: Final = {
-    "float32": "float", "float64": "double", "float16": "dj_f16", "bfloat16": "dj_bf16",
-}  # fmt: skip
 
 
 def why_not_pool(
@@ -50,7 +46,7 @@ def print_pool(kernel: NativeKernel) -> tuple[CudaKernel, ...]:
     numbers = dict(kernel.numbers)
     first = kernel.reads[0]
     assert first is not None
-    scalar = _SCALARS[first.dtype.name]
+    scalar = scalar_type(first.dtype)
     values = [buffer for buffer in kernel.reads if buffer is not None]
     results = list(kernel.writes)
     if kernel.row == "place_windows":

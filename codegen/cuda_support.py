@@ -48,6 +48,7 @@ from dynajit.codegen.loops import (
     Store,
 )
 from dynajit.core import dtypes, symint
+from dynajit.core.dtypes import DType
 from dynajit.core.records import record
 from dynajit.core.symint import Number
 
@@ -130,6 +131,15 @@ class Launch:
     def block(self) -> Block:
         """Numbers of threads."""
         return (self.threads, 1, 1)
+
+
+_OF_16_BITS: Final = {"float16": "dj_f16", "bfloat16": "dj_bf16"}
+
+
+def scalar_type(dtype: DType) -> str:
+    """The type of an element in the headers of attention, convolutions, pools and orders: those of
+    16 bits tell their formats apart."""
+    return _OF_16_BITS.get(dtype.name, dtype.c)
 
 
 def only_if(blocks: Number, value: Number, low: int, high: int | None) -> Number:
