@@ -26,7 +26,7 @@ setup(
         extension(
             "dynajit.ops._vecmath",
             [f"dynajit/ops/{name}.c" for name in ("_vecmath", "vecmath_plain", "vecmath_avx2")],
-            ["dynajit/ops/vecmath_loops.h", *sorted(glob("codegen/headers/vecmath*.h"))],
+            [*glob("dynajit/ops/vecmath_*.h"), *sorted(glob("codegen/headers/vecmath*.h"))],
             *("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
             *("-fno-thread-jumps", "-Wno-unused-function"),  # see codegen.toolchain
         ),

@@ -1,3 +1,6 @@
 from typing import Any
 
 erf: Any
+fma: Any
+squares_wide: Any
+sum_wide: Any

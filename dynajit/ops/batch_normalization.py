@@ -1,25 +1,31 @@
 """Normalisation over the batch: the row `batch_norm`, its array form, and the functions over it.
 
-Contract: statistics are per channel (dim 1), over all other dims, in float32 for 16-bit floats,
-with one rounding at the end. What is written into running statistics is not decided here: functions
-give new values, `nn.statistics` writes them. Called by `nn.statistics` and `nn.functional`.
+Contract: statistics are per channel (dim 1), over all other dims. Sums are float64, whatever the
+input; deviations, and what becomes of an element, are computed in its dtype (float32 for 16-bit
+floats), with a product and its sum rounded once: for float32 on a CPU PyTorch's bits where there
+are dims beyond the channel's. What is written into running statistics is not decided here:
+functions give new values, `nn.statistics` writes them. Called by `nn.statistics` and
+`nn.functional`.
 """
 
 import math
 from typing import Any
 
-from dynajit.core import dtypes
+import numpy as np
+
+from dynajit.core import dtypes, gpu
 from dynajit.core.errors import InvalidValueError, ShapeError
 from dynajit.core.symint import agree
 from dynajit.core.types import Shape, TensorType, ValueType, numel
+from dynajit.ops._vecmath import fma, squares_wide, sum_wide
 from dynajit.ops.arguments import cast
 from dynajit.ops.array_forms import is_plain
 from dynajit.ops.composites import (
+    count_operand,
     floating_tensor,
     narrow,
     operand_type,
     require_floating,
-    standardized,
     wide,
 )
 from dynajit.ops.families import composite
@@ -59,44 +65,133 @@ def require_channels(x: Any, shape: Any, name: str) -> None:
         )
 
 
+# ---------------------------------------------------------------------------------------------
+# sums per channel
+
+# Fewer elements side by side than this are copied to where those of a channel follow each other:
+# a line costs 20 ns.
+_SHORT = 200
+
+
+def _is_summed_here(x: Any) -> bool:
+    return is_plain(x) and x.ndim >= 2 and not gpu.is_gpu_array(x)
+
+
+def _added(x: Any, center: Any = None) -> Any:
+    """Sum per channel, float64, of x, or of the squares of x - center."""
+    if math.prod(x.shape[2:]) == 1:
+        values = x.reshape(x.shape[:2])
+        values = values if center is None else np.square(values - center)
+        return values.sum(0, dtype=np.float64)
+    lines = x.reshape(*x.shape[:2], -1)
+    if lines.shape[2] < _SHORT:
+        lines = lines.swapaxes(0, 1).reshape(1, x.shape[1], -1)
+    return (sum_wide(lines) if center is None else squares_wide(lines, center)).sum(0)
+
+
+def _sum_form(xp: Any, x: Any) -> Any:
+    """Form of `channel_sum`."""
+    return _added(x) if _is_summed_here(x) else NotImplemented
+
+
+def _squares_form(xp: Any, x: Any, center: Any) -> Any:
+    """Form of `channel_squares`."""
+    if not _is_summed_here(x) or center.dtype is not x.dtype:
+        return NotImplemented
+    return _added(x, center)
+
+
+@composite(array=_sum_form)
+def channel_sum(ops: Any, x: Any) -> Any:
+    """Sum per channel (C), float64, of x (N, C, *)."""
+    return ops.sum(ops.cast(x, dtype=dtypes.float64), dim=_statistics_dims(len(x.shape)))
+
+
+@composite(array=_squares_form)
+def channel_squares(ops: Any, x: Any, center: Any) -> Any:
+    """Sum per channel (C), float64, of the squares of x - center, in the dtype of x: x (N, C, *),
+    center (C)."""
+    deviation = x - _per_channel(ops, center, len(x.shape))
+    return ops.channel_sum(deviation * deviation)
+
+
+# ---------------------------------------------------------------------------------------------
+# the row
+
+
+def _count(ops: Any, x: Any) -> Any:
+    return count_operand(ops, numel((x.shape[0], *x.shape[2:])))
+
+
+def _statistics(ops: Any, x: Any) -> tuple[Any, Any]:
+    """Mean, and sum of squared deviations from it, per channel (C) and in the dtype of x, which is
+    wide."""
+    mean = narrow(ops, ops.channel_sum(x) / _count(ops, x), x.dtype)
+    return mean, narrow(ops, ops.channel_squares(x, mean), x.dtype)
+
+
+def _scale(ops: Any, squares: Any, count: Any, eps: float) -> Any:
+    """1 / sqrt(variance + eps), in float64 and rounded at the end, of the sum of squares."""
+    variance = ops.cast(squares / count, dtype=dtypes.float64)
+    return narrow(ops, ops.rsqrt(variance + eps), squares.dtype)
+
+
+def _scaled(ops: Any, x: Any, mean: Any, scale: Any, weight: Any, bias: Any) -> Any:
+    """(x - mean) * scale * weight + bias, per channel (C), as one product and one sum."""
+    rank = len(x.shape)
+    factor = scale if weight is None else scale * wide(ops, weight)
+    term = -(mean * factor) if bias is None else ops.fma(-mean, factor, wide(ops, bias))
+    return ops.fma(x, _per_channel(ops, factor, rank), _per_channel(ops, term, rank))
+
+
+def _along(ops: Any, g: Any, x: Any, mean: Any) -> Any:
+    """Sum per channel (C), float64, of g times the deviation."""
+    return ops.channel_sum(g * (x - _per_channel(ops, mean, len(x.shape))))
+
+
 def _vjp_x(ops: Any, g: Any, x: Any, weight: Any, eps: float) -> Any:
-    dim = _statistics_dims(len(x.shape))
-    unit, scale = standardized(ops, x, dim, eps)
-    g = wide(ops, g)
-    g = g if weight is None else g * _per_channel(ops, wide(ops, weight), len(x.shape))
-    along = ops.mean(g * unit, dim=dim, keepdim=True)
-    return scale * (g - ops.mean(g, dim=dim, keepdim=True) - unit * along)
+    g, x = wide(ops, g), wide(ops, x)
+    rank, count = len(x.shape), _count(ops, x)
+    mean, squares = _statistics(ops, x)
+    scale = _scale(ops, squares, count, eps)
+    slope = narrow(ops, _along(ops, g, x, mean), x.dtype) * scale * scale / count
+    level = narrow(ops, ops.channel_sum(g) / count, x.dtype)
+    deviation = x - _per_channel(ops, mean, rank)
+    rest = ops.fma(-deviation, _per_channel(ops, slope, rank), g - _per_channel(ops, level, rank))
+    factor = scale if weight is None else scale * wide(ops, weight)
+    return rest * _per_channel(ops, factor, rank)
 
 
 def _vjp_weight(ops: Any, g: Any, x: Any, eps: float) -> Any:
-    dim = _statistics_dims(len(x.shape))
-    unit, _ = standardized(ops, x, dim, eps)
-    return ops.sum(wide(ops, g) * unit, dim=dim)
+    g, x = wide(ops, g), wide(ops, x)
+    mean, squares = _statistics(ops, x)
+    scale = _scale(ops, squares, _count(ops, x), eps)
+    return narrow(ops, _along(ops, g, x, mean) * scale, x.dtype)
 
 
 def _vjp_bias(ops: Any, g: Any) -> Any:
-    return ops.sum(wide(ops, g), dim=_statistics_dims(len(g.shape)))
+    g = wide(ops, g)
+    return narrow(ops, ops.channel_sum(g), g.dtype)
 
 
 def _form(xp: Any, x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
     """Form of `batch_norm`."""
-    if not is_plain(x) or x.ndim < 2:
+    if not _is_summed_here(x):
         return NotImplemented
     for parameter in (weight, bias):
         if parameter is not None and (
             parameter.dtype is not x.dtype or parameter.shape != (x.shape[1],)
         ):
             return NotImplemented
-    dims = _statistics_dims(x.ndim)
-    count = math.prod([x.shape[d] for d in dims])
-    total = TABLE.sum.rule.array
-    result = x - total(xp, x, dim=dims, keepdim=True) / count
-    scale = 1.0 / xp.sqrt(total(xp, result * result, dim=dims, keepdim=True) / count + eps)
+    count = x.size // x.shape[1]
+    mean = (_added(x) / count).astype(x.dtype)
+    squares = _added(x, mean).astype(x.dtype)
+    variance = (squares / x.dtype.type(count)).astype(np.float64)
+    scale = (1.0 / np.sqrt(variance + eps)).astype(x.dtype)
+    factor = scale if weight is None else scale * weight
+    term = -(mean * factor) if bias is None else fma(-mean, factor, bias)
     shape = (-1, *((1,) * (x.ndim - 2)))
-    result *= scale if weight is None else scale * weight.reshape(shape)
-    if bias is not None:
-        result += bias.reshape(shape)
-    return result
+    return fma(x, factor.reshape(shape), term.reshape(shape))
 
 
 @composite(
@@ -111,11 +206,10 @@ def batch_norm(ops: Any, x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
     Source: S. Ioffe and C. Szegedy, "Batch Normalization", arXiv:1502.03167.
     """
     _batch_norm_infer(*map(operand_type, (x, weight, bias)), eps=eps)
-    rank = len(x.shape)
-    unit, _ = standardized(ops, x, _statistics_dims(rank), eps)
-    unit = unit if weight is None else unit * _per_channel(ops, wide(ops, weight), rank)
-    unit = unit if bias is None else unit + _per_channel(ops, wide(ops, bias), rank)
-    return narrow(ops, unit, x.dtype)
+    w = wide(ops, x)
+    mean, squares = _statistics(ops, w)
+    scale = _scale(ops, squares, _count(ops, w), eps)
+    return narrow(ops, _scaled(ops, w, mean, scale, weight, bias), x.dtype)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -145,18 +239,13 @@ def normalized_by(input: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: 
         DTypeError: the input is not floating.
     """
     require_floating("batch_norm", input)
-    rank = len(input.shape)
     given = {"running_mean": mean, "running_var": var, "weight": weight, "bias": bias}
     for name, value in given.items():
         if value is not None:
             require_channels(input, value.shape, name)
-    x = wide(TABLE, input)
     scale = TABLE.rsqrt(TABLE.add(wide(TABLE, var), float(eps)))
-    scale = scale if weight is None else TABLE.mul(scale, wide(TABLE, weight))
-    shift = TABLE.neg(TABLE.mul(wide(TABLE, mean), scale))
-    shift = shift if bias is None else TABLE.add(shift, wide(TABLE, bias))
-    product = TABLE.mul(x, _per_channel(TABLE, scale, rank))
-    return cast(TABLE.add(product, _per_channel(TABLE, shift, rank)), input.dtype)
+    scaled = _scaled(TABLE, wide(TABLE, input), wide(TABLE, mean), scale, weight, bias)
+    return cast(scaled, input.dtype)
 
 
 def moved_statistics(
@@ -168,24 +257,38 @@ def moved_statistics(
     Args:
         momentum: a number, or a zero-dim tensor.
         per_instance: statistics of every instance apart, averaged over the batch.
+
+    Raises:
+        ShapeError: a running statistic has not one element per channel.
     """
+    for running in (running_mean, running_var):
+        if running is not None:
+            require_channels(input, running.shape, "running statistics")
     x = wide(TABLE, TABLE.detach(input))
-    dims = tuple(range(2, len(input.shape))) if per_instance else _statistics_dims(len(x.shape))
-    moved: list[Any] = []
-    for running, row, options in (
-        (running_mean, TABLE.mean, {}), (running_var, TABLE.var, {"correction": 1}),
-    ):  # fmt: skip
-        if running is None:
-            moved.append(None)
-            continue
-        require_channels(input, running.shape, "running statistics")
-        batch = row(x, dim=dims, keepdim=False, **options)
-        batch = TABLE.mean(batch, dim=(0,), keepdim=False) if per_instance else batch
-        # Two numbers would make a float32 tensor.
-        rest = 1.0 - momentum if isinstance(momentum, (int, float)) else TABLE.sub(1.0, momentum)
-        old = TABLE.mul(wide(TABLE, running), rest)
-        moved.append(cast(TABLE.add(old, TABLE.mul(batch, momentum)), running.dtype))
-    return moved[0], moved[1]
+    if per_instance:
+        dims = tuple(range(2, len(input.shape)))
+        mean = TABLE.mean(x, dim=dims, keepdim=False)
+        var = TABLE.var(x, dim=dims, keepdim=False, correction=1)
+        mean, var = (TABLE.mean(each, dim=(0,), keepdim=False) for each in (mean, var))
+    else:
+        mean, squares = _statistics(TABLE, x)
+        var = TABLE.div(squares, _count(TABLE, x) - 1)
+    new_mean = _moved(running_mean, mean, momentum, lambda x, y, z: TABLE.add(TABLE.mul(x, y), z))
+    return new_mean, _moved(running_var, var, momentum, TABLE.fma)
+
+
+def _moved(running: Any, batch: Any, momentum: Any, fma: Any) -> Any:
+    """momentum * batch + (1 - momentum) * running, in the dtype of the latter, which may be None.
+
+    Args:
+        fma: x * y + z, rounded twice for the mean and once for the variance: as PyTorch's.
+    """
+    if running is None:
+        return None
+    # Two numbers would make a float32 tensor.
+    rest = 1.0 - momentum if isinstance(momentum, (int, float)) else TABLE.sub(1.0, momentum)
+    old = TABLE.mul(wide(TABLE, running), rest)
+    return cast(fma(batch, momentum, old), running.dtype)
 
 
 def averaging_factor(count: Any) -> Any:

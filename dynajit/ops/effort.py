@@ -17,6 +17,7 @@ CHEAP_FUNCTIONS: Final = frozenset(
         "maximum", "minimum", "isnan", "isinf", "isfinite", "where", "cast", "index",
         "logical_and", "logical_or", "logical_xor", "logical_not",
         "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "left_shift", "right_shift",
+        "fma",
     }
 )  # fmt: skip
 

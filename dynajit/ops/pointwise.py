@@ -206,6 +206,15 @@ def lerp(m: Any, x: Any, end: Any, weight: Any) -> Any:
     return m.where(low, x + weight * span, end - span * (1 - weight))
 
 
+@pointwise(
+    dtype=FLOATING_ONLY,
+    vjp={"x": lambda g, y: g * y, "y": lambda g, x: g * x, "z": lambda g: g},
+)
+def fma(m: Any, x: Any, y: Any, z: Any) -> Any:
+    """x * y + z, rounded once. Shape: broadcast. Dtype: promoted, floating only."""
+    return m.fma(x, y, z)
+
+
 # ---------------------------------------------------------------------------------------------
 # activations, choosing, rounding
 

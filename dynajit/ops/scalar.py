@@ -34,6 +34,7 @@ from dynajit.core.errors import BoundsError, DivisionError, InternalError
 from dynajit.core.optional import load
 from dynajit.core.records import record
 from dynajit.ops._vecmath import erf as erf_of_array
+from dynajit.ops._vecmath import fma as fma_of_arrays
 
 SUFFIX: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -449,6 +450,16 @@ def maximum(x: Any, y: Any) -> Any:
 def minimum(x: Any, y: Any) -> Any:
     """The smaller; NaN if either is NaN (unlike C's fmin); of -0 and 0 either."""
     return np.minimum(x, y)
+
+
+@_scalar(3, floating="__builtin_fma{f}({0}, {1}, {2})", cuda="fma{f}({0}, {1}, {2})")
+def fma(x: Any, y: Any, z: Any) -> Any:
+    """x * y + z, rounded once; NaN where the exact value is none. (On arrays of CuPy: rounded once
+    but for float32 values next to a tie, twice for float64.)"""
+    if not gpu.is_gpu_array(x):
+        return fma_of_arrays(x, y, z)
+    wide = x.astype(np.float64) if x.dtype == np.float32 else x
+    return (wide * y + z).astype(x.dtype)
 
 
 @_scalar(3, floating="(({0}) ? ({1}) : ({2}))", integer="(({0}) ? ({1}) : ({2}))")

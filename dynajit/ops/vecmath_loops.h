@@ -1,16 +1,63 @@
 /* Loops over the vector mathematics of generated C, for one instruction set; included by a file for
  * each, which defines NAMED(x), the name of x there, and has said for which CPU it is.
  *
- * Contract: `y` holds the results, in order; it may be `x` itself.
+ * Contract: as vecmath_table.h says. Sums go through LANES partial sums in double, which are added
+ * in pairs: the same bits for every instruction set.
  */
 #include "vecmath.h"
 #include "vecmath_f64.h"
 #include "vecmath_f64_inverse.h"
+#include "vecmath_table.h"
 
-void NAMED(erf_f32)(const float *x, float *y, int64_t count) {
-    for (int64_t i = 0; i < count; i++) y[i] = dj_erf_f32(x[i]);
+enum { LANES = 16 };
+
+static double added_lanes(double *lanes) {
+    for (int half = LANES / 2; half; half /= 2)
+        for (int lane = 0; lane < half; lane++) lanes[lane] += lanes[lane + half];
+    return lanes[0];
 }
 
-void NAMED(erf_f64)(const double *x, double *y, int64_t count) {
-    for (int64_t i = 0; i < count; i++) y[i] = dj_erf_f64(x[i]);
-}
+#define ADDED(T, VALUE)                                                                             \
+    double lanes[LANES] = {0};                                                                      \
+    int64_t i = 0;                                                                                  \
+    for (; i + LANES <= count; i += LANES)                                                          \
+        for (int lane = 0; lane < LANES; lane++) lanes[lane] += (double)(VALUE(x[i + lane]));       \
+    for (int lane = 0; i < count; i++, lane++) lanes[lane] += (double)(VALUE(x[i]));                \
+    return added_lanes(lanes);
+
+#define ITSELF(x) (x)
+#define SQUARE(x) (((x) - middle) * ((x) - middle))
+
+#define LOOPS(T, SUFFIX, FMA)                                                                       \
+    static void NAMED(erf_##SUFFIX)(const void *x, void *y, int64_t count) {                        \
+        for (int64_t i = 0; i < count; i++) ((T *)y)[i] = dj_erf_##SUFFIX(((const T *)x)[i]);       \
+    }                                                                                               \
+    static void NAMED(fma_##SUFFIX)(const void *from_x, const void *from_y, const void *from_z,     \
+                                    void *to, int64_t count, const int *fixed) {                    \
+        const T *x = from_x, *y = from_y, *z = from_z;                                              \
+        T *out = to;                                                                                \
+        if (!fixed[0] && fixed[1] && fixed[2]) {                                                    \
+            const T factor = *y, term = *z;                                                         \
+            for (int64_t i = 0; i < count; i++) out[i] = FMA(x[i], factor, term);                   \
+        }                                                                                           \
+        else if (!fixed[0] && !fixed[1] && !fixed[2]) {                                             \
+            for (int64_t i = 0; i < count; i++) out[i] = FMA(x[i], y[i], z[i]);                     \
+        }                                                                                           \
+        else {                                                                                      \
+            for (int64_t i = 0; i < count; i++)                                                     \
+                out[i] = FMA(x[fixed[0] ? 0 : i], y[fixed[1] ? 0 : i], z[fixed[2] ? 0 : i]);        \
+        }                                                                                           \
+    }                                                                                               \
+    static double NAMED(sum_##SUFFIX)(const void *from, int64_t count) {                            \
+        const T *x = from;                                                                          \
+        ADDED(T, ITSELF)                                                                            \
+    }                                                                                               \
+    static double NAMED(squares_##SUFFIX)(const void *from, const void *center, int64_t count) {    \
+        const T *x = from, middle = *(const T *)center;                                             \
+        ADDED(T, SQUARE)                                                                            \
+    }                                                                                               \
+    const Loops NAMED(loops_##SUFFIX) = {NAMED(erf_##SUFFIX), NAMED(fma_##SUFFIX),                  \
+                                         NAMED(sum_##SUFFIX), NAMED(squares_##SUFFIX)};
+
+LOOPS(float, f32, __builtin_fmaf)
+LOOPS(double, f64, __builtin_fma)

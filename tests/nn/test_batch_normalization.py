@@ -215,3 +215,51 @@ def test_one_value_per_channel_is_pytorchs_value_error(name: str) -> None:
         with pytest.raises(ValueError, match="xpected"):
             ONE_VALUE[name](library)
     assert (1, 3) == tuple(F.batch_norm(dj.ones(1, 3), dj.zeros(3), dj.ones(3)).shape)
+
+
+SHAPES = [
+    (2, 24, 16, 16), (4, 64, 32, 32), (8, 3, 17, 17), (2, 116, 8, 8), (3, 5, 7), (2, 4, 3, 2, 5)
+]  # fmt: skip
+
+
+def bits_of(library: Any, shape: tuple[int, ...], call: Callable[[Any], Any]) -> list[np.ndarray]:
+    """Output in training, running statistics after it, and output in evaluation."""
+    rng = np.random.default_rng(0)
+    layers = library.nn.BatchNorm1d, library.nn.BatchNorm2d, library.nn.BatchNorm3d
+    layer = layers[len(shape) - 3](shape[1])
+    with library.no_grad():
+        for parameter in layer.parameters():
+            values = rng.standard_normal(shape[1], dtype=np.float32)
+            parameter.copy_(library.from_numpy(values))
+    run = call(layer)
+    outputs = []
+    for training in (True, True, False):
+        layer.train(training)
+        x = rng.standard_normal(shape, dtype=np.float32) * 2 + np.float32(0.3)
+        outputs.append(run(library.from_numpy(x)))
+    found = [*outputs, layer.running_mean, layer.running_var]
+    return [value.detach().numpy().view(np.int32) for value in found]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("call", [lambda layer: layer, dj.compile], ids=["eager", "compiled"])
+def test_values_and_running_statistics_have_pytorchs_bits(shape, call) -> None:
+    """A unit at the kink of what follows is on the same side of it."""
+    expected = bits_of(torch, shape, lambda layer: layer)
+
+    for found, theirs in zip(bits_of(dj, shape, call), expected, strict=True):
+        np.testing.assert_array_equal(found, theirs)
+
+
+@pytest.mark.parametrize("shape", [(64, 8), (5, 8, 1, 1), (4, 8, 3, 3), (4, 8, 30, 30)], ids=str)
+def test_statistics_of_far_values_keep_their_digits(shape) -> None:
+    """Sums are float64: deviations of 1 around 3000 keep what float32 holds of them."""
+    x = (np.random.default_rng(0).standard_normal(shape) + 3000).astype(np.float32)
+    dims = (0, *range(2, len(shape)))
+    mean = dj.zeros(8)
+    var = dj.zeros(8)
+    F.batch_norm(dj.from_numpy(x), mean, var, None, None, True, 1.0)
+
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(mean.numpy(), wide.mean(dims), 1e-7)
+    np.testing.assert_allclose(var.numpy(), wide.var(dims, ddof=1), 2e-4)

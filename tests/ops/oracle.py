@@ -229,6 +229,15 @@ def _double(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _fma(x: Any, y: Any, z: Any) -> Any:
+    """In float64 and rounded once: PyTorch has none. Floating only, as its `lerp`."""
+    kinds = [each.dtype for each in (x, y, z) if isinstance(each, torch.Tensor)]
+    if not all(kind.is_floating_point for kind in kinds):
+        raise TypeError("fma of integers")
+    x, y, z = (each.double() if isinstance(each, torch.Tensor) else each for each in (x, y, z))
+    return (x * y + z).to(functools.reduce(torch.promote_types, kinds))
+
+
 def _calls() -> dict[str, Callable[..., Any] | None]:
     nn = torch.nn.functional
     return {
@@ -292,6 +301,7 @@ def _calls() -> dict[str, Callable[..., Any] | None]:
         "scatter_reduce": _scatter_reduce,
         "polygamma": lambda x, *, n=0: torch.polygamma(n, x),
         **{name: getattr(torch, name) for name in ("gcd", "lcm", "nextafter")},
+        "fma": _fma,
         **{name: _double(getattr(torch, name)) for name in ("igamma", "igammac")},
         **{name: _double(getattr(torch.special, name)) for name in _SPECIAL_FUNCTIONS},
         "reshape": torch.reshape,

@@ -1,15 +1,18 @@
-"""`erf` of arrays: exact to 4 ULP, for every layout, with the bits of compiled functions."""
+"""Functions of arrays that NumPy lacks: `erf`, exact to 4 ULP, `fma`, rounded once, and sums in
+double; for every layout, with the bits of compiled functions."""
 
 import math
 import subprocess
 import sys
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.ops._vecmath import erf
+from dynajit.ops import TABLE
+from dynajit.ops._vecmath import erf, fma, squares_wide, sum_wide
 
 DTYPES = (np.float32, np.float64)
 
@@ -90,3 +93,103 @@ def test_gelu_imports_no_scipy() -> None:
     )
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# ---------------------------------------------------------------------------------------------
+# fma
+
+
+def cancelling(dtype: type) -> list[np.ndarray]:
+    """x, y and z of which x * y + z keeps few digits, or none, of the product."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(2000).astype(dtype) for _ in range(2))
+    z = (-x * y * (1 + rng.integers(-3, 4, 2000) * np.finfo(dtype).eps)).astype(dtype)
+    return [x, y, z]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_fma_rounds_the_exact_value_once(dtype) -> None:
+    operands = cancelling(dtype)
+    exact = [
+        Fraction(x) * Fraction(y) + Fraction(z)
+        for x, y, z in zip(*(each.astype(float).tolist() for each in operands), strict=True)
+    ]
+    found = fma(*operands)
+
+    assert found.dtype == dtype
+    # float(Fraction) is rounded once; the rounding to float32 of what needs 48 bits is exact here.
+    np.testing.assert_array_equal(found, np.array([float(value) for value in exact]).astype(dtype))
+    assert (found != operands[0] * operands[1] + operands[2]).any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_layouts_do_not_change_the_bits_of_fma(dtype) -> None:
+    x, y, z = (each.reshape(40, 50) for each in cancelling(dtype))
+    expected = fma(x, y, z)
+
+    np.testing.assert_array_equal(fma(x[::3, ::7], y[::3, ::7], z[::3, ::7]), expected[::3, ::7])
+    np.testing.assert_array_equal(fma(x.T, y.T, np.ascontiguousarray(z.T)), expected.T)
+    for rows in ([0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0], [1, 0, 1], [1, 1, 0]):
+        alone = [each[:, :1] if kept else each for each, kept in zip((x, y, z), rows, strict=True)]
+        whole = [np.ascontiguousarray(np.broadcast_to(each, x.shape)) for each in alone]
+        np.testing.assert_array_equal(fma(*alone), fma(*whole))
+    written = x.copy()
+    assert fma(written, y, z, out=written) is written
+    np.testing.assert_array_equal(written, expected)
+    backwards = np.empty_like(x)[:, ::-1]
+    np.testing.assert_array_equal(fma(x, y, z, out=backwards), expected)
+    assert fma(x[:0], y[:0], z[:0]).shape == (0, 50)
+
+
+def test_special_values_of_fma_are_those_of_ieee() -> None:
+    inf, nan = np.inf, np.nan
+    x = np.array([inf, inf, 0.0, nan, 1.0, -0.0, 1e38, -0.0], np.float32)
+    y = np.array([1.0, 1.0, inf, 1.0, 1.0, 1.0, 10.0, 1.0], np.float32)
+    z = np.array([1.0, -inf, 1.0, 1.0, nan, -0.0, -inf, 0.0], np.float32)
+
+    with np.errstate(invalid="ignore"):
+        found = fma(x, y, z)
+
+    np.testing.assert_array_equal(found, np.array([inf, nan, nan, nan, nan, -0.0, -inf, 0.0]))
+    assert np.signbit(found[[5, 7]]).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("dtype", [dj.float32, dj.float64, dj.float16, dj.bfloat16])
+def test_compiled_fma_has_the_same_bits(dtype) -> None:
+    x, y, z = (dj.from_numpy(each).to(dtype) for each in cancelling(np.float64))
+    compiled = dj.compile(lambda x, y, z: TABLE.fma(x, y, z))
+
+    assert dj.equal(compiled(x, y, z), TABLE.fma(x, y, z))
+
+
+# ---------------------------------------------------------------------------------------------
+# sums in double
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 511, 512, 513, 5000])
+def test_sums_are_those_of_double(dtype, size: int) -> None:
+    rng = np.random.default_rng(size)
+    x = (rng.standard_normal((3, size)) + 100).astype(dtype)
+    center = np.array([100.0, 99.5, 101.25], dtype)
+    squares = ((x - center[:, None]) ** 2).astype(float)
+
+    assert sum_wide(x).dtype == squares_wide(x, center).dtype == np.float64
+    np.testing.assert_allclose(sum_wide(x), [math.fsum(row) for row in x.tolist()], 1e-15)
+    np.testing.assert_allclose(
+        squares_wide(x, center), [math.fsum(row) for row in squares.tolist()], 1e-15
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sums_follow_strides(dtype) -> None:
+    x = np.random.default_rng(0).standard_normal((40, 3, 6000)).astype(dtype)
+    center = x[:, :, 0]
+    turned = x[::-2, :, ::-2]
+
+    np.testing.assert_allclose(sum_wide(turned), turned.sum(-1, dtype=float), 1e-12, 1e-12)
+    np.testing.assert_array_equal(sum_wide(turned), sum_wide(np.ascontiguousarray(turned)))
+    np.testing.assert_array_equal(
+        squares_wide(x[:, :, ::3], center),
+        squares_wide(np.ascontiguousarray(x[:, :, ::3]), np.ascontiguousarray(center)),
+    )
