@@ -297,7 +297,8 @@ def averaging_factor(count: Any) -> Any:
 
 
 def normalized_by_instance(input: Any, weight: Any, bias: Any, eps: float) -> Any:
-    """Mean 0 and variance 1 over all dims from 2 on, times weight plus bias per channel.
+    """Mean 0 and variance 1 over all dims from 2 on, times weight plus bias per channel: every
+    channel of an instance is one of a batch of one.
 
     Raises:
         InvalidValueError: there is only one element to normalise.
@@ -309,18 +310,21 @@ def normalized_by_instance(input: Any, weight: Any, bias: Any, eps: float) -> An
             "instance_norm: Expected more than 1 spatial element when training, got input size "
             f"{list(shape)}."
         )
-    rank = len(shape)
-    x = wide(TABLE, input)
-    flat = TABLE.reshape(x, shape=(*shape[:2], count))
-    unit = TABLE.layer_norm(flat, None, None, normalized_shape=(count,), eps=float(eps))
-    unit = TABLE.reshape(unit, shape=shape)
-    if weight is not None:
-        require_channels(input, weight.shape, "weight")
-        unit = TABLE.mul(unit, _per_channel(TABLE, wide(TABLE, weight), rank))
-    if bias is not None:
-        require_channels(input, bias.shape, "bias")
-        unit = TABLE.add(unit, _per_channel(TABLE, wide(TABLE, bias), rank))
-    return cast(unit, input.dtype)
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is not None:
+            require_channels(input, value.shape, name)
+    whole = (1, numel(shape[:2]), *shape[2:])
+    weight, bias = (_repeated(each, shape[0]) for each in (weight, bias))
+    unit = TABLE.batch_norm(TABLE.reshape(input, shape=whole), weight, bias, eps=float(eps))
+    return TABLE.reshape(unit, shape=shape)
+
+
+def _repeated(value: Any, count: Any) -> Any:
+    """A value per channel (C) for every instance, (count * C); None stays None."""
+    if value is None:
+        return None
+    size = value.shape[0]
+    return TABLE.reshape(TABLE.expand(value, shape=(count, size)), shape=(numel((count, size)),))
 
 
 def local_response_norm(

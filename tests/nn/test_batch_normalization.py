@@ -263,3 +263,19 @@ def test_statistics_of_far_values_keep_their_digits(shape) -> None:
     wide = x.astype(np.float64)
     np.testing.assert_allclose(mean.numpy(), wide.mean(dims), 1e-7)
     np.testing.assert_allclose(var.numpy(), wide.var(dims, ddof=1), 2e-4)
+
+
+@pytest.mark.parametrize("shape", [(4, 6, 9, 9), (2, 3, 64, 65), (3, 5, 40)], ids=str)
+@pytest.mark.parametrize("call", [lambda f: f, dj.compile], ids=["eager", "compiled"])
+def test_values_of_instances_have_pytorchs_bits(shape, call) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(shape, dtype=np.float32) * 3 + np.float32(1)
+    weight, bias = (rng.standard_normal(shape[1], dtype=np.float32) for _ in range(2))
+    theirs = torch.nn.functional.instance_norm(
+        torch.from_numpy(x), weight=torch.from_numpy(weight), bias=torch.from_numpy(bias)
+    )
+    found = call(lambda x, w, b: F.instance_norm(x, weight=w, bias=b))(
+        *map(dj.from_numpy, (x, weight, bias))
+    )
+
+    np.testing.assert_array_equal(found.numpy(), theirs.numpy())
