@@ -148,6 +148,9 @@ class _Rows(_Scan):
             (start,) = start_values(task, accumulate)
             task.add(f"{c} {_variable(accumulate, 't')}[{sides * self.width}], {running}[{sides}];")
             task.add(*loop("side", "0", str(sides), [f"{running}[side] = {start};"]))
+            # GCC 12 (-O2, straight-line vectors) drops these stores where the last group has fewer
+            # rows: it began with the values of the group before. They stay where they may be read.
+            task.add(*([] if self._is_whole() else [f'__asm__("" : "+m"({running}));']))
         for phase in self.kernel.phases:
             for keep in phase.keeps:
                 task.add(f"{keep.value.dtype.c} {keep.name}[{sides * self.width}];")

@@ -103,14 +103,16 @@ def _squares_form(xp: Any, x: Any, center: Any) -> Any:
 
 @composite(array=_sum_form)
 def channel_sum(ops: Any, x: Any) -> Any:
-    """Sum per channel (C), float64, of x (N, C, *)."""
+    """Sum per channel (C), float64, of x (N, C, *), which is floating."""
+    require_floating("channel_sum", x)
     return ops.sum(ops.cast(x, dtype=dtypes.float64), dim=_statistics_dims(len(x.shape)))
 
 
 @composite(array=_squares_form)
 def channel_squares(ops: Any, x: Any, center: Any) -> Any:
-    """Sum per channel (C), float64, of the squares of x - center, in the dtype of x: x (N, C, *),
-    center (C)."""
+    """Sum per channel (C), float64, of the squares of x - center, in the dtype of x, which is
+    floating: x (N, C, *), center (C)."""
+    require_floating("channel_squares", x)
     deviation = x - _per_channel(ops, center, len(x.shape))
     return ops.channel_sum(deviation * deviation)
 

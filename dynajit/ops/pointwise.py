@@ -22,6 +22,7 @@ from dynajit.ops.families import (
     MAGNITUDE,
     NUMERIC,
     REAL,
+    REAL_FLOATING_ONLY,
     REAL_NUMERIC,
     as_tensor_type,
     broadcast_shapes,
@@ -207,11 +208,11 @@ def lerp(m: Any, x: Any, end: Any, weight: Any) -> Any:
 
 
 @pointwise(
-    dtype=FLOATING_ONLY,
+    dtype=REAL_FLOATING_ONLY,
     vjp={"x": lambda g, y: g * y, "y": lambda g, x: g * x, "z": lambda g: g},
 )
 def fma(m: Any, x: Any, y: Any, z: Any) -> Any:
-    """x * y + z, rounded once. Shape: broadcast. Dtype: promoted, floating only."""
+    """x * y + z, rounded once. Shape: broadcast. Dtype: promoted, floating and real only."""
     return m.fma(x, y, z)
 
 

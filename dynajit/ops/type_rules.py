@@ -81,6 +81,14 @@ FLOATING_ONLY = DTypeRule(
 )
 """The promoted dtype, which must be floating or complex."""
 
+REAL_FLOATING_ONLY = DTypeRule(
+    "real floating only",
+    _only(lambda dtype: dtype.category is Category.FLOATING),
+    dtypes.compute_dtype,
+    "a real floating dtype",
+)
+"""The promoted dtype, which must be floating and real."""
+
 COMPARISON = DTypeRule("comparison", lambda dtype: dtypes.bool_, dtypes.compute_dtype)
 """bool, computed in the promoted dtype."""
 

@@ -84,6 +84,18 @@ def test_running_sums_are_those_of_pytorch(torch, dtype):
             np.testing.assert_array_equal(found.numpy(), expected)
 
 
+@pytest.mark.parametrize("rows", [5, 6, 7, 9])
+@pytest.mark.parametrize("columns", [5, 64, 65, 300])
+def test_rows_of_a_last_group_begin_at_zero(codegen, rows, columns):
+    """GCC 12 let them begin with the sums of the group before."""
+
+    def running(x):
+        sums = ops.cumsum(ops.add(x, 3.0), dim=1)
+        return sums, ops.clamp(sums, 0.9, 1.1)
+
+    codegen.check(running, values((rows, columns)))
+
+
 def test_zero_dim_values_are_their_own_sum(codegen):
     codegen.check(lambda x: ops.cumsum(x, dim=0), np.asarray(3, np.int8), kernels=1)
     codegen.check(lambda x: ops.cumprod(x, dim=0), np.asarray(2.5), kernels=1)

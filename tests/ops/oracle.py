@@ -238,6 +238,15 @@ def _fma(x: Any, y: Any, z: Any) -> Any:
     return (x * y + z).to(functools.reduce(torch.promote_types, kinds))
 
 
+def _of_channels(x: Any) -> Any:
+    """What belongs to each channel (C, elements), in float64."""
+    return x.transpose(0, 1).flatten(1).double()
+
+
+def _beside(center: Any, x: Any) -> Any:
+    return center.reshape(-1, *((1,) * (x.dim() - 2)))
+
+
 def _calls() -> dict[str, Callable[..., Any] | None]:
     nn = torch.nn.functional
     return {
@@ -265,6 +274,8 @@ def _calls() -> dict[str, Callable[..., Any] | None]:
         ),
         "rms_norm": lambda x, w, *, normalized_shape, eps: nn.rms_norm(x, normalized_shape, w, eps),
         "batch_norm": lambda x, w, b, *, eps: nn.batch_norm(x, None, None, w, b, True, 0.1, eps),
+        "channel_sum": lambda x: _of_channels(x).sum(1),
+        "channel_squares": lambda x, c: (_of_channels(x - _beside(c, x)) ** 2).sum(1),
         "linear": nn.linear,
         "embedding": lambda w, i, *, padding_idx: nn.embedding(i, w, padding_idx),
         "embedding_by_frequency": lambda w, i, *, padding_idx: nn.embedding(

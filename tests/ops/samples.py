@@ -749,6 +749,22 @@ def _batch_norm(op: Op, values: Values) -> Iterator[Sample]:
     yield Sample("transposed", (values(4, 3, 5).T, values(3), values(3)), eps)
 
 
+@special("channel_sum")
+def _channel_sum(op: Op, values: Values) -> Iterator[Sample]:
+    yield Sample("images", (values(4, 3, 2, 2),))
+    yield Sample("vectors", (values(5, 3),))
+    yield Sample("long lines", (values(2, 3, 300),))
+    yield Sample("transposed", (values(4, 3, 5).T,))
+
+
+@special("channel_squares")
+def _channel_squares(op: Op, values: Values) -> Iterator[Sample]:
+    yield Sample("images", (values(4, 3, 2, 2), values(3)))
+    yield Sample("vectors", (values(5, 3), values(3)))
+    yield Sample("long lines", (values(2, 3, 300), values(3)))
+    yield Sample("transposed", (values(4, 3, 5).T, values(3)))
+
+
 @special("rms_norm")
 def _rms_norm(op: Op, values: Values) -> Iterator[Sample]:
     last = {"normalized_shape": (4,), "eps": 1e-5}
