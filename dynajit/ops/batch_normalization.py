@@ -254,7 +254,7 @@ def moved_statistics(
     input: Any, running_mean: Any, running_var: Any, momentum: Any, per_instance: bool = False
 ) -> tuple[Any, Any]:
     """What the running statistics become: (1 - momentum) of the old plus momentum of the batch's
-    mean and unbiased variance. Either may be None. Records no history.
+    mean and unbiased variance; the old of an empty batch. Either may be None. Records no history.
 
     Args:
         momentum: a number, or a zero-dim tensor.
@@ -266,6 +266,8 @@ def moved_statistics(
     for running in (running_mean, running_var):
         if running is not None:
             require_channels(input, running.shape, "running statistics")
+    if numel(tuple(input.shape)) == 0:
+        return running_mean, running_var
     x = wide(TABLE, TABLE.detach(input))
     if per_instance:
         dims = tuple(range(2, len(input.shape)))

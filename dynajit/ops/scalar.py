@@ -456,10 +456,12 @@ def minimum(x: Any, y: Any) -> Any:
 def fma(x: Any, y: Any, z: Any) -> Any:
     """x * y + z, rounded once; NaN where the exact value is none. (On arrays of CuPy: rounded once
     but for float32 values next to a tie, twice for float64.)"""
-    if not gpu.is_gpu_array(x):
+    arrays = [operand for operand in (x, y, z) if gpu.is_gpu_array(operand)]
+    if not arrays:
         return fma_of_arrays(x, y, z)
-    wide = x.astype(np.float64) if x.dtype == np.float32 else x
-    return (wide * y + z).astype(x.dtype)
+    dtype = arrays[0].dtype
+    wide = np.float64(x) if x is not arrays[0] else x.astype(np.float64)
+    return (wide * y + z).astype(dtype)
 
 
 @_scalar(3, floating="(({0}) ? ({1}) : ({2}))", integer="(({0}) ? ({1}) : ({2}))")

@@ -279,3 +279,12 @@ def test_values_of_instances_have_pytorchs_bits(shape, call) -> None:
     )
 
     np.testing.assert_array_equal(found.numpy(), theirs.numpy())
+
+
+@pytest.mark.parametrize("call", [lambda f: f, dj.compile], ids=["eager", "compiled"])
+def test_an_empty_batch_leaves_running_statistics(call) -> None:
+    layer = dj.nn.BatchNorm2d(3)
+
+    assert call(layer)(dj.zeros(0, 3, 4, 4)).shape == (0, 3, 4, 4)
+    assert layer.running_mean.tolist() == [0, 0, 0]
+    assert layer.running_var.tolist() == [1, 1, 1]
