@@ -20,6 +20,8 @@ ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 LOCAL_BYTES = {
     # CUDA's reduction of large angles keeps the words of a product in an array.
     r"\b(sin|cos|tan)f?\(": 40,
+    # With angles of float32 and of float64 there are two such arrays.
+    r"(?s)(?=.*\b(sin|cos|tan)f\()(?=.*\b(sin|cos|tan)\()": 72,
     # In float64, calls of CUDA's own square root and remainder.
     r"\basin\(|\bdj_remainder_f64\(": 8,
     # Threads of blocks of 1024 have 64 registers at most: an SM has 65536.
