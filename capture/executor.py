@@ -46,6 +46,7 @@ from dynajit.capture import (
     operations_writing,
     sources,
     watching,
+    written_derivatives,
 )
 from dynajit.capture.awaiting import Awaited, awaited_by
 from dynajit.capture.breaks import BreakRecord, GraphBreak, SkipFrame
@@ -150,6 +151,7 @@ class Executor:
         arguments: bound arguments in the order of `co_varnames`.
         recorder: collects guards and the graph.
         forced: where to break although nothing asks for it (tests), or None.
+        refuses_copies: break where a copy would stand for a view (`written_derivatives`).
     """
 
     def __init__(
@@ -158,6 +160,7 @@ class Executor:
         arguments: tuple[Any, ...],
         recorder: Recorder,
         forced: ForcedBreaks | None = None,
+        refuses_copies: bool = False,
     ) -> None:
         self.root_function = function
         self.forced = forced
@@ -177,6 +180,7 @@ class Executor:
         self._travelling: int | None = None
         self._has_caught = False
         self.trial: Trial | None = None
+        self.refuses_copies = refuses_copies
         self.is_caller_handling = sys.exc_info()[1] is not None
         self._constants: dict[int, Value] = {}
         body = decode(function.__code__)
@@ -645,6 +649,7 @@ _TABLES: Final = (
     builtins_functions,
     builtins_generic,
     builtins_library,
+    written_derivatives,
 )
 
 

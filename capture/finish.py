@@ -42,6 +42,7 @@ from dynajit.capture.values_functions import CellValue, GeneratorValue
 from dynajit.capture.values_objects import HandledException, ObjectValue
 from dynajit.capture.values_storage import STORAGE
 from dynajit.capture.values_tensors import MemoryContents, Step, TensorValue
+from dynajit.capture.written_derivatives import refuse_copies
 from dynajit.core import symint
 from dynajit.core.device import Device
 from dynajit.core.types import contiguous_strides
@@ -214,6 +215,7 @@ def _region(
     made = reach(needed, recorder)
     reached = made.values
     given_items.refuse_kept(reached, recorder)
+    refuse_copies(recorder, reached)
     _refuse_open_generators(recorder, reached)
     _refuse_changed_prints(recorder)
     _guard_aliasing(recorder)

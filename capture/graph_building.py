@@ -5,6 +5,7 @@ are called with.
 """
 
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 from dynajit.capture import breaks, layouts, sources
@@ -59,6 +60,19 @@ class Builder(graph.Builder):
     def size_input(self, symbol: str) -> graph.Value:
         """The INTEGER input that has the name of a symbol."""
         return self.adopt(Node(graph.NodeKind.PLACEHOLDER, symbol, ScalarType(Category.INTEGER)))
+
+    def take(self, mark: tuple[int, int], stand_ins: Sequence[graph.Node]) -> list[graph.Node]:
+        """Remove the nodes that were appended after the `snapshot` that gave `mark`.
+
+        Inputs that came with them stay, but for the ones given.
+
+        Args:
+            stand_ins: inputs that nothing will load.
+        """
+        taken = self._nodes[mark[1] :]
+        del self._nodes[mark[1] :]
+        self._placeholders = [node for node in self._placeholders if node not in stand_ins]
+        return taken
 
     @property
     def nodes(self) -> list[graph.Node]:

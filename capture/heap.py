@@ -176,6 +176,21 @@ class Heap:
         written = {identity for identity, _ in self._journal[mark:] if identity in self._entry}
         return any(self.is_changed(identity) for identity in written)
 
+    def written_since(self, mark: int) -> dict[int, Any]:
+        """The objects that existed at `mark` and were written since, with what they held then."""
+        found: dict[int, Any] = {}
+        made: set[int] = set()
+        for identity, old in self._journal[mark:]:
+            if old is ABSENT:
+                made.add(identity)
+            elif identity not in made:
+                found.setdefault(identity, old)
+        return found
+
+    def is_made_since(self, mark: int, identity: int) -> bool:
+        """True for an object that the captured code made after `mark`."""
+        return any(key == identity and old is ABSENT for key, old in self._journal[mark:])
+
     def is_rewritten(self, identity: int) -> bool:
         """True for an adopted object that is not as at entry."""
         return identity in self._entry and self.is_changed(identity)

@@ -187,6 +187,8 @@ class Recorder:
         #: Heap id -> (handle, known by identity), of objects that were keys of dicts or sets.
         self.identity_keys: dict[int, tuple[HeapValue, bool]] = {}
         self._storages: list[HeapValue] = []
+        #: Tensor, copy of it that stands for a view: see `capture.written_derivatives`.
+        self.copies: list[tuple[TensorValue, TensorValue]] = []
         self.classes = ClassesMet()
         #: Source or heap id -> a value whose end does something (`capture.watching`).
         self.watched: dict[Any, Value] = {}

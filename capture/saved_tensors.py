@@ -24,6 +24,7 @@ from dynajit.core.types import TensorType
 from dynajit.eager.node import backward_name
 from dynajit.ir.graph import Graph, Node, Value
 from dynajit.ir.saved import Saved, Use, find_saved
+from dynajit.ir.written_derivative import WrittenDerivative
 
 
 @record
@@ -72,7 +73,7 @@ def saved_tensors(
             place = None
         elif place is None:
             continue
-        key = (place, memory, use.outputs, backward_name(use.user.op.name))  # type: ignore[union-attr]
+        key = (place, memory, use.outputs, _name_of_backward(use.user))
         known = checks.get(key)
         inputs = use.inputs if known is None else use.inputs | known.inputs
         checks[key] = SavedCheck(
@@ -80,6 +81,15 @@ def saved_tensors(
         )
     found = tuple(checks.values())
     return SavedTensors(found, _shareable(saved, found, tuple(places.values())))
+
+
+def _name_of_backward(node: Node) -> str:
+    """What eager execution calls the derivative of a node."""
+    assert node.op is not None
+    written = node.attributes.get("derivative")
+    if isinstance(written, WrittenDerivative):
+        return written.graph.name
+    return backward_name(node.op.name)
 
 
 def _places(recorder: Recorder, graph: Graph, held: Mapping[int, Node]) -> dict[int, Place]:

@@ -33,6 +33,7 @@ from dynajit.capture.resume import Home, Resume, entry
 from dynajit.capture.size_memory import SizeMemory
 from dynajit.capture.sizes import Sizes, SizesChanged
 from dynajit.capture.values import Scalar
+from dynajit.capture.written_derivatives import SharingNoticed
 from dynajit.core import config
 from dynajit.core.errors import (
     DynamicSizeError,
@@ -145,6 +146,7 @@ def capture(
     known = SizeMemory() if memory is None else memory
     known.start()
     asked: set[str] = set()
+    refuses_copies = False
     for _ in range(MAX_ATTEMPTS):
         sizes = Sizes(known)
         recorder = Recorder(
@@ -155,8 +157,13 @@ def capture(
             is_inference_mode_enabled(),
         )
         try:
-            region = _execute(function, arguments, recorder, fullgraph, forced, asked)
+            region = _execute(
+                function, arguments, recorder, fullgraph, forced, asked, refuses_copies
+            )
         except SizesChanged:
+            continue
+        except SharingNoticed:
+            refuses_copies = True
             continue
         except ModuleWanted as module:
             asked.add(module.name)
@@ -178,20 +185,23 @@ def _execute(
     fullgraph: bool,
     forced: ForcedBreaks | None,
     asked: Collection[str],
+    refuses_copies: bool,
 ) -> Region | Skip:
     """One attempt at a capture.
 
     Args:
         asked: modules whose import was tried before an earlier attempt.
+        refuses_copies: see `Executor`.
 
     Raises:
         SizesChanged: it must start again.
+        SharingNoticed: it must start again, and refuse copies.
         ModuleWanted: it must start again after an import.
     """
     recording = dispatch.recording(recorder.builder.handle, recorder.reserve_random)
     with recording, deciding(recorder.sizes), contextlib.ExitStack() as after:
         try:
-            executor = Executor(function, arguments, recorder, forced)
+            executor = Executor(function, arguments, recorder, forced, refuses_copies)
             after.callback(executor.close)
             outcome = executor.run()
             module = early_imports.wanted(outcome)

@@ -1,4 +1,5 @@
-"""Functions and classes of the standard library that are written in C, re-expressed in Python.
+"""Functions and classes that are not read through, re-expressed in Python: C code of the standard
+library, and `autograd.Function.apply`.
 
 The executor inlines the Python form wherever the captured code calls the original
 (`capture.builtins_replaced`), so that iterators stay lazy and functions given as arguments are
@@ -6,7 +7,15 @@ traced. An instance of a class of this package stands for one of the original: `
 original, and where it must exist afterwards, an original is made.
 """
 
-from dynajit.capture.library import collecting, combinatorics, functional, heaps, iteration
+from dynajit.capture.library import (
+    autograd,
+    collecting,
+    combinatorics,
+    functional,
+    heaps,
+    iteration,
+)
 from dynajit.capture.library.table import REBUILT, REPLACED
 
-__all__ = ["REBUILT", "REPLACED", "collecting", "combinatorics", "functional", "heaps", "iteration"]
+__all__ = ["REBUILT", "REPLACED", "autograd", "collecting", "combinatorics", "functional", "heaps",
+           "iteration"]  # fmt: skip

@@ -16,6 +16,7 @@ import numpy as np
 from dynajit.core.errors import InternalError
 from dynajit.ir.graph import Graph
 from dynajit.ir.printing import large_constants, print_graph
+from dynajit.ir.written_derivative import WrittenDerivative
 
 _numbers: Final = itertools.count()
 
@@ -28,7 +29,7 @@ def generated_function(graph: Graph, constant: Callable[[Any], Any]) -> Function
         constant: makes an operand of a constant's array.
 
     Raises:
-        InternalError: the printed text does not hold exactly one function.
+        InternalError: the printed text holds no function.
     """
     text = print_graph(graph) + "\n"
     file = f"<dynajit graph {next(_numbers)}: {graph.name}>"
@@ -39,9 +40,16 @@ def generated_function(graph: Graph, constant: Callable[[Any], Any]) -> Function
         for value in namespace.values()
         if isinstance(value, FunctionType) and value.__code__.co_filename == file
     ]
-    if len(functions) != 1:
-        raise InternalError(f"{graph.name}: the printed graph has {len(functions)} functions")
-    (function,) = functions
+    if not functions:
+        raise InternalError(f"{graph.name}: the printed graph has no function")
+    function = functions[-1]  # after the derivatives that users wrote
+    written = {
+        f"{node.name}_backward": value
+        for node in graph.nodes
+        for value in node.attributes.values()
+        if isinstance(value, WrittenDerivative)
+    }
+    namespace["derivative"] = lambda backward, *facts: written[backward.__name__]
     namespace["array"] = lambda data, dtype: constant(np.array(data, dtype=dtype))
     namespace["constants"] = {
         name: constant(array) for name, array in large_constants(graph).items()

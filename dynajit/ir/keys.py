@@ -18,6 +18,7 @@ from dynajit.core.symint import Atom, SymInt
 from dynajit.core.types import TensorType, ValueType
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node
+from dynajit.ir.written_derivative import WrittenDerivative
 from dynajit.ops.table import TABLE, Op
 
 
@@ -93,6 +94,8 @@ class _Printer:
             return f"dtype {value.name}"
         if kind is Device:
             return f"device {value}"
+        if kind is WrittenDerivative:
+            return f"derivative {value.reads_result} [{graph_text(value.graph)}]"
         raise Unkeyed(f"a {kind.__name__} has no text")
 
     def size(self, size: SymInt) -> str:

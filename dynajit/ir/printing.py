@@ -2,7 +2,8 @@
 
 `print_graph` gives a module that holds one function: executed, it calls the rows in the graph's
 order on whatever operands it is given. Comments say the type of each value and the user's line.
-Constants too large to print are read from a dict named `constants` (`large_constants`).
+Constants too large to print are read from a dict named `constants` (`large_constants`). The graph
+of a derivative that a user wrote (`ir.written_derivative`) is a function in front of the other.
 
 Called by `Graph.__str__`, reports, dumps and golden tests.
 """
@@ -26,7 +27,7 @@ PRINTED_ELEMENTS: Final = 16
 
 # Names that mean something else in the printed module: no node may be called so.
 RESERVED: Final = frozenset(
-    {"ops", "constants", "array", "inf", "nan", "Device", "complex"}
+    {"ops", "constants", "array", "inf", "nan", "Device", "complex", "derivative"}
 ) | {dtype.name for dtype in dtypes.ALL} | {"bool_"}  # fmt: skip
 
 
@@ -52,15 +53,35 @@ class Printable(Protocol):
 
 def print_graph(graph: Printable) -> str:
     """The graph as a Python module, without a trailing newline."""
+    inner = [inner for node in graph.nodes for inner in _inner_functions(node)]
+    return "\n".join([*_imports(graph), *inner, *_function(graph, re.sub(r"\W", "_", graph.name))])
+
+
+def _function(graph: Printable, name: str) -> Iterator[str]:
+    """The lines of the function that a graph is."""
     inputs = [node for node in graph.nodes if node.kind is NodeKind.PLACEHOLDER]
     body = [_statement(node) for node in graph.nodes if node.kind is not NodeKind.PLACEHOLDER]
     results = "".join(f"{_argument(output)}, " for output in graph.outputs)
-    name = re.sub(r"\W", "_", graph.name)
-    lines = [*_imports(graph), f"def {name}("]
-    lines += [f"    {node.name},{_comment(node)}" for node in inputs]
-    lines += ["):", *(f"    {line}" for line in (*_sizes(graph, inputs), *body))]
-    lines.append(f"    return ({results.rstrip() if len(graph.outputs) == 1 else results[:-2]})")
-    return "\n".join(lines)
+    yield f"def {name}("
+    yield from (f"    {node.name},{_comment(node)}" for node in inputs)
+    yield "):"
+    yield from (f"    {line}" for line in (*_sizes(graph, inputs), *body))
+    yield f"    return ({results.rstrip() if len(graph.outputs) == 1 else results[:-2]})"
+
+
+def _inner_graph(value: Any) -> Printable | None:
+    """The graph of an attribute that is a derivative."""
+    found: Printable | None = getattr(value, "graph", None)
+    return found
+
+
+def _inner_functions(node: Node) -> Iterator[str]:
+    """The lines of the functions that the attributes of a node are, innermost first."""
+    for value in node.attributes.values():
+        graph = _inner_graph(value)
+        if graph is not None:
+            yield from (line for inner in graph.nodes for line in _inner_functions(inner))
+            yield from (*_function(graph, f"{node.name}_backward"), "", "")
 
 
 def print_tabular(graph: Printable) -> str:
@@ -148,7 +169,14 @@ def _is_printed(array: Any) -> bool:
 
 
 def _attributes(node: Node) -> list[str]:
-    return [f"{name}={print_literal(value)}" for name, value in _printed_attributes(node)]
+    return [f"{name}={_attribute(node, value)}" for name, value in _printed_attributes(node)]
+
+
+def _attribute(node: Node, value: Any) -> str:
+    graph = _inner_graph(value)
+    if graph is None:
+        return print_literal(value)
+    return f"derivative({node.name}_backward, {len(graph.outputs)}, {value.reads_result})"
 
 
 def _printed_attributes(node: Node) -> list[tuple[str, Any]]:
@@ -188,6 +216,8 @@ def _imports(graph: Printable) -> list[str]:
         lines.append("from dynajit.core.device import Device")
     if used:
         lines.append(f"from dynajit.core.dtypes import {', '.join(used)}")
+    if any(_inner_graph(value) for value in values):
+        lines.append("from dynajit.ir.written_derivative import derivative")
     if any(node.op is not None for node in graph.nodes):
         lines.append("from dynajit.ops import TABLE as ops")
     return [*lines, ""] if lines else []
@@ -198,6 +228,10 @@ def _values(graph: Printable) -> Iterator[Any]:
     for node in graph.nodes:
         yield from _leaves(node.args)
         yield from _leaves(value for _, value in _printed_attributes(node))
+        for value in node.attributes.values():
+            inner = _inner_graph(value)
+            if inner is not None:
+                yield from _values(inner)
         if node.kind is NodeKind.CONSTANT and _is_printed(node.value):
             yield from node.value.ravel().tolist()
     yield from _leaves(graph.outputs)

@@ -4,8 +4,8 @@
 `logic`, `reductions`, `movement`, `indexing`, `random`, `linear_algebra`, `factorizations`,
 `scans`, `searching`, `scatter_reductions`, `special`, `activations`, `composites`, `embedding`,
 `attention`, `losses`, `windows`, `convolution`, `batch_normalization`, `recurrent`,
-`complex_numbers`, `fourier` and `transfers`; PyTorch's signatures are in `functions` (free
-functions) and `methods` (the mixin of eager tensors and graph values).
+`complex_numbers`, `fourier`, `transfers` and `written_derivatives`; PyTorch's signatures are in
+`functions` (free functions) and `methods` (the mixin of eager tensors and graph values).
 """
 
 import dynajit.ops.activations
@@ -32,7 +32,8 @@ import dynajit.ops.scatter_reductions
 import dynajit.ops.searching
 import dynajit.ops.special
 import dynajit.ops.transfers
-import dynajit.ops.windows  # noqa: F401
+import dynajit.ops.windows
+import dynajit.ops.written_derivatives  # noqa: F401
 from dynajit.ops.table import TABLE, Kind, Op
 
 __all__ = ["TABLE", "Kind", "Op"]

@@ -359,6 +359,27 @@ def _overwrites(op: Op, values: Values) -> Iterator[Sample]:
     yield Sample("zero-dim", (values(), values()), {}, differentiable=follows)
 
 
+@special("gradient_sink")
+def _sinks(op: Op, values: Values) -> Iterator[Sample]:
+    for layout, array in layouts(values):
+        yield Sample(layout, (array,), {}, differentiable=False)
+    yield Sample("zero-dim", (values(),), {}, differentiable=False)
+
+
+@special("with_derivative", "with_derivative_of_result")
+def _with_derivatives(op: Op, values: Values) -> Iterator[Sample]:
+    # The derivative is not that of the value: tests/capture/test_written_derivatives.py has it.
+    attributes = {"derivative": _no_derivative}
+    for layout, array in layouts(values):
+        sample = (array, values(2), values(2, 3))
+        yield Sample(layout, sample, attributes, differentiable=False)
+    yield Sample("alone", (values(3),), attributes, differentiable=False)
+
+
+def _no_derivative(g: Any, out: Any, operands: Any) -> list[None]:
+    return [None for _ in operands]
+
+
 @special("tril", "triu")
 def _triangles(op: Op, values: Values) -> Iterator[Sample]:
     yield from _each_layout(values, {"diagonal": 0}, {"diagonal": 1}, {"diagonal": -2})

@@ -1,0 +1,68 @@
+"""`autograd.Function.apply` in Python that can be captured.
+
+Forward is inlined. So is backward, at once, on gradients that stand for the real ones: what it
+records becomes the derivative of what forward gave (`capture.written_derivatives`, where the
+functions below that only captured code calls have their meaning). Frames of this package never run
+for real, so whatever cannot be captured breaks the graph at the call of `apply`.
+"""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
+from dynajit.capture.library.table import replaces
+from dynajit.core.errors import InternalError
+from dynajit.eager import Tensor
+from dynajit.eager.function import Function, FunctionContext
+from dynajit.eager.grad_mode import _set_grad_enabled, is_grad_enabled
+
+
+def _only_captured(*arguments):
+    raise InternalError("a marker of captured code was called")
+
+
+def forward_begins(function):
+    """Where the objects that forward may write to begin."""
+    _only_captured(function)
+
+
+def backward_begins(start, function, arguments, context, output):
+    """What stands for the gradients that backward gets, and what `backward_ends` needs; None
+    where nothing that forward gave can have a gradient.
+    """
+    _only_captured(start, function, arguments, context, output)
+
+
+def backward_ends(begun, gradients):
+    """What forward gave, with the gradients as its derivative."""
+    _only_captured(begun, gradients)
+
+
+def backward_fails(begun):
+    """Leave the call to eager execution, where backward raises when it runs."""
+    _only_captured(begun)
+
+
+@replaces(Function.apply.__func__)
+def apply(cls, *args):
+    """Run `forward`, and learn from `backward` what the derivative is."""
+    needs = tuple([isinstance(arg, Tensor) and arg.requires_grad for arg in args])
+    is_recorded = is_grad_enabled() and True in needs
+    start = forward_begins(cls)
+    context = FunctionContext(needs)
+    before = _set_grad_enabled(False)
+    try:
+        if cls.setup_context is Function.setup_context:
+            output = cls.forward(context, *args)
+        else:
+            output = cls.forward(*args)
+            cls.setup_context(context, args, output)
+    finally:
+        _set_grad_enabled(before)
+    begun = backward_begins(start, cls, args, context, output) if is_recorded else None
+    if begun is None:
+        return output
+    stand_ins, rest = begun
+    try:
+        gradients = cls.backward(context, *stand_ins)
+    except BaseException:
+        backward_fails(rest)
+    return backward_ends(rest, gradients)
