@@ -203,6 +203,11 @@ AUTOGRAD_CALL: Final = TABLE.add(
     "gradients are computed or registered inside the compiled function",
     "Call backward() and set hooks outside; compile the forward and the loss.",
 )
+WRITTEN_DERIVATIVE: Final = TABLE.add(
+    "written_derivative",
+    "a call of an autograd.Function has no graph form",
+    "Let forward and backward compute new tensors only: no writes to other objects, no errors.",
+)
 UNKNOWN_HASH: Final = TABLE.add(
     "unknown_hash",
     "an object whose hash only plain Python knows is used as a key",

@@ -105,7 +105,7 @@ def _base(recorder: Any, value: TensorValue) -> TensorValue:
 
 
 def _refusal(function: type, what: str) -> GraphBreak:
-    return GraphBreak(breaks.AUTOGRAD_CALL, f"{function.__name__}.apply: {what}")
+    return GraphBreak(breaks.WRITTEN_DERIVATIVE, f"{function.__name__}.apply: {what}")
 
 
 @special(autograd.forward_begins)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dynajit import eager
+from dynajit.autograd import Function
 from dynajit.capture import breaks, control, executor, session
 from dynajit.capture.breaks import BreakRecord
 from dynajit.core.errors import GraphBreakError
@@ -62,6 +63,14 @@ class Ending:
         pass
 
 
+class Undifferentiated(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+
+TRAINED = eager.tensor([1.0], requires_grad=True)
+
 PROGRAMS = {
     "data_dependent_branch": lambda x: x + 1 if x.sum() > 0 else x,
     "data_dependent_value": lambda x: x.sum().item(),
@@ -77,6 +86,7 @@ PROGRAMS = {
     "user_exception": raises_what_cannot_be_rebuilt,
     "global_state": lambda x: eager.default_generator.manual_seed(1),
     "autograd_call": lambda x: x.sum().backward(),
+    "written_derivative": lambda x: Undifferentiated.apply(TRAINED),
     "unknown_hash": lambda x: {MARKER: x + 1},
     "object_ends": lambda x: Ending(),
     "limit": lambda x: list(x.reshape(6, 1).expand(6, 1001).t()),

@@ -59,3 +59,18 @@ def test_restore_gives_exactly_the_state_at_the_mark(writes, cut):
         heap.write(ids[target], value)
     heap.restore(mark)
     assert at_mark == [heap[i] for i in ids]
+
+
+def test_objects_that_were_there_are_told_from_those_made_since():
+    heap = Heap()
+    existing, earlier, untouched = heap.adopt("a"), heap.allocate("b"), heap.allocate("c")
+    heap.write(existing, "written before")
+    mark = heap.mark()
+    made = heap.allocate("d")
+    heap.write(made, "e")
+    heap.write(earlier, "f")
+    heap.write(existing, "g")
+    heap.write(existing, "h")
+    assert heap.written_since(mark) == {earlier: "b", existing: "written before"}
+    assert heap.is_made_since(mark, made)
+    assert not any(heap.is_made_since(mark, key) for key in (existing, earlier, untouched))
