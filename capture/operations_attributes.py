@@ -55,6 +55,7 @@ from dynajit.capture.values_functions import (
 from dynajit.capture.values_objects import DELETED, ObjectValue, TracebackValue
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.core import late
+from dynajit.ops.namespaces import GraphCallable
 
 _FUNCTION_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__", "__code__")
 
@@ -201,6 +202,8 @@ def _known_attribute(x: Any, value: Known, name: str) -> Steps:
         return Known(type(obj))
     if isinstance(obj, enum.Enum):
         return (yield from _enum_attribute(x, value, name))
+    if isinstance(obj, GraphCallable) and isinstance(getattr(obj, name, None), GraphCallable):
+        return x.recorder.wrap(getattr(obj, name), sources.Attribute(_base_of(value), name))
     return _plain_attribute(x, value, name)
 
 

@@ -5,7 +5,8 @@
 `scans`, `searching`, `scatter_reductions`, `special`, `activations`, `composites`, `embedding`,
 `attention`, `losses`, `windows`, `convolution`, `batch_normalization`, `recurrent`,
 `complex_numbers`, `fourier` and `transfers`; PyTorch's signatures are in `functions` (free
-functions) and `methods` (the mixin of eager tensors and graph values).
+functions) and `methods` (the mixin of eager tensors and graph values). By every other name the
+package has a namespace of operators, as `torch.ops` has: see `namespaces`.
 """
 
 import dynajit.ops.activations
@@ -33,6 +34,8 @@ import dynajit.ops.searching
 import dynajit.ops.special
 import dynajit.ops.transfers
 import dynajit.ops.windows  # noqa: F401
+from dynajit.ops.namespaces import load_library
+from dynajit.ops.namespaces import missing as __getattr__
 from dynajit.ops.table import TABLE, Kind, Op
 
-__all__ = ["TABLE", "Kind", "Op"]
+__all__ = ["TABLE", "Kind", "Op", "load_library"]
