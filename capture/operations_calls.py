@@ -21,6 +21,7 @@ from dynajit.capture.builtins_replaced import call_replaced, check_form_argument
 from dynajit.capture.class_layouts import is_made_class, is_plain_tuple
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.frames import Frame
+from dynajit.capture.guards import Kind as GuardKind
 from dynajit.capture.instructions import decode
 from dynajit.capture.lifetimes import has_finalizer
 from dynajit.capture.operations_basic import (
@@ -171,6 +172,9 @@ def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
 
 def _call_operator(x: Any, target: GraphCallable, args: Arguments, keywords: Keywords) -> Value:
     """An operator of `torch.ops`: it says itself what nodes it is."""
+    for owner, name in target.facts():
+        place = sources.Attribute(sources.Constant(owner), name)
+        x.recorder.guard(place, GuardKind.IDENTITY, getattr(owner, name), "what was registered")
     try:
         result: Value = x.native_call(target.recorded, args, keywords)
     except GraphBreak as broken:

@@ -20,7 +20,7 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     |-- LinAlgError     (RuntimeError)  a matrix is singular, or a method did not converge
     |-- AutogradError   (RuntimeError)  backward twice, saved tensor changed, no graph
     |-- OperatorError   (RuntimeError)  a custom operator is defined or called wrongly
-    |   `-- NoKernelError               it has no kernel for these tensors (NotImplementedError, too)
+    |   `-- NoKernelError               no kernel for these tensors (NotImplementedError, too)
     |-- UnsupportedError(NotImplementedError) exists in PyTorch, not (yet) here
     |-- FileFormatError (RuntimeError)  a saved file is damaged or of another kind
     |   `-- UnsafeFileError (UnpicklingError)  it asks for more than weights

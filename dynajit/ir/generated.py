@@ -15,7 +15,7 @@ import numpy as np
 
 from dynajit.core.errors import InternalError
 from dynajit.ir.graph import Graph
-from dynajit.ir.printing import large_constants, print_graph
+from dynajit.ir.printing import large_constants, own_rows, print_graph
 
 _numbers: Final = itertools.count()
 
@@ -43,6 +43,7 @@ def generated_function(graph: Graph, constant: Callable[[Any], Any]) -> Function
         raise InternalError(f"{graph.name}: the printed graph has {len(functions)} functions")
     (function,) = functions
     namespace["array"] = lambda data, dtype: constant(np.array(data, dtype=dtype))
+    namespace["rows"] = own_rows(graph)
     namespace["constants"] = {
         name: constant(array) for name, array in large_constants(graph).items()
     }

@@ -82,6 +82,17 @@ def nested(leaves: Sequence[Any], lengths: Sequence[int | None]) -> list[Any]:
     ]
 
 
+def needs(overload: Any, flags: Sequence[bool], lengths: Sequence[int | None]) -> tuple[Any, ...]:
+    """`ctx.needs_input_grad`: for each argument that can be passed by place.
+
+    Args:
+        flags: for each leaf of the arguments.
+        lengths: see `shapes_of`, of the arguments.
+    """
+    positional, _ = overload._schema.split(nested(flags, lengths))
+    return positional
+
+
 def _is_tensor_list(value: Any) -> bool:
     """True for a list of tensors and None, with a tensor in it."""
     if not isinstance(value, list) or not value:
@@ -160,7 +171,7 @@ def _function_of(overload: Any) -> type[Function]:
         def forward(ctx: Any, call: _Call, *leaves: Any) -> Any:  # type: ignore[override]
             values = nested(leaves, call.lengths)
             ctx.call = call
-            ctx.needs_input_grad = tuple(nested(ctx.needs_input_grad[1:], call.lengths))
+            ctx.needs_input_grad = needs(overload, ctx.needs_input_grad[1:], call.lengths)
             results = overload.run_untaped(values)
             set_up(overload, ctx, values, results)
             return call.flatten_results(results)

@@ -85,8 +85,8 @@ def split_name(name: str) -> tuple[str, str]:
     space, separator, rest = name.partition("::")
     if not space or not rest or "::" in rest or not separator:
         raise InvalidValueError(
-            f'Expected the name of an operator to be of the form "namespace::name", but got {name!r}.'
-            '  For example "mylib::sin".'
+            f'Expected the name of an operator to be of the form "namespace::name", but got '
+            f"{name!r}.  For example 'mylib::sin'."
         )
     return space, rest
 
@@ -151,6 +151,10 @@ class CustomOpDef(GraphCallable):
     def recorded(self, /, *args: Any, **keywords: Any) -> Any:
         """See `GraphCallable`."""
         return self._opoverload.recorded(*args, **keywords)
+
+    def facts(self) -> Iterator[tuple[Any, str]]:
+        """See `GraphCallable`."""
+        return self._opoverload.facts()
 
     def register_kernel(
         self,

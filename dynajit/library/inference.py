@@ -1,12 +1,14 @@
 """Schemas from the annotations of Python functions.
 
-Contract: `infer_schema(function, mutates_args=...)` gives the text that `torch.library.infer_schema`
-gives for the same annotations, or raises ValueError. Called by users, and by `custom_op` where no
-schema is given.
+Contract: `infer_schema(function, mutates_args=...)` gives the text that PyTorch's function of this
+name gives for the same annotations, or raises ValueError. Called by users, and by `custom_op` where
+no schema is given.
 """
 
 import collections.abc
+import functools
 import inspect
+import operator
 import types
 import typing
 from collections.abc import Callable, Iterable
@@ -139,7 +141,7 @@ def _resolved(annotation: Any, namespace: dict[str, Any], refuse: Callable[[str]
     if not any(isinstance(item, (str, typing.ForwardRef)) for item in items):
         return annotation
     found = tuple(_resolved(item, namespace, refuse) for item in items)
-    return typing.Union[found] if origin is typing.Union else types.GenericAlias(origin, found)
+    return _union(found) if origin is typing.Union else types.GenericAlias(origin, found)
 
 
 def parameter_type(annotation: Any) -> SchemaType | None:
@@ -179,7 +181,11 @@ def _without_none(annotation: Any) -> Any:
     items = typing.get_args(annotation)
     if not _is_union(annotation) or type(None) not in items:
         return annotation
-    return typing.Union[tuple(item for item in items if item is not type(None))]
+    return _union(tuple(item for item in items if item is not type(None)))
+
+
+def _union(items: tuple[Any, ...]) -> Any:
+    return functools.reduce(operator.or_, items)
 
 
 def _returned(annotation: Any, refuse: Callable[[str], NoReturn]) -> str:

@@ -9,7 +9,7 @@ Called by `library.definitions` and `library.libraries`; users call the operator
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +18,6 @@ from dynajit.capture.control import disable
 from dynajit.core.device import Device
 from dynajit.core.errors import AutogradError, NoKernelError, OperatorError, UnsupportedError
 from dynajit.core.records import record
-from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled, bump_version, needs_grad
 from dynajit.eager.tensor import Tensor
 from dynajit.ir.graph import Value
@@ -43,8 +42,9 @@ class OpOverload(GraphCallable):
     Args:
         space, name, overload: `space::name.overload`.
         schema: what it takes and gives.
-        is_custom: made by `custom_op` (`definition` is the CustomOpDef): its results must be new, and its kernels are no part of the
-            tape. Kernels of other operators are ordinary Python where no derivative is registered.
+        is_custom: made by `custom_op` (`definition` is the CustomOpDef): its results must be new,
+            and its kernels are no part of the tape. Kernels of other operators are ordinary Python
+            where no derivative is registered.
     """
 
     def __init__(
@@ -87,6 +87,10 @@ class OpOverload(GraphCallable):
         """See `GraphCallable`."""
         return graph_rows.call(self, self._schema.bind(args, keywords))
 
+    def facts(self) -> Iterator[tuple[Any, str]]:
+        """See `GraphCallable`."""
+        return iter([(self, "fake"), (self, "derivative"), (self, "whole")])
+
     def call_python(self, function: Callable[..., Any], values: Sequence[Any]) -> Any:
         """A function of the operator's parameters, called with values in the schema's order."""
         args, keywords = self._schema.split(values)
@@ -104,7 +108,7 @@ class OpOverload(GraphCallable):
             if argument.is_written:
                 for tensor in tensors_in([value]):
                     bump_version(tensor)
-        result = self._result(self.call_python(self.kernel_for(values), values))
+        result = self.checked(self.call_python(self.kernel_for(values), values))
         if self.is_custom:
             self._refuse_aliases(values, result)
         return result
@@ -130,8 +134,12 @@ class OpOverload(GraphCallable):
             )
         return found
 
-    def _result(self, result: Any) -> Any:
-        """What a kernel returned, in the types of the schema."""
+    def checked(self, result: Any) -> Any:
+        """What a kernel, or a fake, returned, in the types of the schema.
+
+        Raises:
+            RuntimeError: it is something else.
+        """
         kinds = [returned.type for returned in self._schema.returns]
         if not kinds:
             if result is not None:
@@ -259,6 +267,11 @@ class OpOverloadPacket(GraphCallable):
     def recorded(self, /, *args: Any, **keywords: Any) -> Any:
         """See `GraphCallable`."""
         return self.fitting(args, keywords).recorded(*args, **keywords)
+
+    def facts(self) -> Iterator[tuple[Any, str]]:
+        """See `GraphCallable`."""
+        for overload in self._overloads.values():
+            yield from overload.facts()
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"The underlying op of '{self._text}' has no overload name '{name}'")

@@ -230,14 +230,12 @@ def converted(kind: SchemaType, value: Any) -> Any:
 
 
 def converted_result(schema: Schema, kind: SchemaType, value: Any) -> Any:
-    """A result as its type has it.
+    """A result as its type has it; None stands for a tensor, too.
 
     Raises:
         OperatorError: it is of another type.
     """
     try:
-        if value is None and not kind.optional:
-            raise _Unfit
         return converted(kind, value)
     except _Unfit:
         raise OperatorError(

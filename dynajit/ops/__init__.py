@@ -34,8 +34,8 @@ import dynajit.ops.searching
 import dynajit.ops.special
 import dynajit.ops.transfers
 import dynajit.ops.windows  # noqa: F401
-from dynajit.ops.namespaces import load_library
-from dynajit.ops.namespaces import missing as __getattr__
+from dynajit.ops.namespaces import aten, load_library
+from dynajit.ops.namespaces import missing as __getattr__  # noqa: F401
 from dynajit.ops.table import TABLE, Kind, Op
 
-__all__ = ["TABLE", "Kind", "Op", "load_library"]
+__all__ = ["TABLE", "Kind", "Op", "aten", "load_library"]

@@ -2,14 +2,15 @@
 
 Contract: `dynajit.ops.NAME` is, for a name that no module of the package has, the namespace NAME,
 with or without operators; an operator that is defined is an attribute of its namespace. The
-namespace `aten` has the functions of the library, `torch.ops.aten.mm` and `torch.ops.aten.mm.default`
-alike. Operators themselves are made by `dynajit.library`; this file knows them as `GraphCallable`,
-which is all that capture has to know of them. Called by `dynajit.ops` and `dynajit.library`.
+namespace `aten` has the functions of the library: `torch.ops.aten.mm`, or an overload of it, as
+`torch.ops.aten.mm.default`. Operators themselves are made by `dynajit.library`; this file knows
+them as `GraphCallable`, which is all that capture has to know of them. Called by `dynajit.ops` and
+`dynajit.library`.
 """
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, Final
 
@@ -29,6 +30,10 @@ class GraphCallable:
             Exception: the call cannot be part of a graph, with the reason.
         """
         raise NotImplementedError
+
+    def facts(self) -> Iterator[tuple[Any, str]]:
+        """(object, name of its attribute) for what `recorded` depends on and may change."""
+        return iter(())
 
 
 class OpNamespace(ModuleType):
@@ -94,7 +99,9 @@ class _LibraryNamespace(OpNamespace):
         return made
 
 
-_namespaces: Final[dict[str, OpNamespace]] = {}
+aten: Final = _LibraryNamespace("aten")
+
+_namespaces: Final[dict[str, OpNamespace]] = {"aten": aten}
 
 #: Names that `from dynajit.ops import name` asks the package for before it imports the module.
 _MODULES: Final = frozenset(
@@ -115,8 +122,7 @@ def namespace(name: str) -> OpNamespace:
                 f"torch.ops.{name}: {name!r} is a module of dynajit's own operations and cannot be "
                 "a namespace of operators.  Choose another name."
             )
-        found = _LibraryNamespace(name) if name == "aten" else OpNamespace(name)
-        _namespaces[name] = found
+        found = _namespaces[name] = OpNamespace(name)
         setattr(sys.modules[PACKAGE], name, found)
     return found
 
