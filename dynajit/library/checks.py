@@ -8,12 +8,17 @@ from typing import Any, Final
 
 import numpy as np
 
+from dynajit.compile import compile
 from dynajit.core import any_arrays
-from dynajit.core.errors import InvalidValueError, OperatorError
+from dynajit.core.errors import CaptureError, InvalidValueError, OperatorError
 from dynajit.eager.grad_mode import no_grad
+from dynajit.eager.tape import grad
+from dynajit.eager.tensor import Tensor
+from dynajit.library import autograd, graph_rows, traced
 from dynajit.library.definitions import CustomOpDef
 from dynajit.library.operators import OpOverload, OpOverloadPacket
 from dynajit.library.schema import tensors_in
+from dynajit.testing.comparison import assert_close
 
 SUCCESS: Final = "SUCCESS"
 
@@ -37,7 +42,7 @@ def opcheck(
             not call written keep their values. `test_autograd_registration`: a derivative is
             registered, if an argument requires a gradient.
         raise_exception: raise what a test finds; else put it into the result.
-        atol, rtol: not used by these tests.
+        atol, rtol: of the comparison of compiled and eager, as in `testing.assert_close`.
 
     Returns:
         per test "SUCCESS", or what it found.
@@ -55,7 +60,8 @@ def opcheck(
             raise InvalidValueError(
                 f"opcheck(test_utils={name!r}): no such test.  Expected {sorted(_TESTS)}."
             )
-        found = _TESTS[name](overload, overload._schema.bind(args, kwargs or {}))
+        values = overload._schema.bind(args, kwargs or {})
+        found = _TESTS[name](overload, values, {"atol": atol, "rtol": rtol})
         if found is not None and raise_exception:
             raise OperatorError(f"opcheck: {name} of {overload}: {found}")
         results[name] = found or SUCCESS
@@ -74,11 +80,10 @@ def _overload_of(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OpOv
     )
 
 
-def _test_schema(overload: OpOverload, values: list[Any]) -> str | None:
+def _test_schema(overload: OpOverload, values: list[Any], options: Any) -> str | None:
     before = [any_arrays.as_numpy(tensor.array).copy() for tensor in tensors_in(values)]
+    copies = _copied(values)
     with no_grad():
-        overload.call_python(overload, _copied(values))
-        copies = _copied(values)
         overload.call_python(overload, copies)
     after = iter(any_arrays.as_numpy(tensor.array) for tensor in tensors_in(copies))
     kept = iter(before)
@@ -94,18 +99,22 @@ def _test_schema(overload: OpOverload, values: list[Any]) -> str | None:
     return None
 
 
-def _copied(values: Sequence[Any]) -> list[Any]:
-    return [
-        [item and item.detach().clone() for item in value]
-        if isinstance(value, list) and any(True for _ in tensors_in([value]))
-        else value.detach().clone()
-        if any(True for _ in tensors_in([value]))
-        else value
-        for value in values
-    ]
+def _copied(values: Sequence[Any], keeps_history: bool = False) -> list[Any]:
+    """Values with clones of their tensors, which are leaves."""
+
+    def copied(value: Any) -> Any:
+        if isinstance(value, list):
+            return [copied(item) for item in value]
+        if not isinstance(value, Tensor):
+            return value
+        return value.detach().clone().requires_grad_(keeps_history and value.requires_grad)
+
+    return [copied(value) for value in values]
 
 
-def _test_autograd_registration(overload: OpOverload, values: list[Any]) -> str | None:
+def _test_autograd_registration(
+    overload: OpOverload, values: list[Any], options: Any
+) -> str | None:
     if not any(tensor.requires_grad for tensor in tensors_in(values)):
         return None
     if overload.derivative is None and overload.whole is None:
@@ -113,7 +122,65 @@ def _test_autograd_registration(overload: OpOverload, values: list[Any]) -> str 
     return None
 
 
-_TESTS: Final[dict[str, Callable[[OpOverload, list[Any]], str | None]]] = {
+def _test_faketensor(overload: OpOverload, values: list[Any], options: Any) -> str | None:
+    if overload.whole is not None or not overload._schema.returns:
+        return None
+    if overload.fake is None:
+        return "no fake is registered (register_fake)."
+    with no_grad():
+        real = _types(overload.call_python(overload, _copied(values)))
+    types = [traced.type_of(tensor) for tensor in tensors_in(values)]
+    fake = _types(traced.results(overload, graph_rows.Form(overload, values).filled, types))
+    if real != fake:
+        return f"the operator gives {_shown(real)}, by its fake it gives {_shown(fake)}."
+    return None
+
+
+def _types(results: Any) -> list[Any]:
+    leaves = autograd.flat(results if isinstance(results, tuple) else (results,))
+    return [traced.type_of(leaf) for leaf in leaves if isinstance(leaf, Tensor)]
+
+
+def _shown(types: Sequence[Any]) -> str:
+    return ", ".join(map(str, types))
+
+
+def _test_compiled(overload: OpOverload, values: list[Any], options: Any) -> str | None:
+    if overload._schema.is_mutable or not any(True for _ in tensors_in(values)):
+        return None
+
+    def function(*args: Any, **keywords: Any) -> Any:
+        return overload(*args, **keywords)
+
+    eager = _with_gradients(overload, function, values)
+    try:
+        compiled = _with_gradients(overload, compile(function, fullgraph=True), values)
+        assert_close(compiled, eager, equal_nan=True, **options)
+    except (CaptureError, OperatorError, AssertionError) as error:
+        return f"compiled: {error}"
+    return None
+
+
+def _with_gradients(
+    overload: OpOverload, function: Callable[..., Any], values: Sequence[Any]
+) -> list[Any]:
+    """The tensors that a call gives, then the gradients of the sum of those with a history."""
+    copies = _copied(values, keeps_history=True)
+    args, keywords = overload._schema.split(copies)
+    results = function(*args, **keywords)
+    leaves = autograd.flat(results if isinstance(results, tuple) else (results,))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    wanted = [tensor for tensor in tensors_in(copies) if tensor.requires_grad]
+    total = [tensor.abs().sum() for tensor in tensors if tensor.requires_grad]
+    if wanted and total:
+        found = grad(total, wanted, allow_unused=True)
+        tensors += [gradient for gradient in found if gradient is not None]
+    return [tensor.detach() for tensor in tensors]
+
+
+_TESTS: Final[dict[str, Callable[[OpOverload, list[Any], dict[str, Any]], str | None]]] = {
     "test_schema": _test_schema,
     "test_autograd_registration": _test_autograd_registration,
+    "test_faketensor": _test_faketensor,
+    "test_aot_dispatch_dynamic": _test_compiled,
 }

@@ -66,7 +66,7 @@ def call(overload: Any, values: Sequence[Any]) -> Any:
         raise OperatorError(
             f"{overload}: an operand requires a gradient, and no derivative is registered"
         )
-    form = _Form(overload, values)
+    form = Form(overload, values)
     types = [x.type for x in lifted]
     fakes = traced.results(overload, form.filled, types)
     derivative = None
@@ -87,7 +87,7 @@ _TENSOR: Final = _Slot()
 _SIZE: Final = _Slot()
 
 
-class _Form:
+class Form:
     """The arguments of a call without its tensors and symbolic sizes.
 
     Args:
@@ -155,7 +155,7 @@ Kernel: TypeAlias = Callable[..., list[Any]]
 
 
 def _record(
-    form: _Form,
+    form: Form,
     operands: Sequence[Value],
     wanted: Sequence[bool],
     fakes: Any,
@@ -190,7 +190,7 @@ class _Rows:
         derivative: None: calls on the tape are refused where a gradient comes.
     """
 
-    form: _Form
+    form: Form
     results: _Results
     wanted: tuple[bool, ...]
     derivative: traced.Derivative | None
