@@ -14,8 +14,9 @@ from dynajit.core.errors import CaptureError, InvalidValueError, OperatorError
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tape import grad
 from dynajit.eager.tensor import Tensor
-from dynajit.library import autograd, graph_rows, traced
+from dynajit.library import autograd, traced
 from dynajit.library.definitions import CustomOpDef
+from dynajit.library.forms import Form
 from dynajit.library.operators import OpOverload, OpOverloadPacket
 from dynajit.library.schema import tensors_in
 from dynajit.testing.comparison import assert_close
@@ -130,7 +131,7 @@ def _test_faketensor(overload: OpOverload, values: list[Any], options: Any) -> s
     with no_grad():
         real = _types(overload.call_python(overload, _copied(values)))
     types = [traced.type_of(tensor) for tensor in tensors_in(values)]
-    fake = _types(traced.results(overload, graph_rows.Form(overload, values).filled, types))
+    fake = _types(traced.results(overload, Form(overload, values).filled, types))
     if real != fake:
         return f"the operator gives {_shown(real)}, by its fake it gives {_shown(fake)}."
     return None

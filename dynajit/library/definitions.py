@@ -15,6 +15,7 @@ from dynajit.core.refusals import refused_function
 from dynajit.library.inference import UNKNOWN, infer_schema
 from dynajit.library.operators import Derivative, OpOverload, define
 from dynajit.library.schema import Schema, parse
+from dynajit.library.sources import c_kernel, expression
 from dynajit.library.tags import Tag
 from dynajit.ops.namespaces import GraphCallable
 
@@ -262,6 +263,44 @@ class CustomOpDef(GraphCallable):
                 "register an autograd formula for that."
             )
         self._opoverload.derivative = Derivative(backward, setup_context)
+
+    def register_expression(self, c: str, cuda: str | None = None) -> None:
+        """Say what the operator computes per element, so that generated kernels compute it.
+
+        For operators whose one result has the shape that their tensors broadcast to, and the dtype
+        that they promote to: float32 or float64. Eager execution calls the kernel as before, and
+        graphs do where the operands are others.
+
+        Args:
+            c: an expression of C over the names of the arguments, `x * exp(-y) + 1.5`. Functions of
+                math.h are meant in the dtype of the operands, and numbers with a point, too.
+            cuda: the same in CUDA C++; None: the text of `c`.
+
+        Raises:
+            ValueError: the operator takes or gives something else, or the text has names or signs
+                that are not known.
+            RuntimeError: the compiler refuses the text.
+        """
+        self._opoverload.expression = expression(self._opoverload._schema, c, cuda)
+
+    def register_c_kernel(self, source: str, function: str) -> None:
+        """Make a function of C the kernel of "cpu"; it is compiled now, and kept on disk.
+
+        Args:
+            source: a whole unit of C.
+            function: `void function(...)`: takes the operator's arguments in order, numbers as
+                numbers, tensors as pointers to row-major elements; then a pointer for each result,
+                which is as the fake says; then an int64_t, the number of elements of the first
+                result (without results, of the first tensor). Tensors of other dtypes than the
+                pointers' are refused when the operator is called.
+
+        Raises:
+            ValueError: the operator takes or gives something else than tensors and numbers, or the
+                function has other parameters.
+            RuntimeError: there is no compiler, it refuses the source, or the source has no such
+                function.
+        """
+        self.register_kernel("cpu", c_kernel(self._opoverload, source, function))
 
     register_vmap = refused_function("CustomOpDef.register_vmap", REASON_VMAP)
     register_torch_dispatch = refused_function(

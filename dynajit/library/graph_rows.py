@@ -1,11 +1,12 @@
 """Calls of custom operators in graphs: each is a row of its own, made when it is recorded.
 
 Contract: `call` records a call of an operator in the graph of its operands, as a row of the kind
-EXTERN: programs run its kernel between generated ones. What its results are like the fake says, on
-operands without contents (`library.traced`); where an operand requires a gradient, the registered
-derivative is read in the same way, and is part of the graph of backward. What cannot be found out
-so is an error, which capture makes a graph break. Kernels get row-major arrays, and what they give
-is compared with what the fake said.
+EXTERN: programs run its kernel between generated ones. (An operator with an expression of C that
+fits its operands is of the kind POINTWISE: generated kernels compute it.) What its results are like
+the fake says, on operands without contents (`library.traced`); where an operand requires a
+gradient, the registered derivative is read in the same way, and is part of the graph of backward.
+What cannot be found out so is an error, which capture makes a graph break. Kernels get row-major
+arrays, and what they give is compared with what the fake said.
 
 A node has one value: several results travel as the bytes of one array, and those with a gradient
 then as one array of numbers, so that backward gets the gradients of all of them at once.
@@ -23,15 +24,18 @@ from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import AutogradError, OperatorError
 from dynajit.core.records import record
-from dynajit.core.symint import Number, SymInt
+from dynajit.core.symint import Number
 from dynajit.core.types import Shape, TensorType, numel
 from dynajit.eager import _tensor
 from dynajit.eager.creation import from_numpy
 from dynajit.ir import interpret
 from dynajit.ir.graph import Value
 from dynajit.library import autograd, traced
+from dynajit.library.forms import Form
 from dynajit.library.schema import is_tensor, tensors_in
-from dynajit.ops.table import REQUIRED, Extern, Kind, Op
+from dynajit.library.sources import DTYPES
+from dynajit.ops.families import broadcast_shapes
+from dynajit.ops.table import REQUIRED, Extern, Kind, Op, Pointwise
 
 MSG_SHAPES: Final = (
     "{name}: its kernel gave {got}, but by its fake (register_fake) it gives {expected}.  Compiled "
@@ -72,52 +76,17 @@ def call(overload: Any, values: Sequence[Any]) -> Any:
     derivative = None
     if any(wanted) and overload.derivative is not None:
         derivative = traced.derivative(overload, form.filled, types, fakes, wanted)
-    return _record(form, lifted, wanted, fakes, derivative)
+    row = _Rows(form, _Results.of(fakes), wanted, derivative)
+    numbers = _numbers_of_expression(row, values, types)
+    if numbers is not None:
+        kind = row.results.types[0]
+        fused = _fused(row, kind, overload.expression.scalar(numbers))
+        return fused(*lifted, shapes=row.results.shapes, sizes=())
+    return _record(row, lifted)
 
 
 def _is_continuous(x: Any) -> bool:
     return bool(x.dtype.is_floating_point or x.dtype.is_complex)
-
-
-class _Slot:
-    """Stands for the next tensor, or the next size, among the arguments."""
-
-
-_TENSOR: Final = _Slot()
-_SIZE: Final = _Slot()
-
-
-class Form:
-    """The arguments of a call without its tensors and symbolic sizes.
-
-    Args:
-        overload: the operator.
-        values: its arguments, in the order of its schema.
-    """
-
-    def __init__(self, overload: Any, values: Sequence[Any]) -> None:
-        self.overload = overload
-        self.sizes: tuple[Any, ...] = ()
-        self._items = [self._emptied(value) for value in values]
-
-    def _emptied(self, value: Any) -> Any:
-        if isinstance(value, list):
-            return [self._emptied(item) for item in value]
-        if isinstance(value, SymInt):
-            self.sizes = (*self.sizes, value)
-            return _SIZE
-        return _TENSOR if is_tensor(value) else value
-
-    def filled(self, tensors: Sequence[Any], sizes: Sequence[Any] | None = None) -> list[Any]:
-        """The arguments with these tensors and sizes; the call's own sizes by default."""
-        slots = {_TENSOR: iter(tensors), _SIZE: iter(self.sizes if sizes is None else sizes)}
-
-        def fill(item: Any) -> Any:
-            if isinstance(item, list):
-                return [fill(inner) for inner in item]
-            return next(slots[item]) if isinstance(item, _Slot) else item
-
-        return [fill(item) for item in self._items]
 
 
 @record
@@ -154,19 +123,12 @@ class _Results:
 Kernel: TypeAlias = Callable[..., list[Any]]
 
 
-def _record(
-    form: Form,
-    operands: Sequence[Value],
-    wanted: Sequence[bool],
-    fakes: Any,
-    derivative: traced.Derivative | None,
-) -> Any:
+def _record(call: "_Rows", operands: Sequence[Value]) -> Any:
     """Append the rows of a call; its results."""
-    results = _Results.of(fakes)
+    results, derivative = call.results, call.derivative
     if len({type.device for type in results.types}) > 1:
-        raise OperatorError(f"{form.overload}: its results are on several devices")
-    call = _Rows(form, results, tuple(wanted), derivative)
-    attributes = {"shapes": results.shapes, "sizes": form.sizes}
+        raise OperatorError(f"{call.form.overload}: its results are on several devices")
+    attributes = {"shapes": results.shapes, "sizes": call.form.sizes}
     places = () if derivative is None else derivative.differentiable
     if len(results.types) == 1 and (derivative is None or places):
         return results.nest([call.single()(*operands, **attributes)])
@@ -297,6 +259,49 @@ def _row(
     rule = Extern(array, widens=True)
     attributes = {"shapes": REQUIRED, "sizes": REQUIRED}
     return Op(name, Kind.EXTERN, names, attributes, infer, rule, vjp, analytic=False)
+
+
+# -- expressions ---------------------------------------------------------------------------------
+
+
+def _numbers_of_expression(
+    call: _Rows, values: Sequence[Any], types: Sequence[TensorType]
+) -> dict[str, Any] | None:
+    """The numbers among the arguments of an operator whose expression is to be fused.
+
+    None: it has none, or the operands are of a dtype that is not computed with as it is, or the
+    result is not what they broadcast and promote to.
+    """
+    overload = call.form.overload
+    if overload.expression is None or call.form.sizes or len(call.results.types) != 1:
+        return None
+    if call.derivative is not None and not call.derivative.differentiable:
+        return None
+    arguments = list(zip(overload._schema.arguments, values, strict=True))
+    if any(value is None or type.dtype not in DTYPES for type in types for _, value in arguments):
+        return None
+    (kind,) = call.results.types
+    shape = broadcast_shapes([type.shape for type in types], overload._name)
+    dtype = functools.reduce(dtypes.promote, [type.dtype for type in types])
+    devices = {type.device for type in types}
+    if devices != {kind.device} or (tuple(shape), dtype) != (tuple(kind.shape), kind.dtype):
+        return None
+    return {argument.name: value for argument, value in arguments if not is_tensor(value)}
+
+
+def _fused(call: _Rows, kind: TensorType, function: str) -> Op:
+    """The row of an expression: generated code has its text, arrays go to the kernel."""
+
+    def body(m: Any, *operands: Any, shapes: Any, sizes: Any) -> Any:
+        return getattr(m, function)(*operands)
+
+    def array(xp: Any, *arrays: Any, shapes: Any, sizes: Any) -> Any:
+        return call.run(xp, arrays, shapes, sizes)[0]
+
+    row = call.single()
+    rule = Pointwise(body, lambda dtype: dtype, array)
+    return Op(call.name, Kind.POINTWISE, row.inputs, row.attributes, row.infer, rule, row.vjp,
+              analytic=False)  # fmt: skip
 
 
 def _row_major(xp: Any, array: Any) -> Any:

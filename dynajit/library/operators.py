@@ -60,6 +60,7 @@ class OpOverload(GraphCallable):
         self.whole: Callable[..., Any] | None = None
         self.fake: Callable[..., Any] | None = None
         self.derivative: Derivative | None = None
+        self.expression: Any = None
         self.definition: Any = None
 
     @property
@@ -89,7 +90,7 @@ class OpOverload(GraphCallable):
 
     def facts(self) -> Iterator[tuple[Any, str]]:
         """See `GraphCallable`."""
-        return iter([(self, "fake"), (self, "derivative"), (self, "whole")])
+        return iter([(self, name) for name in ("fake", "derivative", "whole", "expression")])
 
     def call_python(self, function: Callable[..., Any], values: Sequence[Any]) -> Any:
         """A function of the operator's parameters, called with values in the schema's order."""

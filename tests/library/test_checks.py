@@ -61,7 +61,7 @@ def test_what_fails_is_raised_with_the_name_of_the_test() -> None:
     op = dj.library.custom_op(
         "tests_of_checks::fails", lambda x: x + 1, schema=FUNCTIONAL, mutates_args=()
     )
-    with pytest.raises(RuntimeError, match="test_faketensor.*register_fake"):
+    with pytest.raises(RuntimeError, match=r"test_faketensor.*register_fake"):
         dj.library.opcheck(op, (dj.ones(1),))
     with pytest.raises(RuntimeError, match="test_autograd_registration"):
         dj.library.opcheck(op, (dj.ones(1, requires_grad=True),))
