@@ -407,3 +407,20 @@ def test_kernels_are_not_captured() -> None:
     found = dj.explain(lambda x: op(x * 2) * 2)(data(3))
     assert 1 == len(found.breaks)
     assert not any(seen)
+
+
+@pytest.mark.parametrize("path", ["x * 2", "(x * 2).abs()", "x.real * 1", "x.detach() * 2"])
+def test_what_requires_a_gradient_is_known_of_complex_values(path: str) -> None:
+    """Whether an operator needs its derivative depends on it; it was False for complex results."""
+    function = eval(f"lambda x: ({path}).requires_grad")
+    x = dj.ones(2, dtype=dj.complex64, requires_grad=True)
+
+    assert function(x) is dj.compile(function, fullgraph=True)(x)
+
+
+def test_compiled_in_the_background() -> None:
+    """The graph runs op by op at first, its own rows included."""
+    sin = numpy_sine()
+    compiled = dj.compile(lambda x: sin(x) + 1, fullgraph=True, options={"async": True})
+    for _ in range(3):
+        dj.testing.assert_close(compiled(data(3)), data(3).sin() + 1)
