@@ -466,7 +466,7 @@ def _tell(name: str, pieces: tuple[Piece, ...]) -> None:
         (node, *_) = piece.graph.calls
         if piece.kind is not Kind.ROW or node.op is None or node.op is TABLE.to_device:
             continue
-        if node.op.name in TABLE:  # operators of the program's own run as it says
+        if not node.op.opaque:  # operators of the program's own run as it says
             reasons[node.op.name] = _why_no_kernel(node)
     fresh = {row: reason for row, reason in reasons.items() if row not in _told}
     if fresh:

@@ -61,7 +61,7 @@ from dynajit.ir.passes.split_complex_numbers import (
     split_complex_numbers,
 )
 from dynajit.ir.segments import Segment, cut
-from dynajit.ops.table import TABLE, Kind
+from dynajit.ops.table import Kind
 
 BACKENDS: Final = ("native", "numpy", "cuda")
 
@@ -137,7 +137,7 @@ def start_compile(
     if reason is not None:
         reason = f"{' '.join(reasons)} {reason}".strip()
         graph = expand_composites(graph)
-        if any(node.op is not None and node.op.name in TABLE for node in foreign):
+        if any(node.op is not None and not node.op.opaque for node in foreign):
             warn(f"dynajit: {name} runs on the NumPy backend: {reason}", stacklevel=3)
         return Started(functools.partial(NumpyProgram, graph, name, reason))
     return _start_mixed(graph, name, segments, reasons, verify)

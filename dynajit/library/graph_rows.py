@@ -258,7 +258,7 @@ def _row(
 
     rule = Extern(array, widens=True)
     attributes = {"shapes": REQUIRED, "sizes": REQUIRED}
-    return Op(name, Kind.EXTERN, names, attributes, infer, rule, vjp, analytic=False)
+    return Op(name, Kind.EXTERN, names, attributes, infer, rule, vjp, analytic=False, opaque=True)
 
 
 # -- expressions ---------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ def _fused(call: _Rows, kind: TensorType, function: str) -> Op:
     row = call.single()
     rule = Pointwise(body, lambda dtype: dtype, array)
     return Op(call.name, Kind.POINTWISE, row.inputs, row.attributes, row.infer, rule, row.vjp,
-              analytic=False)  # fmt: skip
+              analytic=False, opaque=True)  # fmt: skip
 
 
 def _row_major(xp: Any, array: Any) -> Any:
@@ -346,6 +346,7 @@ _UNPACK: Final = Op(
     {"offset": REQUIRED, "shape": REQUIRED, "dtype": REQUIRED},
     _infer_unpacked,
     Extern(_unpack, widens=True),
+    opaque=True,
 )
 
 

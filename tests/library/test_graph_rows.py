@@ -229,6 +229,30 @@ def test_equal_calls_are_two_calls() -> None:
     assert ([12.0], [2]) == (result.tolist(), calls)
 
 
+@pytest.mark.parametrize("is_fused", [False, True])
+def test_calls_on_constants_are_not_made_ahead(is_fused: bool) -> None:
+    """What a kernel gives may differ in every call."""
+    calls = [0]
+
+    def kernel(x: Any, y: Any) -> Any:
+        calls[0] += 1
+        return x + y + calls[0]
+
+    op = operator(kernel, lambda x, y: dj.empty_like(x), schema="(Tensor x, Tensor y) -> Tensor")
+    if is_fused:
+        op.register_expression("x + y")
+    for backend in ("native", "numpy"):
+        compiled = dj.compile(
+            lambda x: op(dj.tensor([1.0, 2.0]), dj.ones(2)) + x, fullgraph=True, backend=backend
+        )
+        calls[0] = 0
+        found = [compiled(dj.zeros(2)).tolist() for _ in range(2)]
+        if is_fused and backend == "native":
+            assert ([[2.0, 3.0]] * 2, [0]) == (found, calls)
+        else:
+            assert [[3.0, 4.0], [4.0, 5.0]] == found
+
+
 def test_sizes_may_be_arguments() -> None:
     op = operator(
         lambda x, n: dj.ones(n) * x.sum(),
@@ -412,10 +436,10 @@ def test_kernels_are_not_captured() -> None:
 @pytest.mark.parametrize("path", ["x * 2", "(x * 2).abs()", "x.real * 1", "x.detach() * 2"])
 def test_what_requires_a_gradient_is_known_of_complex_values(path: str) -> None:
     """Whether an operator needs its derivative depends on it; it was False for complex results."""
-    function = eval(f"lambda x: ({path}).requires_grad")
+    function = eval(f"lambda x: (({path}).requires_grad, {path})")
     x = dj.ones(2, dtype=dj.complex64, requires_grad=True)
 
-    assert function(x) is dj.compile(function, fullgraph=True)(x)
+    assert function(x)[0] is dj.compile(function, fullgraph=True)(x)[0]
 
 
 def test_compiled_in_the_background() -> None:
@@ -424,3 +448,17 @@ def test_compiled_in_the_background() -> None:
     compiled = dj.compile(lambda x: sin(x) + 1, fullgraph=True, options={"async": True})
     for _ in range(3):
         dj.testing.assert_close(compiled(data(3)), data(3).sin() + 1)
+
+
+def test_kernels_are_not_run_again_to_save_memory() -> None:
+    """They might give something else."""
+    calls: list[Any] = []
+    sin = numpy_sine(calls)
+    compiled = dj.compile(
+        lambda x: (sin(x * 2) * sin(x)).exp().sum(),
+        fullgraph=True,
+        options={"activation_memory_budget": 0.0},
+    )
+    compiled(leaf(64)).backward()
+
+    assert 2 == len(calls)
