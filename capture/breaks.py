@@ -187,6 +187,12 @@ TENSOR_FAILURE: Final = TABLE.add(
     "an operation refuses its operands",
     "The error is raised by the real call; fix the shapes, dtypes or arguments named there.",
 )
+CUSTOM_OPERATOR: Final = TABLE.add(
+    "custom_operator",
+    "an operator of the program's own cannot be part of a graph",
+    "Say what its results are like (register_fake), and write fake and derivative as functions of "
+    "tensors that never ask for contents.",
+)
 USER_EXCEPTION: Final = TABLE.add(
     "user_exception",
     "an exception leaves the captured code that only plain Python can make",

@@ -148,6 +148,15 @@ class Builder(graph.Builder):
                 self.recorder.sizes.check_result(size)
         return result
 
+    @property
+    def knows_gradients(self) -> bool:
+        """True."""
+        return True
+
+    def may_need_gradient(self, value: graph.Value) -> bool:
+        """Whether operations on the value are recorded on the tape."""
+        return bool(self.recorder.grad_enabled) and self.needs_gradient(value)
+
     def needs_gradient(self, value: graph.Value) -> bool:
         """What `requires_grad` of the value is."""
         return self.node_needs_gradient(value.node)
@@ -180,7 +189,7 @@ class Builder(graph.Builder):
         return result
 
     def _result_needs_gradient(self, op: Op, operands: list[Any], result: graph.Value) -> bool:
-        if op.name == "detach" or not result.dtype.is_floating_point:
+        if op.name == "detach" or result.dtype.category < Category.FLOATING:
             return False
         if op.kind is not OpKind.COMPOSITE and not any(op.vjp.values()):
             return False

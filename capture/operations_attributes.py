@@ -55,6 +55,7 @@ from dynajit.capture.values_functions import (
 from dynajit.capture.values_objects import DELETED, ObjectValue, TracebackValue
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.core import late
+from dynajit.ops.namespaces import GraphCallable, OpNamespace
 
 _FUNCTION_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__", "__code__")
 
@@ -201,6 +202,8 @@ def _known_attribute(x: Any, value: Known, name: str) -> Steps:
         return Known(type(obj))
     if isinstance(obj, enum.Enum):
         return (yield from _enum_attribute(x, value, name))
+    if isinstance(obj, GraphCallable) and isinstance(getattr(obj, name, None), GraphCallable):
+        return x.recorder.wrap(getattr(obj, name), sources.Attribute(_base_of(value), name))
     return _plain_attribute(x, value, name)
 
 
@@ -252,6 +255,8 @@ def _module_attribute(x: Any, value: Known, name: str) -> Steps:
     fields = text_keyed(types.ModuleType.__getattribute__(module, "__dict__"))
     if written is None and name not in fields and _is_late(fields, name):
         late.brought(fields["__name__"], name)  # an import that changes nothing else of the program
+    if written is None and name not in fields and isinstance(module, OpNamespace):
+        getattr(module, name, None)  # functions of the library are there when they are asked for
     found = fields.get(name, MISSING) if written is None else written
     if written is not None and written is not DELETED:
         return written

@@ -50,6 +50,7 @@ from dynajit.core.types import ScalarType, TensorType
 from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ir.sizes import symbol_places, symbols
+from dynajit.ops.namespaces import GraphCallable
 from dynajit.ops.table import Op
 
 #: Classes whose instances are known by identity, although they are not functions or classes.
@@ -71,6 +72,7 @@ _KNOWN_INSTANCES = (
     DType,
     Device,
     Op,
+    GraphCallable,
     type(len),
     CompiledFunction,
 )

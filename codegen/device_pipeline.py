@@ -464,7 +464,9 @@ def _tell(name: str, pieces: tuple[Piece, ...]) -> None:
     reasons = {}
     for piece in pieces:
         (node, *_) = piece.graph.calls
-        if piece.kind is Kind.ROW and node.op is not TABLE.to_device and node.op is not None:
+        if piece.kind is not Kind.ROW or node.op is None or node.op is TABLE.to_device:
+            continue
+        if not node.op.opaque:  # operators of the program's own run as it says
             reasons[node.op.name] = _why_no_kernel(node)
     fresh = {row: reason for row, reason in reasons.items() if row not in _told}
     if fresh:

@@ -137,7 +137,8 @@ def start_compile(
     if reason is not None:
         reason = f"{' '.join(reasons)} {reason}".strip()
         graph = expand_composites(graph)
-        warn(f"dynajit: {name} runs on the NumPy backend: {reason}", stacklevel=3)
+        if any(node.op is not None and not node.op.opaque for node in foreign):
+            warn(f"dynajit: {name} runs on the NumPy backend: {reason}", stacklevel=3)
         return Started(functools.partial(NumpyProgram, graph, name, reason))
     return _start_mixed(graph, name, segments, reasons, verify)
 

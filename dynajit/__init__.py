@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dynajit.core.collector import paused
 
 with paused():
-    from dynajit import amp, autograd, backends, cuda, linalg, nn, utils
+    from dynajit import amp, autograd, backends, cuda, linalg, nn, ops, utils
     from dynajit.amp import autocast
     from dynajit.amp.state import (
         autocast_decrement_nesting,
@@ -524,6 +524,7 @@ if TYPE_CHECKING:
         fx,
         hub,
         jit,
+        library,
         mps,
         multiprocessing,
         onnx,
@@ -544,6 +545,7 @@ if TYPE_CHECKING:
     )
     from dynajit.eager.serialization import load, save
     from dynajit.func import vmap
+    from dynajit.library.tags import Tag
     from dynajit.sparse import sparse_compressed_tensor, sparse_coo_tensor, sparse_csr_tensor
     from dynajit.storage import UntypedStorage, is_storage
     from dynajit.torch_version import __version__  # noqa: F401
@@ -567,6 +569,7 @@ __getattr__ = late.publish(
         "fx",
         "hub",
         "jit",
+        "library",
         "mps",
         "multiprocessing",
         "onnx",
@@ -586,6 +589,7 @@ __getattr__ = late.publish(
         "version",
     ),
     names={
+        "Tag": "dynajit.library.tags",
         "UntypedStorage": "dynajit.storage",
         "_VariableFunctionsClass": "dynajit._foreach",
         "__version__": "dynajit.torch_version",
@@ -636,6 +640,7 @@ __all__ = [
     "OutOfMemoryError",
     "ShortTensor",
     "Size",
+    "Tag",
     "Tensor",
     "UntypedStorage",
     "abs",
@@ -921,6 +926,7 @@ __all__ = [
     "less",
     "less_equal",
     "lgamma",
+    "library",
     "linalg",
     "linspace",
     "list_backends",
@@ -1000,6 +1006,7 @@ __all__ = [
     "ones",
     "ones_like",
     "onnx",
+    "ops",
     "optim",
     "outer",
     "overrides",

@@ -19,6 +19,8 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     |-- DivisionError   (RuntimeError, ZeroDivisionError) integers divided by zero
     |-- LinAlgError     (RuntimeError)  a matrix is singular, or a method did not converge
     |-- AutogradError   (RuntimeError)  backward twice, saved tensor changed, no graph
+    |-- OperatorError   (RuntimeError)  a custom operator is defined or called wrongly
+    |   `-- NoKernelError               no kernel for these tensors (NotImplementedError, too)
     |-- UnsupportedError(NotImplementedError) exists in PyTorch, not (yet) here
     |-- FileFormatError (RuntimeError)  a saved file is damaged or of another kind
     |   `-- UnsafeFileError (UnpicklingError)  it asks for more than weights
@@ -83,6 +85,14 @@ class LinAlgError(DynajitError, RuntimeError):
 
 class AutogradError(DynajitError, RuntimeError):
     """A derivative was asked for that cannot be given."""
+
+
+class OperatorError(DynajitError, RuntimeError):
+    """A custom operator is defined or called in a way that its schema or its kernels forbid."""
+
+
+class NoKernelError(OperatorError, NotImplementedError):
+    """A custom operator has no kernel for the device of its operands."""
 
 
 class LaunchFailed(DynajitError):

@@ -15,7 +15,7 @@ import numpy as np
 
 from dynajit.core.errors import InternalError
 from dynajit.ir.graph import Graph
-from dynajit.ir.printing import large_constants, print_graph
+from dynajit.ir.printing import large_constants, own_rows, print_graph
 from dynajit.ir.written_derivative import WrittenDerivative
 
 _numbers: Final = itertools.count()
@@ -51,6 +51,7 @@ def generated_function(graph: Graph, constant: Callable[[Any], Any]) -> Function
     }
     namespace["derivative"] = lambda backward, *facts: written[backward.__name__]
     namespace["array"] = lambda data, dtype: constant(np.array(data, dtype=dtype))
+    namespace["rows"] = own_rows(graph)
     namespace["constants"] = {
         name: constant(array) for name, array in large_constants(graph).items()
     }

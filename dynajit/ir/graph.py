@@ -223,6 +223,15 @@ class Builder:
         """The dispatch handler of this builder's values."""
         return self.call(op, [self.lift(operand) for operand in inputs], attributes)
 
+    @property
+    def knows_gradients(self) -> bool:
+        """True if `may_need_gradient` is known, not assumed; capture knows it."""
+        return False
+
+    def may_need_gradient(self, value: Value) -> bool:
+        """Whether a gradient may be asked for that passes through a value."""
+        return True
+
     def lift(self, operand: Any) -> Any:
         """What an operand becomes in this graph: arrays that library functions make while they
         are recorded become constants; capture overrides it to take eager tensors in."""

@@ -167,8 +167,11 @@ def _stored_bytes(saved: Iterable[Node]) -> int:
 
 
 def library_cost(node: Node) -> int | None:
-    """What a library call would cost if it ran again, as `recompute_cost`; None for a number."""
-    if node.op is None or not isinstance(node.type, TensorType):
+    """What a library call would cost if it ran again, as `recompute_cost`.
+
+    None for a number, and for an opaque row, which might give something else.
+    """
+    if node.op is None or node.op.opaque or not isinstance(node.type, TensorType):
         return None
     elements = size_bytes(node.type) // node.type.dtype.itemsize
     depth: Number = ASSUMED_DEPTH

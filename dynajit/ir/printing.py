@@ -2,7 +2,8 @@
 
 `print_graph` gives a module that holds one function: executed, it calls the rows in the graph's
 order on whatever operands it is given. Comments say the type of each value and the user's line.
-Constants too large to print are read from a dict named `constants` (`large_constants`). The graph
+Constants too large to print are read from a dict named `constants` (`large_constants`), rows that
+are not in the table (operators of the program's own) from one named `rows` (`own_rows`). The graph
 of a derivative that a user wrote (`ir.written_derivative`) is a function in front of the other.
 
 Called by `Graph.__str__`, reports, dumps and golden tests.
@@ -21,13 +22,14 @@ from dynajit.core.dtypes import DType
 from dynajit.core.location import Location
 from dynajit.ir.node import Argument, Node, NodeKind, literal_key
 from dynajit.ir.sizes import symbol_places
+from dynajit.ops.table import TABLE, Op
 
 # Constants up to this many elements are written out; a longer line is not read by anyone.
 PRINTED_ELEMENTS: Final = 16
 
 # Names that mean something else in the printed module: no node may be called so.
 RESERVED: Final = frozenset(
-    {"ops", "constants", "array", "inf", "nan", "Device", "complex", "derivative"}
+    {"ops", "constants", "rows", "array", "inf", "nan", "Device", "complex", "derivative"}
 ) | {dtype.name for dtype in dtypes.ALL} | {"bool_"}  # fmt: skip
 
 
@@ -118,6 +120,15 @@ def large_constants(graph: Printable) -> dict[str, np.ndarray]:
     }
 
 
+def own_rows(graph: Printable) -> dict[str, Op]:
+    """The `rows` that the printed module needs: name of the node -> its row."""
+    return {node.name: node.op for node in graph.nodes if node.op and not _is_in_table(node.op)}
+
+
+def _is_in_table(op: Op) -> bool:
+    return op.name in TABLE and TABLE[op.name] is op
+
+
 def print_literal(value: Any) -> str:
     """A literal argument or an attribute as Python text."""
     if isinstance(value, bool) or value is None:
@@ -149,9 +160,11 @@ def _sizes(graph: Printable, inputs: list[Node]) -> Iterator[str]:
 def _statement(node: Node) -> str:
     if node.kind is NodeKind.CONSTANT:
         return f"{node.name} = {_constant(node)}{_comment(node)}"
-    op = node.op.name if node.op else "None"
+    op = "None" if node.op is None else f"ops.{node.op.name}"
+    if node.op is not None and not _is_in_table(node.op):
+        op = f"rows[{node.name!r}]"
     arguments = ", ".join([*(_argument(argument) for argument in node.args), *_attributes(node)])
-    return f"{node.name} = ops.{op}({arguments}){_comment(node)}"
+    return f"{node.name} = {op}({arguments}){_comment(node)}"
 
 
 def _constant(node: Node) -> str:

@@ -39,7 +39,7 @@ def with_literals(op: Op | None, args: tuple[Argument, ...], node: Node) -> tupl
 
     Shape, result dtype and the dtype of computation stay the same, and one tensor stays.
     """
-    if op is None or op.kind is not Kind.POINTWISE:
+    if op is None or op.kind is not Kind.POINTWISE or op.opaque:
         return args
     for position, argument in enumerate(args):
         value = uniform_value(argument) if isinstance(argument, Node) else None

@@ -5,7 +5,8 @@
 `scans`, `searching`, `scatter_reductions`, `special`, `activations`, `composites`, `embedding`,
 `attention`, `losses`, `windows`, `convolution`, `batch_normalization`, `recurrent`,
 `complex_numbers`, `fourier`, `transfers` and `written_derivatives`; PyTorch's signatures are in
-`functions` (free functions) and `methods` (the mixin of eager tensors and graph values).
+`functions` (free functions) and `methods` (the mixin of eager tensors and graph values). By every
+other name the package has a namespace of operators, as `torch.ops` has: see `namespaces`.
 """
 
 import dynajit.ops.activations
@@ -34,6 +35,8 @@ import dynajit.ops.special
 import dynajit.ops.transfers
 import dynajit.ops.windows
 import dynajit.ops.written_derivatives  # noqa: F401
+from dynajit.ops.namespaces import aten, load_library
+from dynajit.ops.namespaces import missing as __getattr__  # noqa: F401
 from dynajit.ops.table import TABLE, Kind, Op
 
-__all__ = ["TABLE", "Kind", "Op"]
+__all__ = ["TABLE", "Kind", "Op", "aten", "load_library"]

@@ -133,6 +133,7 @@ def _pointwise(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
     if plan is None:
         plan = _remember(key, _make_plan(op, inputs, attributes, xp))
     if len(inputs) == 2:
+        x, y = inputs
         first, second = plan.casts
         x = x if type(x) is _ndarray and x.dtype is first else _cast(x, first)
         y = y if type(y) is _ndarray and y.dtype is second else _cast(y, second)

@@ -81,7 +81,18 @@ class Scalar:
 
 _rows: dict[str, Scalar] = {}
 SCALARS: Final[Mapping[str, Scalar]] = MappingProxyType(_rows)
-"""Every scalar function by name; closed after import."""
+"""Every scalar function by name; closed after import, but for `enter`."""
+
+
+def enter(row: Scalar) -> None:
+    """Add a function that a program brings as text (`dynajit.library`).
+
+    Args:
+        row: its name is not taken. Row bodies call it in generated code only.
+    """
+    if row.name in _rows:
+        raise InternalError(f"two scalar functions are called {row.name!r}")
+    _rows[row.name] = row
 
 
 def spell(name: str, dtype: DType, target: str, *operands: str) -> str:

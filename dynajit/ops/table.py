@@ -231,6 +231,8 @@ class Op(RowCall):
             they stand, since they are linear with real coefficients or say so themselves.
         bends: the second derivative is 0 wherever there is one, and a gradient of the gradient is
             zeros, as in PyTorch, where the formulas alone would have none.
+        opaque: a function of the program's own, which may give something else in every call: it is
+            never computed ahead, and gets tensors as it was given them.
     """
 
     name: str
@@ -245,6 +247,7 @@ class Op(RowCall):
     document: str = ""
     analytic: bool = True
     bends: bool = False
+    opaque: bool = False
 
     def run(self, *inputs: Any, **attributes: Any) -> Any:
         """Run or record the op: see the module's dispatch rule. `op(...)` comes here unless eager

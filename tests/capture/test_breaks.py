@@ -11,6 +11,7 @@ from dynajit.capture import breaks, control, executor, session
 from dynajit.capture.breaks import BreakRecord
 from dynajit.core.errors import GraphBreakError
 from dynajit.core.location import Location
+from dynajit.library import custom_op
 
 MARKER = np.float32(1.5)
 
@@ -71,6 +72,14 @@ class Undifferentiated(Function):
 
 TRAINED = eager.tensor([1.0], requires_grad=True)
 
+without_fake = custom_op(
+    "tests_of_breaks::without_fake",
+    lambda x: x.clone(),
+    mutates_args=(),
+    schema="(Tensor x) -> Tensor",
+)
+
+
 PROGRAMS = {
     "data_dependent_branch": lambda x: x + 1 if x.sum() > 0 else x,
     "data_dependent_value": lambda x: x.sum().item(),
@@ -83,6 +92,7 @@ PROGRAMS = {
     "tensor_method": lambda x: x.data_ptr(),
     "tensor_mutation": lambda x: x.unfold(1, 2, 1).add_(1),
     "tensor_failure": lambda x: x @ x @ x,
+    "custom_operator": lambda x: without_fake(x),
     "user_exception": raises_what_cannot_be_rebuilt,
     "global_state": lambda x: eager.default_generator.manual_seed(1),
     "autograd_call": lambda x: x.sum().backward(),

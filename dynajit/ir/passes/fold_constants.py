@@ -27,13 +27,16 @@ def fold_constants(graph: Graph) -> Graph:
 
     Requires: nothing; composites are left alone.
     Ensures: no call has only constants as arguments, unless its result is large, random, on a GPU
-    or an error. A tensor made from numbers only (`full`, `arange`) stays a call unless zero-dim: a
-    kernel makes it faster than memory delivers it. Uniform tensors are number arguments where
-    that changes no type. Results that leave the graph stay calls: a constant is never given away.
+    or an error, or its row is opaque. A tensor made from numbers only (`full`, `arange`) stays a
+    call unless zero-dim: a kernel makes it faster than memory delivers it. Uniform tensors are
+    number arguments where that changes no type. Results that leave the graph stay calls: a constant
+    is never given away.
     """
     leaving = {storage_root(output) for output in graph.outputs if isinstance(output, Node)}
 
     def visit(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Any:
+        if node.op is not None and node.op.opaque:
+            return keep(builder, node, args)
         args = with_literals(node.op, args, node)
         if storage_root(node) not in leaving and _is_foldable(node, args):
             value = _evaluate(node, args)

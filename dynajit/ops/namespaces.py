@@ -1,0 +1,141 @@
+"""`torch.ops`: operators by namespace and name, as programs call them.
+
+Contract: `dynajit.ops.NAME` is, for a name that no module of the package has, the namespace NAME,
+with or without operators; an operator that is defined is an attribute of its namespace. The
+namespace `aten` has the functions of the library: `torch.ops.aten.mm`, or an overload of it, as
+`torch.ops.aten.mm.default`. Operators themselves are made by `dynajit.library`; this file knows
+them as `GraphCallable`, which is all that capture has to know of them. Called by `dynajit.ops` and
+`dynajit.library`.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any, Final
+
+from dynajit.core.errors import InvalidValueError
+from dynajit.core.refusals import refused_function
+
+PACKAGE: Final = "dynajit.ops"
+
+
+class GraphCallable:
+    """A callable that capture calls with graph values instead of reading its code."""
+
+    def recorded(self, *args: Any, **keywords: Any) -> Any:
+        """The call with graph values: what it returns is made of nodes.
+
+        Raises:
+            Exception: the call cannot be part of a graph, with the reason.
+        """
+        raise NotImplementedError
+
+    def facts(self) -> Iterator[tuple[Any, str]]:
+        """(object, name of its attribute) for what `recorded` depends on and may change."""
+        return iter(())
+
+
+class OpNamespace(ModuleType):
+    """The operators of one namespace. Mutable: operators are set as they are defined.
+
+    Args:
+        name: of the namespace.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{PACKAGE}.{name}")
+        self.name = name
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
+
+
+class LibraryFunction(GraphCallable):
+    """A function of the library as an operator of the namespace `aten`.
+
+    Every overload is the function itself, which looks at what it gets. Mutable: keeps the names of
+    overloads that were asked for.
+
+    Args:
+        name: as in PyTorch's native functions.
+        function: the library's function.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.__doc__ = function.__doc__
+        self._function = function
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        return self._function(*args, **keywords)
+
+    def recorded(self, *args: Any, **keywords: Any) -> Any:
+        """See `GraphCallable`."""
+        return self._function(*args, **keywords)
+
+    def __getattr__(self, overload: str) -> "LibraryFunction":
+        if overload.startswith("_"):
+            raise AttributeError(
+                f"The underlying op of 'aten.{self.__name__}' has no overload name '{overload}'"
+            )
+        setattr(self, overload, self)
+        return self
+
+    def __repr__(self) -> str:
+        return f"<OpOverloadPacket(op='aten.{self.__name__}')>"
+
+
+class _LibraryNamespace(OpNamespace):
+    """`aten`: made of the library's functions when they are asked for. Mutable: keeps them."""
+
+    def __getattr__(self, name: str) -> Any:
+        functions = vars(sys.modules["dynajit.ops.functions"])
+        found = functions.get(name)
+        if name.startswith("_") or not callable(found):
+            return super().__getattr__(name)
+        made = LibraryFunction(name, found)
+        setattr(self, name, made)
+        return made
+
+
+aten: Final = _LibraryNamespace("aten")
+
+_namespaces: Final[dict[str, OpNamespace]] = {"aten": aten}
+
+#: Names that `from dynajit.ops import name` asks the package for before it imports the module.
+_MODULES: Final = frozenset(
+    name.partition(".")[0] for name in os.listdir(os.path.dirname(__file__))
+)
+
+
+def namespace(name: str) -> OpNamespace:
+    """The namespace of a name, made when it is asked for the first time.
+
+    Raises:
+        ValueError: a module of dynajit's own operations has this name.
+    """
+    found = _namespaces.get(name)
+    if found is None:
+        if name in _MODULES or name in vars(sys.modules[PACKAGE]):
+            raise InvalidValueError(
+                f"torch.ops.{name}: {name!r} is a module of dynajit's own operations and cannot be "
+                "a namespace of operators.  Choose another name."
+            )
+        found = _namespaces[name] = OpNamespace(name)
+        setattr(sys.modules[PACKAGE], name, found)
+    return found
+
+
+load_library = refused_function(
+    "ops.load_library",
+    "libraries of operators are compiled against PyTorch's C++ classes, which are not here.  Give "
+    "the operators kernels in Python: dynajit.library.custom_op, or define and impl.",
+)
+
+
+def missing(name: str) -> OpNamespace:
+    """`__getattr__` of the package `dynajit.ops`: every other name is a namespace."""
+    if name.startswith("_") or name in _MODULES:
+        raise AttributeError(f"module {PACKAGE!r} has no attribute {name!r}")
+    return namespace(name)
