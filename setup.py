@@ -23,6 +23,7 @@ def extension(name: str, sources: list[str], depends: list[str], *args: str) -> 
 setup(
     ext_modules=[
         extension("dynajit.ops._row_call", ["dynajit/ops/_row_call.c"], []),
+        extension("dynajit.ops._library_call", ["dynajit/ops/_library_call.c"], []),
         extension(
             "dynajit.ops._vecmath",
             [f"dynajit/ops/{name}.c" for name in ("_vecmath", "vecmath_plain", "vecmath_avx2")],

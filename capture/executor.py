@@ -619,6 +619,7 @@ class Executor:
     in_place_method = operations_mutation.in_place_method
     tensor_in_place = operations_mutation.tensor_in_place
     tensor_store = operations_mutation.tensor_store
+    refuse_older_key = operations_mutation.refuse_older_key
     set_tensor_attribute = operations_autograd.set_tensor_attribute
     stored_attribute = operations_autograd.stored_attribute
     grad_of = operations_autograd.grad_of

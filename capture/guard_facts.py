@@ -16,6 +16,7 @@ from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import CaptureError
 from dynajit.core.records import record
+from dynajit.ops._library_call import LibraryFunction
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 CONTAINERS = (list, tuple, dict, set, frozenset, str, bytes)
@@ -222,7 +223,7 @@ def describe(value: Any) -> str:
         return f"class {qualified_name(value)}"
     if any(type(value) is kind for kind in CONTAINERS):
         return f"a {type(value).__name__} of {len(value)}"
-    if type(value) is FunctionType or type(value) is BuiltinFunctionType:
+    if any(type(value) is kind for kind in (FunctionType, BuiltinFunctionType, LibraryFunction)):
         return f"function {value.__qualname__}"
     if type(value) is ModuleType:
         return f"module {vars(value).get('__name__', 'without a name')}"

@@ -22,6 +22,7 @@ from dynajit.capture.instructions import Body, decode
 from dynajit.capture.plain_classes import bases_in_order, is_heap_type, namespace
 from dynajit.capture.values import LITERAL_TYPES, Constant, Scalar, Value
 from dynajit.eager import Tensor
+from dynajit.ops._library_call import LibraryFunction
 
 #: Places that hold their object themselves, whatever a frame does.
 _HOLDING: Final = (
@@ -29,7 +30,9 @@ _HOLDING: Final = (
 )  # fmt: skip
 
 #: Classes whose instances end quietly, or are not met as plain objects.
-_QUIET: Final = (type, types.FunctionType, types.ModuleType, types.CodeType, Tensor)
+_QUIET: Final = (
+    type, types.FunctionType, types.ModuleType, types.CodeType, Tensor, LibraryFunction,
+)  # fmt: skip
 
 #: Objects that `held_objects` looks at, as for arguments: see `native/quiet_end.c`.
 MOST_OBJECTS: Final = 1000

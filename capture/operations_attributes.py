@@ -55,6 +55,7 @@ from dynajit.capture.values_functions import (
 from dynajit.capture.values_objects import DELETED, ObjectValue, TracebackValue
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.core import late
+from dynajit.ops._library_call import LibraryMethod
 from dynajit.ops.namespaces import GraphCallable, OpNamespace
 
 _FUNCTION_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__", "__code__")
@@ -361,7 +362,7 @@ def _bind_class_attribute(x: Any, value: Known, name: str, raw: Any) -> Steps:
         return bound_to_class(raw, value, name)
     if isinstance(raw, types.FunctionType):
         return function_of_class(cls, name, raw)
-    if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+    if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType, LibraryMethod)):
         return Known(raw)
     if is_plain_property(raw):
         return Known(raw)

@@ -48,6 +48,7 @@ from dynajit.core.records import record
 from dynajit.core.symint import SymInt
 from dynajit.eager import Tensor
 from dynajit.ir import graph
+from dynajit.ops._library_call import LibraryFunction
 
 Steps = Generator[Any, Any, Any]
 
@@ -62,6 +63,7 @@ class Stands:
 _NAMED: Final = (
     types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType,
     types.WrapperDescriptorType, types.MethodWrapperType, types.ClassMethodDescriptorType,
+    LibraryFunction,
 )  # fmt: skip
 
 

@@ -36,6 +36,7 @@ from dynajit.capture.operations_basic import (
 )
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_exceptions import construct_exception
+from dynajit.capture.operations_outputs import call_library
 from dynajit.capture.operations_storage import new_with_storage, storage_method
 from dynajit.capture.partials import is_existing_partial, make_partial, read_partial
 from dynajit.capture.parts import (
@@ -66,6 +67,7 @@ from dynajit.capture.values_objects import ObjectContents, ObjectValue
 from dynajit.capture.values_storage import native_base, storage_of
 from dynajit.core.errors import InternalError
 from dynajit.eager import Size, Tensor
+from dynajit.ops._library_call import LibraryFunction
 from dynajit.ops.namespaces import GraphCallable
 from dynajit.ops.table import Op
 
@@ -155,6 +157,8 @@ def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
         return (yield from _call_existing_function(x, callee, args, keywords))
     if isinstance(target, CompiledFunction):
         return (yield from call(x, Known(target.__wrapped__), args, keywords))
+    if isinstance(target, LibraryFunction):
+        return (yield from call_library(x, target, args, keywords))
     if isinstance(target, Op):
         return x.native_call(target, args, keywords, lift_numbers=True)
     if isinstance(target, GraphCallable):

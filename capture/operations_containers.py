@@ -255,6 +255,7 @@ def subscript(x: Any, container: Value, index: Value) -> Steps:
     if isinstance(container, TensorValue) or (
         isinstance(container, (Constant, Scalar)) and isinstance(index, TensorValue)
     ):
+        x.refuse_older_key(index)
         return x.native_method(container, "__getitem__", [index], {})
     if isinstance(container, (TupleValue, ListValue)):
         return (yield from _sequence_item(x, container, index))

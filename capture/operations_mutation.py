@@ -16,6 +16,7 @@ from dynajit.capture.exceptions import NotKnown
 from dynajit.capture.operations_basic import to_native
 from dynajit.capture.operations_tensors import native_call
 from dynajit.capture.values import Value
+from dynajit.capture.values_containers import ListValue
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core import any_arrays, dtypes
 from dynajit.core.errors import DTypeError, ShapeError
@@ -229,6 +230,7 @@ _SPECIAL: Final[dict[str, Callable[..., Any]]] = {
 def tensor_store(x: Any, receiver: TensorValue, index: Value, item: Value) -> None:
     """`receiver[index] = item`."""
     try:
+        refuse_older_key(x, index)
         key = to_native(x, index, True)
     except NotKnown as error:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"item assignment at {error}") from None
@@ -241,6 +243,22 @@ def tensor_store(x: Any, receiver: TensorValue, index: Value, item: Value) -> No
     _check_writable(x, receiver)
     part = native_result(x, subscript.set_item, [receiver, index, item], {})
     tensor_memory.write(x.recorder, receiver, part, hides=False)
+
+
+def refuse_older_key(x: Any, index: Value) -> None:
+    """Every use of a list that stands for a tuple warns: the real call does.
+
+    Raises:
+        GraphBreak: `index` is one.
+    """
+    if not isinstance(index, ListValue):
+        return
+    try:
+        key = to_native(x, index, True)
+    except NotKnown as error:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"an index of {error}") from None
+    if subscript.stands_for_tuple(key):
+        raise GraphBreak(breaks.TENSOR_FAILURE, "a list of more than numbers as an index")
 
 
 def _is_basic(entry: Any) -> bool:

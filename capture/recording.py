@@ -50,6 +50,7 @@ from dynajit.core.types import ScalarType, TensorType
 from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ir.sizes import symbol_places, symbols
+from dynajit.ops._library_call import LibraryFunction
 from dynajit.ops.namespaces import GraphCallable
 from dynajit.ops.table import Op
 
@@ -72,10 +73,13 @@ _KNOWN_INSTANCES = (
     DType,
     Device,
     Op,
+    LibraryFunction,
     GraphCallable,
     type(len),
     CompiledFunction,
 )
+
+_HARMLESS = (type, types.FunctionType, types.BuiltinFunctionType, LibraryFunction)
 
 _ITERATOR_TYPES = (
     type(iter([])),
@@ -144,7 +148,7 @@ def is_harmless(obj: Any) -> bool:
     kind = type(obj)
     if kind in (tuple, frozenset):
         return all(map(is_harmless, obj))
-    return kind in LITERAL_TYPES or kind in (type, types.FunctionType, types.BuiltinFunctionType)
+    return kind in LITERAL_TYPES or kind in _HARMLESS
 
 
 class Recorder:

@@ -24,6 +24,7 @@ from dynajit.ops.fourier_functions import (
     rfftfreq,
     rfftn,
 )
+from dynajit.ops.library_calls import publish
 
 __all__ = [
     "fft",
@@ -49,3 +50,5 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+
+publish(globals(), __all__)

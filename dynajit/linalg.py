@@ -1,6 +1,7 @@
 """`dynajit.linalg`: linear algebra by PyTorch's path; see `ops.linalg_functions`."""
 
 from dynajit.core.errors import LinAlgError
+from dynajit.ops.library_calls import publish
 from dynajit.ops.linalg_functions import (
     cholesky,
     cholesky_ex,
@@ -77,3 +78,5 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+publish(globals(), __all__)

@@ -1,6 +1,7 @@
 """`dynajit.special`: special functions by PyTorch's path; see `ops.special_functions`."""
 
 from dynajit.ops.elementwise_functions import erf, erfc, exp2, expm1, log1p, logit, round
+from dynajit.ops.library_calls import publish
 from dynajit.ops.nn_functions import log_softmax, softmax
 from dynajit.ops.number_functions import sinc, xlog1py, xlogy
 from dynajit.ops.reduction_functions import logsumexp
@@ -80,3 +81,5 @@ __all__ = [
     "xlogy",
     "zeta",
 ]
+
+publish(globals(), __all__)

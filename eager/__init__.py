@@ -24,11 +24,13 @@ from dynajit.eager.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
+from dynajit.eager.outputs import write_into
 from dynajit.eager.random import Generator, default_generator, reserve
 from dynajit.eager.tensor import Size, Tensor
 from dynajit.ops import autocast, dispatch
 
 dispatch.install_eager(handle, reserve, attempt)
+dispatch.install_writer(write_into)
 autocast.install(_autocast_word, _set_autocast_word)
 
 __all__ = [

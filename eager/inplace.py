@@ -26,7 +26,7 @@ from dynajit.core.errors import (
 from dynajit.eager import _rows, _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.node import Node, OverwriteBackward, edges_of, zeros_of
-from dynajit.ops import dispatch
+from dynajit.ops import dispatch, subscript
 from dynajit.ops.arguments import fitting
 from dynajit.ops.autocast import disabled
 from dynajit.ops.creation_functions import reserve
@@ -461,6 +461,8 @@ def _broadcast(source: Any, shape: tuple[int, ...], name: str) -> Any:
 
 def set_item(tensor: Any, index: Any, value: Any) -> None:
     """`tensor[index] = value` for every kind of index that NumPy accepts."""
+    if subscript.stands_for_tuple(index):
+        index = subscript.as_tuple(index)
     items = index if isinstance(index, tuple) else (index,)
     if all(_is_basic(item) for item in items):
         target = tensor[index]
@@ -484,8 +486,11 @@ def _plain(item: Any, tensor: Any) -> Any:
     """An entry of a key as the array module takes it, arrays on the tensor's device."""
     if isinstance(item, TensorBase):
         return any_arrays.placed_like(item.array, tensor.array)
-    if isinstance(item, (list, np.ndarray)):
-        return any_arrays.placed_like(np.asarray(item), tensor.array)
+    if isinstance(item, (list, tuple, range, np.ndarray)):
+        array = np.asarray(item)
+        if not array.size and array.dtype.kind == "f":  # NumPy's dtype of an empty list
+            array = array.astype(np.int64)
+        return any_arrays.placed_like(array, tensor.array)
     return item
 
 

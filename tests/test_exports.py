@@ -53,6 +53,7 @@ PUBLIC = [
     "dynajit.nn.utils",
     "dynajit.nn.utils.clip_grad",
     "dynajit.nn.utils.convert_parameters",
+    "dynajit.nn.utils.fusion",
     "dynajit.nn.utils.parametrizations",
     "dynajit.nn.utils.parametrize",
     "dynajit.nn.utils.prune",

@@ -9,7 +9,12 @@ from dynajit.nn.ctc import ctc_loss
 from dynajit.nn.lookups import embedding, embedding_bag
 from dynajit.nn.statistics import batch_norm, instance_norm
 from dynajit.nn.writing import in_place, with_inplace
-from dynajit.ops import functions, nn_functions, noise_functions, resampling_functions
+from dynajit.ops import (
+    elementwise_functions,
+    nn_functions,
+    noise_functions,
+    resampling_functions,
+)
 from dynajit.ops.batch_normalization import local_response_norm
 from dynajit.ops.convolution_functions import (
     conv1d,
@@ -107,7 +112,7 @@ from dynajit.ops.resampling_functions import (
     upsample,
 )
 
-relu = with_inplace(functions.relu)
+relu = with_inplace(elementwise_functions.relu)
 silu = with_inplace(nn_functions.silu, saves_input=True)
 mish = with_inplace(nn_functions.mish, saves_input=True)
 leaky_relu = with_inplace(nn_functions.leaky_relu, saves_input=True)
@@ -134,8 +139,8 @@ celu_ = in_place(celu)
 hardtanh_ = in_place(hardtanh)
 threshold_ = in_place(threshold)
 rrelu_ = in_place(rrelu)
-sigmoid = functions.sigmoid
-tanh = functions.tanh
+sigmoid = elementwise_functions.sigmoid
+tanh = elementwise_functions.tanh
 
 __all__ = [
     "adaptive_avg_pool1d",

@@ -15,7 +15,13 @@ import numpy as np
 from dynajit.core import dtypes
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
-from dynajit.core.errors import ArgumentError, DeviceError, ShapeError, UnsupportedError
+from dynajit.core.errors import (
+    ArgumentError,
+    DeviceError,
+    DTypeError,
+    ShapeError,
+    UnsupportedError,
+)
 from dynajit.core.symint import SymInt
 from dynajit.core.types import Shape
 from dynajit.ops import arguments, dispatch
@@ -31,13 +37,26 @@ def _dtype(dtype: Any, default: DType = dtypes.float32) -> DType:
 
 _NONE: Final[Mapping[str, Any]] = {}
 
+#: What may be among the options: arguments without an effect, and what functions read there.
+_OPTIONS: Final = frozenset((
+    "dtype", "end", "generator", "high", "layout", "low", "memory_format", "pin_memory",
+    "requires_grad", "size", "start", "step",
+))  # fmt: skip
+
 
 def _finish(result: Any, requires_grad: bool, options: Mapping[str, Any] = _NONE) -> Any:
     """The tensor as the rest of the arguments wants it.
 
     Raises:
+        ArgumentError: there is an option that no function knows.
         UnsupportedError: `pin_memory=True` while a graph is recorded.
     """
+    if options and not options.keys() <= _OPTIONS:
+        unknown = sorted(options.keys() - _OPTIONS)[0]
+        raise ArgumentError(
+            f"got an unexpected keyword argument {unknown!r} for a function that makes a tensor.  "
+            "Expected dtype, device, requires_grad, layout, pin_memory, memory_format or generator."
+        )
     if options.get("pin_memory"):
         if dispatch.is_recording():
             raise UnsupportedError("pin_memory=True: graphs make no pinned memory.")
@@ -189,7 +208,8 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any
              device: Any = None, **options: Any) -> Any:  # fmt: skip
     """`base` to the powers `linspace(start, end, steps)`."""
     powers = linspace(start, end, steps, dtype=dtypes.float64, device=device)
-    return cast(TABLE.pow(base, powers), _dtype(dtype))
+    result = cast(TABLE.pow(base, powers), _dtype(dtype))
+    return _finish(result, bool(options.get("requires_grad")), options)
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None,
@@ -225,13 +245,13 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
 def tril_indices(row: int, col: int, offset: int = 0, *, device: Any = None, **options: Any) -> Any:
     """Positions of the lower triangle of a row by col matrix, int64 (2, n)."""
     positions = np.stack(np.tril_indices(row, offset, col)).astype(np.int64)
-    return constant(positions, device_of(device))
+    return _finish(constant(positions, device_of(device)), False, options)
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, device: Any = None, **options: Any) -> Any:
     """Positions of the upper triangle of a row by col matrix, int64 (2, n)."""
     positions = np.stack(np.triu_indices(row, offset, col)).astype(np.int64)
-    return constant(positions, device_of(device))
+    return _finish(constant(positions, device_of(device)), False, options)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -272,6 +292,11 @@ def _draw(
         # Both parts of a standard normal number vary by 1/2.
         result = TABLE.mul(pairs, math.sqrt(0.5)) if name == "randn" else pairs
         return _finish(TABLE.clone(result), requires_grad, options)
+    if kind.category is not Category.FLOATING:
+        raise DTypeError(
+            f"{name} is not defined for {kind.name}.  Expected a floating or complex dtype; for "
+            "integers call randint."
+        )
     place = device_of(device)
     seed, offset, shift = reserve(blocks_of(row, shape, kind), generator, place)
     result = row(seed, offset, shape=shape, dtype=kind, device=place, shift=shift)
@@ -297,7 +322,7 @@ def rand_like(input: Any, *, dtype: Any = None, device: Any = None, generator: A
     """Uniform in [0, 1), with the shape, dtype and device of input."""
     place = input.device if device is None else device
     kind = input.dtype if dtype is None else dtype
-    return _draw("rand", tuple(input.shape), kind, place, generator, requires_grad)
+    return _draw("rand", tuple(input.shape), kind, place, generator, requires_grad, options)
 
 
 def randn_like(input: Any, *, dtype: Any = None, device: Any = None, generator: Any = None,
@@ -305,7 +330,7 @@ def randn_like(input: Any, *, dtype: Any = None, device: Any = None, generator: 
     """Standard normal, with the shape, dtype and device of input."""
     place = input.device if device is None else device
     kind = input.dtype if dtype is None else dtype
-    return _draw("randn", tuple(input.shape), kind, place, generator, requires_grad)
+    return _draw("randn", tuple(input.shape), kind, place, generator, requires_grad, options)
 
 
 def randint(*bounds: Any, size: Any = None, generator: Any = None, dtype: Any = None,
@@ -323,7 +348,8 @@ def randint(*bounds: Any, size: Any = None, generator: Any = None, dtype: Any = 
             f"randint: random_ expects 'from' to be less than 'to', but got {low} >= {high}."
         )
     shape = non_negative(sizes(size, "randint"), "randint")
-    return _integers(low, high, shape, _dtype(dtype, dtypes.int64), device, generator)
+    result = _integers(low, high, shape, _dtype(dtype, dtypes.int64), device, generator)
+    return _finish(result, requires_grad, options)
 
 
 def _integers(low: int, high: int, shape: Shape, dtype: DType, device: Any, generator: Any) -> Any:
@@ -333,18 +359,22 @@ def _integers(low: int, high: int, shape: Shape, dtype: DType, device: Any, gene
     return cast(TABLE.add(steps, low), dtype)
 
 
-def randint_like(input: Any, low: int, high: int | None = None, **options: Any) -> Any:
-    """Integers in [low, high), with the shape and dtype of input."""
+def randint_like(input: Any, low: int, high: int | None = None, *, device: Any = None,
+                 **options: Any) -> Any:  # fmt: skip
+    """Integers in [low, high), with the shape, dtype and device of input."""
     low, high = (0, low) if high is None else (low, high)
     kind = _dtype(options.get("dtype"), input.dtype)
-    return _integers(low, high, tuple(input.shape), kind, input.device, options.get("generator"))
+    place = input.device if device is None else device
+    result = _integers(low, high, tuple(input.shape), kind, place, options.get("generator"))
+    return _finish(result, bool(options.get("requires_grad")), options)
 
 
 def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None,
              **options: Any) -> Any:  # fmt: skip
     """The integers 0 .. n-1 in random order."""
     keys = _draw("rand", non_negative((n,), "randperm"), dtypes.float64, device, generator)
-    return cast(TABLE.argsort(keys, dim=0), _dtype(dtype, dtypes.int64))
+    result = cast(TABLE.argsort(keys, dim=0), _dtype(dtype, dtypes.int64))
+    return _finish(result, bool(options.get("requires_grad")), options)
 
 
 def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None,
@@ -362,7 +392,8 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
         noise = _draw("randn", shape, like.dtype, like.device, generator)
     else:
         noise = _draw("randn", sizes(spread((size,)), "normal"), dtype, device, generator)
-    return TABLE.add(TABLE.mul(noise, std), mean)
+    result = TABLE.add(TABLE.mul(noise, std), mean)
+    return _finish(result, bool(options.get("requires_grad")), options)
 
 
 def bernoulli(input: Any, p: Any = None, *, generator: Any = None) -> Any:

@@ -37,6 +37,7 @@ class _State(threading.local):
 _state = _State()
 _eager: list[tuple[Handler, Reserve]] = []
 _attempts: list[Handler] = []
+_writers: list[Callable[..., Any]] = []
 _watches: list[Watch] = []
 
 
@@ -53,6 +54,42 @@ def install_eager(handler: Handler, reserve_random: Reserve, attempt: Handler) -
     _eager[:] = [(handler, reserve_random)]
     _attempts[:] = [attempt]
     install_attempt(attempt)
+
+
+def install_writer(write: Callable[..., Any]) -> None:
+    """Called once, by eager: who writes results into `out=`; see `write_into`."""
+    _writers[:] = [write]
+
+
+def write_into(
+    out: Any,
+    name: str,
+    run: Callable[[], Any],
+    operands: tuple[Any, ...],
+    *,
+    casts: bool,
+    warns: bool,
+) -> Any:
+    """`out`, which then holds the result of `run()`.
+
+    Args:
+        out: a tensor, or a tuple or list of as many as `run()` returns.
+        name: of the function, for messages.
+        run: the call without `out`.
+        operands: all its arguments.
+        casts: the result is cast to out's dtype, as far as its category does not fall.
+        warns: where out has elements, but another shape.
+
+    Raises:
+        ArgumentError: `out` is something else.
+        AutogradError: gradients are recorded and an argument requires one.
+        DTypeError, DeviceError: `out` has another dtype than it may, or is elsewhere.
+        UnsupportedError: `run()` was recorded into a graph.
+        InternalError: eager is not loaded.
+    """
+    if not _writers:
+        raise InternalError("out= was given before dynajit.eager was imported")
+    return _writers[0](out, name, run, operands, casts=casts, warns=warns)
 
 
 @contextlib.contextmanager

@@ -1,10 +1,11 @@
 """Rows of linear algebra that LAPACK computes: factorizations, solutions, inverses, determinants.
 
-Contract: operands are float32 or float64, the last two dims are matrices, the dims before them
-batches (which broadcast where there are two operands). A factorization has one result: its factors
-side by side, one row per column of the first; `linalg_functions` takes it apart, so that all
-factors cost one call and derivatives see the gradients of all of them. What is singular raises
-LinAlgError. Compiled graphs with such a row run on NumPy.
+Contract: operands are float32 or float64 (of `symmetric_eigen` also complex), the last two dims are
+matrices, the dims before them batches (which broadcast where there are two operands). A
+factorization has one result: its factors side by side, one row per column of the first;
+`linalg_functions` takes it apart, so that all factors cost one call and derivatives see the
+gradients of all of them. What is singular raises LinAlgError. Compiled graphs with such a row run
+on NumPy.
 
 Source of derivatives: M. Giles, "Collected matrix derivative results" (2008); for the
 pseudo-inverse G. Golub, V. Pereyra (1973).
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from dynajit.core import any_arrays, dtypes
+from dynajit.core.dtypes import DType
 from dynajit.core.errors import AutogradError, DTypeError, LinAlgError, ShapeError
 from dynajit.core.optional import load
 from dynajit.core.symint import agree
@@ -23,13 +25,18 @@ from dynajit.core.types import TensorType, ValueType
 from dynajit.ops.families import broadcast_shapes, describe, extern, require_tensor
 from dynajit.ops.linear_algebra import transposed
 
+_REAL = (dtypes.float32, dtypes.float64)
+_COMPLEX = (dtypes.complex64, dtypes.complex128)
 
-def _matrices(name: str, x: ValueType, square: bool = True) -> TensorType:
+
+def _matrices(
+    name: str, x: ValueType, square: bool = True, accepted: tuple[DType, ...] = _REAL
+) -> TensorType:
     """The type of a batch of matrices.
 
     Raises:
         ShapeError: fewer than two dims, or not square where that is needed.
-        DTypeError: neither float32 nor float64.
+        DTypeError: the dtype is none of `accepted`.
     """
     call = describe(f"linalg.{name}", ("A",), (x,))
     type = require_tensor(x, call, "A")
@@ -40,10 +47,11 @@ def _matrices(name: str, x: ValueType, square: bool = True) -> TensorType:
             f"{call}: A must be batches of square matrices, but they are {type.shape[-2]} by "
             f"{type.shape[-1]} matrices"
         )
-    if type.dtype not in (dtypes.float32, dtypes.float64):
+    if type.dtype not in accepted:
+        names = ", ".join(dtype.name for dtype in accepted)
         raise DTypeError(
-            f"{call}: Expected a floating point tensor of 32 or 64 bits as input. Got "
-            f"{type.dtype.name}.  Cast it with .float()."
+            f"{call}: Expected a tensor of one of {names} as input. Got {type.dtype.name}.  Cast "
+            "real numbers with .float()."
         )
     return type
 
@@ -312,7 +320,7 @@ def part(ops: Any, x: Any, dim: int, first: Any, last: Any) -> Any:
 
 
 def _eigen_infer(x: ValueType, *, upper: bool) -> TensorType:
-    type = _matrices("eigh", x)
+    type = _matrices("eigh", x, accepted=_REAL + _COMPLEX)
     return type.with_shape((*type.shape[:-1], type.shape[-1] + 1))
 
 
@@ -331,24 +339,36 @@ def _as_diagonal(ops: Any, value: Any) -> Any:
     return ops.triu(ops.tril(wide, diagonal=0), diagonal=0)
 
 
+def _adjoint(ops: Any, x: Any) -> Any:
+    turned = transposed(ops, x)
+    return ops.conj(turned) if x.dtype.is_complex else turned
+
+
 def _eigen_vjp(ops: Any, g: Any, out: Any) -> Any:
+    """V (diag(g of values) + S / gaps) V^H with S the skew part of V^H (g of V).
+
+    The rest of it says nothing: changes of V are V times something skew. So does the diagonal: an
+    eigenvector is known up to a factor of absolute value 1. The result is symmetric.
+    """
     n = out.shape[-2]
     vectors, values = part(ops, out, -1, 0, n), part(ops, out, -1, n, n + 1)
     g_vectors, g_values = part(ops, g, -1, 0, n), part(ops, g, -1, n, n + 1)
     gaps = transposed(ops, values) - values
-    inner = ops.matmul(transposed(ops, vectors), g_vectors)
+    inner = ops.matmul(_adjoint(ops, vectors), g_vectors)
+    inner = (inner - _adjoint(ops, inner)) * 0.5
     inner = inner - _as_diagonal(ops, ops.diagonal(inner, offset=0, dim1=len(g.shape) - 2,
                                                    dim2=len(g.shape) - 1))  # fmt: skip
     diagonal = _as_diagonal(ops, ops.reshape(g_values, shape=tuple(g.shape[:-1])))
     whole = ops.matmul(vectors, diagonal + _quotient(ops, inner, gaps))
-    return ops.matmul(whole, transposed(ops, vectors))
+    return ops.matmul(whole, _adjoint(ops, vectors))
 
 
-@extern(infer=_eigen_infer, vjp={"x": _eigen_vjp})
+@extern(infer=_eigen_infer, vjp={"x": _eigen_vjp}, analytic=False)
 def symmetric_eigen(xp: Any, x: Any, *, upper: bool = False) -> Any:
     """Eigenvectors as columns, then one column of eigenvalues in rising order, (*, n, n + 1).
 
-    Of symmetric matrices; their lower or upper triangles are read.
+    Of symmetric or Hermitian matrices; their lower or upper triangles are read, and of complex
+    diagonals the real parts.
     """
     values, vectors = _guarded(
         "linalg.eigh: The algorithm failed to converge.",

@@ -5,6 +5,7 @@ library functions only, and so runs eagerly and while a graph is recorded. The e
 tensor's contents (`nonzero`, `masked_select`, `where` with one argument, `allclose`, `equal`):
 they run eagerly, and capture breaks the graph there. Functions of neural networks are in
 `ops.nn_functions` and are published by `dynajit.nn.functional`; a few are here, too, as in PyTorch.
+Here, and not where they are defined, they take `out=` and NumPy's names (`ops.library_calls`).
 """
 
 from dynajit.ops.arrangement_functions import (
@@ -224,6 +225,7 @@ from dynajit.ops.index_functions import (
     unbind,
     vstack,
 )
+from dynajit.ops.library_calls import publish
 from dynajit.ops.matrix_functions import (
     addmm,
     addmv,
@@ -817,3 +819,5 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+publish(globals(), __all__)

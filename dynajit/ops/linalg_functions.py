@@ -296,16 +296,23 @@ def _symmetric(A: Any, UPLO: str) -> Any:
 
 @full_precision
 def eigh(A: Any, UPLO: str = "L") -> Eigen:
-    """Eigenvalues in rising order and eigenvectors (columns) of symmetric matrices."""
+    """Real eigenvalues in rising order and eigenvectors (columns) of symmetric or Hermitian
+    matrices.
+
+    A complex eigenvector may be multiplied by any number of absolute value 1: gradients are those
+    of what does not depend on it.
+    """
     both = _symmetric(A, UPLO)
     n = A.shape[-1]
     values = reshape(part(TABLE, both, -1, n, n + 1), tuple(A.shape[:-1]))
+    if values.dtype.is_complex:
+        values = TABLE.real(values)
     return Eigen(values, part(TABLE, both, -1, 0, n))
 
 
 @full_precision
 def eigvalsh(A: Any, UPLO: str = "L") -> Any:
-    """Eigenvalues of symmetric matrices, in rising order."""
+    """Eigenvalues of symmetric or Hermitian matrices, in rising order."""
     return eigh(A, UPLO).eigenvalues
 
 

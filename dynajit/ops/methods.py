@@ -22,6 +22,7 @@ from dynajit.ops import subscript
 from dynajit.ops.analysis_methods import AnalysisMethods
 from dynajit.ops.arguments import NUMBERS, dim_of, is_operand, operand
 from dynajit.ops.kind_methods import KindMethods
+from dynajit.ops.library_calls import adapt_methods
 from dynajit.ops.table import TABLE
 
 _PLAIN = frozenset(NUMBERS)
@@ -405,3 +406,6 @@ class TensorMethods(
     """Mixin of `eager.Tensor` and `ir.graph.Value`."""
 
     __slots__ = ()
+
+
+adapt_methods(*TensorMethods.__mro__[:-1])

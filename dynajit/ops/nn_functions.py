@@ -336,8 +336,14 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> A
 
 @only_on_cuda
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
-    """Product of x1 and x2 along `dim` over the product of their norms (each at least eps)."""
-    d = (normalize_dim(dim, max(len(x1.shape), len(x2.shape)), "cosine_similarity"),)
+    """Product of x1 and x2 along `dim` over the product of their norms (each at least eps).
+
+    Shape: broadcast, then without `dim`.
+    """
+    if tuple(x1.shape) != tuple(x2.shape):
+        shape = broadcast_shapes([tuple(x1.shape), tuple(x2.shape)], "cosine_similarity")
+        x1, x2 = TABLE.expand(x1, shape=shape), TABLE.expand(x2, shape=shape)
+    d = (normalize_dim(dim, len(x1.shape), "cosine_similarity"),)
     if x1.dtype.is_complex or x2.dtype.is_complex:
         raise DTypeError(
             "cosine_similarity: expected common dtype to be floating point, yet it is complex"

@@ -42,10 +42,9 @@ def _dims(input: Any, dim: Any, function: str) -> tuple[int, ...]:
     return normalize_dims(dim, len(input.shape), call)
 
 
-def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
-        axis: Any = None) -> Any:  # fmt: skip
+def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Sum along `dim`; bool and integers sum in int64."""
-    dims = _dims(input, dim if axis is None else axis, "sum")
+    dims = _dims(input, dim, "sum")
     if dtype is None:
         return TABLE.sum(input, dim=dims, keepdim=keepdim)
     x = cast(input, arguments.dtype_of(dtype))
@@ -64,14 +63,13 @@ def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: An
     return _in_dtype(TABLE.prod(x, dim=dims, keepdim=keepdim), dtype)
 
 
-def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
-         axis: Any = None) -> Any:  # fmt: skip
+def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Mean along `dim` of a floating tensor.
 
     Raises:
         DTypeError: the tensor is not floating and no dtype is given.
     """
-    dims = _dims(input, dim if axis is None else axis, "mean")
+    dims = _dims(input, dim, "mean")
     x = cast(input, None if dtype is None else arguments.dtype_of(dtype))
     return TABLE.mean(x, dim=dims, keepdim=keepdim)
 

@@ -4,14 +4,16 @@ Contract: the order of PyTorch: slices, integers and None first (views), then in
 broadcast together and are placed as NumPy places them. A zero-dim integer tensor acts like an
 integer, but gives a copy. A bool mask stands for the positions of its True entries, so reading
 through one needs its contents (eager only); setting one number through a mask does not. True, False
-and zero-dim bool tensors are masks of a new dim of size 1.
+and zero-dim bool tensors are masks of a new dim of size 1. A short list of more than numbers stands
+for the tuple of its entries, with a warning.
 
 Called by `TensorMethods.__getitem__`, the eager tensor's `__setitem__` and capture, which turns
 assignments into `set_item`.
 """
 
+import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -136,24 +138,42 @@ def read_entries(x: Any, entries: list[Any]) -> Plan:
 
 
 def _as_entries(key: Any) -> list[Any]:
-    """The entries of a key.
-
-    Raises:
-        ArgumentError: a bare list of more than numbers, which has had two meanings in PyTorch.
-    """
-    if isinstance(key, list) and any(_is_composed(entry) for entry in key):
-        raise ArgumentError(
-            "indexing with a list of sequences, slices or tensors is ambiguous.  Use a tuple, "
-            "x[tuple(key)], for one index per dimension, or a tensor, x[dynajit.tensor(key)]."
-        )
+    """The entries of a key."""
+    if stands_for_tuple(key):
+        key = as_tuple(key)
     entries = key if isinstance(key, tuple) else (key,)
     return [_entry(entry) for entry in entries]
+
+
+MOST_ENTRIES: Final = 32
+"""Lists of so many entries are index tensors, whatever they hold (as in PyTorch)."""
+
+
+def stands_for_tuple(key: Any) -> bool:
+    """True for a short list of more than numbers, which is taken for the tuple of its entries."""
+    return (
+        isinstance(key, list)
+        and len(key) < MOST_ENTRIES
+        and any(_is_composed(entry) for entry in key)
+    )
+
+
+def as_tuple(key: list[Any]) -> tuple[Any, ...]:
+    """The key that such a list stands for, with a warning."""
+    warnings.warn(
+        "indexing with a list of sequences, slices or tensors is deprecated: it is taken for a "
+        "tuple, one index per dimension, and will be an index tensor one day.  Write "
+        "x[tuple(key)], or x[dynajit.tensor(key)].",
+        UserWarning,
+        stacklevel=4,
+    )
+    return tuple(key)
 
 
 def _is_composed(entry: Any) -> bool:
     """True for what is no plain number in a list of indices."""
     special = entry is None or entry is Ellipsis or is_tensor(entry)
-    return special or isinstance(entry, (slice, list, tuple, np.ndarray))
+    return special or isinstance(entry, (slice, list, tuple, range, np.ndarray))
 
 
 def _entry(entry: Any) -> Any:

@@ -94,6 +94,7 @@ LAYERS = {
     "group_norm": lambda t, x, w, b: t.F.group_norm(x.transpose(1, 2), 2, w, b),
     "linear": lambda t, x, w, b: t.F.linear(x, x[0] * w, b[:3]),
     "cosine_similarity": lambda t, x, w, b: t.F.cosine_similarity(x, x * w, dim=-1),
+    "cosine_similarity of a broadcast row": lambda t, x, w, b: t.F.cosine_similarity(x, w, dim=0),
     "pairwise_distance": lambda t, x, w, b: t.F.pairwise_distance(x, x * w),
     "dropout_off": lambda t, x, w, b: t.F.dropout(x, 0.5, training=False),
     "dropout_none": lambda t, x, w, b: t.F.dropout(x, 0.0),

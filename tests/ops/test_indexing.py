@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 from compare import DYNAJIT, TORCH, agree, assert_same, numbers, to_dynajit, to_torch
 
+import dynajit as dj
 from dynajit.core import dtypes
 from dynajit.core.errors import (
     ArgumentError,
@@ -206,6 +208,52 @@ def test_one_hot_of_nothing_has_the_classes_that_are_asked_for():
     assert (0, 3) == DYNAJIT.F.one_hot(tensor(np.zeros(0, np.int64)), 3).shape
 
 
+LISTS = {
+    "slices": lambda t: [slice(0, 2), 1],
+    "one slice": lambda t: [slice(0, 2)],
+    "lists": lambda t: [[0, 1], [1, 2]],
+    "one list": lambda t: [[0, 1]],
+    "a list of lists": lambda t: [[[0, 1], [1, 2]], 0],
+    "tensors": lambda t: [t.tensor([0, 1]), t.tensor([1, 2])],
+    "zero-dim tensors": lambda t: [t.tensor(0), t.tensor(1)],
+    "a number and a tensor": lambda t: [0, t.tensor(1)],
+    "None": lambda t: [None, 0],
+    "an ellipsis": lambda t: [Ellipsis, 0],
+    "a mask": lambda t: [[True, False, True, False]],
+    "tuples": lambda t: [(0, 1), (1, 2)],
+    "ranges": lambda t: [range(2), range(2)],
+    "nothing": lambda t: [[]],
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_of_more_than_numbers_is_taken_for_a_tuple(name):
+    """With a warning, as in PyTorch."""
+
+    def read(t, x):
+        return x[LISTS[name](t)]
+
+    def write(t, x):
+        x[LISTS[name](t)] = -1.0
+        return x
+
+    for use in (read, write):
+        with pytest.warns(UserWarning, match="deprecated"):
+            expected = use(torch, torch.arange(60.0).reshape(4, 3, 5))
+        with pytest.warns(UserWarning, match="deprecated"):
+            found = use(dj, dj.arange(60.0).reshape(4, 3, 5))
+        with pytest.warns(UserWarning, match="deprecated"):
+            compiled = dj.compile(lambda x, use=use: use(dj, x) + 0)
+            again = compiled(dj.arange(60.0).reshape(4, 3, 5))
+        assert expected.tolist() == found.tolist() == again.tolist()
+
+
+@pytest.mark.parametrize("key", [[0, 2], [True, False, True, False], [[0, 1]] * 32, []])
+def test_other_lists_are_index_tensors(key):
+    expected = torch.arange(12.0).reshape(4, 3)[key]
+    assert expected.tolist() == dj.arange(12.0).reshape(4, 3)[key].tolist()
+
+
 def test_wrong_keys_are_refused():
     x = tensor(X)
     with pytest.raises(BoundsError, match="must be long, int, byte or bool"):
@@ -216,8 +264,6 @@ def test_wrong_keys_are_refused():
         x[tensor([True, False])]
     with pytest.raises(BoundsError, match="single ellipsis"):
         x[..., ...]
-    with pytest.raises(ArgumentError, match="ambiguous"):
-        x[[[0, 1], [2, 1]]]
     with pytest.raises(ArgumentError, match="integer"):
         x["a"]
     with pytest.raises(ShapeError, match="broadcast"):

@@ -8,7 +8,7 @@ import pytest
 from compare import agree
 
 import dynajit as dj
-from dynajit.autograd import gradcheck
+from dynajit.autograd import gradcheck, gradgradcheck
 from dynajit.core.errors import DynajitError, UnsupportedError
 
 torch = pytest.importorskip("torch")
@@ -151,6 +151,62 @@ GRADIENTS = {
 def test_derivatives_equal_finite_differences(name: str) -> None:
     for array in (TALL, WIDE, A[0]):
         assert gradcheck(GRADIENTS[name], (dj.tensor(array, requires_grad=True),))
+
+
+def hermitian(dtype: str, *batch: int) -> np.ndarray:
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((*batch, 4, 4)) + 1j * rng.standard_normal((*batch, 4, 4))
+    return (x + np.conj(np.swapaxes(x, -1, -2))).astype(dtype)
+
+
+def eigen_loss(t: Any, x: Any, upper: str) -> tuple[Any, ...]:
+    """Eigenvalues and what no phase of eigenvectors changes."""
+    values, vectors = t.linalg.eigh(x, upper)
+    weights = t.arange(16.0).reshape(4, 4)
+    sizes = vectors.abs()
+    loss = (sizes * sizes * sizes * weights).sum() + (values * weights[0]).sum()
+    return values, sizes, loss + t.linalg.eigvalsh(x, upper).exp().sum()
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128", "float64"])
+@pytest.mark.parametrize("upper", ["L", "U"])
+@pytest.mark.parametrize("batch", [(), (2,), (0,)])
+@pytest.mark.filterwarnings("ignore:.*has no native lowering:RuntimeWarning")
+def test_eigenvalues_of_hermitian_matrices_and_gradients_are_pytorchs(
+    dtype: str, upper: str, batch: tuple[int, ...]
+) -> None:
+    """Gradients are symmetric, also where one triangle is read."""
+    array = hermitian("complex128", *batch)
+    array = array.real.copy() if dtype == "float64" else array.astype(dtype)
+    found = []
+    compiled = dj.compile(lambda x: eigen_loss(dj, x, upper), fullgraph=True)
+    for t, run in ((torch, eigen_loss), (dj, eigen_loss), (dj, lambda t, x, upper: compiled(x))):
+        x = t.from_numpy(array.copy()).requires_grad_(True)
+        values, sizes, loss = run(t, x, upper)
+        loss.backward()
+        found.append([v.detach().numpy() for v in (values, sizes, loss, x.grad)])
+    tolerance = 2e-3 if dtype == "complex64" else 1e-9
+    for other in found[1:]:
+        for left, right in zip(found[0], other, strict=True):
+            assert left.dtype == right.dtype
+            np.testing.assert_allclose(left, right, rtol=tolerance, atol=tolerance)
+
+
+def test_eigenvectors_of_hermitian_matrices_make_them_diagonal() -> None:
+    x = dj.from_numpy(hermitian("complex128", 2))
+    values, vectors = dj.linalg.eigh(x)
+    again = (vectors * values.unsqueeze(-2)) @ vectors.mT.conj()
+    np.testing.assert_allclose(again.numpy(), x.numpy(), atol=1e-12)
+
+
+def test_derivatives_of_complex_eigenvalues_equal_finite_differences() -> None:
+    x = dj.from_numpy(hermitian("complex128")).requires_grad_(True)
+
+    def values(x: Any) -> Any:
+        return dj.linalg.eigvalsh(x + x.mT.conj())
+
+    assert gradcheck(values, (x,))
+    assert gradgradcheck(values, (x,))
 
 
 def test_the_gradient_of_a_determinant_is_the_cofactors_also_of_singular_matrices() -> None:

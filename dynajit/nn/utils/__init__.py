@@ -3,11 +3,18 @@
 from dynajit.nn.utils import (
     clip_grad,
     convert_parameters,
+    fusion,
     parametrizations,
     parametrize,
     prune,
     rnn,
     stateless,
+)
+from dynajit.nn.utils.fusion import (
+    fuse_conv_bn_eval,
+    fuse_conv_bn_weights,
+    fuse_linear_bn_eval,
+    fuse_linear_bn_weights,
 )
 from dynajit.nn.utils.gradients_and_vectors import (
     clip_grad_norm_,
@@ -23,6 +30,11 @@ __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
     "convert_parameters",
+    "fuse_conv_bn_eval",
+    "fuse_conv_bn_weights",
+    "fuse_linear_bn_eval",
+    "fuse_linear_bn_weights",
+    "fusion",
     "parameters_to_vector",
     "parametrizations",
     "parametrize",
