@@ -23,6 +23,7 @@ from dynajit.eager.node import (
     type_of_meta,
     zeros_of,
 )
+from dynajit.eager.sparse import SavedSparse, SparseTensor, refuse_gradient
 from dynajit.ops.families import sum_to_type
 from dynajit.ops.table import TABLE
 
@@ -100,6 +101,8 @@ class FunctionNode(Node):
             if tensor is None
             else SavedResult(tensor, positions[id(tensor)])
             if id(tensor) in positions and tensor.grad_fn is self
+            else SavedSparse(tensor)
+            if isinstance(tensor, SparseTensor)
             else SavedTensor(tensor)
             for tensor in self.context._to_save
         ]
@@ -201,10 +204,14 @@ class Function:
         Raises:
             AutogradError: an output that was marked dirty is no input, or is a leaf that requires
                 grad.
+            UnsupportedError: a gradient is to flow into or out of a sparse tensor.
         """
         needs = tuple(isinstance(x, TensorBase) and x.requires_grad for x in args)
         context = FunctionContext(needs)
         recorded = is_grad_enabled() and any(needs)
+        if recorded:
+            watched = [x for x, needed in zip(args, needs, strict=True) if needed]
+            refuse_gradient(watched, cls.__name__)
         before = _set_grad_enabled(False)
         try:
             if cls.setup_context is Function.setup_context:
@@ -224,6 +231,7 @@ def _recorded(
 ) -> Any:
     """The outputs with their history."""
     outputs = output if isinstance(output, tuple) else (output,)
+    refuse_gradient(outputs, cls.__name__)
     node = FunctionNode(cls, context, args)
     node.output_count = len(outputs)
     dirty = {id(tensor) for tensor in context.dirty}

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from dynajit.core import any_arrays, dtypes
-from dynajit.core.errors import ArgumentError, AutogradError, ShapeError
+from dynajit.core.errors import ArgumentError, AutogradError, ShapeError, UnsupportedError
+from dynajit.core.tensor_layouts import strided
 from dynajit.eager import _tensor, anomaly
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled
 from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word
@@ -37,6 +38,11 @@ MSG_HIDDEN_VIEW: Final = (
     "the gradient of a view is asked for (by grad(), retain_grad() or a hook), and a compiled "
     "function that took the view computed with it inside, where the gradient cannot be seen.  Take "
     "the view before the compiled function, or put dynajit.graph_break() behind it."
+)
+MSG_SPARSE: Final = (
+    "{name}: the gradient of a sparse tensor itself is not available.  Make the sparse tensor of "
+    "values that require a gradient, sparse_coo_tensor(indices, values, size), and ask for theirs; "
+    "start backward from .to_dense(), or from a sum."
 )
 MSG_UNUSED: Final = (
     "One of the differentiated Tensors appears to not have been used in the graph (inputs[{index}]"
@@ -589,6 +595,8 @@ def _tensors(value: Any, what: str) -> list[Any]:
     for item in found:
         if not isinstance(item, TensorBase):
             raise ArgumentError(f"{what}: expected tensors, got {type(item).__name__}")
+        if item.layout is not strided:
+            raise UnsupportedError(MSG_SPARSE.format(name=what))
     return found
 
 

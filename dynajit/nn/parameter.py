@@ -9,8 +9,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final, NoReturn
 
 from dynajit.core.dtypes import DType
+from dynajit.eager import sparse
 from dynajit.eager.checkpoint_names import declare, with_state
 from dynajit.eager.creation import empty
+from dynajit.eager.sparse import SparseTensor
 from dynajit.eager.tensor import Tensor
 
 
@@ -18,12 +20,15 @@ class Parameter(Tensor):
     """A tensor that is a module's parameter when assigned as an attribute.
 
     Args:
-        data: the tensor whose array the parameter shares; empty if None.
+        data: the tensor whose array the parameter shares; empty if None. A sparse one gives a
+            `SparseParameter`.
         requires_grad: whether gradients are accumulated in `.grad`.
     """
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> "Parameter":
         source = empty(0) if data is None else data
+        if isinstance(source, SparseTensor):
+            return _sparse_parameter(source, requires_grad)
         parameter = Tensor._from_array(source.array, cls)
         if requires_grad:
             parameter.requires_grad = True
@@ -44,6 +49,22 @@ class Parameter(Tensor):
 
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), self.detach().numpy(), self.requires_grad)
+
+
+class SparseParameter(SparseTensor, Parameter):
+    """A sparse tensor as a parameter: what `Parameter(x)` gives for one.
+
+    Its gradient is refused by name when it is read: see `eager.sparse`.
+    """
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + SparseTensor.__repr__(self)
+
+
+def _sparse_parameter(source: SparseTensor, requires_grad: bool) -> Any:
+    parameter = sparse.made(SparseParameter, source._indices(), source._values(), source.shape,
+                            source.is_coalesced())  # fmt: skip
+    return parameter.requires_grad_(requires_grad)
 
 
 class Buffer(Tensor):

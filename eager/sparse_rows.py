@@ -1,0 +1,321 @@
+"""What rows do with sparse operands: the table `sparse.ROWS`.
+
+Contract: each function takes a row's operands and attributes, as the row is called, and gives the
+result, or NotImplemented for operands it does not take (the row then refuses by name). Indices and
+values are computed with by other rows, so the tape records what it would for dense tensors. What is
+not at a position is 0, and stays 0 whatever it is multiplied by. Imported by `eager`, which wants
+the table.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from dynajit.core.dtypes import Category, float32, int64
+from dynajit.core.errors import DTypeError, ShapeError
+from dynajit.eager.sparse import (
+    ROWS,
+    SparseTensor,
+    keys,
+    like,
+    made,
+    summed,
+    values_at,
+    zeros,
+)
+from dynajit.ops.arguments import common_dtype, describe_tensor, is_tensor
+from dynajit.ops.creation_functions import arange
+from dynajit.ops.reduction_functions import cumsum
+from dynajit.ops.search_functions import bincount
+from dynajit.ops.shape_functions import repeat_interleave
+from dynajit.ops.table import TABLE, Op
+
+#: Rows of one operand that map 0 to 0, but are no sums: they need every position once.
+_KEEP_ZERO: Final = (
+    "abs", "sign", "sqrt", "square", "relu", "sin", "tan", "asin", "atan", "sinh", "tanh", "asinh",
+    "atanh", "expm1", "log1p", "floor", "ceil", "trunc", "round",
+)  # fmt: skip
+
+
+def _for(row: Op) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate what a row does with sparse operands."""
+
+    def enter(run: Callable[..., Any]) -> Callable[..., Any]:
+        ROWS[row] = run
+        return run
+
+    return enter
+
+
+# -- one operand -----------------------------------------------------------------------------------
+
+
+@_for(TABLE.clone)
+def _clone(x: SparseTensor) -> Any:
+    where = TABLE.clone(x._positions)
+    elements = TABLE.clone(x._elements)
+    return made(SparseTensor, where, elements, x._sizes, x._is_sorted)
+
+
+@_for(TABLE.detach)
+def _detach(x: SparseTensor) -> Any:
+    return like(x, TABLE.detach(x._elements))
+
+
+@_for(TABLE.cast)
+def _cast(x: SparseTensor, *, dtype: Any) -> Any:
+    return like(x, TABLE.cast(x._elements, dtype=dtype))
+
+
+@_for(TABLE.to_device)
+def _to_device(x: SparseTensor, **attributes: Any) -> Any:
+    where = TABLE.to_device(x._positions, **attributes)
+    elements = TABLE.to_device(x._elements, **attributes)
+    return made(SparseTensor, where, elements, x._sizes, x._is_sorted)
+
+
+@_for(TABLE.neg)
+def _neg(x: SparseTensor) -> Any:
+    return like(x, TABLE.neg(x._elements))
+
+
+def _keep_zero(row: Op, x: SparseTensor) -> Any:
+    once = x.coalesce()
+    return like(once, row(once._elements))
+
+
+for _name in _KEEP_ZERO:
+    ROWS[TABLE[_name]] = functools.partial(_keep_zero, TABLE[_name])
+
+
+@_for(TABLE.pow)
+def _pow(x: Any, exponent: Any) -> Any:
+    if not isinstance(exponent, (int, float)) or not exponent > 0:
+        return NotImplemented
+    once = x.coalesce()
+    return like(once, TABLE.pow(once._elements, exponent))
+
+
+@_for(TABLE.permute)
+def _permute(x: SparseTensor, *, dims: Sequence[int]) -> Any:
+    """Sparse dims among themselves, dense dims among themselves."""
+    sparse = x.sparse_dim()
+    front, back = tuple(dims[:sparse]), tuple(dims[sparse:])
+    if sorted(front) != list(range(sparse)):
+        return NotImplemented
+    where, elements = x._positions, x._elements
+    is_same = front == tuple(range(sparse))
+    if not is_same:
+        where = _rows_of(where, front)
+    elements = TABLE.permute(elements, dims=(0, *(d - sparse + 1 for d in back)))
+    sizes = [x._sizes[d] for d in dims]
+    return made(SparseTensor, where, elements, sizes, x._is_sorted and is_same)
+
+
+@_for(TABLE.sum)
+def _sum(x: SparseTensor, *, dim: Any, keepdim: bool) -> Any:
+    """Dense where no sparse dim is left, else sparse, with positions that may repeat."""
+    rank, sparse = x.ndim, x.sparse_dim()
+    dims = range(rank) if dim is None else (dim,) if isinstance(dim, int) else dim
+    chosen = {d % rank for d in dims} if rank else set()
+    if len(chosen) == rank:
+        total = TABLE.sum(x._elements, dim=tuple(range(len(x._elements.shape))), keepdim=False)
+        return TABLE.reshape(total, shape=(1,) * rank) if keepdim else total
+    inner = tuple(d - sparse + 1 for d in sorted(chosen) if d >= sparse)
+    kept = [d for d in range(sparse) if d not in chosen]
+    outer = () if kept or keepdim else (0,)
+    elements = _totals(x._elements, (*outer, *inner), keepdim)
+    if outer:
+        return elements
+    sizes = [1 if d in chosen else n for d, n in enumerate(x._sizes) if keepdim or d not in chosen]
+    where = _kept_positions(x._positions, chosen, keepdim)
+    is_sorted = x._is_sorted and len(kept) == sparse
+    return made(SparseTensor, where, elements, sizes, is_sorted)
+
+
+def _totals(elements: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+    """Sums along dims, of which there may be none; integers are then int64 all the same."""
+    if dims:
+        return TABLE.sum(elements, dim=dims, keepdim=keepdim)
+    is_exact = elements.dtype.category < Category.FLOATING
+    return TABLE.cast(elements, dtype=int64) if is_exact else elements
+
+
+def _kept_positions(where: Any, summed_over: set[int], keepdim: bool) -> Any:
+    rows = []
+    for dim in range(where.shape[0]):
+        row = TABLE.select(where, dim=0, index=dim)
+        if dim not in summed_over:
+            rows.append(row)
+        elif keepdim:
+            rows.append(TABLE.mul(row, 0))
+    return TABLE.stack(*rows, dim=0)
+
+
+# -- elementwise, two operands ---------------------------------------------------------------------
+
+
+@_for(TABLE.mul)
+def _mul(x: Any, y: Any) -> Any:
+    if isinstance(x, SparseTensor) and isinstance(y, SparseTensor):
+        return _product_of_sparse(x, y)
+    sparse, other = (x, y) if isinstance(x, SparseTensor) else (y, x)
+    if not is_tensor(other) or not other.shape:
+        return like(sparse, TABLE.mul(sparse._elements, other))
+    if not _fits(tuple(other.shape), sparse._sizes):
+        raise ShapeError(
+            f"mul: a dense tensor of size {tuple(other.shape)} does not broadcast to the sparse "
+            f"tensor's {sparse._sizes}.  Expected sizes of 1 or the same, from the last on; or "
+            "call .to_dense() first."
+        )
+    wide = TABLE.expand(other, shape=sparse._sizes)
+    return like(sparse, TABLE.mul(sparse._elements, values_at(wide, sparse._positions)))
+
+
+def _fits(shape: tuple[int, ...], wide: tuple[int, ...]) -> bool:
+    """Whether `shape` broadcasts to `wide`."""
+    pairs = zip(reversed(shape), reversed(wide), strict=False)
+    return len(shape) <= len(wide) and all(a in (1, b) for a, b in pairs)
+
+
+def _product_of_sparse(x: SparseTensor, y: SparseTensor) -> Any:
+    """What both have a position for."""
+    _same_form(x, y, "mul")
+    x, y = x.coalesce(), y.coalesce()
+    ours, theirs = keys(x._positions, x._sizes), keys(y._positions, y._sizes)
+    if not y._nnz():
+        chosen = other = zeros((0,), ours.dtype, ours.device)
+    else:
+        found = TABLE.searchsorted(theirs, ours, right=False)
+        found = TABLE.clamp_max(found, y._nnz() - 1)
+        is_common = TABLE.eq(TABLE.index_select(theirs, found, dim=0), ours)
+        chosen = is_common.nonzero(as_tuple=True)[0]
+        other = TABLE.index_select(found, chosen, dim=0)
+    left = TABLE.index_select(x._elements, chosen, dim=0)
+    right = TABLE.index_select(y._elements, other, dim=0)
+    where = TABLE.index_select(x._positions, chosen, dim=1)
+    return made(SparseTensor, where, TABLE.mul(left, right), x._sizes, True)
+
+
+@_for(TABLE.div)
+def _div(x: Any, y: Any) -> Any:
+    if isinstance(y, SparseTensor) or (is_tensor(y) and y.shape):
+        return NotImplemented
+    return like(x, TABLE.div(x._elements, y))
+
+
+@_for(TABLE.add)
+def _add(x: Any, y: Any) -> Any:
+    if not is_tensor(x) or not is_tensor(y):
+        return NotImplemented
+    if not isinstance(x, SparseTensor) or not isinstance(y, SparseTensor):
+        dense = (z.to_dense() if isinstance(z, SparseTensor) else z for z in (x, y))
+        return TABLE.add(*dense)
+    _same_form(x, y, "add")
+    dtype = common_dtype((x, y))
+    where = TABLE.cat(x._positions, y._positions, dim=1)
+    elements = TABLE.cat(*(TABLE.cast(z._elements, dtype=dtype) for z in (x, y)), dim=0)
+    both = made(SparseTensor, where, elements, x._sizes, False)
+    return both.coalesce() if x._is_sorted and y._is_sorted else both
+
+
+@_for(TABLE.sub)
+def _sub(x: Any, y: Any) -> Any:
+    if not is_tensor(x) or not is_tensor(y):
+        return NotImplemented
+    if common_dtype((x, y)).category is Category.BOOL:
+        raise DTypeError("sub: bool is refused.  Use bitwise_xor or logical_not on dense tensors.")
+    return TABLE.add(x, TABLE.neg(y))
+
+
+def _same_form(x: SparseTensor, y: SparseTensor, name: str) -> None:
+    if (x._sizes, x.sparse_dim()) != (y._sizes, y.sparse_dim()):
+        raise ShapeError(
+            f"{name}: expected two sparse tensors of one size and number of sparse dims, got "
+            f"{x._sizes} with {x.sparse_dim()} and {y._sizes} with {y.sparse_dim()}."
+        )
+
+
+# -- products --------------------------------------------------------------------------------------
+
+
+@_for(TABLE.matmul)
+def _matmul(x: Any, y: Any) -> Any:
+    """Products of matrices, and of batches of one size; of two sparse matrices a sparse one."""
+    _fitting(x, y)
+    if not isinstance(x, SparseTensor):
+        turned = TABLE.matmul(_turned(y), _turned(x))
+        return _turned(turned)
+    if isinstance(y, SparseTensor):
+        return _matrix_of_sparse(x, y)
+    rank = x.ndim
+    if x.dense_dim() or rank not in (2, 3) or tuple(y.shape[:-2]) != x._sizes[:-2]:
+        return NotImplemented
+    *batch, rows, inner = x._sizes
+    columns = y.shape[-1]
+    outer = keys_without(x, rank - 1)
+    below = keys_without(x, rank - 2)
+    source = TABLE.reshape(y, shape=(math.prod(batch) * inner, columns))
+    parts = TABLE.mul(
+        _widened(TABLE.reshape(x._elements, shape=(x._nnz(), 1))),
+        _widened(TABLE.index_select(source, below, dim=0)),
+    )
+    total = summed(parts, outer, math.prod(batch) * rows)
+    return TABLE.reshape(TABLE.cast(total, dtype=x.dtype), shape=(*batch, rows, columns))
+
+
+def keys_without(x: SparseTensor, dim: int) -> Any:
+    """Keys of the positions without one of the sparse dims."""
+    kept = [d for d in range(x.sparse_dim()) if d != dim]
+    return keys(_rows_of(x._positions, kept), [x._sizes[d] for d in kept])
+
+
+def _rows_of(where: Any, dims: Sequence[int]) -> Any:
+    return TABLE.stack(*(TABLE.select(where, dim=0, index=d) for d in dims), dim=0)
+
+
+def _widened(x: Any) -> Any:
+    """16-bit floats in float32: their sums are rounded once."""
+    is_short = x.dtype.category is Category.FLOATING and x.dtype.itemsize == 2
+    return TABLE.cast(x, dtype=float32) if is_short else x
+
+
+def _turned(x: Any) -> Any:
+    """The last two dims swapped."""
+    rank = len(x.shape)
+    return TABLE.permute(x, dims=(*range(rank - 2), rank - 1, rank - 2))
+
+
+def _fitting(x: Any, y: Any) -> None:
+    call = f"matmul(x: {describe_tensor(x)}, y: {describe_tensor(y)})"
+    if x.dtype is not y.dtype:
+        raise DTypeError(f"{call}: expected one dtype.  Cast one with .to(dtype).")
+    if x.shape[-1] != y.shape[-2]:
+        raise ShapeError(f"{call}: expected {x.shape[-1]} rows in y, got {y.shape[-2]}.")
+
+
+def _matrix_of_sparse(x: SparseTensor, y: SparseTensor) -> Any:
+    """Each value of x meets the values of y in the row that its column names."""
+    if x.ndim != 2 or y.ndim != 2 or x.dense_dim() or y.dense_dim():
+        return NotImplemented
+    y = y.coalesce()
+    inner = TABLE.select(x._positions, dim=0, index=1)
+    lengths = bincount(TABLE.select(y._positions, dim=0, index=0), minlength=y._sizes[0])
+    starts = TABLE.sub(cumsum(lengths, 0), lengths)
+    counts = TABLE.index_select(lengths, inner, dim=0)
+    left = repeat_interleave(arange(x._nnz(), device=x.device), counts)
+    before = TABLE.sub(cumsum(counts, 0), counts)
+    numbers = arange(left.shape[0], device=left.device)
+    within = TABLE.sub(numbers, TABLE.index_select(before, left, dim=0))
+    first = TABLE.index_select(starts, TABLE.index_select(inner, left, dim=0), dim=0)
+    right = TABLE.add(first, within)
+    rows = TABLE.index_select(TABLE.select(x._positions, dim=0, index=0), left, dim=0)
+    columns = TABLE.index_select(TABLE.select(y._positions, dim=0, index=1), right, dim=0)
+    parts = TABLE.mul(
+        _widened(TABLE.index_select(x._elements, left, dim=0)),
+        _widened(TABLE.index_select(y._elements, right, dim=0)),
+    )
+    where = TABLE.stack(rows, columns, dim=0)
+    result = made(SparseTensor, where, parts, (x._sizes[0], y._sizes[1]), False).coalesce()
+    return like(result, TABLE.cast(result._elements, dtype=x.dtype))
