@@ -18,12 +18,11 @@ from dynajit.eager.node import (
     MSG_SECOND_BACKWARD,
     Node,
     SavedResult,
-    SavedTensor,
     edges_of,
     type_of_meta,
     zeros_of,
 )
-from dynajit.eager.sparse import SavedSparse, SparseTensor, refuse_gradient
+from dynajit.eager.sparse import kept_for_backward, refuse_gradient
 from dynajit.ops.families import sum_to_type
 from dynajit.ops.table import TABLE
 
@@ -101,9 +100,7 @@ class FunctionNode(Node):
             if tensor is None
             else SavedResult(tensor, positions[id(tensor)])
             if id(tensor) in positions and tensor.grad_fn is self
-            else SavedSparse(tensor)
-            if isinstance(tensor, SparseTensor)
-            else SavedTensor(tensor)
+            else kept_for_backward(tensor)
             for tensor in self.context._to_save
         ]
         self.context._to_save = ()

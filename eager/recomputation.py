@@ -25,6 +25,7 @@ from dynajit.eager.function import Function, FunctionNode
 from dynajit.eager.grad_mode import enable_grad
 from dynajit.eager.node import Node, OpNode, SavedResult, SavedTensor, modified_message
 from dynajit.eager.random import States, set_states, states
+from dynajit.eager.sparse import SavedSparse, kept_for_backward
 from dynajit.ops.autocast import word_set
 
 MSG_COUNT: Final = (
@@ -210,11 +211,12 @@ class _Frame:
 
 
 def _held(argument: Any) -> Any:
-    return SavedTensor(argument) if isinstance(argument, TensorBase) else argument
+    return kept_for_backward(argument) if isinstance(argument, TensorBase) else argument
 
 
 def _given(argument: Any, marker: Node) -> Any:
-    return argument.unpack(marker) if isinstance(argument, SavedTensor) else argument
+    is_held = isinstance(argument, (SavedTensor, SavedSparse))
+    return argument.unpack(marker) if is_held else argument
 
 
 def recomputed(

@@ -500,7 +500,7 @@ _restrict()
 
 
 class SavedSparse:
-    """A sparse tensor that a `Function` keeps for its backward. Immutable."""
+    """A sparse tensor that is kept for backward, as `SavedTensor` a dense one. Immutable."""
 
     __slots__ = ("elements", "sparse", "where")
 
@@ -518,6 +518,11 @@ class SavedSparse:
         self.where.unpack(node)
         self.elements.unpack(node)
         return self.sparse
+
+
+def kept_for_backward(tensor: Any) -> SavedTensor | SavedSparse:
+    """A tensor of either kind, with the version that it has."""
+    return SavedSparse(tensor) if isinstance(tensor, SparseTensor) else SavedTensor(tensor)
 
 
 def refuse_gradient(tensors: Sequence[Any], name: str) -> None:

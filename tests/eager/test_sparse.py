@@ -230,6 +230,27 @@ def test_functions_of_the_user_refuse_gradients_of_sparse_tensors() -> None:
             call()
 
 
+def test_checkpointed_functions_take_sparse_tensors() -> None:
+    """The second run gets the same tensor; a reentrant one has no gradient for it."""
+    checkpoint = dj.utils.checkpoint.checkpoint
+    found = []
+    for run in (
+        lambda f, *args: f(*args), lambda f, *args: checkpoint(f, *args, use_reentrant=False)
+    ):  # fmt: skip
+        values, x = dj.arange(1.0, 5.0).requires_grad_(), dj.ones(3, 2, requires_grad=True)
+        adjacency = dj.sparse_coo_tensor([[0, 1, 1, 0], [2, 0, 2, 2]], values.sin(), (2, 3))
+        run(lambda a, x: (a @ x.tanh()).exp(), adjacency, x).sum().backward()
+        found.append((values.grad.tolist(), x.grad.tolist()))
+        gradient = x.grad
+    assert found[0] == found[1]
+    x = dj.ones(3, 2, requires_grad=True)
+    plain = adjacency.detach()
+    checkpoint(lambda a, x: (a @ x.tanh()).exp(), plain, x, use_reentrant=True).sum().backward()
+    assert dj.equal(gradient, x.grad)
+    with pytest.raises(UnsupportedError, match="gradient of a sparse tensor"):
+        checkpoint(lambda a, x: a @ x, adjacency, x, use_reentrant=True)
+
+
 def test_a_write_to_saved_values_is_noticed() -> None:
     values, x = dj.ones(2, requires_grad=True), dj.ones(2, 1, requires_grad=True)
     adjacency = dj.sparse_coo_tensor([[0, 1], [1, 0]], values * 2, (2, 2))
