@@ -169,6 +169,7 @@ def test_compressed_and_quantized_tensors_are_refused_by_name() -> None:
     assert (dj.strided, 0, 1) == (x.layout, x.sparse_dim(), x.dense_dim())
     assert (dj.zeros_like(x.to_sparse(), layout=dj.strided) == 0).all()
     assert not dj.compile(lambda x: x.is_sparse, fullgraph=True)(x)
+    assert dj.compile(lambda x: x.layout is dj.strided, fullgraph=True)(x)
 
 
 def test_devices_storages_and_assertions() -> None:
