@@ -2,9 +2,9 @@
 
 `TABLE` holds all rows once this package is imported. Rows live in `pointwise`, `elementary`,
 `logic`, `reductions`, `movement`, `indexing`, `random`, `linear_algebra`, `factorizations`,
-`scans`, `searching`, `scatter_reductions`, `special`, `activations`, `composites`, `embedding`,
-`attention`, `losses`, `windows`, `convolution`, `batch_normalization`, `recurrent`,
-`complex_numbers`, `fourier` and `transfers`; PyTorch's signatures are in `functions` (free
+`scans`, `searching`, `scatter_reductions`, `sparse_products`, `special`, `activations`,
+`composites`, `embedding`, `attention`, `losses`, `windows`, `convolution`, `batch_normalization`,
+`recurrent`, `complex_numbers`, `fourier` and `transfers`; PyTorch's signatures are in `functions` (free
 functions) and `methods` (the mixin of eager tensors and graph values).
 """
 
@@ -30,6 +30,7 @@ import dynajit.ops.reductions
 import dynajit.ops.scans
 import dynajit.ops.scatter_reductions
 import dynajit.ops.searching
+import dynajit.ops.sparse_products
 import dynajit.ops.special
 import dynajit.ops.transfers
 import dynajit.ops.windows  # noqa: F401
