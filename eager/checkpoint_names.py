@@ -14,12 +14,14 @@ from dynajit.core import any_arrays, dtypes
 from dynajit.core import device as devices
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import FileFormatError
+from dynajit.core.late import Late
 from dynajit.core.records import record
 from dynajit.core.tensor_layouts import WHY_COMPRESSED, Layout, sparse_coo
 from dynajit.eager import _tensor
-from dynajit.eager.sparse_functions import sparse_coo_tensor
 from dynajit.eager.tensor import Size, Tensor
 from dynajit.eager.typed_names import TYPE_NAMES
+
+_sparse = Late("dynajit.eager.sparse_functions")
 
 
 @record
@@ -154,7 +156,7 @@ def _rebuilt_sparse(layout: Any, parts: Any) -> Any:
     if layout is not sparse_coo:
         raise FileFormatError(f"a sparse tensor of the file: {WHY_COMPRESSED}")
     indices, values, size, *rest = parts
-    return sparse_coo_tensor(indices, values, size, is_coalesced=bool(rest and rest[0]))
+    return _sparse.sparse_coo_tensor(indices, values, size, is_coalesced=bool(rest and rest[0]))
 
 
 def _layout(name: str) -> Layout:

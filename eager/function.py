@@ -19,10 +19,11 @@ from dynajit.eager.node import (
     Node,
     SavedResult,
     edges_of,
+    kept_for_backward,
+    refuse_gradient,
     type_of_meta,
     zeros_of,
 )
-from dynajit.eager.sparse import kept_for_backward, refuse_gradient
 from dynajit.ops.families import sum_to_type
 from dynajit.ops.table import TABLE
 

@@ -23,9 +23,16 @@ from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.autocast_mode import _autocast_word
 from dynajit.eager.function import Function, FunctionNode
 from dynajit.eager.grad_mode import enable_grad
-from dynajit.eager.node import Node, OpNode, SavedResult, SavedTensor, modified_message
+from dynajit.eager.node import (
+    Node,
+    OpNode,
+    SavedResult,
+    SavedSparse,
+    SavedTensor,
+    kept_for_backward,
+    modified_message,
+)
 from dynajit.eager.random import States, set_states, states
-from dynajit.eager.sparse import SavedSparse, kept_for_backward
 from dynajit.ops.autocast import word_set
 
 MSG_COUNT: Final = (

@@ -5,7 +5,8 @@ both on one device; what one position is given more than once adds up. Such a te
 everything is done with the two tensors by ordinary rows, so gradients, devices and dtypes are
 theirs, and what has no meaning here refuses by name (`array` does, too, so nothing can take a
 sparse tensor for a dense one). Rows come to `handle`, by the dispatch rule; `sparse_rows` says what
-each does. Called by `sparse_rows`, `sparse_functions`, `function`, checkpoints and `nn.parameter`.
+each does. Loaded when the first sparse tensor is made: what runs without them asks for `layout`.
+Called by `sparse_functions`, `sparse_gradients`, `to_sparse` and `nn.parameter`.
 """
 
 import copy
@@ -14,15 +15,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from dynajit.core import any_arrays
-from dynajit.core.device import Device
-from dynajit.core.dtypes import Category, DType, float32, int64
 from dynajit.core.errors import ArgumentError, AutogradError, ShapeError, UnsupportedError
 from dynajit.core.tensor_layouts import WHY_COMPRESSED, Layout, sparse_coo
 from dynajit.eager import _tensor, execute
 from dynajit.eager._tensor import TensorBase
-from dynajit.eager.node import SavedTensor
+from dynajit.eager.node import MSG_SPARSE
 from dynajit.eager.printing import format_sparse
-from dynajit.eager.tape import MSG_SPARSE
+from dynajit.eager.sparse_positions import keys, positions, summed, values_at, zeros
+from dynajit.eager.sparse_rows import ROWS
 from dynajit.eager.tensor import Size, Tensor
 from dynajit.eager.typed_names import name_of
 from dynajit.ops import dispatch
@@ -35,11 +35,6 @@ MSG_DENSE: Final = (
     "{name}: not available for a sparse tensor.  Call .to_dense() first, or work on .indices() and "
     ".values() of .coalesce()."
 )
-_MOST: Final = (1 << 63) - 1
-
-#: What a row does with sparse operands: `run(*inputs, **attributes)`, which gives NotImplemented
-#: for operands that it does not take. Filled by `sparse_rows`.
-ROWS: Final[dict[Op, Callable[..., Any]]] = {}
 
 
 def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
@@ -211,7 +206,7 @@ class SparseTensor(Tensor):
     @property
     def data(self) -> "SparseTensor":
         """The same elements without history."""
-        return like(self, self._elements.data)
+        return self.like(self._elements.data)
 
     @data.setter
     def data(self, value: Any) -> None:
@@ -220,6 +215,27 @@ class SparseTensor(Tensor):
         elements = value._elements.data
         elements.requires_grad_(self.requires_grad)
         _fill(self, value._positions, elements, value._sizes, value._is_sorted)
+
+    # -- tensors like this one ---------------------------------------------------------------
+
+    def remade(
+        self, where: Any, elements: Any, sizes: Sequence[int], is_coalesced: bool
+    ) -> "SparseTensor":
+        """A sparse tensor of other indices, values and sizes."""
+        result: SparseTensor = made(SparseTensor, where, elements, sizes, is_coalesced)
+        return result
+
+    def like(self, elements: Any) -> "SparseTensor":
+        """Other values at the same positions."""
+        return self.remade(self._positions, elements, self._sizes, self._is_sorted)
+
+    def zero_(self) -> "SparseTensor":
+        """Forget all positions, in place, as `zero_grad(set_to_none=False)` does."""
+        sparse, dense = self.sparse_dim(), self._elements.shape[1:]
+        elements = zeros((0, *dense), self.dtype, self.device).requires_grad_(self.requires_grad)
+        where = zeros((sparse, 0), self._positions.dtype, self.device)
+        _fill(self, where, elements, self._sizes, True)
+        return self
 
     # -- other forms -------------------------------------------------------------------------
 
@@ -230,7 +246,7 @@ class SparseTensor(Tensor):
         found, inverse = unique(keys(self._positions, self.shape), return_inverse=True)
         elements = summed(self._elements, inverse, int(found.shape[0]))
         where = positions(found, self._sizes[: self.sparse_dim()])
-        return made(SparseTensor, where, elements, self._sizes, True)
+        return self.remade(where, elements, self._sizes, True)
 
     def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
         """The dense tensor (in another dtype); `masked_grad` changes no gradient of values."""
@@ -314,71 +330,6 @@ def _fill(x: Any, where: Any, elements: Any, sizes: Sequence[int], is_coalesced:
     x._sizes, x._is_sorted = tuple(sizes), is_coalesced or where.shape[1] < 2
 
 
-def like(x: SparseTensor, elements: Any) -> SparseTensor:
-    """Other values at the positions of `x`."""
-    result: SparseTensor = made(SparseTensor, x._positions, elements, x._sizes, x._is_sorted)
-    return result
-
-
-# -- positions ------------------------------------------------------------------------------------
-
-
-def keys(where: Any, sizes: Sequence[int]) -> Any:
-    """The number of each position in row-major order, int64 (n,).
-
-    Args:
-        where: int64 (d, n).
-        sizes: at least d sizes.
-
-    Raises:
-        ShapeError: there are more places than int64 can count.
-    """
-    dims, count = where.shape
-    if math.prod(sizes[:dims]) > _MOST:
-        raise ShapeError(
-            f"a sparse tensor of size {tuple(sizes)} has more than 2**63 - 1 places, so this "
-            "operation cannot number them.  Expected a smaller size."
-        )
-    found = zeros((count,), int64, where.device)
-    for dim in range(dims):
-        found = TABLE.add(TABLE.mul(found, sizes[dim]), TABLE.select(where, dim=0, index=dim))
-    return found
-
-
-def positions(numbers: Any, sizes: Sequence[int]) -> Any:
-    """The inverse of `keys`: int64 (len(sizes), n)."""
-    rows: list[Any] = []
-    for size in reversed(sizes):
-        rows.append(TABLE.remainder(numbers, max(size, 1)))
-        numbers = TABLE.floor_divide(numbers, max(size, 1))
-    if not rows:
-        return zeros((0, numbers.shape[0]), int64, numbers.device)
-    return TABLE.stack(*reversed(rows), dim=0)
-
-
-def zeros(shape: Sequence[int], dtype: DType, device: Device) -> Any:
-    """A tensor of zeros."""
-    return TABLE.full(0, shape=tuple(shape), dtype=dtype, device=device)
-
-
-def summed(elements: Any, groups: Any, count: int) -> Any:
-    """The sums of values by group, (count, *dense sizes).
-
-    Bool values are joined by or; 16-bit floats are added in float32, and rounded once.
-
-    Args:
-        elements: (n, *dense sizes).
-        groups: int64 (n,), below `count`.
-    """
-    dtype = elements.dtype
-    wide = float32 if dtype.category is Category.FLOATING and dtype.itemsize == 2 else dtype
-    wide = int64 if dtype.category is Category.BOOL else wide
-    source = elements if wide is dtype else TABLE.cast(elements, dtype=wide)
-    start = zeros((count, *elements.shape[1:]), wide, elements.device)
-    total = TABLE.index_add(start, groups, source, dim=0)
-    return total if wide is dtype else TABLE.cast(total, dtype=dtype)
-
-
 # -- dense tensors as sparse ones -----------------------------------------------------------------
 
 
@@ -411,7 +362,7 @@ def to_sparse(self: Any, sparse_dim: int | None = None, *, layout: Any = None) -
     if sparse < rank:
         is_kept = TABLE.any(is_kept, dim=tuple(range(sparse, rank)), keepdim=False)
     where = TABLE.permute(nonzero(is_kept), dims=(1, 0)).contiguous()
-    return made(SparseTensor, where, _at(self, where), tuple(self.shape), True)
+    return made(SparseTensor, where, values_at(self, where), tuple(self.shape), True)
 
 
 def sparse_mask(self: Any, mask: Any) -> SparseTensor:
@@ -431,24 +382,7 @@ def sparse_mask(self: Any, mask: Any) -> SparseTensor:
             f"sparse_mask: expected a mask of size {tuple(self.shape)}, that of the tensor, got "
             f"{mask._sizes}."
         )
-    return like(mask, _at(self, mask._positions))
-
-
-def _at(dense: Any, where: Any) -> Any:
-    """The values of a dense tensor at positions (d, n): (n, *rest)."""
-    dims = where.shape[0]
-    if dims == 0:
-        shape = (1, *dense.shape)
-        numbers = zeros((where.shape[1],), int64, where.device)
-        return TABLE.index_select(TABLE.reshape(dense, shape=shape), numbers, dim=0)
-    return TABLE.index(dense, where, dims=tuple(range(dims)))
-
-
-values_at = _at
-
-Tensor.to_sparse = to_sparse  # type: ignore[attr-defined]
-Tensor.to_sparse_coo = to_sparse  # type: ignore[attr-defined]
-Tensor.sparse_mask = sparse_mask  # type: ignore[attr-defined]
+    return mask.like(values_at(self, mask._positions))
 
 
 # -- what a sparse tensor refuses -----------------------------------------------------------------
@@ -494,42 +428,3 @@ def _restrict() -> None:
 
 
 _restrict()
-
-
-# -- saved for backward ---------------------------------------------------------------------------
-
-
-class SavedSparse:
-    """A sparse tensor that is kept for backward, as `SavedTensor` a dense one. Immutable."""
-
-    __slots__ = ("elements", "sparse", "where")
-
-    def __init__(self, sparse: SparseTensor) -> None:
-        self.sparse = sparse
-        self.where = SavedTensor(sparse._positions)
-        self.elements = SavedTensor(sparse._elements)
-
-    def unpack(self, node: Any) -> SparseTensor:
-        """The tensor, if nobody wrote to it since.
-
-        Raises:
-            AutogradError: it was written in place.
-        """
-        self.where.unpack(node)
-        self.elements.unpack(node)
-        return self.sparse
-
-
-def kept_for_backward(tensor: Any) -> SavedTensor | SavedSparse:
-    """A tensor of either kind, with the version that it has."""
-    return SavedSparse(tensor) if isinstance(tensor, SparseTensor) else SavedTensor(tensor)
-
-
-def refuse_gradient(tensors: Sequence[Any], name: str) -> None:
-    """Nothing, unless a gradient is to flow into, or out of, a sparse tensor as a whole.
-
-    Raises:
-        UnsupportedError: one of the tensors is sparse.
-    """
-    if any(isinstance(x, SparseTensor) for x in tensors):
-        raise UnsupportedError(MSG_SPARSE.format(name=name))

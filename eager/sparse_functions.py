@@ -9,9 +9,9 @@ from typing import Any
 
 from dynajit.core.dtypes import DType, float32, int64
 from dynajit.core.errors import ArgumentError, BoundsError, DeviceError, ShapeError
-from dynajit.eager import sparse_rows
 from dynajit.eager.creation import as_tensor
-from dynajit.eager.sparse import SparseTensor, keys, like, made, summed, zeros
+from dynajit.eager.sparse import SparseTensor, made
+from dynajit.eager.sparse_positions import keys, keys_without, summed, zeros
 from dynajit.eager.tensor import Tensor
 from dynajit.eager.typed_names import TYPE_NAMES
 from dynajit.ops import matrix_functions, reduction_functions
@@ -191,21 +191,21 @@ def _softmax(input: Any, dim: int, dtype: DType | None, name: str) -> SparseTens
     if dtype is not None:
         elements = TABLE.cast(elements, dtype=dtype_of(dtype))
     if place >= x.sparse_dim():
-        return like(x, TABLE[name](elements, dim=place - x.sparse_dim() + 1))
+        return x.like(TABLE[name](elements, dim=place - x.sparse_dim() + 1))
     groups, count = _groups(x, place)
     shifted = TABLE.sub(elements, _highest(elements, groups, count))
     powers = TABLE.exp(shifted)
     totals = TABLE.index_select(summed(powers, groups, count), groups, dim=0)
     if name == "softmax":
-        return like(x, TABLE.div(powers, totals))
-    return like(x, TABLE.sub(shifted, TABLE.log(totals)))
+        return x.like(TABLE.div(powers, totals))
+    return x.like(TABLE.sub(shifted, TABLE.log(totals)))
 
 
 def _groups(x: SparseTensor, dim: int) -> tuple[Any, int]:
     """The number, int64 (n,), of the line along `dim` that each value is on; how many there are."""
     if x.sparse_dim() == 1:
         return zeros((x._nnz(),), int64, x.device), 1
-    found, inverse = unique(sparse_rows.keys_without(x, dim), return_inverse=True)
+    found, inverse = unique(keys_without(x._positions, x._sizes, dim), return_inverse=True)
     return inverse, int(found.shape[0])
 
 

@@ -1,10 +1,10 @@
-"""What rows do with sparse operands: the table `sparse.ROWS`.
+"""What rows do with sparse operands: the table `ROWS`.
 
 Contract: each function takes a row's operands and attributes, as the row is called, and gives the
-result, or NotImplemented for operands it does not take (the row then refuses by name). Indices and
-values are computed with by other rows, so the tape records what it would for dense tensors. What is
-not at a position is 0, and stays 0 whatever it is multiplied by. Imported by `eager`, which wants
-the table.
+result, or NotImplemented for operands it does not take (the row then refuses by name). A sparse
+operand x is an `eager.sparse.SparseTensor`; others are made of it (`x.like`, `x.remade`). Indices
+and values are computed with by other rows, so the tape records what it would for dense tensors.
+What is not at a position is 0, and stays 0 whatever it is multiplied by. Called by `sparse.handle`.
 """
 
 import functools
@@ -12,24 +12,25 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from dynajit.core.dtypes import Category, float32, int64
+from dynajit.core.dtypes import Category, int64
 from dynajit.core.errors import DTypeError, ShapeError
-from dynajit.eager.sparse import (
-    ROWS,
-    SparseTensor,
+from dynajit.eager.sparse_positions import (
     keys,
-    like,
-    made,
-    summed,
+    keys_without,
+    rows_of,
+    sum_dtype,
     values_at,
     zeros,
 )
-from dynajit.ops.arguments import common_dtype, describe_tensor, is_tensor
+from dynajit.ops.arguments import cast, common_dtype, describe_tensor, is_tensor
 from dynajit.ops.creation_functions import arange
 from dynajit.ops.reduction_functions import cumsum
 from dynajit.ops.search_functions import bincount
 from dynajit.ops.shape_functions import repeat_interleave
 from dynajit.ops.table import TABLE, Op
+
+#: What a row does with sparse operands: `run(*inputs, **attributes)`.
+ROWS: Final[dict[Op, Callable[..., Any]]] = {}
 
 #: Rows of one operand that map 0 to 0, but are no sums: they need every position once.
 _KEEP_ZERO: Final = (
@@ -48,41 +49,45 @@ def _for(row: Op) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return enter
 
 
+def _is_sparse(x: Any) -> bool:
+    return is_tensor(x) and x.is_sparse
+
+
 # -- one operand -----------------------------------------------------------------------------------
 
 
 @_for(TABLE.clone)
-def _clone(x: SparseTensor) -> Any:
+def _clone(x: Any) -> Any:
     where = TABLE.clone(x._positions)
     elements = TABLE.clone(x._elements)
-    return made(SparseTensor, where, elements, x._sizes, x._is_sorted)
+    return x.remade(where, elements, x._sizes, x._is_sorted)
 
 
 @_for(TABLE.detach)
-def _detach(x: SparseTensor) -> Any:
-    return like(x, TABLE.detach(x._elements))
+def _detach(x: Any) -> Any:
+    return x.like(TABLE.detach(x._elements))
 
 
 @_for(TABLE.cast)
-def _cast(x: SparseTensor, *, dtype: Any) -> Any:
-    return like(x, TABLE.cast(x._elements, dtype=dtype))
+def _cast(x: Any, *, dtype: Any) -> Any:
+    return x.like(TABLE.cast(x._elements, dtype=dtype))
 
 
 @_for(TABLE.to_device)
-def _to_device(x: SparseTensor, **attributes: Any) -> Any:
+def _to_device(x: Any, **attributes: Any) -> Any:
     where = TABLE.to_device(x._positions, **attributes)
     elements = TABLE.to_device(x._elements, **attributes)
-    return made(SparseTensor, where, elements, x._sizes, x._is_sorted)
+    return x.remade(where, elements, x._sizes, x._is_sorted)
 
 
 @_for(TABLE.neg)
-def _neg(x: SparseTensor) -> Any:
-    return like(x, TABLE.neg(x._elements))
+def _neg(x: Any) -> Any:
+    return x.like(TABLE.neg(x._elements))
 
 
-def _keep_zero(row: Op, x: SparseTensor) -> Any:
+def _keep_zero(row: Op, x: Any) -> Any:
     once = x.coalesce()
-    return like(once, row(once._elements))
+    return once.like(row(once._elements))
 
 
 for _name in _KEEP_ZERO:
@@ -94,11 +99,11 @@ def _pow(x: Any, exponent: Any) -> Any:
     if not isinstance(exponent, (int, float)) or not exponent > 0:
         return NotImplemented
     once = x.coalesce()
-    return like(once, TABLE.pow(once._elements, exponent))
+    return once.like(TABLE.pow(once._elements, exponent))
 
 
 @_for(TABLE.permute)
-def _permute(x: SparseTensor, *, dims: Sequence[int]) -> Any:
+def _permute(x: Any, *, dims: Sequence[int]) -> Any:
     """Sparse dims among themselves, dense dims among themselves."""
     sparse = x.sparse_dim()
     front, back = tuple(dims[:sparse]), tuple(dims[sparse:])
@@ -107,14 +112,14 @@ def _permute(x: SparseTensor, *, dims: Sequence[int]) -> Any:
     where, elements = x._positions, x._elements
     is_same = front == tuple(range(sparse))
     if not is_same:
-        where = _rows_of(where, front)
+        where = rows_of(where, front)
     elements = TABLE.permute(elements, dims=(0, *(d - sparse + 1 for d in back)))
     sizes = [x._sizes[d] for d in dims]
-    return made(SparseTensor, where, elements, sizes, x._is_sorted and is_same)
+    return x.remade(where, elements, sizes, x._is_sorted and is_same)
 
 
 @_for(TABLE.sum)
-def _sum(x: SparseTensor, *, dim: Any, keepdim: bool) -> Any:
+def _sum(x: Any, *, dim: Any, keepdim: bool) -> Any:
     """Dense where no sparse dim is left, else sparse, with positions that may repeat."""
     rank, sparse = x.ndim, x.sparse_dim()
     dims = range(rank) if dim is None else (dim,) if isinstance(dim, int) else dim
@@ -131,7 +136,7 @@ def _sum(x: SparseTensor, *, dim: Any, keepdim: bool) -> Any:
     sizes = [1 if d in chosen else n for d, n in enumerate(x._sizes) if keepdim or d not in chosen]
     where = _kept_positions(x._positions, chosen, keepdim)
     is_sorted = x._is_sorted and len(kept) == sparse
-    return made(SparseTensor, where, elements, sizes, is_sorted)
+    return x.remade(where, elements, sizes, is_sorted)
 
 
 def _totals(elements: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
@@ -139,7 +144,7 @@ def _totals(elements: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     if dims:
         return TABLE.sum(elements, dim=dims, keepdim=keepdim)
     is_exact = elements.dtype.category < Category.FLOATING
-    return TABLE.cast(elements, dtype=int64) if is_exact else elements
+    return cast(elements, int64) if is_exact else elements
 
 
 def _kept_positions(where: Any, summed_over: set[int], keepdim: bool) -> Any:
@@ -158,11 +163,11 @@ def _kept_positions(where: Any, summed_over: set[int], keepdim: bool) -> Any:
 
 @_for(TABLE.mul)
 def _mul(x: Any, y: Any) -> Any:
-    if isinstance(x, SparseTensor) and isinstance(y, SparseTensor):
+    if _is_sparse(x) and _is_sparse(y):
         return _product_of_sparse(x, y)
-    sparse, other = (x, y) if isinstance(x, SparseTensor) else (y, x)
+    sparse, other = (x, y) if _is_sparse(x) else (y, x)
     if not is_tensor(other) or not other.shape:
-        return like(sparse, TABLE.mul(sparse._elements, other))
+        return sparse.like(TABLE.mul(sparse._elements, other))
     if not _fits(tuple(other.shape), sparse._sizes):
         raise ShapeError(
             f"mul: a dense tensor of size {tuple(other.shape)} does not broadcast to the sparse "
@@ -170,7 +175,7 @@ def _mul(x: Any, y: Any) -> Any:
             "call .to_dense() first."
         )
     wide = TABLE.expand(other, shape=sparse._sizes)
-    return like(sparse, TABLE.mul(sparse._elements, values_at(wide, sparse._positions)))
+    return sparse.like(TABLE.mul(sparse._elements, values_at(wide, sparse._positions)))
 
 
 def _fits(shape: tuple[int, ...], wide: tuple[int, ...]) -> bool:
@@ -179,7 +184,7 @@ def _fits(shape: tuple[int, ...], wide: tuple[int, ...]) -> bool:
     return len(shape) <= len(wide) and all(a in (1, b) for a, b in pairs)
 
 
-def _product_of_sparse(x: SparseTensor, y: SparseTensor) -> Any:
+def _product_of_sparse(x: Any, y: Any) -> Any:
     """What both have a position for."""
     _same_form(x, y, "mul")
     x, y = x.coalesce(), y.coalesce()
@@ -195,28 +200,28 @@ def _product_of_sparse(x: SparseTensor, y: SparseTensor) -> Any:
     left = TABLE.index_select(x._elements, chosen, dim=0)
     right = TABLE.index_select(y._elements, other, dim=0)
     where = TABLE.index_select(x._positions, chosen, dim=1)
-    return made(SparseTensor, where, TABLE.mul(left, right), x._sizes, True)
+    return x.remade(where, TABLE.mul(left, right), x._sizes, True)
 
 
 @_for(TABLE.div)
 def _div(x: Any, y: Any) -> Any:
-    if isinstance(y, SparseTensor) or (is_tensor(y) and y.shape):
+    if _is_sparse(y) or (is_tensor(y) and y.shape):
         return NotImplemented
-    return like(x, TABLE.div(x._elements, y))
+    return x.like(TABLE.div(x._elements, y))
 
 
 @_for(TABLE.add)
 def _add(x: Any, y: Any) -> Any:
     if not is_tensor(x) or not is_tensor(y):
         return NotImplemented
-    if not isinstance(x, SparseTensor) or not isinstance(y, SparseTensor):
-        dense = (z.to_dense() if isinstance(z, SparseTensor) else z for z in (x, y))
+    if not _is_sparse(x) or not _is_sparse(y):
+        dense = (z.to_dense() if _is_sparse(z) else z for z in (x, y))
         return TABLE.add(*dense)
     _same_form(x, y, "add")
     dtype = common_dtype((x, y))
     where = TABLE.cat(x._positions, y._positions, dim=1)
-    elements = TABLE.cat(*(TABLE.cast(z._elements, dtype=dtype) for z in (x, y)), dim=0)
-    both = made(SparseTensor, where, elements, x._sizes, False)
+    elements = TABLE.cat(*(cast(z._elements, dtype) for z in (x, y)), dim=0)
+    both = x.remade(where, elements, x._sizes, False)
     return both.coalesce() if x._is_sorted and y._is_sorted else both
 
 
@@ -229,7 +234,7 @@ def _sub(x: Any, y: Any) -> Any:
     return TABLE.add(x, TABLE.neg(y))
 
 
-def _same_form(x: SparseTensor, y: SparseTensor, name: str) -> None:
+def _same_form(x: Any, y: Any, name: str) -> None:
     if (x._sizes, x.sparse_dim()) != (y._sizes, y.sparse_dim()):
         raise ShapeError(
             f"{name}: expected two sparse tensors of one size and number of sparse dims, got "
@@ -244,41 +249,24 @@ def _same_form(x: SparseTensor, y: SparseTensor, name: str) -> None:
 def _matmul(x: Any, y: Any) -> Any:
     """Products of matrices, and of batches of one size; of two sparse matrices a sparse one."""
     _fitting(x, y)
-    if not isinstance(x, SparseTensor):
+    if not _is_sparse(x):
         turned = TABLE.matmul(_turned(y), _turned(x))
         return _turned(turned)
-    if isinstance(y, SparseTensor):
+    if _is_sparse(y):
         return _matrix_of_sparse(x, y)
     rank = x.ndim
     if x.dense_dim() or rank not in (2, 3) or tuple(y.shape[:-2]) != x._sizes[:-2]:
         return NotImplemented
     *batch, rows, inner = x._sizes
     columns = y.shape[-1]
-    outer = keys_without(x, rank - 1)
-    below = keys_without(x, rank - 2)
-    source = TABLE.reshape(y, shape=(math.prod(batch) * inner, columns))
-    parts = TABLE.mul(
-        _widened(TABLE.reshape(x._elements, shape=(x._nnz(), 1))),
-        _widened(TABLE.index_select(source, below, dim=0)),
-    )
-    total = summed(parts, outer, math.prod(batch) * rows)
-    return TABLE.reshape(TABLE.cast(total, dtype=x.dtype), shape=(*batch, rows, columns))
-
-
-def keys_without(x: SparseTensor, dim: int) -> Any:
-    """Keys of the positions without one of the sparse dims."""
-    kept = [d for d in range(x.sparse_dim()) if d != dim]
-    return keys(_rows_of(x._positions, kept), [x._sizes[d] for d in kept])
-
-
-def _rows_of(where: Any, dims: Sequence[int]) -> Any:
-    return TABLE.stack(*(TABLE.select(where, dim=0, index=d) for d in dims), dim=0)
-
-
-def _widened(x: Any) -> Any:
-    """16-bit floats in float32: their sums are rounded once."""
-    is_short = x.dtype.category is Category.FLOATING and x.dtype.itemsize == 2
-    return TABLE.cast(x, dtype=float32) if is_short else x
+    above = keys_without(x._positions, x._sizes, rank - 1)
+    below = keys_without(x._positions, x._sizes, rank - 2)
+    if batch:
+        y = TABLE.reshape(y, shape=(math.prod(batch) * inner, columns))
+    elements, y = (cast(z, sum_dtype(x.dtype)) for z in (x._elements, y))
+    total = TABLE.sparse_product(above, below, elements, y, count=math.prod(batch) * rows)
+    total = cast(total, x.dtype)
+    return TABLE.reshape(total, shape=(*batch, rows, columns)) if batch else total
 
 
 def _turned(x: Any) -> Any:
@@ -295,7 +283,7 @@ def _fitting(x: Any, y: Any) -> None:
         raise ShapeError(f"{call}: expected {x.shape[-1]} rows in y, got {y.shape[-2]}.")
 
 
-def _matrix_of_sparse(x: SparseTensor, y: SparseTensor) -> Any:
+def _matrix_of_sparse(x: Any, y: Any) -> Any:
     """Each value of x meets the values of y in the row that its column names."""
     if x.ndim != 2 or y.ndim != 2 or x.dense_dim() or y.dense_dim():
         return NotImplemented
@@ -312,10 +300,11 @@ def _matrix_of_sparse(x: SparseTensor, y: SparseTensor) -> Any:
     right = TABLE.add(first, within)
     rows = TABLE.index_select(TABLE.select(x._positions, dim=0, index=0), left, dim=0)
     columns = TABLE.index_select(TABLE.select(y._positions, dim=0, index=1), right, dim=0)
+    wide = sum_dtype(x.dtype)
     parts = TABLE.mul(
-        _widened(TABLE.index_select(x._elements, left, dim=0)),
-        _widened(TABLE.index_select(y._elements, right, dim=0)),
+        TABLE.index_select(cast(x._elements, wide), left, dim=0),
+        TABLE.index_select(cast(y._elements, wide), right, dim=0),
     )
     where = TABLE.stack(rows, columns, dim=0)
-    result = made(SparseTensor, where, parts, (x._sizes[0], y._sizes[1]), False).coalesce()
-    return like(result, TABLE.cast(result._elements, dtype=x.dtype))
+    result = x.remade(where, parts, (x._sizes[0], y._sizes[1]), False).coalesce()
+    return result.like(cast(result._elements, x.dtype))

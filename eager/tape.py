@@ -22,7 +22,7 @@ from dynajit.eager import _tensor, anomaly
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled
 from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.execute import eager_dispatch
-from dynajit.eager.node import Node, made_by, resolved
+from dynajit.eager.node import MSG_SPARSE, Node, made_by, resolved
 from dynajit.ops.autocast_words import CUDA_ENABLED
 from dynajit.ops.table import TABLE
 
@@ -38,11 +38,6 @@ MSG_HIDDEN_VIEW: Final = (
     "the gradient of a view is asked for (by grad(), retain_grad() or a hook), and a compiled "
     "function that took the view computed with it inside, where the gradient cannot be seen.  Take "
     "the view before the compiled function, or put dynajit.graph_break() behind it."
-)
-MSG_SPARSE: Final = (
-    "{name}: the gradient of a sparse tensor itself is not available.  Make the sparse tensor of "
-    "values that require a gradient, sparse_coo_tensor(indices, values, size), and ask for theirs; "
-    "start backward from .to_dense(), or from a sum."
 )
 MSG_UNUSED: Final = (
     "One of the differentiated Tensors appears to not have been used in the graph (inputs[{index}]"

@@ -5,15 +5,18 @@ dtype and a device, but no sizes: until `materialize` gives them some, every ope
 refused. Called by `nn.module` and by model code; uninitialized ones by `nn.lazy`.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, NoReturn
 
 from dynajit.core.dtypes import DType
-from dynajit.eager import sparse
+from dynajit.core.late import Late
+from dynajit.core.tensor_layouts import strided
 from dynajit.eager.checkpoint_names import declare, with_state
 from dynajit.eager.creation import empty
-from dynajit.eager.sparse import SparseTensor
 from dynajit.eager.tensor import Tensor
+
+sparse = Late("dynajit.eager.sparse")
 
 
 class Parameter(Tensor):
@@ -27,7 +30,7 @@ class Parameter(Tensor):
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> "Parameter":
         source = empty(0) if data is None else data
-        if isinstance(source, SparseTensor):
+        if source.layout is not strided:
             return _sparse_parameter(source, requires_grad)
         parameter = Tensor._from_array(source.array, cls)
         if requires_grad:
@@ -51,20 +54,26 @@ class Parameter(Tensor):
         return _rebuild, (type(self), self.detach().numpy(), self.requires_grad)
 
 
-class SparseParameter(SparseTensor, Parameter):
-    """A sparse tensor as a parameter: what `Parameter(x)` gives for one.
+@functools.cache
+def _sparse_class() -> Any:
+    class SparseParameter(sparse.SparseTensor, Parameter):  # type: ignore[name-defined, misc]
+        """A sparse tensor as a parameter: what `Parameter(x)` gives for one.
 
-    Its gradient is refused by name when it is read: see `eager.sparse`.
-    """
+        Its gradient is refused by name when it is read: see `eager.sparse`.
+        """
 
-    def __repr__(self) -> str:
-        return "Parameter containing:\n" + SparseTensor.__repr__(self)
+        def __repr__(self) -> str:
+            return "Parameter containing:\n" + str(self.detach().requires_grad_(self.requires_grad))
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            return Parameter, (self.detach(), self.requires_grad)
+
+    return SparseParameter
 
 
-def _sparse_parameter(source: SparseTensor, requires_grad: bool) -> Any:
-    parameter = sparse.made(SparseParameter, source._indices(), source._values(), source.shape,
-                            source.is_coalesced())  # fmt: skip
-    return parameter.requires_grad_(requires_grad)
+def _sparse_parameter(source: Any, requires_grad: bool) -> Any:
+    parts = (source._indices(), source._values(), source.shape, source.is_coalesced())
+    return sparse.made(_sparse_class(), *parts).requires_grad_(requires_grad)
 
 
 class Buffer(Tensor):

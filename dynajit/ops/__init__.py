@@ -4,8 +4,8 @@
 `logic`, `reductions`, `movement`, `indexing`, `random`, `linear_algebra`, `factorizations`,
 `scans`, `searching`, `scatter_reductions`, `sparse_products`, `special`, `activations`,
 `composites`, `embedding`, `attention`, `losses`, `windows`, `convolution`, `batch_normalization`,
-`recurrent`, `complex_numbers`, `fourier` and `transfers`; PyTorch's signatures are in `functions` (free
-functions) and `methods` (the mixin of eager tensors and graph values).
+`recurrent`, `complex_numbers`, `fourier` and `transfers`; PyTorch's signatures are in `functions`
+(free functions) and `methods` (the mixin of eager tensors and graph values).
 """
 
 import dynajit.ops.activations

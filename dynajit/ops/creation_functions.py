@@ -1,9 +1,9 @@
 """Library functions that make tensors from sizes, numbers and random numbers.
 
 Contract: they go through `dispatch`, so they run eagerly and are recorded by capture. Without
-`dtype` floats are float32 and integers int64. `memory_format` is accepted and has no effect, and
-no other `layout` than `strided` is made. Random functions take the next numbers of the default generator, or
-of `generator`.
+`dtype` floats are float32 and integers int64. `memory_format` is accepted and has no effect; other
+layouts than `strided` are refused. Random functions take the next numbers of the default generator,
+or of `generator`.
 """
 
 import math
@@ -37,7 +37,7 @@ def _finish(result: Any, requires_grad: bool, options: Mapping[str, Any] = _NONE
     """The tensor as the rest of the arguments wants it.
 
     Raises:
-        UnsupportedError: `pin_memory=True` while a graph is recorded, or a layout that is not dense.
+        UnsupportedError: `pin_memory=True` while a graph is recorded, or another layout.
     """
     require_strided(options.get("layout"))
     if options.get("pin_memory"):

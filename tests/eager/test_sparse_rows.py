@@ -8,7 +8,8 @@ import pytest
 
 import dynajit as dj
 from dynajit.core.errors import ShapeError, UnsupportedError
-from dynajit.eager.sparse import ROWS, SparseTensor
+from dynajit.eager.sparse import SparseTensor
+from dynajit.eager.sparse_rows import ROWS
 from dynajit.ops.table import TABLE
 
 torch = pytest.importorskip("torch")
