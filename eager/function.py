@@ -156,7 +156,7 @@ class FunctionNode(Node):
 
     def fit_one(self, result: Any, meta: Any, position: int) -> Any:
         """One result, broadcasting undone and cast."""
-        if result.array.shape == meta[0] and result.dtype is meta[1]:
+        if result.shape == meta[0] and result.dtype is meta[1]:
             return result
         try:
             return sum_to_type(TABLE, result, type_of_meta(meta))  # type: ignore[arg-type]

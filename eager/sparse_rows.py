@@ -128,15 +128,13 @@ def _sum(x: Any, *, dim: Any, keepdim: bool) -> Any:
         total = TABLE.sum(x._elements, dim=tuple(range(len(x._elements.shape))), keepdim=False)
         return TABLE.reshape(total, shape=(1,) * rank) if keepdim else total
     inner = tuple(d - sparse + 1 for d in sorted(chosen) if d >= sparse)
-    kept = [d for d in range(sparse) if d not in chosen]
-    outer = () if kept or keepdim else (0,)
-    elements = _totals(x._elements, (*outer, *inner), keepdim)
-    if outer:
-        return elements
     sizes = [1 if d in chosen else n for d, n in enumerate(x._sizes) if keepdim or d not in chosen]
+    kept = [d for d in range(sparse) if d not in chosen]
+    if not kept:
+        return TABLE.reshape(_totals(x._elements, (0, *inner), False), shape=tuple(sizes))
     where = _kept_positions(x._positions, chosen, keepdim)
-    is_sorted = x._is_sorted and len(kept) == sparse
-    return x.remade(where, elements, sizes, is_sorted)
+    elements = _totals(x._elements, inner, keepdim)
+    return x.remade(where, elements, sizes, x._is_sorted and len(kept) == sparse)
 
 
 def _totals(elements: Any, dims: tuple[int, ...], keepdim: bool) -> Any:

@@ -90,6 +90,8 @@ class Optimizer:
 
     # Entries of the state that old programs saved as numbers, and steps compute with as tensors.
     _counted: tuple[str, ...] = ()
+    # Whether `_update` takes a sparse gradient, as that of an embedding may be.
+    _takes_sparse = False
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
@@ -192,7 +194,7 @@ class Optimizer:
                         state = self.state[parameter]
                         if not state:
                             self._begin(parameter, state, group)
-                        self._update(parameter, parameter.grad, state, group)
+                        self._update(parameter, self._taken(parameter.grad), state, group)
         return loss
 
     def _begin_all(self) -> None:
@@ -202,6 +204,16 @@ class Optimizer:
                 for parameter in group["params"]:
                     if parameter.grad is not None and not self.state[parameter]:
                         self._begin(parameter, self.state[parameter], group)
+
+    def _taken(self, gradient: Tensor) -> Tensor:
+        """The gradient, of a kind that this optimiser takes."""
+        if gradient.is_sparse and not self._takes_sparse:
+            name = type(self).__name__
+            raise UnsupportedError(
+                f"{name} does not support sparse gradients, please consider SparseAdam, SGD or "
+                "Adagrad instead, or leave sparse=False in the embedding."
+            )
+        return gradient
 
     def _begin(self, parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """Put what the first step needs into the empty state of a parameter: nothing, here."""
@@ -383,11 +395,21 @@ def start_counting(parameter: Tensor) -> Tensor:
 
 
 def descend(parameter: Tensor, direction: Tensor, rate: Any) -> None:
-    """`parameter -= rate * direction`, in place; `rate` is a number or a tensor of one."""
-    if isinstance(rate, Tensor):
+    """`parameter -= rate * direction`, in place; `rate` is a number or a tensor of one. Of a sparse
+    direction only the rows that it has are touched."""
+    if direction.is_sparse:
+        rows, values = parts_of(direction)
+        parameter[rows] -= rate * values
+    elif isinstance(rate, Tensor):
         parameter.sub_(direction * rate)
     else:
         parameter.add_(direction, alpha=-rate)
+
+
+def parts_of(gradient: Any) -> tuple[tuple[Tensor, ...], Tensor]:
+    """The positions of a sparse gradient as an index, each once, and the values there."""
+    once = gradient.coalesce()
+    return tuple(once.indices()), once.values()
 
 
 def penalised(parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> Tensor:
