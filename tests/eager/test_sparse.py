@@ -3,6 +3,8 @@
 import copy
 import inspect
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -373,3 +375,22 @@ def test_compiled_functions_break_at_sparse_tensors() -> None:
     assert dj.allclose(compiled(x), layer(x))
     with pytest.raises(RuntimeError, match="fullgraph"):
         dj.compile(_scaled, fullgraph=True)(sample(), x)
+
+
+def test_programs_without_sparse_tensors_do_not_load_them() -> None:
+    """Nor does training; the first sparse tensor does, whichever way it is made."""
+    program = (
+        "import sys, dynajit as dj\n"
+        "x = dj.ones(2, 2, requires_grad=True)\n"
+        "dj.nn.Linear(2, 2)(x).sum().backward()\n"
+        "dj.optim.SGD([x], lr=0.1).step()\n"
+        "assert not [m for m in sys.modules if m.startswith('dynajit.eager.sparse')]\n"
+        "{}\n"
+        "assert 'dynajit.eager.sparse_rows' in sys.modules\n"
+    )
+    for first in (
+        "x.to_sparse() @ x",
+        "dj.sparse.FloatTensor(2, 3)",
+        "dj.sparse_coo_tensor((2, 3))",
+    ):
+        subprocess.run([sys.executable, "-c", program.format(first)], check=True)
