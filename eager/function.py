@@ -11,6 +11,7 @@ from typing import Any
 
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, AutogradError, ShapeError
+from dynajit.core.tensor_layouts import strided
 from dynajit.eager import _tensor, anomaly
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled, is_grad_enabled, meta_of
 from dynajit.eager.inplace import MSG_LEAF
@@ -156,7 +157,8 @@ class FunctionNode(Node):
 
     def fit_one(self, result: Any, meta: Any, position: int) -> Any:
         """One result, broadcasting undone and cast."""
-        if result.shape == meta[0] and result.dtype is meta[1]:
+        shape = result.array.shape if result.layout is strided else result.shape
+        if shape == meta[0] and result.dtype is meta[1]:
             return result
         try:
             return sum_to_type(TABLE, result, type_of_meta(meta))  # type: ignore[arg-type]

@@ -297,8 +297,9 @@ def refuse_gradient(tensors: Sequence[Any], name: str) -> None:
     Raises:
         UnsupportedError: one of the tensors is sparse.
     """
-    if any(isinstance(x, TensorBase) and x.layout is not strided for x in tensors):
-        raise UnsupportedError(MSG_SPARSE.format(name=name))
+    for x in tensors:
+        if isinstance(x, TensorBase) and x.layout is not strided:
+            raise UnsupportedError(MSG_SPARSE.format(name=name))
 
 
 def modified_message(saved: "SavedTensor | SavedResult", node: Node) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 
 from dynajit.core import any_arrays
 from dynajit.core.errors import ArgumentError, AutogradError, ShapeError, UnsupportedError
-from dynajit.core.tensor_layouts import WHY_COMPRESSED, Layout, sparse_coo
+from dynajit.core.tensor_layouts import WHY_COMPRESSED, sparse_coo
 from dynajit.eager import _tensor, execute
 from dynajit.eager._tensor import TensorBase
 from dynajit.eager.node import MSG_SPARSE
@@ -43,8 +43,8 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     Raises:
         UnsupportedError: the row does not take such operands, or a graph is recorded.
     """
-    foreign = (x for x in inputs if is_tensor(x) and not isinstance(x, TensorBase))
-    if any(foreign) or dispatch.default_handler() is not execute.handle:
+    is_foreign = any(is_tensor(x) and not isinstance(x, TensorBase) for x in inputs)
+    if is_foreign or dispatch.default_handler() is not execute.handle:
         raise UnsupportedError(
             f"{op.name}: graphs have no sparse tensors.  Call .to_dense() before, or leave the "
             "function out of what is compiled, mapped or transformed."
@@ -95,10 +95,7 @@ class SparseTensor(Tensor):
         """Number of dimensions."""
         return len(self._sizes)
 
-    @property
-    def layout(self) -> Layout:
-        """`sparse_coo`."""
-        return sparse_coo
+    layout = sparse_coo
 
     @property
     def is_sparse(self) -> bool:

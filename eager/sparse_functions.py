@@ -254,6 +254,11 @@ def _typed(name: str) -> Any:
         if not data or not isinstance(data[0], (Tensor, list)):
             size = data[0] if len(data) == 1 and isinstance(data[0], tuple) else data
             return sparse_coo_tensor(tuple(size), dtype=dtype, device=device)
+        if len(data) < 2:
+            raise ArgumentError(
+                f"sparse.{name}: expected {name}(indices, values, size), or sizes, got "
+                f"{type(data[0]).__name__} alone."
+            )
         if isinstance(data[1], Tensor) and data[1].dtype is not dtype:
             raise ArgumentError(
                 f"sparse.{name}: expected values of {dtype.name}, got {data[1].dtype.name}.  Use "

@@ -95,7 +95,7 @@ class _Run:
 
     def add(self, a: Any, b: Any) -> Any:
         """The sum of two gradients of one value."""
-        if self.create_graph or not _are_dense(a, b):
+        if self.create_graph or a.layout is not strided or b.layout is not strided:
             return TABLE.add(a, b)
         return _tensor.wrap(any_arrays.added(a.array, b.array))
 
@@ -203,7 +203,8 @@ class _Run:
 def accumulate_into(leaf: Any, gradient: Any, create_graph: bool) -> None:
     """`leaf.grad += gradient`, in place where that cannot be seen by a graph."""
     before = leaf.grad
-    if create_graph or not _are_dense(gradient, before):
+    is_dense = gradient.layout is strided and (before is None or before.layout is strided)
+    if create_graph or not is_dense:
         leaf.grad = gradient if before is None else TABLE.add(before, gradient)
         return
     if before is None:
@@ -214,11 +215,6 @@ def accumulate_into(leaf: Any, gradient: Any, create_graph: bool) -> None:
         return
     any_arrays.add_into(before.array, gradient.array)
     _tensor.bump_version(before)
-
-
-def _are_dense(a: Any, b: Any) -> bool:
-    """Whether two gradients, of which the second may be None, have arrays."""
-    return a.layout is strided and (b is None or b.layout is strided)
 
 
 def _references_in_three_calls(value: Any) -> int:

@@ -39,7 +39,8 @@ def _finish(result: Any, requires_grad: bool, options: Mapping[str, Any] = _NONE
     Raises:
         UnsupportedError: `pin_memory=True` while a graph is recorded, or another layout.
     """
-    require_strided(options.get("layout"))
+    if options:
+        require_strided(options.get("layout"))
     if options.get("pin_memory"):
         if dispatch.is_recording():
             raise UnsupportedError("pin_memory=True: graphs make no pinned memory.")

@@ -6,7 +6,7 @@ methods of eager tensors and graph values (`ops.methods`). Sparse tensors (`eage
 for themselves; `to_sparse` and `sparse_mask`, which make them, are methods of eager tensors only.
 """
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from dynajit.core.refusals import refused_function
 from dynajit.core.tensor_layouts import WHY_COMPRESSED, Layout, strided
@@ -41,10 +41,9 @@ class KindMethods:
         """Whether the tensor has no elements but a shape only."""
         return bool(self.device.type == "meta")
 
-    @property
-    def layout(self) -> Layout:
-        """`strided`: the tensor is dense."""
-        return strided
+    #: `strided`: the tensor is dense. Backward asks for it at every sum of gradients, so it is no
+    #: property.
+    layout: ClassVar[Layout] = strided
 
     def sparse_dim(self) -> int:
         """0: no dimension of a dense tensor is sparse."""

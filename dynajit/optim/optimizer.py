@@ -12,7 +12,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from dynajit.core.errors import ArgumentError, InvalidValueError, UnsupportedError
 from dynajit.core.preparation import prepared_by
@@ -65,6 +65,11 @@ _FOR_OTHERS = (
     _get_value, _maximize_doc, _params_doc, _stack_if_compiling, _to_scalar,
     _use_grad_for_differentiable, _view_as_real,
 )  # fmt: skip
+
+_MSG_SPARSE: Final = (
+    "{name} does not support sparse gradients, please consider SparseAdam, SGD or Adagrad instead, "
+    "or leave sparse=False in the embedding."
+)
 
 _HOOK_TABLES = (
     "_optimizer_step_pre_hooks",
@@ -191,10 +196,12 @@ class Optimizer:
             for group in self.param_groups:
                 for parameter in group["params"]:
                     if parameter.grad is not None:
+                        if not self._takes_sparse and parameter.grad.is_sparse:
+                            raise UnsupportedError(_MSG_SPARSE.format(name=type(self).__name__))
                         state = self.state[parameter]
                         if not state:
                             self._begin(parameter, state, group)
-                        self._update(parameter, self._taken(parameter.grad), state, group)
+                        self._update(parameter, parameter.grad, state, group)
         return loss
 
     def _begin_all(self) -> None:
@@ -204,16 +211,6 @@ class Optimizer:
                 for parameter in group["params"]:
                     if parameter.grad is not None and not self.state[parameter]:
                         self._begin(parameter, self.state[parameter], group)
-
-    def _taken(self, gradient: Tensor) -> Tensor:
-        """The gradient, of a kind that this optimiser takes."""
-        if gradient.is_sparse and not self._takes_sparse:
-            name = type(self).__name__
-            raise UnsupportedError(
-                f"{name} does not support sparse gradients, please consider SparseAdam, SGD or "
-                "Adagrad instead, or leave sparse=False in the embedding."
-            )
-        return gradient
 
     def _begin(self, parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """Put what the first step needs into the empty state of a parameter: nothing, here."""

@@ -66,8 +66,9 @@ class SGD(BuiltInOptimizer):
             velocity = state.get("momentum_buffer")
             if velocity is None:
                 velocity = state["momentum_buffer"] = gradient.clone()
-            elif velocity.is_sparse:  # of sparse gradients; not written in place
+            elif velocity.is_sparse:  # of sparse gradients; positions that repeat would add up
                 velocity = momentum * velocity + (1 - group["dampening"]) * gradient
+                velocity = velocity.coalesce() if velocity.is_sparse else velocity
                 state["momentum_buffer"] = velocity
             else:
                 velocity.mul_(momentum).add_(gradient, alpha=1 - group["dampening"])

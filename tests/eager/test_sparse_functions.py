@@ -89,6 +89,7 @@ def test_wrong_arguments_are_refused() -> None:
          lambda: dj.sparse_coo_tensor(WHERE, VALUES, (2, 3), pin_memory=True)),
         (ArgumentError, "expected a sparse tensor", lambda: dj.sparse.sum(dj.ones(2))),
         (ArgumentError, "expected a sparse tensor", lambda: dj.sparse.softmax(dj.ones(2), 0)),
+        (ArgumentError, "Tensor alone", lambda: dj.sparse.FloatTensor(dj.tensor(WHERE))),
         (ArgumentError, "expected 'sum'",
          lambda: dj.sparse.mm(dj.eye(2).to_sparse(), dj.eye(2), "mean")),
     ]  # fmt: skip

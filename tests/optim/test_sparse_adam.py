@@ -57,8 +57,32 @@ def test_steps_are_those_of_pytorch(name: str) -> None:
     ours, theirs = (trained(t, name)[0].weight.detach().numpy() for t in (dj, torch))
 
     np.testing.assert_allclose(ours, theirs, rtol=1e-12)
-    if "momentum" not in name and "nesterov" not in name:
-        assert (WEIGHT[8:] == ours[8:]).all()
+    assert (WEIGHT[8:] == ours[8:]).all()
+
+
+def test_momentum_keeps_each_row_once() -> None:
+    state = trained(dj, "momentum")[1].state_dict()["state"][0]
+
+    assert state["momentum_buffer"].is_sparse
+    assert state["momentum_buffer"]._nnz() <= 8
+
+
+def test_momentum_of_a_sparse_gradient_takes_a_dense_one() -> None:
+    """As if all had been dense; PyTorch refuses it."""
+    found = []
+    for t in (torch, dj):
+        module = t.nn.Embedding.from_pretrained(t.tensor(WEIGHT), freeze=False, sparse=t is dj)
+        optimiser = t.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+        for loss in (
+            lambda m=module, t=t: m(t.tensor([1, 3])).sum(),
+            lambda m=module: m.weight.square().sum(),
+            lambda m=module, t=t: m(t.tensor([2])).sum(),
+        ):
+            optimiser.zero_grad()
+            loss().backward()
+            optimiser.step()
+        found.append(module.weight.detach().numpy())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
 
 
 def test_moments_are_those_of_pytorch_and_are_saved() -> None:
