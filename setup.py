@@ -44,6 +44,12 @@ setup(
             *("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
             *("-Wno-unused-function", "-Wno-unknown-pragmas"),
         ),
+        extension(
+            "dynajit.ops._scatter",
+            ["dynajit/ops/_scatter.c"],
+            [],
+            *("-O3", "-ffp-contract=off"),
+        ),
         extension("dynajit.eager._tensor", ["eager/_tensor.c"], ["eager/tensor.h"]),
         extension("dynajit.eager._rows", ["eager/_rows.c"], ["eager/tensor.h"]),
         extension(

@@ -24,6 +24,7 @@ from dynajit.core import device as devices
 from dynajit.core.device import CPU, Device
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.symint import SymInt, equals
+from dynajit.core.tensor_layouts import strided
 from dynajit.core.types import TensorType, contiguous_strides
 from dynajit.eager import Size, Tensor, creation, typed_names
 from dynajit.ir import graph
@@ -107,6 +108,7 @@ _FACTS: Final[dict[str, Callable[[Any, TensorValue], Value]]] = {
     "shape": _shape,
     "dtype": lambda x, value: Known(tensor_type(x, value).dtype),
     "device": lambda x, value: Known(tensor_type(x, value).device),
+    "layout": lambda x, value: Known(strided),  # a sparse tensor is no TensorValue
     "ndim": lambda x, value: constant(tensor_type(x, value).rank),
     "requires_grad": lambda x, value: constant(needs_gradient(x, value)),
     "is_cuda": lambda x, value: constant(tensor_type(x, value).device.type == "cuda"),

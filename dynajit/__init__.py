@@ -82,6 +82,17 @@ with paused():
         contiguous_format,
         preserve_format,
     )
+    from dynajit.core.tensor_layouts import (
+        Layout as layout,
+    )
+    from dynajit.core.tensor_layouts import (
+        sparse_bsc,
+        sparse_bsr,
+        sparse_coo,
+        sparse_csc,
+        sparse_csr,
+        strided,
+    )
     from dynajit.core.threads import get_num_threads, set_num_threads
     from dynajit.core.type_info import finfo, iinfo
     from dynajit.eager.count_draws import binomial, poisson
@@ -546,7 +557,14 @@ if TYPE_CHECKING:
     from dynajit.eager.serialization import load, save
     from dynajit.func import vmap
     from dynajit.library.tags import Tag
-    from dynajit.sparse import sparse_compressed_tensor, sparse_coo_tensor, sparse_csr_tensor
+    from dynajit.sparse import (
+        sparse_bsc_tensor,
+        sparse_bsr_tensor,
+        sparse_compressed_tensor,
+        sparse_coo_tensor,
+        sparse_csc_tensor,
+        sparse_csr_tensor,
+    )
     from dynajit.storage import UntypedStorage, is_storage
     from dynajit.torch_version import __version__  # noqa: F401
 
@@ -597,8 +615,11 @@ __getattr__ = late.publish(
         "is_storage": "dynajit.storage",
         "load": "dynajit.eager.serialization",
         "save": "dynajit.eager.serialization",
+        "sparse_bsc_tensor": "dynajit.sparse",
+        "sparse_bsr_tensor": "dynajit.sparse",
         "sparse_compressed_tensor": "dynajit.sparse",
         "sparse_coo_tensor": "dynajit.sparse",
+        "sparse_csc_tensor": "dynajit.sparse",
         "sparse_csr_tensor": "dynajit.sparse",
         "vmap": "dynajit.func",
     },
@@ -919,6 +940,7 @@ __all__ = [
     "kron",
     "kthvalue",
     "layer_norm",
+    "layout",
     "lcm",
     "ldexp",
     "le",
@@ -1099,8 +1121,16 @@ __all__ = [
     "softmax",
     "sort",
     "sparse",
+    "sparse_bsc",
+    "sparse_bsc_tensor",
+    "sparse_bsr",
+    "sparse_bsr_tensor",
     "sparse_compressed_tensor",
+    "sparse_coo",
     "sparse_coo_tensor",
+    "sparse_csc",
+    "sparse_csc_tensor",
+    "sparse_csr",
     "sparse_csr_tensor",
     "special",
     "split",
@@ -1114,6 +1144,7 @@ __all__ = [
     "std_mean",
     "stft",
     "storage",
+    "strided",
     "sub",
     "subtract",
     "sum",

@@ -1,31 +1,50 @@
-"""Sparse tensors by PyTorch's path: refused by name.
+"""Sparse tensors by PyTorch's path: those of positions and values (COO); compressed layouts are
+refused by name.
 
-Contract: as `core.refusals` says; all tensors are dense. Called by users.
+Contract: as `eager.sparse` and `eager.sparse_functions`; what refuses does as `core.refusals` says.
+Called by users.
 """
 
-from dynajit.core.refusals import refused_class, refused_function
-from dynajit.ops.kind_methods import WHY_SPARSE
+from dynajit.core.refusals import refused_function
+from dynajit.core.tensor_layouts import WHY_COMPRESSED
+from dynajit.eager.sparse_functions import (
+    BFloat16Tensor,
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
+    addmm,
+    log_softmax,
+    mm,
+    softmax,
+    sparse_coo_tensor,
+    sum,
+)
 
-DoubleTensor = refused_class("sparse.DoubleTensor", WHY_SPARSE)
-FloatTensor = refused_class("sparse.FloatTensor", WHY_SPARSE)
-LongTensor = refused_class("sparse.LongTensor", WHY_SPARSE)
-addmm = refused_function("sparse.addmm", WHY_SPARSE)
-log_softmax = refused_function("sparse.log_softmax", WHY_SPARSE)
-mm = refused_function("sparse.mm", WHY_SPARSE)
-softmax = refused_function("sparse.softmax", WHY_SPARSE)
-sum = refused_function("sparse.sum", WHY_SPARSE)
-
-sparse_coo_tensor = refused_function("sparse_coo_tensor", WHY_SPARSE)
-sparse_csr_tensor = refused_function("sparse_csr_tensor", WHY_SPARSE)
-sparse_compressed_tensor = refused_function("sparse_compressed_tensor", WHY_SPARSE)
+sparse_csr_tensor = refused_function("sparse_csr_tensor", WHY_COMPRESSED)
+sparse_csc_tensor = refused_function("sparse_csc_tensor", WHY_COMPRESSED)
+sparse_bsr_tensor = refused_function("sparse_bsr_tensor", WHY_COMPRESSED)
+sparse_bsc_tensor = refused_function("sparse_bsc_tensor", WHY_COMPRESSED)
+sparse_compressed_tensor = refused_function("sparse_compressed_tensor", WHY_COMPRESSED)
 
 __all__ = [
+    "BFloat16Tensor",
+    "ByteTensor",
+    "CharTensor",
     "DoubleTensor",
     "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
     "LongTensor",
+    "ShortTensor",
     "addmm",
     "log_softmax",
     "mm",
     "softmax",
+    "sparse_coo_tensor",
     "sum",
 ]

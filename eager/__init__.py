@@ -4,6 +4,7 @@ Importing this package makes eager the default way to run ops (`dispatch.install
 keeper of each thread's autocast word (`autocast.install`).
 """
 
+from dynajit.eager import to_sparse  # noqa: F401 - methods of Tensor
 from dynajit.eager._rows import attempt
 from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.creation import (

@@ -466,6 +466,8 @@ tensor_set_requires_grad(TensorObject *self, PyObject *value, void *closure)
     return 0;
 }
 
+static PyObject *tensor_get_shape(TensorObject *self, void *closure);
+
 static PyObject *
 or_none(PyObject *object)
 {
@@ -484,6 +486,24 @@ static PyObject *
 tensor_get_grad(TensorObject *self, void *closure)
 {
     return or_none(self->grad);
+}
+
+/* Whether a gradient has the sizes of the tensor; -1 with an exception on error. Classes of tensors
+ * say theirs themselves: a sparse one holds an empty array. */
+static int
+has_sizes_of(TensorObject *self, PyObject *given)
+{
+    TensorObject *grad = (TensorObject *)given;
+    if (Py_IS_TYPE(given, tensor_type)) {
+        return rank_of(self) == rank_of(grad) &&
+               !memcmp(sizes_of(self), sizes_of(grad), rank_of(self) * sizeof(npy_intp));
+    }
+    PyObject *own = tensor_get_shape(self, NULL);
+    PyObject *shape = own == NULL ? NULL : PyObject_GetAttrString(given, "shape");
+    int same = shape == NULL ? -1 : PyObject_RichCompareBool(own, shape, Py_EQ);
+    Py_XDECREF(own);
+    Py_XDECREF(shape);
+    return same;
 }
 
 static int
@@ -511,9 +531,11 @@ tensor_set_grad(TensorObject *self, PyObject *value, void *closure)
         PyErr_SetString(autograd_error, "assigned grad has data of a different type");
         return -1;
     }
-    if (rank_of(self) != rank_of(given) ||
-        memcmp(sizes_of(self), sizes_of(given), rank_of(self) * sizeof(npy_intp))) {
-        PyErr_SetString(autograd_error, "assigned grad has data of a different size");
+    int same = has_sizes_of(self, value);
+    if (same < 1) {
+        if (same == 0) {
+            PyErr_SetString(autograd_error, "assigned grad has data of a different size");
+        }
         return -1;
     }
     return set_optional(&self->grad, value);

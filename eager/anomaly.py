@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from dynajit.core import any_arrays
 from dynajit.core.errors import AutogradError
+from dynajit.core.tensor_layouts import strided
 
 KEY: Final = "traceback"  # where a node's metadata keeps the stack
 _check_nan: ContextVar[bool | None] = ContextVar("dynajit_anomaly", default=None)
@@ -76,7 +77,10 @@ def check(node: Any, results: Any) -> None:
         AutogradError: an element is NaN.
     """
     for position, result in enumerate(results):
-        if result is not None and any_arrays.has_nan(result.array):
+        if result is None:
+            continue
+        elements = result if result.layout is strided else result._values()
+        if any_arrays.has_nan(elements.array):
             raise AutogradError(
                 f"Function '{node.name()}' returned nan values in its {position}th output."
             )

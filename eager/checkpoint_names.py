@@ -14,10 +14,14 @@ from dynajit.core import any_arrays, dtypes
 from dynajit.core import device as devices
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import FileFormatError
+from dynajit.core.late import Late
 from dynajit.core.records import record
+from dynajit.core.tensor_layouts import WHY_COMPRESSED, Layout, sparse_coo
 from dynajit.eager import _tensor
 from dynajit.eager.tensor import Size, Tensor
 from dynajit.eager.typed_names import TYPE_NAMES
+
+_sparse = Late("dynajit.eager.sparse_functions")
 
 
 @record
@@ -147,6 +151,18 @@ def with_state(made: Any, state: Any) -> Any:
     return made
 
 
+def _rebuilt_sparse(layout: Any, parts: Any) -> Any:
+    """A sparse tensor of its indices, values, size and whether it is coalesced."""
+    if layout is not sparse_coo:
+        raise FileFormatError(f"a sparse tensor of the file: {WHY_COMPRESSED}")
+    indices, values, size, *rest = parts
+    return _sparse.sparse_coo_tensor(indices, values, size, is_coalesced=bool(rest and rest[0]))
+
+
+def _layout(name: str) -> Layout:
+    return Layout(name.removeprefix("torch."))
+
+
 def _encoded(text: str, encoding: str = "latin1") -> bytes:
     """Bytes, as pickles of protocol 2 spell them."""
     if encoding != "latin1":
@@ -177,6 +193,8 @@ _REBUILT: Final[dict[tuple[str, str], Any]] = {
     ("torch._utils", "_rebuild_tensor_v2"): rebuilt_tensor,
     ("torch._utils", "_rebuild_tensor_v3"): _rebuilt_tensor_of_dtype,
     ("torch._tensor", "_rebuild_from_type_v2"): _rebuilt_from_type,
+    ("torch._utils", "_rebuild_sparse_tensor"): _rebuilt_sparse,
+    ("torch.serialization", "_get_layout"): _layout,
     ("torch.storage", "UntypedStorage"): StorageClass(dtypes.uint8),
     **{("torch", dtype.name): dtype for dtype in dtypes.ALL},
     **{("torch", named.name): StorageClass(dtype) for dtype, named in _STORAGE_CLASSES.items()},

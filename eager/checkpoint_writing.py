@@ -18,10 +18,11 @@ from dynajit.core import any_arrays, dtypes
 from dynajit.core.any_arrays import address
 from dynajit.core.device import Device
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import DTypeError
+from dynajit.core.errors import DTypeError, UnsupportedError
 from dynajit.eager._tensor import TensorBase
 from dynajit.eager.checkpoint_names import Name, found, storage_class_name
 from dynajit.eager.layout import UntypedStorage
+from dynajit.eager.sparse import SparseTensor
 from dynajit.eager.tensor import Size, Tensor
 
 ALIGNMENT: Final = 64  # of storages in the file, so that they can be mapped
@@ -39,6 +40,8 @@ UNINITIALIZED: Final = (
 )
 OF_CLASS: Final = Name("torch._tensor", "_rebuild_from_type_v2")
 TENSOR_CLASS: Final = Name("torch", "Tensor")
+SPARSE: Final = Name("torch._utils", "_rebuild_sparse_tensor")
+LAYOUT: Final = Name("torch.serialization", "_get_layout")
 DEVICE: Final = Name("torch", "device")
 SIZE: Final = Name("torch", "Size")
 DTYPE_NAMES: Final = {dtype: Name("torch", dtype.name) for dtype in dtypes.ALL}
@@ -127,6 +130,8 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined, misc]
 
     def reducer_override(self, obj: Any) -> Any:
         """How a tensor, a dtype, a size and a device are made again."""
+        if isinstance(obj, SparseTensor):
+            return _sparse(obj)
         if isinstance(obj, TensorBase):
             return self._tensor(obj)
         if isinstance(obj, Device):
@@ -196,6 +201,21 @@ class _Reduced:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.function, self.arguments
+
+
+def _sparse(tensor: SparseTensor) -> Any:
+    """As its two tensors.
+
+    Raises:
+        UnsupportedError: it is a parameter, or requires a gradient.
+    """
+    if type(tensor) is not SparseTensor or tensor.requires_grad:
+        raise UnsupportedError(
+            "save: a sparse parameter, or a sparse tensor that requires a gradient, cannot be "
+            "saved.  Save .detach(), or its indices and values."
+        )
+    parts = (tensor._indices(), tensor._values(), tensor.shape, tensor.is_coalesced())
+    return SPARSE, (_Reduced(LAYOUT, ("torch.sparse_coo",)), parts)
 
 
 def write_zip(obj: Any, file: BinaryIO, stem: str, protocol: int) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from dynajit.core import dtypes, gpu
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from dynajit.core.tensor_layouts import require_strided, require_strided_like
 from dynajit.eager import _tensor
 from dynajit.eager.convert import array_of, filled, pinned_copy, place_of
 from dynajit.eager.tensor import Tensor
@@ -152,7 +153,12 @@ def empty(
     pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """A tensor with undefined elements; `size` is integers or one sequence."""
+    """A tensor with undefined elements; `size` is integers or one sequence.
+
+    Raises:
+        UnsupportedError: another layout than `strided`.
+    """
+    require_strided(layout)
     array = filled(size, None, dtype or dtypes.float32, device)
     return _leaf(_pinned_if(pin_memory, array), requires_grad)
 
@@ -166,7 +172,12 @@ def empty_like(
     layout: Any = None,
     memory_format: Any = None,
 ) -> Tensor:
-    """`empty` with the shape, dtype and device of `input`."""
+    """`empty` with the shape, dtype and device of `input`.
+
+    Raises:
+        UnsupportedError: another layout than `strided`.
+    """
+    require_strided_like(input, {"layout": layout})
     place = input.device if device is None else device
     return _leaf(filled(tuple(input.shape) or ((),), None, dtype or input.dtype, place),
                  requires_grad)  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, AutogradError, ShapeError
+from dynajit.core.tensor_layouts import strided
 from dynajit.eager import _tensor, anomaly
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled, is_grad_enabled, meta_of
 from dynajit.eager.inplace import MSG_LEAF
@@ -18,8 +19,9 @@ from dynajit.eager.node import (
     MSG_SECOND_BACKWARD,
     Node,
     SavedResult,
-    SavedTensor,
     edges_of,
+    kept_for_backward,
+    refuse_gradient,
     type_of_meta,
     zeros_of,
 )
@@ -100,7 +102,7 @@ class FunctionNode(Node):
             if tensor is None
             else SavedResult(tensor, positions[id(tensor)])
             if id(tensor) in positions and tensor.grad_fn is self
-            else SavedTensor(tensor)
+            else kept_for_backward(tensor)
             for tensor in self.context._to_save
         ]
         self.context._to_save = ()
@@ -155,7 +157,8 @@ class FunctionNode(Node):
 
     def fit_one(self, result: Any, meta: Any, position: int) -> Any:
         """One result, broadcasting undone and cast."""
-        if result.array.shape == meta[0] and result.dtype is meta[1]:
+        shape = result.array.shape if result.layout is strided else result.shape
+        if shape == meta[0] and result.dtype is meta[1]:
             return result
         try:
             return sum_to_type(TABLE, result, type_of_meta(meta))  # type: ignore[arg-type]
@@ -201,10 +204,14 @@ class Function:
         Raises:
             AutogradError: an output that was marked dirty is no input, or is a leaf that requires
                 grad.
+            UnsupportedError: a gradient is to flow into or out of a sparse tensor.
         """
         needs = tuple(isinstance(x, TensorBase) and x.requires_grad for x in args)
         context = FunctionContext(needs)
         recorded = is_grad_enabled() and any(needs)
+        if recorded:
+            watched = [x for x, needed in zip(args, needs, strict=True) if needed]
+            refuse_gradient(watched, cls.__name__)
         before = _set_grad_enabled(False)
         try:
             if cls.setup_context is Function.setup_context:
@@ -224,6 +231,7 @@ def _recorded(
 ) -> Any:
     """The outputs with their history."""
     outputs = output if isinstance(output, tuple) else (output,)
+    refuse_gradient(outputs, cls.__name__)
     node = FunctionNode(cls, context, args)
     node.output_count = len(outputs)
     dirty = {id(tensor) for tensor in context.dirty}

@@ -9,6 +9,7 @@ from typing import Any
 
 from dynajit.core import gpu
 from dynajit.core.dtypes import DType
+from dynajit.core.tensor_layouts import strided
 from dynajit.eager.tensor import Tensor
 from dynajit.eager.typed_names import TYPE_NAMES
 
@@ -22,6 +23,7 @@ class _TensorType(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return (
             isinstance(instance, Tensor)
+            and instance.layout is strided
             and instance.dtype is cls.dtype
             and instance.is_cuda is cls.is_cuda
         )

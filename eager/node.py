@@ -17,8 +17,9 @@ from typing import Any, Final, TypeAlias
 from dynajit.core import dtypes
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import AutogradError
+from dynajit.core.errors import AutogradError, UnsupportedError
 from dynajit.core.records import record
+from dynajit.core.tensor_layouts import strided
 from dynajit.core.types import ScalarType, TensorType, ValueType
 from dynajit.eager import _tensor, anomaly
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, meta_of
@@ -44,6 +45,12 @@ MSG_MODIFIED: Final = (
     "operation: [{what}] saved by {node} is at version {now}; expected version {expected} "
     "instead.  Use the value before it is overwritten, write to a clone(), or use the "
     "out-of-place form of the operation."
+)
+
+MSG_SPARSE: Final = (
+    "{name}: the gradient of a sparse tensor itself is not available.  Make the sparse tensor of "
+    "values that require a gradient, sparse_coo_tensor(indices, values, size), and ask for theirs; "
+    "start backward from .to_dense(), or from a sum."
 )
 
 _sequence = itertools.count(1)
@@ -256,6 +263,43 @@ class SavedResult:
         if is_grad_enabled():
             return _tensor.wrap_output(self.array, node, self.index)
         return _tensor.wrap(self.array)
+
+
+class SavedSparse:
+    """A sparse tensor that is kept for backward, as `SavedTensor` a dense one. Immutable."""
+
+    __slots__ = ("elements", "sparse", "where")
+
+    def __init__(self, sparse: Any) -> None:
+        self.sparse = sparse
+        self.where = SavedTensor(sparse._positions)
+        self.elements = SavedTensor(sparse._elements)
+
+    def unpack(self, node: Node) -> Any:
+        """The tensor, if nobody wrote to it since.
+
+        Raises:
+            AutogradError: it was written in place.
+        """
+        self.where.unpack(node)
+        self.elements.unpack(node)
+        return self.sparse
+
+
+def kept_for_backward(tensor: Any) -> SavedTensor | SavedSparse:
+    """A tensor of either kind, with the version that it has."""
+    return SavedTensor(tensor) if tensor.layout is strided else SavedSparse(tensor)
+
+
+def refuse_gradient(tensors: Sequence[Any], name: str) -> None:
+    """Nothing, unless a gradient is to flow into, or out of, a sparse tensor as a whole.
+
+    Raises:
+        UnsupportedError: one of the tensors is sparse.
+    """
+    for x in tensors:
+        if isinstance(x, TensorBase) and x.layout is not strided:
+            raise UnsupportedError(MSG_SPARSE.format(name=name))
 
 
 def modified_message(saved: "SavedTensor | SavedResult", node: Node) -> str:

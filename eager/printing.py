@@ -41,6 +41,8 @@ _PROFILES: Final = {
     "short": PrintOptions(precision=2, edgeitems=2),
     "full": PrintOptions(threshold=math.inf),
 }
+#: Dtypes that tensors have by themselves, so that their text need not say them.
+_DEFAULT_DTYPES: Final = ("float32", "int64", "bool", "complex64")
 _chosen: list[PrintOptions] = [PrintOptions()]
 
 
@@ -90,6 +92,30 @@ def format_tensor(tensor: Any) -> str:
     return prefix + _joined(body, suffixes, len(prefix)) + ")"
 
 
+def format_sparse(tensor: Any) -> str:
+    """The text of a sparse tensor: its positions and values, and what it is."""
+    prefix = "tensor("
+    space = " " * len(prefix)
+    parts = (("indices=", tensor._indices()), ("values=", tensor._values()))
+    lines = [name + _part(part, len(prefix + name)) for name, part in parts]
+    facts = [] if tensor.device.type == "cpu" else [f"device='{tensor.device}'"]
+    facts += [f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]
+    if tensor.dtype.name not in _DEFAULT_DTYPES:
+        facts.append(f"dtype={tensor.dtype!r}")
+    facts += [f"layout={tensor.layout!r}", *_history(tensor)]
+    last = _joined(facts[0], facts[1:], len(prefix))
+    return prefix + f",\n{space}".join([*lines, last]) + ")"
+
+
+def _part(tensor: Any, indent: int) -> str:
+    """One of the tensors that a sparse tensor is made of, `indent` characters from the left."""
+    prefix = "tensor("
+    array = _readable(tensor.array)
+    if array.size == 0:
+        return f"{prefix}[], size={tuple(array.shape)})"
+    return prefix + _body(array, indent + len(prefix)) + ")"
+
+
 def _readable(array: Any) -> Any:
     """16-bit floats as float32: their text is that of their value. On the host."""
     array = any_arrays.as_numpy(array)
@@ -105,14 +131,16 @@ def _suffixes(tensor: Any, array: Any) -> list[str]:
     dtype = tensor.dtype
     if array.size == 0 and array.ndim != 1:
         found.append(f"size={tuple(array.shape)}")
-    default = ("float32", "int64", "bool", "complex64")
-    if dtype.name not in default or (array.size == 0 and dtype.name != "float32"):
+    if dtype.name not in _DEFAULT_DTYPES or (array.size == 0 and dtype.name != "float32"):
         found.append(f"dtype={dtype!r}")
+    return found + _history(tensor)
+
+
+def _history(tensor: Any) -> list[str]:
+    """Whether gradients flow to a tensor, and what made it."""
     if tensor.grad_fn is not None:
-        found.append(f"grad_fn=<{tensor.grad_fn.name()}>")
-    elif tensor.requires_grad:
-        found.append("requires_grad=True")
-    return found
+        return [f"grad_fn=<{tensor.grad_fn.name()}>"]
+    return ["requires_grad=True"] if tensor.requires_grad else []
 
 
 def _joined(body: str, suffixes: list[str], indent: int) -> str:

@@ -23,7 +23,15 @@ from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.autocast_mode import _autocast_word
 from dynajit.eager.function import Function, FunctionNode
 from dynajit.eager.grad_mode import enable_grad
-from dynajit.eager.node import Node, OpNode, SavedResult, SavedTensor, modified_message
+from dynajit.eager.node import (
+    Node,
+    OpNode,
+    SavedResult,
+    SavedSparse,
+    SavedTensor,
+    kept_for_backward,
+    modified_message,
+)
 from dynajit.eager.random import States, set_states, states
 from dynajit.ops.autocast import word_set
 
@@ -210,11 +218,12 @@ class _Frame:
 
 
 def _held(argument: Any) -> Any:
-    return SavedTensor(argument) if isinstance(argument, TensorBase) else argument
+    return kept_for_backward(argument) if isinstance(argument, TensorBase) else argument
 
 
 def _given(argument: Any, marker: Node) -> Any:
-    return argument.unpack(marker) if isinstance(argument, SavedTensor) else argument
+    is_held = isinstance(argument, (SavedTensor, SavedSparse))
+    return argument.unpack(marker) if is_held else argument
 
 
 def recomputed(

@@ -16,12 +16,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from dynajit.core import any_arrays, dtypes
-from dynajit.core.errors import ArgumentError, AutogradError, ShapeError
+from dynajit.core.errors import ArgumentError, AutogradError, ShapeError, UnsupportedError
+from dynajit.core.tensor_layouts import strided
 from dynajit.eager import _tensor, anomaly
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled
 from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.execute import eager_dispatch
-from dynajit.eager.node import Node, made_by, resolved
+from dynajit.eager.node import MSG_SPARSE, Node, made_by, resolved
 from dynajit.ops.autocast_words import CUDA_ENABLED
 from dynajit.ops.table import TABLE
 
@@ -94,7 +95,7 @@ class _Run:
 
     def add(self, a: Any, b: Any) -> Any:
         """The sum of two gradients of one value."""
-        if self.create_graph:
+        if self.create_graph or a.layout is not strided or b.layout is not strided:
             return TABLE.add(a, b)
         return _tensor.wrap(any_arrays.added(a.array, b.array))
 
@@ -202,7 +203,8 @@ class _Run:
 def accumulate_into(leaf: Any, gradient: Any, create_graph: bool) -> None:
     """`leaf.grad += gradient`, in place where that cannot be seen by a graph."""
     before = leaf.grad
-    if create_graph:
+    is_dense = gradient.layout is strided and (before is None or before.layout is strided)
+    if create_graph or not is_dense:
         leaf.grad = gradient if before is None else TABLE.add(before, gradient)
         return
     if before is None:
@@ -589,6 +591,8 @@ def _tensors(value: Any, what: str) -> list[Any]:
     for item in found:
         if not isinstance(item, TensorBase):
             raise ArgumentError(f"{what}: expected tensors, got {type(item).__name__}")
+        if item.layout is not strided:
+            raise UnsupportedError(MSG_SPARSE.format(name=what))
     return found
 
 

@@ -149,20 +149,27 @@ def test_profiles_run_programs_and_say_what_they_lack() -> None:
         prof.export_chrome_trace("trace.json")
 
 
-def test_sparse_and_quantized_tensors_are_refused_by_name() -> None:
-    """Functions, methods and classes; questions are answered."""
+def test_compressed_and_quantized_tensors_are_refused_by_name() -> None:
+    """Functions, methods and layouts; questions are answered."""
     x = dj.ones(2)
     calls = [
-        lambda: dj.sparse_coo_tensor([[0]], [1.0]), lambda: dj.sparse.mm(x, x), x.to_sparse,
-        x.coalesce, x.indices, lambda: x.sparse_mask(x), x.q_scale,
-        lambda: dj.sparse.FloatTensor(2), lambda: dj._C.PyTorchFileReader("file"),
+        lambda: dj.sparse_csr_tensor([0, 1], [0], [1.0]), lambda: dj.sparse_compressed_tensor(x),
+        lambda: dj.sparse_bsr_tensor(x), x.to_sparse_csr, x.to_sparse_bsc, x.crow_indices,
+        lambda: x.to_sparse(layout=dj.sparse_csr), lambda: dj.zeros(2, layout=dj.sparse_coo),
+        lambda: dj.empty(2, layout=dj.sparse_csr), lambda: dj.ones_like(x, layout=dj.sparse_coo),
+        lambda: dj.randn(2, layout=dj.sparse_coo), lambda: dj.zeros_like(x.to_sparse()),
+        lambda: dj.rand_like(x.to_sparse()), x.coalesce, x.indices, x._nnz, x.q_scale,
+        lambda: dj._C.PyTorchFileReader("file"),
     ]  # fmt: skip
     for call in calls:
         with pytest.raises(NotImplementedError):
             call()
     assert not any((x.is_sparse, x.is_xpu, x.is_mps, x.is_quantized, x.is_meta, x.is_nested))
     assert x.to_dense() is x
+    assert (dj.strided, 0, 1) == (x.layout, x.sparse_dim(), x.dense_dim())
+    assert (dj.zeros_like(x.to_sparse(), layout=dj.strided) == 0).all()
     assert not dj.compile(lambda x: x.is_sparse, fullgraph=True)(x)
+    assert dj.compile(lambda x: x.layout is dj.strided, fullgraph=True)(x)
 
 
 def test_devices_storages_and_assertions() -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ExpectationError, UnsupportedError
+from dynajit.core.errors import ExpectationError
 from dynajit.eager.creation import empty
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tensor import Tensor
@@ -23,11 +23,6 @@ class _Table(Module):
         weight: Tensor | None, is_frozen: bool, device: Any, dtype: DType | None,
     ) -> None:  # fmt: skip
         super().__init__()
-        if sparse:
-            raise UnsupportedError(
-                f"{type(self).__name__}(sparse=True): sparse gradients are not available.  Leave "
-                "sparse=False; gradients are dense."
-            )
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.padding_idx = None if padding_idx is None else row_number(padding_idx, num_embeddings)
@@ -74,13 +69,14 @@ class Embedding(_Table):
         max_norm: rows that are looked up and longer are shortened in place.
         norm_type: which norm.
         scale_grad_by_freq: whether a row's gradient is divided by how often it is looked up.
-        sparse: must be False.
+        sparse: whether the gradient of the table is a sparse tensor, for `SGD`, `SparseAdam` and
+            `Adagrad`.
 
     Shape: (*) int -> (*, embedding_dim).
 
     Raises:
         ExpectationError: there is no row `padding_idx`.
-        UnsupportedError: `sparse` is asked for.
+        UnsupportedError: in a call, for `sparse` together with `scale_grad_by_freq`.
     """
 
     def __init__(
@@ -139,6 +135,7 @@ class Embedding(_Table):
             "max_norm": (self.max_norm, None),
             "norm_type": (self.norm_type, 2),
             "scale_grad_by_freq": (self.scale_grad_by_freq, False),
+            "sparse": (self.sparse, False),
         }
         changed = [f"{name}={value}" for name, (value, usual) in options.items() if value != usual]
         return ", ".join([str(self.num_embeddings), str(self.embedding_dim), *changed])

@@ -5,10 +5,15 @@ any write of the program's own. The arithmetic is `ops.embedding_functions`. Cal
 `nn.functional` and `nn.embedding`.
 """
 
+from collections.abc import Callable
 from typing import Any
 
-from dynajit.eager.grad_mode import no_grad
+from dynajit.core.errors import InvalidValueError
+from dynajit.core.late import Late
+from dynajit.eager.grad_mode import is_grad_enabled, no_grad
 from dynajit.ops.embedding_functions import bagged, looked_up, shortened_rows
+
+sparse_gradients = Late("dynajit.eager.sparse_gradients")
 
 
 def embedding(
@@ -29,19 +34,19 @@ def embedding(
         max_norm: longer rows among those looked up are shortened in place, to this norm.
         norm_type: which norm.
         scale_grad_by_freq: whether a row's gradient is divided by how often it is looked up.
-        sparse: must be False.
+        sparse: whether the gradient of weight is a sparse tensor, of the rows looked up.
 
     Returns:
         (*, d).
 
     Raises:
-        UnsupportedError: `sparse` is asked for.
+        UnsupportedError: `sparse` together with `scale_grad_by_freq`, where a gradient is recorded.
         ExpectationError: there is no row `padding_idx`.
         BoundsError: there is no such row.
     """
     if max_norm is not None:
         _shorten(input, weight, max_norm, norm_type)
-    return looked_up(input, weight, padding_idx, scale_grad_by_freq, sparse)
+    return _looking_up(weight, sparse)(input, weight, padding_idx, scale_grad_by_freq)
 
 
 def embedding_bag(
@@ -75,14 +80,23 @@ def embedding_bag(
     Raises:
         InvalidValueError: ranks, shapes or the mode do not fit.
         ShapeError: bags that do not begin at 0, or not within the input.
-        UnsupportedError: weights of samples with another mode than "sum", or `sparse`.
+        UnsupportedError: weights of samples with another mode than "sum"; `sparse` as above.
     """
+    if sparse and mode == "max":
+        raise InvalidValueError("max mode does not support sparse weights")
     if max_norm is not None:
         _shorten(input, weight, max_norm, norm_type)
+    look_up = _looking_up(weight, sparse)
     return bagged(
-        input, weight, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+        input, weight, offsets, scale_grad_by_freq, mode, look_up, per_sample_weights,
         include_last_offset, padding_idx,
     )  # fmt: skip
+
+
+def _looking_up(weight: Any, sparse: bool) -> Callable[..., Any]:
+    """What looks rows up: eagerly, if there will be a sparse gradient."""
+    will_be = sparse and weight.requires_grad and is_grad_enabled()
+    return sparse_gradients.looked_up if will_be else looked_up
 
 
 def _shorten(input: Any, weight: Any, max_norm: float, norm_type: float) -> None:

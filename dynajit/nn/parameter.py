@@ -5,25 +5,33 @@ dtype and a device, but no sizes: until `materialize` gives them some, every ope
 refused. Called by `nn.module` and by model code; uninitialized ones by `nn.lazy`.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, NoReturn
 
 from dynajit.core.dtypes import DType
+from dynajit.core.late import Late
+from dynajit.core.tensor_layouts import strided
 from dynajit.eager.checkpoint_names import declare, with_state
 from dynajit.eager.creation import empty
 from dynajit.eager.tensor import Tensor
+
+sparse = Late("dynajit.eager.sparse")
 
 
 class Parameter(Tensor):
     """A tensor that is a module's parameter when assigned as an attribute.
 
     Args:
-        data: the tensor whose array the parameter shares; empty if None.
+        data: the tensor whose array the parameter shares; empty if None. A sparse one gives a
+            `SparseParameter`.
         requires_grad: whether gradients are accumulated in `.grad`.
     """
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> "Parameter":
         source = empty(0) if data is None else data
+        if source.layout is not strided:
+            return _sparse_parameter(source, requires_grad)
         parameter = Tensor._from_array(source.array, cls)
         if requires_grad:
             parameter.requires_grad = True
@@ -44,6 +52,28 @@ class Parameter(Tensor):
 
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), self.detach().numpy(), self.requires_grad)
+
+
+@functools.cache
+def _sparse_class() -> Any:
+    class SparseParameter(sparse.SparseTensor, Parameter):  # type: ignore[name-defined, misc]
+        """A sparse tensor as a parameter: what `Parameter(x)` gives for one.
+
+        Its gradient is refused by name when it is read: see `eager.sparse`.
+        """
+
+        def __repr__(self) -> str:
+            return "Parameter containing:\n" + str(self.detach().requires_grad_(self.requires_grad))
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            return Parameter, (self.detach(), self.requires_grad)
+
+    return SparseParameter
+
+
+def _sparse_parameter(source: Any, requires_grad: bool) -> Any:
+    parts = (source._indices(), source._values(), source.shape, source.is_coalesced())
+    return sparse.made(_sparse_class(), *parts).requires_grad_(requires_grad)
 
 
 class Buffer(Tensor):

@@ -2,11 +2,12 @@
 
 `TABLE` holds all rows once this package is imported. Rows live in `pointwise`, `elementary`,
 `logic`, `reductions`, `movement`, `indexing`, `random`, `linear_algebra`, `factorizations`,
-`scans`, `searching`, `scatter_reductions`, `special`, `activations`, `composites`, `embedding`,
-`attention`, `losses`, `windows`, `convolution`, `batch_normalization`, `recurrent`,
-`complex_numbers`, `fourier`, `transfers` and `written_derivatives`; PyTorch's signatures are in
-`functions` (free functions) and `methods` (the mixin of eager tensors and graph values). By every
-other name the package has a namespace of operators, as `torch.ops` has: see `namespaces`.
+`scans`, `searching`, `scatter_reductions`, `sparse_products`, `special`, `activations`,
+`composites`, `embedding`, `attention`, `losses`, `windows`, `convolution`, `batch_normalization`,
+`recurrent`, `complex_numbers`, `fourier`, `transfers` and `written_derivatives`; PyTorch's
+signatures are in `functions` (free functions) and `methods` (the mixin of eager tensors and graph
+values). By every other name the package has a namespace of operators, as `torch.ops` has: see
+`namespaces`.
 """
 
 import dynajit.ops.activations
@@ -31,6 +32,7 @@ import dynajit.ops.reductions
 import dynajit.ops.scans
 import dynajit.ops.scatter_reductions
 import dynajit.ops.searching
+import dynajit.ops.sparse_products
 import dynajit.ops.special
 import dynajit.ops.transfers
 import dynajit.ops.windows

@@ -1,9 +1,9 @@
 """Library functions that make tensors from sizes, numbers and random numbers.
 
 Contract: they go through `dispatch`, so they run eagerly and are recorded by capture. Without
-`dtype` floats are float32 and integers int64. `layout`, `pin_memory` and `memory_format` are
-accepted and have no effect. Random functions take the next numbers of the default generator, or
-of `generator`.
+`dtype` floats are float32 and integers int64. `memory_format` is accepted and has no effect; other
+layouts than `strided` are refused. Random functions take the next numbers of the default generator,
+or of `generator`.
 """
 
 import math
@@ -23,6 +23,7 @@ from dynajit.core.errors import (
     UnsupportedError,
 )
 from dynajit.core.symint import SymInt
+from dynajit.core.tensor_layouts import require_strided, require_strided_like
 from dynajit.core.types import Shape
 from dynajit.ops import arguments, dispatch
 from dynajit.ops.arguments import cast, constant, device_of, is_tensor, non_negative, sizes, spread
@@ -49,7 +50,7 @@ def _finish(result: Any, requires_grad: bool, options: Mapping[str, Any] = _NONE
 
     Raises:
         ArgumentError: there is an option that no function knows.
-        UnsupportedError: `pin_memory=True` while a graph is recorded.
+        UnsupportedError: `pin_memory=True` while a graph is recorded, or another layout.
     """
     if options and not options.keys() <= _OPTIONS:
         unknown = sorted(options.keys() - _OPTIONS)[0]
@@ -57,6 +58,8 @@ def _finish(result: Any, requires_grad: bool, options: Mapping[str, Any] = _NONE
             f"got an unexpected keyword argument {unknown!r} for a function that makes a tensor.  "
             "Expected dtype, device, requires_grad, layout, pin_memory, memory_format or generator."
         )
+    if options:
+        require_strided(options.get("layout"))
     if options.get("pin_memory"):
         if dispatch.is_recording():
             raise UnsupportedError("pin_memory=True: graphs make no pinned memory.")
@@ -92,6 +95,7 @@ def _constant(name: str, value: float) -> Any:
 def _constant_like(name: str, value: float) -> Any:
     def function(input: Any, *, dtype: Any = None, device: Any = None,
                  requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
+        require_strided_like(input, options)
         place = input.device if device is None else device_of(device)
         result = TABLE.full(
             value, shape=tuple(input.shape), dtype=_dtype(dtype, input.dtype), device=place
@@ -115,6 +119,7 @@ empty_like = _constant_like("empty_like", 0)
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
               requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """One number everywhere, with the shape, dtype and device of input."""
+    require_strided_like(input, options)
     place = input.device if device is None else device_of(device)
     kind = _dtype(dtype, input.dtype)
     value = arguments.fitting(fill_value, kind, "full_like")
@@ -320,6 +325,7 @@ def randn(*size: Any, generator: Any = None, dtype: Any = None, device: Any = No
 def rand_like(input: Any, *, dtype: Any = None, device: Any = None, generator: Any = None,
               requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """Uniform in [0, 1), with the shape, dtype and device of input."""
+    require_strided_like(input, options)
     place = input.device if device is None else device
     kind = input.dtype if dtype is None else dtype
     return _draw("rand", tuple(input.shape), kind, place, generator, requires_grad, options)
@@ -328,6 +334,7 @@ def rand_like(input: Any, *, dtype: Any = None, device: Any = None, generator: A
 def randn_like(input: Any, *, dtype: Any = None, device: Any = None, generator: Any = None,
                requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """Standard normal, with the shape, dtype and device of input."""
+    require_strided_like(input, options)
     place = input.device if device is None else device
     kind = input.dtype if dtype is None else dtype
     return _draw("randn", tuple(input.shape), kind, place, generator, requires_grad, options)
@@ -336,6 +343,7 @@ def randn_like(input: Any, *, dtype: Any = None, device: Any = None, generator: 
 def randint(*bounds: Any, size: Any = None, generator: Any = None, dtype: Any = None,
             device: Any = None, requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """Integers in [low, high): `randint(high, size)` or `randint(low, high, size)`."""
+    require_strided(options.get("layout"))
     given = list(bounds)
     if size is None and given and isinstance(given[-1], (tuple, list)):
         size = given.pop()
@@ -362,6 +370,7 @@ def _integers(low: int, high: int, shape: Shape, dtype: DType, device: Any, gene
 def randint_like(input: Any, low: int, high: int | None = None, *, device: Any = None,
                  **options: Any) -> Any:  # fmt: skip
     """Integers in [low, high), with the shape, dtype and device of input."""
+    require_strided_like(input, options)
     low, high = (0, low) if high is None else (low, high)
     kind = _dtype(options.get("dtype"), input.dtype)
     place = input.device if device is None else device
@@ -372,6 +381,7 @@ def randint_like(input: Any, low: int, high: int | None = None, *, device: Any =
 def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None,
              **options: Any) -> Any:  # fmt: skip
     """The integers 0 .. n-1 in random order."""
+    require_strided(options.get("layout"))
     keys = _draw("rand", non_negative((n,), "randperm"), dtypes.float64, device, generator)
     result = cast(TABLE.argsort(keys, dim=0), _dtype(dtype, dtypes.int64))
     return _finish(result, bool(options.get("requires_grad")), options)
@@ -380,6 +390,7 @@ def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = 
 def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None,
            dtype: Any = None, device: Any = None, **options: Any) -> Any:  # fmt: skip
     """Normal with the given mean and standard deviation (numbers or tensors)."""
+    require_strided(options.get("layout"))
     if size is None:
         like = mean if is_tensor(mean) else std
         if not is_tensor(like):

@@ -5,6 +5,7 @@ is asked for, and publishes both through `nn.functional`). The first offset and 
 checked where they are known, in eager execution; compiled code refuses positions outside the bags.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from dynajit.core import dtypes
@@ -27,24 +28,13 @@ from dynajit.ops.table import TABLE
 MODES = ("sum", "mean", "max")
 
 
-def looked_up(
-    input: Any, weight: Any, padding_idx: int | None, scale_grad_by_freq: bool, sparse: bool
-) -> Any:
+def looked_up(input: Any, weight: Any, padding_idx: int | None, scale_grad_by_freq: bool) -> Any:
     """Rows of weight (n, d) at the integers in input (*) -> (*, d).
 
     Args:
         padding_idx: a row without a gradient, or None.
         scale_grad_by_freq: whether the gradient of a row is divided by how often it was asked for.
-        sparse: must be False.
-
-    Raises:
-        UnsupportedError: `sparse` is asked for.
     """
-    if sparse:
-        raise UnsupportedError(
-            "embedding(sparse=True): sparse gradients are not available.  Leave sparse=False; "
-            "gradients are dense."
-        )
     if padding_idx is not None:
         padding_idx = row_number(padding_idx, weight.shape[0])
     row = TABLE.embedding_by_frequency if scale_grad_by_freq else TABLE.embedding
@@ -65,17 +55,21 @@ def row_number(padding_idx: int, rows: Any) -> int:
 
 
 def bagged(
-    input: Any, weight: Any, offsets: Any, scale_grad_by_freq: bool, mode: str, sparse: bool,
-    per_sample_weights: Any, include_last_offset: bool, padding_idx: int | None,
+    input: Any, weight: Any, offsets: Any, scale_grad_by_freq: bool, mode: str,
+    look_up: Callable[..., Any], per_sample_weights: Any, include_last_offset: bool,
+    padding_idx: int | None,
 ) -> Any:  # fmt: skip
     """Sums, means or maxima of looked-up rows: one per bag, (bags, d); see `lookups.embedding_bag`.
 
+    Args:
+        look_up: `looked_up`, or a function with its signature whose gradients are sparse.
+
     Raises:
         InvalidValueError: ranks, shapes, offsets or the mode do not fit.
-        UnsupportedError: weights of samples with another mode than "sum", or `sparse`.
+        UnsupportedError: weights of samples with another mode than "sum".
     """
     _check_bags(input, weight, offsets, mode, scale_grad_by_freq, per_sample_weights)
-    rows = looked_up(input, weight, None, scale_grad_by_freq, sparse)
+    rows = look_up(input, weight, None, scale_grad_by_freq)
     if per_sample_weights is not None:
         if per_sample_weights.dtype is not weight.dtype:
             raise DTypeError(

@@ -20,6 +20,7 @@ from dynajit.core.symint import agree, fits_within, shapes_agree
 from dynajit.core.types import Shape, TensorType, ValueType
 from dynajit.ops.families import common_device, describe, movement, require_tensor, scatter
 from dynajit.ops.scalar import NumpyScalars
+from dynajit.ops.scatter_forms import rows_added
 
 
 def _check(name: str, labels: Sequence[str], types: Sequence[ValueType]) -> TensorType:
@@ -94,6 +95,8 @@ def _index_add_infer(x: ValueType, index: ValueType, source: ValueType, *, dim: 
 
 def _index_add_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any:
     result = xp.array(x)
+    if xp is np and dim == 0 and rows_added(result, index, source):
+        return result
     positions = _checked(index, x.shape[dim], False)
     xp.add.at(result, (slice(None),) * dim + (positions,), source)
     return result

@@ -77,7 +77,7 @@ def mm(input: Any, mat2: Any) -> Any:
 
 @lower_precision
 def spmm(input: Any, mat2: Any) -> Any:
-    """Product of two matrices: PyTorch's name for a sparse first one; here both are dense."""
+    """Product of two matrices: PyTorch's name for a sparse first one."""
     _of_rank("spmm", [(input, 2), (mat2, 2)])
     return TABLE.matmul(input, mat2)
 

@@ -8,6 +8,8 @@ place.
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from dynajit.core import any_arrays, dtypes
 from dynajit.core.errors import ArgumentError, BoundsError, ShapeError
 from dynajit.core.symint import SymInt, agree, equals, fits_within
@@ -271,8 +273,7 @@ def _counts_to_positions(repeats: Any, length: Any) -> Any:
             f"repeat_interleave: repeats must have the same size as input along dim, {length}, "
             f"but has shape {list(counts.shape)}."
         )
-    positions = counts.cumsum() * 0
-    return (positions + range(length)).repeat(counts)
+    return np.arange(length).repeat(counts)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -2,10 +2,17 @@
 
 from typing import Any
 
+from dynajit.core.errors import UnsupportedError
 from dynajit.eager.tensor import Tensor
 from dynajit.ops.arguments import known_number
 from dynajit.ops.functions import full_like
-from dynajit.optim.optimizer import BuiltInOptimizer, descend, penalised, start_counting
+from dynajit.optim.optimizer import (
+    BuiltInOptimizer,
+    descend,
+    parts_of,
+    penalised,
+    start_counting,
+)
 from dynajit.optim.options import check_options
 
 
@@ -24,9 +31,11 @@ class Adagrad(BuiltInOptimizer):
 
     Raises:
         InvalidValueError: a negative option.
+        UnsupportedError: in a step, sparse gradients with `weight_decay`.
     """
 
     _counted = ("step",)
+    _takes_sparse = True
 
     def __init__(
         self,
@@ -74,8 +83,17 @@ class Adagrad(BuiltInOptimizer):
         self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]
     ) -> None:
         """One parameter, in place."""
+        if gradient.is_sparse and group["weight_decay"]:
+            raise UnsupportedError(
+                "Adagrad: weight_decay option is not compatible with sparse gradients.  Leave it 0."
+            )
         state["step"] += 1
         gradient = penalised(parameter, gradient, group)
-        total = state["sum"].add_(gradient * gradient)
         rate = group["lr"] / (1 + (known_number(state["step"]) - 1) * group["lr_decay"])
+        if gradient.is_sparse:
+            rows, values = parts_of(gradient)
+            state["sum"][rows] += values * values
+            parameter[rows] -= rate * (values / (state["sum"][rows].sqrt() + group["eps"]))
+            return
+        total = state["sum"].add_(gradient * gradient)
         descend(parameter, gradient / (total.sqrt() + group["eps"]), rate)

@@ -12,7 +12,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from dynajit.core.errors import ArgumentError, InvalidValueError, UnsupportedError
 from dynajit.core.preparation import prepared_by
@@ -66,6 +66,11 @@ _FOR_OTHERS = (
     _use_grad_for_differentiable, _view_as_real,
 )  # fmt: skip
 
+_MSG_SPARSE: Final = (
+    "{name} does not support sparse gradients, please consider SparseAdam, SGD or Adagrad instead, "
+    "or leave sparse=False in the embedding."
+)
+
 _HOOK_TABLES = (
     "_optimizer_step_pre_hooks",
     "_optimizer_step_post_hooks",
@@ -90,6 +95,8 @@ class Optimizer:
 
     # Entries of the state that old programs saved as numbers, and steps compute with as tensors.
     _counted: tuple[str, ...] = ()
+    # Whether `_update` takes a sparse gradient, as that of an embedding may be.
+    _takes_sparse = False
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
@@ -189,6 +196,8 @@ class Optimizer:
             for group in self.param_groups:
                 for parameter in group["params"]:
                     if parameter.grad is not None:
+                        if not self._takes_sparse and parameter.grad.is_sparse:
+                            raise UnsupportedError(_MSG_SPARSE.format(name=type(self).__name__))
                         state = self.state[parameter]
                         if not state:
                             self._begin(parameter, state, group)
@@ -383,11 +392,21 @@ def start_counting(parameter: Tensor) -> Tensor:
 
 
 def descend(parameter: Tensor, direction: Tensor, rate: Any) -> None:
-    """`parameter -= rate * direction`, in place; `rate` is a number or a tensor of one."""
-    if isinstance(rate, Tensor):
+    """`parameter -= rate * direction`, in place; `rate` is a number or a tensor of one. Of a sparse
+    direction only the rows that it has are touched."""
+    if direction.is_sparse:
+        rows, values = parts_of(direction)
+        parameter[rows] -= rate * values
+    elif isinstance(rate, Tensor):
         parameter.sub_(direction * rate)
     else:
         parameter.add_(direction, alpha=-rate)
+
+
+def parts_of(gradient: Any) -> tuple[tuple[Tensor, ...], Tensor]:
+    """The positions of a sparse gradient as an index, each once, and the values there."""
+    once = gradient.coalesce()
+    return tuple(once.indices()), once.values()
 
 
 def penalised(parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> Tensor:

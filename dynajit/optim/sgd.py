@@ -24,6 +24,8 @@ class SGD(BuiltInOptimizer):
         InvalidValueError: a negative option, or `nesterov` without momentum or with dampening.
     """
 
+    _takes_sparse = True
+
     def __init__(
         self,
         params: Any,
@@ -64,6 +66,10 @@ class SGD(BuiltInOptimizer):
             velocity = state.get("momentum_buffer")
             if velocity is None:
                 velocity = state["momentum_buffer"] = gradient.clone()
+            elif velocity.is_sparse:  # of sparse gradients; positions that repeat would add up
+                velocity = momentum * velocity + (1 - group["dampening"]) * gradient
+                velocity = velocity.coalesce() if velocity.is_sparse else velocity
+                state["momentum_buffer"] = velocity
             else:
                 velocity.mul_(momentum).add_(gradient, alpha=1 - group["dampening"])
             gradient = gradient + momentum * velocity if group["nesterov"] else velocity

@@ -233,17 +233,9 @@ def test_bags_that_do_not_fit_are_refused_with_pytorchs_class(name: str) -> None
     assert isinstance(actual.value, type(expected.value))
 
 
-def test_sparse_gradients_and_wrong_rows_are_refused() -> None:
-    """By name, when a layer is made and when a function is called."""
+def test_wrong_rows_are_refused() -> None:
+    """When a layer is made, and when a function is called."""
     table, words = dj.from_numpy(TABLE), dj.from_numpy(WORDS)
-    for call in (
-        lambda: dj.nn.Embedding(9, 4, sparse=True),
-        lambda: dj.nn.EmbeddingBag(9, 4, sparse=True),
-        lambda: dj.nn.functional.embedding(words, table, sparse=True),
-        lambda: dj.nn.functional.embedding_bag(words, table, sparse=True),
-    ):
-        with pytest.raises(UnsupportedError, match="sparse=True"):
-            call()
     for call in (
         lambda: dj.nn.Embedding(9, 4, padding_idx=9),
         lambda: dj.nn.Embedding(9, 4, padding_idx=-10),

@@ -338,6 +338,9 @@ def _calls() -> dict[str, Callable[..., Any] | None]:
         "index_select": lambda x, index, *, dim: torch.index_select(x, dim, index),
         "gather": lambda x, index, *, dim: torch.gather(x, dim, index),
         "index_add": _scatter_like("index_add"),
+        "sparse_product": lambda rows, columns, values, matrix, *, count: torch.zeros(
+            count, matrix.shape[1], dtype=matrix.dtype
+        ).index_add(0, rows, values[:, None] * matrix[columns]),
         "scatter_add": _scatter_like("scatter_add"),
         "scatter": _scatter_like("scatter"),
         "index": _index,

@@ -421,6 +421,15 @@ def _index_add(op: Op, values: Values) -> Iterator[Sample]:
         yield Sample(f"{layout} dim 1", (array, values.integers(3, 2), values(4, 2)), {"dim": 1})
 
 
+@special("sparse_product")
+def _sparse_product(op: Op, values: Values) -> Iterator[Sample]:
+    for layout, array in layouts(values):
+        places = (values.integers(5, 6), values.integers(4, 6))
+        yield Sample(layout, (*places, values(6), array), {"count": 5})
+    nothing = (values.integers(5, 0), values.integers(4, 0), values(0))
+    yield Sample("no positions", (*nothing, values(4, 3)), {"count": 5})
+
+
 @special("gather")
 def _gather(op: Op, values: Values) -> Iterator[Sample]:
     for layout, array in layouts(values):

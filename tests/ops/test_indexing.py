@@ -155,6 +155,9 @@ EXPRESSIONS = {
     "embedding_padding": lambda t, x, i: t.F.embedding(i, x[0], padding_idx=-1),
     "one_hot": lambda t, x, i: t.F.one_hot(i, 5),
     "one_hot_inferred": lambda t, x, i: t.F.one_hot(i),
+    "repeat_interleave_of_nothing": lambda t, x, i: t.repeat_interleave(
+        x[:0], t.tensor([], dtype=t.int64), 0
+    ),
     "repeat_interleave_counts": lambda t, x, i: t.repeat_interleave(x, t.tensor([0, 2, 1]), 1),
 }
 

@@ -302,7 +302,6 @@ def test_a_repeated_parameter_is_warned_about() -> None:
     ("make", "message"),
     [
         (lambda: dj.optim.Adam([leaf(1)], differentiable=True), "differentiable=True"),
-        (lambda: dj.optim.SparseAdam([leaf(1)]), "SparseAdam"),
         (lambda: dj.optim.Adam([leaf(1)], betas=(dj.ones(()), 0.9)), "betas"),
     ],
 )
