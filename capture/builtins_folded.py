@@ -35,7 +35,9 @@ from dynajit.capture.values_containers import DictValue, ListValue, SetValue, Tu
 from dynajit.capture.values_objects import InstanceDictValue
 
 #: Immutable classes without a handle of their own: an instance is known by identity.
-VALUES: Final = (*immutables.CLASSES, struct.Struct, string.Template)
+VALUES: Final = (
+    *immutables.CLASSES, *immutables.NUMPY_NUMBERS, struct.Struct, string.Template,
+)  # fmt: skip
 
 FOLDED: Final[frozenset[Any]] = frozenset(
     {member for member in vars(math).values() if callable(member)}
@@ -48,6 +50,7 @@ FOLDED: Final[frozenset[Any]] = frozenset(
        bytes, int, float, complex, str.maketrans, bytes.maketrans, fractions.Fraction,
        string.Template, datetime.timedelta, datetime.date, datetime.datetime, struct.Struct,
        pathlib.PurePath, pathlib.PurePosixPath, pathlib.PureWindowsPath}
+    | immutables.NUMPY_FUNCTIONS | set(immutables.NUMPY_NUMBERS)
 )  # fmt: skip
 
 
@@ -106,7 +109,9 @@ def call_folded(x: Any, target: Any, args: list[Value], keywords: dict[str, Valu
     if target is json.dumps:
         check_digits([*values, *named.values()])
     try:
-        result = target(*values, **named)
+        result = immutables.numpy_result(target, *values, **named)
+    except FloatingPointError as error:
+        raise unsupported(f"a warning of NumPy ({error})", *args) from None
     except Exception as error:
         raise_python(x, type(error), *error.args)
     if isinstance(result, VALUES):

@@ -1,4 +1,7 @@
-"""Instances of standard library classes that never change: known by identity, computed with now.
+"""Objects that never change: known by identity, computed with now.
+
+Those of the standard library that programs keep are so wherever they are met, NumPy's numbers where
+the captured code has computed them: an attribute holds another one in most calls.
 
 Numbers, dates, patterns and pure paths that a program keeps in globals and attributes. What a
 `Decimal` operation gives depends on the decimal context, and texts of dates on the locale: such
@@ -11,7 +14,10 @@ import fractions
 import operator
 import pathlib
 import re
+from collections.abc import Callable
 from typing import Any, Final
+
+import numpy as np
 
 from dynajit.capture import sources
 from dynajit.capture.values import Known, Value
@@ -21,6 +27,19 @@ CLASSES: Final = (
     datetime.datetime, datetime.time, datetime.timezone, pathlib.PurePosixPath,
     pathlib.PureWindowsPath,
 )  # fmt: skip
+
+#: NumPy's numbers. Whether computing with them warns is up to the program: see `numpy_result`.
+NUMPY_NUMBERS: Final = (
+    np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
+    np.float16, np.float32, np.float64,
+)  # fmt: skip
+
+#: NumPy's functions of numbers that give a number.
+NUMPY_FUNCTIONS: Final = frozenset(
+    member for member in vars(np).values() if isinstance(member, np.ufunc) and member.nout == 1
+)
+
+_METHODS_OF_NUMBERS: Final = frozenset({"item", "is_integer", "conjugate", "bit_count"})
 
 #: Operations on a Decimal that do not look at the context.
 _EXACT: Final = (
@@ -42,6 +61,21 @@ def is_immutable(obj: Any) -> bool:
     if kind is datetime.datetime or kind is datetime.time:
         return obj.tzinfo is None or type(obj.tzinfo) is datetime.timezone
     return any(kind is cls for cls in CLASSES)
+
+
+def is_numpy_number(obj: Any) -> bool:
+    """True for a number of NumPy's."""
+    return any(type(obj) is cls for cls in NUMPY_NUMBERS)
+
+
+def numpy_result(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """`function(*args, **keywords)`, which computes with numbers of NumPy's.
+
+    Raises:
+        FloatingPointError: it would warn, or raise, as the program has asked of NumPy.
+    """
+    with np.errstate(all="raise"):
+        return function(*args, **keywords)
 
 
 def is_lasting(source: sources.Source) -> bool:
@@ -71,6 +105,8 @@ def is_pure_method(obj: Any, name: str) -> bool:
         return name in _EXACT_METHODS
     if isinstance(obj, (datetime.date, datetime.time)):
         return name not in _OF_PROCESS
+    if is_numpy_number(obj):
+        return name in _METHODS_OF_NUMBERS
     return True
 
 

@@ -19,6 +19,7 @@ from dynajit.capture.operations_basic import (
     is_known,
     is_not_implemented,
     is_same,
+    plain_number,
     scalar_predicate,
     type_name,
     unsupported,
@@ -171,6 +172,7 @@ def _formatted(x: Any, template: Constant, values: Value) -> Steps:
 def _is_number_or_tensor(value: Value) -> bool:
     if isinstance(value, (TensorValue, Scalar)):
         return True
+    value = plain_number(value)
     return isinstance(value, Constant) and isinstance(value.value, (bool, int, float, complex))
 
 

@@ -19,6 +19,7 @@ from dynajit.capture.exceptions import NotKnown, Raised, raise_python
 from dynajit.capture.guard_facts import Predicate
 from dynajit.capture.guards import Kind
 from dynajit.capture.identity_keys import note_key
+from dynajit.capture.immutables import is_numpy_number
 from dynajit.capture.plain_classes import name_of
 from dynajit.capture.relations import COMPARISONS
 from dynajit.capture.users_code import MISSING, class_with_methods, lookup, user_method
@@ -172,6 +173,13 @@ def is_known(value: Value) -> bool:
     if isinstance(value, SliceValue):
         return all(is_known(part) for part in (value.start, value.stop, value.step))
     return False
+
+
+def plain_number(value: Value) -> Value:
+    """A number of NumPy's as the Python number that tensors take it for; others as they are."""
+    if isinstance(value, Known) and is_numpy_number(value.object):
+        return constant(value.object.item())
+    return value
 
 
 def to_native(x: Any, value: Value, specialise: bool) -> Any:

@@ -312,9 +312,14 @@ def compute(x: Any, function: Any, *operands: Value) -> Value:
     if immutables.depends_on_context(function, arguments):
         raise unsupported("the decimal context", *operands)
     try:
-        result = function(*arguments)
+        if any(map(immutables.is_numpy_number, arguments)):
+            result = immutables.numpy_result(function, *arguments)
+        else:
+            result = function(*arguments)
         if type(result) is str:
             check_digits(arguments)
+    except FloatingPointError as error:
+        raise unsupported(f"a warning of NumPy ({error})", *operands) from None
     except UnicodeError as error:
         fields = {name: getattr(error, name) for name in _UNICODE_FIELDS if hasattr(error, name)}
         raise_python(x, type(error), *error.args, **fields)
@@ -327,7 +332,8 @@ def compute(x: Any, function: Any, *operands: Value) -> Value:
         return from_python(x, result)
     except NotKnown:
         is_first = all(isinstance(operand, Known) for operand in operands[:1])
-        if is_first or immutables.is_immutable(result):
+        is_kept = immutables.is_immutable(result) or immutables.is_numpy_number(result)
+        if is_first or is_kept:
             return Known(result)
         raise unsupported("operation", *operands) from None
 

@@ -14,7 +14,13 @@ from typing import Any, Final
 from dynajit.capture import breaks, control, layouts, tensor_memory
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown
-from dynajit.capture.operations_basic import as_python, from_python, is_none, to_native
+from dynajit.capture.operations_basic import (
+    as_python,
+    from_python,
+    is_none,
+    plain_number,
+    to_native,
+)
 from dynajit.capture.values import NONE, Constant, Known, Scalar, Value, constant
 from dynajit.capture.values_containers import ListValue, TupleValue
 from dynajit.capture.values_functions import NativeMethod
@@ -297,8 +303,10 @@ def _native_call(
 ) -> Value:
     name = getattr(function, "__qualname__", None) or getattr(function, "name", repr(function))
     try:
-        positional = [to_native(x, value, specialise) for value in args]
-        named = {key: to_native(x, value, specialise) for key, value in keywords.items()}
+        positional = [to_native(x, plain_number(value), specialise) for value in args]
+        named = {
+            key: to_native(x, plain_number(value), specialise) for key, value in keywords.items()
+        }
     except NotKnown as error:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} with {error}") from None
     x.uses_autocast()

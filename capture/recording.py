@@ -12,6 +12,8 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from dynajit.capture import breaks, lifetimes, sources, tensor_memory
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.class_layouts import is_modelled_class, is_plain_tensor, is_plain_tuple
@@ -75,6 +77,7 @@ _KNOWN_INSTANCES = (
     Op,
     LibraryFunction,
     GraphCallable,
+    np.ufunc,
     type(len),
     CompiledFunction,
 )
