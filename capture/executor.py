@@ -632,6 +632,7 @@ class Executor:
     is_library_function = operations_tensors.is_library_function
     why_not_inlined = operations_tensors.why_not_inlined
     creates_tensor = operations_tensors.creates_tensor
+    constructs_tensor = operations_tensors.constructs_tensor
     as_tensor = operations_tensors.as_tensor
     view_as_complex = operations_tensors.view_as_complex
     special_call = builtins_table.special_call

@@ -445,6 +445,8 @@ def _construct(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> St
         return (yield from _enum_member(x, callee, args, keywords))
     if is_plain_tuple(cls) and cls is not Size:
         return (yield from _make_named_tuple(x, callee, args, keywords))
+    if cls is Tensor:
+        return x.constructs_tensor(args, keywords)
     if issubclass(cls, Tensor):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"making a {cls.__name__}")
     has_maker = isinstance(lookup(type(cls), "__call__"), types.FunctionType)

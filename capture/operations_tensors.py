@@ -36,7 +36,7 @@ from dynajit.eager import Size, Tensor, creation, typed_names
 from dynajit.ir import graph
 from dynajit.ops import TABLE, complex_functions
 from dynajit.ops.autocast import word_set
-from dynajit.ops.functions import full, stack
+from dynajit.ops.functions import full, stack, zeros
 
 #: Reading these needs the contents of the tensor.
 _CONTENTS: Final = frozenset(
@@ -430,6 +430,24 @@ def as_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     device = given.get("device", NONE)
     wanted = [value for value in (device, given.get("dtype", NONE)) if not is_none(x, value)]
     return native_method(x, data, "to", wanted, {}) if wanted else data
+
+
+def constructs_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """`Tensor(*sizes)`, whose elements are undefined, or `Tensor(data)` of a list or a tuple.
+
+    Raises:
+        GraphBreak: of other data, on a GPU, or as a leaf that requires a gradient.
+    """
+    given = {name: value for name, value in keywords.items() if not is_none(x, value)}
+    dtype = given.pop("dtype", Known(dtypes.float32))
+    if given:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"Tensor(..., {', '.join(given)}=...)")
+    are_sizes = all(isinstance(a, (Constant, Scalar)) and a.python_type is int for a in args)
+    if are_sizes or (len(args) == 1 and args[0].python_type is Size):
+        return native_call(x, zeros, args or [constant(0)], {"dtype": dtype})
+    if len(args) == 1 and args[0].python_type in (list, tuple):
+        return creates_tensor(x, creation.tensor, args, {"dtype": dtype})
+    raise GraphBreak(breaks.UNKNOWN_CALL, "making a Tensor of other data")
 
 
 def view_as_complex(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
