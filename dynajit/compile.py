@@ -30,6 +30,7 @@ from dynajit.core.records import record
 from dynajit.nn.compiled_calls import made_compiled_calls, original_of, shared
 from dynajit.nn.module import Module
 from dynajit.nn.state import install_compiler
+from dynajit.ops._library_call import LibraryFunction
 from dynajit.report import history
 from dynajit.report.log import log_compilation, write
 
@@ -269,7 +270,7 @@ def _backend(backend: Any, options: dict[str, Any] | None, mode: str | None = No
 
 
 def _compile_any(model: Any, compiler: Compiler, name: str | None = None) -> Any:
-    if isinstance(model, CompiledFunction):
+    if isinstance(model, (CompiledFunction, LibraryFunction)):
         model = model.__wrapped__
     if isinstance(model, FunctionType):
         return _with_reports(compiler, compiler.entry(model), name or model.__qualname__)
