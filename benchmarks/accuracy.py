@@ -21,7 +21,7 @@ import numpy as np
 from dynajit.codegen import c_prelude, toolchain
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
-from dynajit.ops.scalar import SCALARS, SUFFIX, Result, spell
+from dynajit.ops.scalar import OF_LIBRARY, SCALARS, SUFFIX, Result, Scalar, spell
 
 STRIDE = 61
 """Every 61st bit pattern: 70 million floats, all exponents, both signs."""
@@ -82,8 +82,12 @@ def functions() -> tuple[str, ...]:
     return tuple(
         name
         for name, row in SCALARS.items()
-        if row.arity == 1 and row.floating is not None and row.result is not Result.GIVEN
+        if name in OF_LIBRARY and _is_unary(row) and row.result is not Result.GIVEN
     )
+
+
+def _is_unary(row: Scalar) -> bool:
+    return row.arity == 1 and row.floating is not None
 
 
 def _how(name: str, dtype: DType) -> str:

@@ -692,3 +692,6 @@ _rows["index"] = Scalar(
 for _name, _row in SCALARS.items():
     if _name != "index":
         setattr(NumpyScalars, _name, staticmethod(_row.numpy))
+
+OF_LIBRARY: Final = frozenset(_rows)
+"""The names of those that no program has entered."""
