@@ -308,7 +308,7 @@ def normalize_dims(dim: int | Sequence[int] | None, rank: int, call: object) -> 
     """
     if dim is None:
         return tuple(range(rank))
-    given = (dim,) if hasattr(dim, "__index__") else tuple(dim)
+    given: tuple[Any, ...] = (dim,) if hasattr(dim, "__index__") else tuple(dim)
     if not given:
         return tuple(range(rank))
     dims = [normalize_dim(d, rank, call) for d in given]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tape import Tracked, gradients, run
 
+import dynajit as dj
 from dynajit.core import dtypes
 from dynajit.core.errors import BoundsError, DTypeError
 from dynajit.ops import TABLE
@@ -115,3 +116,10 @@ def test_sixteen_bit_sums_accumulate_in_float32():
     x = np.full((3, 4096), 1.0, np.float16)
     assert dtypes.float32 is TABLE.sum.rule.compute(dtypes.float16)
     assert [4096.0] * 3 == call("sum", x, (1,)).tolist()
+
+
+def test_a_dim_may_be_an_integer_of_numpy() -> None:
+    x = dj.from_numpy(np.arange(6.0).reshape(2, 3))
+    np.testing.assert_array_equal(x.sum(np.int64(1)), [3, 12])
+    np.testing.assert_array_equal(x.mean((np.int32(-1),)), [1, 4])
+    np.testing.assert_array_equal(x.softmax(np.int64(0)).sum(np.int64(0)), [1, 1, 1])
