@@ -37,7 +37,8 @@ LAYERS: dict[str, Callable[[Any], Any]] = {
 
 
 def pair(name: str, dtype: str = "float32") -> tuple[Any, Any]:
-    """PyTorch's layer, and ours with its state, loaded strictly."""
+    """PyTorch's layer with the same weights in every run, and ours with its state."""
+    torch.manual_seed(0)
     theirs, ours = LAYERS[name](torch.nn), LAYERS[name](dj.nn)
     state = {key: dj.from_numpy(value.numpy()) for key, value in theirs.state_dict().items()}
     assert list(state) == list(ours.state_dict())
@@ -174,7 +175,7 @@ def test_the_output_may_be_written() -> None:
         hidden.add_(output[0])
         (output.sum() + hidden.sum()).backward()
         found.append(layer.weight_hh_l0.grad.numpy())
-    np.testing.assert_allclose(found[1], found[0], 1e-5, 1e-6)
+    np.testing.assert_allclose(found[1], found[0], 1e-5)
 
 
 def test_dropout_is_between_layers_and_in_training_only() -> None:
