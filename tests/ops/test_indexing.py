@@ -2,8 +2,16 @@
 
 import numpy as np
 import pytest
-import torch
-from compare import DYNAJIT, TORCH, agree, assert_same, numbers, to_dynajit, to_torch
+from compare import (
+    DYNAJIT,
+    TORCH,
+    agree,
+    assert_same,
+    numbers,
+    to_dynajit,
+    to_torch,
+    torch,
+)
 
 import dynajit as dj
 from dynajit.core import dtypes
