@@ -27,6 +27,7 @@ from dynajit.core import gpu
 from dynajit.core.errors import InternalError
 from dynajit.core.location import Location
 from dynajit.core.records import record
+from dynajit.eager._tensor import are_writes_checked
 from dynajit.eager.autocast_mode import _autocast_word
 from dynajit.eager.grad_mode import is_inference_mode_enabled
 from dynajit.ops import autocast_words as words
@@ -64,6 +65,7 @@ class Kind(enum.IntEnum):
     INFERENCE = 26  # expected: bool: whether `inference_mode` is on
     SUBCLASSES = 27  # expected: tuple of the classes that derive from a class directly, in order
     DEVICE = 28  # expected: int: number of the current GPU
+    WRITES_CHECKED = 29  # expected: bool: whether `eager.write_limits` limits writes
 
 
 RELATIONS = (Kind.NOT_ALIASED, Kind.ALIASED, Kind.NO_SHARED_STORAGE)
@@ -152,6 +154,10 @@ class Missing:
 MISSING = Missing()
 
 
+def _writes_text(are_checked: bool) -> str:
+    return "a call by vmap" if are_checked else "no call by vmap"
+
+
 def _inference_text(is_on: bool) -> str:
     return "inference mode on" if is_on else "inference mode off"
 
@@ -207,6 +213,7 @@ _EXPECTED_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.AUTOCAST: words.describe,
     Kind.INFERENCE: _inference_text,
     Kind.DEVICE: lambda e: f"cuda:{e} as the current device",
+    Kind.WRITES_CHECKED: _writes_text,
     Kind.HANDLING: lambda e: "an exception handled by the caller" if e else "no exception",
     Kind.NOT_ALIASED: lambda e: f"an object other than {e.expression()}",
     Kind.ALIASED: lambda e: f"the same object as {e.expression()}",
@@ -232,6 +239,7 @@ _ACTUAL_TEXT: dict[Kind, Callable[[Any], str]] = {
     Kind.AUTOCAST: lambda a: words.describe(_autocast_word()),
     Kind.INFERENCE: lambda a: _inference_text(is_inference_mode_enabled()),
     Kind.DEVICE: lambda a: f"cuda:{gpu.current_device()}",
+    Kind.WRITES_CHECKED: lambda a: _writes_text(are_writes_checked()),
 }
 
 
@@ -280,6 +288,7 @@ _EXPRESSIONS: dict[Kind, Callable[[str, Any], str]] = {
     Kind.AUTOCAST: lambda s, e: f"{s}: {words.describe(e)}",
     Kind.INFERENCE: lambda s, e: f"{s}.is_inference_mode_enabled() is {e}",
     Kind.DEVICE: lambda s, e: f"{s}.cuda.current_device() == {e}",
+    Kind.WRITES_CHECKED: lambda s, e: _writes_text(e),
     Kind.EXISTS: lambda s, e: f"{s} exists",
     Kind.ENDS_QUIETLY: lambda s, e: f"nobody notices the end of {s}",
     Kind.REGISTRATIONS: lambda s, e: f"abc.get_cache_token() == {e}",

@@ -13,6 +13,7 @@ from typing import Any, Final
 from dynajit.capture import breaks, tensor_memory
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown
+from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
 from dynajit.capture.operations_basic import to_native
 from dynajit.capture.operations_tensors import native_call
 from dynajit.capture.values import Value
@@ -22,6 +23,7 @@ from dynajit.core import any_arrays, dtypes
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.types import ScalarType, TensorType
 from dynajit.eager import grad_mode
+from dynajit.eager._tensor import are_writes_checked
 from dynajit.eager.inplace import NAMES, check_writable
 from dynajit.ir import graph
 from dynajit.ops import TABLE, dispatch, subscript
@@ -157,6 +159,10 @@ def _check_writable(x: Any, receiver: TensorValue) -> None:
     existing = x.recorder.existing(contents.base)
     if existing is None:
         return
+    is_limited = are_writes_checked()
+    x.recorder.guard(GRAD_MODE_SOURCE, Kind.WRITES_CHECKED, is_limited, "a write")
+    if is_limited:
+        raise GraphBreak(breaks.TENSOR_FAILURE, "within vmap, writes are checked one by one")
     before = grad_mode._set_grad_enabled(x.recorder.grad_enabled)
     try:
         # Once written with a history, the tensor is no leaf any more.

@@ -3,8 +3,8 @@
 Contract: as `torch.vmap`, by calling the function once per sample and stacking what it returns:
 results, gradients and the effects of random numbers are PyTorch's, the cost is a call per sample.
 What PyTorch refuses in mapped functions because it has no single sample (`item()`, conditions on
-values) works here. Compiled functions call it as plain Python. Called by users; `dynajit.func`
-publishes it.
+values) works here. A write to a tensor that all samples share is refused. Compiled functions call
+it as plain Python. Called by users; `dynajit.func` publishes it.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,6 +16,7 @@ from dynajit.core.pytree import Structure, flatten, unflatten
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.random import default_generator
 from dynajit.eager.tensor import Tensor
+from dynajit.eager.write_limits import limited
 from dynajit.ops.functions import stack
 
 RANDOMNESS: Final = ("error", "different", "same")
@@ -47,7 +48,8 @@ def vmap(
     Raises:
         ValueError: dims that do not fit what they stand for, different numbers of samples,
             results that are no tensors.
-        RuntimeError: `func` draws random numbers under "error"; another `randomness`.
+        RuntimeError: `func` draws random numbers under "error", or writes to a tensor that is no
+            sample and that it did not make; another `randomness`.
     """
     if randomness not in RANDOMNESS:
         raise RuntimeError(
@@ -63,13 +65,12 @@ def vmap(
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, structure, dims = _inputs(in_dims, args, kwargs)
         count = _number_of_samples(leaves, dims)
-        calls = _samples(leaves, dims, count)
-        results = [
-            func(*positional, **named)
-            for positional, named in (
-                unflatten(sample, structure) for sample in _drawing(calls, randomness)
-            )
-        ]
+        mapped_over = [x for x, d in zip(leaves, dims, strict=True) if d is not None]
+        results = []
+        for sample in _drawing(_samples(leaves, dims, count), randomness):
+            positional, named = unflatten(sample, structure)
+            with limited(mapped_over):
+                results.append(func(*positional, **named))
         if count == 0:
             return _empty(func, leaves, dims, structure, out_dims)
         return _joined(results, out_dims)

@@ -778,7 +778,8 @@ rows_get_item(PyObject *module, PyObject *const *args, Py_ssize_t count)
 static PyObject *
 rows_is_free(PyObject *module, PyObject *tensor)
 {
-    if (!TensorBase_Check(tensor) || tensor_api->grad_mode()->grad_enabled) {
+    const GradMode *mode = tensor_api->grad_mode();
+    if (!TensorBase_Check(tensor) || mode->grad_enabled || mode->writes_checked) {
         Py_RETURN_FALSE;
     }
     PyObject *array = ((TensorObject *)tensor)->array;

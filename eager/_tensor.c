@@ -29,7 +29,8 @@ enum { KNOWN_DEVICES = 64 };
 static PyObject *gpu_devices[KNOWN_DEVICES]; /* Device("cuda", i) of those met so far */
 
 static uint64_t metadata_epoch = 1;
-static _Thread_local GradMode grad_mode = {1, 0, 0};
+static uint64_t storages_made = 0;
+static _Thread_local GradMode grad_mode = {1, 0, 0, 0};
 
 static PyTypeObject Storage_Type;
 static PyTypeObject TensorBase_Type;
@@ -44,6 +45,7 @@ storage_create(void)
     StorageObject *self = PyObject_New(StorageObject, &Storage_Type);
     if (self != NULL) {
         self->version = 0;
+        self->number = storages_made++;
         self->weakrefs = NULL;
     }
     return self;
@@ -74,6 +76,12 @@ storage_get_version(StorageObject *self, void *closure)
     return PyLong_FromUnsignedLongLong(self->version);
 }
 
+static PyObject *
+storage_get_number(StorageObject *self, void *closure)
+{
+    return PyLong_FromUnsignedLongLong(self->number);
+}
+
 static int
 storage_set_version(StorageObject *self, PyObject *value, void *closure)
 {
@@ -92,6 +100,7 @@ storage_set_version(StorageObject *self, PyObject *value, void *closure)
 static PyGetSetDef storage_getset[] = {
     {"version", (getter)storage_get_version, (setter)storage_set_version,
      "Number of in-place writes so far.", NULL},
+    {"number", (getter)storage_get_number, NULL, "How many storages were made before.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -1200,6 +1209,24 @@ module_set_inference_enabled(PyObject *module, PyObject *flag)
 }
 
 static PyObject *
+module_are_writes_checked(PyObject *module, PyObject *unused)
+{
+    return PyBool_FromLong(grad_mode.writes_checked);
+}
+
+static PyObject *
+module_set_writes_checked(PyObject *module, PyObject *flag)
+{
+    int wanted = PyObject_IsTrue(flag);
+    if (wanted < 0) {
+        return NULL;
+    }
+    char before = grad_mode.writes_checked;
+    grad_mode.writes_checked = (char)wanted;
+    return PyBool_FromLong(before);
+}
+
+static PyObject *
 module_autocast_word(PyObject *module, PyObject *unused)
 {
     return PyLong_FromLong(grad_mode.autocast);
@@ -1270,6 +1297,10 @@ static PyMethodDef module_methods[] = {
      "_set_grad_enabled(flag) -> the flag before (this thread)."},
     {"_set_inference_enabled", module_set_inference_enabled, METH_O,
      "_set_inference_enabled(flag) -> the flag before (this thread)."},
+    {"are_writes_checked", module_are_writes_checked, METH_NOARGS,
+     "True where eager.write_limits has to be asked before a write (this thread)."},
+    {"_set_writes_checked", module_set_writes_checked, METH_O,
+     "_set_writes_checked(flag) -> the flag before (this thread)."},
     {"_autocast_word", module_autocast_word, METH_NOARGS,
      "_autocast_word() -> the word of ops/autocast_words.py that holds in this thread."},
     {"_set_autocast_word", module_set_autocast_word, METH_O,

@@ -23,7 +23,7 @@ from dynajit.core.errors import (
     DTypeError,
     ShapeError,
 )
-from dynajit.eager import _rows, _tensor
+from dynajit.eager import _rows, _tensor, write_limits
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.node import Node, OverwriteBackward, edges_of, zeros_of
 from dynajit.ops import dispatch, subscript
@@ -177,7 +177,10 @@ def check_writable(tensor: Any, name: str) -> None:
     Raises:
         AutogradError: the tensor is a leaf that requires grad, or a view of one.
         ShapeError: elements overlap in memory, or the memory is read-only.
+        UnsupportedError: within `vmap`, the tensor is the same for all samples.
     """
+    if _tensor.are_writes_checked():
+        write_limits.check_write(tensor, name)
     if is_grad_enabled():
         if tensor.requires_grad and tensor.is_leaf:
             raise AutogradError(MSG_LEAF.format(name=name))

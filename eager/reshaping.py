@@ -17,7 +17,7 @@ import numpy as np
 from dynajit.core import any_arrays
 from dynajit.core.errors import AutogradError, ShapeError, UnsupportedError
 from dynajit.core.memory_format import outer_to_inner
-from dynajit.eager import _tensor
+from dynajit.eager import _tensor, write_limits
 from dynajit.eager._tensor import is_grad_enabled
 from dynajit.eager.inplace import MSG_LEAF, MSG_VIEW_OF_LEAF, RESHAPED, rebase_keeping_hooks
 from dynajit.ops import shape_functions as shapes
@@ -25,6 +25,8 @@ from dynajit.ops.reduction_functions import element_count
 
 
 def _reshape(tensor: Any, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    if _tensor.are_writes_checked():
+        write_limits.check_write(tensor, name)
     base = tensor._base
     if is_grad_enabled():
         if tensor.requires_grad and tensor.is_leaf:
@@ -135,6 +137,8 @@ def resized(tensor: Any, sizes: tuple[int, ...], memory_format: Any = None) -> N
     order = outer_to_inner(memory_format, len(sizes))
     if sizes == tuple(tensor.shape) and order is None:
         return
+    if _tensor.are_writes_checked():
+        write_limits.check_write(tensor, "resize_")
     if tensor.requires_grad:
         raise AutogradError("cannot resize variables that require grad")
     if tensor._base is not None:

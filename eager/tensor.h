@@ -33,6 +33,7 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     uint64_t version; /* bumped by every in-place write */
+    uint64_t number;  /* how many storages were made before this one */
     PyObject *weakrefs;
 } StorageObject;
 
@@ -57,6 +58,7 @@ typedef struct {
 typedef struct {
     char grad_enabled;      /* operations are recorded for backward */
     char inference_enabled; /* inference_mode: implies not grad_enabled */
+    char writes_checked;    /* eager.write_limits has to be asked before a write */
     int autocast;           /* which casts library functions make: a word of ops/autocast_words.py */
 } GradMode;
 

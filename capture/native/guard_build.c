@@ -14,7 +14,7 @@ const char *const kind_names[KIND_COUNT] = {
     "ALIASED", "NO_SHARED_STORAGE", "INSTANCE_LACKS", "SEPARATE_MEMORY", "HANDLING",
     "RELATION", "STORAGE_EQUALS", "POSITION", "CLASS_UNCHANGED",
     "REGISTRATIONS", "ENDS_QUIETLY", "EXISTS", "AUTOCAST", "INFERENCE",
-    "SUBCLASSES", "DEVICE",
+    "SUBCLASSES", "DEVICE", "WRITES_CHECKED",
 };
 
 /* A size (exactly), None (any) or (low, high or None); a stride or None. */
@@ -337,6 +337,7 @@ build_check(Guards *self, Check *check, PyObject *spec)
     case KIND_AUTOCAST:
     case KIND_INFERENCE:
     case KIND_DEVICE:
+    case KIND_WRITES_CHECKED:
     case KIND_HANDLING:
     case KIND_ENDS_QUIETLY:
         check->number = PyLong_AsInt(expected);

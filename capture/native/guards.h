@@ -64,7 +64,7 @@ enum Kind {
     KIND_SEPARATE_MEMORY, KIND_HANDLING, KIND_RELATION, KIND_STORAGE_EQUALS,
     KIND_POSITION, KIND_CLASS_UNCHANGED, KIND_REGISTRATIONS,
     KIND_ENDS_QUIETLY, KIND_EXISTS, KIND_AUTOCAST, KIND_INFERENCE,
-    KIND_SUBCLASSES, KIND_DEVICE, KIND_COUNT
+    KIND_SUBCLASSES, KIND_DEVICE, KIND_WRITES_CHECKED, KIND_COUNT
 };
 
 extern const char *const kind_names[KIND_COUNT];
@@ -154,7 +154,7 @@ typedef struct {
     int guard;          /* number of the guard */
     PyObject *expected; /* owned; where is_weak: the weak reference to it */
     Py_hash_t hash;     /* of a key or name */
-    int number;         /* LENGTH, TRUE_VALUE, GRAD_MODE, AUTOCAST, INFERENCE, DEVICE; node number of the other operand */
+    int number;         /* LENGTH, TRUE_VALUE, modes, DEVICE; node number of the other operand */
     int is_weak;
     char *weak_items;   /* DICT_KEYS: which items of `expected` are weak references */
     TensorSpec *tensor;

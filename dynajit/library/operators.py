@@ -18,8 +18,15 @@ from dynajit.capture.control import disable
 from dynajit.core.device import Device
 from dynajit.core.errors import AutogradError, NoKernelError, OperatorError, UnsupportedError
 from dynajit.core.records import record
-from dynajit.eager._tensor import TensorBase, _set_grad_enabled, bump_version, needs_grad
+from dynajit.eager._tensor import (
+    TensorBase,
+    _set_grad_enabled,
+    are_writes_checked,
+    bump_version,
+    needs_grad,
+)
 from dynajit.eager.tensor import Tensor
+from dynajit.eager.write_limits import check_write
 from dynajit.ir.graph import Value
 from dynajit.library import autograd, graph_rows
 from dynajit.library.schema import Schema, converted_result, tensors_in
@@ -108,6 +115,8 @@ class OpOverload(GraphCallable):
         for argument, value in zip(self._schema.arguments, values, strict=True):
             if argument.is_written:
                 for tensor in tensors_in([value]):
+                    if are_writes_checked():
+                        check_write(tensor, self._schema.name)
                     bump_version(tensor)
         result = self.checked(self.call_python(self.kernel_for(values), values))
         if self.is_custom:
