@@ -21,7 +21,6 @@ from dynajit.capture.builtins_replaced import call_replaced, check_form_argument
 from dynajit.capture.class_layouts import is_made_class, is_plain_tuple
 from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.frames import Frame
-from dynajit.capture.guards import Kind as GuardKind
 from dynajit.capture.instructions import decode
 from dynajit.capture.lifetimes import has_finalizer
 from dynajit.capture.operations_basic import (
@@ -36,6 +35,7 @@ from dynajit.capture.operations_basic import (
 )
 from dynajit.capture.operations_errors import refuse
 from dynajit.capture.operations_exceptions import construct_exception
+from dynajit.capture.operations_operators import call_operator
 from dynajit.capture.operations_outputs import call_library
 from dynajit.capture.operations_storage import new_with_storage, storage_method
 from dynajit.capture.partials import is_existing_partial, make_partial, read_partial
@@ -162,7 +162,7 @@ def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
     if isinstance(target, Op):
         return x.native_call(target, args, keywords, lift_numbers=True)
     if isinstance(target, GraphCallable):
-        return _call_operator(x, target, args, keywords)
+        return call_operator(x, target, args, keywords)
     if isinstance(target, type):
         return (yield from _call_class(x, callee, args, keywords))
     if isinstance(target, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
@@ -172,20 +172,6 @@ def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
     if isinstance(target, types.BuiltinFunctionType):
         return _call_builtin(x, target, args, keywords)
     raise GraphBreak(breaks.UNKNOWN_CALL, describe(callee))
-
-
-def _call_operator(x: Any, target: GraphCallable, args: Arguments, keywords: Keywords) -> Value:
-    """An operator of `torch.ops`: it says itself what nodes it is."""
-    for owner, name in target.facts():
-        place = sources.Attribute(sources.Constant(owner), name)
-        x.recorder.guard(place, GuardKind.IDENTITY, getattr(owner, name), "what was registered")
-    try:
-        result: Value = x.native_call(target.recorded, args, keywords)
-    except GraphBreak as broken:
-        if broken.reason is breaks.TENSOR_FAILURE:
-            raise GraphBreak(breaks.CUSTOM_OPERATOR, broken.detail) from broken.__cause__
-        raise
-    return result
 
 
 def _call_descriptor(x: Any, target: Any, args: Arguments, keywords: Keywords) -> Steps:

@@ -61,6 +61,13 @@ class _Call:
         return tuple(items) if self.is_tuple else items[0]
 
 
+def results_of(made: Any) -> tuple[Any, ...]:
+    """The results in what a kernel or a fake returned."""
+    if made is None:
+        return ()
+    return made if isinstance(made, tuple) else (made,)
+
+
 def shapes_of(values: Sequence[Any]) -> tuple[int | None, ...]:
     """Per value the length of a list of tensors; None for another value."""
     return tuple(len(value) if _is_tensor_list(value) else None for value in values)

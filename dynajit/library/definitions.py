@@ -153,6 +153,10 @@ class CustomOpDef(GraphCallable):
         """See `GraphCallable`."""
         return self._opoverload.recorded(*args, **keywords)
 
+    def written(self) -> tuple[tuple[int, str], ...]:
+        """See `GraphCallable`."""
+        return self._opoverload.written()
+
     def facts(self) -> Iterator[tuple[Any, str]]:
         """See `GraphCallable`."""
         return self._opoverload.facts()

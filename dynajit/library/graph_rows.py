@@ -8,6 +8,9 @@ gradient, the registered derivative is read in the same way, and is part of the 
 What cannot be found out so is an error, which capture makes a graph break. Kernels get row-major
 arrays, and what they give is compared with what the fake said.
 
+A call that writes to arguments is a row, too: its kernel gets copies of them, and what they hold
+then is among the row's results. Capture writes that back.
+
 A node has one value: several results travel as the bytes of one array, and those with a gradient
 then as one array of numbers, so that backward gets the gradients of all of them at once.
 
@@ -32,7 +35,7 @@ from dynajit.ir import interpret
 from dynajit.ir.graph import Value
 from dynajit.library import autograd, traced
 from dynajit.library.forms import Form
-from dynajit.library.schema import is_tensor, tensors_in
+from dynajit.library.schema import Schema, is_tensor, tensors_in
 from dynajit.library.sources import DTYPES
 from dynajit.ops.families import broadcast_shapes
 from dynajit.ops.table import REQUIRED, Extern, Kind, Op, Pointwise
@@ -50,6 +53,9 @@ def call(overload: Any, values: Sequence[Any]) -> Any:
         overload: the operator.
         values: its arguments, in the order of its schema.
 
+    Returns:
+        what `GraphCallable.recorded` returns.
+
     Raises:
         RuntimeError: it cannot be part of a graph.
         Exception: the fake or the derivative raises.
@@ -60,9 +66,10 @@ def call(overload: Any, values: Sequence[Any]) -> Any:
         raise OperatorError(f"{overload}: no operand is a tensor of the graph")
     if overload.whole is not None:
         return overload.call_python(overload.whole, values)
-    if not overload._schema.is_functional:
-        raise OperatorError(f"{overload}: it writes to an argument")
-    if overload.fake is None:
+    schema = overload._schema
+    if any(returned.alias for returned in schema.returns):
+        raise OperatorError(f"{overload}: it returns an argument")
+    if overload.fake is None and schema.returns:
         raise OperatorError(f"{overload}: there was no fake impl registered (register_fake)")
     lifted = [builder.lift(operand) for operand in operands]
     wanted = tuple(_is_continuous(x) and builder.may_need_gradient(x) for x in lifted)
@@ -73,16 +80,24 @@ def call(overload: Any, values: Sequence[Any]) -> Any:
     form = Form(overload, values)
     types = [x.type for x in lifted]
     fakes = traced.results(overload, form.filled, types)
+    is_written = _are_written(schema, values)
+    contents = tuple(type for type, flag in zip(types, is_written, strict=True) if flag)
     derivative = None
     if any(wanted) and overload.derivative is not None:
         derivative = traced.derivative(overload, form.filled, types, fakes, wanted)
-    row = _Rows(form, _Results.of(fakes), wanted, derivative)
+    row = _Rows(form, _Results.of(fakes, contents), wanted, is_written, derivative)
     numbers = _numbers_of_expression(row, values, types)
     if numbers is not None:
         kind = row.results.types[0]
         fused = _fused(row, kind, overload.expression.scalar(numbers))
         return fused(*lifted, shapes=row.results.shapes, sizes=())
     return _record(row, lifted)
+
+
+def _are_written(schema: Schema, values: Sequence[Any]) -> tuple[bool, ...]:
+    """For each operand of a call whether the call writes to it."""
+    arguments = zip(schema.arguments, values, strict=True)
+    return tuple(argument.is_written for argument, value in arguments for _ in tensors_in([value]))
 
 
 def _is_continuous(x: Any) -> bool:
@@ -94,20 +109,30 @@ class _Results:
     """What the results of a call are like.
 
     Args:
-        types: of all tensors, lists opened.
+        types: of all tensors, lists opened; then of what written operands hold.
         lengths, is_tuple: how they are nested: see `autograd.shapes_of`.
+        contents: how many written operands there are.
     """
 
     types: tuple[TensorType, ...]
     lengths: tuple[int | None, ...]
     is_tuple: bool
+    contents: int
 
     @staticmethod
-    def of(fakes: Any) -> "_Results":
-        """Those of what a fake gave."""
-        items = fakes if isinstance(fakes, tuple) else (fakes,)
-        types = tuple(traced.type_of(leaf) for leaf in autograd.flat(items))
-        return _Results(types, autograd.shapes_of(items), isinstance(fakes, tuple))
+    def of(fakes: Any, contents: Sequence[TensorType]) -> "_Results":
+        """Those of what a fake gave; and the types of the written operands.
+
+        Raises:
+            RuntimeError: there are neither.
+        """
+        items = autograd.results_of(fakes)
+        types = [traced.type_of(leaf) for leaf in autograd.flat(items)]
+        types += [TensorType(tuple(type.shape), type.dtype, type.device) for type in contents]
+        if not types:
+            raise OperatorError("an operator without results")
+        is_tuple = isinstance(fakes, tuple)
+        return _Results(tuple(types), autograd.shapes_of(items), is_tuple, len(contents))
 
     @property
     def shapes(self) -> tuple[Any, ...]:
@@ -115,9 +140,11 @@ class _Results:
         return tuple(type.shape for type in self.types)
 
     def nest(self, leaves: Sequence[Any]) -> Any:
-        """The results of the call."""
-        items = autograd.nested(leaves, self.lengths)
-        return tuple(items) if self.is_tuple else items[0]
+        """What `call` returns."""
+        count = len(self.types) - self.contents
+        items = autograd.nested(leaves[:count], self.lengths)
+        made = tuple(items) if self.is_tuple else next(iter(items), None)
+        return (made, tuple(leaves[count:])) if self.contents else made
 
 
 Kernel: TypeAlias = Callable[..., list[Any]]
@@ -149,12 +176,14 @@ class _Rows:
     Args:
         form, results: of the call.
         wanted: for each operand, whether its gradient is.
+        is_written: for each operand, whether the kernel writes to it.
         derivative: None: calls on the tape are refused where a gradient comes.
     """
 
     form: Form
     results: _Results
     wanted: tuple[bool, ...]
+    is_written: tuple[bool, ...]
     derivative: traced.Derivative | None
 
     @property
@@ -203,15 +232,22 @@ class _Rows:
         return _row(name, names, lambda s: (joined.length(s),), kind, array, self.vjp(joined))
 
     def run(self, xp: Any, arrays: Sequence[Any], shapes: Any, sizes: Any) -> list[Any]:
-        """The kernel on arrays; arrays of the shapes and dtypes that the fake said.
+        """Call the kernel with copies of what it writes to: its results, and the copies afterwards.
+
+        They are arrays of the shapes and dtypes that the fake said.
 
         Raises:
             RuntimeError: they are of others.
         """
         overload = self.form.overload
-        tensors = [_tensor.wrap(_row_major(xp, array)) for array in arrays]
+        tensors = [
+            _tensor.wrap(xp.array(array, order="C") if flag else _row_major(xp, array))
+            for array, flag in zip(arrays, self.is_written, strict=True)
+        ]
         made = overload.run_untaped(self.form.filled(tensors, sizes))
-        found = [leaf.array for leaf in autograd.flat(made if isinstance(made, tuple) else (made,))]
+        leaves = autograd.flat(autograd.results_of(made))
+        leaves += [x for x, flag in zip(tensors, self.is_written, strict=True) if flag]
+        found = [leaf.array for leaf in leaves]
         got = [(dtypes.from_numpy(array.dtype), tuple(array.shape)) for array in found]
         expected = [(t.dtype, tuple(s)) for t, s in zip(self.results.types, shapes, strict=True)]
         if got != expected:

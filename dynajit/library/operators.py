@@ -83,6 +83,8 @@ class OpOverload(GraphCallable):
         values = self._schema.bind(args, keywords)
         operands = list(tensors_in(values))
         if any(isinstance(operand, Value) for operand in operands):
+            if self.written():  # only capture can follow the write
+                raise OperatorError(f"{self}: it writes to an argument")
             return graph_rows.call(self, values)
         if self.whole is not None:
             return self.call_python(self.whole, values)
@@ -94,6 +96,13 @@ class OpOverload(GraphCallable):
     def recorded(self, /, *args: Any, **keywords: Any) -> Any:
         """See `GraphCallable`."""
         return graph_rows.call(self, self._schema.bind(args, keywords))
+
+    def written(self) -> tuple[tuple[int, str], ...]:
+        """See `GraphCallable`."""
+        if self.whole is not None:
+            return ()
+        arguments = enumerate(self._schema.arguments)
+        return tuple((i, argument.name) for i, argument in arguments if argument.is_written)
 
     def facts(self) -> Iterator[tuple[Any, str]]:
         """See `GraphCallable`."""
@@ -277,6 +286,13 @@ class OpOverloadPacket(GraphCallable):
     def recorded(self, /, *args: Any, **keywords: Any) -> Any:
         """See `GraphCallable`."""
         return self.fitting(args, keywords).recorded(*args, **keywords)
+
+    def written(self) -> tuple[tuple[int, str], ...]:
+        """See `GraphCallable`."""
+        found = {overload.written() for overload in self._overloads.values()}
+        if len(found) > 1:
+            raise OperatorError(f"{self._text}: its overloads write to different arguments")
+        return found.pop()
 
     def facts(self) -> Iterator[tuple[Any, str]]:
         """See `GraphCallable`."""

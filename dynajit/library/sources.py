@@ -333,7 +333,7 @@ def _empty_results(overload: Any, values: Sequence[Any]) -> list[np.ndarray]:
     types = [traced.type_of(tensor) for tensor in tensors_in(values)]
     form = Form(overload, values)
     fakes = traced.results(overload, form.filled, types)
-    leaves = autograd.flat(fakes if isinstance(fakes, tuple) else (fakes,))
+    leaves = autograd.flat(autograd.results_of(fakes))
     found = [traced.type_of(leaf) for leaf in leaves]
     return [np.empty(kind.shape, kind.dtype.numpy) for kind in found]
 

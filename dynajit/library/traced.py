@@ -69,7 +69,7 @@ def results(overload: Any, fill: Callable[[Sequence[Any]], list[Any]], types: Se
     """The results of an operator as its fake gives them: traced tensors, in the operator's nest.
 
     Args:
-        overload: with a fake.
+        overload: with a fake, or without results.
         fill: the operator's arguments from its tensors.
         types: of the tensors.
 
@@ -80,9 +80,9 @@ def results(overload: Any, fill: Callable[[Sequence[Any]], list[Any]], types: Se
     builder = _Builder(overload.__name__)
     operands = [builder.placeholder(f"x{i}", type) for i, type in enumerate(types)]
     with dispatch.recording(builder.handle):
-        made = overload.checked(overload.call_python(overload.fake, fill(operands)))
-    leaves = autograd.flat(made if isinstance(made, tuple) else (made,))
-    if not leaves or not all(isinstance(leaf, Tensor) for leaf in leaves):
+        made = overload.call_python(overload.fake, fill(operands)) if overload.fake else None
+    made = overload.checked(made)
+    if not all(isinstance(leaf, Tensor) for leaf in autograd.flat(autograd.results_of(made))):
         raise OperatorError(f"{overload}: a result is no tensor")
     return made
 
@@ -129,7 +129,7 @@ def derivative(
     builder = _Builder(f"{overload.__name__}_backward")
     operands = [builder.placeholder(f"x{i}", type) for i, type in enumerate(types)]
     values = fill(operands)
-    items = fakes if isinstance(fakes, tuple) else (fakes,)
+    items = autograd.results_of(fakes)
     lengths = autograd.shapes_of(items)
     outputs = [
         builder.placeholder(f"result{i}", type_of(fake))

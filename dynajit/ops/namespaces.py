@@ -26,8 +26,19 @@ class GraphCallable:
     def recorded(self, *args: Any, **keywords: Any) -> Any:
         """The call with graph values: what it returns is made of nodes.
 
+        Where `written` names arguments, a pair: what the call returns, and a tuple with what the
+        tensors in these arguments hold after it.
+
         Raises:
             Exception: the call cannot be part of a graph, with the reason.
+        """
+        raise NotImplementedError
+
+    def written(self) -> tuple[tuple[int, str], ...]:
+        """(position, name) of each argument whose tensors a call writes.
+
+        Raises:
+            Exception: that depends on the arguments.
         """
         raise NotImplementedError
 
@@ -73,6 +84,10 @@ class LibraryFunction(GraphCallable):
     def recorded(self, *args: Any, **keywords: Any) -> Any:
         """See `GraphCallable`."""
         return self._function(*args, **keywords)
+
+    def written(self) -> tuple[tuple[int, str], ...]:
+        """See `GraphCallable`: none of which capture has to know."""
+        return ()
 
     def __getattr__(self, overload: str) -> "LibraryFunction":
         if overload.startswith("_"):

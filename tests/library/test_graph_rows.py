@@ -384,16 +384,148 @@ def test_operators_without_tensors_run_for_real() -> None:
     assert [[1.0, 1.0], [2.0, 2.0]] == [compiled(dj.zeros(2)).tolist() for _ in range(2)]
 
 
-def test_writing_operators_run_for_real() -> None:
-    op = operator(lambda x: x.mul_(2) and None, schema="(Tensor(a!) x) -> ()", mutates_args=("x",))
+def numpy_doubling() -> Any:
+    """Doubles its argument, in place."""
+
+    def kernel(x: Any) -> None:
+        x.numpy()[...] *= 2
+
+    return operator(kernel, schema="(Tensor(a!) x) -> ()", mutates_args=("x",))
+
+
+def assert_captured(function: Callable[..., Any], *make: Callable[[], Any]) -> None:
+    """One graph, without breaks: results and arguments are afterwards as in eager execution."""
+    expected, arguments = [m() for m in make], [m() for m in make]
+    result = function(*expected)
+    compiled = dj.compile(function, fullgraph=True)
+    for _ in range(2):
+        arguments = [m() for m in make]
+        assert_equal(compiled(*arguments), result)
+        assert_equal(arguments, expected)
+        written = [[x._version > 0 for x in given] for given in (arguments, expected)]
+        assert written[0] == written[1]
+
+
+def assert_equal(found: Any, expected: Any) -> None:
+    if isinstance(expected, (tuple, list)):
+        assert len(found) == len(expected)
+        for left, right in zip(found, expected, strict=True):
+            assert_equal(left, right)
+    elif isinstance(expected, dj.Tensor):
+        assert (found.dtype, found.tolist()) == (expected.dtype, expected.tolist())
+    else:
+        assert found == expected
+
+
+def test_an_operator_that_writes_to_an_intermediate_is_part_of_the_graph() -> None:
+    double = numpy_doubling()
 
     def function(x: Any) -> Any:
         y = x + 1
-        op(y)
-        return y * 3
+        return y * 3 if double(y) is None else x
 
-    assert [12.0] == dj.compile(function)(dj.ones(1)).tolist()
-    assert "writes to an argument" in dj.explain(function)(dj.ones(1)).breaks[0].reason
+    assert_captured(function, lambda: data(3))
+
+
+def test_an_operator_that_writes_to_an_argument_is_part_of_the_graph() -> None:
+    double = numpy_doubling()
+
+    def function(x: Any) -> Any:
+        y = x * 3
+        double(x)
+        double(x)
+        return y + x
+
+    assert_captured(function, lambda: data(3))
+
+
+def test_an_operator_may_write_to_a_view() -> None:
+    double = numpy_doubling()
+
+    def function(x: Any) -> Any:
+        double(x[1:, 0])
+        double(x.t()[0])
+        return x.sum()
+
+    assert_captured(function, lambda: data(3, 2))
+
+
+def test_an_operator_may_write_and_have_results() -> None:
+    def kernel(x: Any, y: Any, n: int) -> Any:
+        y.add_(x, alpha=n)
+        return x + n, [y * 2, x.sum().long()]
+
+    op = operator(
+        kernel,
+        lambda x, y, n: (dj.empty_like(x), [dj.empty_like(y), x.new_empty((), dtype=dj.int64)]),
+        schema="(Tensor x, Tensor(a!) y, int n) -> (Tensor, Tensor[])",
+        mutates_args=("y",),
+    )
+
+    def function(x: Any, y: Any) -> Any:
+        first, (second, third) = op(x, y, 3)
+        return first + second, third, y * 1
+
+    assert_captured(function, lambda: data(4), lambda: dj.ones(4))
+
+
+def test_an_operator_may_write_to_several_tensors_of_a_list_and_to_none() -> None:
+    def kernel(xs: Any, y: Any, z: Any) -> None:
+        for x in xs:
+            x.add_(z)
+        if y is not None:
+            y.zero_()
+
+    op = operator(
+        kernel,
+        schema="(Tensor(a!)[] xs, Tensor(b!)? y, Tensor z) -> ()",
+        mutates_args=("xs", "y"),
+    )
+
+    def function(a: Any, b: Any, z: Any) -> Any:
+        op([a, b], None, z)
+        op([a], y=b, z=z)
+        return a + b
+
+    assert_captured(
+        function, lambda: data(4), lambda: dj.ones(4, dtype=dj.float64), lambda: data(4)
+    )
+
+
+def test_a_written_tensor_may_require_a_gradient_where_none_are_recorded() -> None:
+    double = numpy_doubling()
+
+    def function(x: Any) -> Any:
+        with dj.no_grad():
+            double(x)
+        return x.detach() + 1
+
+    assert_captured(function, lambda: leaf(3))
+
+
+def test_writes_that_a_graph_cannot_follow_are_done_by_the_real_call() -> None:
+    double = numpy_doubling()
+    twice = operator(
+        lambda x, y: x.add_(y) is None or None,
+        schema="(Tensor(a!) x, Tensor y) -> ()",
+        mutates_args=("x",),
+    )
+
+    def with_itself(x: Any) -> Any:
+        twice(x, x[:1])
+        return x * 1
+
+    x, y = data(3), data(3)
+    assert with_itself(x).tolist() == dj.compile(with_itself)(y).tolist()
+    assert "there twice" in dj.explain(with_itself)(data(3)).breaks[0].reason
+
+    def with_gradient(x: Any) -> Any:
+        y = x * 2
+        double(y)
+        return y
+
+    with pytest.raises(RuntimeError, match="requires a gradient"):
+        dj.compile(with_gradient)(leaf(3))
 
 
 @pytest.mark.parametrize(
@@ -462,3 +594,18 @@ def test_kernels_are_not_run_again_to_save_memory() -> None:
     compiled(leaf(64)).backward()
 
     assert 2 == len(calls)
+
+
+def test_a_fake_or_derivative_may_not_call_an_operator_that_writes() -> None:
+    double = numpy_doubling()
+
+    def backward(ctx: Any, g: Any) -> Any:
+        double(g)
+        return g
+
+    op = operator(lambda x: x * 1, lambda x: dj.empty_like(x), backward)
+    x = leaf(2)
+    dj.compile(lambda x: op(x) + 1)(x).sum().backward()
+    assert [2.0, 2.0] == x.grad.tolist()
+    explained = dj.explain(lambda x: op(x) + 1)(leaf(2))
+    assert "writes to an argument" in explained.breaks[0].reason
