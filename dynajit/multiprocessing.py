@@ -1,7 +1,7 @@
 """Processes by PyTorch's path: the standard library's `multiprocessing`, and `spawn`.
 
 Contract: all public names of `multiprocessing` are here. Tensors that are sent between processes
-are copied. Called by users.
+are copied, unless they are in shared memory (`share_memory_`). Called by users.
 """
 
 import multiprocessing
@@ -179,12 +179,12 @@ def get_all_sharing_strategies() -> set[str]:
 
 
 def get_sharing_strategy() -> str:
-    """A name; tensors are copied."""
+    """A name; it has no effect."""
     return "file_system"
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Accept a strategy; tensors are copied with any.
+    """Accept a strategy; it has no effect.
 
     Raises:
         AssertionError: there is no such strategy.

@@ -15,11 +15,14 @@ from dynajit.core.any_arrays import address
 from dynajit.core.device import Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import AutogradError, ShapeError
+from dynajit.core.late import Late
 from dynajit.core.memory_format import RANKS, MemoryFormat, outer_to_inner
 from dynajit.eager import _tensor
 from dynajit.ops.arrangement_functions import elements_at, strided_extent
 from dynajit.ops.elementwise_functions import clone
 from dynajit.ops.methods import TensorMethods
+
+shared_memory = Late("dynajit.eager.shared_memory")
 
 MSG_VIEW: Final = (
     "view({shape}): view size is not compatible with input tensor's size and stride (at least one "
@@ -147,8 +150,21 @@ class LayoutMethods:
         return int(self.array.nbytes)
 
     def is_shared(self) -> bool:
-        """False: memory is not shared between processes."""
-        return False
+        """True if the elements lie in memory that processes share, or on a GPU."""
+        owner = any_arrays.owner(self.array)
+        if not isinstance(owner, np.ndarray):
+            return True
+        # Only shared memory is mapped through a memoryview; the module is then loaded.
+        return isinstance(owner.base, memoryview) and shared_memory.block_of(owner) is not None
+
+    def share_memory_(self) -> Any:
+        """Move the elements into memory that child processes share; see `eager.shared_memory`.
+
+        Raises:
+            UnsupportedError: other tensors or arrays share the tensor's memory.
+        """
+        shared_memory.share(self)
+        return self
 
     def is_pinned(self, device: Any = None) -> bool:
         """True if the elements lie in host memory that a GPU copies from by itself."""

@@ -115,7 +115,7 @@ def _references(tensor: Any) -> tuple[int, int, int]:
     return sys.getrefcount(tensor.storage), sys.getrefcount(tensor.array), owner
 
 
-def _is_alone(tensor: Any) -> bool:
+def is_alone(tensor: Any) -> bool:
     """True if no other tensor and no array shares this tensor's memory: nothing more refers to it
     than to the memory of a tensor that was just made."""
     base = tensor.array.base
@@ -143,7 +143,7 @@ def resized(tensor: Any, sizes: tuple[int, ...], memory_format: Any = None) -> N
         raise AutogradError("cannot resize variables that require grad")
     if tensor._base is not None:
         raise UnsupportedError("resize_: the tensor is a view.  Resize a clone() of it.")
-    alone = _is_alone(tensor)
+    alone = is_alone(tensor)
     array = tensor.array
     memory = _memory_of(array)
     count = math.prod(sizes)

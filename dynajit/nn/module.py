@@ -513,12 +513,12 @@ class Module:
                 parameter.grad.zero_()
 
     def share_memory(self: M) -> M:
-        """Accepted for compatibility: CPU arrays of one process are shared as they are.
+        """Move parameters and buffers into memory that child processes share.
 
         Raises:
-            RuntimeError: a parameter or buffer is uninitialized.
+            RuntimeError: one is uninitialized, or shares its memory with another tensor.
         """
-        for tensor in filter(is_lazy, chain(self.parameters(), self.buffers())):
+        for tensor in chain(self.parameters(), self.buffers()):
             tensor.share_memory_()
         return self
 
