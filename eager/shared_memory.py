@@ -11,7 +11,7 @@ import mmap
 import os
 import tempfile
 from multiprocessing.reduction import DupFd, ForkingPickler
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,10 @@ from dynajit.eager.reshaping import is_alone
 class Block(mmap.mmap):
     """Mapped memory that keeps its file open. Mutable: its bytes are."""
 
-    file: IO[bytes]
+    descriptor: int
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
 
 
 def share(tensor: Any) -> None:
@@ -42,8 +45,8 @@ def share(tensor: Any) -> None:
         )
     array = tensor.array
     order = sorted(range(array.ndim), key=lambda d: -abs(array.strides[d]))
-    file = _file(max(array.nbytes, 1))
-    memory = np.frombuffer(_mapped(file), array.dtype, array.size)
+    block = _mapped(_file(max(array.nbytes, 1)))
+    memory = np.frombuffer(block, array.dtype, array.size)
     shared = memory.reshape([array.shape[d] for d in order]).transpose(np.argsort(order))
     shared[...] = array
     _tensor.adopt_view(tensor, shared, None)
@@ -56,18 +59,21 @@ def block_of(array: Any) -> Block | None:
     return found if isinstance(found, Block) else None
 
 
-def _file(size: int) -> IO[bytes]:
+def _file(size: int) -> int:
+    """The descriptor of a new file without a name, of `size` bytes."""
     if hasattr(os, "memfd_create"):
-        file: IO[bytes] = os.fdopen(os.memfd_create("dynajit"), "r+b")
+        descriptor = os.memfd_create("dynajit")
     else:
-        file = tempfile.TemporaryFile()
-    file.truncate(size)
-    return file
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.ftruncate(descriptor, size)
+    return descriptor
 
 
-def _mapped(file: IO[bytes]) -> Block:
-    block = Block(file.fileno(), 0)
-    block.file = file
+def _mapped(descriptor: int) -> Block:
+    """All of a file; the block closes it."""
+    block = Block(descriptor, 0)
+    block.descriptor = descriptor
     return block
 
 
@@ -80,12 +86,12 @@ def _reduced(tensor: Any) -> Any:
     offset = any_arrays.address(array) - np.frombuffer(block, np.uint8).ctypes.data
     layout = (dtypes.from_numpy(array.dtype).name, array.shape, array.strides, offset)
     _, _, kept = tensor.__reduce_ex__(2)
-    return _received, (type(tensor), DupFd(block.file.fileno()), layout, tensor.requires_grad), kept
+    return _received, (type(tensor), DupFd(block.descriptor), layout, tensor.requires_grad), kept
 
 
 def _received(cls: Any, sent: Any, layout: tuple[Any, ...], requires_grad: bool) -> Any:
     dtype, shape, strides, offset = layout
-    block = _mapped(os.fdopen(sent.detach(), "r+b"))
+    block = _mapped(sent.detach())
     bytes_ = np.frombuffer(block, np.uint8)
     array = np.ndarray(shape, dtypes.by_name(dtype).numpy, bytes_, offset, strides)
     made = _tensor.new_of(cls, array, None)
