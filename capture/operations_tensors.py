@@ -118,6 +118,7 @@ _FACTS: Final[dict[str, Callable[[Any, TensorValue], Value]]] = {
     "ndim": lambda x, value: constant(tensor_type(x, value).rank),
     "requires_grad": lambda x, value: constant(needs_gradient(x, value)),
     "is_cuda": lambda x, value: constant(tensor_type(x, value).device.type == "cuda"),
+    "is_cpu": lambda x, value: constant(tensor_type(x, value).device.type == "cpu"),
     "itemsize": lambda x, value: constant(tensor_type(x, value).dtype.itemsize),
     "__class__": lambda x, value: Known(x.type_of(value)),
 }

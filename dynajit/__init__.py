@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING
 from dynajit.core.collector import paused
 
 with paused():
-    from dynajit import amp, autograd, backends, cuda, linalg, nn, ops, utils
+    from dynajit import (
+        _further_names,
+        _inplace,
+        amp,
+        autograd,
+        backends,
+        cuda,
+        linalg,
+        nn,
+        ops,
+        utils,
+    )
     from dynajit.amp import autocast
     from dynajit.amp.state import (
         autocast_decrement_nesting,
@@ -622,6 +633,8 @@ __getattr__ = late.publish(
         "sparse_csc_tensor": "dynajit.sparse",
         "sparse_csr_tensor": "dynajit.sparse",
         "vmap": "dynajit.func",
+        **dict.fromkeys(_inplace.NAMES, "dynajit._inplace"),
+        **dict.fromkeys(_further_names.NAMES, "dynajit._further_functions"),
     },
     families={"_foreach_": "dynajit._foreach"},
 )

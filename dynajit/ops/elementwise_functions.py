@@ -448,6 +448,8 @@ to_short = _conversion("short", dtypes.int16)
 to_char = _conversion("char", dtypes.int8)
 to_byte = _conversion("byte", dtypes.uint8)
 to_bool = _conversion("bool", dtypes.bool_)
+to_cfloat = _conversion("cfloat", dtypes.complex64)
+to_cdouble = _conversion("cdouble", dtypes.complex128)
 
 # PyTorch's other names for the same functions.
 absolute, negative, subtract, multiply, divide = abs, neg, sub, mul, div

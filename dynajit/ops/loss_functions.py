@@ -200,9 +200,9 @@ def kl_div(
     if log_target:
         loss = TABLE.mul(TABLE.exp(target), TABLE.sub(target, input))
     else:
-        positive = TABLE.gt(target, 0)
-        logs = TABLE.log(TABLE.where(positive, target, 1.0))
-        entropy = TABLE.where(positive, TABLE.mul(target, logs), 0.0)
+        has_mass = TABLE.ne(target, 0)  # what is below 0 gives NaN
+        logs = TABLE.log(TABLE.where(has_mass, target, 1.0))
+        entropy = TABLE.where(has_mass, TABLE.mul(target, logs), 0.0)
         loss = TABLE.sub(entropy, TABLE.mul(target, input))
     if reduction == "batchmean" and size_average is None and reduce is None:
         return TABLE.div(reduce_loss(TABLE, loss, "sum"), input.shape[0])

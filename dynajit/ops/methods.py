@@ -139,6 +139,15 @@ class ShapeMethods:
         return self.device.type == "cuda"  # type: ignore[no-any-return]
 
     @property
+    def is_cpu(self: Any) -> bool:
+        """Whether the tensor lives in the CPU's memory."""
+        return self.device.type == "cpu"  # type: ignore[no-any-return]
+
+    def get_device(self: Any) -> int:
+        """The number of the tensor's GPU; -1: it lives in the CPU's memory."""
+        return self.device.index if self.is_cuda else -1  # type: ignore[no-any-return]
+
+    @property
     def itemsize(self: Any) -> int:
         """Bytes per element."""
         return self.dtype.itemsize  # type: ignore[no-any-return]
@@ -354,6 +363,8 @@ class ElementwiseMethods:
     type_as = elementwise.type_as
     float = elementwise.to_float
     double = elementwise.to_double
+    cfloat = elementwise.to_cfloat
+    cdouble = elementwise.to_cdouble
     half = elementwise.to_half
     bfloat16 = elementwise.to_bfloat16
     int = elementwise.to_int

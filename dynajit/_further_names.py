@@ -1,0 +1,32 @@
+"""The names of `dynajit._further_functions`, which is imported when one is first asked for.
+
+Called by `dynajit`, which publishes them.
+"""
+
+from typing import Final
+
+STORAGES: Final = (
+    "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage",
+    "ComplexFloatStorage", "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage",
+    "LongStorage", "ShortStorage", "Storage", "TypedStorage",
+)  # fmt: skip
+QUANTIZED: Final = (
+    "dequantize", "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine", "int_repr",
+    "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points", "q_scale",
+    "q_zero_point", "quantize_per_channel", "quantize_per_tensor", "quantize_per_tensor_dynamic",
+)  # fmt: skip
+NAMES: Final = (
+    "SymBool", "SymFloat", "SymInt", "alpha_dropout", "batch_norm", "bilinear",
+    "binary_cross_entropy_with_logits", "celu_", "cosine_embedding_loss", "ctc_loss",
+    "dropout_", "embedding", "feature_alpha_dropout", "frobenius_norm", "frombuffer",
+    "get_device", "get_num_interop_threads", "gru_cell", "hinge_embedding_loss",
+    "instance_norm", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_distributed",
+    "is_warn_always_enabled", "kl_div", "lstm_cell", "margin_ranking_loss", "newaxis",
+    "norm_except_dim", "nuclear_norm", "poisson_nll_loss", "range", "rnn_relu_cell",
+    "rnn_tanh_cell", "row_stack", "selu_", "set_anomaly_enabled", "set_default_tensor_type",
+    "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "sym_float", "sym_int",
+    "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sum", "threshold_", "to_dlpack",
+    "triplet_margin_loss", "typename",
+    *STORAGES,
+    *QUANTIZED,
+)  # fmt: skip
