@@ -2,7 +2,8 @@
  *
  * Contract: a call goes to `function` as it is, unless an argument by keyword has one of the names
  * in `foreign`, or more than `most` arguments stand in places: then it is `adapt(self, args,
- * kwargs)`. Attributes that are not here are those of the function. Made by `ops.library_calls`, which says
+ * kwargs)`. Where the function raises AttributeError, what `register` was given may raise a better
+ * error. Attributes that are not here are those of the function. Made by `ops.library_calls`, which says
  * what the foreign names mean. In C because every call of an eager program passes here: a Python
  * function in front of each would cost four times as much.
  *
@@ -43,8 +44,10 @@ has_foreign(PyObject *foreign, PyObject *names)
     return 0;
 }
 
+/* handler(self, args, kwargs[, error]). */
 static PyObject *
-call_adapted(LibraryCall *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+call_handler(PyObject *handler, LibraryCall *self, PyObject *const *args, Py_ssize_t count,
+             PyObject *names, PyObject *error)
 {
     Py_ssize_t given = names == NULL ? 0 : PyTuple_GET_SIZE(names);
     PyObject *result = NULL, *positional = PyTuple_New(count), *named = PyDict_New();
@@ -59,12 +62,35 @@ call_adapted(LibraryCall *self, PyObject *const *args, Py_ssize_t count, PyObjec
             goto done;
         }
     }
-    PyObject *arguments[] = {(PyObject *)self, positional, named};
-    result = PyObject_Vectorcall(self->adapt, arguments, 3, NULL);
+    PyObject *arguments[] = {(PyObject *)self, positional, named, error};
+    result = PyObject_Vectorcall(handler, arguments, error == NULL ? 3 : 4, NULL);
 done:
     Py_XDECREF(positional);
     Py_XDECREF(named);
     return result;
+}
+
+static PyObject *explain = NULL; /* callable (self, args, kwargs, error): may raise a better one */
+
+/* The function found an attribute missing: perhaps of an argument that should be a tensor. */
+static void
+explain_error(LibraryCall *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    if (trace != NULL) {
+        PyException_SetTraceback(error, trace);
+    }
+    PyObject *nothing = call_handler(explain, self, args, count, names, error);
+    if (nothing == NULL) {
+        Py_XDECREF(type);
+        Py_XDECREF(error);
+        Py_XDECREF(trace);
+        return;
+    }
+    Py_DECREF(nothing);
+    PyErr_Restore(type, error, trace);
 }
 
 static PyObject *
@@ -73,9 +99,13 @@ library_vectorcall(PyObject *callable, PyObject *const *args, size_t flags, PyOb
     LibraryCall *self = (LibraryCall *)callable;
     Py_ssize_t count = PyVectorcall_NARGS(flags);
     if (count > self->most || (names != NULL && has_foreign(self->foreign, names))) {
-        return call_adapted(self, args, count, names);
+        return call_handler(self->adapt, self, args, count, names, NULL);
     }
-    return PyObject_Vectorcall(self->function, args, flags, names);
+    PyObject *result = PyObject_Vectorcall(self->function, args, flags, names);
+    if (result == NULL && explain != NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        explain_error(self, args, count, names);
+    }
+    return result;
 }
 
 static PyObject *
@@ -248,11 +278,25 @@ static PyTypeObject LibraryMethod_Type = {
     .tp_methods = method_methods,
 };
 
+static PyObject *
+module_register(PyObject *module, PyObject *callable)
+{
+    Py_XSETREF(explain, Py_NewRef(callable));
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef module_methods[] = {
+    {"register", module_register, METH_O,
+     "register(explain): explain(function, args, kwargs, error) sees each AttributeError."},
+    {NULL, NULL, 0, NULL},
+};
+
 static struct PyModuleDef module_definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "dynajit.ops._library_call",
     .m_doc = "LibraryFunction and LibraryMethod, what programs call.",
     .m_size = -1,
+    .m_methods = module_methods,
 };
 
 PyMODINIT_FUNC

@@ -415,6 +415,25 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None) -> Any:
     return cast(TABLE.lt(uniform, chance), input.dtype)
 
 
+def _check_distribution(p: Any) -> None:
+    """Refuse numbers (*, n) that are no probabilities, up to a factor.
+
+    Raises:
+        ShapeError: one is negative, infinite or NaN, or all of a row are 0.
+    """
+    wide = p.astype(np.float64)
+    if not np.isfinite(wide).all() or (wide < 0).any():
+        raise ShapeError(
+            "multinomial: probability tensor contains either `inf`, `nan` or element < 0.  "
+            "Expected numbers of at least 0; softmax makes such."
+        )
+    if (wide.sum(-1) <= 0).any():
+        raise ShapeError(
+            "multinomial: invalid multinomial distribution (sum of probabilities <= 0).  Expected "
+            "a positive number in each row."
+        )
+
+
 def multinomial(
     input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None
 ) -> Any:
@@ -426,6 +445,10 @@ def multinomial(
     rank = len(input.shape)
     if rank not in (1, 2) or input.dtype.category is not Category.FLOATING:
         raise ShapeError("multinomial: expected a floating tensor with 1 or 2 dims.")
+    if num_samples <= 0:
+        raise ShapeError(f"multinomial: cannot sample n_sample <= 0 samples, got {num_samples}.")
+    if input.device.type == "cpu" and not dispatch.is_recording():
+        _check_distribution(input.array)
     p = cast(input, dtypes.float64)
     if not replacement:
         if isinstance(p.shape[-1], int) and num_samples > p.shape[-1]:

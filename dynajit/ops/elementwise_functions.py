@@ -11,7 +11,7 @@ from typing import Any
 from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core.device import Device
 from dynajit.core.dtypes import Category, DType
-from dynajit.core.errors import ArgumentError, DTypeError
+from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError
 from dynajit.core.memory_format import outer_to_inner
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, category_of, constant, fitting, is_tensor, operand
@@ -365,7 +365,16 @@ def masked_select(input: Any, mask: Any) -> Any:
 def isclose(
     input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Any:
-    """|input - other| <= atol + rtol * |other|, elementwise; infinities only if equal."""
+    """|input - other| <= atol + rtol * |other|, elementwise; infinities only if equal.
+
+    Raises:
+        InvalidValueError: a tolerance is negative.
+    """
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if tolerance < 0:
+            raise InvalidValueError(
+                f"isclose: {name} must be greater than or equal to zero, but got {tolerance}."
+            )
     same = TABLE.eq(input, other)
     if equal_nan:
         both = TABLE.logical_and(TABLE.isnan(input), TABLE.isnan(other))

@@ -44,7 +44,7 @@ def cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Any
 @widest
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Tensors of one shape side by side along a new dimension."""
-    given = list(tensors)
+    given = [arguments.require_tensor(x, "stack", f"tensors[{i}]") for i, x in enumerate(tensors)]
     if not given:
         raise ShapeError("stack expects a non-empty list of tensors.")
     dtype = arguments.common_dtype(given)

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from dynajit.core.errors import ArgumentError, DeviceError, DTypeError
 from dynajit.ops import dispatch
-from dynajit.ops._library_call import LibraryFunction, LibraryMethod
+from dynajit.ops._library_call import LibraryFunction, LibraryMethod, register
 from dynajit.ops.arguments import device_of, dtype_of, is_tensor, require_tensor
 
 #: NumPy's name of an argument -> ours.
@@ -173,6 +173,28 @@ def _code(function: Callable[..., Any]) -> CodeType:
 def _most(function: Callable[..., Any]) -> int:
     code = _code(function)
     return sys.maxsize if code.co_flags & inspect.CO_VARARGS else code.co_argcount
+
+
+#: What functions ask of their operands first.
+_OF_TENSORS: Final = frozenset(("device", "dtype", "ndim", "shape"))
+
+
+def _explained(
+    target: LibraryFunction, args: tuple[Any, ...], named: dict[str, Any], error: AttributeError
+) -> None:
+    """Say which argument is no tensor, if that is why an attribute is missing.
+
+    Raises:
+        ArgumentError: it is.
+    """
+    if error.name not in _OF_TENSORS:
+        return
+    for name, value in (*zip(_names(target.__wrapped__), args, strict=False), *named.items()):
+        if value is error.obj:
+            require_tensor(value, target.__name__, name)
+
+
+register(_explained)
 
 
 def _adapted(target: LibraryFunction, args: tuple[Any, ...], named: dict[str, Any]) -> Any:

@@ -468,3 +468,31 @@ def test_orders_of_empty_tensors_are_empty(shape, is_compiled):
     assert [t.shape for t in (values, positions, along_rows)] == [shape] * 3
     assert (top.shape, top_positions.shape) == (kept, kept)
     assert positions.dtype is along_rows.dtype is top_positions.dtype is dj.int64
+
+
+NO_DISTRIBUTIONS = {
+    "zeros": ([0.0, 0.0], 1),
+    "a row of zeros": ([[1.0, 2.0], [0.0, 0.0]], 1),
+    "a negative number": ([2.0, -1.0], 1),
+    "NaN": ([2.0, float("nan")], 1),
+    "infinity": ([2.0, float("inf")], 1),
+    "no samples": ([1.0, 2.0], 0),
+    "too many samples": ([1.0, 2.0], 3),
+}
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+@pytest.mark.parametrize("name", NO_DISTRIBUTIONS)
+def test_multinomial_refuses_what_is_no_distribution(name, replacement):
+    torch = pytest.importorskip("torch")
+    numbers, count = NO_DISTRIBUTIONS[name]
+    if name == "too many samples" and replacement:
+        count = 0
+    for multinomial, make in ((torch.multinomial, torch.tensor), (functions.multinomial, tensor)):
+        with pytest.raises(RuntimeError):
+            multinomial(make(np.array(numbers, np.float32)), count, replacement)
+
+
+def test_isclose_refuses_negative_tolerances():
+    with pytest.raises(ValueError, match="rtol"):
+        functions.isclose(tensor(1.0), tensor(1.0), rtol=-1.0)

@@ -378,3 +378,36 @@ def test_functions_without_that_form_do_not_take_out() -> None:
         for name in ("relu", "clone", "isnan", "zeros_like", "flip"):
             with pytest.raises(TypeError):
                 getattr(t, name)(t.ones(3), out=t.ones(3))
+
+
+NO_TENSORS = {
+    "xlogy": lambda m: m.xlogy(2, 3),
+    "copysign": lambda m: m.copysign(2, 3),
+    "clamp_max": lambda m: m.clamp_max(2, 3),
+    "max": lambda m: m.max(2, 3),
+    "heaviside": lambda m: m.heaviside(m.tensor([1, 2]), 2),
+    "igamma": lambda m: m.igamma(2, 3),
+    "isclose": lambda m: m.isclose(m.tensor([1, 2]), 2),
+    "softmax": lambda m: m.softmax(2, 0),
+    "matmul": lambda m: m.matmul(2, other=3),
+    "reshape": lambda m: m.reshape(None, (1,)),
+    "stack": lambda m: m.stack([1, 2]),
+    "cat": lambda m: m.cat([1, 2]),
+}
+
+
+@pytest.mark.parametrize("name", NO_TENSORS)
+def test_an_argument_that_is_no_tensor_is_named(name: str) -> None:
+    with pytest.raises(TypeError):
+        NO_TENSORS[name](torch)
+    with pytest.raises(ArgumentError, match=f"{name}.*argument '.*' must be a tensor, not "):
+        NO_TENSORS[name](dj)
+
+
+def test_a_missing_attribute_of_something_else_stays_an_attribute_error() -> None:
+    class Size(int):
+        def __index__(self) -> int:
+            return self.nothing
+
+    with pytest.raises(AttributeError, match="nothing"):
+        dj.reshape(dj.ones(2), (Size(2),))
