@@ -17,6 +17,7 @@ from dynajit.core.dtypes import DType
 from dynajit.core.errors import AutogradError, ShapeError
 from dynajit.core.late import Late
 from dynajit.core.memory_format import RANKS, MemoryFormat, outer_to_inner
+from dynajit.core.types import contiguous_strides
 from dynajit.eager import _tensor
 from dynajit.ops.arrangement_functions import elements_at, strided_extent
 from dynajit.ops.elementwise_functions import clone
@@ -101,7 +102,11 @@ class LayoutMethods:
 
     def stride(self, dim: int | None = None) -> Any:
         """Elements to skip per step of each dimension, or of dimension `dim`."""
-        strides = tuple(step // self.array.itemsize for step in self.array.strides)
+        array = self.array
+        if not array.size and not isinstance(array, np.ndarray):
+            strides = contiguous_strides(array.shape)  # CuPy's are zeros
+        else:
+            strides = tuple(step // array.itemsize for step in array.strides)
         return strides if dim is None else strides[dim]
 
     def storage_offset(self) -> int:

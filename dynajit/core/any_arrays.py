@@ -6,12 +6,15 @@ Called by the eager layer, whose own arithmetic goes through rows.
 """
 
 import contextlib
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from dynajit.core import gpu, gpu_arrays
 from dynajit.core.device import CPU, Device
+
+POOL_BYTES: Final = 512
+"""What CuPy's pool rounds sizes up to. Source: cupy/cuda/memory.pyx, ALLOCATION_UNIT_SIZE."""
 
 
 def module_of(array: Any) -> Any:
@@ -73,7 +76,22 @@ def owner(array: Any) -> Any:
     """The array that owns the memory: all of it, where the array is a part."""
     while type(array.base) is type(array):
         array = array.base
-    return array
+    return array if isinstance(array, np.ndarray) else _owner_on_gpu(array)
+
+
+def _owner_on_gpu(array: Any) -> Any:
+    """`array`, or the bytes of its memory where it is a part: CuPy's `as_strided` tells no base.
+
+    A pool rounds sizes up to `POOL_BYTES`; such bytes include those behind the last element.
+    """
+    memory = array.data.mem
+    is_whole = array.data.ptr == memory.ptr and -(-array.nbytes // POOL_BYTES) == -(
+        -memory.size // POOL_BYTES
+    )
+    if is_whole or not array.size:
+        return array
+    cupy = module_of(array)
+    return cupy.ndarray((memory.size,), np.uint8, cupy.cuda.MemoryPointer(memory, 0))
 
 
 def flat_memory(array: Any) -> Any:

@@ -548,8 +548,11 @@ def _unfold_infer(x: ValueType, *, dim: int, size: int, step: int) -> TensorType
 
 
 def _unfold_array(xp: Any, x: Any, *, dim: int, size: int, step: int) -> Any:
-    windows = xp.lib.stride_tricks.sliding_window_view(x, size, axis=dim, writeable=True)
-    return windows[(slice(None),) * dim + (slice(None, None, step), ...)]
+    # CuPy's sliding_window_view gives no views that may be written.
+    count, stride = (x.shape[dim] - size) // step + 1, x.strides[dim]
+    shape = (*x.shape[:dim], count, *x.shape[dim + 1 :], size)
+    strides = (*x.strides[:dim], stride * step, *x.strides[dim + 1 :], stride)
+    return xp.lib.stride_tricks.as_strided(x, shape, strides)
 
 
 def _unfold_vjp(ops: Any, g: Any, x_type: TensorType, dim: int, size: int, step: int) -> Any:

@@ -18,7 +18,7 @@ from dynajit.core.types import ScalarType, TensorType
 from dynajit.ir import interpret
 from dynajit.ir.graph import Builder, Graph, NodeKind
 from dynajit.ir.pipeline import optimize
-from dynajit.ops import dispatch
+from dynajit.ops import TABLE, dispatch
 from dynajit.ops.evaluate import type_of_operand
 
 GPU = Device("cuda", 0)
@@ -49,7 +49,7 @@ def on_host(graph: Graph) -> Graph:
 
 
 def moved(graph: Graph, device: Device) -> Graph:
-    """The same graph with all values on a device; constants stay where they are."""
+    """The same graph with all values on a device; constants are copied there from the CPU."""
     builder = Builder(graph.name)
     new: dict[Any, Any] = {}
     for node in graph.nodes:
@@ -61,14 +61,18 @@ def moved(graph: Graph, device: Device) -> Graph:
             attributes["device"] = device
         args = tuple(new.get(a, a) for a in node.args)
         made = dataclasses.replace(node, type=type, args=args, attributes=attributes)
-        new[node] = builder.adopt(made).node
+        value = builder.adopt(made)
+        if node.kind is NodeKind.CONSTANT and node.type.shape and device is not CPU:
+            value = builder.call(TABLE.to_device, [value], {"device": device})
+        new[node] = value.node
     return builder.finish(new.get(o, o) for o in graph.outputs)
 
 
 def array(value: Any) -> Any:
     """A NumPy array on the GPU, strides and all; numbers as they are."""
-    if not isinstance(value, np.ndarray):
+    if not isinstance(value, (np.ndarray, np.generic)):
         return value
+    value = np.asarray(value)
     made = gpu.to_device(value, 0)
     return made if value.flags.c_contiguous else strided_like(value, made)
 

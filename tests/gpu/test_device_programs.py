@@ -293,10 +293,13 @@ def test_calls_leak_nothing(blocks: Any, replays: bool, driver: Any) -> None:
                 program(given[1], given[1], wrong, 1.0)
 
     call(30)
-    before, living = blocks(), driver and driver.block_count()
-    call(60)
+    living, growth = driver and driver.block_count(), []
+    for _ in range(3):  # what is loaded late, once, is no leak
+        before = blocks()
+        call(60)
+        growth.append(blocks() - before)
 
-    assert abs(blocks() - before) < 30
+    assert min(map(abs, growth)) < 30
     assert living == (driver and driver.block_count())
 
 

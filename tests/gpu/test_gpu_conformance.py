@@ -36,6 +36,11 @@ PART = 16
 """Programs whose kernels compile side by side, and of which one runs on the stand-in."""
 IS_ONE_OF_SEVERAL = "PYTEST_XDIST_WORKER" in os.environ
 """Programs are compiled one by one: other processes have the others."""
+UP_TO_SIGNS = ("symmetric_eigen", "singular_values")
+"""Vectors of either sign are right: products of the factors are compared in test_linear_algebra."""
+ADDED_TO_ONE = ("gelu",)
+"""1 + erf(x) cancels below 0: errors count relative to the 1, as erf is good to two roundings.
+Source: CUDA Programming Guide, "Mathematical Functions Appendix"."""
 SEEDS = int(os.environ.get("DYNAJIT_FUZZ_SEEDS", "60"))
 
 
@@ -89,7 +94,10 @@ def test_a_row_on_the_gpu_gives_what_eager_gives(
         assert gpu.is_gpu_array(actual), message
         actual = host(actual)
         assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype), message
-        assert_close(actual, expected, dtypes.by_name(dtype), 4.0, message)
+        if op.name in UP_TO_SIGNS:
+            actual, expected = np.abs(actual), np.abs(expected)
+        least = 1.0 if op.name in ADDED_TO_ONE else None
+        assert_close(actual, expected, dtypes.by_name(dtype), 4.0, message, least=least)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

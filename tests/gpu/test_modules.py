@@ -357,6 +357,8 @@ def test_optimizers_step_on_the_gpu_as_on_the_cpu(name: str) -> None:
     here = nn.Linear(6, 3)
     there = copy.deepcopy(here).cuda()
     options = {"momentum": 0.9} if name in ("SGD", "RMSprop") else {}
+    # Differences of clipped gradients are no curvature: LBFGS diverges, and roundings grow.
+    most = 100.0 if name == "LBFGS" else 0.5
     for module, device in ((here, "cpu"), (there, "cuda")):
         optimizer = OPTIMIZERS[name](module.parameters(), lr=0.05, **options)
         x = dj.from_numpy(X).to(device)
@@ -365,7 +367,7 @@ def test_optimizers_step_on_the_gpu_as_on_the_cpu(name: str) -> None:
             optimizer.zero_grad()
             loss = module(x).square().mean()
             loss.backward()
-            nn.utils.clip_grad_norm_(module.parameters(), 0.5)
+            nn.utils.clip_grad_norm_(module.parameters(), most)
             return loss
 
         for _ in range(4):
