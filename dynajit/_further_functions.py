@@ -407,6 +407,9 @@ class _Number(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return cls is SymInt and isinstance(instance, _SymInt)
 
+    def __call__(cls, node: Any) -> Any:
+        raise TypeError(f"{cls.__name__}(node): sizes are plain numbers here.  Use the number itself.")
+
 
 class SymInt(metaclass=_Number):
     """Sizes of a graph that are not known; for `isinstance`."""

@@ -276,6 +276,11 @@ def _index_infer(x: ValueType, indices: ValueType, *, dims: tuple[int, ...]) -> 
     return type.with_shape(indexed_shape(type.shape, indices.shape[1:], dims))
 
 
+def _row_major(array: Any) -> Any:
+    """NumPy lays a chosen dim before the others, whatever its place; views of results would fail."""
+    return array if array.flags.c_contiguous else array.copy()
+
+
 def _advanced(x: Any, indices: Any, dims: tuple[int, ...]) -> tuple[Any, ...]:
     key: list[Any] = [slice(None)] * x.ndim
     for k, d in enumerate(dims):
@@ -285,7 +290,7 @@ def _advanced(x: Any, indices: Any, dims: tuple[int, ...]) -> tuple[Any, ...]:
 
 @movement(
     infer=_index_infer,
-    array=lambda xp, x, indices, *, dims: x[_advanced(x, indices, dims)],
+    array=lambda xp, x, indices, *, dims: _row_major(x[_advanced(x, indices, dims)]),
     vjp={
         "x": lambda ops, g, x_type, indices, dims: ops.index_accumulate(
             _zeros(ops, x_type, g.dtype, g.device), indices, g, dims=dims

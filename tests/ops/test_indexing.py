@@ -120,6 +120,20 @@ def test_assigning_agrees_with_pytorch(name, kind):
         agree(lambda t, x, v: _assigned(t, x, KEYS[name](t), v), X, np.float32(7))
 
 
+@pytest.mark.parametrize(
+    "key", [(slice(1, None), [0, 2]), (slice(None), [0, 2, 1], slice(2)), ([1, 3], slice(1, None))]
+)
+def test_chosen_elements_are_row_major(key):
+    """As PyTorch's: they may be viewed in another shape."""
+    ours, theirs = (
+        x[tuple(library.tensor(k) if isinstance(k, list) else k for k in key)]
+        for library, x in ((dj, dj.tensor(X)), (torch, torch.tensor(X)))
+    )
+
+    assert theirs.stride() == ours.stride()
+    np.testing.assert_array_equal(theirs.view(-1), ours.view(-1))
+
+
 def test_assigned_values_broadcast_and_are_cast():
     agree(lambda t, x, v: _assigned(t, x, (slice(1, 3), ..., 0), v), X, X[0, :, 0])
     agree(
