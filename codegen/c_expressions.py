@@ -194,9 +194,11 @@ class Scope:
             if inside:
                 break
             home = home.parent
-        wrap = int(index.wrap)
-        size = symint.c(index.size)
-        home.add(f"const int64_t {index.name} = dj_data_index({value}, {size}, {wrap}, status);")
+        given = f"{value}, {symint.c(index.size)}, {int(index.wrap)}"
+        found = (
+            f"dj_checked_index({given})" if index.is_checked else f"dj_data_index({given}, status)"
+        )
+        home.add(f"const int64_t {index.name} = {found};")
         home.variables.add(index.name)
 
     def _select(self, select: Select) -> None:

@@ -164,7 +164,7 @@ def size_parameters(sizes: Sequence[str]) -> list[str]:
 
 def may_fail(expressions: Sequence[Expression], indices: Sequence[DataIndex]) -> bool:
     """True if a kernel may report an index out of range or an integer division by zero."""
-    return bool(indices) or any(
+    return any(not index.is_checked for index in indices) or any(
         isinstance(e, Apply) and e.function in MAY_DIVIDE and e.dtype.category is Category.INTEGER
         for e in expressions
     )

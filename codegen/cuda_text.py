@@ -19,6 +19,7 @@ from typing import Any, Final
 from dynajit.codegen import (
     buffers,
     c_sizes,
+    cuda_checks,
     cuda_columns,
     cuda_epilogues,
     cuda_hoisting,
@@ -43,6 +44,7 @@ from dynajit.codegen.cuda_steps import Choice, CudaKernel, Options, Step
 from dynajit.codegen.cuda_support import Choices
 from dynajit.codegen.cuda_tables import Group
 from dynajit.codegen.loops import (
+    Buffer,
     ColumnKernel,
     Kernel,
     MatmulKernel,
@@ -56,7 +58,7 @@ from dynajit.codegen.shared_products import share_products
 from dynajit.core.records import record
 from dynajit.core.types import ValueType
 from dynajit.ir.graph import Graph
-from dynajit.ir.node import Node, type_of
+from dynajit.ir.node import Node, NodeKind, type_of
 from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ops.table import Op
 
@@ -199,6 +201,7 @@ def generate(
     if written and not any(map(_may_fail, kernels)):
         used = [list(buffers.used(kernel)) for kernel in kernels]
         kernels, same = in_place.share(plan, kernels, used, written)
+    kernels = cuda_checks.ahead(kernels, _given(plan))
     kernels = [part for kernel in kernels for part in _hoisted(kernel)]
     groups = cuda_tables.group(kernels, {k.name: buffers.used(k) for k in kernels})
     steps = share_entries([step for entry in groups for step in _steps(entry, found, options)])
@@ -207,6 +210,12 @@ def generate(
         name, graph, steps, layout, print_unit(name, steps), c_sizes.symbols_of(graph), same,
         tuple(plan.notes), tuple(found.found.values()),
     )  # fmt: skip
+
+
+def _given(plan: fusion.Plan) -> set[Buffer]:
+    """The buffers of inputs and constants."""
+    found = plan.storage.buffers
+    return {buffer for node, buffer in found.items() if node.kind is not NodeKind.CALL}
 
 
 def _may_fail(kernel: Kernel) -> bool:

@@ -7,6 +7,7 @@ from one to the next (`device_sequence`). The kernels of all pieces compile at t
 """
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -113,7 +114,7 @@ def start(
         graph: any graph; composites in it without kernels are expanded.
         name: for messages and reports.
         host: for what is on the CPU.
-        written: output -> the input that the caller copies it to. One plan may write it there
+        written: output -> the input that the caller copies it to. The last plan may write it there
             itself: then the result is the input's array.
         verify: what kernels store is compared with NumPy in every call.
         launching: how kernels are launched.
@@ -137,11 +138,26 @@ def start(
         if piece.kind is Kind.HOST:
             parts.append(host(piece.graph))
         elif piece.kind is Kind.KERNELS:
-            parts.append(start_plan(piece.graph, name, launching))
+            # Another piece behind it could fail, and what was written would stay.
+            own = _written_by(piece, graph, written) if piece is pieces[-1] else {}
+            parts.append(start_plan(piece.graph, name, launching, own))
         else:
             parts.append(_start_row(piece, name))
     _tell(name, pieces)
     return _in_order(name, order_of(graph, pieces), parts)
+
+
+def _written_by(piece: Piece, graph: Graph, written: Mapping[int, int]) -> dict[int, int]:
+    """`written` by the outputs and inputs of a piece; what others get, too, is not in it."""
+    reads = {node: position for position, node in enumerate(piece.reads)}
+    writes = {node: position for position, node in enumerate(piece.writes)}
+    shown = Counter(graph.outputs)
+    found = {}
+    for output, position in written.items():
+        node, source = graph.outputs[output], graph.inputs[position]
+        if node in writes and source in reads and shown[node] == 1:
+            found[writes[node]] = reads[source]
+    return found
 
 
 def _start_row(piece: Piece, name: str) -> Started:

@@ -263,12 +263,14 @@ class DataIndex:
         value: the integer expression.
         size: number of valid positions; anything else is reported as out of range.
         wrap: negative values count from the end.
+        is_checked: it was reported already; one that is out of range is position 0.
     """
 
     name: str
     value: Expression
     size: Number
     wrap: bool
+    is_checked: bool = False
 
 
 OPERATORS: Final = {

@@ -7,8 +7,9 @@ numbers; index maps see `core.symint` numbers as indices. Called by `codegen.ele
 """
 
 import math
+import operator
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -278,7 +279,11 @@ class SymbolicScalars:
             raise InternalError("as_index was called outside an index map")
         if not isinstance(value, Scalar):
             return int(NumpyScalars.as_index(value, size, wrap))
-        return self._data_index(cast(value.expression, dtypes.int64), size, wrap)
+        index = cast(value.expression, dtypes.int64)
+        known = _number(index)
+        if known is not None and _is_within(known, size):
+            return known
+        return self._data_index(index, size, wrap)
 
     def __getattr__(self, name: str) -> Callable[..., Scalar]:
         if name not in SCALARS:
@@ -288,6 +293,32 @@ class SymbolicScalars:
 
 def _index_expression(index: Number) -> Expression:
     return Literal(index, dtypes.int64) if isinstance(index, int) else Index(index)
+
+
+_EXACT: Final = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
+
+
+def _number(expression: Expression) -> "Number | None":
+    """An int64 value that loops alone decide, as an index expression; None for any other."""
+    if isinstance(expression, Index):
+        return expression.value
+    if isinstance(expression, Literal):
+        return int(expression.value)
+    if not isinstance(expression, Apply) or expression.dtype is not dtypes.int64:
+        return None
+    combine = _EXACT.get(expression.function)
+    operands = [_number(argument) for argument in expression.arguments]
+    if combine is None or None in operands:
+        return None
+    found: Number = combine(*operands)
+    return found
+
+
+def _is_within(number: Number, size: Number) -> bool:
+    """True if an index is a position among `size` for certain."""
+    low, _ = symint.bounds(number)
+    left, _ = symint.bounds(size - 1 - number)
+    return low is not None and low >= 0 and left is not None and left >= 0
 
 
 def _is_index_condition(expression: Expression) -> bool:

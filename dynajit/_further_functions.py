@@ -408,7 +408,7 @@ class _Number(type):
         return cls is SymInt and isinstance(instance, _SymInt)
 
     def __call__(cls, node: Any) -> Any:
-        raise TypeError(f"{cls.__name__}(node): sizes are plain numbers here.  Use the number itself.")
+        raise TypeError(f"{cls.__name__}(node): sizes are plain numbers.  Use the number.")
 
 
 class SymInt(metaclass=_Number):

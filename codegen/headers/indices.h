@@ -34,3 +34,9 @@ DJ_INLINE int64_t dj_data_index(int64_t value, int64_t size, int wrap, int64_t *
     if (__builtin_expect((uint64_t)position < (uint64_t)size, 1)) return position;
     return dj_report(status, DJ_STATUS_BOUNDS, value, size, wrap ? -size : 0);
 }
+
+/* The same of one that an earlier kernel has looked at, and reported. */
+DJ_INLINE int64_t dj_checked_index(int64_t value, int64_t size, int wrap) {
+    int64_t position = wrap && value < 0 ? value + size : value;
+    return (uint64_t)position < (uint64_t)size ? position : 0;
+}

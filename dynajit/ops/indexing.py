@@ -277,7 +277,7 @@ def _index_infer(x: ValueType, indices: ValueType, *, dims: tuple[int, ...]) -> 
 
 
 def _row_major(array: Any) -> Any:
-    """NumPy lays a chosen dim before the others, whatever its place; views of results would fail."""
+    """NumPy may lay a chosen dim before the others: views of results would fail."""
     return array if array.flags.c_contiguous else array.copy()
 
 

@@ -63,7 +63,8 @@ def moved(graph: Graph, device: Device) -> Graph:
         made = dataclasses.replace(node, type=type, args=args, attributes=attributes)
         value = builder.adopt(made)
         if node.kind is NodeKind.CONSTANT and node.type.shape and device is not CPU:
-            value = builder.call(TABLE.to_device, [value], {"device": device})
+            moving = {"device": device, "non_blocking": False}
+            value = builder.call(TABLE.to_device, [value], moving)
         new[node] = value.node
     return builder.finish(new.get(o, o) for o in graph.outputs)
 

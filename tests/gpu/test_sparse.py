@@ -4,6 +4,7 @@ import io
 from typing import Any
 
 import numpy as np
+
 import dynajit as dj
 
 
