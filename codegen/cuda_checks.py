@@ -1,9 +1,10 @@
 """Checks of the indices that a program is given, in front of its other kernels.
 
 Contract: `ahead(kernels, given)` computes the same. A call waits for the last kernel that may find
-an index out of range, and one behind the whole forward pass would keep the host from running ahead of
+an index out of range; one behind the whole forward pass would keep the host from running ahead of
 the GPU. Where all such indices come from inputs, kernels that do nothing but look at them stand
 first; the others take position 0 for one that is out of range, and report nothing.
+Called by `codegen.cuda_text`.
 """
 
 from collections.abc import Collection, Hashable, Sequence
