@@ -129,8 +129,8 @@ class CupyFuse(GpuLibrary):
         return self.namespace.asarray(array)
 
     def compile(self, function: Function) -> Function:
-        """`cupy.fuse()(function)`."""
-        fused: Function = self.namespace.fuse()(function)
+        """`cupy.fuse(function)`, whose kernel is named: a lambda's own name is none in C."""
+        fused: Function = self.namespace.fuse(kernel_name="fused")(function)
         return fused
 
     def array(self, value: Any) -> np.ndarray[Any, Any]:
