@@ -28,6 +28,8 @@ from dynajit.codegen.cuda_text import Unit
 from dynajit.codegen.device_image import Image
 from dynajit.codegen.device_pieces import Kind, Piece
 from dynajit.codegen.device_sequence import (
+    DETERMINISTIC,
+    TF32,
     ByShape,
     EitherBlueprint,
     EitherProgram,
@@ -37,12 +39,13 @@ from dynajit.codegen.device_sequence import (
     SequenceProgram,
     Transfer,
     TransferProgram,
+    is_asked,
     order_of,
 )
 from dynajit.codegen.device_tuning import TunedProgram
 from dynajit.codegen.started import Program, Stages, Started
 from dynajit.codegen.verified import Stored, VerifiedProgram
-from dynajit.core import background
+from dynajit.core import background, dtypes
 from dynajit.core.device import CPU
 from dynajit.core.errors import ToolchainError
 from dynajit.core.records import record
@@ -307,31 +310,65 @@ def _start_plan(
 ) -> Started:
     split = split_complex_numbers(graph)
     make = functools.partial(cuda_text.generate, split.graph, name, written=written)
+    start_unit = functools.partial(_start_unit, split, _number_of(graph), launching)
+    if not any(_may_round(node) for node in split.graph.calls):
+        return _start_orders(make, start_unit, Options(), is_wanted=True)
+    rounds = is_asked(TF32)
+    usual, other = (
+        _start_orders(make, start_unit, Options(tf32=tf32), is_wanted=tf32 is rounds)
+        for tf32 in (False, True)
+    )
+    return _start_either(usual, other, TF32)
+
+
+def _may_round(node: Node) -> bool:
+    """True for what a kernel of its own may multiply with TF32; products ask when they run."""
+    return (
+        node.op is not None
+        and node.op.name in (*natives.ATTENTION, *natives.CONVOLUTIONS)
+        and device_pieces.dtype_of(node) is dtypes.float32
+    )
+
+
+def _start_orders(
+    make: Callable[..., Unit], start_unit: Callable[..., Started], options: Options, is_wanted: bool
+) -> Started:
+    """The program of a unit, and the deterministic one if it adds in any order."""
+    make = functools.partial(make, options=options)
     stages = Stages()
     with stages.timed("printing"):
         unit = make()
-    start_unit = functools.partial(_start_unit, split, _number_of(graph), launching)
-    usual = start_unit(unit, make, stages)
+    usual = start_unit(unit, make, stages, is_wanted=is_wanted)
     if not any(n.op is not None and n.op.kind is RowKind.SCATTER for n in unit.graph.calls):
         return usual
-    make = functools.partial(make, options=Options(deterministic=True))
+    make = functools.partial(make, options=replace(options, deterministic=True))
     exact = make()
     if exact.source == unit.source:
         return usual
-    return _start_either(usual, start_unit(exact, make, Stages(), is_wanted=False))
+    other = start_unit(exact, make, Stages(), is_wanted=False)
+    return _start_either(usual, other, DETERMINISTIC)
 
 
-def _start_either(usual: Started, exact: Started) -> Started:
+def _start_either(usual: Started, other: Started, what: str) -> Started:
     blueprint = None
-    if usual.blueprint is not None:
-        blueprint = EitherBlueprint(usual.blueprint, exact.blueprint)
-    return Started(lambda: EitherProgram(usual(), exact), blueprint, usual.building)
+    if usual.blueprint is not None and other.blueprint is not None:
+        blueprint = EitherBlueprint(usual.blueprint, other.blueprint, what)
+    first = other if is_asked(what) else usual
+    return Started(lambda: EitherProgram(usual, other, what), blueprint, first.building)
 
 
-def start_either(blueprint: EitherBlueprint, launching: Launching = DEFAULT) -> Started:
-    """The program of a graph with scatters."""
-    usual = start_build(blueprint.usual, launching)
-    return _start_either(usual, start_build(blueprint.exact, launching, is_wanted=False))
+def start_either(
+    blueprint: EitherBlueprint, launching: Launching = DEFAULT, is_wanted: bool = True
+) -> Started:
+    """A program and the one that takes its place; the one that is asked for now compiles now."""
+    asked = is_asked(blueprint.what)
+    usual, other = (
+        start_either(part, launching, is_wanted and place is asked)
+        if isinstance(part, EitherBlueprint)
+        else start_build(part, launching, is_wanted=is_wanted and place is asked)
+        for place, part in ((False, blueprint.usual), (True, blueprint.other))
+    )
+    return _start_either(usual, other, blueprint.what)
 
 
 def _start_unit(

@@ -7,11 +7,11 @@ arrays, wherever they are; one that nobody needs any more is let go. Made by
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from dynajit.codegen.device_pieces import Piece
 from dynajit.codegen.started import Program
-from dynajit.core import any_arrays, determinism, gpu, gpu_arrays
+from dynajit.core import any_arrays, config, determinism, gpu, gpu_arrays
 from dynajit.core.device import CPU, Device
 from dynajit.core.records import record
 from dynajit.ir import interpret, sizes
@@ -271,16 +271,32 @@ def _summed(programs: Sequence[Program]) -> dict[str, float]:
 # one of two
 
 
+DETERMINISTIC: Final = "deterministic"
+TF32: Final = "tf32"
+
+_ASKED: Final[Mapping[str, Callable[[], bool]]] = {
+    DETERMINISTIC: determinism.is_required,
+    TF32: lambda: config.current().allow_tf32,
+}
+
+
+def is_asked(what: str) -> bool:
+    """Whether sums must come out in one order, or products may be rounded to TF32, right now."""
+    return _ASKED[what]()
+
+
 @record(eq=False)
 class EitherBlueprint:
-    """A program whose sums may come out in any order, and one whose do not, as data.
+    """A program, and another one for while something is asked for, as data.
 
     Args:
-        usual, exact: their blueprints.
+        usual, other: their blueprints.
+        what: is asked for: `DETERMINISTIC` or `TF32`.
     """
 
     usual: Any
-    exact: Any
+    other: Any
+    what: str
 
     @property
     def peak(self) -> Any:
@@ -289,31 +305,39 @@ class EitherBlueprint:
 
 
 class EitherProgram:
-    """A program that adds at indices in any order, and the one that takes its place while
-    deterministic results are asked for. Mutable: the second is made when it is first needed.
+    """A program, and the one that takes its place while something is asked for: sums in one order
+    where it adds at indices in any order, or the freedom to round to TF32. Mutable: each is made
+    when it is first needed.
 
     Args:
-        usual: the faster one.
-        exact: gives the other one.
+        usual, other: give them.
+        what: see `EitherBlueprint`.
     """
 
-    def __init__(self, usual: Program, exact: Callable[[], Program]) -> None:
-        self.usual = usual
-        self._make = exact
-        self._exact: Program | None = None
+    def __init__(
+        self, usual: Callable[[], Program], other: Callable[[], Program], what: str
+    ) -> None:
+        self._starts = usual, other
+        self._made: list[Program | None] = [None, None]
+        self._is_asked = _ASKED[what]
         self._lock = threading.Lock()
+        self._first = self._program(self._is_asked())
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.usual, name)
+        return getattr(self._first, name)
+
+    def _program(self, asked: bool) -> Program:
+        with self._lock:
+            program = self._made[asked]
+            if program is None:
+                program = self._made[asked] = self._starts[asked]()
+            return program
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         """Run the one that is asked for now."""
-        if not determinism.is_required():
-            return self.usual(*arguments)
-        with self._lock:
-            if self._exact is None:
-                self._exact = self._make()
-        return self._exact(*arguments)
+        asked = self._is_asked()
+        program = self._made[asked] or self._program(asked)
+        return program(*arguments)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -335,7 +335,8 @@ def to_data(blueprint: AnyBlueprint) -> dict[str, Any]:
     if isinstance(blueprint, SequenceBlueprint):
         return {"sequence": sequence_data.to_data(blueprint, to_data)}
     if isinstance(blueprint, EitherBlueprint):
-        return {"either": [to_data(blueprint.usual), to_data(blueprint.exact)]}
+        parts = [to_data(blueprint.usual), to_data(blueprint.other)]
+        return {"either": parts, "what": blueprint.what}
     if isinstance(blueprint, DeviceBlueprint):
         return {"gpu": cuda_program.to_data(blueprint)}
     return {"cpu": blueprints.to_data(blueprint)}
@@ -350,8 +351,8 @@ def from_data(data: dict[str, Any]) -> AnyBlueprint | None:
     if "sequence" in data:
         return sequence_data.from_data(data["sequence"], from_data)
     if "either" in data:
-        usual, exact = map(from_data, data["either"])
-        return EitherBlueprint(usual, exact)
+        usual, other = map(from_data, data["either"])
+        return EitherBlueprint(usual, other, data["what"])
     if "gpu" in data:
         return cuda_program.from_data(data["gpu"])
     return None if toolchain.find_compiler() is None else blueprints.from_data(data["cpu"])

@@ -3,11 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dynajit as dj
+import dynajit.nn.functional as F
 from dynajit.core.errors import InvalidValueError
 
+RANDOM = np.random.default_rng(0)
 # Exact in float32; in TF32 its last bits are gone.
 FINE = 1 + 2.0**-14
 
@@ -67,3 +70,18 @@ def test_other_words_are_refused() -> None:
     """By name."""
     with pytest.raises(InvalidValueError, match="fp32_precision"):
         dj.backends.cuda.matmul.fp32_precision = "bf16"
+
+
+@pytest.mark.usefixtures("driver", "kernel_cache")
+def test_compiled_convolutions_are_full_unless_tf32_is_allowed() -> None:
+    """Whatever was allowed when the function was compiled."""
+    x, weight = (RANDOM.standard_normal(shape) for shape in ((2, 32, 6, 6), (64, 32, 3, 3)))
+    exact = F.conv2d(dj.from_numpy(x), dj.from_numpy(weight)).numpy()
+    given = [dj.from_numpy(a.astype(np.float32)).to("cuda") for a in (x, weight)]
+    compiled = dj.compile(F.conv2d, fullgraph=True)
+    errors = []
+    for allows in (False, True, False):
+        dj.backends.cuda.matmul.allow_tf32 = allows
+        errors.append(np.abs(compiled(*given).cpu().numpy() - exact).max())
+
+    assert errors[0] == errors[2] < 1e-4 < errors[1] < 0.1
