@@ -58,7 +58,7 @@ def ahead(kernels: Sequence[Kernel], given: Collection[Buffer]) -> list[Kernel]:
                 checks.setdefault(meaning, check)
                 index = replace(index, is_checked=True)
             indices.append(index)
-        changed[place] = replace(kernel, indices=tuple(indices))  # type: ignore[call-arg]
+        changed[place] = replace(kernel, indices=tuple(indices))  # type: ignore[arg-type]
         if _may_fail(changed[place]):
             return [*kernels]
     return [*checks.values(), *changed]
@@ -104,7 +104,7 @@ def _loops(kernel: Kernel) -> tuple[Axis, ...]:
 
 def _row_major(axes: Sequence[Axis]) -> Number:
     """The place of an element among those of all loops."""
-    strides = contiguous_strides(tuple(axis.size for axis in axes))  # type: ignore[arg-type]
+    strides = contiguous_strides(tuple(axis.size for axis in axes))
     place: Number = 0
     for axis, stride in zip(axes, strides, strict=True):
         place = place + axis.symbol * stride

@@ -145,7 +145,7 @@ class ShapeMethods:
 
     def get_device(self: Any) -> int:
         """The number of the tensor's GPU; -1: it lives in the CPU's memory."""
-        return self.device.index if self.is_cuda else -1  # type: ignore[no-any-return]
+        return self.device.index if self.is_cuda else -1
 
     @property
     def itemsize(self: Any) -> int:
