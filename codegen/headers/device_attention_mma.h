@@ -1,12 +1,19 @@
-/* Attention of CUDA units by tensor cores: 16-bit floats of up to 128 features and values.
+/* Attention of CUDA units by tensor cores: float32 and 16-bit floats of up to 128 features and values.
  *
  * 128 threads: each of four warps has 16 rows of a block of 64; the tiles that it meets lie in shared
  * memory, copied there while the ones before are multiplied. Sums of a warp stay in its registers,
  * and weights go from sums to operands without leaving them. Scores are powers of two inside.
+ *
+ * float32 (T = float) is multiplied in three products of parts with ten bits of mantissa, which is
+ * about as exact as products of float32; where ten bits are enough (T = dj_tf32) in one.
+ * Source: H. Ootomo, R. Yokota, "Recovering single precision accuracy from Tensor Cores while
+ * surpassing the FP32 theoretical peak performance", arXiv:2203.03341.
  */
 
 #define DJ_MMA_THREADS 128
 #define DJ_MMA_ROWS 64
+/* Neighbouring sums whose products with small parts are in registers together. */
+#define DJ_MMA_RESTS 4
 
 #define DJ_LOG2_E 1.4426950408889634f
 #define DJ_LN_2 0.6931471805599453f
@@ -66,9 +73,164 @@ DJ_INLINE void dj_mma_weights(float (&sums)[COUNT][4], const float (&weights)[ME
     }
 }
 
-/* The warp's sums, times `scale`, as rows of a row-major matrix. */
-template <int COUNT, typename T>
-DJ_INLINE void dj_mma_store(const float (&sums)[COUNT][4], T *to, int64_t rows, int columns,
+/* ---- the same of float32 ---- */
+
+/* An operand as tensor cores read it, and what that leaves of it. */
+struct dj_parts {
+    float big, small;
+};
+
+DJ_INLINE float dj_cut_tf32(float x) { return __uint_as_float(__float_as_uint(x) & 0xffffe000u); }
+
+/* x is big + small to 22 bits. `big` is cut of a number a third to two thirds of its last bit further
+ * from zero, about rounded: that takes two instructions, and leaves what is no number (the conversion
+ * of TF32 is four, and adding integers would make zeros of some NaNs). `small` is then no number. */
+DJ_INLINE dj_parts dj_parts_of(float x) {
+    dj_parts parts;
+    parts.big = dj_cut_tf32(x * 1.000325f);
+    parts.small = dj_cut_tf32(x - parts.big);
+    return parts;
+}
+
+DJ_INLINE dj_parts dj_parts_of(dj_tf32 x) {
+    const dj_parts parts = {dj_rounded_tf32(x.value), 0};
+    return parts;
+}
+
+template <typename T>
+DJ_INLINE dj_parts dj_parts_of_bits(uint32_t bits) {
+    T x;
+    dj_narrow_to(&x, __uint_as_float(bits));
+    return dj_parts_of(x);
+}
+
+DJ_INLINE bool dj_has_rest(float) { return true; }
+DJ_INLINE bool dj_has_rest(dj_tf32) { return false; }
+
+/* Two neighbouring sums += a @ b; `rest` gets the products with a small part. They are added at the
+ * end (dj_mma_add_rest), since those of an infinity are no numbers. */
+template <typename T, int COUNT, int RESTS>
+DJ_INLINE void dj_mma_parts(float (&sums)[COUNT][4], float (&rest)[RESTS][4], int n, int first,
+                            const dj_parts (&a)[4], const dj_parts (&b)[4]) {
+    const float big[4] = {a[0].big, a[1].big, a[2].big, a[3].big};
+    const float small[4] = {a[0].small, a[1].small, a[2].small, a[3].small};
+    const bool has_rest = dj_has_rest(T());
+#pragma unroll
+    for (int side = 0; has_rest && side < 2; side++)
+        dj_mma_tf32(rest[n - first + side], small, b[2 * side].big, b[2 * side + 1].big);
+#pragma unroll
+    for (int side = 0; side < 2; side++)
+        dj_mma_tf32(sums[n + side], big, b[2 * side].big, b[2 * side + 1].big);
+#pragma unroll
+    for (int side = 0; has_rest && side < 2; side++)
+        dj_mma_tf32(rest[n - first + side], big, b[2 * side].small, b[2 * side + 1].small);
+}
+
+template <typename T, int COUNT, int RESTS>
+DJ_INLINE void dj_mma_add_rest(float (&sums)[COUNT][4], const float (&rest)[RESTS][4], int first) {
+    if (!dj_has_rest(T())) return;
+#pragma unroll
+    for (int n = 0; n < RESTS; n++)
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (first + n < COUNT && fabsf(rest[n][k]) < INFINITY) sums[first + n][k] += rest[n][k];
+}
+
+/* As dj_mma_rows. */
+template <int COUNT, int INNER, typename T>
+DJ_INLINE void dj_mma_rows_32(float (&sums)[COUNT][4], const T *left, const T *right) {
+    float rest[COUNT][4];
+    dj_mma_clear(rest);
+#pragma unroll
+    for (int k = 0; k < INNER; k += 8) {
+        uint32_t bits[4];
+        dj_parts a[4], b[4];
+        dj_load_a<INNER>(bits, left, threadIdx.x / 32 * 16, k);
+#pragma unroll
+        for (int item = 0; item < 4; item++) a[item] = dj_parts_of_bits<T>(bits[item]);
+#pragma unroll
+        for (int n = 0; n < COUNT; n += 2) {
+            dj_load_b<INNER>(bits, right, n * 8, k);
+#pragma unroll
+            for (int item = 0; item < 4; item++) b[item] = dj_parts_of_bits<T>(bits[item]);
+            dj_mma_parts<T>(sums, rest, n, 0, a, b);
+        }
+    }
+    dj_mma_add_rest<T>(sums, rest, 0);
+}
+
+template <int COUNT, int INNER>
+DJ_INLINE void dj_mma_rows(float (&sums)[COUNT][4], const float *left, const float *right) {
+    dj_mma_rows_32<COUNT, INNER>(sums, left, right);
+}
+template <int COUNT, int INNER>
+DJ_INLINE void dj_mma_rows(float (&sums)[COUNT][4], const dj_tf32 *left, const dj_tf32 *right) {
+    dj_mma_rows_32<COUNT, INNER>(sums, left, right);
+}
+
+/* Two neighbours of a row. */
+struct __align__(8) dj_two_bits {
+    uint32_t first, second;
+};
+
+/* As dj_mma_weights, in an order that takes no exchange. Inner indices: the columns lane % 4 and 4
+ * beside of A are two neighbours of a sum, and B's rows the same ones. Columns: sums n and n + 1 have
+ * every other one of 16, so that a lane reads two neighbours at once (dj_mma_column_of). */
+template <int COUNT, int MET, int WIDE, typename T>
+DJ_INLINE void dj_mma_weights_32(float (&sums)[COUNT][4], const float (&weights)[MET][4],
+                                 const T *right) {
+    const int row = threadIdx.x % 4 * 2, column = threadIdx.x % 32 / 4 * 2;
+    enum { STEP = DJ_MMA_RESTS < COUNT ? DJ_MMA_RESTS : COUNT };
+#pragma unroll
+    for (int first = 0; first < COUNT; first += STEP) {
+        float rest[STEP][4];
+        dj_mma_clear(rest);
+#pragma unroll
+        for (int k = 0; k < MET; k++) {
+            dj_parts a[4], b[4];
+#pragma unroll
+            for (int item = 0; item < 4; item++)
+                a[item] = dj_parts_of_bits<T>(__float_as_uint(weights[k][item % 2 * 2 + item / 2]));
+#pragma unroll
+            for (int n = first; n < COUNT && n < first + STEP; n += 2) {
+#pragma unroll
+                for (int next = 0; next < 2; next++) {
+                    const T *from = right + (k * 8 + row + next) * dj_tile_row<WIDE, T>::length +
+                                    n * 8 + column;
+                    const dj_two_bits pair = *(const dj_two_bits *)from;
+                    b[next] = dj_parts_of_bits<T>(pair.first);
+                    b[next + 2] = dj_parts_of_bits<T>(pair.second);
+                }
+                dj_mma_parts<T>(sums, rest, n, first, a, b);
+            }
+        }
+        dj_mma_add_rest<T>(sums, rest, first);
+    }
+}
+
+template <int COUNT, int MET, int WIDE>
+DJ_INLINE void dj_mma_weights(float (&sums)[COUNT][4], const float (&weights)[MET][4],
+                              const float *right) {
+    dj_mma_weights_32<COUNT, MET, WIDE>(sums, weights, right);
+}
+template <int COUNT, int MET, int WIDE>
+DJ_INLINE void dj_mma_weights(float (&sums)[COUNT][4], const float (&weights)[MET][4],
+                              const dj_tf32 *right) {
+    dj_mma_weights_32<COUNT, MET, WIDE>(sums, weights, right);
+}
+
+/* ---- results ---- */
+
+/* The column of an item of sum `n` of dj_mma_weights. */
+template <typename T>
+DJ_INLINE int dj_mma_column_of(int n, int item) {
+    return sizeof(T) == 2 ? dj_mma_column(n) + item
+                          : n / 2 * 16 + threadIdx.x % 4 * 4 + item * 2 + n % 2;
+}
+
+/* The warp's sums of dj_mma_weights of T, times `scale`, as rows of a row-major matrix. */
+template <typename T, int COUNT, typename R>
+DJ_INLINE void dj_mma_store(const float (&sums)[COUNT][4], R *to, int64_t rows, int columns,
                             const float (&scale)[2]) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
@@ -78,7 +240,7 @@ DJ_INLINE void dj_mma_store(const float (&sums)[COUNT][4], T *to, int64_t rows, 
         for (int n = 0; n < COUNT; n++)
 #pragma unroll
             for (int item = 0; item < 2; item++) {
-                const int column = dj_mma_column(n) + item;
+                const int column = dj_mma_column_of<T>(n, item);
                 if (column < columns)
                     dj_narrow_to(to + (int64_t)row * columns + column,
                                  sums[n][half * 2 + item] * scale[half]);
@@ -105,8 +267,8 @@ template <typename T, typename M, int MASK, int K, int E, int V>
 DJ_INLINE void dj_attend_mma(const dj_attention &c, const T *query, const T *key, const T *value,
                              const void *mask, T *result, float *level) {
     DJ_DYNAMIC(T, memory);
-    T *queries = memory, *keys = queries + DJ_MMA_ROWS * dj_tile_row<E>::length;
-    T *values = keys + K * dj_tile_row<E>::length;
+    T *queries = memory, *keys = queries + DJ_MMA_ROWS * dj_tile_row<E, T>::length;
+    T *values = keys + K * dj_tile_row<E, T>::length;
     const int64_t blocks = (c.queries + DJ_MMA_ROWS - 1) / DJ_MMA_ROWS;
     const int64_t head = blockIdx.x / blocks;
     const int64_t q = (blocks - 1 - blockIdx.x % blocks) * DJ_MMA_ROWS;
@@ -198,7 +360,7 @@ DJ_INLINE void dj_attend_mma(const dj_attention &c, const T *query, const T *key
         scale[half] = is_dead ? 0.0f : 1 / total[half];
     }
     if (result)
-        dj_mma_store(sums, result + (head * c.queries + q) * c.values, c.queries - q,
+        dj_mma_store<T>(sums, result + (head * c.queries + q) * c.values, c.queries - q,
                      (int)c.values, scale);
 }
 
@@ -218,9 +380,9 @@ DJ_INLINE void dj_attend_keys_mma(const dj_attention &c, const T *gradient, cons
                                   const float *level, const float *along, float *to_key,
                                   float *to_value) {
     DJ_DYNAMIC(T, memory);
-    const int queries_size = Q * dj_tile_row<E>::length, own_size = Q * dj_tile_row<V>::length;
-    T *keys = memory, *values = keys + DJ_MMA_ROWS * dj_tile_row<E>::length;
-    T *queries = values + DJ_MMA_ROWS * dj_tile_row<V>::length;
+    const int queries_size = Q * dj_tile_row<E, T>::length, own_size = Q * dj_tile_row<V, T>::length;
+    T *keys = memory, *values = keys + DJ_MMA_ROWS * dj_tile_row<E, T>::length;
+    T *queries = values + DJ_MMA_ROWS * dj_tile_row<V, T>::length;
     T *gradients = queries + 2 * queries_size;
     const int64_t blocks = (c.keys + DJ_MMA_ROWS - 1) / DJ_MMA_ROWS;
     const int64_t head = blockIdx.x / blocks, k = blockIdx.x % blocks * DJ_MMA_ROWS;
@@ -284,10 +446,10 @@ DJ_INLINE void dj_attend_keys_mma(const dj_attention &c, const T *gradient, cons
     }
     const float scale[2] = {(float)c.scale, (float)c.scale}, one[2] = {1, 1};
     if (to_key)
-        dj_mma_store(key_sums, to_key + (head * c.keys + k) * c.features, c.keys - k,
+        dj_mma_store<T>(key_sums, to_key + (head * c.keys + k) * c.features, c.keys - k,
                      (int)c.features, scale);
     if (to_value)
-        dj_mma_store(value_sums, to_value + (head * c.keys + k) * c.values, c.keys - k,
+        dj_mma_store<T>(value_sums, to_value + (head * c.keys + k) * c.values, c.keys - k,
                      (int)c.values, one);
 }
 
@@ -297,9 +459,9 @@ DJ_INLINE void dj_attend_queries_mma(const dj_attention &c, const T *gradient, c
                                      const T *key, const T *value, const void *mask,
                                      const float *level, const float *along, float *to_query) {
     DJ_DYNAMIC(T, memory);
-    const int keys_size = K * dj_tile_row<E>::length, values_size = K * dj_tile_row<V>::length;
-    T *queries = memory, *gradients = queries + DJ_MMA_ROWS * dj_tile_row<E>::length;
-    T *keys = gradients + DJ_MMA_ROWS * dj_tile_row<V>::length;
+    const int keys_size = K * dj_tile_row<E, T>::length, values_size = K * dj_tile_row<V, T>::length;
+    T *queries = memory, *gradients = queries + DJ_MMA_ROWS * dj_tile_row<E, T>::length;
+    T *keys = gradients + DJ_MMA_ROWS * dj_tile_row<V, T>::length;
     T *values = keys + 2 * keys_size;
     const int64_t blocks = (c.queries + DJ_MMA_ROWS - 1) / DJ_MMA_ROWS;
     const int64_t head = blockIdx.x / blocks;
@@ -364,6 +526,6 @@ DJ_INLINE void dj_attend_queries_mma(const dj_attention &c, const T *gradient, c
         __syncthreads();
     }
     const float scale[2] = {(float)c.scale, (float)c.scale};
-    dj_mma_store(sums, to_query + (head * c.queries + q) * c.features, c.queries - q,
+    dj_mma_store<T>(sums, to_query + (head * c.queries + q) * c.features, c.queries - q,
                  (int)c.features, scale);
 }
