@@ -152,10 +152,10 @@ class _Sizes:
             return _cast(buffer)
         return f"({self.scalar} *){buffer.name}"
 
-    @property
-    def residents(self) -> int:
+    def residents(self, kind: str) -> int:
         """Threads of an SM that a kernel on tensor cores leaves registers for."""
-        return 384 if self.dtype.itemsize == 4 and max(self.features, self.values) <= 64 else 256
+        is_small = self.dtype.itemsize == 4 and max(self.features, self.values) <= 64
+        return 384 if is_small and kind != "keys" else 256
 
 
 def print_attention(kernel: NativeKernel, options: Options) -> tuple[CudaKernel, ...]:
@@ -193,7 +193,7 @@ def _forward(kernel: NativeKernel, sizes: _Sizes, reads: Mapping[str, Buffer | N
         item = sizes.dtype.itemsize
         size = (MMA_ROWS + keys) * (e * item + 16) + keys * (v * item + 16)
         blocks = sizes.blocks("queries", MMA_ROWS)
-        launch = Launch(blocks, MMA_THREADS, 0, size, sizes.residents)
+        launch = Launch(blocks, MMA_THREADS, 0, size, sizes.residents("forward"))
     else:
         tile = _tile("forward", sizes.dtype, e, v)
         assert tile is not None
@@ -241,7 +241,7 @@ def _gradient(kind: str, sizes: _Sizes) -> tuple[str, Launch]:
         function = f"dj_attend_{kind}_mma<{sizes.types()}, {other}, {e}, {v}>"
         size = (MMA_ROWS + 2 * other) * row
         blocks = sizes.blocks(kind, MMA_ROWS)
-        return function, Launch(blocks, MMA_THREADS, 0, size, sizes.residents)
+        return function, Launch(blocks, MMA_THREADS, 0, size, sizes.residents(kind))
     tile = _tile(kind, sizes.dtype, e, v)
     assert tile is not None
     queries, keys, size = tile

@@ -12,8 +12,6 @@
 
 #define DJ_MMA_THREADS 128
 #define DJ_MMA_ROWS 64
-/* Neighbouring sums whose products with small parts are in registers together. */
-#define DJ_MMA_RESTS 4
 
 #define DJ_LOG2_E 1.4426950408889634f
 #define DJ_LN_2 0.6931471805599453f
@@ -51,8 +49,9 @@ DJ_INLINE void dj_mma_rows(float (&sums)[COUNT][4], const T *left, const T *righ
     }
 }
 
-/* sums (16 by 8 * COUNT) += weights (16 by 8 * MET, in registers) @ right (8 * MET by WIDE). */
-template <int COUNT, int MET, int WIDE, typename T>
+/* sums (16 by 8 * COUNT) += weights (16 by 8 * MET, in registers) @ right (8 * MET by WIDE).
+ * PARTS: sums of float32 that are made at a time, an even number. */
+template <int COUNT, int MET, int WIDE, int PARTS, typename T>
 DJ_INLINE void dj_mma_weights(float (&sums)[COUNT][4], const float (&weights)[MET][4],
                               const T *right) {
 #pragma unroll
@@ -83,57 +82,53 @@ struct dj_parts {
 DJ_INLINE float dj_cut_tf32(float x) { return __uint_as_float(__float_as_uint(x) & 0xffffe000u); }
 
 /* x is big + small to 22 bits. `big` is cut of a number a third to two thirds of its last bit further
- * from zero, about rounded: that takes two instructions, and leaves what is no number (the conversion
- * of TF32 is four, and adding integers would make zeros of some NaNs). `small` is then no number. */
+ * from zero, so that `small` has either sign and what nobody multiplies, small times small, adds up
+ * to nothing. That takes few instructions (the conversion of TF32 is four) and leaves infinities and
+ * NaNs; then `small` is no number. */
 DJ_INLINE dj_parts dj_parts_of(float x) {
     dj_parts parts;
     parts.big = dj_cut_tf32(x * 1.000325f);
     parts.small = dj_cut_tf32(x - parts.big);
     return parts;
 }
-
 DJ_INLINE dj_parts dj_parts_of(dj_tf32 x) {
     const dj_parts parts = {dj_rounded_tf32(x.value), 0};
     return parts;
 }
 
 template <typename T>
-DJ_INLINE dj_parts dj_parts_of_bits(uint32_t bits) {
+DJ_INLINE T dj_of_bits(uint32_t bits) {
     T x;
     dj_narrow_to(&x, __uint_as_float(bits));
-    return dj_parts_of(x);
+    return x;
 }
 
 DJ_INLINE bool dj_has_rest(float) { return true; }
 DJ_INLINE bool dj_has_rest(dj_tf32) { return false; }
 
-/* Two neighbouring sums += a @ b; `rest` gets the products with a small part. They are added at the
- * end (dj_mma_add_rest), since those of an infinity are no numbers. */
-template <typename T, int COUNT, int RESTS>
-DJ_INLINE void dj_mma_parts(float (&sums)[COUNT][4], float (&rest)[RESTS][4], int n, int first,
+/* Sums n and n + 1 += a @ b; `rest` gets the products with a small part. */
+template <typename T, int COUNT>
+DJ_INLINE void dj_mma_parts(float (&sums)[COUNT][4], float (&rest)[COUNT][4], int n,
                             const dj_parts (&a)[4], const dj_parts (&b)[4]) {
     const float big[4] = {a[0].big, a[1].big, a[2].big, a[3].big};
     const float small[4] = {a[0].small, a[1].small, a[2].small, a[3].small};
     const bool has_rest = dj_has_rest(T());
 #pragma unroll
     for (int side = 0; has_rest && side < 2; side++)
-        dj_mma_tf32(rest[n - first + side], small, b[2 * side].big, b[2 * side + 1].big);
+        dj_mma_tf32(rest[n + side], small, b[2 * side].big, b[2 * side + 1].big);
 #pragma unroll
     for (int side = 0; side < 2; side++)
         dj_mma_tf32(sums[n + side], big, b[2 * side].big, b[2 * side + 1].big);
 #pragma unroll
     for (int side = 0; has_rest && side < 2; side++)
-        dj_mma_tf32(rest[n - first + side], big, b[2 * side].small, b[2 * side + 1].small);
+        dj_mma_tf32(rest[n + side], big, b[2 * side].small, b[2 * side + 1].small);
 }
 
-template <typename T, int COUNT, int RESTS>
-DJ_INLINE void dj_mma_add_rest(float (&sums)[COUNT][4], const float (&rest)[RESTS][4], int first) {
-    if (!dj_has_rest(T())) return;
-#pragma unroll
-    for (int n = 0; n < RESTS; n++)
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-            if (first + n < COUNT && fabsf(rest[n][k]) < INFINITY) sums[first + n][k] += rest[n][k];
+/* A sum and its rest, which is no number (or an infinity) where an operand is none: then the sum has
+ * all that there is to say. */
+template <typename T>
+DJ_INLINE float dj_whole(float sum, float rest) {
+    return dj_has_rest(T()) && fabsf(rest) < INFINITY ? sum + rest : sum;
 }
 
 /* As dj_mma_rows. */
@@ -147,16 +142,19 @@ DJ_INLINE void dj_mma_rows_32(float (&sums)[COUNT][4], const T *left, const T *r
         dj_parts a[4], b[4];
         dj_load_a<INNER>(bits, left, threadIdx.x / 32 * 16, k);
 #pragma unroll
-        for (int item = 0; item < 4; item++) a[item] = dj_parts_of_bits<T>(bits[item]);
+        for (int item = 0; item < 4; item++) a[item] = dj_parts_of(dj_of_bits<T>(bits[item]));
 #pragma unroll
         for (int n = 0; n < COUNT; n += 2) {
             dj_load_b<INNER>(bits, right, n * 8, k);
 #pragma unroll
-            for (int item = 0; item < 4; item++) b[item] = dj_parts_of_bits<T>(bits[item]);
-            dj_mma_parts<T>(sums, rest, n, 0, a, b);
+            for (int item = 0; item < 4; item++) b[item] = dj_parts_of(dj_of_bits<T>(bits[item]));
+            dj_mma_parts<T>(sums, rest, n, a, b);
         }
     }
-    dj_mma_add_rest<T>(sums, rest, 0);
+#pragma unroll
+    for (int n = 0; n < COUNT; n++)
+#pragma unroll
+        for (int item = 0; item < 4; item++) sums[n][item] = dj_whole<T>(sums[n][item], rest[n][item]);
 }
 
 template <int COUNT, int INNER>
@@ -168,55 +166,59 @@ DJ_INLINE void dj_mma_rows(float (&sums)[COUNT][4], const dj_tf32 *left, const d
     dj_mma_rows_32<COUNT, INNER>(sums, left, right);
 }
 
-/* Two neighbours of a row. */
-struct __align__(8) dj_two_bits {
-    uint32_t first, second;
-};
-
 /* As dj_mma_weights, in an order that takes no exchange. Inner indices: the columns lane % 4 and 4
  * beside of A are two neighbours of a sum, and B's rows the same ones. Columns: sums n and n + 1 have
- * every other one of 16, so that a lane reads two neighbours at once (dj_mma_column_of). */
-template <int COUNT, int MET, int WIDE, typename T>
+ * every other one of 16, so that a lane reads two neighbours at once (dj_mma_column_of). What tensor
+ * cores add up they round towards zero: only the products of one call are left to them. */
+template <int COUNT, int MET, int WIDE, int PARTS, typename T>
 DJ_INLINE void dj_mma_weights_32(float (&sums)[COUNT][4], const float (&weights)[MET][4],
                                  const T *right) {
-    const int row = threadIdx.x % 4 * 2, column = threadIdx.x % 32 / 4 * 2;
-    enum { STEP = DJ_MMA_RESTS < COUNT ? DJ_MMA_RESTS : COUNT };
+    const T *from = right + threadIdx.x % 4 * 2 * dj_tile_row<WIDE, T>::length +
+                    threadIdx.x % 32 / 4 * 2;
 #pragma unroll
-    for (int first = 0; first < COUNT; first += STEP) {
-        float rest[STEP][4];
+    for (int first = 0; first < COUNT; first += PARTS) {
+        float own[PARTS][4], rest[PARTS][4];
+        dj_mma_clear(own);
         dj_mma_clear(rest);
 #pragma unroll
         for (int k = 0; k < MET; k++) {
             dj_parts a[4], b[4];
 #pragma unroll
             for (int item = 0; item < 4; item++)
-                a[item] = dj_parts_of_bits<T>(__float_as_uint(weights[k][item % 2 * 2 + item / 2]));
+                a[item] = dj_parts_of(dj_of_bits<T>(
+                    __float_as_uint(weights[k][item % 2 * 2 + item / 2])));
 #pragma unroll
-            for (int n = first; n < COUNT && n < first + STEP; n += 2) {
+            for (int n = 0; n < PARTS; n += 2) {
+                if (first + n >= COUNT) continue;
 #pragma unroll
                 for (int next = 0; next < 2; next++) {
-                    const T *from = right + (k * 8 + row + next) * dj_tile_row<WIDE, T>::length +
-                                    n * 8 + column;
-                    const dj_two_bits pair = *(const dj_two_bits *)from;
-                    b[next] = dj_parts_of_bits<T>(pair.first);
-                    b[next + 2] = dj_parts_of_bits<T>(pair.second);
+                    uint32_t pair[2];
+                    dj_load_pair(pair, from,
+                                 (k * 8 + next) * dj_tile_row<WIDE, T>::length + (first + n) * 8);
+                    b[next] = dj_parts_of(dj_of_bits<T>(pair[0]));
+                    b[next + 2] = dj_parts_of(dj_of_bits<T>(pair[1]));
                 }
-                dj_mma_parts<T>(sums, rest, n, first, a, b);
+                dj_mma_parts<T>(own, rest, n, a, b);
             }
         }
-        dj_mma_add_rest<T>(sums, rest, first);
+#pragma unroll
+        for (int n = 0; n < PARTS; n++)
+#pragma unroll
+            for (int item = 0; item < 4; item++)
+                if (first + n < COUNT)
+                    sums[first + n][item] += dj_whole<T>(own[n][item], rest[n][item]);
     }
 }
 
-template <int COUNT, int MET, int WIDE>
+template <int COUNT, int MET, int WIDE, int PARTS>
 DJ_INLINE void dj_mma_weights(float (&sums)[COUNT][4], const float (&weights)[MET][4],
                               const float *right) {
-    dj_mma_weights_32<COUNT, MET, WIDE>(sums, weights, right);
+    dj_mma_weights_32<COUNT, MET, WIDE, PARTS>(sums, weights, right);
 }
-template <int COUNT, int MET, int WIDE>
+template <int COUNT, int MET, int WIDE, int PARTS>
 DJ_INLINE void dj_mma_weights(float (&sums)[COUNT][4], const float (&weights)[MET][4],
                               const dj_tf32 *right) {
-    dj_mma_weights_32<COUNT, MET, WIDE>(sums, weights, right);
+    dj_mma_weights_32<COUNT, MET, WIDE, PARTS>(sums, weights, right);
 }
 
 /* ---- results ---- */
@@ -341,7 +343,7 @@ DJ_INLINE void dj_attend_mma(const dj_attention &c, const T *query, const T *key
                                                key_packed);
             dj_copy_commit();
         }
-        dj_mma_weights<V / 8, K / 8, V>(sums, scores, values);
+        dj_mma_weights<V / 8, K / 8, V, 8>(sums, scores, values);
     }
     float scale[2];
 #pragma unroll
@@ -440,8 +442,8 @@ DJ_INLINE void dj_attend_keys_mma(const dj_attention &c, const T *gradient, cons
                     dj_mma_slope<MASK, M>(c, mask, row, k + dj_mma_row(half), own, sum,
                                           weights[n][half * 2 + item], slopes[n][half * 2 + item]);
             }
-        dj_mma_weights<V / 8, Q / 8, V>(value_sums, weights, own_gradients);
-        dj_mma_weights<E / 8, Q / 8, E>(key_sums, slopes, own_queries);
+        dj_mma_weights<V / 8, Q / 8, V, 2>(value_sums, weights, own_gradients);
+        dj_mma_weights<E / 8, Q / 8, E, 2>(key_sums, slopes, own_queries);
         __syncthreads();
     }
     const float scale[2] = {(float)c.scale, (float)c.scale}, one[2] = {1, 1};
@@ -522,7 +524,7 @@ DJ_INLINE void dj_attend_queries_mma(const dj_attention &c, const T *gradient, c
                     dj_mma_slope<MASK, M>(c, mask, q + dj_mma_row(half),
                                           k + dj_mma_column(n) + item, own[half], sum[half],
                                           weights[n][half * 2 + item], slopes[n][half * 2 + item]);
-        dj_mma_weights<E / 8, K / 8, E>(sums, slopes, own_keys);
+        dj_mma_weights<E / 8, K / 8, E, 8>(sums, slopes, own_keys);
         __syncthreads();
     }
     const float scale[2] = {(float)c.scale, (float)c.scale};

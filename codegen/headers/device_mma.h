@@ -60,8 +60,6 @@ DJ_INLINE uint32_t dj_pair(float low, float high) {
 }
 
 #ifdef EMULATED
-#define dj_ldmatrix emulated_ldmatrix
-#define dj_ldmatrix_turned emulated_ldmatrix_turned
 #define dj_copy_async emulated_copy_async
 #define dj_copy_commit emulated_copy_commit
 #define dj_copy_wait emulated_copy_wait
@@ -74,6 +72,19 @@ DJ_INLINE void dj_mma(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint
 DJ_INLINE float dj_rounded_tf32(float x) { return emulated_tf32(x); }
 DJ_INLINE void dj_mma_tf32(float (&sum)[4], const float (&a)[4], float b0, float b1) {
     emulated_mma_tf32(sum, a, b0, b1);
+}
+template <typename T>
+DJ_INLINE void dj_ldmatrix(uint32_t (&to)[4], const T *place, int offset) {
+    emulated_ldmatrix(to, place + offset);
+}
+template <typename T>
+DJ_INLINE void dj_ldmatrix_turned(uint32_t (&to)[4], const T *place, int offset) {
+    emulated_ldmatrix_turned(to, place + offset);
+}
+template <typename T>
+DJ_INLINE void dj_load_pair(uint32_t (&to)[2], const T *place, int offset) {
+    for (int item = 0; item < 2; item++)
+        to[item] = __float_as_uint(dj_widened(place[offset + item]));
 }
 #else
 DJ_INLINE uint32_t dj_shared_address(const void *place) {
@@ -114,19 +125,37 @@ DJ_INLINE void dj_mma_tf32(float (&sum)[4], const float (&a)[4], float b0, float
           "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b0)), "r"(__float_as_uint(b1)));
 }
 
+/* The address of what lies a constant `offset` of elements behind a place of the lane's: a constant of
+ * the instruction, which takes neither registers nor time. */
+template <typename T>
+DJ_INLINE uint32_t dj_shared_address(const T *place, int offset) {
+    return dj_shared_address(place) + offset * (int)sizeof(T);
+}
+
 /* Four matrices of 8 by 8 in shared memory: lane l gives the address of row l % 8 of matrix l / 8;
  * it gets of each matrix row l / 4, columns 2 * (l % 4) and the next; `turned`: of its transpose. */
-DJ_INLINE void dj_ldmatrix(uint32_t (&to)[4], const void *row) {
+template <typename T>
+DJ_INLINE void dj_ldmatrix(uint32_t (&to)[4], const T *place, int offset) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(dj_shared_address(row))
+                 : "r"(dj_shared_address(place, offset))
                  : "memory");
 }
 
-DJ_INLINE void dj_ldmatrix_turned(uint32_t (&to)[4], const void *row) {
+template <typename T>
+DJ_INLINE void dj_ldmatrix_turned(uint32_t (&to)[4], const T *place, int offset) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(dj_shared_address(row))
+                 : "r"(dj_shared_address(place, offset))
+                 : "memory");
+}
+
+/* Two neighbours of 32 bits in shared memory. */
+template <typename T>
+DJ_INLINE void dj_load_pair(uint32_t (&to)[2], const T *place, int offset) {
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
+                 : "=r"(to[0]), "=r"(to[1])
+                 : "r"(dj_shared_address(place, offset))
                  : "memory");
 }
 
@@ -156,17 +185,39 @@ struct dj_tile_row {
     static const int length = WIDE + 16 / sizeof(T);
 };
 
+/* 16 bytes of zeros. */
+struct __align__(16) dj_no_pack {
+    uint32_t zeros[4] = {};
+};
+
 /* Rows [0, rows) and columns [0, columns) of a strided matrix, zeros behind them.
  * `is_packed`: neighbours of a row are packs of 16 aligned bytes; then copies are asynchronous. */
 template <int HIGH, int WIDE, int THREADS, typename T>
 DJ_INLINE void dj_load_tile(T *tile, const T *from, int64_t row_step, int64_t column_step,
                             int64_t rows, int columns, bool is_packed) {
-    const int pack = 16 / sizeof(T), across = WIDE / pack;
-#pragma unroll 4
-    for (int chunk = threadIdx.x; chunk < HIGH * across; chunk += THREADS) {
+    const int pack = 16 / sizeof(T), across = WIDE / pack, chunks = HIGH * across;
+    if (is_packed && THREADS % across == 0) {
+        /* A thread stays in its column: its places are one and constants. */
+        const int row = threadIdx.x / across, column = threadIdx.x % across * pack;
+        const int left = column < columns ? (int)dj_min_index(rows - row, HIGH) : 0;
+        T *to = tile + row * dj_tile_row<WIDE, T>::length + column;
+        from += row * row_step + column;
+#pragma unroll
+        for (int down = 0; down < HIGH; down += THREADS / across) {
+            if (HIGH % (THREADS / across) && row + down >= HIGH) break;
+            T *place = to + down * dj_tile_row<WIDE, T>::length;
+            if (down < left)
+                dj_copy_async(place, from + down * row_step);
+            else
+                *(dj_no_pack *)place = dj_no_pack();
+        }
+        return;
+    }
+#pragma unroll 1
+    for (int chunk = threadIdx.x; chunk < chunks; chunk += THREADS) {
         const int row = chunk / across, column = chunk % across * pack;
         T *to = tile + row * dj_tile_row<WIDE, T>::length + column;
-        if (row < rows && column + pack <= columns && is_packed) {
+        if (is_packed && row < rows && column < columns) {
             dj_copy_async(to, from + row * row_step + column);
             continue;
         }
@@ -185,23 +236,22 @@ DJ_INLINE void dj_load_tile(T *tile, const T *from, int64_t row_step, int64_t co
 template <int WIDE, typename T>
 DJ_INLINE void dj_load_a(uint32_t (&a)[4], const T *tile, int row, int column) {
     const int lane = threadIdx.x % 32, pack = 16 / sizeof(T);
-    dj_ldmatrix(a, tile + (row + lane % 16) * dj_tile_row<WIDE, T>::length + column +
-                       lane / 16 * pack);
+    dj_ldmatrix(a, tile + (row + lane % 16) * dj_tile_row<WIDE, T>::length + lane / 16 * pack,
+                column);
 }
 
 /* The fragments of two neighbouring B: b[0], b[1] of columns n to n + 7 and b[2], b[3] of the next
  * 8, rows k to k + 15 (of 32 bits: k + 7). The tile has B's columns as rows. */
 template <int WIDE, typename T>
 DJ_INLINE void dj_load_b(uint32_t (&b)[4], const T *tile, int n, int k) {
-    const int lane = threadIdx.x % 32, pack = 16 / sizeof(T);
-    dj_ldmatrix(b, tile + (n + lane / 16 * 8 + lane % 8) * dj_tile_row<WIDE, T>::length + k +
-                       lane / 8 % 2 * pack);
+    const int lane = threadIdx.x % 32, pack = 16 / sizeof(T), length = dj_tile_row<WIDE, T>::length;
+    dj_ldmatrix(b, tile + (lane / 16 * 8 + lane % 8) * length + lane / 8 % 2 * pack,
+                n * length + k);
 }
 
 /* The same of a tile of 16-bit elements that has B's rows as rows. */
 template <int WIDE, typename T>
 DJ_INLINE void dj_load_b_turned(uint32_t (&b)[4], const T *tile, int n, int k) {
-    const int lane = threadIdx.x % 32;
-    dj_ldmatrix_turned(b,
-                       tile + (k + lane % 16) * dj_tile_row<WIDE, T>::length + n + lane / 16 * 8);
+    const int lane = threadIdx.x % 32, length = dj_tile_row<WIDE, T>::length;
+    dj_ldmatrix_turned(b, tile + lane % 16 * length + lane / 16 * 8, k * length + n);
 }
