@@ -28,6 +28,9 @@ MOST_FEATURES: Final = 256
 MOST_MMA_FEATURES: Final = 128
 """The same where sums of a warp are in its registers."""
 
+MOST_FLOAT_SUMS: Final = 160
+"""Features and values of float32 for whose gradients, both of them, a warp has registers."""
+
 SHARED_BYTES: Final = 99 << 10
 
 TILE_THREADS: Final = 256
@@ -82,13 +85,17 @@ def _padded(size: Any) -> int:
 
 
 def _has_room(row: str, dtype: DType, features: int, values: int) -> bool:
-    if _is_mma(dtype, features, values):
-        return True
     kinds = ("forward",) if row in FORWARD else ("keys", "queries")
-    return all(_tile(kind, dtype, features, values) is not None for kind in kinds)
+    return all(
+        _is_mma(kind, dtype, features, values) or _tile(kind, dtype, features, values) is not None
+        for kind in kinds
+    )
 
 
-def _is_mma(dtype: DType, features: int, values: int) -> bool:
+def _is_mma(kind: str, dtype: DType, features: int, values: int) -> bool:
+    """True for tensor cores."""
+    if kind == "keys" and dtype.itemsize == 4 and features + values > MOST_FLOAT_SUMS:
+        return False
     return dtype.itemsize <= 4 and max(features, values) <= MOST_MMA_FEATURES
 
 
@@ -132,10 +139,9 @@ class _Sizes:
         """All of them."""
         return numel(self.numbers["batch"])
 
-    @property
-    def is_mma(self) -> bool:
+    def is_mma(self, kind: str) -> bool:
         """True for tensor cores."""
-        return _is_mma(self.dtype, self.features, self.values)
+        return _is_mma(kind, self.dtype, self.features, self.values)
 
     def blocks(self, name: str, high: int) -> Number:
         """Blocks for every head's rows, `high` at a time."""
@@ -166,16 +172,14 @@ def print_attention(kernel: NativeKernel, options: Options) -> tuple[CudaKernel,
     assert query is not None
     (kind,), (is_causal,) = numbers["mask_kind"], numbers["is_causal"]
     is_added = mask is not None and mask.dtype is not dtypes.bool_
-    features, values = (_padded(numbers[name][0]) for name in ("features", "values"))
-    is_tf32 = options.tf32 and query.dtype is dtypes.float32
     sizes = _Sizes(
         numbers,
         query.dtype,
         kind | (_DIAGONAL if is_causal else 0),
         mask.dtype if is_added and mask is not None else query.dtype,
-        features,
-        values,
-        _TF32 if is_tf32 and _is_mma(query.dtype, features, values) else scalar_type(query.dtype),
+        _padded(numbers["features"][0]),
+        _padded(numbers["values"][0]),
+        _TF32 if options.tf32 and query.dtype is dtypes.float32 else scalar_type(query.dtype),
     )
     if kernel.row in FORWARD:
         return (_forward(kernel, sizes, reads),)
@@ -187,8 +191,8 @@ def _forward(kernel: NativeKernel, sizes: _Sizes, reads: Mapping[str, Buffer | N
     e, v = sizes.features, sizes.values
     given = [sizes.cast(reads[name]) for name in ("query", "key", "value")]
     given += [_name(reads["mask"]), sizes.cast(result), _name(level)]
-    if sizes.is_mma:
-        keys = 64
+    if sizes.is_mma("forward"):
+        keys = 64 if sizes.dtype.itemsize == 2 or max(e, v) <= 64 else 32
         function = f"dj_attend_mma<{sizes.types()}, {keys}, {e}, {v}>"
         item = sizes.dtype.itemsize
         size = (MMA_ROWS + keys) * (e * item + 16) + keys * (v * item + 16)
@@ -235,7 +239,7 @@ def _backward(
 def _gradient(kind: str, sizes: _Sizes) -> tuple[str, Launch]:
     """The function of a gradient kernel, and its launch."""
     e, v = sizes.features, sizes.values
-    if sizes.is_mma:
+    if sizes.is_mma(kind):
         row = (e + v) * sizes.dtype.itemsize + 32
         other = _other(kind, sizes, row)
         function = f"dj_attend_{kind}_mma<{sizes.types()}, {other}, {e}, {v}>"
@@ -253,11 +257,12 @@ def _gradient(kind: str, sizes: _Sizes) -> tuple[str, Launch]:
 def _other(kind: str, sizes: _Sizes, row: int) -> int:
     """Rows of the tiles that a block of a gradient goes over: `row` bytes of both sides."""
     e, v = sizes.features, sizes.values
-    if sizes.dtype.itemsize == 4:
-        # Three blocks of an SM where heads have 64 features, tiles twice: those on their way, too.
-        return 32 if (MMA_ROWS + 2 * 32) * row <= SHARED_BYTES else 16
     # Sums, scores and slopes of a warp fill its registers; added masks take some more.
-    is_crowded = kind == "keys" and e + v > 192 and sizes.mask & 2
+    is_added = sizes.mask & 2
+    if sizes.dtype.itemsize == 4:
+        is_crowded = kind == "keys" and (e + v > 128 or is_added)
+        return 16 if is_crowded or (MMA_ROWS + 2 * 32) * row > SHARED_BYTES else 32
+    is_crowded = kind == "keys" and e + v > 192 and is_added
     return 64 if max(e, v) <= 64 else 16 if is_crowded else 32
 
 

@@ -136,7 +136,7 @@ template <int COUNT, int INNER, typename T>
 DJ_INLINE void dj_mma_rows_32(float (&sums)[COUNT][4], const T *left, const T *right) {
     float rest[COUNT][4];
     dj_mma_clear(rest);
-#pragma unroll
+#pragma unroll 2 /* all of them would take what is loaded early out of what holds sums */
     for (int k = 0; k < INNER; k += 8) {
         uint32_t bits[4];
         dj_parts a[4], b[4];
@@ -298,16 +298,17 @@ DJ_INLINE void dj_attend_mma(const dj_attention &c, const T *query, const T *key
         float scores[K / 8][4];
         dj_mma_clear(scores);
         dj_mma_rows<K / 8, E>(scores, queries, keys);
+        const int64_t column = k + dj_mma_column(0);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            const int64_t row = q + dj_mma_row(half);
+            const int64_t row = q + dj_mma_row(0) + half * 8;
             float best = -INFINITY;
 #pragma unroll
             for (int n = 0; n < K / 8; n++)
 #pragma unroll
                 for (int item = 0; item < 2; item++) {
                     float &score = scores[n][half * 2 + item];
-                    score = dj_score_2<MASK, M>(c, mask, row, k + dj_mma_column(n) + item, score);
+                    score = dj_score_2<MASK, M>(c, mask, row, column + n * 8 + item, score);
                     best = score > best ? score : best;
                 }
 #pragma unroll
@@ -343,7 +344,7 @@ DJ_INLINE void dj_attend_mma(const dj_attention &c, const T *query, const T *key
                                                key_packed);
             dj_copy_commit();
         }
-        dj_mma_weights<V / 8, K / 8, V, 8>(sums, scores, values);
+        dj_mma_weights<V / 8, K / 8, V, V <= 64 ? 8 : 4>(sums, scores, values);
     }
     float scale[2];
 #pragma unroll
@@ -430,16 +431,17 @@ DJ_INLINE void dj_attend_keys_mma(const dj_attention &c, const T *gradient, cons
         dj_mma_clear(slopes);
         dj_mma_rows<Q / 8, E>(weights, keys, own_queries);
         dj_mma_rows<Q / 8, V>(slopes, values, own_gradients);
+        const int64_t first_row = q + dj_mma_column(0), column = k + dj_mma_row(0);
 #pragma unroll
         for (int n = 0; n < Q / 8; n++)
 #pragma unroll
             for (int item = 0; item < 2; item++) {
-                const int64_t row = q + dj_mma_column(n) + item;
+                const int64_t row = first_row + n * 8 + item;
                 const float own = row < c.queries ? level[row * c.level.row] : INFINITY;
                 const float sum = row < c.queries ? along[row] : 0.0f;
 #pragma unroll
                 for (int half = 0; half < 2; half++)
-                    dj_mma_slope<MASK, M>(c, mask, row, k + dj_mma_row(half), own, sum,
+                    dj_mma_slope<MASK, M>(c, mask, row, column + half * 8, own, sum,
                                           weights[n][half * 2 + item], slopes[n][half * 2 + item]);
             }
         dj_mma_weights<V / 8, Q / 8, V, 2>(value_sums, weights, own_gradients);
@@ -515,16 +517,17 @@ DJ_INLINE void dj_attend_queries_mma(const dj_attention &c, const T *gradient, c
         dj_mma_clear(slopes);
         dj_mma_rows<K / 8, E>(weights, queries, own_keys);
         dj_mma_rows<K / 8, V>(slopes, gradients, own_values);
+        const int64_t row = q + dj_mma_row(0), column = k + dj_mma_column(0);
 #pragma unroll
         for (int n = 0; n < K / 8; n++)
 #pragma unroll
             for (int half = 0; half < 2; half++)
 #pragma unroll
                 for (int item = 0; item < 2; item++)
-                    dj_mma_slope<MASK, M>(c, mask, q + dj_mma_row(half),
-                                          k + dj_mma_column(n) + item, own[half], sum[half],
+                    dj_mma_slope<MASK, M>(c, mask, row + half * 8, column + n * 8 + item,
+                                          own[half], sum[half],
                                           weights[n][half * 2 + item], slopes[n][half * 2 + item]);
-        dj_mma_weights<E / 8, K / 8, E, 8>(sums, slopes, own_keys);
+        dj_mma_weights<E / 8, K / 8, E, E <= 64 ? 8 : 4>(sums, slopes, own_keys);
         __syncthreads();
     }
     const float scale[2] = {(float)c.scale, (float)c.scale};
