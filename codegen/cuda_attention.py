@@ -1,7 +1,8 @@
 """Attention and its gradients in CUDA: which calls have kernels, and which functions they call.
 
 Contract: operands are read where they lie, by their strides; sizes are those of the loop kernel,
-known or symbolic. 16-bit floats of up to 128 features go to tensor cores, others through tiles.
+known or symbolic. float32 and 16-bit floats of up to 128 features go to tensor cores (float32 in
+three products, or in one where `Options.tf32` allows it), others through tiles.
 The functions are in headers/device_attention.h and device_attention_mma.h.
 Called by `codegen.cuda_natives`.
 """
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from dynajit.codegen.c_natives import number_text
 from dynajit.codegen.c_support import ceil_div
-from dynajit.codegen.cuda_steps import CudaKernel
+from dynajit.codegen.cuda_steps import CudaKernel, Options
 from dynajit.codegen.cuda_support import Launch, scalar_type, with_parameters
 from dynajit.codegen.loops import Buffer, NativeKernel
 from dynajit.codegen.native_attention import BATCH_DIMS, FORWARD, operands_of
@@ -27,6 +28,9 @@ MOST_FEATURES: Final = 256
 MOST_MMA_FEATURES: Final = 128
 """The same where sums of a warp are in its registers."""
 
+MOST_FLOAT_SUMS: Final = 160
+"""Features and values of float32 for whose gradients, both of them, a warp has registers."""
+
 SHARED_BYTES: Final = 99 << 10
 
 TILE_THREADS: Final = 256
@@ -38,6 +42,9 @@ _TILES: Final = ((64, 64), (64, 32), (32, 32), (32, 16), (16, 16))
 """Queries and keys of a tile, the best first."""
 
 _DIAGONAL: Final = 4
+
+_TF32: Final = "dj_tf32"
+"""The type of float32 that may be multiplied with ten bits of mantissa."""
 
 
 def why_not_attention(
@@ -78,14 +85,18 @@ def _padded(size: Any) -> int:
 
 
 def _has_room(row: str, dtype: DType, features: int, values: int) -> bool:
-    if _is_mma(dtype, features, values):
-        return True
     kinds = ("forward",) if row in FORWARD else ("keys", "queries")
-    return all(_tile(kind, dtype, features, values) is not None for kind in kinds)
+    return all(
+        _is_mma(kind, dtype, features, values) or _tile(kind, dtype, features, values) is not None
+        for kind in kinds
+    )
 
 
-def _is_mma(dtype: DType, features: int, values: int) -> bool:
-    return dtype.itemsize == 2 and max(features, values) <= MOST_MMA_FEATURES
+def _is_mma(kind: str, dtype: DType, features: int, values: int) -> bool:
+    """True for tensor cores."""
+    if kind == "keys" and dtype.itemsize == 4 and features + values > MOST_FLOAT_SUMS:
+        return False
+    return dtype.itemsize <= 4 and max(features, values) <= MOST_MMA_FEATURES
 
 
 def _tile(kind: str, dtype: DType, features: int, values: int) -> tuple[int, int, int] | None:
@@ -112,6 +123,7 @@ class _Sizes:
         dtype: of query, key and value.
         mask: the kind, with `_DIAGONAL`; `mask_dtype`: of an added mask.
         features, values: multiples of 16.
+        scalar: the C++ type of query, key and value.
     """
 
     numbers: Mapping[str, tuple[Any, ...]]
@@ -120,16 +132,16 @@ class _Sizes:
     mask_dtype: DType
     features: int
     values: int
+    scalar: str
 
     @property
     def heads(self) -> Number:
         """All of them."""
         return numel(self.numbers["batch"])
 
-    @property
-    def is_mma(self) -> bool:
+    def is_mma(self, kind: str) -> bool:
         """True for tensor cores."""
-        return _is_mma(self.dtype, self.features, self.values)
+        return _is_mma(kind, self.dtype, self.features, self.values)
 
     def blocks(self, name: str, high: int) -> Number:
         """Blocks for every head's rows, `high` at a time."""
@@ -138,10 +150,21 @@ class _Sizes:
     def types(self) -> str:
         """Template arguments: dtypes and mask."""
         mask = scalar_type(self.mask_dtype)
-        return f"{scalar_type(self.dtype)}, {mask}, {self.mask}"
+        return f"{self.scalar}, {mask}, {self.mask}"
+
+    def cast(self, buffer: Buffer | None) -> str:
+        """A pointer to query, key, value or what has their dtype."""
+        if buffer is None or self.scalar != _TF32:
+            return _cast(buffer)
+        return f"({self.scalar} *){buffer.name}"
+
+    def residents(self, kind: str) -> int:
+        """Threads of an SM that a kernel on tensor cores leaves registers for."""
+        is_small = self.dtype.itemsize == 4 and max(self.features, self.values) <= 64
+        return 384 if is_small and kind != "keys" else 256
 
 
-def print_attention(kernel: NativeKernel) -> tuple[CudaKernel, ...]:
+def print_attention(kernel: NativeKernel, options: Options) -> tuple[CudaKernel, ...]:
     """The CUDA kernels of attention or its gradients, in running order."""
     numbers = dict(kernel.numbers)
     reads = dict(zip(operands_of(kernel.row), kernel.reads, strict=True))
@@ -156,6 +179,7 @@ def print_attention(kernel: NativeKernel) -> tuple[CudaKernel, ...]:
         mask.dtype if is_added and mask is not None else query.dtype,
         _padded(numbers["features"][0]),
         _padded(numbers["values"][0]),
+        _TF32 if options.tf32 and query.dtype is dtypes.float32 else scalar_type(query.dtype),
     )
     if kernel.row in FORWARD:
         return (_forward(kernel, sizes, reads),)
@@ -165,13 +189,15 @@ def print_attention(kernel: NativeKernel) -> tuple[CudaKernel, ...]:
 def _forward(kernel: NativeKernel, sizes: _Sizes, reads: Mapping[str, Buffer | None]) -> CudaKernel:
     result, level = kernel.writes
     e, v = sizes.features, sizes.values
-    given = [_cast(reads[name]) for name in ("query", "key", "value")]
-    given += [_name(reads["mask"]), _cast(result), _name(level)]
-    if sizes.is_mma:
-        keys = 64
+    given = [sizes.cast(reads[name]) for name in ("query", "key", "value")]
+    given += [_name(reads["mask"]), sizes.cast(result), _name(level)]
+    if sizes.is_mma("forward"):
+        keys = 64 if sizes.dtype.itemsize == 2 or max(e, v) <= 64 else 32
         function = f"dj_attend_mma<{sizes.types()}, {keys}, {e}, {v}>"
-        count = (MMA_ROWS + keys) * (e + 8) + keys * (v + 8)
-        launch = Launch(sizes.blocks("queries", MMA_ROWS), MMA_THREADS, 0, 2 * count, 256)
+        item = sizes.dtype.itemsize
+        size = (MMA_ROWS + keys) * (e * item + 16) + keys * (v * item + 16)
+        blocks = sizes.blocks("queries", MMA_ROWS)
+        launch = Launch(blocks, MMA_THREADS, 0, size, sizes.residents("forward"))
     else:
         tile = _tile("forward", sizes.dtype, e, v)
         assert tile is not None
@@ -198,7 +224,7 @@ def _backward(
     )  # fmt: skip
     steps = [first]
     names = ("gradient", "query", "key", "value")
-    given = [*(_cast(reads[name]) for name in names), _name(reads["mask"])]
+    given = [*(sizes.cast(reads[name]) for name in names), _name(reads["mask"])]
     given += [_name(reads["level"]), along.name]
     used = [*(reads[name] for name in (*names, "mask", "level")), along]
     for kind, results in (("keys", (to_key, to_value)), ("queries", (to_query,))):
@@ -213,19 +239,31 @@ def _backward(
 def _gradient(kind: str, sizes: _Sizes) -> tuple[str, Launch]:
     """The function of a gradient kernel, and its launch."""
     e, v = sizes.features, sizes.values
-    if sizes.is_mma:
-        # Sums, scores and slopes of a warp fill its registers; added masks take some more.
-        is_crowded = kind == "keys" and e + v > 192 and sizes.mask & 2
-        other = 64 if max(e, v) <= 64 else 16 if is_crowded else 32
+    if sizes.is_mma(kind):
+        row = (e + v) * sizes.dtype.itemsize + 32
+        other = _other(kind, sizes, row)
         function = f"dj_attend_{kind}_mma<{sizes.types()}, {other}, {e}, {v}>"
-        count = (MMA_ROWS + 2 * other) * (e + v + 16)
-        return function, Launch(sizes.blocks(kind, MMA_ROWS), MMA_THREADS, 0, 2 * count, 256)
+        size = (MMA_ROWS + 2 * other) * row
+        blocks = sizes.blocks(kind, MMA_ROWS)
+        return function, Launch(blocks, MMA_THREADS, 0, size, sizes.residents(kind))
     tile = _tile(kind, sizes.dtype, e, v)
     assert tile is not None
     queries, keys, size = tile
     function = f"dj_attend_{kind}_tiles<{sizes.types()}, {queries}, {keys}, {e}, {v}>"
     high = keys if kind == "keys" else queries
     return function, Launch(sizes.blocks(kind, high), TILE_THREADS, 0, size, 256)
+
+
+def _other(kind: str, sizes: _Sizes, row: int) -> int:
+    """Rows of the tiles that a block of a gradient goes over: `row` bytes of both sides."""
+    e, v = sizes.features, sizes.values
+    # Sums, scores and slopes of a warp fill its registers; added masks take some more.
+    is_added = sizes.mask & 2
+    if sizes.dtype.itemsize == 4:
+        is_crowded = kind == "keys" and (e + v > 128 or is_added)
+        return 16 if is_crowded or (MMA_ROWS + 2 * 32) * row > SHARED_BYTES else 32
+    is_crowded = kind == "keys" and e + v > 192 and is_added
+    return 64 if max(e, v) <= 64 else 16 if is_crowded else 32
 
 
 def _name(buffer: Buffer | None) -> str:

@@ -60,7 +60,7 @@ def print_native(
         CodegenError: the row has none.
     """
     if kernel.row in ATTENTION:
-        return cuda_attention.print_attention(kernel)
+        return cuda_attention.print_attention(kernel, options)
     if kernel.row in CONVOLUTIONS:
         return cuda_convolution.print_convolution(kernel, choices, options)
     if kernel.row in _POOLS:

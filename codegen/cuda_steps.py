@@ -176,7 +176,8 @@ class Options:
     Args:
         deterministic: the same bits in every run; otherwise float values that meet at one place of
             a scatter are added in any order.
-        tf32: float32 convolutions may multiply with 10 bits of mantissa, on tensor cores.
+        tf32: float32 convolutions and attention may multiply with 10 bits of mantissa, on tensor
+            cores.
     """
 
     deterministic: bool = False

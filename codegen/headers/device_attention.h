@@ -6,9 +6,9 @@
  * the queries for each block of keys, another one over the keys for each block of queries, so that
  * no sums meet and bits are the same every time. Blocks above the diagonal are left out.
  *
- * 16-bit floats of up to 128 features and values are multiplied by tensor cores (dj_..._mma), the
- * others by tiles in shared memory (dj_..._tiles), added up in float32 or float64. MASK is one of
- * the kinds below, and 4 more under the diagonal.
+ * float32 and 16-bit floats of up to 128 features and values are multiplied by tensor cores
+ * (dj_..._mma), the others by tiles in shared memory (dj_..._tiles), added up in float32 or float64.
+ * MASK is one of the kinds below, and 4 more under the diagonal.
  *
  * Source: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", arXiv:1805.02867;
  * T. Dao, "FlashAttention-2", arXiv:2307.08691.
@@ -37,10 +37,11 @@ DJ_INLINE int64_t dj_head(const dj_attention &c, const dj_place &x, int64_t head
     return at;
 }
 
-/* Whether 8 neighbours of a row are 16 aligned bytes, for every row. */
+/* Whether neighbours of a row are packs of 16 aligned bytes, for every row. */
 template <typename T>
 DJ_INLINE bool dj_is_packed(const T *from, const dj_place &x, int64_t columns) {
-    return x.column == 1 && x.row % 8 == 0 && columns % 8 == 0 && dj_is_aligned<16>(from);
+    const int pack = 16 / sizeof(T);
+    return x.column == 1 && x.row % pack == 0 && columns % pack == 0 && dj_is_aligned<16>(from);
 }
 
 template <int MASK, typename R>

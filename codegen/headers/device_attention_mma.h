@@ -1,8 +1,13 @@
-/* Attention of CUDA units by tensor cores: 16-bit floats of up to 128 features and values.
+/* Attention of CUDA units by tensor cores: float32 and 16-bit floats of up to 128 features and values.
  *
  * 128 threads: each of four warps has 16 rows of a block of 64; the tiles that it meets lie in shared
  * memory, copied there while the ones before are multiplied. Sums of a warp stay in its registers,
  * and weights go from sums to operands without leaving them. Scores are powers of two inside.
+ *
+ * float32 (T = float) is multiplied in three products of parts with ten bits of mantissa, which is
+ * about as exact as products of float32; where ten bits are enough (T = dj_tf32) in one.
+ * Source: H. Ootomo, R. Yokota, "Recovering single precision accuracy from Tensor Cores while
+ * surpassing the FP32 theoretical peak performance", arXiv:2203.03341.
  */
 
 #define DJ_MMA_THREADS 128
@@ -44,8 +49,9 @@ DJ_INLINE void dj_mma_rows(float (&sums)[COUNT][4], const T *left, const T *righ
     }
 }
 
-/* sums (16 by 8 * COUNT) += weights (16 by 8 * MET, in registers) @ right (8 * MET by WIDE). */
-template <int COUNT, int MET, int WIDE, typename T>
+/* sums (16 by 8 * COUNT) += weights (16 by 8 * MET, in registers) @ right (8 * MET by WIDE).
+ * PARTS: sums of float32 that are made at a time, an even number. */
+template <int COUNT, int MET, int WIDE, int PARTS, typename T>
 DJ_INLINE void dj_mma_weights(float (&sums)[COUNT][4], const float (&weights)[MET][4],
                               const T *right) {
 #pragma unroll
@@ -66,9 +72,167 @@ DJ_INLINE void dj_mma_weights(float (&sums)[COUNT][4], const float (&weights)[ME
     }
 }
 
-/* The warp's sums, times `scale`, as rows of a row-major matrix. */
-template <int COUNT, typename T>
-DJ_INLINE void dj_mma_store(const float (&sums)[COUNT][4], T *to, int64_t rows, int columns,
+/* ---- the same of float32 ---- */
+
+/* An operand as tensor cores read it, and what that leaves of it. */
+struct dj_parts {
+    float big, small;
+};
+
+DJ_INLINE float dj_cut_tf32(float x) { return __uint_as_float(__float_as_uint(x) & 0xffffe000u); }
+
+/* x is big + small to 22 bits. `big` is cut of a number a third to two thirds of its last bit further
+ * from zero, so that `small` has either sign and what nobody multiplies, small times small, adds up
+ * to nothing. That takes few instructions (the conversion of TF32 is four) and leaves infinities and
+ * NaNs; then `small` is no number. */
+DJ_INLINE dj_parts dj_parts_of(float x) {
+    dj_parts parts;
+    parts.big = dj_cut_tf32(x * 1.000325f);
+    parts.small = dj_cut_tf32(x - parts.big);
+    return parts;
+}
+DJ_INLINE dj_parts dj_parts_of(dj_tf32 x) {
+    const dj_parts parts = {dj_rounded_tf32(x.value), 0};
+    return parts;
+}
+
+template <typename T>
+DJ_INLINE T dj_of_bits(uint32_t bits) {
+    T x;
+    dj_narrow_to(&x, __uint_as_float(bits));
+    return x;
+}
+
+DJ_INLINE bool dj_has_rest(float) { return true; }
+DJ_INLINE bool dj_has_rest(dj_tf32) { return false; }
+
+/* Sums n and n + 1 += a @ b; `rest` gets the products with a small part. */
+template <typename T, int COUNT>
+DJ_INLINE void dj_mma_parts(float (&sums)[COUNT][4], float (&rest)[COUNT][4], int n,
+                            const dj_parts (&a)[4], const dj_parts (&b)[4]) {
+    const float big[4] = {a[0].big, a[1].big, a[2].big, a[3].big};
+    const float small[4] = {a[0].small, a[1].small, a[2].small, a[3].small};
+    const bool has_rest = dj_has_rest(T());
+#pragma unroll
+    for (int side = 0; has_rest && side < 2; side++)
+        dj_mma_tf32(rest[n + side], small, b[2 * side].big, b[2 * side + 1].big);
+#pragma unroll
+    for (int side = 0; side < 2; side++)
+        dj_mma_tf32(sums[n + side], big, b[2 * side].big, b[2 * side + 1].big);
+#pragma unroll
+    for (int side = 0; has_rest && side < 2; side++)
+        dj_mma_tf32(rest[n + side], big, b[2 * side].small, b[2 * side + 1].small);
+}
+
+/* A sum and its rest, which is no number (or an infinity) where an operand is none: then the sum has
+ * all that there is to say. */
+template <typename T>
+DJ_INLINE float dj_whole(float sum, float rest) {
+    return dj_has_rest(T()) && fabsf(rest) < INFINITY ? sum + rest : sum;
+}
+
+/* As dj_mma_rows. */
+template <int COUNT, int INNER, typename T>
+DJ_INLINE void dj_mma_rows_32(float (&sums)[COUNT][4], const T *left, const T *right) {
+    float rest[COUNT][4];
+    dj_mma_clear(rest);
+#pragma unroll 2 /* all of them would take what is loaded early out of what holds sums */
+    for (int k = 0; k < INNER; k += 8) {
+        uint32_t bits[4];
+        dj_parts a[4], b[4];
+        dj_load_a<INNER>(bits, left, threadIdx.x / 32 * 16, k);
+#pragma unroll
+        for (int item = 0; item < 4; item++) a[item] = dj_parts_of(dj_of_bits<T>(bits[item]));
+#pragma unroll
+        for (int n = 0; n < COUNT; n += 2) {
+            dj_load_b<INNER>(bits, right, n * 8, k);
+#pragma unroll
+            for (int item = 0; item < 4; item++) b[item] = dj_parts_of(dj_of_bits<T>(bits[item]));
+            dj_mma_parts<T>(sums, rest, n, a, b);
+        }
+    }
+#pragma unroll
+    for (int n = 0; n < COUNT; n++)
+#pragma unroll
+        for (int item = 0; item < 4; item++) sums[n][item] = dj_whole<T>(sums[n][item], rest[n][item]);
+}
+
+template <int COUNT, int INNER>
+DJ_INLINE void dj_mma_rows(float (&sums)[COUNT][4], const float *left, const float *right) {
+    dj_mma_rows_32<COUNT, INNER>(sums, left, right);
+}
+template <int COUNT, int INNER>
+DJ_INLINE void dj_mma_rows(float (&sums)[COUNT][4], const dj_tf32 *left, const dj_tf32 *right) {
+    dj_mma_rows_32<COUNT, INNER>(sums, left, right);
+}
+
+/* As dj_mma_weights, in an order that takes no exchange. Inner indices: the columns lane % 4 and 4
+ * beside of A are two neighbours of a sum, and B's rows the same ones. Columns: sums n and n + 1 have
+ * every other one of 16, so that a lane reads two neighbours at once (dj_mma_column_of). What tensor
+ * cores add up they round towards zero: only the products of one call are left to them. */
+template <int COUNT, int MET, int WIDE, int PARTS, typename T>
+DJ_INLINE void dj_mma_weights_32(float (&sums)[COUNT][4], const float (&weights)[MET][4],
+                                 const T *right) {
+    const T *from = right + threadIdx.x % 4 * 2 * dj_tile_row<WIDE, T>::length +
+                    threadIdx.x % 32 / 4 * 2;
+#pragma unroll
+    for (int first = 0; first < COUNT; first += PARTS) {
+        float own[PARTS][4], rest[PARTS][4];
+        dj_mma_clear(own);
+        dj_mma_clear(rest);
+#pragma unroll
+        for (int k = 0; k < MET; k++) {
+            dj_parts a[4], b[4];
+#pragma unroll
+            for (int item = 0; item < 4; item++)
+                a[item] = dj_parts_of(dj_of_bits<T>(
+                    __float_as_uint(weights[k][item % 2 * 2 + item / 2])));
+#pragma unroll
+            for (int n = 0; n < PARTS; n += 2) {
+                if (first + n >= COUNT) continue;
+#pragma unroll
+                for (int next = 0; next < 2; next++) {
+                    uint32_t pair[2];
+                    dj_load_pair(pair, from,
+                                 (k * 8 + next) * dj_tile_row<WIDE, T>::length + (first + n) * 8);
+                    b[next] = dj_parts_of(dj_of_bits<T>(pair[0]));
+                    b[next + 2] = dj_parts_of(dj_of_bits<T>(pair[1]));
+                }
+                dj_mma_parts<T>(own, rest, n, a, b);
+            }
+        }
+#pragma unroll
+        for (int n = 0; n < PARTS; n++)
+#pragma unroll
+            for (int item = 0; item < 4; item++)
+                if (first + n < COUNT)
+                    sums[first + n][item] += dj_whole<T>(own[n][item], rest[n][item]);
+    }
+}
+
+template <int COUNT, int MET, int WIDE, int PARTS>
+DJ_INLINE void dj_mma_weights(float (&sums)[COUNT][4], const float (&weights)[MET][4],
+                              const float *right) {
+    dj_mma_weights_32<COUNT, MET, WIDE, PARTS>(sums, weights, right);
+}
+template <int COUNT, int MET, int WIDE, int PARTS>
+DJ_INLINE void dj_mma_weights(float (&sums)[COUNT][4], const float (&weights)[MET][4],
+                              const dj_tf32 *right) {
+    dj_mma_weights_32<COUNT, MET, WIDE, PARTS>(sums, weights, right);
+}
+
+/* ---- results ---- */
+
+/* The column of an item of sum `n` of dj_mma_weights. */
+template <typename T>
+DJ_INLINE int dj_mma_column_of(int n, int item) {
+    return sizeof(T) == 2 ? dj_mma_column(n) + item
+                          : n / 2 * 16 + threadIdx.x % 4 * 4 + item * 2 + n % 2;
+}
+
+/* The warp's sums of dj_mma_weights of T, times `scale`, as rows of a row-major matrix. */
+template <typename T, int COUNT, typename R>
+DJ_INLINE void dj_mma_store(const float (&sums)[COUNT][4], R *to, int64_t rows, int columns,
                             const float (&scale)[2]) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
@@ -78,7 +242,7 @@ DJ_INLINE void dj_mma_store(const float (&sums)[COUNT][4], T *to, int64_t rows, 
         for (int n = 0; n < COUNT; n++)
 #pragma unroll
             for (int item = 0; item < 2; item++) {
-                const int column = dj_mma_column(n) + item;
+                const int column = dj_mma_column_of<T>(n, item);
                 if (column < columns)
                     dj_narrow_to(to + (int64_t)row * columns + column,
                                  sums[n][half * 2 + item] * scale[half]);
@@ -105,8 +269,8 @@ template <typename T, typename M, int MASK, int K, int E, int V>
 DJ_INLINE void dj_attend_mma(const dj_attention &c, const T *query, const T *key, const T *value,
                              const void *mask, T *result, float *level) {
     DJ_DYNAMIC(T, memory);
-    T *queries = memory, *keys = queries + DJ_MMA_ROWS * dj_tile_row<E>::length;
-    T *values = keys + K * dj_tile_row<E>::length;
+    T *queries = memory, *keys = queries + DJ_MMA_ROWS * dj_tile_row<E, T>::length;
+    T *values = keys + K * dj_tile_row<E, T>::length;
     const int64_t blocks = (c.queries + DJ_MMA_ROWS - 1) / DJ_MMA_ROWS;
     const int64_t head = blockIdx.x / blocks;
     const int64_t q = (blocks - 1 - blockIdx.x % blocks) * DJ_MMA_ROWS;
@@ -134,16 +298,17 @@ DJ_INLINE void dj_attend_mma(const dj_attention &c, const T *query, const T *key
         float scores[K / 8][4];
         dj_mma_clear(scores);
         dj_mma_rows<K / 8, E>(scores, queries, keys);
+        const int64_t column = k + dj_mma_column(0);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            const int64_t row = q + dj_mma_row(half);
+            const int64_t row = q + dj_mma_row(0) + half * 8;
             float best = -INFINITY;
 #pragma unroll
             for (int n = 0; n < K / 8; n++)
 #pragma unroll
                 for (int item = 0; item < 2; item++) {
                     float &score = scores[n][half * 2 + item];
-                    score = dj_score_2<MASK, M>(c, mask, row, k + dj_mma_column(n) + item, score);
+                    score = dj_score_2<MASK, M>(c, mask, row, column + n * 8 + item, score);
                     best = score > best ? score : best;
                 }
 #pragma unroll
@@ -179,7 +344,7 @@ DJ_INLINE void dj_attend_mma(const dj_attention &c, const T *query, const T *key
                                                key_packed);
             dj_copy_commit();
         }
-        dj_mma_weights<V / 8, K / 8, V>(sums, scores, values);
+        dj_mma_weights<V / 8, K / 8, V, V <= 64 ? 8 : 4>(sums, scores, values);
     }
     float scale[2];
 #pragma unroll
@@ -198,7 +363,7 @@ DJ_INLINE void dj_attend_mma(const dj_attention &c, const T *query, const T *key
         scale[half] = is_dead ? 0.0f : 1 / total[half];
     }
     if (result)
-        dj_mma_store(sums, result + (head * c.queries + q) * c.values, c.queries - q,
+        dj_mma_store<T>(sums, result + (head * c.queries + q) * c.values, c.queries - q,
                      (int)c.values, scale);
 }
 
@@ -218,9 +383,9 @@ DJ_INLINE void dj_attend_keys_mma(const dj_attention &c, const T *gradient, cons
                                   const float *level, const float *along, float *to_key,
                                   float *to_value) {
     DJ_DYNAMIC(T, memory);
-    const int queries_size = Q * dj_tile_row<E>::length, own_size = Q * dj_tile_row<V>::length;
-    T *keys = memory, *values = keys + DJ_MMA_ROWS * dj_tile_row<E>::length;
-    T *queries = values + DJ_MMA_ROWS * dj_tile_row<V>::length;
+    const int queries_size = Q * dj_tile_row<E, T>::length, own_size = Q * dj_tile_row<V, T>::length;
+    T *keys = memory, *values = keys + DJ_MMA_ROWS * dj_tile_row<E, T>::length;
+    T *queries = values + DJ_MMA_ROWS * dj_tile_row<V, T>::length;
     T *gradients = queries + 2 * queries_size;
     const int64_t blocks = (c.keys + DJ_MMA_ROWS - 1) / DJ_MMA_ROWS;
     const int64_t head = blockIdx.x / blocks, k = blockIdx.x % blocks * DJ_MMA_ROWS;
@@ -266,28 +431,29 @@ DJ_INLINE void dj_attend_keys_mma(const dj_attention &c, const T *gradient, cons
         dj_mma_clear(slopes);
         dj_mma_rows<Q / 8, E>(weights, keys, own_queries);
         dj_mma_rows<Q / 8, V>(slopes, values, own_gradients);
+        const int64_t first_row = q + dj_mma_column(0), column = k + dj_mma_row(0);
 #pragma unroll
         for (int n = 0; n < Q / 8; n++)
 #pragma unroll
             for (int item = 0; item < 2; item++) {
-                const int64_t row = q + dj_mma_column(n) + item;
+                const int64_t row = first_row + n * 8 + item;
                 const float own = row < c.queries ? level[row * c.level.row] : INFINITY;
                 const float sum = row < c.queries ? along[row] : 0.0f;
 #pragma unroll
                 for (int half = 0; half < 2; half++)
-                    dj_mma_slope<MASK, M>(c, mask, row, k + dj_mma_row(half), own, sum,
+                    dj_mma_slope<MASK, M>(c, mask, row, column + half * 8, own, sum,
                                           weights[n][half * 2 + item], slopes[n][half * 2 + item]);
             }
-        dj_mma_weights<V / 8, Q / 8, V>(value_sums, weights, own_gradients);
-        dj_mma_weights<E / 8, Q / 8, E>(key_sums, slopes, own_queries);
+        dj_mma_weights<V / 8, Q / 8, V, 2>(value_sums, weights, own_gradients);
+        dj_mma_weights<E / 8, Q / 8, E, 2>(key_sums, slopes, own_queries);
         __syncthreads();
     }
     const float scale[2] = {(float)c.scale, (float)c.scale}, one[2] = {1, 1};
     if (to_key)
-        dj_mma_store(key_sums, to_key + (head * c.keys + k) * c.features, c.keys - k,
+        dj_mma_store<T>(key_sums, to_key + (head * c.keys + k) * c.features, c.keys - k,
                      (int)c.features, scale);
     if (to_value)
-        dj_mma_store(value_sums, to_value + (head * c.keys + k) * c.values, c.keys - k,
+        dj_mma_store<T>(value_sums, to_value + (head * c.keys + k) * c.values, c.keys - k,
                      (int)c.values, one);
 }
 
@@ -297,9 +463,9 @@ DJ_INLINE void dj_attend_queries_mma(const dj_attention &c, const T *gradient, c
                                      const T *key, const T *value, const void *mask,
                                      const float *level, const float *along, float *to_query) {
     DJ_DYNAMIC(T, memory);
-    const int keys_size = K * dj_tile_row<E>::length, values_size = K * dj_tile_row<V>::length;
-    T *queries = memory, *gradients = queries + DJ_MMA_ROWS * dj_tile_row<E>::length;
-    T *keys = gradients + DJ_MMA_ROWS * dj_tile_row<V>::length;
+    const int keys_size = K * dj_tile_row<E, T>::length, values_size = K * dj_tile_row<V, T>::length;
+    T *queries = memory, *gradients = queries + DJ_MMA_ROWS * dj_tile_row<E, T>::length;
+    T *keys = gradients + DJ_MMA_ROWS * dj_tile_row<V, T>::length;
     T *values = keys + 2 * keys_size;
     const int64_t blocks = (c.queries + DJ_MMA_ROWS - 1) / DJ_MMA_ROWS;
     const int64_t head = blockIdx.x / blocks;
@@ -351,19 +517,20 @@ DJ_INLINE void dj_attend_queries_mma(const dj_attention &c, const T *gradient, c
         dj_mma_clear(slopes);
         dj_mma_rows<K / 8, E>(weights, queries, own_keys);
         dj_mma_rows<K / 8, V>(slopes, gradients, own_values);
+        const int64_t row = q + dj_mma_row(0), column = k + dj_mma_column(0);
 #pragma unroll
         for (int n = 0; n < K / 8; n++)
 #pragma unroll
             for (int half = 0; half < 2; half++)
 #pragma unroll
                 for (int item = 0; item < 2; item++)
-                    dj_mma_slope<MASK, M>(c, mask, q + dj_mma_row(half),
-                                          k + dj_mma_column(n) + item, own[half], sum[half],
+                    dj_mma_slope<MASK, M>(c, mask, row + half * 8, column + n * 8 + item,
+                                          own[half], sum[half],
                                           weights[n][half * 2 + item], slopes[n][half * 2 + item]);
-        dj_mma_weights<E / 8, K / 8, E>(sums, slopes, own_keys);
+        dj_mma_weights<E / 8, K / 8, E, E <= 64 ? 8 : 4>(sums, slopes, own_keys);
         __syncthreads();
     }
     const float scale[2] = {(float)c.scale, (float)c.scale};
-    dj_mma_store(sums, to_query + (head * c.queries + q) * c.features, c.queries - q,
+    dj_mma_store<T>(sums, to_query + (head * c.queries + q) * c.features, c.queries - q,
                  (int)c.features, scale);
 }

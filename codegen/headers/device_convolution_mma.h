@@ -4,37 +4,6 @@
  * 256 threads: eight warps, two along the rows and four along the columns of a block.
  */
 
-/* float32 that may be rounded to ten bits of mantissa. */
-struct dj_tf32 {
-    float value;
-};
-DJ_INLINE float dj_widened(dj_tf32 x) { return x.value; }
-DJ_INLINE void dj_narrow_to(dj_tf32 *to, float x) { to->value = x; }
-
-#ifdef EMULATED
-DJ_INLINE float dj_rounded_tf32(float x) { return emulated_tf32(x); }
-DJ_INLINE void dj_mma_tf32(float (&sum)[4], const float (&a)[4], float b0, float b1) {
-    emulated_mma_tf32(sum, a, b0, b1);
-}
-#else
-DJ_INLINE float dj_rounded_tf32(float x) {
-    uint32_t bits;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
-    return __uint_as_float(bits);
-}
-
-/* sum (16 by 8) += a (16 by 8) @ b (8 by 8): rows and columns as of m16n8k16, inner indices lane % 4
- * and 4 more. Source: PTX ISA, "Matrix Fragments for mma.m16n8k8", .tf32. */
-DJ_INLINE void dj_mma_tf32(float (&sum)[4], const float (&a)[4], float b0, float b1) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])),
-          "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b0)), "r"(__float_as_uint(b1)));
-}
-#endif
-
 /* A tile of each side in shared memory: rows of the left one, inner indices of the right one. */
 template <typename T, int HIGH, int WIDE, int DEPTH>
 struct dj_convolution_tiles {

@@ -636,7 +636,8 @@ UNSEEN __attribute__((noinline)) static void emulated_mma_tf32(float (&sum)[4], 
     struct Given {
         float a[4], b[2];
     } own = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
-    for (float value : own.a)
+    const float all[] = {a[0], a[1], a[2], a[3], b0, b1};
+    for (float value : all)
         if (value == value && emulated_tf32(value) != value) emulator::fail("an operand is no tf32");
     emulator::gather(0xffffffffu, EMULATED_PLACE, &own);
     const int lane = emulator::own % 32;
