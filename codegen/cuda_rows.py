@@ -31,7 +31,7 @@ from dynajit.codegen.c_support import (
 )
 from dynajit.codegen.cuda_column_totals import ColumnTotals
 from dynajit.codegen.cuda_held import Held, held_values
-from dynajit.codegen.cuda_packs import BASE, COUNT, Packing
+from dynajit.codegen.cuda_packs import BASE, COUNT, PackedLoad, Packing
 from dynajit.codegen.cuda_sections import SECTION
 from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import (
@@ -60,6 +60,7 @@ from dynajit.codegen.loops import (
     Buffer,
     ColumnKernel,
     Expression,
+    Load,
     Phase,
     RowKernel,
     Store,
@@ -73,11 +74,24 @@ MOST_ROW_BLOCKS: Final = 1 << 16
 HEAVY_BYTES: Final = (96, 176)
 """Held by a thread, from which on half of the threads shall have twice the registers."""
 
-MOST_COLUMN_BLOCKS: Final = 256
-"""Blocks that keep accumulators for all columns: about two per SM of the largest GPUs."""
+HEAVY_COLUMN_BYTES: Final = (160, 224)
+"""The same where accumulators of columns are among what is held: they are touched once a row."""
+
+MOST_COLUMN_THREADS: Final = 1 << 17
+"""Threads that keep accumulators for all columns: about 1000 per SM of the largest GPUs, all
+of them at once. Each of their blocks leaves its accumulators for the second stage."""
+
+LEAST_COLUMN_ROWS: Final = 8
+"""Rows of such a block: with fewer it would leave nearly as much as it reads."""
+
+FEW_COLUMN_BLOCKS: Final = 256
+"""Blocks that are not too many, whatever they leave."""
 
 MOST_PARTIALS: Final = 1024
 """Blocks of a kernel with totals, and accumulators that its second stage folds."""
+
+MOST_AHEAD_BYTES: Final = 256
+"""Of packs that a thread reads before it computes: 64 registers."""
 
 UNKNOWN_PARTIALS: Final = 256
 """The same where sizes are not known."""
@@ -223,7 +237,7 @@ class _Rows:
         self.sections = sections
         self.tasks: Number = analysis.rows * team.sections
         most = MOST_PARTIALS if self.kernel.totals else MOST_ROW_BLOCKS
-        most = MOST_COLUMN_BLOCKS if self.kernel.column_totals else most
+        most = self._column_blocks() if self.kernel.column_totals else most
         blocks = symint.minimum(ceil_div(self.tasks, team.per_block), most)
         leaves_partials = self.kernel.totals or self.kernel.column_totals
         if leaves_partials:
@@ -275,12 +289,21 @@ class _Rows:
             self.analysis.expressions, written, self.analysis.indices,
         )  # fmt: skip
 
+    def _column_blocks(self) -> int:
+        """Most blocks that keep accumulators of columns."""
+        rows = self.analysis.rows
+        most = MOST_COLUMN_THREADS // self.team.threads
+        if isinstance(rows, int):
+            most = min(most, rows // (LEAST_COLUMN_ROWS * self.team.per_block))
+        return max(most, FEW_COLUMN_BLOCKS)
+
     def _resident(self) -> int:
         """Threads of an SM: fewer where each holds much."""
         given = self.analysis.given()
         held = given.held_bytes if self.team.holds == REGISTERS else 0
         own = self.team.steps * (held + given.holds_columns)
-        halves = sum(own > limit for limit in HEAVY_BYTES)
+        limits = HEAVY_COLUMN_BYTES if given.holds_columns else HEAVY_BYTES
+        halves = sum(own > limit for limit in limits)
         return RESIDENT_THREADS >> halves
 
     def _thread_variables(self) -> list[str]:
@@ -425,10 +448,13 @@ class _Rows:
         if columns is not None:
             roots += [total.element[0] for total in self.kernel.column_totals]
         packing, after = self.packing, [*self.held.print_writes(phase)]
-        before = [*self.held.print_reads(number)]
+        before, ahead = [*self.held.print_reads(number)], []
         if packing.width > 1:
             wanted = packing.loads(roots, known)
-            before += packing.print_loads(wanted, outer, inner)
+            loads = packing.print_loads(wanted, outer, inner)
+            if self._reads_ahead(phase, wanted):
+                ahead, loads = self._ahead(number, wanted, outer.lines, loads)
+            before += loads
         before += self.held.print_new(phase)
         spans = self._spans(phase)
         self._body(inner, phase, spans, before, after)
@@ -439,7 +465,35 @@ class _Rows:
         else:
             elements = ["const int item = 0;" if phase.keeps or known else "", *inner.lines]
         lines = [*self._place(), *outer.lines, *before, *filter(None, elements), *after]
-        return self._turns(lines, row, spans)
+        return [*ahead, *self._turns(lines, row, spans)]
+
+    def _reads_ahead(self, phase: Phase, loads: Sequence[PackedLoad]) -> bool:
+        """Whether a phase reads all of a lane's packs before it computes with the first.
+
+        Otherwise the packs of a row would wait for memory one after the other. Most of them are
+        held in registers for later phases anyway.
+        """
+        steps = self.team.steps
+        if self.team.holds != REGISTERS or steps < 2 or not loads:
+            return False
+        if any(load.path or not isinstance(load.expression, Load) for load in loads):
+            return False
+        size = sum(load.expression.dtype.itemsize for load in loads)
+        most = MOST_AHEAD_BYTES if phase.keeps else MOST_AHEAD_BYTES // 2
+        return size * self.packing.width * steps <= most
+
+    def _ahead(
+        self, number: int, wanted: Sequence[PackedLoad], outer: Sequence[str], loads: Sequence[str]
+    ) -> tuple[list[str], list[str]]:
+        """The loop that reads packs into registers, and the lines that name them afterwards."""
+        lines, reads, named = [], [], []
+        for place, (load, line) in enumerate(zip(wanted, loads, strict=True)):
+            name, (head, _, source) = f"ahead{number}_{place}", line.partition(" = ")
+            kind = f"dj_pack<{load.expression.dtype.c}, {self.packing.width}>"
+            lines.append(f"{kind} {name}[{self.team.steps}];")
+            reads.append(f"{name}[step] = {source}")
+            named.append(f"{head} = {name}[step];")
+        return [*lines, *self._turns([*self._place(), *outer, *reads])], named
 
     def _spans(self, phase: Phase) -> Spans:
         """How the loop over a lane's packs is cut."""
