@@ -2,7 +2,7 @@
  *
  * 128 threads: each of four warps has 16 rows of a block of 64; the tiles that it meets lie in shared
  * memory, copied there while the ones before are multiplied. Sums of a warp stay in its registers,
- * and weights go from sums to operands without leaving them. Scores are powers of two inside.
+ * and weights go from sums to operands without leaving them.
  *
  * float32 (T = float) is multiplied in three products of parts with ten bits of mantissa, which is
  * about as exact as products of float32; where ten bits are enough (T = dj_tf32) in one.
@@ -14,7 +14,6 @@
 #define DJ_MMA_ROWS 64
 
 #define DJ_LOG2_E 1.4426950408889634f
-#define DJ_LN_2 0.6931471805599453f
 
 /* Rows of a warp's sums: lane / 4, and 8 more for half 1. */
 DJ_INLINE int dj_mma_row(int half) {
@@ -81,13 +80,13 @@ struct dj_parts {
 
 DJ_INLINE float dj_cut_tf32(float x) { return __uint_as_float(__float_as_uint(x) & 0xffffe000u); }
 
-/* x is big + small to 22 bits. `big` is cut of a number a third to two thirds of its last bit further
- * from zero, so that `small` has either sign and what nobody multiplies, small times small, adds up
- * to nothing. That takes few instructions (the conversion of TF32 is four) and leaves infinities and
- * NaNs; then `small` is no number. */
+/* x is big + small to 23 bits: `big` is the nearest number of ten bits, so that `small` has one bit
+ * more than fits. Half of big's last bit is added as a number: the conversion of TF32 takes one
+ * instruction more, and an integer would make zeros of some NaNs. `small` of an infinity is NaN. */
 DJ_INLINE dj_parts dj_parts_of(float x) {
+    const float power = __uint_as_float(__float_as_uint(x) & 0xff800000u);
     dj_parts parts;
-    parts.big = dj_cut_tf32(x * 1.000325f);
+    parts.big = dj_cut_tf32(fmaf(power, 1.0f / 2048, x));
     parts.small = dj_cut_tf32(x - parts.big);
     return parts;
 }
@@ -257,11 +256,9 @@ DJ_INLINE const void *dj_mask_of(const dj_attention &c, const void *mask, int64_
                                       : (const void *)((const uint8_t *)mask + place);
 }
 
-/* A score in powers of two. */
-template <int MASK, typename M>
-DJ_INLINE float dj_score_2(const dj_attention &c, const void *mask, int64_t q, int64_t k,
-                           float product) {
-    return dj_score<MASK, M>(c, mask, q, k, product * (float)c.scale) * DJ_LOG2_E;
+/* exp(score - base). The difference comes first: of large scores it is exact. */
+DJ_INLINE float dj_mma_weight(float score, float base) {
+    return exp2f((score - base) * DJ_LOG2_E);
 }
 
 /* Forward. K keys of a tile; E features and V values, multiples of 16. */
@@ -308,7 +305,8 @@ DJ_INLINE void dj_attend_mma(const dj_attention &c, const T *query, const T *key
 #pragma unroll
                 for (int item = 0; item < 2; item++) {
                     float &score = scores[n][half * 2 + item];
-                    score = dj_score_2<MASK, M>(c, mask, row, column + n * 8 + item, score);
+                    score = dj_score<MASK, M>(c, mask, row, column + n * 8 + item,
+                                              score * (float)c.scale);
                     best = score > best ? score : best;
                 }
 #pragma unroll
@@ -318,14 +316,14 @@ DJ_INLINE void dj_attend_mma(const dj_attention &c, const T *query, const T *key
             }
             const float now = best > top[half] ? best : top[half];
             const float base = now == -INFINITY ? 0.0f : now; /* of nothing yet */
-            const float factor = exp2f(top[half] - base);
+            const float factor = dj_mma_weight(top[half], base);
             float sum = 0;
 #pragma unroll
             for (int n = 0; n < K / 8; n++)
 #pragma unroll
                 for (int item = 0; item < 2; item++) {
                     float &score = scores[n][half * 2 + item];
-                    score = exp2f(score - base);
+                    score = dj_mma_weight(score, base);
                     sum += score;
                 }
             total[half] = total[half] * factor + sum; /* of a quarter of the row */
@@ -355,7 +353,7 @@ DJ_INLINE void dj_attend_mma(const dj_attention &c, const T *query, const T *key
         const int64_t row = q + dj_mma_row(half);
         const bool is_dead = MASK && total[half] == 0; /* all scores are -inf */
         const float base = top[half] == -INFINITY ? 0.0f : top[half];
-        const float own = base * DJ_LN_2 + logf(total[half]);
+        const float own = base + logf(total[half]);
         if (level && threadIdx.x % 4 == 0 && row < c.queries)
             level[head * c.queries + row] = is_dead              ? INFINITY
                                             : total[half] == 0 ? NAN
@@ -371,8 +369,8 @@ DJ_INLINE void dj_attend_mma(const dj_attention &c, const T *query, const T *key
 template <int MASK, typename M>
 DJ_INLINE void dj_mma_slope(const dj_attention &c, const void *mask, int64_t q, int64_t k,
                             float level, float along, float &weight, float &rise) {
-    const float score = dj_score_2<MASK, M>(c, mask, q, k, weight);
-    weight = level == INFINITY ? 0.0f : exp2f(score - level * DJ_LOG2_E);
+    const float score = dj_score<MASK, M>(c, mask, q, k, weight * (float)c.scale);
+    weight = level == INFINITY ? 0.0f : dj_mma_weight(score, level);
     rise = dj_slope<MASK>(c, mask, q, k, weight, rise, along);
 }
 
