@@ -114,6 +114,9 @@ DJ_INLINE void dj_mma_parts(float (&sums)[COUNT][4], float (&rest)[COUNT][4], in
     const bool has_rest = dj_has_rest(T());
 #pragma unroll
     for (int side = 0; has_rest && side < 2; side++)
+        dj_mma_tf32(rest[n + side], small, b[2 * side].small, b[2 * side + 1].small);
+#pragma unroll
+    for (int side = 0; has_rest && side < 2; side++)
         dj_mma_tf32(rest[n + side], small, b[2 * side].big, b[2 * side + 1].big);
 #pragma unroll
     for (int side = 0; side < 2; side++)
