@@ -32,7 +32,7 @@ DJ_INLINE void dj_mma_clear(float (&sums)[COUNT][4]) {
 }
 
 /* sums (16 rows of the warp by 8 * COUNT) += left rows . right rows, over INNER of both. */
-template <int COUNT, int INNER, typename T>
+template <int COUNT, int INNER, bool IS_WHOLE = false, typename T>
 DJ_INLINE void dj_mma_rows(float (&sums)[COUNT][4], const T *left, const T *right) {
 #pragma unroll
     for (int k = 0; k < INNER; k += 16) {
@@ -105,15 +105,16 @@ DJ_INLINE T dj_of_bits(uint32_t bits) {
 DJ_INLINE bool dj_has_rest(float) { return true; }
 DJ_INLINE bool dj_has_rest(dj_tf32) { return false; }
 
-/* Sums n and n + 1 += a @ b; `rest` gets the products with a small part. */
-template <typename T, int COUNT>
+/* Sums n and n + 1 += a @ b; `rest` gets the products with a small part: IS_WHOLE: of two, too, for
+ * sums that nearly cancel out. */
+template <typename T, bool IS_WHOLE, int COUNT>
 DJ_INLINE void dj_mma_parts(float (&sums)[COUNT][4], float (&rest)[COUNT][4], int n,
                             const dj_parts (&a)[4], const dj_parts (&b)[4]) {
     const float big[4] = {a[0].big, a[1].big, a[2].big, a[3].big};
     const float small[4] = {a[0].small, a[1].small, a[2].small, a[3].small};
     const bool has_rest = dj_has_rest(T());
 #pragma unroll
-    for (int side = 0; has_rest && side < 2; side++)
+    for (int side = 0; has_rest && IS_WHOLE && side < 2; side++)
         dj_mma_tf32(rest[n + side], small, b[2 * side].small, b[2 * side + 1].small);
 #pragma unroll
     for (int side = 0; has_rest && side < 2; side++)
@@ -134,7 +135,7 @@ DJ_INLINE float dj_whole(float sum, float rest) {
 }
 
 /* As dj_mma_rows. */
-template <int COUNT, int INNER, typename T>
+template <int COUNT, int INNER, bool IS_WHOLE, typename T>
 DJ_INLINE void dj_mma_rows_32(float (&sums)[COUNT][4], const T *left, const T *right) {
     float rest[COUNT][4];
     dj_mma_clear(rest);
@@ -150,7 +151,7 @@ DJ_INLINE void dj_mma_rows_32(float (&sums)[COUNT][4], const T *left, const T *r
             dj_load_b<INNER>(bits, right, n * 8, k);
 #pragma unroll
             for (int item = 0; item < 4; item++) b[item] = dj_parts_of(dj_of_bits<T>(bits[item]));
-            dj_mma_parts<T>(sums, rest, n, a, b);
+            dj_mma_parts<T, IS_WHOLE>(sums, rest, n, a, b);
         }
     }
 #pragma unroll
@@ -159,13 +160,13 @@ DJ_INLINE void dj_mma_rows_32(float (&sums)[COUNT][4], const T *left, const T *r
         for (int item = 0; item < 4; item++) sums[n][item] = dj_whole<T>(sums[n][item], rest[n][item]);
 }
 
-template <int COUNT, int INNER>
+template <int COUNT, int INNER, bool IS_WHOLE = false>
 DJ_INLINE void dj_mma_rows(float (&sums)[COUNT][4], const float *left, const float *right) {
-    dj_mma_rows_32<COUNT, INNER>(sums, left, right);
+    dj_mma_rows_32<COUNT, INNER, IS_WHOLE>(sums, left, right);
 }
-template <int COUNT, int INNER>
+template <int COUNT, int INNER, bool IS_WHOLE = false>
 DJ_INLINE void dj_mma_rows(float (&sums)[COUNT][4], const dj_tf32 *left, const dj_tf32 *right) {
-    dj_mma_rows_32<COUNT, INNER>(sums, left, right);
+    dj_mma_rows_32<COUNT, INNER, IS_WHOLE>(sums, left, right);
 }
 
 /* As dj_mma_weights, in an order that takes no exchange. Inner indices: the columns lane % 4 and 4
@@ -200,7 +201,7 @@ DJ_INLINE void dj_mma_weights_32(float (&sums)[COUNT][4], const float (&weights)
                     b[next] = dj_parts_of(dj_of_bits<T>(pair[0]));
                     b[next + 2] = dj_parts_of(dj_of_bits<T>(pair[1]));
                 }
-                dj_mma_parts<T>(own, rest, n, a, b);
+                dj_mma_parts<T, false>(own, rest, n, a, b);
             }
         }
 #pragma unroll
@@ -431,7 +432,7 @@ DJ_INLINE void dj_attend_keys_mma(const dj_attention &c, const T *gradient, cons
         dj_mma_clear(weights);
         dj_mma_clear(slopes);
         dj_mma_rows<Q / 8, E>(weights, keys, own_queries);
-        dj_mma_rows<Q / 8, V>(slopes, values, own_gradients);
+        dj_mma_rows<Q / 8, V, true>(slopes, values, own_gradients);
         const int64_t first_row = q + dj_mma_column(0), column = k + dj_mma_row(0);
 #pragma unroll
         for (int n = 0; n < Q / 8; n++)
@@ -517,7 +518,7 @@ DJ_INLINE void dj_attend_queries_mma(const dj_attention &c, const T *gradient, c
         dj_mma_clear(weights);
         dj_mma_clear(slopes);
         dj_mma_rows<K / 8, E>(weights, queries, own_keys);
-        dj_mma_rows<K / 8, V>(slopes, gradients, own_values);
+        dj_mma_rows<K / 8, V, true>(slopes, gradients, own_values);
         const int64_t row = q + dj_mma_row(0), column = k + dj_mma_column(0);
 #pragma unroll
         for (int n = 0; n < K / 8; n++)
