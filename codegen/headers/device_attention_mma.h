@@ -2,7 +2,7 @@
  *
  * 128 threads: each of four warps has 16 rows of a block of 64; the tiles that it meets lie in shared
  * memory, copied there while the ones before are multiplied. Sums of a warp stay in its registers,
- * and weights go from sums to operands without leaving them. Scores are powers of two inside.
+ * and weights go from sums to operands without leaving them.
  *
  * float32 (T = float) is multiplied in three products of parts with ten bits of mantissa, which is
  * about as exact as products of float32; where ten bits are enough (T = dj_tf32) in one.
@@ -14,7 +14,6 @@
 #define DJ_MMA_ROWS 64
 
 #define DJ_LOG2_E 1.4426950408889634f
-#define DJ_LN_2 0.6931471805599453f
 
 /* Rows of a warp's sums: lane / 4, and 8 more for half 1. */
 DJ_INLINE int dj_mma_row(int half) {
@@ -33,7 +32,7 @@ DJ_INLINE void dj_mma_clear(float (&sums)[COUNT][4]) {
 }
 
 /* sums (16 rows of the warp by 8 * COUNT) += left rows . right rows, over INNER of both. */
-template <int COUNT, int INNER, typename T>
+template <int COUNT, int INNER, bool IS_WHOLE = false, typename T>
 DJ_INLINE void dj_mma_rows(float (&sums)[COUNT][4], const T *left, const T *right) {
 #pragma unroll
     for (int k = 0; k < INNER; k += 16) {
@@ -81,13 +80,13 @@ struct dj_parts {
 
 DJ_INLINE float dj_cut_tf32(float x) { return __uint_as_float(__float_as_uint(x) & 0xffffe000u); }
 
-/* x is big + small to 22 bits. `big` is cut of a number a third to two thirds of its last bit further
- * from zero, so that `small` has either sign and what nobody multiplies, small times small, adds up
- * to nothing. That takes few instructions (the conversion of TF32 is four) and leaves infinities and
- * NaNs; then `small` is no number. */
+/* x is big + small to 23 bits: `big` is the nearest number of ten bits, so that `small` has one bit
+ * more than fits. Half of big's last bit is added as a number: the conversion of TF32 takes one
+ * instruction more, and an integer would make zeros of some NaNs. `small` of an infinity is NaN. */
 DJ_INLINE dj_parts dj_parts_of(float x) {
+    const float power = __uint_as_float(__float_as_uint(x) & 0xff800000u);
     dj_parts parts;
-    parts.big = dj_cut_tf32(x * 1.000325f);
+    parts.big = dj_cut_tf32(fmaf(power, 1.0f / 2048, x));
     parts.small = dj_cut_tf32(x - parts.big);
     return parts;
 }
@@ -106,13 +105,17 @@ DJ_INLINE T dj_of_bits(uint32_t bits) {
 DJ_INLINE bool dj_has_rest(float) { return true; }
 DJ_INLINE bool dj_has_rest(dj_tf32) { return false; }
 
-/* Sums n and n + 1 += a @ b; `rest` gets the products with a small part. */
-template <typename T, int COUNT>
+/* Sums n and n + 1 += a @ b; `rest` gets the products with a small part: IS_WHOLE: of two, too, for
+ * sums that nearly cancel out. */
+template <typename T, bool IS_WHOLE, int COUNT>
 DJ_INLINE void dj_mma_parts(float (&sums)[COUNT][4], float (&rest)[COUNT][4], int n,
                             const dj_parts (&a)[4], const dj_parts (&b)[4]) {
     const float big[4] = {a[0].big, a[1].big, a[2].big, a[3].big};
     const float small[4] = {a[0].small, a[1].small, a[2].small, a[3].small};
     const bool has_rest = dj_has_rest(T());
+#pragma unroll
+    for (int side = 0; has_rest && IS_WHOLE && side < 2; side++)
+        dj_mma_tf32(rest[n + side], small, b[2 * side].small, b[2 * side + 1].small);
 #pragma unroll
     for (int side = 0; has_rest && side < 2; side++)
         dj_mma_tf32(rest[n + side], small, b[2 * side].big, b[2 * side + 1].big);
@@ -132,7 +135,7 @@ DJ_INLINE float dj_whole(float sum, float rest) {
 }
 
 /* As dj_mma_rows. */
-template <int COUNT, int INNER, typename T>
+template <int COUNT, int INNER, bool IS_WHOLE, typename T>
 DJ_INLINE void dj_mma_rows_32(float (&sums)[COUNT][4], const T *left, const T *right) {
     float rest[COUNT][4];
     dj_mma_clear(rest);
@@ -148,7 +151,7 @@ DJ_INLINE void dj_mma_rows_32(float (&sums)[COUNT][4], const T *left, const T *r
             dj_load_b<INNER>(bits, right, n * 8, k);
 #pragma unroll
             for (int item = 0; item < 4; item++) b[item] = dj_parts_of(dj_of_bits<T>(bits[item]));
-            dj_mma_parts<T>(sums, rest, n, a, b);
+            dj_mma_parts<T, IS_WHOLE>(sums, rest, n, a, b);
         }
     }
 #pragma unroll
@@ -157,13 +160,13 @@ DJ_INLINE void dj_mma_rows_32(float (&sums)[COUNT][4], const T *left, const T *r
         for (int item = 0; item < 4; item++) sums[n][item] = dj_whole<T>(sums[n][item], rest[n][item]);
 }
 
-template <int COUNT, int INNER>
+template <int COUNT, int INNER, bool IS_WHOLE = false>
 DJ_INLINE void dj_mma_rows(float (&sums)[COUNT][4], const float *left, const float *right) {
-    dj_mma_rows_32<COUNT, INNER>(sums, left, right);
+    dj_mma_rows_32<COUNT, INNER, IS_WHOLE>(sums, left, right);
 }
-template <int COUNT, int INNER>
+template <int COUNT, int INNER, bool IS_WHOLE = false>
 DJ_INLINE void dj_mma_rows(float (&sums)[COUNT][4], const dj_tf32 *left, const dj_tf32 *right) {
-    dj_mma_rows_32<COUNT, INNER>(sums, left, right);
+    dj_mma_rows_32<COUNT, INNER, IS_WHOLE>(sums, left, right);
 }
 
 /* As dj_mma_weights, in an order that takes no exchange. Inner indices: the columns lane % 4 and 4
@@ -198,7 +201,7 @@ DJ_INLINE void dj_mma_weights_32(float (&sums)[COUNT][4], const float (&weights)
                     b[next] = dj_parts_of(dj_of_bits<T>(pair[0]));
                     b[next + 2] = dj_parts_of(dj_of_bits<T>(pair[1]));
                 }
-                dj_mma_parts<T>(own, rest, n, a, b);
+                dj_mma_parts<T, false>(own, rest, n, a, b);
             }
         }
 #pragma unroll
@@ -257,11 +260,9 @@ DJ_INLINE const void *dj_mask_of(const dj_attention &c, const void *mask, int64_
                                       : (const void *)((const uint8_t *)mask + place);
 }
 
-/* A score in powers of two. */
-template <int MASK, typename M>
-DJ_INLINE float dj_score_2(const dj_attention &c, const void *mask, int64_t q, int64_t k,
-                           float product) {
-    return dj_score<MASK, M>(c, mask, q, k, product * (float)c.scale) * DJ_LOG2_E;
+/* exp(score - base). The difference comes first: of large scores it is exact. */
+DJ_INLINE float dj_mma_weight(float score, float base) {
+    return exp2f((score - base) * DJ_LOG2_E);
 }
 
 /* Forward. K keys of a tile; E features and V values, multiples of 16. */
@@ -308,7 +309,8 @@ DJ_INLINE void dj_attend_mma(const dj_attention &c, const T *query, const T *key
 #pragma unroll
                 for (int item = 0; item < 2; item++) {
                     float &score = scores[n][half * 2 + item];
-                    score = dj_score_2<MASK, M>(c, mask, row, column + n * 8 + item, score);
+                    score = dj_score<MASK, M>(c, mask, row, column + n * 8 + item,
+                                              score * (float)c.scale);
                     best = score > best ? score : best;
                 }
 #pragma unroll
@@ -318,14 +320,14 @@ DJ_INLINE void dj_attend_mma(const dj_attention &c, const T *query, const T *key
             }
             const float now = best > top[half] ? best : top[half];
             const float base = now == -INFINITY ? 0.0f : now; /* of nothing yet */
-            const float factor = exp2f(top[half] - base);
+            const float factor = dj_mma_weight(top[half], base);
             float sum = 0;
 #pragma unroll
             for (int n = 0; n < K / 8; n++)
 #pragma unroll
                 for (int item = 0; item < 2; item++) {
                     float &score = scores[n][half * 2 + item];
-                    score = exp2f(score - base);
+                    score = dj_mma_weight(score, base);
                     sum += score;
                 }
             total[half] = total[half] * factor + sum; /* of a quarter of the row */
@@ -355,7 +357,7 @@ DJ_INLINE void dj_attend_mma(const dj_attention &c, const T *query, const T *key
         const int64_t row = q + dj_mma_row(half);
         const bool is_dead = MASK && total[half] == 0; /* all scores are -inf */
         const float base = top[half] == -INFINITY ? 0.0f : top[half];
-        const float own = base * DJ_LN_2 + logf(total[half]);
+        const float own = base + logf(total[half]);
         if (level && threadIdx.x % 4 == 0 && row < c.queries)
             level[head * c.queries + row] = is_dead              ? INFINITY
                                             : total[half] == 0 ? NAN
@@ -371,8 +373,8 @@ DJ_INLINE void dj_attend_mma(const dj_attention &c, const T *query, const T *key
 template <int MASK, typename M>
 DJ_INLINE void dj_mma_slope(const dj_attention &c, const void *mask, int64_t q, int64_t k,
                             float level, float along, float &weight, float &rise) {
-    const float score = dj_score_2<MASK, M>(c, mask, q, k, weight);
-    weight = level == INFINITY ? 0.0f : exp2f(score - level * DJ_LOG2_E);
+    const float score = dj_score<MASK, M>(c, mask, q, k, weight * (float)c.scale);
+    weight = level == INFINITY ? 0.0f : dj_mma_weight(score, level);
     rise = dj_slope<MASK>(c, mask, q, k, weight, rise, along);
 }
 
@@ -430,7 +432,7 @@ DJ_INLINE void dj_attend_keys_mma(const dj_attention &c, const T *gradient, cons
         dj_mma_clear(weights);
         dj_mma_clear(slopes);
         dj_mma_rows<Q / 8, E>(weights, keys, own_queries);
-        dj_mma_rows<Q / 8, V>(slopes, values, own_gradients);
+        dj_mma_rows<Q / 8, V, true>(slopes, values, own_gradients);
         const int64_t first_row = q + dj_mma_column(0), column = k + dj_mma_row(0);
 #pragma unroll
         for (int n = 0; n < Q / 8; n++)
@@ -516,7 +518,7 @@ DJ_INLINE void dj_attend_queries_mma(const dj_attention &c, const T *gradient, c
         dj_mma_clear(weights);
         dj_mma_clear(slopes);
         dj_mma_rows<K / 8, E>(weights, queries, own_keys);
-        dj_mma_rows<K / 8, V>(slopes, gradients, own_values);
+        dj_mma_rows<K / 8, V, true>(slopes, gradients, own_values);
         const int64_t row = q + dj_mma_row(0), column = k + dj_mma_column(0);
 #pragma unroll
         for (int n = 0; n < K / 8; n++)
