@@ -206,6 +206,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """input plus slices of `alpha * source` at the positions in `index` along `dim`."""
     d = dim_of(input, dim, "index_add")
+    alpha = arguments.coefficient(alpha, source.dtype)
     scaled = source if alpha == 1 else cast(TABLE.mul(source, alpha), source.dtype)
     return TABLE.index_add(input, index, scaled, dim=d)
 

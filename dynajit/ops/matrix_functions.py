@@ -12,7 +12,7 @@ from dynajit.core.device import CPU
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
 from dynajit.core.symint import agree, shapes_agree
 from dynajit.core.types import numel
-from dynajit.ops.arguments import cast, describe_tensor
+from dynajit.ops.arguments import cast, coefficient, describe_tensor
 from dynajit.ops.arguments import is_tensor as is_tensor_operand
 from dynajit.ops.autocast import lower_precision, only_on_cuda
 from dynajit.ops.composites import as_rows
@@ -114,7 +114,14 @@ def outer(input: Any, vec2: Any) -> Any:
     return TABLE.mul(unsqueeze(input, 1), vec2)
 
 
-def _plus_product(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
+def plus_product(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    """beta * input + alpha * product, in the shape and the dtype of the product.
+
+    Raises:
+        DTypeError: input has another dtype.
+        ShapeError: input does not broadcast to the product.
+    """
+    alpha, beta = coefficient(alpha, product.dtype), coefficient(beta, product.dtype)
     scaled = product if alpha == 1 else cast(mul(product, alpha), product.dtype)
     if beta == 0:
         return scaled
@@ -135,19 +142,19 @@ def _plus_product(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
 @lower_precision
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat1 @ mat2); with beta 0 input is not read."""
-    return _plus_product(input, mm(mat1, mat2), beta, alpha)
+    return plus_product(input, mm(mat1, mat2), beta, alpha)
 
 
 @only_on_cuda
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat @ vec)."""
-    return _plus_product(input, mv(mat, vec), beta, alpha)
+    return plus_product(input, mv(mat, vec), beta, alpha)
 
 
 @lower_precision
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (batch1 @ batch2), batched."""
-    return _plus_product(input, bmm(batch1, batch2), beta, alpha)
+    return plus_product(input, bmm(batch1, batch2), beta, alpha)
 
 
 @only_on_cuda

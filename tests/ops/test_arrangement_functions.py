@@ -163,3 +163,32 @@ def test_refusals(call, error) -> None:
         call(torch, torch.tensor(X))
     with pytest.raises((error, ArgumentError)):
         call(dj, dj.tensor(X))
+
+
+def test_factors_of_integers_lose_their_fraction() -> None:
+    whole = np.arange(1, 5).reshape(2, 2)
+
+    def products(t, x):
+        pair = x[None]
+        return (
+            t.addmm(x, x, x, beta=1.7, alpha=2.5),
+            t.addmv(x[0], x, x[0], beta=0.6, alpha=0.2),
+            t.baddbmm(pair, pair, pair, beta=1.7, alpha=2.5),
+            t.addbmm(x, pair, pair, beta=0.6, alpha=2.2),
+            t.index_add(x, 0, x[0] - 1, x, alpha=1.5),
+        )
+
+    agree(products, whole)
+    x = dj.tensor(whole)
+    for left, right in zip(products(dj, x), dj.compile(lambda x: products(dj, x))(x), strict=True):
+        assert left.dtype is right.dtype
+        assert left.tolist() == right.tolist()
+
+
+def test_outer_products_of_truth_values_stay_truth_values() -> None:
+    mask = np.array([[False, True], [True, False]])
+    agree(lambda t, x: (t.addr(x, x[0], x[1], beta=3, alpha=2), x.addr(x[1], x[0], beta=0)), mask)
+    agree(lambda t, x: t.addr(x, x[0], x[1], beta=3, alpha=2), np.arange(4).reshape(2, 2))
+    for kind in (dj.bool, dj.int64):
+        with pytest.raises(DTypeError, match="addr: beta is"):
+            dj.addr(dj.ones(2, 2, dtype=kind), *dj.ones(2, 2, dtype=kind), beta=0.5)
