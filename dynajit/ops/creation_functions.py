@@ -155,7 +155,8 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
            **options: Any) -> Any:  # fmt: skip
     """`arange(end)`, `arange(start, end)`, `arange(start, end, step)`; the end is left out.
 
-    int64 for integers, else float32.
+    int64 for integers, else float32. Of an integer `dtype`, start and step lose their fraction;
+    of int64 the end does, too, in front of the count.
 
     Raises:
         ArgumentError: step is 0 or leads away from the end.
@@ -164,9 +165,13 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
         key: options[key] for key in ("start", "end", "step") if key in options
     }
     start, end, step = _arange_bounds(bounds, named)
+    whole = all(not isinstance(v, (float, np.floating)) for v in (start, end, step))
+    kind = _dtype(dtype, dtypes.int64 if whole else dtypes.float32)
+    if kind is dtypes.int64:
+        start, end, step = (arguments.coefficient(v, kind) for v in (start, end, step))
+        whole = True
     if not isinstance(step, SymInt) and step == 0:
         raise ArgumentError("arange: step must be nonzero.")
-    whole = all(not isinstance(v, (float, np.floating)) for v in (start, end, step))
     if whole:
         count: Any = (end - start + step - (1 if step > 0 else -1)) // step
     else:
@@ -176,7 +181,7 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
             f"arange({start}, {end}, {step}): upper bound and lower bound inconsistent with step "
             "sign."
         )
-    kind = _dtype(dtype, dtypes.int64 if whole else dtypes.float32)
+    start, step = arguments.coefficient(start, kind), arguments.coefficient(step, kind)
     result = TABLE.arange(start, step, size=count, dtype=kind, device=device_of(device))
     return _finish(result, requires_grad, options)
 
@@ -194,10 +199,14 @@ def _arange_bounds(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any,
 
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
-    """`steps` evenly spaced numbers from start to end, both included."""
+    """`steps` evenly spaced numbers from start to end, both included, which lose their fraction
+    first where `dtype` is an integer one."""
     if steps < 0:
         raise ArgumentError(f"linspace: number of steps must be non-negative, got {steps}.")
     place = device_of(device)
+    if dtype is not None:
+        kind = arguments.dtype_of(dtype)
+        start, end = arguments.coefficient(start, kind), arguments.coefficient(end, kind)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     index = TABLE.arange(0, 1, size=steps, dtype=dtypes.float64, device=place)
     rising = TABLE.add(TABLE.mul(index, step), start)

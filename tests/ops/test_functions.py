@@ -228,6 +228,16 @@ CREATION = {
     "arange_dtype": lambda t: t.arange(4, dtype=t.float32),
     "arange_keywords": lambda t: t.arange(start=1, end=4),
     "arange_empty": lambda t: t.arange(3, 3),
+    "arange_whole": lambda t: [
+        t.arange(*bounds, dtype=dtype)
+        for dtype in (t.int64, t.int32, t.uint8)
+        for bounds in ((3.1,), (1.0, 5.001, 2.0), (-0.9, 2.1, 2.0), (2.1, -2.9, -1.0), (0, 3, 1.5))
+    ],
+    "linspace_whole": lambda t: [
+        t.linspace(*bounds, dtype=dtype)
+        for dtype in (t.int64, t.int32)
+        for bounds in ((4.3, -3, 50), (4.3, 0, 50), (0, 7.9, 5), (0, 10, 7))
+    ],
     "linspace": lambda t: t.linspace(0, 1, 11),
     "linspace_one": lambda t: t.linspace(3, 5, 1),
     "linspace_two": lambda t: t.linspace(3, 5, 2),
