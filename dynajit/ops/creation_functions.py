@@ -204,9 +204,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
     if steps < 0:
         raise ArgumentError(f"linspace: number of steps must be non-negative, got {steps}.")
     place = device_of(device)
-    if dtype is not None:
-        kind = arguments.dtype_of(dtype)
-        start, end = arguments.coefficient(start, kind), arguments.coefficient(end, kind)
+    start, end = _bounds_in(dtype, start, end)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     index = TABLE.arange(0, 1, size=steps, dtype=dtypes.float64, device=place)
     rising = TABLE.add(TABLE.mul(index, step), start)
@@ -218,9 +216,18 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
     return _finish(result, requires_grad, options)
 
 
+def _bounds_in(dtype: Any, *bounds: Any) -> tuple[Any, ...]:
+    """The bounds of a range as numbers of its dtype, if one is asked for."""
+    if dtype is None:
+        return bounds
+    return tuple(arguments.coefficient(bound, arguments.dtype_of(dtype)) for bound in bounds)
+
+
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None,
              device: Any = None, **options: Any) -> Any:  # fmt: skip
-    """`base` to the powers `linspace(start, end, steps)`."""
+    """`base` to the powers `linspace(start, end, steps)`; of an integer `dtype` start and end lose
+    their fraction first."""
+    start, end = _bounds_in(dtype, start, end)
     powers = linspace(start, end, steps, dtype=dtypes.float64, device=device)
     result = cast(TABLE.pow(base, powers), _dtype(dtype))
     return _finish(result, bool(options.get("requires_grad")), options)

@@ -238,6 +238,9 @@ CREATION = {
         for dtype in (t.int64, t.int32)
         for bounds in ((4.3, -3, 50), (4.3, 0, 50), (0, 7.9, 5), (0, 10, 7))
     ],
+    "logspace_whole": lambda t: [
+        t.logspace(*bounds, dtype=t.int64) for bounds in ((0.5, 3.2, 5), (4.3, -3, 7), (0, 3.9, 7))
+    ],
     "linspace": lambda t: t.linspace(0, 1, 11),
     "linspace_one": lambda t: t.linspace(3, 5, 1),
     "linspace_two": lambda t: t.linspace(3, 5, 2),
