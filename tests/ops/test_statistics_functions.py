@@ -50,6 +50,9 @@ CASES = {
     ),
     "cov_aweights": (lambda t, x: t.cov(x, aweights=x[1].detach().abs(), correction=2), X),
     "corrcoef": (lambda t, x: (t.corrcoef(x), t.corrcoef(x[0])), X),
+    "covariances_of_one": (
+        lambda t, x: (t.cov(x[:1]), x[:1].cov(correction=0), t.corrcoef(x[:1])), X,
+    ),
     "trapezoid": (lambda t, x: (t.trapezoid(x), t.trapz(x, dx=0.5, dim=0)), X),
     "trapezoid_points": (lambda t, x, p: (t.trapezoid(x, p), t.trapezoid(x, x)), X, STEPS),
     "cumulative_trapezoid": (lambda t, x, p: t.cumulative_trapezoid(x, p), X, STEPS),
@@ -98,6 +101,12 @@ def test_everything_compiles_as_one_graph() -> None:
     assert len(expected) == len(actual)
     for left, right in zip(expected, actual, strict=True):
         np.testing.assert_allclose(numbers(right), numbers(left), rtol=1e-10, atol=1e-10)
+
+
+def test_covariances_of_complex_numbers() -> None:
+    z = X + 1j * X[::-1]
+    agree(lambda t, z: (t.cov(z), t.corrcoef(z), t.corrcoef(z[0])), z, tolerance=1e-12)
+    agree(lambda t, z, w: t.cov(z, aweights=w), z, np.abs(X[1]), gradients=False, tolerance=1e-12)
 
 
 def test_methods_of_layers_and_positions() -> None:
