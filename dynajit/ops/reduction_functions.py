@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
-from dynajit.core.symint import fits_within
+from dynajit.core.symint import equals, fits_within
 from dynajit.core.types import numel
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, describe_tensor, dim_of
@@ -258,14 +258,26 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
 
 
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """Differences of neighbours along `dim`, n times, with tensors before and behind input."""
+    """Differences of neighbours along `dim`, n times, with tensors before and behind input.
+
+    Of n = 0 a copy of input, whatever stands around it.
+
+    Raises:
+        ArgumentError: n is negative.
+    """
     d = dim_of(input, dim, "diff")
+    if n < 0:
+        raise ArgumentError(f"diff: n is {n}.  Expected how often to subtract, 0 or more.")
+    if n == 0:
+        return TABLE.clone(input)
     parts = [x for x in (prepend, input, append) if x is not None]
     if len(parts) > 1:
         dtype = arguments.common_dtype(parts)
         input = TABLE.cat(*(cast(x, dtype) for x in parts), dim=d)
     for _ in range(n):
         shape = tuple(input.shape)
+        if equals(shape[d], 0):
+            break
         ones = (1,) * len(shape)
         low = tuple(1 if i == d else 0 for i in range(len(shape)))
         top = tuple(m - 1 if i == d else m for i, m in enumerate(shape))
