@@ -221,6 +221,14 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """input with `value` in the slices along `dim` at the positions in `index`."""
     d = dim_of(input, dim, "index_fill")
+    if is_tensor(value):
+        # The value's gradient counts every element once, however often the index names it.
+        n = input.shape[d]
+        written = TABLE.full(False, shape=(n,), dtype=dtypes.bool_, device=input.device)
+        written = index_fill(written, 0, index, True)
+        beside = tuple(n if i == d else 1 for i in range(len(input.shape)))
+        filled = TABLE.full(value, shape=(), dtype=input.dtype, device=input.device)
+        return TABLE.where(TABLE.reshape(written, shape=beside), filled, input)
     shape = tuple(index.shape[0] if i == d else n for i, n in enumerate(input.shape))
     filled = TABLE.full(value, shape=shape, dtype=input.dtype, device=input.device)
     return TABLE.index_put(input, unsqueeze(index, 0), filled, dims=(d,))

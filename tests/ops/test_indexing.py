@@ -157,6 +157,7 @@ EXPRESSIONS = {
     "index_add_alpha": lambda t, x, i: x.index_add(2, i[0, 0], x, alpha=-0.5),
     "index_copy": lambda t, x, i: t.index_copy(x, 0, t.tensor([2, 0]), x[:2] * 3),
     "index_fill": lambda t, x, i: x.index_fill(1, t.tensor([0, 2]), 4.0),
+    "index_fill_twice": lambda t, x, i: x.index_fill(1, t.tensor([0, 2, 0]), x[0, 0, 0] * 3),
     "index_put": lambda t, x, i: x.index_put((t.tensor([0, 1]), t.tensor([2, 1])), x[0, :1]),
     "index_put_add": lambda t, x, i: x.index_put(
         (t.tensor([1, 1]), t.tensor([2, 2])), x[0, :2], accumulate=True
