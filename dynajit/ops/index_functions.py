@@ -153,10 +153,35 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     return TABLE.gather(wide, TABLE.expand(indices, shape=tuple(shape)), dim=d)
 
 
+def positions_along(index: Any) -> Any:
+    """The positions of `index_select` and its kin, of which a zero-dim tensor holds one."""
+    return index if index.shape else reshape(index, 1)
+
+
+def source_of_zero_dims(function: str, source: Any) -> Any:
+    """What is written into a zero-dim tensor, as the vector that a vector takes.
+
+    Raises:
+        ShapeError: source has dims.
+    """
+    if source.shape:
+        raise ShapeError(
+            f"{function}: source has the shape {list(source.shape)} for a zero-dim tensor.  "
+            "Expected a zero-dim source."
+        )
+    return reshape(source, 1)
+
+
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """Slices of input along `dim` at the positions in a 1-d (or zero-dim) index."""
     d = dim_of(input, dim, "index_select")
-    index = index if index.shape else reshape(index, 1)
+    index = positions_along(index)
+    if not input.shape:
+        if not equals(index.shape[0], 1):
+            raise ShapeError(
+                f"index_select: a zero-dim tensor and {index.shape[0]} positions.  Expected one."
+            )
+        return reshape(index_select(reshape(input, 1), 0, index), ())
     return TABLE.index_select(input, index, dim=d)
 
 
@@ -206,6 +231,10 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """input plus slices of `alpha * source` at the positions in `index` along `dim`."""
     d = dim_of(input, dim, "index_add")
+    index = positions_along(index)
+    if not input.shape:
+        wide = source_of_zero_dims("index_add", source)
+        return reshape(index_add(reshape(input, 1), 0, index, wide, alpha=alpha), ())
     alpha = arguments.coefficient(alpha, source.dtype)
     scaled = source if alpha == 1 else cast(TABLE.mul(source, alpha), source.dtype)
     return TABLE.index_add(input, index, scaled, dim=d)
@@ -215,12 +244,18 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """input with slices along `dim` replaced at the positions in `index`."""
     d = dim_of(input, dim, "index_copy")
+    index = positions_along(index)
+    if not input.shape:
+        return reshape(index_copy(reshape(input, 1), 0, index, reshape(source, 1)), ())
     return TABLE.index_put(input, unsqueeze(index, 0), source, dims=(d,))
 
 
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """input with `value` in the slices along `dim` at the positions in `index`."""
     d = dim_of(input, dim, "index_fill")
+    index = positions_along(index)
+    if not input.shape:
+        return reshape(index_fill(reshape(input, 1), 0, index, value), ())
     if is_tensor(value):
         # The value's gradient counts every element once, however often the index names it.
         n = input.shape[d]

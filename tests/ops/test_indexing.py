@@ -195,6 +195,34 @@ def test_zero_dim_operands_gather():
     agree(lambda t, x: x.gather(0, t.tensor(0)), np.float32(3))
 
 
+@pytest.mark.filterwarnings("ignore:index_reduce")
+def test_positions_in_tensors_without_dims():
+    def run(t, x, y):
+        first, one = t.tensor([0]), t.tensor(0)
+        return [
+            call
+            for index in (first, one)
+            for call in (
+                x.index_select(0, index),
+                t.index_fill(x, 0, index, 7.0),
+                x.index_fill(-1, index, y),
+                t.index_copy(x, 0, index, y),
+                x.index_add(0, index, y, alpha=2),
+                x.index_reduce(0, index, y, "prod"),
+                x.index_reduce(0, index, y, "amax", include_self=False),
+            )
+        ]
+
+    agree(run, np.float32(3), np.float32(2))
+    x, y = tensor(np.float32(3)), tensor(np.float32(2))
+    compiled = dj.compile(lambda x, y: run(dj, x, y), fullgraph=True)
+    assert [r.tolist() for r in compiled(x, y)] == [r.tolist() for r in run(dj, x, y)]
+    with pytest.raises(ShapeError, match="Expected one"):
+        x.index_select(0, dj.tensor([0, 0]))
+    with pytest.raises(ShapeError, match="Expected a zero-dim source"):
+        x.index_add(0, dj.tensor([0]), dj.ones(1))
+
+
 def test_scatters_of_every_dtype():
     for dtype in (np.int64, np.float16, np.float64):
         x = np.arange(6).reshape(2, 3).astype(dtype)
