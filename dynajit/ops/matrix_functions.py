@@ -10,7 +10,7 @@ from typing import Any
 
 from dynajit.core.device import CPU
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
-from dynajit.core.symint import agree, shapes_agree
+from dynajit.core.symint import agree, equals, shapes_agree
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, coefficient, describe_tensor
 from dynajit.ops.arguments import is_tensor as is_tensor_operand
@@ -157,15 +157,41 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
     return plus_product(input, bmm(batch1, batch2), beta, alpha)
 
 
+def _alike_along(x: Any, dims: Sequence[int], other: Any, others: Sequence[int]) -> Any:
+    """x, summed along those of `dims` that meet a dim of size 1."""
+    if len(dims) != len(others):
+        raise ShapeError(
+            f"tensordot: {len(dims)} dims of a meet {len(others)} of b.  Expected as many."
+        )
+    longer = []
+    for d, e in zip(dims, others, strict=True):
+        if agree(x.shape[d], other.shape[e]) or equals(x.shape[d], 1):
+            continue
+        if not equals(other.shape[e], 1):
+            raise ShapeError(
+                f"tensordot: dims that meet have the sizes {x.shape[d]} and {other.shape[e]}.  "
+                "Expected equal sizes, or 1."
+            )
+        longer.append(d)
+    return cast(TABLE.sum(x, dim=tuple(longer), keepdim=True), x.dtype) if longer else x
+
+
 @only_on_cuda
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
-    """Products summed over the last `dims` dims of a and the first of b, or over listed dims."""
+    """Products summed over the last `dims` dims of a and the first of b, or over listed dims.
+
+    A listed dim of size 1 is as long as the one that it meets.
+
+    Raises:
+        ShapeError: two dims that meet have other sizes.
+    """
     if isinstance(dims, int):
         left = list(range(len(a.shape) - dims, len(a.shape)))
         right = list(range(dims))
     else:
         left = [d % len(a.shape) for d in dims[0]]
         right = [d % len(b.shape) for d in dims[1]]
+    a, b = _alike_along(a, left, b, right), _alike_along(b, right, a, left)
     free_a = [d for d in range(len(a.shape)) if d not in left]
     free_b = [d for d in range(len(b.shape)) if d not in right]
     inner = numel(tuple(a.shape[d] for d in left))

@@ -104,14 +104,18 @@ def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool
     return TABLE.std(input, dim=_dims(input, dim, "std"), keepdim=keepdim, correction=amount)
 
 
-def var_mean(input: Any, dim: Any = None, *, correction: float = 1, keepdim: bool = False) -> Any:
+def var_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+             correction: float | None = None) -> Any:  # fmt: skip
     """(var, mean)."""
-    return var(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
+    dim, amount = _correction(dim, unbiased, correction)
+    return var(input, dim, correction=amount, keepdim=keepdim), mean(input, dim, keepdim)
 
 
-def std_mean(input: Any, dim: Any = None, *, correction: float = 1, keepdim: bool = False) -> Any:
+def std_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+             correction: float | None = None) -> Any:  # fmt: skip
     """(std, mean)."""
-    return std(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
+    dim, amount = _correction(dim, unbiased, correction)
+    return std(input, dim, correction=amount, keepdim=keepdim), mean(input, dim, keepdim)
 
 
 def amax(input: Any, dim: Any = (), keepdim: bool = False) -> Any:

@@ -319,12 +319,12 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1
     return TABLE.cumsum(areas, dim=dim % len(areas.shape))
 
 
-def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> Any:
+def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> Any:
     """Slopes of input along each of `dim`: differences of second order inside, and of
     `edge_order` at the ends.
 
     Args:
-        spacing: a number for all dims, or per dim a number or the vector of coordinates.
+        spacing: a number (1) for all dims, or per dim a number or the vector of coordinates.
 
     Raises:
         ShapeError: a dim has at most edge_order elements, or spacing does not fit.
@@ -332,6 +332,7 @@ def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int =
     if edge_order not in (1, 2):
         raise ShapeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     dims = _dims_of(input, dim, "gradient")
+    spacing = 1 if spacing is None else spacing
     if isinstance(spacing, (int, float)) or (is_tensor(spacing) and not spacing.shape):
         steps: Sequence[Any] = [spacing] * len(dims)
     else:

@@ -126,6 +126,12 @@ REDUCTIONS = {
     "std": lambda t, x: x.std(1),
     "std_biased": lambda t, x: t.std(x, dim=(0, 1), correction=0, keepdim=True),
     "var_mean": lambda t, x: t.var_mean(x, 1),
+    "var_mean_biased": lambda t, x: (
+        *t.var_mean(x, False),
+        *t.var_mean(x, (0, 1), False, True),
+        *t.var_mean(x, dim=0, unbiased=True),
+    ),
+    "std_mean_biased": lambda t, x: (*t.std_mean(x, False), *t.std_mean(x, 1, unbiased=False)),
     "std_mean": lambda t, x: t.std_mean(x, 1),
     "prod": lambda t, x: x.prod(2),
     "max": lambda t, x: x.max(),
@@ -330,6 +336,10 @@ PRODUCTS = {
     "tensordot_dims": (
         "", lambda t, a, b: t.tensordot(a, b, dims=([0], [1])), (2, 3, 4), (3, 2)
     ),
+    "tensordot_of_one": (
+        "", lambda t, a, b: (t.tensordot(a, b, ([0, 1], [1, 0])), t.tensordot(b, a, ([0], [0]))),
+        (1, 2, 3), (2, 4),
+    ),
     "linear": ("", lambda t, a, b: t.F.linear(a, b), (3, 4), (5, 4)),
     "linear_bias": ("", lambda t, a, b: t.F.linear(a, b, b[:, 0]), (2, 3, 4), (5, 4)),
     "linear_vector": ("", lambda t, a, b: t.F.linear(a, b, b[:, 0]), (4,), (5, 4)),
@@ -345,6 +355,20 @@ def test_products_agree_with_pytorch(name):
         rng.standard_normal(a).astype(np.float32),
         rng.standard_normal(b).astype(np.float32),
     )
+
+
+@pytest.mark.parametrize(("sizes", "dims"), [(((2, 3), (3, 2)), 2), (((2, 2), (3, 2)), ([0], [0]))])
+def test_sizes_that_meet_in_products_are_checked(sizes, dims):
+    for t in (TORCH, DYNAJIT):
+        with pytest.raises((RuntimeError, ShapeError)):
+            t.tensordot(*map(t.ones, sizes), dims)
+    with pytest.raises(ShapeError, match="dims that meet have the sizes 2 and 3"):
+        dj.tensordot(*map(dj.ones, sizes), dims)
+
+
+def test_integer_products_over_dims_of_one_keep_their_dtype():
+    rows = np.arange(6, dtype=np.int32).reshape(2, 3)
+    agree(lambda t, x: t.tensordot(x, x[:, :1], ([1], [1])), rows)
 
 
 EQUATIONS = [

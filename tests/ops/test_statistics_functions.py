@@ -60,7 +60,7 @@ CASES = {
     "diff": (lambda t, x: (t.diff(x, prepend=x[:, :1], append=x[:, :2]), x.diff(2, 0)), X),
     "diff_never": (lambda t, x: (t.diff(x, 0), x.diff(n=0, prepend=x[:, :1])), X),
     "diff_of_few": (lambda t, x: (t.diff(x[:2], 2, 0), t.diff(x[:2], n=5, dim=0)), X),
-    "gradient": (lambda t, x: t.gradient(x), X),
+    "gradient": (lambda t, x: (*t.gradient(x), *t.gradient(x, spacing=None, dim=1)), X),
     "gradient_spacing": (lambda t, x: t.gradient(x, spacing=(2.0, 0.5), edge_order=2), X),
     "gradient_points": (lambda t, x, p: t.gradient(x, spacing=(p,), dim=1, edge_order=1), X, STEPS),
     "gradient_edges": (lambda t, x, p: t.gradient(x, spacing=(p,), dim=1, edge_order=2), X, STEPS),
