@@ -7,13 +7,13 @@ joins), arguments take PyTorch's forms, nothing writes in place.
 from collections.abc import Sequence
 from typing import Any
 
-from dynajit.core import dtypes, symint
+from dynajit.core import any_arrays, dtypes, symint
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
-from dynajit.core.symint import equals
+from dynajit.core.symint import equals, shapes_agree
 from dynajit.core.types import Shape
 from dynajit.ops import arguments
-from dynajit.ops.arguments import cast, dim_of, is_tensor, placed, size, sizes
+from dynajit.ops.arguments import cast, constant, dim_of, is_tensor, placed, size, sizes
 from dynajit.ops.autocast import widest
 from dynajit.ops.shape_functions import reshape, sliced, unsqueeze
 from dynajit.ops.table import TABLE
@@ -288,18 +288,39 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
 
 
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
-    """`input[indices] = values` (or `+=`), as a new tensor; indices are integer tensors."""
-    from_dims = tuple(range(len(indices)))
-    stacked = stack_indices([placed(index, input.device) for index in indices])
+    """`input[indices] = values` (or `+=`), as a new tensor; indices are tensors of integers, or
+    masks of the dims that they cover."""
+    entries: list[Any] = []
+    for index in indices:
+        index = placed(arguments.require_tensor(index, "index_put", "indices"), input.device)
+        if index.dtype is not dtypes.bool_:
+            entries.append(index)
+            continue
+        covered = tuple(input.shape)[len(entries) : len(entries) + len(index.shape)]
+        if not shapes_agree(tuple(index.shape), covered):
+            raise BoundsError(
+                f"index_put: the shape of the mask {list(index.shape)} at index {len(entries)} "
+                f"does not match the shape of the indexed tensor {list(input.shape)}."
+            )
+        entries.extend(mask_positions(index))
+    from_dims = tuple(range(len(entries)))
+    stacked = stack_indices(entries)
     row = TABLE.index_accumulate if accumulate else TABLE.index_put
     batch = tuple(stacked.shape[1:])
-    shape = (*batch, *tuple(input.shape)[len(indices) :])
+    shape = (*batch, *tuple(input.shape)[len(entries) :])
     source = (
         placed(cast(values, input.dtype), input.device)
         if is_tensor(values)
         else TABLE.full(values, shape=(), dtype=input.dtype, device=input.device)
     )
     return row(input, stacked, TABLE.expand(source, shape=shape), dims=from_dims)
+
+
+def mask_positions(mask: Any) -> list[Any]:
+    """One int64 tensor per dim of a bool tensor: where it is True. Needs the contents."""
+    with any_arrays.on_device_of(mask.array):
+        found = mask.array.nonzero()
+    return [constant(positions, mask.device) for positions in found]
 
 
 def stack_indices(indices: Sequence[Any]) -> Any:

@@ -162,6 +162,11 @@ EXPRESSIONS = {
     "index_put_add": lambda t, x, i: x.index_put(
         (t.tensor([1, 1]), t.tensor([2, 2])), x[0, :2], accumulate=True
     ),
+    "index_put_masks": lambda t, x, i: (
+        x.index_put((i > 1,), t.tensor(3.0)),
+        t.index_put(x, (t.tensor([True, False, True, False]),), x[0] * 2),
+        x.index_put((t.tensor([0]), t.tensor([True, False, True])), x[0, :2], accumulate=True),
+    ),
     "take": lambda t, x, i: t.take(x, i[0]),
     "take_along_dim": lambda t, x, i: t.take_along_dim(x, i[:1], 1),
     "take_along_dim_flat": lambda t, x, i: t.take_along_dim(x, i),
