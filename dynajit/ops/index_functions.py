@@ -15,6 +15,7 @@ from dynajit.core.types import Shape
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, constant, dim_of, is_tensor, placed, size, sizes
 from dynajit.ops.autocast import widest
+from dynajit.ops.composites import count_operand
 from dynajit.ops.shape_functions import reshape, sliced, unsqueeze
 from dynajit.ops.table import TABLE
 from dynajit.ops.type_rules import broadcast_shapes, normalize_dim
@@ -141,7 +142,8 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
 
 
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
-    """`gather` with broadcasting of the other dims; negative indices are refused."""
+    """`gather` with broadcasting of the other dims; with `dim`, negative indices count from the
+    end."""
     if dim is None:
         return gather(reshape(input, -1), 0, reshape(indices, -1))
     d = dim_of(input, dim, "take_along_dim")
@@ -150,7 +152,9 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     shape[d] = input.shape[d]
     wide = TABLE.expand(input, shape=tuple(shape))
     shape[d] = indices.shape[d]
-    return TABLE.gather(wide, TABLE.expand(indices, shape=tuple(shape)), dim=d)
+    from_end = TABLE.add(indices, count_operand(TABLE, input.shape[d]))
+    counted = TABLE.where(TABLE.lt(indices, 0), from_end, indices)
+    return TABLE.gather(wide, TABLE.expand(counted, shape=tuple(shape)), dim=d)
 
 
 def positions_along(index: Any) -> Any:
@@ -212,14 +216,17 @@ def scatter(
     input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None,
     reduce: str | None = None,
 ) -> Any:  # fmt: skip
-    """input with elements set at `index` along `dim`; `reduce="add"` adds instead."""
+    """input with elements set at `index` along `dim`; `reduce` "add" or "multiply" combines them
+    with those of input instead."""
     d = dim_of(input, dim, "scatter")
     source = _source_for(input, index, value if src is None else src)
     if reduce is None:
         return TABLE.scatter(input, index, source, dim=d)
     if reduce == "add":
         return TABLE.scatter_add(input, index, source, dim=d)
-    raise ArgumentError(f"scatter(reduce={reduce!r}): only reduce='add' is available.")
+    if reduce == "multiply":
+        return TABLE.scatter_reduce(input, index, source, dim=d, mode="prod")
+    raise ArgumentError(f"scatter(reduce={reduce!r}): expected 'add' or 'multiply'.")
 
 
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:

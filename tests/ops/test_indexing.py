@@ -150,6 +150,11 @@ EXPRESSIONS = {
     "gather_last": lambda t, x, i: t.gather(x, -1, i),
     "scatter": lambda t, x, i: t.scatter(x, 0, i[:2, :, :2], x[:2, :, :2] * 2),
     "scatter_number": lambda t, x, i: x.scatter(1, i, 1.5),
+    "scatter_multiply": lambda t, x, i: (
+        t.scatter(x.detach(), 1, i, x.detach() * 2, reduce="multiply"),
+        x.detach().scatter(1, i, 1.5, reduce="multiply"),
+        x.detach().clone().scatter_(1, i, -1.5, reduce="multiply"),
+    ),
     "scatter_add": lambda t, x, i: x.scatter_add(1, i, x * 2),
     "index_select": lambda t, x, i: x.index_select(1, i[:, 0, 0]),
     "index_select_function": lambda t, x, i: t.index_select(x, 0, i[0, 0]),
@@ -169,6 +174,7 @@ EXPRESSIONS = {
     ),
     "take": lambda t, x, i: t.take(x, i[0]),
     "take_along_dim": lambda t, x, i: t.take_along_dim(x, i[:1], 1),
+    "take_along_dim_from_end": lambda t, x, i: t.take_along_dim(x, i[:1] - 3, 1),
     "take_along_dim_flat": lambda t, x, i: t.take_along_dim(x, i),
     "masked_fill": lambda t, x, i: x.masked_fill(i > 0, float("-inf")),
     "masked_fill_tensor": lambda t, x, i: x.masked_fill(i[0] > 0, t.tensor(2.0)),
@@ -190,6 +196,7 @@ EXPRESSIONS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:The reduce argument of torch.scatter")
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_gathers_and_scatters_agree_with_pytorch(name):
     i = np.random.default_rng(5).integers(0, 3, X.shape)
