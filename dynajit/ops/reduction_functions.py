@@ -242,7 +242,10 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False,
         return cast(TABLE.sum(TABLE.ne(x, 0), dim=dims, keepdim=keepdim), x.dtype)
     if p == 1:
         return TABLE.sum(size, dim=dims, keepdim=keepdim)
-    return TABLE.pow(TABLE.sum(TABLE.pow(size, p), dim=dims, keepdim=keepdim), 1.0 / p)
+    if size.dtype in (dtypes.float16, dtypes.bfloat16):  # powers leave the range of float16
+        size = cast(size, dtypes.float32)
+    total = TABLE.sum(TABLE.pow(size, p), dim=dims, keepdim=keepdim)
+    return cast(TABLE.pow(total, 1.0 / p), x.dtype)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -108,6 +108,17 @@ def test_special_values_become_numbers():
     agree(lambda t, x: t.isclose(x, x), bad)
 
 
+@pytest.mark.parametrize("p", [1, 2, 3, 4, 0.5, -1])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_norms_of_16_bit_floats_stay_in_their_range(p, dtype):
+    x = np.array([[100, 200, 30], [3, 4, 5]], np.float32)
+    agree(
+        lambda t, x: (t.norm(x.to(getattr(t, dtype)), p), x.to(getattr(t, dtype)).norm(p, 1)),
+        x,
+        gradients=False,
+    )
+
+
 REDUCTIONS = {
     "sum": lambda t, x: x.sum(),
     "sum_dim": lambda t, x: t.sum(x, -1),
