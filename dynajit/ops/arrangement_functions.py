@@ -383,7 +383,8 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
     """beta * input + alpha * the sum of the products of two batches of matrices."""
     if len(batch1.shape) != 3 or len(batch2.shape) != 3:
         raise ShapeError("addbmm: batch1 and batch2 must be 3D tensors")
-    product = TABLE.sum(TABLE.matmul(batch1, batch2), dim=(0,), keepdim=False)
+    products = TABLE.matmul(batch1, batch2)
+    product = cast(TABLE.sum(products, dim=(0,), keepdim=False), products.dtype)
     return plus_product(input, product, beta, alpha)
 
 
@@ -416,7 +417,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     if indices.dtype.category is not dtypes.Category.INTEGER:
         raise DTypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype.name}")
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    found, left = [], indices
+    found, left = [], cast(indices, dtypes.int64)
     for size in reversed(sizes):
         found.append(TABLE.remainder(left, size))
         left = TABLE.floor_divide(left, size)

@@ -263,16 +263,27 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     return tuple(grids)
 
 
-def tril_indices(row: int, col: int, offset: int = 0, *, device: Any = None, **options: Any) -> Any:
-    """Positions of the lower triangle of a row by col matrix, int64 (2, n)."""
+def _positions_in(
+    name: str, positions: Any, dtype: Any, device: Any, options: dict[str, Any]
+) -> Any:
+    kind = _dtype(dtype, dtypes.int64)
+    if kind.category is not Category.INTEGER:
+        raise DTypeError(f"{name}: dtype is {kind.name}.  Expected an integer dtype.")
+    return _finish(cast(constant(positions, device_of(device)), kind), False, options)
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
+                 **options: Any) -> Any:  # fmt: skip
+    """Positions of the lower triangle of a row by col matrix, int64 or `dtype`, (2, n)."""
     positions = np.stack(np.tril_indices(row, offset, col)).astype(np.int64)
-    return _finish(constant(positions, device_of(device)), False, options)
+    return _positions_in("tril_indices", positions, dtype, device, options)
 
 
-def triu_indices(row: int, col: int, offset: int = 0, *, device: Any = None, **options: Any) -> Any:
-    """Positions of the upper triangle of a row by col matrix, int64 (2, n)."""
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
+                 **options: Any) -> Any:  # fmt: skip
+    """Positions of the upper triangle of a row by col matrix, int64 or `dtype`, (2, n)."""
     positions = np.stack(np.triu_indices(row, offset, col)).astype(np.int64)
-    return _finish(constant(positions, device_of(device)), False, options)
+    return _positions_in("triu_indices", positions, dtype, device, options)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynajit.core.device import CPU
+from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
 from dynajit.core.symint import agree, equals, shapes_agree
 from dynajit.core.types import numel
-from dynajit.ops.arguments import cast, coefficient, describe_tensor
+from dynajit.ops.arguments import cast, coefficient, common_dtype, describe_tensor
 from dynajit.ops.arguments import is_tensor as is_tensor_operand
 from dynajit.ops.autocast import lower_precision, only_on_cuda
 from dynajit.ops.composites import as_rows
@@ -211,7 +212,8 @@ def einsum(equation: str, *operands: Any) -> Any:
 
     Repeated subscripts take a diagonal; "..." stands for dims that broadcast; without "->" the
     result has the subscripts that occur once, in alphabetical order. Operands are contracted from
-    left to right, each step one matrix product.
+    left to right, each step one matrix product. Sums of bools and integers are int64, as by `sum`;
+    products of them have their dtype.
 
     Raises:
         ArgumentError: the equation is malformed or does not fit the operands.
@@ -306,7 +308,7 @@ def _sum_out(x: Any, term: str, needed: set[str]) -> tuple[Any, str]:
     dims = tuple(i for i, label in enumerate(term) if label not in needed)
     if not dims:
         return x, term
-    total = cast(TABLE.sum(x, dim=dims, keepdim=False), x.dtype)
+    total = TABLE.sum(x, dim=dims, keepdim=False)
     return total, "".join(label for label in term if label in needed)
 
 
@@ -314,6 +316,9 @@ def _contract(a: Any, term_a: str, b: Any, term_b: str, later: set[str]) -> tupl
     """a and b multiplied, summed over the labels that no later operand or the output needs."""
     a, term_a = _sum_out(a, term_a, later | set(term_b))
     b, term_b = _sum_out(b, term_b, later | set(term_a))
+    if max(a.dtype.category, b.dtype.category) <= Category.INTEGER:
+        common = common_dtype([a, b])  # what was summed out of one of them is int64
+        a, b = cast(a, common), cast(b, common)
     sizes_a = dict(zip(term_a, a.shape, strict=True))
     sizes_b = dict(zip(term_b, b.shape, strict=True))
     both = [label for label in term_a if label in sizes_b]

@@ -63,6 +63,7 @@ CASES = {
     "select_scatter": (lambda t, x, v: t.select_scatter(x, v[:4], 1, -2), X, V),
     "slice_scatter": (lambda t, x: t.slice_scatter(x, x[:, :3] * 2, 1, 0, 6, 2), X),
     "diagonal_scatter": (lambda t, x, v: t.diagonal_scatter(x, v[:4], 1), X, V),
+    "unravel_small": (lambda t, x: t.unravel_index((x.abs() * 6).to(t.uint8), (3, 300)), X),
     "unravel_index": (lambda t, x: t.unravel_index((x.abs() * 6).long(), (3, 4, 2)), X),
 }
 
@@ -183,6 +184,11 @@ def test_factors_of_integers_lose_their_fraction() -> None:
     for left, right in zip(products(dj, x), dj.compile(lambda x: products(dj, x))(x), strict=True):
         assert left.dtype is right.dtype
         assert left.tolist() == right.tolist()
+
+
+def test_batches_of_small_integers_keep_their_dtype() -> None:
+    pair = np.arange(8, dtype=np.int32).reshape(2, 2, 2)
+    agree(lambda t, x: (t.addbmm(x[0], x, x), x[0].addbmm(x, x, beta=0, alpha=3)), pair)
 
 
 def test_outer_products_of_truth_values_stay_truth_values() -> None:

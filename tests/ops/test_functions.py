@@ -258,6 +258,11 @@ CREATION = {
     "logspace_whole": lambda t: [
         t.logspace(*bounds, dtype=t.int64) for bounds in ((0.5, 3.2, 5), (4.3, -3, 7), (0, 3.9, 7))
     ],
+    "triangles": lambda t: (
+        t.tril_indices(2, 3, dtype=t.int32),
+        t.triu_indices(3, 2, 1, dtype=t.int32),
+        t.triu_indices(0, 0, dtype=t.int32),
+    ),
     "linspace": lambda t: t.linspace(0, 1, 11),
     "linspace_one": lambda t: t.linspace(3, 5, 1),
     "linspace_two": lambda t: t.linspace(3, 5, 2),
@@ -380,6 +385,22 @@ def test_sizes_that_meet_in_products_are_checked(sizes, dims):
 def test_integer_products_over_dims_of_one_keep_their_dtype():
     rows = np.arange(6, dtype=np.int32).reshape(2, 3)
     agree(lambda t, x: t.tensordot(x, x[:, :1], ([1], [1])), rows)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64"])
+def test_einsum_sums_integers_in_int64(dtype):
+    def run(t, x):
+        x = x.to(getattr(t, dtype))
+        equations = ("ij->", "ij->i", "ii->i", "ii", "ij->ji")
+        pairs = ("ij,kl->", "ij,kj->j", "ij,jk->ik")[: 2 if dtype == "bool" else 3]
+        return [t.einsum(e, x) for e in equations] + [t.einsum(e, x, x) for e in pairs]
+
+    whole = np.array([[100, 200], [3, 0]])
+    agree(run, whole)
+    x = dj.tensor(whole)
+    for left, right in zip(run(dj, x), dj.compile(lambda x: run(dj, x))(x), strict=True):
+        assert left.dtype is right.dtype
+        assert left.tolist() == right.tolist()
 
 
 EQUATIONS = [
