@@ -220,7 +220,14 @@ def _bounds_in(dtype: Any, *bounds: Any) -> tuple[Any, ...]:
     """The bounds of a range as numbers of its dtype, if one is asked for."""
     if dtype is None:
         return bounds
-    return tuple(arguments.coefficient(bound, arguments.dtype_of(dtype)) for bound in bounds)
+    kind = arguments.dtype_of(dtype)
+    whole = kind.category is Category.INTEGER
+    return tuple(
+        cast(cast(bound, kind), dtypes.float64)  # float32 would count some steps short
+        if whole and is_tensor(bound)
+        else arguments.coefficient(bound, kind)
+        for bound in bounds
+    )
 
 
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None,

@@ -225,6 +225,7 @@ def scatter(
     if reduce == "add":
         return TABLE.scatter_add(input, index, source, dim=d)
     if reduce == "multiply":
+        index = cast(index, dtypes.int64)
         return TABLE.scatter_reduce(input, index, source, dim=d, mode="prod")
     raise ArgumentError(f"scatter(reduce={reduce!r}): expected 'add' or 'multiply'.")
 

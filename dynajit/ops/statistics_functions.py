@@ -183,7 +183,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     Args:
         correction: taken off the number of observations.
         fweights: integers, how often each observation occurred.
-        aweights: how important each observation is.
+        aweights: how important each observation is. The result has the dtype in which all meet.
 
     Raises:
         ShapeError: more than two dims, or weights that fit no observations.
@@ -233,9 +233,8 @@ def _observation_weights(x: Any, fweights: Any, aweights: Any) -> Any:
         )
     if fweights is None or aweights is None:
         weights = aweights if fweights is None else fweights
-        return None if weights is None else cast(weights, dtypes.real_of(x.dtype))
-    kind = dtypes.real_of(x.dtype)
-    return TABLE.mul(cast(fweights, kind), cast(aweights, kind))
+        return weights
+    return TABLE.mul(fweights, aweights)
 
 
 def _weighted_factor(total: Any, weights: Any, aweights: Any, correction: int) -> Any:
@@ -244,7 +243,7 @@ def _weighted_factor(total: Any, weights: Any, aweights: Any, correction: int) -
         return total
     if aweights is None:
         return TABLE.sub(total, correction)
-    share = TABLE.div(sum(TABLE.mul(weights, cast(aweights, weights.dtype))), total)
+    share = TABLE.div(sum(TABLE.mul(weights, aweights)), total)
     return TABLE.sub(total, TABLE.mul(share, correction))
 
 

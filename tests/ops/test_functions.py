@@ -250,6 +250,9 @@ CREATION = {
         for dtype in (t.int64, t.int32, t.uint8)
         for bounds in ((3.1,), (1.0, 5.001, 2.0), (-0.9, 2.1, 2.0), (2.1, -2.9, -1.0), (0, 3, 1.5))
     ],
+    "linspace_whole_tensors": lambda t: [
+        t.linspace(t.tensor(4.3), t.tensor(end), 50, dtype=t.int64) for end in (-3, 0.5)
+    ],
     "linspace_whole": lambda t: [
         t.linspace(*bounds, dtype=dtype)
         for dtype in (t.int64, t.int32)

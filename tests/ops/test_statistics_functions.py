@@ -111,6 +111,20 @@ def test_covariances_of_complex_numbers() -> None:
     agree(lambda t, z, w: t.cov(z, aweights=w), z, np.abs(X[1]), gradients=False, tolerance=1e-12)
 
 
+def test_weights_of_observations_have_a_say_in_the_dtype() -> None:
+    def run(t, x, w):
+        half, ones = x.to(t.float16), t.tensor([1, 2, 3, 1, 1, 2])
+        return (
+            t.cov(half, aweights=w.to(t.float32)),
+            t.cov(half, fweights=ones),
+            t.cov((x * 9).to(t.int64), aweights=w),
+            t.cov((x * 9).to(t.int64), fweights=ones),
+            t.cov((x * 9).to(t.int64), fweights=ones, aweights=w.to(t.float32), correction=2),
+        )
+
+    agree(run, X.astype(np.float32), np.abs(X[1]), gradients=False, tolerance=1e-3)
+
+
 def test_methods_of_layers_and_positions() -> None:
     agree(lambda t, x, q: (x.prelu(q), x.hardshrink(0.3), (x > 0).argwhere()), X[:, :4], Q)
 
