@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from compare import DYNAJIT, TORCH, agree, numbers, outputs_of
+from compare import DYNAJIT, TORCH, agree, numbers, outputs_of, torch
 
 import dynajit as dj
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
@@ -66,6 +66,19 @@ ELEMENTWISE = {
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_elementwise_functions_agree_with_pytorch(name):
     agree(ELEMENTWISE[name], X, Y)
+
+
+def test_conversions_take_a_memory_format():
+    def strides(t):
+        x = t.ones(1, 2, 3, 4)
+        formats = (t.preserve_format, t.contiguous_format, t.channels_last)
+        return [tuple(x.half(memory_format=f).stride()) for f in formats]
+
+    assert strides(dj) == strides(torch)
+    x = dj.ones(2)
+    assert x.float() is x
+    assert x.float(memory_format=dj.preserve_format) is x
+    assert x.long(memory_format=dj.contiguous_format).dtype is dj.int64
 
 
 WHOLE = {
