@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
-from dynajit.core.symint import equals, fits_within
+from dynajit.core.symint import agree, equals, fits_within
 from dynajit.core.types import numel
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, describe_tensor, dim_of
@@ -262,6 +262,31 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running products along `dim`."""
     x = cast(input, None if dtype is None else arguments.dtype_of(dtype))
     return _in_dtype(TABLE.cumprod(x, dim=dim_of(input, dim, "cumprod")), dtype)
+
+
+def sum_to_size(input: Any, *size: Any) -> Any:
+    """input summed to a shape that broadcasts to its own; input itself if that is its shape.
+
+    Raises:
+        ShapeError: the shape does not broadcast to that of input.
+    """
+    shape = arguments.sizes(arguments.spread(size), "sum_to_size")
+    own = tuple(input.shape)
+    added = len(own) - len(shape)
+    if added < 0:
+        raise ShapeError(
+            f"sum_to_size(input: {describe_tensor(input)}): size {list(shape)} has more dims.  "
+            "Expected as many as input has, or fewer."
+        )
+    ones = tuple(d for d, n in enumerate(shape, added) if equals(n, 1))
+    bad = [d for d, n in enumerate(shape, added) if d not in ones and not agree(n, own[d])]
+    if bad:
+        raise ShapeError(
+            f"sum_to_size(input: {describe_tensor(input)}): size {list(shape)} is not expandable "
+            f"to size {list(own)}.  Expected 1 or the size of input for every dim."
+        )
+    dims = (*range(added), *(d for d in ones if not equals(own[d], 1)))
+    return reshape(TABLE.sum(input, dim=dims, keepdim=True), shape) if dims else input
 
 
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:

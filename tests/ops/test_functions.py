@@ -155,6 +155,11 @@ REDUCTIONS = {
         *t.var_mean(x, (0, 1), False, True),
         *t.var_mean(x, dim=0, unbiased=True),
     ),
+    "sum_to_size": lambda t, x: (
+        x.sum_to_size(1, x.shape[-1]),
+        x.sum_to_size(()),
+        x.sum_to_size(x.shape) * 2,
+    ),
     "std_mean_biased": lambda t, x: (*t.std_mean(x, False), *t.std_mean(x, 1, unbiased=False)),
     "std_mean": lambda t, x: t.std_mean(x, 1),
     "prod": lambda t, x: x.prod(2),
