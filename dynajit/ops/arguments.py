@@ -252,6 +252,14 @@ def common_dtype(operands: Sequence[Any]) -> DType:
     return dtypes.result_type(tensors, numbers)
 
 
+def coefficient(value: Any, dtype: DType) -> Any:
+    """`value` as a factor of tensors of `dtype`: a float loses its fraction for integers, as in
+    PyTorch's kernels, which convert `alpha`, `beta` and `value` to the dtype of the tensors."""
+    value = operand(value)
+    whole = isinstance(value, float) and dtype.category is Category.INTEGER
+    return int(value) if whole else value
+
+
 def category_of(number: Any) -> Category:
     """Promotion category of a Python or NumPy number."""
     return dtypes.of_number(number).category

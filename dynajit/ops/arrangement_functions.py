@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 
 from dynajit.core import dtypes
+from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from dynajit.core.types import Shape, numel
-from dynajit.ops.arguments import cast, constant, dim_of, is_tensor, spread
+from dynajit.ops.arguments import cast, common_dtype, constant, dim_of, is_tensor, spread
 from dynajit.ops.autocast import full_precision, lower_precision
 from dynajit.ops.complex_functions import conj
 from dynajit.ops.creation_functions import meshgrid
 from dynajit.ops.families import normalize_dim
 from dynajit.ops.index_functions import cat, split, stack, symint_sum
-from dynajit.ops.matrix_functions import mm, outer
+from dynajit.ops.matrix_functions import mm, outer, plus_product
 from dynajit.ops.shape_functions import diag, movedim, reshape, sliced, transpose, unsqueeze
 from dynajit.ops.table import TABLE
 from dynajit.ops.type_rules import broadcast_shapes as common_shape
@@ -353,9 +354,24 @@ def ger(input: Any, vec2: Any) -> Any:
     return outer(input, vec2)
 
 
+def _factor_of_outer(name: str, value: Any, tensors: Sequence[Any]) -> Any:
+    """beta or alpha of `addr`: a truth value for tensors of bool, no float for integers."""
+    dtype = common_dtype(tensors)
+    if dtype.category < Category.FLOATING and isinstance(value, float):
+        raise DTypeError(
+            f"addr: {name} is {value!r} for tensors of {dtype.name}.  Expected an integer, or a "
+            "floating tensor: cast one with .float()."
+        )
+    return bool(value) if dtype is dtypes.bool_ else value
+
+
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * outer(vec1, vec2); with beta 0 input is not read."""
     product = outer(vec1, vec2)
+    beta, alpha = (
+        _factor_of_outer(name, value, (input, vec1, vec2))
+        for name, value in (("beta", beta), ("alpha", alpha))
+    )
     scaled = product if alpha == 1 else cast(TABLE.mul(product, alpha), product.dtype)
     if beta == 0:
         return scaled
@@ -367,11 +383,9 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
     """beta * input + alpha * the sum of the products of two batches of matrices."""
     if len(batch1.shape) != 3 or len(batch2.shape) != 3:
         raise ShapeError("addbmm: batch1 and batch2 must be 3D tensors")
-    product = TABLE.sum(TABLE.matmul(batch1, batch2), dim=(0,), keepdim=False)
-    scaled = product if alpha == 1 else cast(TABLE.mul(product, alpha), product.dtype)
-    if beta == 0:
-        return scaled
-    return TABLE.add(input if beta == 1 else TABLE.mul(input, beta), scaled)
+    products = TABLE.matmul(batch1, batch2)
+    product = cast(TABLE.sum(products, dim=(0,), keepdim=False), products.dtype)
+    return plus_product(input, product, beta, alpha)
 
 
 @lower_precision
@@ -403,7 +417,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     if indices.dtype.category is not dtypes.Category.INTEGER:
         raise DTypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype.name}")
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    found, left = [], indices
+    found, left = [], cast(indices, dtypes.int64)
     for size in reversed(sizes):
         found.append(TABLE.remainder(left, size))
         left = TABLE.floor_divide(left, size)

@@ -155,7 +155,8 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
            **options: Any) -> Any:  # fmt: skip
     """`arange(end)`, `arange(start, end)`, `arange(start, end, step)`; the end is left out.
 
-    int64 for integers, else float32.
+    int64 for integers, else float32. Of an integer `dtype`, start and step lose their fraction;
+    of int64 the end does, too, in front of the count.
 
     Raises:
         ArgumentError: step is 0 or leads away from the end.
@@ -164,9 +165,13 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
         key: options[key] for key in ("start", "end", "step") if key in options
     }
     start, end, step = _arange_bounds(bounds, named)
+    whole = all(not isinstance(v, (float, np.floating)) for v in (start, end, step))
+    kind = _dtype(dtype, dtypes.int64 if whole else dtypes.float32)
+    if kind is dtypes.int64:
+        start, end, step = (arguments.coefficient(v, kind) for v in (start, end, step))
+        whole = True
     if not isinstance(step, SymInt) and step == 0:
         raise ArgumentError("arange: step must be nonzero.")
-    whole = all(not isinstance(v, (float, np.floating)) for v in (start, end, step))
     if whole:
         count: Any = (end - start + step - (1 if step > 0 else -1)) // step
     else:
@@ -176,7 +181,7 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
             f"arange({start}, {end}, {step}): upper bound and lower bound inconsistent with step "
             "sign."
         )
-    kind = _dtype(dtype, dtypes.int64 if whole else dtypes.float32)
+    start, step = arguments.coefficient(start, kind), arguments.coefficient(step, kind)
     result = TABLE.arange(start, step, size=count, dtype=kind, device=device_of(device))
     return _finish(result, requires_grad, options)
 
@@ -194,10 +199,12 @@ def _arange_bounds(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any,
 
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
-    """`steps` evenly spaced numbers from start to end, both included."""
+    """`steps` evenly spaced numbers from start to end, both included, which lose their fraction
+    first where `dtype` is an integer one."""
     if steps < 0:
         raise ArgumentError(f"linspace: number of steps must be non-negative, got {steps}.")
     place = device_of(device)
+    start, end = _bounds_in(dtype, start, end)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     index = TABLE.arange(0, 1, size=steps, dtype=dtypes.float64, device=place)
     rising = TABLE.add(TABLE.mul(index, step), start)
@@ -209,9 +216,25 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
     return _finish(result, requires_grad, options)
 
 
+def _bounds_in(dtype: Any, *bounds: Any) -> tuple[Any, ...]:
+    """The bounds of a range as numbers of its dtype, if one is asked for."""
+    if dtype is None:
+        return bounds
+    kind = arguments.dtype_of(dtype)
+    whole = kind.category is Category.INTEGER
+    return tuple(
+        cast(cast(bound, kind), dtypes.float64)  # float32 would count some steps short
+        if whole and is_tensor(bound)
+        else arguments.coefficient(bound, kind)
+        for bound in bounds
+    )
+
+
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None,
              device: Any = None, **options: Any) -> Any:  # fmt: skip
-    """`base` to the powers `linspace(start, end, steps)`."""
+    """`base` to the powers `linspace(start, end, steps)`; of an integer `dtype` start and end lose
+    their fraction first."""
+    start, end = _bounds_in(dtype, start, end)
     powers = linspace(start, end, steps, dtype=dtypes.float64, device=device)
     result = cast(TABLE.pow(base, powers), _dtype(dtype))
     return _finish(result, bool(options.get("requires_grad")), options)
@@ -247,16 +270,27 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     return tuple(grids)
 
 
-def tril_indices(row: int, col: int, offset: int = 0, *, device: Any = None, **options: Any) -> Any:
-    """Positions of the lower triangle of a row by col matrix, int64 (2, n)."""
+def _positions_in(
+    name: str, positions: Any, dtype: Any, device: Any, options: dict[str, Any]
+) -> Any:
+    kind = _dtype(dtype, dtypes.int64)
+    if kind.category is not Category.INTEGER:
+        raise DTypeError(f"{name}: dtype is {kind.name}.  Expected an integer dtype.")
+    return _finish(cast(constant(positions, device_of(device)), kind), False, options)
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
+                 **options: Any) -> Any:  # fmt: skip
+    """Positions of the lower triangle of a row by col matrix, int64 or `dtype`, (2, n)."""
     positions = np.stack(np.tril_indices(row, offset, col)).astype(np.int64)
-    return _finish(constant(positions, device_of(device)), False, options)
+    return _positions_in("tril_indices", positions, dtype, device, options)
 
 
-def triu_indices(row: int, col: int, offset: int = 0, *, device: Any = None, **options: Any) -> Any:
-    """Positions of the upper triangle of a row by col matrix, int64 (2, n)."""
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
+                 **options: Any) -> Any:  # fmt: skip
+    """Positions of the upper triangle of a row by col matrix, int64 or `dtype`, (2, n)."""
     positions = np.stack(np.triu_indices(row, offset, col)).astype(np.int64)
-    return _finish(constant(positions, device_of(device)), False, options)
+    return _positions_in("triu_indices", positions, dtype, device, options)
 
 
 # ---------------------------------------------------------------------------------------------

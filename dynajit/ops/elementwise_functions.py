@@ -438,8 +438,10 @@ def type_as(input: Any, other: Any) -> Any:
     return cast(input, other.dtype)
 
 
-def _conversion(name: str, dtype: DType) -> Callable[[Any], Any]:
-    def function(input: Any) -> Any:
+def _conversion(name: str, dtype: DType) -> Callable[..., Any]:
+    def function(input: Any, memory_format: Any = None) -> Any:
+        if memory_format is not None:
+            return to(input, dtype, memory_format=memory_format)
         return cast(input, dtype)
 
     function.__name__ = function.__qualname__ = name

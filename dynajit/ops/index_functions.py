@@ -7,14 +7,15 @@ joins), arguments take PyTorch's forms, nothing writes in place.
 from collections.abc import Sequence
 from typing import Any
 
-from dynajit.core import dtypes, symint
+from dynajit.core import any_arrays, dtypes, symint
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
-from dynajit.core.symint import equals
+from dynajit.core.symint import equals, shapes_agree
 from dynajit.core.types import Shape
 from dynajit.ops import arguments
-from dynajit.ops.arguments import cast, dim_of, is_tensor, placed, size, sizes
+from dynajit.ops.arguments import cast, constant, dim_of, is_tensor, placed, size, sizes
 from dynajit.ops.autocast import widest
+from dynajit.ops.composites import count_operand
 from dynajit.ops.shape_functions import reshape, sliced, unsqueeze
 from dynajit.ops.table import TABLE
 from dynajit.ops.type_rules import broadcast_shapes, normalize_dim
@@ -141,7 +142,8 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
 
 
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
-    """`gather` with broadcasting of the other dims; negative indices are refused."""
+    """`gather` with broadcasting of the other dims; with `dim`, negative indices count from the
+    end."""
     if dim is None:
         return gather(reshape(input, -1), 0, reshape(indices, -1))
     d = dim_of(input, dim, "take_along_dim")
@@ -150,13 +152,40 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     shape[d] = input.shape[d]
     wide = TABLE.expand(input, shape=tuple(shape))
     shape[d] = indices.shape[d]
-    return TABLE.gather(wide, TABLE.expand(indices, shape=tuple(shape)), dim=d)
+    from_end = TABLE.add(indices, count_operand(TABLE, input.shape[d]))
+    counted = TABLE.where(TABLE.lt(indices, 0), from_end, indices)
+    return TABLE.gather(wide, TABLE.expand(counted, shape=tuple(shape)), dim=d)
+
+
+def positions_along(index: Any) -> Any:
+    """The positions of `index_select` and its kin, of which a zero-dim tensor holds one."""
+    return index if index.shape else reshape(index, 1)
+
+
+def source_of_zero_dims(function: str, source: Any) -> Any:
+    """What is written into a zero-dim tensor, as the vector that a vector takes.
+
+    Raises:
+        ShapeError: source has dims.
+    """
+    if source.shape:
+        raise ShapeError(
+            f"{function}: source has the shape {list(source.shape)} for a zero-dim tensor.  "
+            "Expected a zero-dim source."
+        )
+    return reshape(source, 1)
 
 
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """Slices of input along `dim` at the positions in a 1-d (or zero-dim) index."""
     d = dim_of(input, dim, "index_select")
-    index = index if index.shape else reshape(index, 1)
+    index = positions_along(index)
+    if not input.shape:
+        if not equals(index.shape[0], 1):
+            raise ShapeError(
+                f"index_select: a zero-dim tensor and {index.shape[0]} positions.  Expected one."
+            )
+        return reshape(index_select(reshape(input, 1), 0, index), ())
     return TABLE.index_select(input, index, dim=d)
 
 
@@ -187,14 +216,18 @@ def scatter(
     input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None,
     reduce: str | None = None,
 ) -> Any:  # fmt: skip
-    """input with elements set at `index` along `dim`; `reduce="add"` adds instead."""
+    """input with elements set at `index` along `dim`; `reduce` "add" or "multiply" combines them
+    with those of input instead."""
     d = dim_of(input, dim, "scatter")
     source = _source_for(input, index, value if src is None else src)
     if reduce is None:
         return TABLE.scatter(input, index, source, dim=d)
     if reduce == "add":
         return TABLE.scatter_add(input, index, source, dim=d)
-    raise ArgumentError(f"scatter(reduce={reduce!r}): only reduce='add' is available.")
+    if reduce == "multiply":
+        index = cast(index, dtypes.int64)
+        return TABLE.scatter_reduce(input, index, source, dim=d, mode="prod")
+    raise ArgumentError(f"scatter(reduce={reduce!r}): expected 'add' or 'multiply'.")
 
 
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
@@ -206,6 +239,11 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """input plus slices of `alpha * source` at the positions in `index` along `dim`."""
     d = dim_of(input, dim, "index_add")
+    index = positions_along(index)
+    if not input.shape:
+        wide = source_of_zero_dims("index_add", source)
+        return reshape(index_add(reshape(input, 1), 0, index, wide, alpha=alpha), ())
+    alpha = arguments.coefficient(alpha, source.dtype)
     scaled = source if alpha == 1 else cast(TABLE.mul(source, alpha), source.dtype)
     return TABLE.index_add(input, index, scaled, dim=d)
 
@@ -214,12 +252,26 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """input with slices along `dim` replaced at the positions in `index`."""
     d = dim_of(input, dim, "index_copy")
+    index = positions_along(index)
+    if not input.shape:
+        return reshape(index_copy(reshape(input, 1), 0, index, reshape(source, 1)), ())
     return TABLE.index_put(input, unsqueeze(index, 0), source, dims=(d,))
 
 
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """input with `value` in the slices along `dim` at the positions in `index`."""
     d = dim_of(input, dim, "index_fill")
+    index = positions_along(index)
+    if not input.shape:
+        return reshape(index_fill(reshape(input, 1), 0, index, value), ())
+    if is_tensor(value):
+        # The value's gradient counts every element once, however often the index names it.
+        n = input.shape[d]
+        written = TABLE.full(False, shape=(n,), dtype=dtypes.bool_, device=input.device)
+        written = index_fill(written, 0, index, True)
+        beside = tuple(n if i == d else 1 for i in range(len(input.shape)))
+        filled = TABLE.full(value, shape=(), dtype=input.dtype, device=input.device)
+        return TABLE.where(TABLE.reshape(written, shape=beside), filled, input)
     shape = tuple(index.shape[0] if i == d else n for i, n in enumerate(input.shape))
     filled = TABLE.full(value, shape=shape, dtype=input.dtype, device=input.device)
     return TABLE.index_put(input, unsqueeze(index, 0), filled, dims=(d,))
@@ -244,18 +296,39 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
 
 
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
-    """`input[indices] = values` (or `+=`), as a new tensor; indices are integer tensors."""
-    from_dims = tuple(range(len(indices)))
-    stacked = stack_indices([placed(index, input.device) for index in indices])
+    """`input[indices] = values` (or `+=`), as a new tensor; indices are tensors of integers, or
+    masks of the dims that they cover."""
+    entries: list[Any] = []
+    for index in indices:
+        index = placed(arguments.require_tensor(index, "index_put", "indices"), input.device)
+        if index.dtype is not dtypes.bool_:
+            entries.append(index)
+            continue
+        covered = tuple(input.shape)[len(entries) : len(entries) + len(index.shape)]
+        if not shapes_agree(tuple(index.shape), covered):
+            raise BoundsError(
+                f"index_put: the shape of the mask {list(index.shape)} at index {len(entries)} "
+                f"does not match the shape of the indexed tensor {list(input.shape)}."
+            )
+        entries.extend(mask_positions(index))
+    from_dims = tuple(range(len(entries)))
+    stacked = stack_indices(entries)
     row = TABLE.index_accumulate if accumulate else TABLE.index_put
     batch = tuple(stacked.shape[1:])
-    shape = (*batch, *tuple(input.shape)[len(indices) :])
+    shape = (*batch, *tuple(input.shape)[len(entries) :])
     source = (
         placed(cast(values, input.dtype), input.device)
         if is_tensor(values)
         else TABLE.full(values, shape=(), dtype=input.dtype, device=input.device)
     )
     return row(input, stacked, TABLE.expand(source, shape=shape), dims=from_dims)
+
+
+def mask_positions(mask: Any) -> list[Any]:
+    """One int64 tensor per dim of a bool tensor: where it is True. Needs the contents."""
+    with any_arrays.on_device_of(mask.array):
+        found = mask.array.nonzero()
+    return [constant(positions, mask.device) for positions in found]
 
 
 def stack_indices(indices: Sequence[Any]) -> Any:

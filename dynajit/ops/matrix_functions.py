@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynajit.core.device import CPU
+from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
-from dynajit.core.symint import agree, shapes_agree
+from dynajit.core.symint import agree, equals, shapes_agree
 from dynajit.core.types import numel
-from dynajit.ops.arguments import cast, describe_tensor
+from dynajit.ops.arguments import cast, coefficient, common_dtype, describe_tensor
 from dynajit.ops.arguments import is_tensor as is_tensor_operand
 from dynajit.ops.autocast import lower_precision, only_on_cuda
 from dynajit.ops.composites import as_rows
@@ -114,7 +115,14 @@ def outer(input: Any, vec2: Any) -> Any:
     return TABLE.mul(unsqueeze(input, 1), vec2)
 
 
-def _plus_product(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
+def plus_product(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    """beta * input + alpha * product, in the shape and the dtype of the product.
+
+    Raises:
+        DTypeError: input has another dtype.
+        ShapeError: input does not broadcast to the product.
+    """
+    alpha, beta = coefficient(alpha, product.dtype), coefficient(beta, product.dtype)
     scaled = product if alpha == 1 else cast(mul(product, alpha), product.dtype)
     if beta == 0:
         return scaled
@@ -135,30 +143,56 @@ def _plus_product(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
 @lower_precision
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat1 @ mat2); with beta 0 input is not read."""
-    return _plus_product(input, mm(mat1, mat2), beta, alpha)
+    return plus_product(input, mm(mat1, mat2), beta, alpha)
 
 
 @only_on_cuda
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat @ vec)."""
-    return _plus_product(input, mv(mat, vec), beta, alpha)
+    return plus_product(input, mv(mat, vec), beta, alpha)
 
 
 @lower_precision
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (batch1 @ batch2), batched."""
-    return _plus_product(input, bmm(batch1, batch2), beta, alpha)
+    return plus_product(input, bmm(batch1, batch2), beta, alpha)
+
+
+def _alike_along(x: Any, dims: Sequence[int], other: Any, others: Sequence[int]) -> Any:
+    """x, summed along those of `dims` that meet a dim of size 1."""
+    if len(dims) != len(others):
+        raise ShapeError(
+            f"tensordot: {len(dims)} dims of a meet {len(others)} of b.  Expected as many."
+        )
+    longer = []
+    for d, e in zip(dims, others, strict=True):
+        if agree(x.shape[d], other.shape[e]) or equals(x.shape[d], 1):
+            continue
+        if not equals(other.shape[e], 1):
+            raise ShapeError(
+                f"tensordot: dims that meet have the sizes {x.shape[d]} and {other.shape[e]}.  "
+                "Expected equal sizes, or 1."
+            )
+        longer.append(d)
+    return cast(TABLE.sum(x, dim=tuple(longer), keepdim=True), x.dtype) if longer else x
 
 
 @only_on_cuda
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
-    """Products summed over the last `dims` dims of a and the first of b, or over listed dims."""
+    """Products summed over the last `dims` dims of a and the first of b, or over listed dims.
+
+    A listed dim of size 1 is as long as the one that it meets.
+
+    Raises:
+        ShapeError: two dims that meet have other sizes.
+    """
     if isinstance(dims, int):
         left = list(range(len(a.shape) - dims, len(a.shape)))
         right = list(range(dims))
     else:
         left = [d % len(a.shape) for d in dims[0]]
         right = [d % len(b.shape) for d in dims[1]]
+    a, b = _alike_along(a, left, b, right), _alike_along(b, right, a, left)
     free_a = [d for d in range(len(a.shape)) if d not in left]
     free_b = [d for d in range(len(b.shape)) if d not in right]
     inner = numel(tuple(a.shape[d] for d in left))
@@ -178,7 +212,8 @@ def einsum(equation: str, *operands: Any) -> Any:
 
     Repeated subscripts take a diagonal; "..." stands for dims that broadcast; without "->" the
     result has the subscripts that occur once, in alphabetical order. Operands are contracted from
-    left to right, each step one matrix product.
+    left to right, each step one matrix product. Sums of bools and integers are int64, as by `sum`;
+    products of them have their dtype.
 
     Raises:
         ArgumentError: the equation is malformed or does not fit the operands.
@@ -273,7 +308,7 @@ def _sum_out(x: Any, term: str, needed: set[str]) -> tuple[Any, str]:
     dims = tuple(i for i, label in enumerate(term) if label not in needed)
     if not dims:
         return x, term
-    total = cast(TABLE.sum(x, dim=dims, keepdim=False), x.dtype)
+    total = TABLE.sum(x, dim=dims, keepdim=False)
     return total, "".join(label for label in term if label in needed)
 
 
@@ -281,6 +316,9 @@ def _contract(a: Any, term_a: str, b: Any, term_b: str, later: set[str]) -> tupl
     """a and b multiplied, summed over the labels that no later operand or the output needs."""
     a, term_a = _sum_out(a, term_a, later | set(term_b))
     b, term_b = _sum_out(b, term_b, later | set(term_a))
+    if max(a.dtype.category, b.dtype.category) <= Category.INTEGER:
+        common = common_dtype([a, b])  # what was summed out of one of them is int64
+        a, b = cast(a, common), cast(b, common)
     sizes_a = dict(zip(term_a, a.shape, strict=True))
     sizes_b = dict(zip(term_b, b.shape, strict=True))
     both = [label for label in term_a if label in sizes_b]

@@ -255,6 +255,7 @@ class ReductionMethods:
     count_nonzero = reductions.count_nonzero
     logsumexp = reductions.logsumexp
     norm = reductions.norm
+    sum_to_size = reductions.sum_to_size
     cumsum = reductions.cumsum
     cumprod = reductions.cumprod
     diff = reductions.diff

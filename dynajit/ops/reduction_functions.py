@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
-from dynajit.core.symint import fits_within
+from dynajit.core.symint import agree, equals, fits_within
 from dynajit.core.types import numel
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, describe_tensor, dim_of
@@ -104,14 +104,18 @@ def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool
     return TABLE.std(input, dim=_dims(input, dim, "std"), keepdim=keepdim, correction=amount)
 
 
-def var_mean(input: Any, dim: Any = None, *, correction: float = 1, keepdim: bool = False) -> Any:
+def var_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+             correction: float | None = None) -> Any:  # fmt: skip
     """(var, mean)."""
-    return var(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
+    dim, amount = _correction(dim, unbiased, correction)
+    return var(input, dim, correction=amount, keepdim=keepdim), mean(input, dim, keepdim)
 
 
-def std_mean(input: Any, dim: Any = None, *, correction: float = 1, keepdim: bool = False) -> Any:
+def std_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+             correction: float | None = None) -> Any:  # fmt: skip
     """(std, mean)."""
-    return std(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
+    dim, amount = _correction(dim, unbiased, correction)
+    return std(input, dim, correction=amount, keepdim=keepdim), mean(input, dim, keepdim)
 
 
 def amax(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
@@ -238,7 +242,10 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False,
         return cast(TABLE.sum(TABLE.ne(x, 0), dim=dims, keepdim=keepdim), x.dtype)
     if p == 1:
         return TABLE.sum(size, dim=dims, keepdim=keepdim)
-    return TABLE.pow(TABLE.sum(TABLE.pow(size, p), dim=dims, keepdim=keepdim), 1.0 / p)
+    if size.dtype in (dtypes.float16, dtypes.bfloat16):  # powers leave the range of float16
+        size = cast(size, dtypes.float32)
+    total = TABLE.sum(TABLE.pow(size, p), dim=dims, keepdim=keepdim)
+    return cast(TABLE.pow(total, 1.0 / p), x.dtype)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -257,15 +264,52 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     return _in_dtype(TABLE.cumprod(x, dim=dim_of(input, dim, "cumprod")), dtype)
 
 
+def sum_to_size(input: Any, *size: Any) -> Any:
+    """input summed to a shape that broadcasts to its own; input itself if that is its shape.
+
+    Raises:
+        ShapeError: the shape does not broadcast to that of input.
+    """
+    shape = arguments.sizes(arguments.spread(size), "sum_to_size")
+    own = tuple(input.shape)
+    added = len(own) - len(shape)
+    if added < 0:
+        raise ShapeError(
+            f"sum_to_size(input: {describe_tensor(input)}): size {list(shape)} has more dims.  "
+            "Expected as many as input has, or fewer."
+        )
+    ones = tuple(d for d, n in enumerate(shape, added) if equals(n, 1))
+    bad = [d for d, n in enumerate(shape, added) if d not in ones and not agree(n, own[d])]
+    if bad:
+        raise ShapeError(
+            f"sum_to_size(input: {describe_tensor(input)}): size {list(shape)} is not expandable "
+            f"to size {list(own)}.  Expected 1 or the size of input for every dim."
+        )
+    dims = (*range(added), *(d for d in ones if not equals(own[d], 1)))
+    return reshape(TABLE.sum(input, dim=dims, keepdim=True), shape) if dims else input
+
+
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """Differences of neighbours along `dim`, n times, with tensors before and behind input."""
+    """Differences of neighbours along `dim`, n times, with tensors before and behind input.
+
+    Of n = 0 a copy of input, whatever stands around it.
+
+    Raises:
+        ArgumentError: n is negative.
+    """
     d = dim_of(input, dim, "diff")
+    if n < 0:
+        raise ArgumentError(f"diff: n is {n}.  Expected how often to subtract, 0 or more.")
+    if n == 0:
+        return TABLE.clone(input)
     parts = [x for x in (prepend, input, append) if x is not None]
     if len(parts) > 1:
         dtype = arguments.common_dtype(parts)
         input = TABLE.cat(*(cast(x, dtype) for x in parts), dim=d)
     for _ in range(n):
         shape = tuple(input.shape)
+        if equals(shape[d], 0):
+            break
         ones = (1,) * len(shape)
         low = tuple(1 if i == d else 0 for i in range(len(shape)))
         top = tuple(m - 1 if i == d else m for i, m in enumerate(shape))

@@ -16,6 +16,7 @@ from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, dim_of
 from dynajit.ops.families import broadcast_shapes
 from dynajit.ops.index_functions import _source_for as source_for
+from dynajit.ops.index_functions import positions_along, source_of_zero_dims
 from dynajit.ops.shape_functions import reshape
 from dynajit.ops.table import TABLE
 
@@ -97,6 +98,12 @@ def index_reduce(
             f"{reduce}."
         )
     d = dim_of(input, dim, "index_reduce")
+    index = positions_along(index)
+    if not input.shape:
+        wide = source_of_zero_dims("index_reduce", source)
+        vector = reshape(input, 1)
+        result = index_reduce(vector, 0, index, wide, reduce, include_self=include_self)
+        return reshape(result, ())
     if len(index.shape) != 1 or not agree(index.shape[0], source.shape[d]):
         raise ShapeError(
             "index_reduce(): Number of indices should be equal to source.size(dim): "

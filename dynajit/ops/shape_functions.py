@@ -370,7 +370,8 @@ def diag(input: Any, diagonal: int = 0) -> Any:
 
 
 def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
-    """Windows of `size` every `step` along a dimension, as a new last dim."""
+    """Windows of `size` every `step` along a dimension, as a new last dim; of a zero-dim tensor the
+    one window that there is, a vector."""
     d = dim_of(input, dimension, "unfold")
     n = input.shape[d] if input.shape else 1
     if size < 0:
@@ -381,7 +382,9 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
         )
     if step <= 0:
         raise ShapeError(f"unfold: step is {step} but must be > 0.")
-    return TABLE.unfold(input if input.shape else reshape(input, 1), dim=d, size=size, step=step)
+    if not input.shape:
+        return sliced(reshape(input, 1), 0, 0, size)
+    return TABLE.unfold(input, dim=d, size=size, step=step)
 
 
 def swapaxes(input: Any, axis0: int, axis1: int) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
-from dynajit.core.symint import agree
+from dynajit.core.symint import agree, equals
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, dim_of, is_tensor
 from dynajit.ops.autocast import full_precision, only_on_cuda
@@ -177,12 +177,13 @@ def _at_quantiles(x: Any, parts: Any, interpolation: str, skips: bool) -> Any:
 
 
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
-    """Covariances of the rows of input, each a variable with one observation per column.
+    """Covariances of the rows of input, each a variable with one observation per column; of one
+    variable a zero-dim tensor.
 
     Args:
         correction: taken off the number of observations.
         fweights: integers, how often each observation occurred.
-        aweights: how important each observation is.
+        aweights: how important each observation is. The result has the dtype in which all meet.
 
     Raises:
         ShapeError: more than two dims, or weights that fit no observations.
@@ -210,7 +211,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     least = TABLE.clamp_min(factor, 0) if is_tensor(factor) else max(factor, 0)
     product = mm(centred, transpose(conj(cast(scaled, centred.dtype)), 0, 1))
     result = TABLE.div(product, cast(least, product.dtype) if is_tensor(least) else least)
-    return result if len(input.shape) == 2 else reshape(result, ())
+    return reshape(result, ()) if equals(x.shape[0], 1) else result
 
 
 def _observation_weights(x: Any, fweights: Any, aweights: Any) -> Any:
@@ -232,8 +233,8 @@ def _observation_weights(x: Any, fweights: Any, aweights: Any) -> Any:
         )
     if fweights is None or aweights is None:
         weights = aweights if fweights is None else fweights
-        return None if weights is None else cast(weights, x.dtype)
-    return TABLE.mul(cast(fweights, x.dtype), cast(aweights, x.dtype))
+        return weights
+    return TABLE.mul(fweights, aweights)
 
 
 def _weighted_factor(total: Any, weights: Any, aweights: Any, correction: int) -> Any:
@@ -242,12 +243,13 @@ def _weighted_factor(total: Any, weights: Any, aweights: Any, correction: int) -
         return total
     if aweights is None:
         return TABLE.sub(total, correction)
-    share = TABLE.div(sum(TABLE.mul(weights, cast(aweights, weights.dtype))), total)
+    share = TABLE.div(sum(TABLE.mul(weights, aweights)), total)
     return TABLE.sub(total, TABLE.mul(share, correction))
 
 
 def corrcoef(input: Any) -> Any:
-    """Correlation coefficients of the rows of input, between -1 and 1."""
+    """Correlation coefficients of the rows of input, between -1 and 1 (so are both parts of complex
+    ones)."""
     if len(input.shape) > 2:
         raise ShapeError(
             "corrcoef(): expected input to have two or fewer dimensions but got an input with "
@@ -256,9 +258,13 @@ def corrcoef(input: Any) -> Any:
     c = cov(input)
     if not c.shape:
         return TABLE.div(c, c)
-    deviation = TABLE.sqrt(TABLE.diagonal(c, offset=0, dim1=0, dim2=1))
+    variances = TABLE.diagonal(c, offset=0, dim1=0, dim2=1)
+    deviation = TABLE.sqrt(TABLE.real(variances) if c.dtype.is_complex else variances)
     scaled = TABLE.div(TABLE.div(c, unsqueeze(deviation, 1)), unsqueeze(deviation, 0))
-    return TABLE.clamp(scaled, -1, 1)
+    if not c.dtype.is_complex:
+        return TABLE.clamp(scaled, -1, 1)
+    parts = (TABLE.clamp(part, -1, 1) for part in (TABLE.real(scaled), TABLE.imag(scaled)))
+    return TABLE.complex(*parts)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -312,12 +318,12 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1
     return TABLE.cumsum(areas, dim=dim % len(areas.shape))
 
 
-def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> Any:
+def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> Any:
     """Slopes of input along each of `dim`: differences of second order inside, and of
     `edge_order` at the ends.
 
     Args:
-        spacing: a number for all dims, or per dim a number or the vector of coordinates.
+        spacing: a number (1) for all dims, or per dim a number or the vector of coordinates.
 
     Raises:
         ShapeError: a dim has at most edge_order elements, or spacing does not fit.
@@ -325,6 +331,7 @@ def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int =
     if edge_order not in (1, 2):
         raise ShapeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     dims = _dims_of(input, dim, "gradient")
+    spacing = 1 if spacing is None else spacing
     if isinstance(spacing, (int, float)) or (is_tensor(spacing) and not spacing.shape):
         steps: Sequence[Any] = [spacing] * len(dims)
     else:

@@ -17,14 +17,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes, symint
+from dynajit.core import dtypes, symint
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from dynajit.core.types import Shape, Size
-from dynajit.ops.arguments import cast, constant, is_tensor, placed
+from dynajit.ops.arguments import cast, is_tensor, placed
 from dynajit.ops.arguments import size as size_argument
 from dynajit.ops.families import broadcast_shapes
-from dynajit.ops.index_functions import stack_indices
+from dynajit.ops.index_functions import mask_positions, stack_indices
 from dynajit.ops.indexing import indexed_shape
 from dynajit.ops.shape_functions import position
 from dynajit.ops.table import TABLE
@@ -334,13 +334,6 @@ def _stacked(indices: Sequence[Any], x: Any) -> Any:
         else:
             flat.append(entry)
     return stack_indices(flat)
-
-
-def mask_positions(mask: Any) -> list[Any]:
-    """One int64 tensor per dim of a bool tensor: where it is True. Needs the contents."""
-    with any_arrays.on_device_of(mask.array):
-        found = mask.array.nonzero()
-    return [constant(positions, mask.device) for positions in found]
 
 
 def _is_single(value: Any) -> bool:

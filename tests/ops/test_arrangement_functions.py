@@ -63,6 +63,7 @@ CASES = {
     "select_scatter": (lambda t, x, v: t.select_scatter(x, v[:4], 1, -2), X, V),
     "slice_scatter": (lambda t, x: t.slice_scatter(x, x[:, :3] * 2, 1, 0, 6, 2), X),
     "diagonal_scatter": (lambda t, x, v: t.diagonal_scatter(x, v[:4], 1), X, V),
+    "unravel_small": (lambda t, x: t.unravel_index((x.abs() * 6).to(t.uint8), (3, 300)), X),
     "unravel_index": (lambda t, x: t.unravel_index((x.abs() * 6).long(), (3, 4, 2)), X),
 }
 
@@ -163,3 +164,37 @@ def test_refusals(call, error) -> None:
         call(torch, torch.tensor(X))
     with pytest.raises((error, ArgumentError)):
         call(dj, dj.tensor(X))
+
+
+def test_factors_of_integers_lose_their_fraction() -> None:
+    whole = np.arange(1, 5).reshape(2, 2)
+
+    def products(t, x):
+        pair = x[None]
+        return (
+            t.addmm(x, x, x, beta=1.7, alpha=2.5),
+            t.addmv(x[0], x, x[0], beta=0.6, alpha=0.2),
+            t.baddbmm(pair, pair, pair, beta=1.7, alpha=2.5),
+            t.addbmm(x, pair, pair, beta=0.6, alpha=2.2),
+            t.index_add(x, 0, x[0] - 1, x, alpha=1.5),
+        )
+
+    agree(products, whole)
+    x = dj.tensor(whole)
+    for left, right in zip(products(dj, x), dj.compile(lambda x: products(dj, x))(x), strict=True):
+        assert left.dtype is right.dtype
+        assert left.tolist() == right.tolist()
+
+
+def test_batches_of_small_integers_keep_their_dtype() -> None:
+    pair = np.arange(8, dtype=np.int32).reshape(2, 2, 2)
+    agree(lambda t, x: (t.addbmm(x[0], x, x), x[0].addbmm(x, x, beta=0, alpha=3)), pair)
+
+
+def test_outer_products_of_truth_values_stay_truth_values() -> None:
+    mask = np.array([[False, True], [True, False]])
+    agree(lambda t, x: (t.addr(x, x[0], x[1], beta=3, alpha=2), x.addr(x[1], x[0], beta=0)), mask)
+    agree(lambda t, x: t.addr(x, x[0], x[1], beta=3, alpha=2), np.arange(4).reshape(2, 2))
+    for kind in (dj.bool, dj.int64):
+        with pytest.raises(DTypeError, match="addr: beta is"):
+            dj.addr(dj.ones(2, 2, dtype=kind), *dj.ones(2, 2, dtype=kind), beta=0.5)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from compare import DYNAJIT, TORCH, agree, numbers, outputs_of
+from compare import DYNAJIT, TORCH, agree, numbers, outputs_of, torch
 
 import dynajit as dj
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
@@ -68,6 +68,19 @@ def test_elementwise_functions_agree_with_pytorch(name):
     agree(ELEMENTWISE[name], X, Y)
 
 
+def test_conversions_take_a_memory_format():
+    def strides(t):
+        x = t.ones(1, 2, 3, 4)
+        formats = (t.preserve_format, t.contiguous_format, t.channels_last)
+        return [tuple(x.half(memory_format=f).stride()) for f in formats]
+
+    assert strides(dj) == strides(torch)
+    x = dj.ones(2)
+    assert x.float() is x
+    assert x.float(memory_format=dj.preserve_format) is x
+    assert x.long(memory_format=dj.contiguous_format).dtype is dj.int64
+
+
 WHOLE = {
     "floor_divide": lambda t, x: x // 4,
     "reflected": lambda t, x: 7 - x,
@@ -108,6 +121,17 @@ def test_special_values_become_numbers():
     agree(lambda t, x: t.isclose(x, x), bad)
 
 
+@pytest.mark.parametrize("p", [1, 2, 3, 4, 0.5, -1])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_norms_of_16_bit_floats_stay_in_their_range(p, dtype):
+    x = np.array([[100, 200, 30], [3, 4, 5]], np.float32)
+    agree(
+        lambda t, x: (t.norm(x.to(getattr(t, dtype)), p), x.to(getattr(t, dtype)).norm(p, 1)),
+        x,
+        gradients=False,
+    )
+
+
 REDUCTIONS = {
     "sum": lambda t, x: x.sum(),
     "sum_dim": lambda t, x: t.sum(x, -1),
@@ -126,6 +150,17 @@ REDUCTIONS = {
     "std": lambda t, x: x.std(1),
     "std_biased": lambda t, x: t.std(x, dim=(0, 1), correction=0, keepdim=True),
     "var_mean": lambda t, x: t.var_mean(x, 1),
+    "var_mean_biased": lambda t, x: (
+        *t.var_mean(x, False),
+        *t.var_mean(x, (0, 1), False, True),
+        *t.var_mean(x, dim=0, unbiased=True),
+    ),
+    "sum_to_size": lambda t, x: (
+        x.sum_to_size(1, x.shape[-1]),
+        x.sum_to_size(()),
+        x.sum_to_size(x.shape) * 2,
+    ),
+    "std_mean_biased": lambda t, x: (*t.std_mean(x, False), *t.std_mean(x, 1, unbiased=False)),
     "std_mean": lambda t, x: t.std_mean(x, 1),
     "prod": lambda t, x: x.prod(2),
     "max": lambda t, x: x.max(),
@@ -228,6 +263,27 @@ CREATION = {
     "arange_dtype": lambda t: t.arange(4, dtype=t.float32),
     "arange_keywords": lambda t: t.arange(start=1, end=4),
     "arange_empty": lambda t: t.arange(3, 3),
+    "arange_whole": lambda t: [
+        t.arange(*bounds, dtype=dtype)
+        for dtype in (t.int64, t.int32, t.uint8)
+        for bounds in ((3.1,), (1.0, 5.001, 2.0), (-0.9, 2.1, 2.0), (2.1, -2.9, -1.0), (0, 3, 1.5))
+    ],
+    "linspace_whole_tensors": lambda t: [
+        t.linspace(t.tensor(4.3), t.tensor(end), 50, dtype=t.int64) for end in (-3, 0.5)
+    ],
+    "linspace_whole": lambda t: [
+        t.linspace(*bounds, dtype=dtype)
+        for dtype in (t.int64, t.int32)
+        for bounds in ((4.3, -3, 50), (4.3, 0, 50), (0, 7.9, 5), (0, 10, 7))
+    ],
+    "logspace_whole": lambda t: [
+        t.logspace(*bounds, dtype=t.int64) for bounds in ((0.5, 3.2, 5), (4.3, -3, 7), (0, 3.9, 7))
+    ],
+    "triangles": lambda t: (
+        t.tril_indices(2, 3, dtype=t.int32),
+        t.triu_indices(3, 2, 1, dtype=t.int32),
+        t.triu_indices(0, 0, dtype=t.int32),
+    ),
     "linspace": lambda t: t.linspace(0, 1, 11),
     "linspace_one": lambda t: t.linspace(3, 5, 1),
     "linspace_two": lambda t: t.linspace(3, 5, 2),
@@ -317,6 +373,10 @@ PRODUCTS = {
     "tensordot_dims": (
         "", lambda t, a, b: t.tensordot(a, b, dims=([0], [1])), (2, 3, 4), (3, 2)
     ),
+    "tensordot_of_one": (
+        "", lambda t, a, b: (t.tensordot(a, b, ([0, 1], [1, 0])), t.tensordot(b, a, ([0], [0]))),
+        (1, 2, 3), (2, 4),
+    ),
     "linear": ("", lambda t, a, b: t.F.linear(a, b), (3, 4), (5, 4)),
     "linear_bias": ("", lambda t, a, b: t.F.linear(a, b, b[:, 0]), (2, 3, 4), (5, 4)),
     "linear_vector": ("", lambda t, a, b: t.F.linear(a, b, b[:, 0]), (4,), (5, 4)),
@@ -332,6 +392,36 @@ def test_products_agree_with_pytorch(name):
         rng.standard_normal(a).astype(np.float32),
         rng.standard_normal(b).astype(np.float32),
     )
+
+
+@pytest.mark.parametrize(("sizes", "dims"), [(((2, 3), (3, 2)), 2), (((2, 2), (3, 2)), ([0], [0]))])
+def test_sizes_that_meet_in_products_are_checked(sizes, dims):
+    for t in (TORCH, DYNAJIT):
+        with pytest.raises((RuntimeError, ShapeError)):
+            t.tensordot(*map(t.ones, sizes), dims)
+    with pytest.raises(ShapeError, match="dims that meet have the sizes 2 and 3"):
+        dj.tensordot(*map(dj.ones, sizes), dims)
+
+
+def test_integer_products_over_dims_of_one_keep_their_dtype():
+    rows = np.arange(6, dtype=np.int32).reshape(2, 3)
+    agree(lambda t, x: t.tensordot(x, x[:, :1], ([1], [1])), rows)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64"])
+def test_einsum_sums_integers_in_int64(dtype):
+    def run(t, x):
+        x = x.to(getattr(t, dtype))
+        equations = ("ij->", "ij->i", "ii->i", "ii", "ij->ji")
+        pairs = ("ij,kl->", "ij,kj->j", "ij,jk->ik")[: 2 if dtype == "bool" else 3]
+        return [t.einsum(e, x) for e in equations] + [t.einsum(e, x, x) for e in pairs]
+
+    whole = np.array([[100, 200], [3, 0]])
+    agree(run, whole)
+    x = dj.tensor(whole)
+    for left, right in zip(run(dj, x), dj.compile(lambda x: run(dj, x))(x), strict=True):
+        assert left.dtype is right.dtype
+        assert left.tolist() == right.tolist()
 
 
 EQUATIONS = [

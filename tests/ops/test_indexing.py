@@ -150,6 +150,11 @@ EXPRESSIONS = {
     "gather_last": lambda t, x, i: t.gather(x, -1, i),
     "scatter": lambda t, x, i: t.scatter(x, 0, i[:2, :, :2], x[:2, :, :2] * 2),
     "scatter_number": lambda t, x, i: x.scatter(1, i, 1.5),
+    "scatter_multiply": lambda t, x, i: (
+        t.scatter(x.detach(), 1, i, x.detach() * 2, reduce="multiply"),
+        x.detach().scatter(1, i, 1.5, reduce="multiply"),
+        x.detach().clone().scatter_(1, i, -1.5, reduce="multiply"),
+    ),
     "scatter_add": lambda t, x, i: x.scatter_add(1, i, x * 2),
     "index_select": lambda t, x, i: x.index_select(1, i[:, 0, 0]),
     "index_select_function": lambda t, x, i: t.index_select(x, 0, i[0, 0]),
@@ -157,12 +162,19 @@ EXPRESSIONS = {
     "index_add_alpha": lambda t, x, i: x.index_add(2, i[0, 0], x, alpha=-0.5),
     "index_copy": lambda t, x, i: t.index_copy(x, 0, t.tensor([2, 0]), x[:2] * 3),
     "index_fill": lambda t, x, i: x.index_fill(1, t.tensor([0, 2]), 4.0),
+    "index_fill_twice": lambda t, x, i: x.index_fill(1, t.tensor([0, 2, 0]), x[0, 0, 0] * 3),
     "index_put": lambda t, x, i: x.index_put((t.tensor([0, 1]), t.tensor([2, 1])), x[0, :1]),
     "index_put_add": lambda t, x, i: x.index_put(
         (t.tensor([1, 1]), t.tensor([2, 2])), x[0, :2], accumulate=True
     ),
+    "index_put_masks": lambda t, x, i: (
+        x.index_put((i > 1,), t.tensor(3.0)),
+        t.index_put(x, (t.tensor([True, False, True, False]),), x[0] * 2),
+        x.index_put((t.tensor([0]), t.tensor([True, False, True])), x[0, :2], accumulate=True),
+    ),
     "take": lambda t, x, i: t.take(x, i[0]),
     "take_along_dim": lambda t, x, i: t.take_along_dim(x, i[:1], 1),
+    "take_along_dim_from_end": lambda t, x, i: t.take_along_dim(x, i[:1] - 3, 1),
     "take_along_dim_flat": lambda t, x, i: t.take_along_dim(x, i),
     "masked_fill": lambda t, x, i: x.masked_fill(i > 0, float("-inf")),
     "masked_fill_tensor": lambda t, x, i: x.masked_fill(i[0] > 0, t.tensor(2.0)),
@@ -184,6 +196,7 @@ EXPRESSIONS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:The reduce argument of torch.scatter")
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_gathers_and_scatters_agree_with_pytorch(name):
     i = np.random.default_rng(5).integers(0, 3, X.shape)
@@ -192,6 +205,34 @@ def test_gathers_and_scatters_agree_with_pytorch(name):
 
 def test_zero_dim_operands_gather():
     agree(lambda t, x: x.gather(0, t.tensor(0)), np.float32(3))
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce")
+def test_positions_in_tensors_without_dims():
+    def run(t, x, y):
+        first, one = t.tensor([0]), t.tensor(0)
+        return [
+            call
+            for index in (first, one)
+            for call in (
+                x.index_select(0, index),
+                t.index_fill(x, 0, index, 7.0),
+                x.index_fill(-1, index, y),
+                t.index_copy(x, 0, index, y),
+                x.index_add(0, index, y, alpha=2),
+                x.index_reduce(0, index, y, "prod"),
+                x.index_reduce(0, index, y, "amax", include_self=False),
+            )
+        ]
+
+    agree(run, np.float32(3), np.float32(2))
+    x, y = tensor(np.float32(3)), tensor(np.float32(2))
+    compiled = dj.compile(lambda x, y: run(dj, x, y), fullgraph=True)
+    assert [r.tolist() for r in compiled(x, y)] == [r.tolist() for r in run(dj, x, y)]
+    with pytest.raises(ShapeError, match="Expected one"):
+        x.index_select(0, dj.tensor([0, 0]))
+    with pytest.raises(ShapeError, match="Expected a zero-dim source"):
+        x.index_add(0, dj.tensor([0]), dj.ones(1))
 
 
 def test_scatters_of_every_dtype():

@@ -196,3 +196,7 @@ def test_slice_scatter_is_differentiable_in_both_operands():
     expected[1:2, :2, ::2] = 0
     assert np.array_equal(expected, x.grad.array)
     assert np.array_equal(np.full((1, 2, 2), 2, np.float32), y.grad.array)
+
+
+def test_a_tensor_without_dims_has_one_window():
+    agree(lambda t, x: (x.unfold(0, 1, 1), x.unfold(0, 0, 2)), np.float32(3))

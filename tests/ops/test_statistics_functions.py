@@ -50,12 +50,17 @@ CASES = {
     ),
     "cov_aweights": (lambda t, x: t.cov(x, aweights=x[1].detach().abs(), correction=2), X),
     "corrcoef": (lambda t, x: (t.corrcoef(x), t.corrcoef(x[0])), X),
+    "covariances_of_one": (
+        lambda t, x: (t.cov(x[:1]), x[:1].cov(correction=0), t.corrcoef(x[:1])), X,
+    ),
     "trapezoid": (lambda t, x: (t.trapezoid(x), t.trapz(x, dx=0.5, dim=0)), X),
     "trapezoid_points": (lambda t, x, p: (t.trapezoid(x, p), t.trapezoid(x, x)), X, STEPS),
     "cumulative_trapezoid": (lambda t, x, p: t.cumulative_trapezoid(x, p), X, STEPS),
     "cumulative_trapezoid_dim": (lambda t, x: t.cumulative_trapezoid(x, dx=2, dim=0), X),
     "diff": (lambda t, x: (t.diff(x, prepend=x[:, :1], append=x[:, :2]), x.diff(2, 0)), X),
-    "gradient": (lambda t, x: t.gradient(x), X),
+    "diff_never": (lambda t, x: (t.diff(x, 0), x.diff(n=0, prepend=x[:, :1])), X),
+    "diff_of_few": (lambda t, x: (t.diff(x[:2], 2, 0), t.diff(x[:2], n=5, dim=0)), X),
+    "gradient": (lambda t, x: (*t.gradient(x), *t.gradient(x, spacing=None, dim=1)), X),
     "gradient_spacing": (lambda t, x: t.gradient(x, spacing=(2.0, 0.5), edge_order=2), X),
     "gradient_points": (lambda t, x, p: t.gradient(x, spacing=(p,), dim=1, edge_order=1), X, STEPS),
     "gradient_edges": (lambda t, x, p: t.gradient(x, spacing=(p,), dim=1, edge_order=2), X, STEPS),
@@ -100,6 +105,26 @@ def test_everything_compiles_as_one_graph() -> None:
         np.testing.assert_allclose(numbers(right), numbers(left), rtol=1e-10, atol=1e-10)
 
 
+def test_covariances_of_complex_numbers() -> None:
+    z = X + 1j * X[::-1]
+    agree(lambda t, z: (t.cov(z), t.corrcoef(z), t.corrcoef(z[0])), z, tolerance=1e-12)
+    agree(lambda t, z, w: t.cov(z, aweights=w), z, np.abs(X[1]), gradients=False, tolerance=1e-12)
+
+
+def test_weights_of_observations_have_a_say_in_the_dtype() -> None:
+    def run(t, x, w):
+        half, ones = x.to(t.float16), t.tensor([1, 2, 3, 1, 1, 2])
+        return (
+            t.cov(half, aweights=w.to(t.float32)),
+            t.cov(half, fweights=ones),
+            t.cov((x * 9).to(t.int64), aweights=w),
+            t.cov((x * 9).to(t.int64), fweights=ones),
+            t.cov((x * 9).to(t.int64), fweights=ones, aweights=w.to(t.float32), correction=2),
+        )
+
+    agree(run, X.astype(np.float32), np.abs(X[1]), gradients=False, tolerance=1e-3)
+
+
 def test_methods_of_layers_and_positions() -> None:
     agree(lambda t, x, q: (x.prelu(q), x.hardshrink(0.3), (x > 0).argwhere()), X[:, :4], Q)
 
@@ -123,6 +148,7 @@ def test_float32_and_zero_dims() -> None:
         lambda t, x: t.cov(x[None]),
         lambda t, x: t.cov(x, fweights=t.ones(6)),
         lambda t, x: t.cov(x, aweights=t.ones(5)),
+        lambda t, x: t.diff(x, -1),
         lambda t, x: t.gradient(x, edge_order=3),
         lambda t, x: t.gradient(x, spacing=(1.0,)),
         lambda t, x: t.gradient(x[:1]),
