@@ -87,6 +87,25 @@ def test_float32_keeps_its_dtype(name: str) -> None:
     agree(expression, *(x.astype(np.float32) for x in arrays), tolerance=2e-3)
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, dj.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("order", [0.5, 1.5, 3, -2])
+def test_slopes_of_norms_are_zero_at_zero(order: float, wrap: Any) -> None:
+    found = []
+    for library, around in ((torch, lambda f: f), (dj, wrap)):
+        x = library.tensor([[1.0, -2.0, 0.0], [0.0, 0.0, 0.0]], requires_grad=True)
+        norms = around(lambda x, t=library: t.linalg.vector_norm(x, order, dim=1))(x)
+        norms.sum().backward()
+        found.append((norms.tolist(), x.grad.tolist()))
+    for actual, expected in zip(found[1], found[0], strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("order", [1.5, 6])
+def test_norms_of_16_bits_add_up_in_32(order: float) -> None:
+    x = np.linspace(0.1, 20, 3000, dtype=np.float16)
+    agree(lambda t, x: (lin(t).vector_norm(x, order), t.norm(x, order)), x, gradients=False)
+
+
 def test_least_squares_agree_with_pytorch() -> None:
     target = RNG.standard_normal((5, 2))
     agree(lambda t, x, b: lin(t).lstsq(x, b).solution, TALL, target, tolerance=1e-9)
