@@ -205,7 +205,8 @@ def kl_div(
         entropy = TABLE.where(has_mass, TABLE.mul(target, logs), 0.0)
         loss = TABLE.sub(entropy, TABLE.mul(target, input))
     if reduction == "batchmean" and size_average is None and reduce is None:
-        return TABLE.div(reduce_loss(TABLE, loss, "sum"), input.shape[0])
+        total = reduce_loss(TABLE, loss, "sum")
+        return TABLE.div(total, input.shape[0]) if input.shape else total
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 

@@ -49,6 +49,7 @@ ACTIVATIONS = {
     "normalize": lambda t, x: t.F.normalize(x),
     "normalize_1": lambda t, x: t.F.normalize(x, p=1.0, dim=0),
     "prelu": lambda t, x: t.F.prelu(x, x[0, :1]),
+    "prelu_of_a_number": lambda t, x: t.F.prelu(x[0, 0], x[0, :1]),
     "prelu_channels": lambda t, x: t.F.prelu(x, x[0]),
 }
 EXTREMES = np.array([-np.inf, -100, -20, -1e-3, 0, 1e-3, 20, 100, np.inf, np.nan], np.float32)
@@ -75,6 +76,14 @@ def test_activations_of_extreme_values_agree_with_pytorch(name):
         agree(ACTIVATIONS[name], EXTREMES, gradients=False)
 
 
+def test_local_response_norm_of_integers_divides_as_pytorch_does():
+    for shape in ((1, 6, 3), (2, 5, 3, 2)):
+        x = np.arange(np.prod(shape)).reshape(shape)
+        agree(lambda t, x: t.F.local_response_norm(x, 3, alpha=2.0, k=1.0), x, gradients=False)
+    with pytest.raises(DTypeError, match="int32"):
+        functional.local_response_norm(tensor([[[1]]]).int(), 1)
+
+
 def test_activations_refuse_integers():
     for name in ("gelu", "silu", "softplus", "mish"):
         with pytest.raises(DTypeError, match="floating dtype"):
@@ -94,6 +103,9 @@ LAYERS = {
     "group_norm": lambda t, x, w, b: t.F.group_norm(x.transpose(1, 2), 2, w, b),
     "linear": lambda t, x, w, b: t.F.linear(x, x[0] * w, b[:3]),
     "cosine_similarity": lambda t, x, w, b: t.F.cosine_similarity(x, x * w, dim=-1),
+    "cosine_similarity of numbers": lambda t, x, w, b: t.F.cosine_similarity(
+        x[0, 0, 0], w[0], dim=0
+    ),
     "cosine_similarity of a broadcast row": lambda t, x, w, b: t.F.cosine_similarity(x, w, dim=0),
     "pairwise_distance": lambda t, x, w, b: t.F.pairwise_distance(x, x * w),
     "dropout_off": lambda t, x, w, b: t.F.dropout(x, 0.5, training=False),
@@ -287,6 +299,9 @@ PAIRS = {
         x, y.sigmoid(), pos_weight=t.tensor(2.0), reduction="none"
     ),
     "kl_div": lambda t, x, y: t.F.kl_div(x, y.sigmoid(), reduction="batchmean"),
+    "kl_div_of_a_number": lambda t, x, y: t.F.kl_div(
+        x[0, 0], y[0, 0].sigmoid(), reduction="batchmean"
+    ),
     "kl_div_log": lambda t, x, y: t.F.kl_div(x, y, log_target=True, reduction="sum"),
 }
 
