@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
+from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, is_tensor
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.creation_functions import eye
@@ -198,6 +199,8 @@ def matrix_rank(
     A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None, atol: Any = None
 ) -> Any:
     """Number of singular values above max(atol, rtol * the largest), int64."""
+    if numel(tuple(A.shape)) == 0 and len(A.shape) > 1:
+        return TABLE.full(0, shape=tuple(A.shape[:-2]), dtype=dtypes.int64, device=A.device)
     atol, rtol = (tol, 0.0) if tol is not None else (atol, rtol)
     relative, absolute = _tolerance(A, rtol, atol, "matrix_rank")
     values = TABLE.abs(eigvalsh(A)) if hermitian else svdvals(A)
@@ -212,9 +215,10 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     """x that makes A x - B smallest, by the pseudo-inverse, which gives the shortest x.
 
     Returns:
-        (solution, residuals, rank, singular_values): residuals are the squared errors per column,
-        empty unless A has more rows than columns and full rank; singular values are empty unless
-        the driver is "gelss" or "gelsd".
+        (solution, residuals, rank, singular_values), by LAPACK's driver, which is "gelsy" where
+        none is given: residuals are the squared errors per column, empty for "gelsy", or unless A
+        has more rows than columns and, but for "gels", full rank; the rank is empty for "gels";
+        singular values are empty unless the driver is "gelss" or "gelsd".
     """
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise ShapeError(
@@ -227,12 +231,18 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
         raise ShapeError("torch.linalg.lstsq: input.size(-2) should match other.size(-2)")
     solution = TABLE.matmul(pinv(A, rtol=rcond), columns)
     empty = TABLE.full(0, shape=(0,), dtype=A.dtype, device=A.device)
-    residuals = empty
-    ranks = matrix_rank(TABLE.detach(A), rtol=rcond)
-    if A.shape[-2] > A.shape[-1]:
+    values, residuals = empty, empty
+    if driver == "gels":
+        ranks, has_residuals = cast(empty, dtypes.int64), True
+    else:
+        ranks, has_residuals = matrix_rank(TABLE.detach(A), rtol=rcond), False
+    if driver in ("gelsd", "gelss"):
+        values = svdvals(TABLE.detach(A))
+        is_full = TABLE.eq(ranks, A.shape[-1])
+        has_residuals = bool(TABLE.all(is_full, dim=tuple(range(len(ranks.shape))), keepdim=False))
+    if has_residuals and A.shape[-2] > A.shape[-1]:
         errors = TABLE.square(TABLE.sub(TABLE.matmul(A, solution), columns))
         residuals = TABLE.sum(errors, dim=(len(errors.shape) - 2,), keepdim=False)
-    values = svdvals(A) if driver in ("gelsd", "gelss") else empty
     shape = tuple(solution.shape[:-1]) if vector else tuple(solution.shape)
     return LeastSquares(reshape(solution, shape), residuals, ranks, values)
 

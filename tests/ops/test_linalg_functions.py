@@ -117,8 +117,18 @@ def test_least_squares_agree_with_pytorch() -> None:
     assert int(expected.rank) == int(actual.rank)
 
 
+@pytest.mark.parametrize("driver", [None, "gels", "gelsy", "gelsd", "gelss"])
+@pytest.mark.parametrize("data", [TALL, WIDE, A, SINGULAR, np.ones((4, 2))])
+def test_parts_of_least_squares_are_those_of_the_driver(data: Any, driver: Any) -> None:
+    if driver == "gels" and np.linalg.matrix_rank(data).min() < min(data.shape[-2:]):
+        pytest.skip("LAPACK refuses such matrices")
+    target = data[..., :1] + 1.0
+    agree(lambda t, x, b: lin(t).lstsq(x, b, driver=driver), data, target, gradients=False,
+          tolerance=1e-9)  # fmt: skip
+
+
 def test_ranks_count_singular_values() -> None:
-    arrays = (A, TALL, SINGULAR, np.zeros((3, 3)))
+    arrays = (A, TALL, SINGULAR, np.zeros((3, 3)), np.zeros((2, 0, 3)), np.zeros((3, 0)))
     for array in arrays:
         agree(lambda t, x: lin(t).matrix_rank(x), array, gradients=False)
     agree(lambda t, x: lin(t).matrix_rank(x, tol=1.5), A, gradients=False)
