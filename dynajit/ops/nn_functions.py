@@ -24,6 +24,7 @@ from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments, creation_functions
 from dynajit.ops.arguments import cast, constant, dim_of
 from dynajit.ops.autocast import lower_precision, only_on_cuda, widened
+from dynajit.ops.composites import wide
 from dynajit.ops.dispatch import is_recording
 from dynajit.ops.random import blocks_of
 from dynajit.ops.reduction_functions import norm
@@ -122,12 +123,16 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
 
 def hardsigmoid(input: Any) -> Any:
     """(x cut to [-3, 3] + 3) / 6."""
-    return TABLE.div(TABLE.hardtanh(TABLE.add(input, 3.0), low=0.0, high=6.0), 6.0)
+    x = wide(TABLE, input)
+    share = TABLE.div(TABLE.hardtanh(TABLE.add(x, 3.0), low=0.0, high=6.0), 6.0)
+    return share if x is input else cast(share, input.dtype)
 
 
 def hardswish(input: Any) -> Any:
     """x * hardsigmoid(x)."""
-    return TABLE.mul(input, hardsigmoid(input))
+    x = wide(TABLE, input)
+    value = TABLE.mul(x, hardsigmoid(x))
+    return value if x is input else cast(value, input.dtype)
 
 
 def softsign(input: Any) -> Any:

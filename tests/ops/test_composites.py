@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from compare import agree, torch
 
+import dynajit as dj
 from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from dynajit.core.symint import symbol
@@ -64,6 +65,30 @@ def test_activations_agree_with_pytorch(name):
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_activations_of_16_bit_floats_agree_with_pytorch(name, dtype):
     agree(ACTIVATIONS[name], X.astype(dtype), tolerance=1e-2)
+
+
+SLOPES = {
+    "gelu": lambda nn, x: nn.gelu(x),
+    "gelu_tanh": lambda nn, x: nn.gelu(x, approximate="tanh"),
+    "silu": lambda nn, x: nn.silu(x),
+    "mish": lambda nn, x: nn.mish(x),
+    "hardsigmoid": lambda nn, x: nn.hardsigmoid(x),
+    "hardswish": lambda nn, x: nn.hardswish(x),
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, dj.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("dtype", [dj.float16, dj.bfloat16])
+@pytest.mark.parametrize("name", SLOPES)
+def test_slopes_of_16_bit_activations_are_rounded_once(name, dtype, wrap):
+    points = np.concatenate([np.linspace(-5, 5, 1001), np.linspace(-1000, 1000, 101)])
+    x = tensor(points).to(dtype).requires_grad_()
+    exact = torch.tensor(x.detach().double().numpy(), requires_grad=True)
+    function = SLOPES[name]
+    function(torch.nn.functional, exact).sum().backward()
+    wrap(lambda x: function(functional, x))(x).sum().backward()
+    unit = 2.0**-11 if dtype is dj.float16 else 2.0**-8
+    np.testing.assert_allclose(x.grad.double().numpy(), exact.grad, rtol=unit, atol=unit / 16)
 
 
 @pytest.mark.parametrize(
