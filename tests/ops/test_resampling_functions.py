@@ -48,6 +48,36 @@ def test_resampled_lines_equal_pytorchs(mode: str, how: dict[str, Any]) -> None:
         compare("interpolate", X1, mode=mode, align_corners=True, **how)
 
 
+def same_values(x: np.ndarray, **chosen: Any) -> None:
+    """PyTorch's gradients are not asked: they have places of their own."""
+    expected, actual = (
+        T.interpolate(torch.tensor(x), **chosen),
+        F.interpolate(dj.tensor(x), **chosen),
+    )
+    np.testing.assert_allclose(actual.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "linear"])
+def test_places_are_rounded_as_pytorch_rounds_them(mode: str, dtype: Any) -> None:
+    """Where a place is nearly that of an element, and where sizes say less than factors."""
+    for size in (1, 2, 3, 4, 6, 7, 8, 9, 10, 31, 64):
+        line = np.arange(size, dtype=dtype).reshape(1, 1, size)
+        for factor in (0.6, 1.1, 1.3, 2.3, 2.5, 4.6):
+            if size * factor >= 1:
+                same_values(line, mode=mode, scale_factor=factor)
+        for wanted in (10, 49, 77):
+            same_values(line, mode=mode, size=wanted)
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 2, 3), (1, 1, 150, 3)])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear"])
+def test_factors_that_leave_or_double_the_size(mode: str, shape: tuple[int, ...]) -> None:
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    for factor in (1.1, 1.3, 2.3):
+        same_values(x, mode=mode, scale_factor=(1.0, factor))
+
+
 @pytest.mark.parametrize("how", SIZES, ids=str)
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 def test_resampled_images_equal_pytorchs(mode: str, how: dict[str, Any]) -> None:
