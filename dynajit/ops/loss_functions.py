@@ -138,9 +138,8 @@ def huber_loss(
     if not delta > 0:
         raise ShapeError("huber_loss does not support non-positive values for delta.")
     loss = TABLE.huber(TABLE.sub(input, target), delta=float(delta))
-    if weight is None:
-        return reduce_loss(TABLE, loss, reduction)
-    return _weighted(loss, weight, reduction)
+    loss = loss if weight is None else TABLE.mul(loss, weight)  # its mean is that of all elements
+    return reduce_loss(TABLE, loss, reduction)
 
 
 @full_precision

@@ -314,6 +314,7 @@ PAIRS = {
     "mse_loss_none": lambda t, x, y: t.F.mse_loss(x, y, reduction="none"),
     "l1_loss": lambda t, x, y: t.F.l1_loss(x, y),
     "smooth_l1_loss": lambda t, x, y: t.F.smooth_l1_loss(x, y, beta=0.5),
+    "huber_loss_weighted": lambda t, x, y: t.F.huber_loss(x, y, weight=y.sigmoid()),
     "huber_loss": lambda t, x, y: t.F.huber_loss(x, y, delta=0.5, reduction="sum"),
     "bce": lambda t, x, y: t.F.binary_cross_entropy(x.sigmoid(), y.sigmoid()),
     "bce_weight": lambda t, x, y: t.F.binary_cross_entropy(
