@@ -15,7 +15,7 @@ from dynajit.ops.creation_functions import eye
 from dynajit.ops.factorizations import part
 from dynajit.ops.matrix_functions import matmul
 from dynajit.ops.shape_functions import diagonal as diagonal_of
-from dynajit.ops.shape_functions import reshape, sliced, transpose, unsqueeze
+from dynajit.ops.shape_functions import movedim, reshape, sliced, transpose, unsqueeze
 from dynajit.ops.table import TABLE
 
 
@@ -159,6 +159,41 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
         result = TABLE.linear_solve(A, unsqueeze(B, -1))
         return reshape(result, tuple(result.shape[:-1]))
     return TABLE.linear_solve(A, B)
+
+
+@full_precision
+def tensorinv(A: Any, ind: int = 2) -> Any:
+    """Inverse of the map from the dims of A behind the first `ind` to those first ones.
+
+    Raises:
+        ShapeError: `ind` is not positive, or one group of dims has more elements than the other.
+    """
+    shape = tuple(A.shape)
+    first, rest = shape[:ind], shape[ind:]
+    if ind <= 0 or numel(first) != numel(rest):
+        raise ShapeError(
+            f"linalg.tensorinv(ind={ind}): expected a positive ind, with as many elements in "
+            f"A.shape[:ind] as in A.shape[ind:], but A is {list(shape)}."
+        )
+    return reshape(inv(reshape(A, (numel(first), numel(rest)))), (*rest, *first))
+
+
+@full_precision
+def tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:
+    """X with tensordot(A, X, X.ndim) = B; the dims named in `dims` go behind the others first.
+
+    Raises:
+        ShapeError: A has not as many elements as the square of B's number.
+    """
+    if dims is not None:
+        A = movedim(A, tuple(dims), tuple(range(-len(dims), 0)))
+    shape, count = tuple(A.shape)[len(B.shape) :], numel(tuple(B.shape))
+    if numel(shape) != count or numel(tuple(A.shape)) != count * count:
+        raise ShapeError(
+            f"linalg.tensorsolve: expected A to have {count * count} elements, {count} of them in "
+            f"its dims behind the first {len(B.shape)}, but A is {list(A.shape)}."
+        )
+    return reshape(solve(reshape(A, (count, count)), reshape(B, (count,))), shape)
 
 
 def solve_triangular(

@@ -219,6 +219,16 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
+def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+    """`interpolate` with "nearest", by its older name."""
+    return interpolate(input, size, scale_factor, mode="nearest")
+
+
+def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+    """`interpolate` with "bilinear" and corners that are aligned, by its older name."""
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+
+
 # ---------------------------------------------------------------------------------------------
 # shuffled pixels
 

@@ -117,6 +117,16 @@ def test_least_squares_agree_with_pytorch() -> None:
     assert int(expected.rank) == int(actual.rank)
 
 
+def test_solutions_of_tensors() -> None:
+    square, flat = RNG.standard_normal((2, 3, 6)), RNG.standard_normal((6, 2, 3))
+    for ind, x in ((2, square), (1, flat)):
+        agree(lambda t, x, ind=ind: lin(t).tensorinv(x, ind), x, tolerance=1e-9)
+    target = RNG.standard_normal((2, 3))
+    agree(lambda t, a, b: lin(t).tensorsolve(a, b), square, target, tolerance=1e-9)
+    moved = square.transpose(0, 2, 1).copy()
+    agree(lambda t, a, b: lin(t).tensorsolve(a, b, dims=(1,)), moved, target, tolerance=1e-9)
+
+
 @pytest.mark.parametrize("driver", [None, "gels", "gelsy", "gelsd", "gelss"])
 @pytest.mark.parametrize("data", [TALL, WIDE, A, SINGULAR, np.ones((4, 2))])
 def test_parts_of_least_squares_are_those_of_the_driver(data: Any, driver: Any) -> None:
@@ -297,6 +307,9 @@ def test_singular_matrices_raise_linalg_error(call) -> None:
         lambda t, x: lin(t).cross(x, x[:, :2]),
         lambda t, x: lin(t).matrix_power(x, 2),
         lambda t, x: lin(t).lstsq(x, x[:2]),
+        lambda t, x: lin(t).tensorinv(x, 0),
+        lambda t, x: lin(t).tensorinv(x, 1),
+        lambda t, x: lin(t).tensorsolve(x, x),
     ],
 )
 def test_refusals(call) -> None:

@@ -78,6 +78,13 @@ def test_factors_that_leave_or_double_the_size(mode: str, shape: tuple[int, ...]
         same_values(x, mode=mode, scale_factor=(1.0, factor))
 
 
+@pytest.mark.filterwarnings("ignore:.nn.functional.upsample_:UserWarning")
+@pytest.mark.parametrize("name", ["upsample_nearest", "upsample_bilinear"])
+def test_older_names(name: str) -> None:
+    compare(name, X2, scale_factor=2)
+    compare(name, X2, size=(7, 9))
+
+
 @pytest.mark.parametrize("how", SIZES, ids=str)
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 def test_resampled_images_equal_pytorchs(mode: str, how: dict[str, Any]) -> None:
