@@ -74,7 +74,9 @@ def interpolate(
     result = input if mode.startswith("nearest") else cast(input, wide)
     # PyTorch's kernel of small results passes over factors that leave or double the size.
     is_small = n > 1 and all(isinstance(m, int) for m in (*old, *new)) and sum(new) <= 128
-    for d in range(n):
+    is_bytes = input.dtype is dtypes.uint8 and not mode.startswith("nearest")
+    wide = dtypes.float64 if is_bytes else wide
+    for d in reversed(range(n)) if is_bytes else range(n):
         if mode in _LINEAR and int(new[d]) == int(old[d]):
             continue  # copied also where a factor moves places, as in PyTorch
         factor = None if is_small and new[d] in (old[d], 2 * old[d]) else factors[d]
@@ -82,10 +84,20 @@ def interpolate(
             result = _repeated(result, 2 + d, new[d] // old[d])
         else:
             taps = _taps(int(old[d]), int(new[d]), factors[d], mode, bool(align_corners), wide)
-            result = _resampled(result, 2 + d, taps)
+            result = _resampled(result, 2 + d, _in_16_bits(taps) if is_bytes else taps)
+        if is_bytes:  # PyTorch goes from dim to dim in bytes
+            result = TABLE.clamp(TABLE.floor(TABLE.add(result, 0.5)), 0.0, 255.0)
     if result is input:
         return TABLE.clone(input)
     return cast(result, input.dtype)
+
+
+def _in_16_bits(taps: Any) -> Any:
+    """Weights as fractions whose numerators are 16-bit integers, as PyTorch multiplies bytes."""
+    largest, bits = max(weights.max() for _, weights in taps), 0
+    while bits < 22 and int(0.5 + largest * 2 ** (bits + 1)) < 2**15:
+        bits += 1
+    return [(places, np.trunc(w * 2**bits + np.copysign(0.5, w)) / 2**bits) for places, w in taps]
 
 
 def _check_mode(n: int, mode: str, align_corners: bool | None, antialias: bool) -> None:

@@ -78,6 +78,26 @@ def test_factors_that_leave_or_double_the_size(mode: str, shape: tuple[int, ...]
         same_values(x, mode=mode, scale_factor=(1.0, factor))
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, dj.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("how", SIZES, ids=str)
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_bytes_are_rounded_and_cut_off_at_their_ends(
+    mode: str, how: dict[str, Any], wrap: Any
+) -> None:
+    """As PyTorch does it, with weights of 16 bits; it joins those of bicubic borders before."""
+    x = np.random.default_rng(4).integers(0, 256, (2, 3, 17, 12)).astype(np.uint8)
+    for corners in (False, True):
+        expected = T.interpolate(torch.tensor(x), mode=mode, align_corners=corners, **how)
+        function = wrap(lambda x, c=corners: F.interpolate(x, mode=mode, align_corners=c, **how))
+        actual = function(dj.tensor(x))
+        assert actual.dtype is dj.uint8
+        apart = np.abs(actual.numpy().astype(int) - expected.numpy().astype(int))
+        if mode == "bilinear":
+            assert apart.max() == 0
+        assert apart.max() <= 2
+        assert (apart > 0).mean() < 0.02
+
+
 @pytest.mark.filterwarnings("ignore:.nn.functional.upsample_:UserWarning")
 @pytest.mark.parametrize("name", ["upsample_nearest", "upsample_bilinear"])
 def test_older_names(name: str) -> None:
