@@ -162,38 +162,39 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
 
 
 @full_precision
-def tensorinv(A: Any, ind: int = 2) -> Any:
-    """Inverse of the map from the dims of A behind the first `ind` to those first ones.
+def tensorinv(input: Any, ind: int = 2) -> Any:
+    """Inverse of the map from the dims behind the first `ind` to those first ones.
 
     Raises:
         ShapeError: `ind` is not positive, or one group of dims has more elements than the other.
     """
-    shape = tuple(A.shape)
+    shape = tuple(input.shape)
     first, rest = shape[:ind], shape[ind:]
     if ind <= 0 or numel(first) != numel(rest):
         raise ShapeError(
             f"linalg.tensorinv(ind={ind}): expected a positive ind, with as many elements in "
-            f"A.shape[:ind] as in A.shape[ind:], but A is {list(shape)}."
+            f"shape[:ind] as in shape[ind:], but the shape is {list(shape)}."
         )
-    return reshape(inv(reshape(A, (numel(first), numel(rest)))), (*rest, *first))
+    return reshape(inv(reshape(input, (numel(first), numel(rest)))), (*rest, *first))
 
 
 @full_precision
-def tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:
-    """X with tensordot(A, X, X.ndim) = B; the dims named in `dims` go behind the others first.
+def tensorsolve(input: Any, other: Any, dims: Any = None) -> Any:
+    """X with tensordot(input, X, X.ndim) = other; `dims` go behind the other dims first.
 
     Raises:
-        ShapeError: A has not as many elements as the square of B's number.
+        ShapeError: input has not as many elements as the square of other's number.
     """
     if dims is not None:
-        A = movedim(A, tuple(dims), tuple(range(-len(dims), 0)))
-    shape, count = tuple(A.shape)[len(B.shape) :], numel(tuple(B.shape))
-    if numel(shape) != count or numel(tuple(A.shape)) != count * count:
+        input = movedim(input, tuple(dims), tuple(range(-len(dims), 0)))
+    shape, count = tuple(input.shape)[len(other.shape) :], numel(tuple(other.shape))
+    if numel(shape) != count or numel(tuple(input.shape)) != count * count:
         raise ShapeError(
-            f"linalg.tensorsolve: expected A to have {count * count} elements, {count} of them in "
-            f"its dims behind the first {len(B.shape)}, but A is {list(A.shape)}."
+            f"linalg.tensorsolve: expected input to have {count * count} elements, {count} of them "
+            f"in its dims behind the first {len(other.shape)}, but its shape is "
+            f"{list(input.shape)}."
         )
-    return reshape(solve(reshape(A, (count, count)), reshape(B, (count,))), shape)
+    return reshape(solve(reshape(input, (count, count)), reshape(other, (count,))), shape)
 
 
 def solve_triangular(
