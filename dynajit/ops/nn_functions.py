@@ -117,7 +117,15 @@ def relu6(input: Any) -> Any:
 
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
-    """x cut to [min_val, max_val]."""
+    """x cut to [min_val, max_val].
+
+    Raises:
+        InvalidValueError: min_val is above max_val.
+    """
+    if min_val > max_val:
+        raise InvalidValueError(
+            f"hardtanh: min_val cannot be greater than max_val, but got {min_val} and {max_val}."
+        )
     return TABLE.hardtanh(input, low=float(min_val), high=float(max_val))
 
 
