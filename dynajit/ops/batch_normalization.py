@@ -351,6 +351,8 @@ def local_response_norm(
         raise DTypeError(
             f"local_response_norm: not available for {dtype.name}.  Cast it with .float()."
         )
+    if any(n == 0 for n in shape):
+        return input
     x = wide(TABLE, input)
     squares = TABLE.reshape(TABLE.mul(x, x), shape=(*shape[:2], numel(shape[2:])))
     total = TABLE.sum_pool(

@@ -102,7 +102,7 @@ def test_activations_of_extreme_values_agree_with_pytorch(name):
 
 
 def test_local_response_norm_of_integers_divides_as_pytorch_does():
-    for shape in ((1, 6, 3), (2, 5, 3, 2)):
+    for shape in ((1, 6, 3), (2, 5, 3, 2), (0, 2, 3), (1, 0, 2)):
         x = np.arange(np.prod(shape)).reshape(shape)
         agree(lambda t, x: t.F.local_response_norm(x, 3, alpha=2.0, k=1.0), x, gradients=False)
     with pytest.raises(DTypeError, match="int32"):
