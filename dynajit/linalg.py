@@ -27,6 +27,8 @@ from dynajit.ops.linalg_functions import (
     solve_triangular,
     svd,
     svdvals,
+    tensorinv,
+    tensorsolve,
     vander,
 )
 from dynajit.ops.matrix_functions import (
@@ -74,6 +76,8 @@ __all__ = [
     "solve_triangular",
     "svd",
     "svdvals",
+    "tensorinv",
+    "tensorsolve",
     "vander",
     "vecdot",
     "vector_norm",

@@ -110,6 +110,8 @@ from dynajit.ops.resampling_functions import (
     pixel_shuffle,
     pixel_unshuffle,
     upsample,
+    upsample_bilinear,
+    upsample_nearest,
 )
 
 relu = with_inplace(elementwise_functions.relu)
@@ -261,4 +263,6 @@ __all__ = [
     "triplet_margin_with_distance_loss",
     "unfold",
     "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
 ]

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
+from dynajit.ops.composites import narrow, wide
 from dynajit.ops.families import DTypeRule, pointwise
 
 SQRT_HALF: Final = math.sqrt(0.5)
@@ -28,14 +29,19 @@ FLOATING_INPUT: Final = DTypeRule(
 
 
 def _gelu_vjp(ops: Any, g: Any, x: Any, approximate: str) -> Any:
+    slope = _gelu_slope(ops, wide(ops, x), approximate)
+    return narrow(ops, wide(ops, g) * slope, x.dtype)
+
+
+def _gelu_slope(ops: Any, x: Any, approximate: str) -> Any:
     if approximate == "none":
         cdf = 0.5 * (1.0 + ops.erf(x * SQRT_HALF))
         pdf = ops.exp(-0.5 * x * x) * INVERSE_SQRT_TWO_PI
-        return g * (cdf + x * pdf)
+        return cdf + x * pdf
     inner = SQRT_TWO_OVER_PI * (x + GELU_CUBIC * x * x * x)
     slope = SQRT_TWO_OVER_PI * (1.0 + 3.0 * GELU_CUBIC * x * x)
     t = ops.tanh(inner)
-    return g * (0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * slope)
+    return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * slope
 
 
 @pointwise(dtype=FLOATING_INPUT, vjp={"x": _gelu_vjp}, domain=(-6.0, 6.0))
@@ -56,8 +62,9 @@ def _logistic(m: Any, x: Any) -> Any:
 
 
 def _silu_vjp(ops: Any, g: Any, x: Any) -> Any:
-    s = ops.sigmoid(x)
-    return g * (s * (1.0 + x * (1.0 - s)))
+    value = wide(ops, x)
+    s = ops.sigmoid(value)
+    return narrow(ops, wide(ops, g) * (s * (1.0 + value * (1.0 - s))), x.dtype)
 
 
 @pointwise(dtype=FLOATING_INPUT, vjp={"x": _silu_vjp}, domain=(-20.0, 20.0))
@@ -124,8 +131,10 @@ def hardtanh(m: Any, x: Any, *, low: float = -1.0, high: float = 1.0) -> Any:
 
 
 def _mish_vjp(ops: Any, g: Any, x: Any) -> Any:
-    t = ops.tanh(ops.softplus(x))
-    return g * (t + x * (1.0 - t * t) * ops.sigmoid(x))
+    value = wide(ops, x)
+    t = ops.tanh(ops.softplus(value))
+    slope = t + value * (1.0 - t * t) * ops.sigmoid(value)
+    return narrow(ops, wide(ops, g) * slope, x.dtype)
 
 
 @pointwise(dtype=FLOATING_INPUT, vjp={"x": _mish_vjp}, domain=(-20.0, 20.0))

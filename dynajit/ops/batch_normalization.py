@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dynajit.core import dtypes, gpu
-from dynajit.core.errors import InvalidValueError, ShapeError
+from dynajit.core.errors import DTypeError, InvalidValueError, ShapeError
 from dynajit.core.symint import agree
 from dynajit.core.types import Shape, TensorType, ValueType, numel
 from dynajit.ops._vecmath import fma, squares_wide, sum_wide
@@ -345,12 +345,21 @@ def local_response_norm(
             f"local_response_norm: Expected 3D or higher dimensionality input (got {len(shape)} "
             "dimensions)."
         )
+    dtype = input.dtype
+    whole = dtype is dtypes.int64
+    if not (whole or dtype.is_floating_point):
+        raise DTypeError(
+            f"local_response_norm: not available for {dtype.name}.  Cast it with .float()."
+        )
+    if any(n == 0 for n in shape):
+        return input
     x = wide(TABLE, input)
     squares = TABLE.reshape(TABLE.mul(x, x), shape=(*shape[:2], numel(shape[2:])))
     total = TABLE.sum_pool(
         squares, size=(size, 1), stride=(1, 1), before=(size // 2, 0), after=((size - 1) // 2, 0),
         dilation=(1, 1),
     )  # fmt: skip
-    mean = TABLE.reshape(TABLE.div(total, size), shape=shape)
+    share = TABLE.floor_divide(total, size) if whole else TABLE.div(total, size)
+    mean = TABLE.reshape(share, shape=shape)
     divisor = TABLE.pow(TABLE.add(TABLE.mul(mean, float(alpha)), float(k)), float(beta))
-    return cast(TABLE.div(x, divisor), input.dtype)
+    return cast(TABLE.div(x, divisor), None if whole else dtype)

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
+from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, is_tensor
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.creation_functions import eye
 from dynajit.ops.factorizations import part
 from dynajit.ops.matrix_functions import matmul
 from dynajit.ops.shape_functions import diagonal as diagonal_of
-from dynajit.ops.shape_functions import reshape, sliced, transpose, unsqueeze
+from dynajit.ops.shape_functions import movedim, reshape, sliced, transpose, unsqueeze
 from dynajit.ops.table import TABLE
 
 
@@ -160,6 +161,42 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     return TABLE.linear_solve(A, B)
 
 
+@full_precision
+def tensorinv(input: Any, ind: int = 2) -> Any:
+    """Inverse of the map from the dims behind the first `ind` to those first ones.
+
+    Raises:
+        ShapeError: `ind` is not positive, or one group of dims has more elements than the other.
+    """
+    shape = tuple(input.shape)
+    first, rest = shape[:ind], shape[ind:]
+    if ind <= 0 or numel(first) != numel(rest):
+        raise ShapeError(
+            f"linalg.tensorinv(ind={ind}): expected a positive ind, with as many elements in "
+            f"shape[:ind] as in shape[ind:], but the shape is {list(shape)}."
+        )
+    return reshape(inv(reshape(input, (numel(first), numel(rest)))), (*rest, *first))
+
+
+@full_precision
+def tensorsolve(input: Any, other: Any, dims: Any = None) -> Any:
+    """X with tensordot(input, X, X.ndim) = other; `dims` go behind the other dims first.
+
+    Raises:
+        ShapeError: input has not as many elements as the square of other's number.
+    """
+    if dims is not None:
+        input = movedim(input, tuple(dims), tuple(range(-len(dims), 0)))
+    shape, count = tuple(input.shape)[len(other.shape) :], numel(tuple(other.shape))
+    if numel(shape) != count or numel(tuple(input.shape)) != count * count:
+        raise ShapeError(
+            f"linalg.tensorsolve: expected input to have {count * count} elements, {count} of them "
+            f"in its dims behind the first {len(other.shape)}, but its shape is "
+            f"{list(input.shape)}."
+        )
+    return reshape(solve(reshape(input, (count, count)), reshape(other, (count,))), shape)
+
+
 def solve_triangular(
     A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Any:
@@ -198,6 +235,8 @@ def matrix_rank(
     A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None, atol: Any = None
 ) -> Any:
     """Number of singular values above max(atol, rtol * the largest), int64."""
+    if numel(tuple(A.shape)) == 0 and len(A.shape) > 1:
+        return TABLE.full(0, shape=tuple(A.shape[:-2]), dtype=dtypes.int64, device=A.device)
     atol, rtol = (tol, 0.0) if tol is not None else (atol, rtol)
     relative, absolute = _tolerance(A, rtol, atol, "matrix_rank")
     values = TABLE.abs(eigvalsh(A)) if hermitian else svdvals(A)
@@ -212,9 +251,10 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     """x that makes A x - B smallest, by the pseudo-inverse, which gives the shortest x.
 
     Returns:
-        (solution, residuals, rank, singular_values): residuals are the squared errors per column,
-        empty unless A has more rows than columns and full rank; singular values are empty unless
-        the driver is "gelss" or "gelsd".
+        (solution, residuals, rank, singular_values), by LAPACK's driver, which is "gelsy" where
+        none is given: residuals are the squared errors per column, empty for "gelsy", or unless A
+        has more rows than columns and, but for "gels", full rank; the rank is empty for "gels";
+        singular values are empty unless the driver is "gelss" or "gelsd".
     """
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise ShapeError(
@@ -227,12 +267,18 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
         raise ShapeError("torch.linalg.lstsq: input.size(-2) should match other.size(-2)")
     solution = TABLE.matmul(pinv(A, rtol=rcond), columns)
     empty = TABLE.full(0, shape=(0,), dtype=A.dtype, device=A.device)
-    residuals = empty
-    ranks = matrix_rank(TABLE.detach(A), rtol=rcond)
-    if A.shape[-2] > A.shape[-1]:
+    values, residuals = empty, empty
+    if driver == "gels":
+        ranks, has_residuals = cast(empty, dtypes.int64), True
+    else:
+        ranks, has_residuals = matrix_rank(TABLE.detach(A), rtol=rcond), False
+    if driver in ("gelsd", "gelss"):
+        values = svdvals(TABLE.detach(A))
+        is_full = TABLE.eq(ranks, A.shape[-1])
+        has_residuals = bool(TABLE.all(is_full, dim=tuple(range(len(ranks.shape))), keepdim=False))
+    if has_residuals and A.shape[-2] > A.shape[-1]:
         errors = TABLE.square(TABLE.sub(TABLE.matmul(A, solution), columns))
         residuals = TABLE.sum(errors, dim=(len(errors.shape) - 2,), keepdim=False)
-    values = svdvals(A) if driver in ("gelsd", "gelss") else empty
     shape = tuple(solution.shape[:-1]) if vector else tuple(solution.shape)
     return LeastSquares(reshape(solution, shape), residuals, ranks, values)
 

@@ -138,9 +138,8 @@ def huber_loss(
     if not delta > 0:
         raise ShapeError("huber_loss does not support non-positive values for delta.")
     loss = TABLE.huber(TABLE.sub(input, target), delta=float(delta))
-    if weight is None:
-        return reduce_loss(TABLE, loss, reduction)
-    return _weighted(loss, weight, reduction)
+    loss = loss if weight is None else TABLE.mul(loss, weight)  # its mean is that of all elements
+    return reduce_loss(TABLE, loss, reduction)
 
 
 @full_precision
@@ -205,7 +204,8 @@ def kl_div(
         entropy = TABLE.where(has_mass, TABLE.mul(target, logs), 0.0)
         loss = TABLE.sub(entropy, TABLE.mul(target, input))
     if reduction == "batchmean" and size_average is None and reduce is None:
-        return TABLE.div(reduce_loss(TABLE, loss, "sum"), input.shape[0])
+        total = reduce_loss(TABLE, loss, "sum")
+        return TABLE.div(total, input.shape[0]) if input.shape else total
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 

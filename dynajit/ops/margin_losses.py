@@ -123,7 +123,7 @@ def multi_margin_loss(
     count, classes = x.shape
     wanted = TABLE.reshape(y, shape=(count, 1))
     within = TABLE.add(TABLE.sub(x, TABLE.gather(x, wanted, dim=1)), margin)
-    loss = TABLE.clamp_min(within, 0.0)
+    loss = TABLE.relu(within)  # at 0 the slope is 0, unlike that of `clamp_min`
     loss = TABLE.mul(loss, loss) if p == 2 else loss
     if weight is not None:
         share = TABLE.index_select(weight, y, dim=0)
@@ -177,7 +177,7 @@ def multilabel_margin_loss(
     is_target = TABLE.any(hit, dim=(1,), keepdim=True)
     chosen = TABLE.reshape(TABLE.gather(x, safe, dim=1), shape=(count, classes, 1))
     others = TABLE.reshape(x, shape=(count, 1, classes))
-    within = TABLE.clamp_min(TABLE.add(TABLE.sub(others, chosen), 1.0), 0.0)
+    within = TABLE.relu(TABLE.add(TABLE.sub(others, chosen), 1.0))
     counted = TABLE.logical_and(wide, TABLE.logical_not(is_target))
     total = TABLE.sum(TABLE.where(counted, within, 0.0), dim=(1, 2), keepdim=False)
     loss = TABLE.div(total, classes)

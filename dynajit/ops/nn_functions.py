@@ -24,12 +24,13 @@ from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments, creation_functions
 from dynajit.ops.arguments import cast, constant, dim_of
 from dynajit.ops.autocast import lower_precision, only_on_cuda, widened
+from dynajit.ops.composites import wide
 from dynajit.ops.dispatch import is_recording
 from dynajit.ops.random import blocks_of
 from dynajit.ops.reduction_functions import norm
 from dynajit.ops.shape_functions import repeat_interleave
 from dynajit.ops.table import TABLE
-from dynajit.ops.type_rules import broadcast_shapes, normalize_dim
+from dynajit.ops.type_rules import broadcast_shapes, normalize_dims
 
 # ---------------------------------------------------------------------------------------------
 # activations
@@ -70,9 +71,16 @@ def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
 @lower_precision
 def prelu(input: Any, weight: Any) -> Any:
     """x where positive, else weight * x; one weight, or one per channel (dim 1)."""
-    if numel(tuple(weight.shape)) != 1:
+    if len(weight.shape) > 1:
+        raise ShapeError(
+            "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = "
+            f"{len(weight.shape)}"
+        )
+    if numel(tuple(weight.shape)) == 1:
+        weight = weight if input.shape else TABLE.reshape(weight, shape=())
+    else:
         channels = input.shape[1] if len(input.shape) > 1 else 1
-        if len(weight.shape) != 1 or not agree(weight.shape[0], channels):
+        if not agree(weight.shape[0], channels):
             raise ShapeError(
                 f"prelu: Mismatch of parameter numbers and input channel size. Found parameter "
                 f"numbers = {numel(tuple(weight.shape))} and channel size = {channels}."
@@ -109,18 +117,30 @@ def relu6(input: Any) -> Any:
 
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
-    """x cut to [min_val, max_val]."""
+    """x cut to [min_val, max_val].
+
+    Raises:
+        InvalidValueError: min_val is above max_val.
+    """
+    if min_val > max_val:
+        raise InvalidValueError(
+            f"hardtanh: min_val cannot be greater than max_val, but got {min_val} and {max_val}."
+        )
     return TABLE.hardtanh(input, low=float(min_val), high=float(max_val))
 
 
 def hardsigmoid(input: Any) -> Any:
     """(x cut to [-3, 3] + 3) / 6."""
-    return TABLE.div(TABLE.hardtanh(TABLE.add(input, 3.0), low=0.0, high=6.0), 6.0)
+    x = wide(TABLE, input)
+    share = TABLE.div(TABLE.hardtanh(TABLE.add(x, 3.0), low=0.0, high=6.0), 6.0)
+    return share if x is input else cast(share, input.dtype)
 
 
 def hardswish(input: Any) -> Any:
     """x * hardsigmoid(x)."""
-    return TABLE.mul(input, hardsigmoid(input))
+    x = wide(TABLE, input)
+    value = TABLE.mul(x, hardsigmoid(x))
+    return value if x is input else cast(value, input.dtype)
 
 
 def softsign(input: Any) -> Any:
@@ -343,7 +363,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     if tuple(x1.shape) != tuple(x2.shape):
         shape = broadcast_shapes([tuple(x1.shape), tuple(x2.shape)], "cosine_similarity")
         x1, x2 = TABLE.expand(x1, shape=shape), TABLE.expand(x2, shape=shape)
-    d = (normalize_dim(dim, len(x1.shape), "cosine_similarity"),)
+    d = normalize_dims(dim, len(x1.shape), "cosine_similarity")
     if x1.dtype.is_complex or x2.dtype.is_complex:
         raise DTypeError(
             "cosine_similarity: expected common dtype to be floating point, yet it is complex"
@@ -462,15 +482,18 @@ def _pad_constant(input: Any, amounts: list[tuple[int, int]], value: Any) -> Any
 def _padded_positions(n: Any, before: int, after: int, mode: str) -> Any:
     n = operator.index(n)  # a symbolic size becomes that of the present call
     limit = n - 1 if mode == "reflect" else n
-    if mode != "replicate" and max(before, after) > limit:
+    if mode == "circular" and n + before + after:  # cut off first; what is left repeats
+        limit += min(before, 0) + min(after, 0)
+    if n + before + after < 0 or (mode != "replicate" and max(before, after) > limit):
         raise ShapeError(
-            f"pad(mode={mode!r}): padding ({before}, {after}) should be at most {limit} for a "
-            f"dimension of size {n}."
+            f"pad(mode={mode!r}): padding ({before}, {after}) should be at most {max(limit, 0)} "
+            f"for a dimension of size {n}, and cut off no more than there is."
         )
+    if mode == "circular":
+        left = np.arange(max(-before, 0), n + min(after, 0), dtype=np.int64)
+        return left.take(np.arange(-max(before, 0), n + after - max(-before, 0)), mode="wrap")
     positions = np.arange(-before, n + after, dtype=np.int64)
     if mode == "replicate":
         return positions.clip(0, n - 1)
-    if mode == "circular":
-        return positions % n
     positions = np.abs(positions)
     return np.where(positions >= n, 2 * (n - 1) - positions, positions)

@@ -24,7 +24,15 @@ def rrelu(
     """leaky_relu with a slope uniform in [lower, upper] per element, and their mean in evaluation.
 
     Source: B. Xu et al., arXiv:1505.00853.
+
+    Raises:
+        ShapeError: lower is above upper.
     """
+    if lower > upper:
+        raise ShapeError(
+            f"rrelu: Lower bound should be less than or equal to the upper bound, but got {lower} "
+            f"and {upper}."
+        )
     if not training:
         return leaky_relu(input, (lower + upper) / 2)
     slope = TABLE.add(TABLE.mul(rand_like(input), upper - lower), lower)

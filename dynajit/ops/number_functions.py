@@ -13,6 +13,7 @@ from dynajit.core.dtypes import Category
 from dynajit.core.errors import DTypeError
 from dynajit.core.symint import equals
 from dynajit.ops.arguments import cast, common_dtype, constant, is_tensor
+from dynajit.ops.composites import wide
 from dynajit.ops.elementwise_functions import pow
 from dynajit.ops.table import TABLE
 
@@ -177,10 +178,11 @@ def _times_function(input: Any, other: Any, row: Any, least: int) -> Any:
 
 def sinc(input: Any) -> Any:
     """sin(pi * x) / (pi * x), 1 at 0."""
-    x = floating(input)
-    is_zero = TABLE.eq(x, 0)
-    angle = TABLE.where(is_zero, 1, TABLE.mul(x, math.pi))
-    return TABLE.where(is_zero, 1, TABLE.div(TABLE.sin(angle), angle))
+    value = floating(input)
+    x = wide(TABLE, value)
+    is_flat = TABLE.lt(TABLE.abs(x), 1e-20)  # 1 to the last bit; the slope's parts would overflow
+    angle = TABLE.where(is_flat, 1, TABLE.mul(x, math.pi))
+    return cast(TABLE.where(is_flat, 1, TABLE.div(TABLE.sin(angle), angle)), value.dtype)
 
 
 def gcd(input: Any, other: Any) -> Any:

@@ -14,6 +14,7 @@ from dynajit.core.types import numel
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, describe_tensor, dim_of
 from dynajit.ops.autocast import full_precision
+from dynajit.ops.composites import wide
 from dynajit.ops.elementwise_functions import isclose, maximum, minimum, nonzero
 from dynajit.ops.families import normalize_dims
 from dynajit.ops.shape_functions import reshape
@@ -242,10 +243,21 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False,
         return cast(TABLE.sum(TABLE.ne(x, 0), dim=dims, keepdim=keepdim), x.dtype)
     if p == 1:
         return TABLE.sum(size, dim=dims, keepdim=keepdim)
-    if size.dtype in (dtypes.float16, dtypes.bfloat16):  # powers leave the range of float16
-        size = cast(size, dtypes.float32)
-    total = TABLE.sum(TABLE.pow(size, p), dim=dims, keepdim=keepdim)
-    return cast(TABLE.pow(total, 1.0 / p), x.dtype)
+    return cast(_norm_of_order(wide(TABLE, size), float(p), dims, keepdim), x.dtype)
+
+
+def _norm_of_order(size: Any, p: float, dims: tuple[int, ...], keepdim: bool) -> Any:
+    """Norm of magnitudes, whose slope is 0 where an element or the norm is, not a power's."""
+    if p < 1:
+        is_zero = TABLE.eq(size, 0)
+        powers = TABLE.pow(TABLE.where(is_zero, 1.0, size), p)
+        powers = TABLE.where(is_zero, 0.0 if p > 0 else float("inf"), powers)
+    else:
+        powers = TABLE.pow(size, p)
+    total = TABLE.sum(powers, dim=dims, keepdim=keepdim)
+    is_zero = TABLE.eq(total, 0)
+    root = TABLE.pow(TABLE.where(is_zero, 1.0, total), 1.0 / p)
+    return TABLE.where(is_zero, 0.0 if p > 0 else float("inf"), root)
 
 
 # ---------------------------------------------------------------------------------------------

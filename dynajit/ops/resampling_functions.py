@@ -72,15 +72,32 @@ def interpolate(
         return _AREA[n](input, new)
     wide = dtypes.compute_dtype(input.dtype)
     result = input if mode.startswith("nearest") else cast(input, wide)
-    for d in range(n):
-        if mode == "nearest" and _is_repeated(old[d], new[d], factors[d]):
+    # PyTorch's kernel of small results passes over factors that leave or double the size.
+    is_small = n > 1 and all(isinstance(m, int) for m in (*old, *new)) and sum(new) <= 128
+    is_bytes = input.dtype is dtypes.uint8 and not mode.startswith("nearest")
+    wide = dtypes.float64 if is_bytes else wide
+    for d in reversed(range(n)) if is_bytes else range(n):
+        if mode in _LINEAR and int(new[d]) == int(old[d]):
+            continue  # copied also where a factor moves places, as in PyTorch
+        factor = None if is_small and new[d] in (old[d], 2 * old[d]) else factors[d]
+        if mode == "nearest" and _is_repeated(old[d], new[d], factor):
             result = _repeated(result, 2 + d, new[d] // old[d])
         else:
             taps = _taps(int(old[d]), int(new[d]), factors[d], mode, bool(align_corners), wide)
-            result = _resampled(result, 2 + d, taps)
+            result = _resampled(result, 2 + d, _in_16_bits(taps) if is_bytes else taps)
+        if is_bytes:  # PyTorch goes from dim to dim in bytes
+            result = TABLE.clamp(TABLE.floor(TABLE.add(result, 0.5)), 0.0, 255.0)
     if result is input:
         return TABLE.clone(input)
     return cast(result, input.dtype)
+
+
+def _in_16_bits(taps: Any) -> Any:
+    """Weights as fractions whose numerators are 16-bit integers, as PyTorch multiplies bytes."""
+    largest, bits = max(weights.max() for _, weights in taps), 0
+    while bits < 22 and int(0.5 + largest * 2 ** (bits + 1)) < 2**15:
+        bits += 1
+    return [(places, np.trunc(w * 2**bits + np.copysign(0.5, w)) / 2**bits) for places, w in taps]
 
 
 def _check_mode(n: int, mode: str, align_corners: bool | None, antialias: bool) -> None:
@@ -151,16 +168,20 @@ def _taps(
     """(positions, weights) of the elements that make each new element.
 
     Source: PyTorch's `area_pixel_compute_source_index`, its cubic coefficients with A = -0.75, and
-    `nearest_neighbor_compute_source_index`; scales and positions in the dtype that computes.
+    `nearest_neighbor_compute_source_index`; scales and positions in the dtype that computes, but
+    those of the nearest element are rounded down as float32.
     """
     kind = np.float64 if dtype is dtypes.float64 else np.float32
     index = np.arange(new)
     step = kind(old / new if factor is None else 1.0 / factor)
-    if mode == "nearest":
-        return [(np.minimum(np.floor(index * kind(step)).astype(np.int64), old - 1), None)]
-    if mode == "nearest-exact":
-        middle = np.floor((index + kind(0.5)) * step).astype(np.int64)
-        return [(np.minimum(middle, old - 1), None)]
+    if mode.startswith("nearest"):
+        exact = index.astype(kind)
+        if mode == "nearest":
+            place = exact * step
+        else:
+            place = np.maximum((exact + kind(0.5)) * step - kind(0.5), 0) + kind(0.5)
+        nearest = np.floor(place.astype(np.float32)).astype(np.int64)
+        return [(np.minimum(nearest, old - 1), None)]
     if align_corners:
         place = index * kind((old - 1) / (new - 1) if new > 1 else 0.0)
     else:
@@ -208,6 +229,16 @@ def upsample(
 ) -> Any:  # fmt: skip
     """`interpolate`, by its older name."""
     return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+    """`interpolate` with "nearest", by its older name."""
+    return interpolate(input, size, scale_factor, mode="nearest")
+
+
+def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+    """`interpolate` with "bilinear" and corners that are aligned, by its older name."""
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -200,8 +200,8 @@ def _from_scipy(
 
 
 def _at_zero(ops: Any, x: Any, value: float, formula: Callable[[Any], Any]) -> Any:
-    """A formula of x that divides by x, and its limit at 0."""
-    is_zero = ops.eq(x, 0)
+    """A formula of x that divides by x, and its limit at 0 and where x has lost its last bits."""
+    is_zero = ops.lt(ops.abs(x), 1e-30)
     return ops.where(is_zero, value, formula(ops.where(is_zero, 1, x)))
 
 
@@ -250,7 +250,7 @@ _from_scipy(
     {
         "x": lambda ops, g, x, out: g
         * _at_zero(
-            ops, x, 0.5, lambda safe: ops.i0e(x) - out * (ops.sign(x) + ops.reciprocal(safe))
+            ops, x, 0.5, lambda safe: ops.i0e(x) - out * ops.sign(x) - out / safe
         )
     },
     "exp(-|x|) * i1(x).",

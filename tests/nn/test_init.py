@@ -75,3 +75,8 @@ def test_empty_weights_are_left_alone(shape: tuple[int, ...]) -> None:
         with pytest.warns(UserWarning, match="zero-element"):
             layer = library.nn.Linear(0, 2)
         assert [[0.0, 0.0]] == layer(library.ones(1, 0)).tolist()
+
+
+@pytest.mark.parametrize("name", ["linear", "conv2d", "conv_transpose3d", "tanh", "relu", "selu"])
+def test_gains_equal_pytorchs(name: str) -> None:
+    assert dj.nn.init.calculate_gain(name) == torch.nn.init.calculate_gain(name)

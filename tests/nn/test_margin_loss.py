@@ -37,6 +37,8 @@ CASES: dict[str, Case] = {
     "cosine of one": (lambda t: t.nn.CosineEmbeddingLoss(-0.9), (X[1], Y[1], SIGNS[1])),
     "cosines": (lambda t: t.nn.CosineEmbeddingLoss(reduction="none"), (X, X * 2, SIGNS)),
     "margins": (lambda t: t.nn.MultiMarginLoss(), (X, CLASSES)),
+    "margins that are just kept": (lambda t: t.nn.MultiMarginLoss(), (X.round(), CLASSES)),
+    "labels that are just kept": (lambda t: t.nn.MultiLabelMarginLoss(), (X.round(), LABELS)),
     "margins squared": (
         lambda t: t.nn.MultiMarginLoss(2, 0.5, t.linspace(1, 2, 5).double(), reduction="none"),
         (X, CLASSES),

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from compare import agree, torch
 
+import dynajit as dj
 from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from dynajit.core.symint import symbol
@@ -49,6 +50,7 @@ ACTIVATIONS = {
     "normalize": lambda t, x: t.F.normalize(x),
     "normalize_1": lambda t, x: t.F.normalize(x, p=1.0, dim=0),
     "prelu": lambda t, x: t.F.prelu(x, x[0, :1]),
+    "prelu_of_a_number": lambda t, x: t.F.prelu(x[0, 0], x[0, :1]),
     "prelu_channels": lambda t, x: t.F.prelu(x, x[0]),
 }
 EXTREMES = np.array([-np.inf, -100, -20, -1e-3, 0, 1e-3, 20, 100, np.inf, np.nan], np.float32)
@@ -65,6 +67,30 @@ def test_activations_of_16_bit_floats_agree_with_pytorch(name, dtype):
     agree(ACTIVATIONS[name], X.astype(dtype), tolerance=1e-2)
 
 
+SLOPES = {
+    "gelu": lambda nn, x: nn.gelu(x),
+    "gelu_tanh": lambda nn, x: nn.gelu(x, approximate="tanh"),
+    "silu": lambda nn, x: nn.silu(x),
+    "mish": lambda nn, x: nn.mish(x),
+    "hardsigmoid": lambda nn, x: nn.hardsigmoid(x),
+    "hardswish": lambda nn, x: nn.hardswish(x),
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, dj.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("dtype", [dj.float16, dj.bfloat16])
+@pytest.mark.parametrize("name", SLOPES)
+def test_slopes_of_16_bit_activations_are_rounded_once(name, dtype, wrap):
+    points = np.concatenate([np.linspace(-5, 5, 1001), np.linspace(-1000, 1000, 101)])
+    x = tensor(points).to(dtype).requires_grad_()
+    exact = torch.tensor(x.detach().double().numpy(), requires_grad=True)
+    function = SLOPES[name]
+    function(torch.nn.functional, exact).sum().backward()
+    wrap(lambda x: function(functional, x))(x).sum().backward()
+    unit = 2.0**-11 if dtype is dj.float16 else 2.0**-8
+    np.testing.assert_allclose(x.grad.double().numpy(), exact.grad, rtol=unit, atol=unit / 16)
+
+
 @pytest.mark.parametrize(
     "name", ["gelu", "silu", "softplus", "logsigmoid", "elu", "hardtanh", "leaky_relu", "mish"]
 )
@@ -73,6 +99,14 @@ def test_activations_of_extreme_values_agree_with_pytorch(name):
     agree(ACTIVATIONS[name], finite, tolerance=1e-5)
     if name not in ("gelu", "silu", "mish"):  # x * f(x) at -inf is a matter of evaluation order
         agree(ACTIVATIONS[name], EXTREMES, gradients=False)
+
+
+def test_local_response_norm_of_integers_divides_as_pytorch_does():
+    for shape in ((1, 6, 3), (2, 5, 3, 2), (0, 2, 3), (1, 0, 2)):
+        x = np.arange(np.prod(shape)).reshape(shape)
+        agree(lambda t, x: t.F.local_response_norm(x, 3, alpha=2.0, k=1.0), x, gradients=False)
+    with pytest.raises(DTypeError, match="int32"):
+        functional.local_response_norm(tensor([[[1]]]).int(), 1)
 
 
 def test_activations_refuse_integers():
@@ -94,6 +128,9 @@ LAYERS = {
     "group_norm": lambda t, x, w, b: t.F.group_norm(x.transpose(1, 2), 2, w, b),
     "linear": lambda t, x, w, b: t.F.linear(x, x[0] * w, b[:3]),
     "cosine_similarity": lambda t, x, w, b: t.F.cosine_similarity(x, x * w, dim=-1),
+    "cosine_similarity of numbers": lambda t, x, w, b: t.F.cosine_similarity(
+        x[0, 0, 0], w[0], dim=0
+    ),
     "cosine_similarity of a broadcast row": lambda t, x, w, b: t.F.cosine_similarity(x, w, dim=0),
     "pairwise_distance": lambda t, x, w, b: t.F.pairwise_distance(x, x * w),
     "dropout_off": lambda t, x, w, b: t.F.dropout(x, 0.5, training=False),
@@ -277,6 +314,7 @@ PAIRS = {
     "mse_loss_none": lambda t, x, y: t.F.mse_loss(x, y, reduction="none"),
     "l1_loss": lambda t, x, y: t.F.l1_loss(x, y),
     "smooth_l1_loss": lambda t, x, y: t.F.smooth_l1_loss(x, y, beta=0.5),
+    "huber_loss_weighted": lambda t, x, y: t.F.huber_loss(x, y, weight=y.sigmoid()),
     "huber_loss": lambda t, x, y: t.F.huber_loss(x, y, delta=0.5, reduction="sum"),
     "bce": lambda t, x, y: t.F.binary_cross_entropy(x.sigmoid(), y.sigmoid()),
     "bce_weight": lambda t, x, y: t.F.binary_cross_entropy(
@@ -287,6 +325,9 @@ PAIRS = {
         x, y.sigmoid(), pos_weight=t.tensor(2.0), reduction="none"
     ),
     "kl_div": lambda t, x, y: t.F.kl_div(x, y.sigmoid(), reduction="batchmean"),
+    "kl_div_of_a_number": lambda t, x, y: t.F.kl_div(
+        x[0, 0], y[0, 0].sigmoid(), reduction="batchmean"
+    ),
     "kl_div_log": lambda t, x, y: t.F.kl_div(x, y, log_target=True, reduction="sum"),
 }
 

@@ -87,6 +87,25 @@ def test_float32_keeps_its_dtype(name: str) -> None:
     agree(expression, *(x.astype(np.float32) for x in arrays), tolerance=2e-3)
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, dj.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("order", [0.5, 1.5, 3, -2])
+def test_slopes_of_norms_are_zero_at_zero(order: float, wrap: Any) -> None:
+    found = []
+    for library, around in ((torch, lambda f: f), (dj, wrap)):
+        x = library.tensor([[1.0, -2.0, 0.0], [0.0, 0.0, 0.0]], requires_grad=True)
+        norms = around(lambda x, t=library: t.linalg.vector_norm(x, order, dim=1))(x)
+        norms.sum().backward()
+        found.append((norms.tolist(), x.grad.tolist()))
+    for actual, expected in zip(found[1], found[0], strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("order", [1.5, 6])
+def test_norms_of_16_bits_add_up_in_32(order: float) -> None:
+    x = np.linspace(0.1, 20, 3000, dtype=np.float16)
+    agree(lambda t, x: (lin(t).vector_norm(x, order), t.norm(x, order)), x, gradients=False)
+
+
 def test_least_squares_agree_with_pytorch() -> None:
     target = RNG.standard_normal((5, 2))
     agree(lambda t, x, b: lin(t).lstsq(x, b).solution, TALL, target, tolerance=1e-9)
@@ -98,8 +117,28 @@ def test_least_squares_agree_with_pytorch() -> None:
     assert int(expected.rank) == int(actual.rank)
 
 
+def test_solutions_of_tensors() -> None:
+    square, flat = RNG.standard_normal((2, 3, 6)), RNG.standard_normal((6, 2, 3))
+    for ind, x in ((2, square), (1, flat)):
+        agree(lambda t, x, ind=ind: lin(t).tensorinv(x, ind), x, tolerance=1e-9)
+    target = RNG.standard_normal((2, 3))
+    agree(lambda t, a, b: lin(t).tensorsolve(a, b), square, target, tolerance=1e-9)
+    moved = square.transpose(0, 2, 1).copy()
+    agree(lambda t, a, b: lin(t).tensorsolve(a, b, dims=(1,)), moved, target, tolerance=1e-9)
+
+
+@pytest.mark.parametrize("driver", [None, "gels", "gelsy", "gelsd", "gelss"])
+@pytest.mark.parametrize("data", [TALL, WIDE, A, SINGULAR, np.ones((4, 2))])
+def test_parts_of_least_squares_are_those_of_the_driver(data: Any, driver: Any) -> None:
+    if driver == "gels" and np.linalg.matrix_rank(data).min() < min(data.shape[-2:]):
+        pytest.skip("LAPACK refuses such matrices")
+    target = data[..., :1] + 1.0
+    agree(lambda t, x, b: lin(t).lstsq(x, b, driver=driver), data, target, gradients=False,
+          tolerance=1e-9)  # fmt: skip
+
+
 def test_ranks_count_singular_values() -> None:
-    arrays = (A, TALL, SINGULAR, np.zeros((3, 3)))
+    arrays = (A, TALL, SINGULAR, np.zeros((3, 3)), np.zeros((2, 0, 3)), np.zeros((3, 0)))
     for array in arrays:
         agree(lambda t, x: lin(t).matrix_rank(x), array, gradients=False)
     agree(lambda t, x: lin(t).matrix_rank(x, tol=1.5), A, gradients=False)
@@ -268,6 +307,9 @@ def test_singular_matrices_raise_linalg_error(call) -> None:
         lambda t, x: lin(t).cross(x, x[:, :2]),
         lambda t, x: lin(t).matrix_power(x, 2),
         lambda t, x: lin(t).lstsq(x, x[:2]),
+        lambda t, x: lin(t).tensorinv(x, 0),
+        lambda t, x: lin(t).tensorinv(x, 1),
+        lambda t, x: lin(t).tensorsolve(x, x),
     ],
 )
 def test_refusals(call) -> None:

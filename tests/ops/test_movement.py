@@ -92,6 +92,8 @@ COPIES = {
     "pad_reflect": lambda t, x: t.F.pad(x, (2, 1), mode="reflect"),
     "pad_replicate": lambda t, x: t.F.pad(x, (2, 3), mode="replicate"),
     "pad_circular": lambda t, x: t.F.pad(x, (3, 1), mode="circular"),
+    "pad_circular_cut": lambda t, x: t.F.pad(x, (-1, 2), mode="circular"),
+    "pad_circular_cut_behind": lambda t, x: t.F.pad(x, (2, -2), mode="circular"),
 }
 
 

@@ -48,6 +48,63 @@ def test_resampled_lines_equal_pytorchs(mode: str, how: dict[str, Any]) -> None:
         compare("interpolate", X1, mode=mode, align_corners=True, **how)
 
 
+def same_values(x: np.ndarray, **chosen: Any) -> None:
+    """PyTorch's gradients are not asked: they have places of their own."""
+    expected, actual = (
+        T.interpolate(torch.tensor(x), **chosen),
+        F.interpolate(dj.tensor(x), **chosen),
+    )
+    np.testing.assert_allclose(actual.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "linear"])
+def test_places_are_rounded_as_pytorch_rounds_them(mode: str, dtype: Any) -> None:
+    """Where a place is nearly that of an element, and where sizes say less than factors."""
+    for size in (1, 2, 3, 4, 6, 7, 8, 9, 10, 31, 64):
+        line = np.arange(size, dtype=dtype).reshape(1, 1, size)
+        for factor in (0.6, 1.1, 1.3, 2.3, 2.5, 4.6):
+            if size * factor >= 1:
+                same_values(line, mode=mode, scale_factor=factor)
+        for wanted in (10, 49, 77):
+            same_values(line, mode=mode, size=wanted)
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 2, 3), (1, 1, 150, 3)])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear"])
+def test_factors_that_leave_or_double_the_size(mode: str, shape: tuple[int, ...]) -> None:
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    for factor in (1.1, 1.3, 2.3):
+        same_values(x, mode=mode, scale_factor=(1.0, factor))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, dj.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("how", SIZES, ids=str)
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_bytes_are_rounded_and_cut_off_at_their_ends(
+    mode: str, how: dict[str, Any], wrap: Any
+) -> None:
+    """As PyTorch does it, with weights of 16 bits; it joins those of bicubic borders before."""
+    x = np.random.default_rng(4).integers(0, 256, (2, 3, 17, 12)).astype(np.uint8)
+    for corners in (False, True):
+        expected = T.interpolate(torch.tensor(x), mode=mode, align_corners=corners, **how)
+        function = wrap(lambda x, c=corners: F.interpolate(x, mode=mode, align_corners=c, **how))
+        actual = function(dj.tensor(x))
+        assert actual.dtype is dj.uint8
+        apart = np.abs(actual.numpy().astype(int) - expected.numpy().astype(int))
+        if mode == "bilinear":
+            assert apart.max() == 0
+        assert apart.max() <= 2
+        assert (apart > 0).mean() < 0.02
+
+
+@pytest.mark.filterwarnings("ignore:.nn.functional.upsample_:UserWarning")
+@pytest.mark.parametrize("name", ["upsample_nearest", "upsample_bilinear"])
+def test_older_names(name: str) -> None:
+    compare(name, X2, scale_factor=2)
+    compare(name, X2, size=(7, 9))
+
+
 @pytest.mark.parametrize("how", SIZES, ids=str)
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 def test_resampled_images_equal_pytorchs(mode: str, how: dict[str, Any]) -> None:

@@ -37,6 +37,17 @@ def test_functions_of_one_number(name: str) -> None:
     agree(lambda t, x: special(t, name)(x), single, tolerance=5e-5, gradients=False)
 
 
+@pytest.mark.parametrize("name", ["sinc", "i1e"])
+def test_slopes_at_the_smallest_numbers(name: str) -> None:
+    tiny = np.array([1e-40, -1e-40, 1e-44, 0.0], np.float32)
+    agree(lambda t, x: special(t, name)(x), tiny)
+
+
+def test_sinc_of_16_bits_rounds_once() -> None:
+    x = np.array([1.0, -1.0, 2.0, 3.0, 0.5], np.float16)
+    agree(lambda t, x: special(t, "sinc")(x), x, tolerance=1e-6, gradients=False)
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4])
 def test_polygamma_on_both_sides_of_zero(n: int) -> None:
     """SciPy is the referee: PyTorch's trigamma has ten digits."""

@@ -19,6 +19,8 @@ from dynajit.nn.utils.fusion import (
 from dynajit.nn.utils.gradients_and_vectors import (
     clip_grad_norm_,
     clip_grad_value_,
+    clip_grads_with_norm_,
+    get_total_norm,
     parameters_to_vector,
     vector_to_parameters,
 )
@@ -29,12 +31,14 @@ __all__ = [
     "clip_grad",
     "clip_grad_norm_",
     "clip_grad_value_",
+    "clip_grads_with_norm_",
     "convert_parameters",
     "fuse_conv_bn_eval",
     "fuse_conv_bn_weights",
     "fuse_linear_bn_eval",
     "fuse_linear_bn_weights",
     "fusion",
+    "get_total_norm",
     "parameters_to_vector",
     "parametrizations",
     "parametrize",

@@ -10,15 +10,58 @@ from dynajit.eager.tensor import Tensor
 from dynajit.ops.functions import cat, stack
 
 
+def _all_of(tensors: Any) -> list[Tensor]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
 def _gradients(parameters: Any) -> list[Tensor]:
-    listed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    return [parameter.grad for parameter in listed if parameter.grad is not None]
+    return [each.grad for each in _all_of(parameters) if each.grad is not None]
+
+
+def get_total_norm(
+    tensors: Any,
+    norm_type: float | str = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Norm of all elements of a tensor or several, a zero-dim tensor.
+
+    Args:
+        tensors: a tensor or several.
+        norm_type: the norm's order, `inf` or "inf" for the largest magnitude.
+        error_if_nonfinite: refuse a norm that is not finite.
+        foreach: how PyTorch goes about it; there is one way here.
+
+    Raises:
+        RuntimeError: the norm is not finite and `error_if_nonfinite`.
+    """
+    order, listed = float(norm_type), _all_of(tensors)
+    if not listed:
+        return tensor(0.0)
+    with no_grad():
+        total = stack([each.norm(order) for each in listed]).norm(order)
+        if error_if_nonfinite and not math.isfinite(total.item()):
+            raise RuntimeError(
+                f"The total norm of order {order} for gradients is non-finite, so it cannot "
+                "be clipped.  Pass error_if_nonfinite=False to scale anyway."
+            )
+    return total
+
+
+def clip_grads_with_norm_(
+    parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Scale gradients in place by max_norm / total_norm where that is below 1."""
+    with no_grad():
+        scale = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
+        for gradient in _gradients(parameters):
+            gradient.mul_(scale)
 
 
 def clip_grad_norm_(
     parameters: Any,
     max_norm: float,
-    norm_type: float = 2.0,
+    norm_type: float | str = 2.0,
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
@@ -27,7 +70,7 @@ def clip_grad_norm_(
     Args:
         parameters: a tensor or several; those without `.grad` are passed over.
         max_norm: largest norm that is left as it is.
-        norm_type: the norm's order, `inf` for the largest magnitude.
+        norm_type: the norm's order, `inf` or "inf" for the largest magnitude.
         error_if_nonfinite: refuse a norm that is not finite.
         foreach: how PyTorch goes about it; there is one way here.
 
@@ -37,20 +80,9 @@ def clip_grad_norm_(
     Raises:
         RuntimeError: the norm is not finite and `error_if_nonfinite`.
     """
-    gradients = _gradients(parameters)
-    with no_grad():
-        if not gradients:
-            return tensor(0.0)
-        norms = stack([gradient.norm(norm_type) for gradient in gradients])
-        total = norms.norm(norm_type)
-        if error_if_nonfinite and not math.isfinite(total.item()):
-            raise RuntimeError(
-                f"The total norm of order {norm_type} for gradients is non-finite, so it cannot "
-                "be clipped.  Pass error_if_nonfinite=False to scale anyway."
-            )
-        scale = (max_norm / (total + 1e-6)).clamp(max=1.0)
-        for gradient in gradients:
-            gradient.mul_(scale)
+    listed = _all_of(parameters)
+    total = get_total_norm(_gradients(listed), norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(listed, max_norm, total)
     return total
 
 
