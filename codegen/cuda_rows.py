@@ -448,7 +448,8 @@ class _Rows:
         if columns is not None:
             roots += [total.element[0] for total in self.kernel.column_totals]
         packing, after = self.packing, [*self.held.print_writes(phase)]
-        before, ahead = [*self.held.print_reads(number)], []
+        before = [*self.held.print_reads(number)]
+        ahead: list[str] = []
         if packing.width > 1:
             wanted = packing.loads(roots, known)
             loads = packing.print_loads(wanted, outer, inner)

@@ -171,7 +171,7 @@ def _taps(
     `nearest_neighbor_compute_source_index`; scales and positions in the dtype that computes, but
     those of the nearest element are rounded down as float32.
     """
-    kind = np.float64 if dtype is dtypes.float64 else np.float32
+    kind: Any = np.float64 if dtype is dtypes.float64 else np.float32
     index = np.arange(new)
     step = kind(old / new if factor is None else 1.0 / factor)
     if mode.startswith("nearest"):
