@@ -13,13 +13,19 @@ from dynajit.codegen.c_expressions import INDENT, Scope
 from dynajit.codegen.c_support import loop, unflattened
 from dynajit.codegen.cuda_column_totals import Turns
 from dynajit.codegen.cuda_packs import BASE, Packing
-from dynajit.codegen.cuda_teams import Team
+from dynajit.codegen.cuda_teams import REGISTER, Team
 from dynajit.codegen.loops import Expression, Load, RowKernel, is_size
 from dynajit.codegen.lowering import unconditional
 from dynajit.core import symint
+from dynajit.core.dtypes import DType
 
 FOLLOWING: Final = "following"
 """The variable of the row that is read ahead."""
+
+
+def register_bytes(dtype: DType) -> int:
+    """Registers of an element that several phases need: small ones are kept, and converted."""
+    return dtype.itemsize if dtype.itemsize >= REGISTER else dtype.itemsize + REGISTER
 
 
 class Ahead:
@@ -60,16 +66,13 @@ class Ahead:
 
     @property
     def packs_bytes(self) -> int:
-        """Of a pack of each, for the row at hand."""
-        return self._bytes(self.packs)
+        """Registers of a pack of each, for the row at hand."""
+        return self.packing.width * sum(register_bytes(load.dtype) for load in self.packs)
 
     @property
     def streamed_bytes(self) -> int:
         """Of a pack of each that differs from row to row."""
-        return self._bytes(self.streamed)
-
-    def _bytes(self, loads: Sequence[Load]) -> int:
-        return self.packing.width * sum(load.dtype.itemsize for load in loads)
+        return self.packing.width * sum(load.dtype.itemsize for load in self.streamed)
 
 
 class AheadText:
@@ -87,9 +90,10 @@ class AheadText:
 
     def known(self) -> dict[Expression, str]:
         """Elements of packs, as text in terms of `step` and `item`."""
-        streamed = {e: f"taken{k}[step].at[item]" for k, e in enumerate(self.ahead.streamed)}
-        steady = {e: f"steady{k}[step].at[item]" for k, e in enumerate(self.ahead.steady)}
-        return streamed | steady
+        found: dict[Expression, str] = {}
+        for array, loads in (("taken", self.ahead.streamed), ("steady", self.ahead.steady)):
+            found |= {load: f"{array}{k}[step].at[item]" for k, load in enumerate(loads)}
+        return found
 
     def known_numbers(self) -> dict[Expression, str]:
         """Numbers of the row at hand, as text."""

@@ -29,7 +29,7 @@ from dynajit.codegen.c_support import (
     start_values,
     unflattened,
 )
-from dynajit.codegen.cuda_ahead import Ahead, AheadText
+from dynajit.codegen.cuda_ahead import Ahead, AheadText, register_bytes
 from dynajit.codegen.cuda_column_totals import ColumnTotals
 from dynajit.codegen.cuda_held import Held, held_values, without
 from dynajit.codegen.cuda_packs import BASE, COUNT, Packing
@@ -78,7 +78,7 @@ COLUMN_BLOCKS: Final = 128
 """Blocks that keep accumulators for all columns, for each that an SM holds: with 132 SMs or more
 all of them run at once."""
 
-MOST_COLUMN_BLOCKS: Final = 256
+MOST_COLUMN_BLOCKS: Final = 384
 """The same in all: what they leave is read again."""
 
 MOST_PARTIALS: Final = 1024
@@ -190,8 +190,9 @@ class Analysis:
     def given(self) -> cuda_teams.Rows:
         """What decides about teams."""
         columns = [total.element[0].dtype.itemsize for total in self.kernel.column_totals]
-        held = sum(keep.value.dtype.itemsize for phase in self.phases for keep in phase.keeps)
-        held_bytes = held * self.packing.width
+        kept = [keep.value.dtype for phase in self.phases for keep in phase.keeps]
+        sizes = (register_bytes(dtype) if columns else dtype.itemsize for dtype in kept)
+        held_bytes = sum(sizes) * self.packing.width
         ahead_bytes = 0
         if self.ahead is not None:
             held_bytes += self.ahead.packs_bytes
