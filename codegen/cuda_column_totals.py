@@ -5,17 +5,21 @@ at the end the teams of a block are combined in order and the block leaves its a
 a column kernel folds: no atomics. Called by `codegen.cuda_rows`; `codegen.joining` asks `may_hold`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from dynajit.codegen.c_expressions import INDENT, Names, Scope
 from dynajit.codegen.c_support import accumulator_names, combine, loop, start_values
-from dynajit.codegen.cuda_support import folding
+from dynajit.codegen.cuda_packs import BASE, PACK_BYTES, Packing
+from dynajit.codegen.cuda_support import folding, items
 from dynajit.codegen.cuda_teams import Team
 from dynajit.codegen.loops import Accumulate, Axis, Buffer, ColumnKernel, RowKernel
 
 PART: Final = "part"
 """The loop variable of the blocks' accumulators."""
+
+Turns = Callable[[Sequence[str]], list[str]]
+"""The loop over a lane's packs around some lines."""
 
 
 class ColumnTotals:
@@ -24,12 +28,13 @@ class ColumnTotals:
     Args:
         kernel: has column totals, and elements along one loop of known size.
         team: keeps a number of packs that is known.
-        width: elements of a pack.
+        packing: along that loop.
         blocks: that leave accumulators.
     """
 
-    def __init__(self, kernel: RowKernel, team: Team, width: int, blocks: int) -> None:
-        self.kernel, self.team, self.width, self.blocks = kernel, team, width, blocks
+    def __init__(self, kernel: RowKernel, team: Team, packing: Packing, blocks: int) -> None:
+        self.kernel, self.team, self.packing, self.blocks = kernel, team, packing, blocks
+        self.width = packing.width
         (self.axis,) = kernel.elements
         self.size = self.axis.known
         self.partials = {
@@ -44,7 +49,8 @@ class ColumnTotals:
         """Shared memory of the kernel for them."""
         if self.team.per_block == 1:
             return 0
-        return self.size * sum(total.element[0].dtype.itemsize for total in self._totals)
+        widest = max(total.element[0].dtype.itemsize for total in self._totals)
+        return self.team.threads * self.team.steps * self.width * widest
 
     @property
     def _totals(self) -> Sequence[Accumulate]:
@@ -78,44 +84,72 @@ class ColumnTotals:
         (value,) = combine(inner, total, [left], [right])
         scope.add("{", *inner.text(), f"{INDENT}{target} = {value};", "}")
 
-    def finish(self, names: Names, turns: Sequence[str]) -> list[str]:
+    def finish(self, names: Names, turns: Turns, place: Sequence[str]) -> list[str]:
         """Lines behind the rows.
 
         Args:
-            turns: the loop over the lane's packs, around a line `{}`.
+            turns: the loop over the lane's packs around some lines.
+            place: lines that define the pack's first element.
         """
         if self.team.per_block == 1:
-            place = f"[blockIdx.x * {self.size} + {self.axis.name}]"
-            return self._within(turns, [
-                f"{self.partials[total.name].name}{place} = {self._place(total)};"
-                for total in self._totals
-            ])  # fmt: skip
-        inner, stores, declared = Scope(names), [], []
-        for total in self._totals:
-            memory = f"all_{self._name(total)}"
-            target = f"{memory}[{self.axis.name}]"
-            declared.append(f"__shared__ {total.element[0].dtype.c} {memory}[{self.size}];")
-            following = Scope(names)
-            self._combine(following, total, target, target, self._place(total))
-            inner.add(f"if (turn == 0) {target} = {self._place(total)};", "else {")
-            inner.add(*following.text(), "}")
-            partial = self.partials[total.name].name
-            stores.append(f"{partial}[blockIdx.x * {self.size} + k] = {memory}[k];")
-        own = [f"if (threadIdx.x / {self.team.lanes} == turn) {{"]
-        own += [INDENT + line for line in self._within(turns, inner.lines)]
-        return [
-            *declared,
-            *loop("turn", "0", str(self.team.per_block), [*own, "}", "__syncthreads();"],
-                  integer="int"),
-            *loop("k", "threadIdx.x", str(self.size), stores, str(self.team.threads), "int"),
-        ]  # fmt: skip
+            lines = [line for total in self._totals for line in self._written(total)]
+            return turns([*place, *lines])
+        lines = [f"__shared__ __align__(16) unsigned char all_columns[{self.shared_bytes}];"]
+        for number, total in enumerate(self._totals):
+            lines += ["__syncthreads();"] * (number > 0)
+            lines += self._combined(names, total, turns)
+        return lines
 
-    def _within(self, turns: Sequence[str], lines: Sequence[str]) -> list[str]:
-        found: list[str] = []
-        for line in turns:
-            indent = line[: len(line) - len(line.lstrip())]
-            found += [indent + own for own in lines] if line.strip() == "{}" else [line]
-        return found
+    def _written(self, total: Accumulate) -> list[str]:
+        """Lines by which a lane of a whole block leaves one pack."""
+        partial, packing = self.partials[total.name], self.packing
+        if self.width > 1 and not packing.has_tail:
+            pack_bytes = min(PACK_BYTES, self.width * partial.dtype.itemsize)
+            place = f"{partial.name} + {self._target(BASE)}"
+            vector = f"dj_is_aligned<{pack_bytes}>({partial.name})"
+            return [
+                "{",
+                f"{INDENT}dj_pack<{partial.dtype.c}, {self.width}> all;",
+                *(INDENT + line for line in items(
+                    self.width, [f"all.at[item] = {self._place(total)};"])),
+                f"{INDENT}dj_store_pack({place}, all, {vector});",
+                "}",
+            ]  # fmt: skip
+        store = f"{partial.name}[{self._target(self.axis.name)}] = {self._place(total)};"
+        return packing.print_items([store], "int") if self.width > 1 else [store]
+
+    def _target(self, column: str) -> str:
+        return f"blockIdx.x * {self.size} + {column}"
+
+    def _combined(self, names: Names, total: Accumulate, turns: Turns) -> list[str]:
+        """Lines by which the teams of a block become one, in order.
+
+        Neighbouring threads write and read neighbouring words.
+        """
+        team, c = self.team, total.element[0].dtype.c
+        lanes, own = team.lanes, team.lanes * team.steps * self.width
+        memory = f"all_{self._name(total)}"
+        word = f"(step * {self.width} + item) * {lanes} + lane"
+        write = f"{memory}[threadIdx.x / {lanes} * {own} + {word}] = {self._place(total)};"
+        following = Scope(names)
+        self._combine(following, total, "all", "all", f"{memory}[turn * {own} + word]")
+        partial = self.partials[total.name].name
+        read = [
+            f"const int pack = word / {lanes * self.width} * {lanes} + word % {lanes};",
+            f"const int column = pack * {self.width} + word / {lanes} % {self.width};",
+            f"if (column < {self.size}) {{",
+            f"{INDENT}{c} all = {memory}[word];",
+            *(INDENT + line for line in loop(
+                "turn", "1", str(team.per_block), following.lines, integer="int")),
+            f"{INDENT}{partial}[{self._target('column')}] = all;",
+            "}",
+        ]  # fmt: skip
+        return [
+            f"{c} *const {memory} = ({c} *)all_columns;",
+            *turns(items(self.width, [write])),
+            "__syncthreads();",
+            *loop("word", "threadIdx.x", str(own), read, str(team.threads), "int"),
+        ]
 
     def fold(self) -> ColumnKernel:
         """The second stage: the blocks are the rows."""

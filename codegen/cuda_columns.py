@@ -58,6 +58,9 @@ LEAST_ROWS: Final = 16
 
 MOST_SECTIONS: Final = 256
 
+FOLD_ACROSS: Final = 8
+"""Packs across of a block that folds what blocks have left: whole lines of 128 bytes."""
+
 SECTION: Final = "section"
 
 
@@ -81,6 +84,14 @@ def print_columns(kernel: ColumnKernel, choices: Choices) -> tuple[CudaKernel, .
         *(_only_if(step, reduced, 0, LONG) for step in few),
         *(_only_if(step, reduced, LONG + 1, None) for step in many),
     )
+
+
+def print_fold(kernel: ColumnKernel) -> tuple[CudaKernel, ...]:
+    """The CUDA kernel of a column kernel over a few hundred rows that blocks have left: narrow
+    blocks, whose threads have few rows each, need no second stage."""
+    if product_of((*kernel.outer, *kernel.columns)) == 0:
+        return ()
+    return (_Columns(kernel, 1, FOLD_ACROSS).kernel_text(),)
 
 
 def _print(kernel: ColumnKernel, sections: int) -> tuple[CudaKernel, ...]:
@@ -108,7 +119,7 @@ def _section_count(kernel: ColumnKernel, choices: Choices) -> int:
 class _Columns:
     """Prints one column kernel. Mutable: scopes fill up."""
 
-    def __init__(self, kernel: ColumnKernel, sections: int) -> None:
+    def __init__(self, kernel: ColumnKernel, sections: int, across: int = WARP) -> None:
         self.kernel = kernel
         (self.column,) = kernel.columns
         self.outer, self.reduced = product_of(kernel.outer), product_of(kernel.reduced)
@@ -119,7 +130,7 @@ class _Columns:
         )
         self.width = self.packing.width
         self.packs = ceil_div(self.column.size, self.width)
-        self.across = min(WARP, power_of_two(typical(self.packs)))
+        self.across = min(across, power_of_two(typical(self.packs)))
         self.down = THREADS // self.across
         self.blocks = ceil_div(self.packs, self.across)
         self.sections = sections

@@ -5,7 +5,7 @@ and no barrier is needed. In shared memory a lane reads and writes whole packs, 
 Called by `codegen.cuda_rows`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from dynajit.codegen.cuda_support import roots_of
@@ -38,6 +38,14 @@ def held_values(kernel: RowKernel) -> tuple[Phase, ...]:
         keep = Keep(f"held{count}", e)
         phases[number] = replace(phases[number], keeps=(keep, *phases[number].keeps))
     return tuple(phases)
+
+
+def without(phases: Sequence[Phase], known: Collection[Expression]) -> tuple[Phase, ...]:
+    """The phases without keeps of what is known anyway."""
+    return tuple(
+        replace(phase, keeps=tuple(keep for keep in phase.keeps if keep.value not in known))
+        for phase in phases
+    )
 
 
 def needed(roots: Sequence[Expression], held: set[Expression]) -> list[Expression]:

@@ -211,7 +211,7 @@ class Packing:
         lines = []
         for number, load in enumerate(loads):
             name = f"{prefix}{number}"
-            source = self._source(load.expression, outer)
+            source = self.source(load.expression, outer)
             c = "uint32_t" if isinstance(load.expression, Word) else load.expression.dtype.c
             if load.path:
                 condition = " && ".join(self._condition(*step, outer) for step in load.path)
@@ -226,7 +226,7 @@ class Packing:
             inner.known[load.expression] = f"(int64_t){element}" if is_word else element
         return lines
 
-    def _source(self, expression: Load | Word, outer: Scope) -> str:
+    def source(self, expression: Load | Word, outer: Scope) -> str:
         if isinstance(expression, Word):
             seed, block = outer.emit(expression.seed), outer.emit(expression.block)
             place = symint.c(self.at_base(expression.position))

@@ -29,9 +29,10 @@ from dynajit.codegen.c_support import (
     start_values,
     unflattened,
 )
+from dynajit.codegen.cuda_ahead import Ahead, AheadText, register_bytes
 from dynajit.codegen.cuda_column_totals import ColumnTotals
-from dynajit.codegen.cuda_held import Held, held_values
-from dynajit.codegen.cuda_packs import BASE, COUNT, PackedLoad, Packing
+from dynajit.codegen.cuda_held import Held, held_values, without
+from dynajit.codegen.cuda_packs import BASE, COUNT, Packing
 from dynajit.codegen.cuda_sections import SECTION
 from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import (
@@ -60,7 +61,6 @@ from dynajit.codegen.loops import (
     Buffer,
     ColumnKernel,
     Expression,
-    Load,
     Phase,
     RowKernel,
     Store,
@@ -74,24 +74,15 @@ MOST_ROW_BLOCKS: Final = 1 << 16
 HEAVY_BYTES: Final = (96, 176)
 """Held by a thread, from which on half of the threads shall have twice the registers."""
 
-HEAVY_COLUMN_BYTES: Final = (160, 224)
-"""The same where accumulators of columns are among what is held: they are touched once a row."""
+COLUMN_BLOCKS: Final = 128
+"""Blocks that keep accumulators for all columns, for each that an SM holds: with 132 SMs or more
+all of them run at once."""
 
-MOST_COLUMN_THREADS: Final = 1 << 17
-"""Threads that keep accumulators for all columns: about 1000 per SM of the largest GPUs, all
-of them at once. Each of their blocks leaves its accumulators for the second stage."""
-
-LEAST_COLUMN_ROWS: Final = 8
-"""Rows of such a block: with fewer it would leave nearly as much as it reads."""
-
-FEW_COLUMN_BLOCKS: Final = 256
-"""Blocks that are not too many, whatever they leave."""
+MOST_COLUMN_BLOCKS: Final = 384
+"""The same in all: what they leave is read again."""
 
 MOST_PARTIALS: Final = 1024
 """Blocks of a kernel with totals, and accumulators that its second stage folds."""
-
-MOST_AHEAD_BYTES: Final = 256
-"""Of packs that a thread reads before it computes: 64 registers."""
 
 UNKNOWN_PARTIALS: Final = 256
 """The same where sizes are not known."""
@@ -116,7 +107,7 @@ def print_rows(kernel: RowKernel, choices: Choices) -> tuple[CudaKernel, ...]:
         printer = _Rows(analysis, team)
         steps.append(printer.kernel_text())
         if printer.columns is not None:
-            steps += cuda_columns.print_columns(printer.columns.fold(), choices)
+            steps += cuda_columns.print_fold(printer.columns.fold())
     if totals:
         steps += print_rows(_fold(kernel, printer.partials, printer.most_blocks), choices)
     return tuple(steps)
@@ -188,23 +179,35 @@ class Analysis:
             self.last, self.roots, self.stores, self.indices, may_cut=not self.outer
         )
         self.packs: Number = product_of(self.outer) * ceil_div(self.last.size, self.packing.width)
-        self.phases = held_values(kernel)
+        self.ahead: Ahead | None = None
+        if columns and self.packing.width > 1:
+            self.ahead = Ahead(kernel, roots, self.packing)
+        read = () if self.ahead is None else self.ahead.packs
+        self.phases = without(held_values(kernel), read)
         count = self.rows * product_of(self.axes)
         self.integer = index_type(self.expressions, offsets, count, self.rows)
 
     def given(self) -> cuda_teams.Rows:
         """What decides about teams."""
-        columns = sum(total.element[0].dtype.itemsize for total in self.kernel.column_totals)
-        held = sum(keep.value.dtype.itemsize for phase in self.phases for keep in phase.keeps)
+        columns = [total.element[0].dtype.itemsize for total in self.kernel.column_totals]
+        kept = [keep.value.dtype for phase in self.phases for keep in phase.keeps]
+        sizes = (register_bytes(dtype) if columns else dtype.itemsize for dtype in kept)
+        held_bytes = sum(sizes) * self.packing.width
+        ahead_bytes = 0
+        if self.ahead is not None:
+            held_bytes += self.ahead.packs_bytes
+            ahead_bytes = self.ahead.streamed_bytes
         return cuda_teams.Rows(
             self.kernel.name,
             self.rows,
             self.packs,
             self.packing.width,
-            held * self.packing.width,
+            held_bytes,
             len(self.phases),
             not self.kernel.totals and not self.kernel.column_totals,
-            columns * self.packing.width,
+            sum(columns) * self.packing.width,
+            max(columns, default=0) * self.packing.width,
+            ahead_bytes,
         )
 
 
@@ -237,7 +240,8 @@ class _Rows:
         self.sections = sections
         self.tasks: Number = analysis.rows * team.sections
         most = MOST_PARTIALS if self.kernel.totals else MOST_ROW_BLOCKS
-        most = self._column_blocks() if self.kernel.column_totals else most
+        if self.kernel.column_totals:
+            most = min(MOST_COLUMN_BLOCKS, COLUMN_BLOCKS * self._column_blocks_of_sm())
         blocks = symint.minimum(ceil_div(self.tasks, team.per_block), most)
         leaves_partials = self.kernel.totals or self.kernel.column_totals
         if leaves_partials:
@@ -252,10 +256,15 @@ class _Rows:
         }
         self.columns: ColumnTotals | None = None
         if self.kernel.column_totals:
-            width = self.packing.width
-            self.columns = ColumnTotals(self.kernel, team, width, self.most_blocks)
+            self.columns = ColumnTotals(self.kernel, team, self.packing, self.most_blocks)
             self.shared_bytes = self.columns.shared_bytes
         self.held = Held(self.phases, team, analysis.packs, self.packing.width)
+        self.ahead: AheadText | None = None
+        if analysis.ahead is not None:
+            self.ahead = AheadText(
+                analysis.ahead, team, self.integer,
+                lambda lines: self._turns([*self._place(), *lines]),
+            )  # fmt: skip
 
     # -- the whole
 
@@ -263,15 +272,23 @@ class _Rows:
         kernel = self.kernel
         root = Scope(self.names)
         row = root.child([axis.name for axis in kernel.rows])
+        start, stop, step = self._row_range()
+        lines = [*self._task(), *unflattened("row", kernel.rows, self.integer)]
+        if self.ahead is not None:
+            row.known.update(self.ahead.known_numbers())
+            lines += self.ahead.take(root, row, f"row + {step}", stop)
         self._row(row)
-        lines = [*self._task(), *unflattened("row", kernel.rows, self.integer), *row.lines]
+        lines += row.lines
         before, after = Scope(self.names, root), Scope(self.names, root)
         self._start_totals(before)
         self._end_totals(after)
         if self.columns is not None:
             before.add(*self.columns.start(before))
-            after.add(*self.columns.finish(self.names, self._column_turns()))
-        start, stop, step = self._row_range()
+            after.add(*self.columns.finish(self.names, self._turns, self._place()))
+        if self.ahead is not None:
+            before.add(*self.ahead.first(root, start, stop))
+        if self.alternates:
+            before.add("int side = 0;")
         rows = loop("task" if self.sections else "row", start, stop, lines, step, self.integer)
         head = [*self._thread_variables(), *self.held.declared()]
         body = [*head, *root.lines, *before.lines, *rows, *after.lines]
@@ -289,22 +306,19 @@ class _Rows:
             self.analysis.expressions, written, self.analysis.indices,
         )  # fmt: skip
 
-    def _column_blocks(self) -> int:
-        """Most blocks that keep accumulators of columns."""
-        rows = self.analysis.rows
-        most = MOST_COLUMN_THREADS // self.team.threads
-        if isinstance(rows, int):
-            most = min(most, rows // (LEAST_COLUMN_ROWS * self.team.per_block))
-        return max(most, FEW_COLUMN_BLOCKS)
-
     def _resident(self) -> int:
         """Threads of an SM: fewer where each holds much."""
         given = self.analysis.given()
-        held = given.held_bytes if self.team.holds == REGISTERS else 0
-        own = self.team.steps * (held + given.holds_columns)
-        limits = HEAVY_COLUMN_BYTES if given.holds_columns else HEAVY_BYTES
-        halves = sum(own > limit for limit in limits)
+        if self.kernel.column_totals:
+            return self._column_blocks_of_sm() * self.team.threads
+        own = self.team.steps * (given.held_bytes if self.team.holds == REGISTERS else 0)
+        halves = sum(own > limit for limit in HEAVY_BYTES)
         return RESIDENT_THREADS >> halves
+
+    def _column_blocks_of_sm(self) -> int:
+        """Blocks for which an SM has registers, where threads keep accumulators of columns."""
+        given, team = self.analysis.given(), self.team
+        return max(1, min(RESIDENT_THREADS // team.threads, cuda_teams.blocks_of_sm(given, team)))
 
     def _thread_variables(self) -> list[str]:
         lanes, per = self.team.lanes, self.team.per_block
@@ -374,7 +388,7 @@ class _Rows:
 
     def _shared(self, name: str, value: Expression, size: int) -> str:
         """The declaration of an array that the block shares."""
-        self.shared_bytes += size * value.dtype.itemsize
+        self.shared_bytes += size * value.dtype.itemsize * (2 if name.endswith("[2]") else 1)
         return f"__shared__ {value.dtype.c} {name}[{size}];"
 
     # -- one row
@@ -441,6 +455,8 @@ class _Rows:
         inner = outer.child([self.analysis.last.name])
         phase = self.phases[number]
         known = self.held.known(number)
+        if self.ahead is not None:
+            known = self.ahead.known() | known
         inner.known.update(known)
         roots = roots_of(phase.stores, phase.accumulates)
         roots += [keep.value for keep in phase.keeps]
@@ -449,13 +465,9 @@ class _Rows:
             roots += [total.element[0] for total in self.kernel.column_totals]
         packing, after = self.packing, [*self.held.print_writes(phase)]
         before = [*self.held.print_reads(number)]
-        ahead: list[str] = []
         if packing.width > 1:
             wanted = packing.loads(roots, known)
-            loads = packing.print_loads(wanted, outer, inner)
-            if self._reads_ahead(phase, wanted):
-                ahead, loads = self._ahead(number, wanted, outer.lines, loads)
-            before += loads
+            before += packing.print_loads(wanted, outer, inner)
         before += self.held.print_new(phase)
         spans = self._spans(phase)
         self._body(inner, phase, spans, before, after)
@@ -466,35 +478,7 @@ class _Rows:
         else:
             elements = ["const int item = 0;" if phase.keeps or known else "", *inner.lines]
         lines = [*self._place(), *outer.lines, *before, *filter(None, elements), *after]
-        return [*ahead, *self._turns(lines, row, spans)]
-
-    def _reads_ahead(self, phase: Phase, loads: Sequence[PackedLoad]) -> bool:
-        """Whether a phase reads all of a lane's packs before it computes with the first.
-
-        Otherwise the packs of a row would wait for memory one after the other. Most of them are
-        held in registers for later phases anyway.
-        """
-        steps = self.team.steps
-        if self.team.holds != REGISTERS or steps < 2 or not loads:
-            return False
-        if any(load.path or not isinstance(load.expression, Load) for load in loads):
-            return False
-        size = sum(load.expression.dtype.itemsize for load in loads)
-        most = MOST_AHEAD_BYTES if phase.keeps else MOST_AHEAD_BYTES // 2
-        return size * self.packing.width * steps <= most
-
-    def _ahead(
-        self, number: int, wanted: Sequence[PackedLoad], outer: Sequence[str], loads: Sequence[str]
-    ) -> tuple[list[str], list[str]]:
-        """The loop that reads packs into registers, and the lines that name them afterwards."""
-        lines, reads, named = [], [], []
-        for place, (load, line) in enumerate(zip(wanted, loads, strict=True)):
-            name, (head, _, source) = f"ahead{number}_{place}", line.partition(" = ")
-            kind = f"dj_pack<{load.expression.dtype.c}, {self.packing.width}>"
-            lines.append(f"{kind} {name}[{self.team.steps}];")
-            reads.append(f"{name}[step] = {source}")
-            named.append(f"{head} = {name}[step];")
-        return [*lines, *self._turns([*self._place(), *outer, *reads])], named
+        return self._turns(lines, row, spans)
 
     def _spans(self, phase: Phase) -> Spans:
         """How the loop over a lane's packs is cut."""
@@ -573,13 +557,6 @@ class _Rows:
         turns = loop("step", "0", str(steps), [*head, *lines], integer="int")
         return ["#pragma unroll", *turns]
 
-    def _column_turns(self) -> list[str]:
-        """The loop over the lane's packs around a line `{}` for each of their elements."""
-        lines = self._place()
-        if self.packing.width > 1:
-            return self._turns([*lines, *self.packing.print_items(["{}"], self.integer)])
-        return self._turns([*lines, "{}"])
-
     def _exchange(self, row: Scope, accumulates: Sequence[Accumulate]) -> None:
         """Append: the team's accumulators are combined; every lane has the result."""
         team = self.team
@@ -589,17 +566,22 @@ class _Rows:
             return
         warps = team.lanes // WARP
         write, read = [], []
+        sides, side = ("[2]", "[side]") if self.alternates else ("", "")
         for accumulate in accumulates:
             for k, name in enumerate(accumulator_names(accumulate, "r")):
-                row.add(self._shared(f"warps_{name}", accumulate.element[k], warps))
-                write.append(f"if (lane % {WARP} == 0) warps_{name}[lane / {WARP}] = {name};")
-                read.append(f"{name} = warps_{name}[lane & {warps - 1}];")
-        # Slower threads may still read what was exchanged for the row before, unless there was
-        # another exchange since.
-        is_alone = self.exchanges == 1 and not self._is_single_turn()
-        row.add(*["__syncthreads();"] * is_alone, *write, "__syncthreads();", *read)
+                row.add(self._shared(f"warps_{name}{sides}", accumulate.element[k], warps))
+                target = f"warps_{name}{side}[lane / {WARP}]"
+                write.append(f"if (lane % {WARP} == 0) {target} = {name};")
+                read.append(f"{name} = warps_{name}{side}[lane & {warps - 1}];")
+        row.add(*["side ^= 1;"] * self.alternates, *write, "__syncthreads();", *read)
         for accumulate in accumulates:
             exchange(row, accumulate, "r", warps, team.mask)
+
+    @property
+    def alternates(self) -> bool:
+        """True if rows exchange through two places in turn: slower threads may still read what was
+        exchanged for the row before, unless there was another exchange since."""
+        return self.team.is_block and self.exchanges == 1 and not self._is_single_turn()
 
     def _is_single_turn(self) -> bool:
         """True if no block takes a second row."""

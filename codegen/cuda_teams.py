@@ -7,8 +7,10 @@ so few that their blocks would not fill a GPU, each is cut into sections. Rows o
 have several forms, of which the launch takes one by its size. Called by `codegen.cuda_rows`.
 """
 
+from dataclasses import replace
 from typing import Final
 
+from dynajit.codegen.cuda_registers import GRANULE, MOST_REGISTERS, SM_REGISTERS
 from dynajit.codegen.cuda_support import WARP, Choices, power_of_two
 from dynajit.core.records import record
 from dynajit.core.symint import Number
@@ -29,6 +31,21 @@ HELD_BYTES: Final = 256
 
 CROWDED_HELD_BYTES: Final = 128
 """The same in blocks of `MOST_THREADS`, whose threads can have 64 registers."""
+
+COLUMN_STEPS: Final = (2, 3, 4)
+"""Packs of a lane whose block keeps columns."""
+
+BUSY: Final = 0.75
+"""Part of the lanes that shall have packs."""
+
+OTHER_REGISTERS: Final = 40
+"""Of a thread, for addresses and what it computes."""
+
+REGISTER: Final = 4
+"""Bytes."""
+
+STATIC_BYTES: Final = 48 << 10
+"""Shared memory that a block has without asking for it."""
 
 SHARED_BYTES: Final = 99 << 10
 """Dynamic shared memory that every GPU from sm_80 on has for a block."""
@@ -58,6 +75,7 @@ class Team:
         holds: where what several phases need is: `REGISTERS`, `SHARED` or `NOTHING`.
         sections: blocks that share a row.
         low, high: packs of the rows that this is meant for; None: any number from `low` on.
+        is_ahead: a row is read while the one before it is worked on.
     """
 
     lanes: int
@@ -67,6 +85,7 @@ class Team:
     sections: int = 1
     low: int = 0
     high: int | None = None
+    is_ahead: bool = False
 
     @property
     def per_block(self) -> int:
@@ -104,6 +123,8 @@ class Rows:
         phases: passes over a row.
         may_cut: rows may be cut into sections.
         holds_columns: bytes of a pack for accumulators that stay from row to row.
+        widest_column: the same for the widest of them.
+        ahead_bytes: of a pack, for what may be read a row ahead.
     """
 
     name: str
@@ -114,6 +135,8 @@ class Rows:
     phases: int
     may_cut: bool
     holds_columns: int = 0
+    widest_column: int = 0
+    ahead_bytes: int = 0
 
 
 def teams_for(given: Rows, choices: Choices) -> tuple[Team, ...]:
@@ -155,23 +178,69 @@ def _known(given: Rows, packs: int, choices: Choices) -> Team:
 
 
 def _with_columns(given: Rows, packs: int) -> Team:
-    """Rows one after the other by the same block, whose threads keep their columns."""
-    room = max(1, HELD_BYTES // (given.held_bytes + given.holds_columns))
-    lanes = power_of_two(-(-packs // min(room, 2)))
-    if lanes <= WARP:
-        lanes = min(WARP, power_of_two(packs))
-        return Team(lanes, THREADS, -(-packs // lanes), REGISTERS)
-    lanes = min(lanes, MOST_THREADS)
-    return Team(lanes, lanes, -(-packs // lanes), REGISTERS)
+    """Rows one after the other by the same lanes, which keep their columns.
+
+    A warp needs no barriers, and several of them are at different places of their rows. Blocks wait
+    at theirs: what keeps the memory busy meanwhile is the row that is read ahead.
+    """
+    forms = (_columns_by_warp(given, packs), *_columns_by_block(given, packs))
+    for team in forms:
+        for is_ahead in (True, False):
+            found = replace(team, is_ahead=is_ahead and given.ahead_bytes > 0)
+            if _has_room(given, found):
+                return found
+    return forms[-1]
+
+
+def _columns_by_warp(given: Rows, packs: int) -> Team:
+    lanes = min(WARP, power_of_two(packs))
+    return Team(lanes, THREADS, -(-packs // lanes), REGISTERS)
+
+
+def _columns_by_block(given: Rows, packs: int) -> list[Team]:
+    """Two packs of a lane; more where that many threads would have nothing to do."""
+    teams = []
+    for wanted in COLUMN_STEPS:
+        lanes = max(2 * WARP, min(power_of_two(-(-packs // wanted)), MOST_THREADS))
+        steps = -(-packs // lanes)
+        if packs >= BUSY * lanes * steps or wanted == COLUMN_STEPS[-1]:
+            teams.append(Team(lanes, lanes, steps, REGISTERS))
+    return teams
+
+
+def _has_room(given: Rows, team: Team) -> bool:
+    """True if a team that keeps columns has registers, and shared memory for combining them."""
+    if team.per_block > 1:
+        combined = team.threads * team.steps * given.widest_column
+        if team.steps > MOST_STEPS or combined > STATIC_BYTES:
+            return False
+    if team.threads == MOST_THREADS:
+        return _own_bytes(given, team) <= CROWDED_HELD_BYTES
+    return column_registers(given, team) <= MOST_REGISTERS and blocks_of_sm(given, team) > 0
+
+
+def column_registers(given: Rows, team: Team) -> int:
+    """An estimate of the registers of a thread that keeps columns."""
+    wanted = _own_bytes(given, team) // REGISTER + OTHER_REGISTERS
+    return -(-wanted // GRANULE) * GRANULE
+
+
+def _own_bytes(given: Rows, team: Team) -> int:
+    """What a lane keeps, and what is on its way."""
+    ahead = given.ahead_bytes if team.is_ahead else 0
+    return team.steps * (given.held_bytes + given.holds_columns + ahead)
+
+
+def blocks_of_sm(given: Rows, team: Team) -> int:
+    """Blocks whose registers an SM has, for a team that keeps columns."""
+    return SM_REGISTERS // (team.threads * column_registers(given, team))
 
 
 def may_hold_columns(given: Rows) -> bool:
     """True if the threads of a block can keep the accumulators of all columns of a row."""
     if not isinstance(given.packs, int) or not isinstance(given.rows, int):
         return False
-    team = _with_columns(given, given.packs)
-    room = HELD_BYTES if team.threads < MOST_THREADS else CROWDED_HELD_BYTES
-    return team.steps * (given.held_bytes + given.holds_columns) <= room
+    return _has_room(given, _with_columns(given, given.packs))
 
 
 def _sections(given: Rows, packs: int, choices: Choices) -> int:
