@@ -43,7 +43,7 @@ def ahead(kernels: Sequence[Kernel], given: Collection[Buffer]) -> list[Kernel]:
         kernels: in running order.
         given: buffers that no kernel writes.
     """
-    failing = [place for place, kernel in enumerate(kernels) if _may_fail(kernel)]
+    failing = [place for place, kernel in enumerate(kernels) if may_report(kernel)]
     if not failing or failing[-1] + 1 < LEAST_BEHIND:
         return [*kernels]
     checks: dict[Hashable, Kernel] = {}
@@ -59,12 +59,13 @@ def ahead(kernels: Sequence[Kernel], given: Collection[Buffer]) -> list[Kernel]:
                 index = replace(index, is_checked=True)
             indices.append(index)
         changed[place] = replace(kernel, indices=tuple(indices))  # type: ignore[arg-type]
-        if _may_fail(changed[place]):
+        if may_report(changed[place]):
             return [*kernels]
     return [*checks.values(), *changed]
 
 
-def _may_fail(kernel: Kernel) -> bool:
+def may_report(kernel: Kernel) -> bool:
+    """True if a kernel may report an index out of range or an integer division by zero."""
     return may_fail(buffers.expressions(kernel), buffers.indices(kernel))
 
 

@@ -227,6 +227,7 @@ class Packing:
         return lines
 
     def source(self, expression: Load | Word, outer: Scope) -> str:
+        """The pack as an expression of C; `outer` gets what its address needs."""
         if isinstance(expression, Word):
             seed, block = outer.emit(expression.seed), outer.emit(expression.block)
             place = symint.c(self.at_base(expression.position))

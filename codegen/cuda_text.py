@@ -38,7 +38,6 @@ from dynajit.codegen import (
 )
 from dynajit.codegen.c_prelude import read
 from dynajit.codegen.c_sizes import Symbol
-from dynajit.codegen.c_support import may_fail
 from dynajit.codegen.cuda_shared import share_entries
 from dynajit.codegen.cuda_steps import Choice, CudaKernel, Options, Step
 from dynajit.codegen.cuda_support import Choices
@@ -198,7 +197,7 @@ def generate(
     kernels = cuda_epilogues.fold(joining.join(lowering.lower(plan), cuda_rows.may_hold), results)
     found = Choices(choices)
     same: Mapping[Node, Node] = memory.NOTHING
-    if written and not any(map(_may_fail, kernels)):
+    if written and not any(map(cuda_checks.may_report, kernels)):
         used = [list(buffers.used(kernel)) for kernel in kernels]
         kernels, same = in_place.share(plan, kernels, used, written)
     kernels = cuda_checks.ahead(kernels, _given(plan))
@@ -216,11 +215,6 @@ def _given(plan: fusion.Plan) -> set[Buffer]:
     """The buffers of inputs and constants."""
     found = plan.storage.buffers
     return {buffer for node, buffer in found.items() if node.kind is not NodeKind.CALL}
-
-
-def _may_fail(kernel: Kernel) -> bool:
-    """True if a kernel may report an index out of range or an integer division by zero."""
-    return may_fail(buffers.expressions(kernel), buffers.indices(kernel))
 
 
 def _hoisted(kernel: Kernel) -> tuple[Kernel, ...]:
