@@ -36,6 +36,7 @@ from dynajit.eager import Size, Tensor, creation, typed_names
 from dynajit.ir import graph
 from dynajit.ops import TABLE, complex_functions
 from dynajit.ops.autocast import word_set
+from dynajit.ops.autocast_words import default_device
 from dynajit.ops.functions import full, stack, zeros
 
 #: Reading these needs the contents of the tensor.
@@ -344,6 +345,10 @@ def creates_tensor(
         GraphBreak: the data is not known, or the tensor is a leaf that requires a gradient.
     """
     name = function.__qualname__
+    x.uses_autocast()
+    place = default_device(x.recorder.autocast_word)
+    if place is not None and is_none(x, keywords.get("device", NONE)):
+        keywords = {**keywords, "device": Known(place)}
     filled = _tensor_of_numbers(x, args, keywords)
     if filled is not None:
         return filled
@@ -355,7 +360,8 @@ def creates_tensor(
     if named.get("requires_grad") or _has_graph_value([positional, list(named.values())]):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} of tensors")
     try:
-        made = function(*positional, **named)
+        with word_set(x.recorder.autocast_word):
+            made = function(*positional, **named)
     except Exception as error:
         detail = f"{name}: {type(error).__name__}: {error}"
         raise GraphBreak(breaks.TENSOR_FAILURE, detail) from error
@@ -389,11 +395,11 @@ def _tensor_of_numbers(x: Any, args: list[Value], keywords: dict[str, Value]) ->
     kinds = {leaf.python_type for leaf in leaves}
     if not any(isinstance(leaf, Scalar) for leaf in leaves) or len(leaves) > MAX_NUMBERS:
         return None
-    if len(kinds) > 1 or not is_none(x, keywords.get("device", NONE)):
+    if len(kinds) > 1 or devices.parse(as_python(x, keywords.get("device", NONE))) is not CPU:
         return None
-    default = dtypes.float32 if kinds == {float} else dtypes.int64
+    default = dtypes.default_floating() if kinds == {float} else dtypes.int64
     wanted = keywords.get("dtype", NONE)
-    dtype = default if is_none(x, wanted) else as_python(x, wanted)
+    dtype = default if is_none(x, wanted) else dtypes.parse(as_python(x, wanted))
     if dtype is not default and dtype not in dtypes.FLOATING:
         return None
     made = native_call(x, _filled, [args[0]], {"dtype": Known(dtype)}, lift_numbers=True)
@@ -415,7 +421,7 @@ def _filled(data: Any, dtype: Any) -> Any:
     """A tensor of numbers, which graph inputs may be."""
     if isinstance(data, (list, tuple)):
         return stack([_filled(item, dtype) for item in data])
-    return full((), data, dtype=dtype)
+    return full((), data, dtype=dtype, device=CPU)
 
 
 def as_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
@@ -428,7 +434,11 @@ def as_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     data = given.pop("data")
     if not isinstance(data, TensorValue):
         return creates_tensor(x, creation.tensor, [data], given)
+    x.uses_autocast()
+    place = default_device(x.recorder.autocast_word)
     device = given.get("device", NONE)
+    if place is not None and is_none(x, device):
+        device = Known(place)
     wanted = [value for value in (device, given.get("dtype", NONE)) if not is_none(x, value)]
     return native_method(x, data, "to", wanted, {}) if wanted else data
 
@@ -440,14 +450,15 @@ def constructs_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> 
         GraphBreak: of other data, on a GPU, or as a leaf that requires a gradient.
     """
     given = {name: value for name, value in keywords.items() if not is_none(x, value)}
-    dtype = given.pop("dtype", Known(dtypes.float32))
+    dtype = given.pop("dtype", Known(dtypes.default_floating()))
+    on_cpu = {"dtype": dtype, "device": Known(CPU)}
     if given:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"Tensor(..., {', '.join(given)}=...)")
     are_sizes = all(isinstance(a, (Constant, Scalar)) and a.python_type is int for a in args)
     if are_sizes or (len(args) == 1 and args[0].python_type is Size):
-        return native_call(x, zeros, args or [constant(0)], {"dtype": dtype})
+        return native_call(x, zeros, args or [constant(0)], on_cpu)
     if len(args) == 1 and args[0].python_type in (list, tuple):
-        return creates_tensor(x, creation.tensor, args, {"dtype": dtype})
+        return creates_tensor(x, creation.tensor, args, on_cpu)
     raise GraphBreak(breaks.UNKNOWN_CALL, "making a Tensor of other data")
 
 

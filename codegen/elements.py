@@ -221,7 +221,7 @@ class Elements:
 
 def _widest(number: Any) -> DType:
     """Numbers stay exact until they meet a dtype."""
-    return scalar_dtype(ScalarType(dtypes.of_number(number).category))
+    return scalar_dtype(ScalarType(dtypes.category_of(number)))
 
 
 def broadcast_index(index: Sequence[Number], shape: Shape) -> tuple[Number, ...]:

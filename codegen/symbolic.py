@@ -176,7 +176,7 @@ def common_dtype(operands: tuple[Any, ...]) -> DType:
         if isinstance(operand, Scalar):
             found = operand.dtype if found is None else dtypes.promote(found, operand.dtype)
     if found is None:
-        numbers = [dtypes.of_number(operand).category for operand in operands]
+        numbers = [dtypes.category_of(operand) for operand in operands]
         return dtypes.compute_dtype(dtypes.result_type([], numbers))
     for operand in operands:
         if isinstance(operand, float) and found.category < Category.FLOATING:

@@ -264,7 +264,7 @@ def range(
             "sign, or step is 0.  Expected a step that leads from start to end."
         )
     count = int((end - start) / step) + 1
-    kind = dtype or dtypes.float32
+    kind = dtype or dtypes.default_floating()
     numbers = start + np.arange(count) * step
     made = from_numpy(np.asarray(numbers).astype(kind.numpy)).to(device or "cpu")
     return made.requires_grad_() if requires_grad else made
@@ -311,15 +311,16 @@ def frombuffer(
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Accept a class of tensors, or its name, that has the default dtype and device.
+    """Take the default dtype and device from a class of tensors, or from its name; the device by
+    default is then the CPU's, or the current GPU.
 
     Raises:
-        UnsupportedError: its dtype is not the default one.
-        DeviceError: it is on a GPU.
+        ArgumentError: its elements are no floats.
+        DeviceError: it is on a GPU, and there is none.
     """
     dtype, is_cuda = type_named(t)
     set_default_dtype(dtype)
-    set_default_device("cuda" if is_cuda else "cpu")
+    set_default_device("cuda" if is_cuda else None)
 
 
 def get_device(input: Any) -> int:

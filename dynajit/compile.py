@@ -23,7 +23,7 @@ from dynajit.capture.control import (
     set_stance,
 )
 from dynajit.capture.size_memory import SizeMemory, mark_dynamic, mark_static
-from dynajit.core import config
+from dynajit.core import config, dtypes
 from dynajit.core.errors import ArgumentError
 from dynajit.core.late import Late, load
 from dynajit.core.records import record
@@ -441,8 +441,15 @@ def list_backends() -> list[str]:
 
 def reset() -> None:
     """Forget every compiled version in the process; compiled functions compile again."""
+    _forget_versions()
+    _statistics.reset()
+
+
+def _forget_versions() -> None:
     for compiled in list(_compiled):
         cache.cache_of(compiled).clear(compiled)
     for family in list(_families):
         family.clear()
-    _statistics.reset()
+
+
+dtypes.watch_default(_forget_versions)

@@ -12,17 +12,29 @@ from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core import device as devices
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
+from dynajit.core.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from dynajit.eager._tensor import TensorBase
 
 
 def place_of(what: str, device: Any) -> Device:
-    """The device that an argument names: the CPU, or a GPU with its number.
+    """The device that an argument names (None: the default one): the CPU, or a GPU with its number.
 
     Raises:
         DeviceError: there is no such device.
     """
-    return gpu.resolve(devices.parse(device), what)
+    return gpu.resolve(devices.of_new_tensor(device), what)
+
+
+def dtype_named(dtype: Any, what: str) -> DType:
+    """The dtype that an argument means: a dtype, or Python's bool, int, float or complex.
+
+    Raises:
+        DTypeError: it means none.
+    """
+    found = dtypes.parse(dtype)
+    if found is None:
+        raise DTypeError(f"{what}(dtype={dtype!r}): expected a dtype such as dynajit.float32.")
+    return found
 
 
 def array_of(data: Any, dtype: DType | None, device: Any = None) -> Any:
@@ -30,17 +42,19 @@ def array_of(data: Any, dtype: DType | None, device: Any = None) -> Any:
 
     Args:
         data: number, nested sequence, array (of the host or a GPU) or tensor.
-        dtype: None infers it: Python floats give float32, integers int64; arrays keep theirs.
-        device: None means the device of the data: the CPU for all that is on no GPU.
+        dtype: None infers it: Python floats give the default dtype, integers int64; arrays keep theirs.
+        device: None means the default device that was chosen, else the device of the data: the CPU
+            for all that is on no GPU.
 
     Raises:
         ShapeError: a ragged sequence.
         DTypeError: elements that no tensor dtype holds.
         DeviceError: there is no such device.
     """
+    device = devices.chosen() if device is None else device
     place = None if device is None else place_of("tensor", device)
-    if dtype is not None and not isinstance(dtype, DType):
-        raise DTypeError(f"tensor(dtype={dtype!r}): expected a dtype such as dynajit.float32.")
+    if dtype is not None:
+        dtype = dtype_named(dtype, "tensor")
     if isinstance(data, TensorBase):
         data = data.array
     if isinstance(data, (np.ndarray, np.generic)):
@@ -126,10 +140,25 @@ def _bounds(dtype: DType) -> tuple[int, int]:
 def _inferred(array: Any, data: Any) -> DType:
     """float64 from Python floats means the default dtype; from NumPy scalars it is meant."""
     if array.size == 0 and not isinstance(data, np.ndarray):
-        return dtypes.float32
+        return dtypes.default_floating()
     if array.dtype.kind not in "fc" or _has_numpy_leaf(data):
         return dtypes.from_numpy(array.dtype)
-    return dtypes.float32 if array.dtype.kind == "f" else dtypes.complex64
+    return dtypes.default_floating() if array.dtype.kind == "f" else _default_complex()
+
+
+def _default_complex() -> DType:
+    """The dtype of Python's complex numbers.
+
+    Raises:
+        UnsupportedError: no complex dtype has 16-bit parts.
+    """
+    if dtypes.default_floating().itemsize < 4:
+        raise UnsupportedError(
+            f"tensor(): of complex numbers, while the default dtype is "
+            f"{dtypes.default_floating().name}: there is no complex dtype with such parts.  Give "
+            "dtype=dynajit.complex64."
+        )
+    return dtypes.default_complex()
 
 
 def _has_numpy_leaf(data: Any) -> bool:
@@ -145,8 +174,7 @@ def filled(size: tuple[Any, ...], value: Any, dtype: DType, device: Any = None) 
         size: sizes, or one sequence of sizes.
     """
     place = place_of("empty" if value is None else "full", device)
-    if not isinstance(dtype, DType):
-        raise DTypeError(f"dtype={dtype!r}: expected a dtype such as dynajit.float32.")
+    dtype = dtype_named(dtype, "empty" if value is None else "full")
     given = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
     try:
         shape = tuple(item.__index__() for item in given)

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from dynajit.core import device as devices
 from dynajit.core import dtypes, gpu
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from dynajit.core.tensor_layouts import require_strided, require_strided_like
 from dynajit.eager import _tensor
-from dynajit.eager.convert import array_of, filled, pinned_copy, place_of
+from dynajit.eager.convert import array_of, dtype_named, filled, pinned_copy, place_of
 from dynajit.eager.tensor import Tensor
 from dynajit.ops.table import TABLE
 
@@ -31,8 +32,9 @@ def tensor(
 
     Args:
         data: number, nested sequence, NumPy array or tensor; copied.
-        dtype: None infers it: Python floats give float32, integers int64; arrays keep theirs.
-        device: where it lives; None means the device of the data, else the CPU.
+        dtype: None infers it: Python floats give the default dtype, integers int64; arrays keep theirs.
+        device: where it lives; None means the default device that was chosen, else that of the
+            data, else the CPU.
         requires_grad: record operations for backward.
         pin_memory: in host memory that a GPU copies from by itself; for the CPU only.
 
@@ -61,6 +63,7 @@ def _pinned_if(pin_memory: bool, array: Any) -> Any:
 
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """`data` as a tensor: itself, or sharing the array's memory, where the dtype allows."""
+    device = devices.chosen() if device is None else device
     place = None if device is None else place_of("as_tensor", device)
     if isinstance(data, Tensor):
         made = data
@@ -70,8 +73,9 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
         made = _tensor.wrap(gpu.shared(data))
     else:
         return _leaf(array_of(data, dtype, device), False)
-    if dtype is not None and dtype is not made.dtype:
-        made = TABLE.cast(made, dtype=dtype)
+    wanted = made.dtype if dtype is None else dtype_named(dtype, "as_tensor")
+    if wanted is not made.dtype:
+        made = TABLE.cast(made, dtype=wanted)
     return made if place is None or place is made.device else TABLE.to_device(made, device=place)
 
 
@@ -159,7 +163,7 @@ def empty(
         UnsupportedError: another layout than `strided`.
     """
     require_strided(layout)
-    array = filled(size, None, dtype or dtypes.float32, device)
+    array = filled(size, None, dtype or dtypes.default_floating(), device)
     return _leaf(_pinned_if(pin_memory, array), requires_grad)
 
 

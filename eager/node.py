@@ -412,7 +412,7 @@ def type_of_meta(meta: Any) -> ValueType | None:
     if type(meta) is tuple:
         shape, dtype, device = meta
         return TensorType(shape, dtype, device)
-    return None if meta is None else ScalarType(dtypes.of_number(meta).category)
+    return None if meta is None else ScalarType(dtypes.category_of(meta))
 
 
 class OpNode(Node):

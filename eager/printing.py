@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import any_arrays
+from dynajit.core import any_arrays, dtypes
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.records import record
 
@@ -41,8 +41,6 @@ _PROFILES: Final = {
     "short": PrintOptions(precision=2, edgeitems=2),
     "full": PrintOptions(threshold=math.inf),
 }
-#: Dtypes that tensors have by themselves, so that their text need not say them.
-_DEFAULT_DTYPES: Final = ("float32", "int64", "bool", "complex64")
 _chosen: list[PrintOptions] = [PrintOptions()]
 
 
@@ -100,7 +98,7 @@ def format_sparse(tensor: Any) -> str:
     lines = [name + _part(part, len(prefix + name)) for name, part in parts]
     facts = [] if tensor.device.type == "cpu" else [f"device='{tensor.device}'"]
     facts += [f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]
-    if tensor.dtype.name not in _DEFAULT_DTYPES:
+    if not _is_default(tensor.dtype):
         facts.append(f"dtype={tensor.dtype!r}")
     facts += [f"layout={tensor.layout!r}", *_history(tensor)]
     last = _joined(facts[0], facts[1:], len(prefix))
@@ -131,9 +129,14 @@ def _suffixes(tensor: Any, array: Any) -> list[str]:
     dtype = tensor.dtype
     if array.size == 0 and array.ndim != 1:
         found.append(f"size={tuple(array.shape)}")
-    if dtype.name not in _DEFAULT_DTYPES or (array.size == 0 and dtype.name != "float32"):
+    if not _is_default(dtype) or (array.size == 0 and dtype is not dtypes.default_floating()):
         found.append(f"dtype={dtype!r}")
     return found + _history(tensor)
+
+
+def _is_default(dtype: dtypes.DType) -> bool:
+    """Whether tensors have the dtype by themselves, so that their text need not say it."""
+    return dtype is dtypes.default_of(dtype.category)
 
 
 def _history(tensor: Any) -> list[str]:

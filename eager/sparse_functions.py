@@ -7,7 +7,7 @@ their own, as in `eager.legacy`. Called by users.
 from collections.abc import Sequence
 from typing import Any
 
-from dynajit.core.dtypes import DType, float32, int64
+from dynajit.core.dtypes import DType, default_floating, int64
 from dynajit.core.errors import ArgumentError, BoundsError, DeviceError, ShapeError
 from dynajit.eager.creation import as_tensor
 from dynajit.eager.sparse import SparseTensor, made
@@ -59,7 +59,7 @@ def sparse_coo_tensor(
     if pin_memory:
         raise DeviceError("sparse_coo_tensor: sparse tensors are not pinned.  Drop pin_memory.")
     if named["indices"] is None and named["values"] is None and named["size"] is not None:
-        return _of_zeros(named["size"], dtype or float32, device, requires_grad)
+        return _of_zeros(named["size"], dtype or default_floating(), device, requires_grad)
     if named["indices"] is None or named["values"] is None or len(given) > len(names):
         raise ArgumentError(
             "sparse_coo_tensor: expected sparse_coo_tensor(indices, values, size=None), or "

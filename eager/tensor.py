@@ -16,11 +16,11 @@ from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core import device as devices
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ArgumentError, AutogradError, DeviceError, DTypeError, ShapeError
+from dynajit.core.errors import ArgumentError, AutogradError, DeviceError, ShapeError
 from dynajit.core.memory_format import preserve_format
 from dynajit.eager import _tensor, tape
 from dynajit.eager._rows import get_item
-from dynajit.eager.convert import array_of, filled, pinned_copy, plain_number
+from dynajit.eager.convert import array_of, dtype_named, filled, pinned_copy, plain_number
 from dynajit.eager.execute import handle, refresh_view
 from dynajit.eager.inplace import InPlaceMethods
 from dynajit.eager.layout import LayoutMethods
@@ -64,7 +64,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
 
     Args:
         data: nothing (an empty tensor), sizes (`Tensor(2, 3)`, elements undefined), a nested
-            sequence or array (converted to float32), or a tensor (shares its memory).
+            sequence or array (converted to the default dtype), or a tensor (shares its memory).
         dtype, device, requires_grad: as in `tensor`.
 
     Use `tensor(data)` to keep the dtype of the data.
@@ -436,7 +436,7 @@ def _leaf(array: Any, requires_grad: bool) -> Tensor:
 
 def _constructed(data: tuple[Any, ...], dtype: DType | None, device: Any) -> Any:
     """The array of `Tensor(*data)`."""
-    wanted = dtype or dtypes.float32
+    wanted, device = dtype or dtypes.default_floating(), device or CPU
     if not data or isinstance(data[0], (int, Size)):
         return filled(data or (0,), None, wanted, device)
     if len(data) != 1:
@@ -454,7 +454,7 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, 
     dtype, device = kwargs.get("dtype"), kwargs.get("device")
     flags = [argument for argument in args if isinstance(argument, bool)]  # non_blocking, copy
     for argument in args:
-        if isinstance(argument, DType):
+        if isinstance(argument, (DType, type)):
             dtype = argument
         elif isinstance(argument, Tensor):
             dtype, device = argument.dtype, argument.device
@@ -464,8 +464,8 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, 
             device = argument
         elif argument is not None and not isinstance(argument, bool):
             raise ArgumentError(f"to({argument!r}): expected a dtype, a device or a tensor.")
-    if dtype is not None and not isinstance(dtype, DType):
-        raise DTypeError(f"to(dtype={dtype!r}): expected a dtype such as dynajit.float32.")
+    if dtype is not None:
+        dtype = dtype_named(dtype, "to")
     unknown = set(kwargs) - {"dtype", "device", "non_blocking", "copy", "memory_format"}
     if unknown:
         raise ArgumentError(f"to: unknown arguments {sorted(unknown)}.")

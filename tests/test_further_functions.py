@@ -237,11 +237,15 @@ def test_settings_are_kept() -> None:
     assert not dj.is_anomaly_enabled()
 
 
-def test_the_default_class_of_tensors_is_of_float32_on_the_cpu() -> None:
-    dj.set_default_tensor_type("torch.FloatTensor")
-    dj.set_default_tensor_type(dj.FloatTensor)
-    with pytest.raises(UnsupportedError):
+def test_the_default_class_of_tensors_has_the_default_dtype() -> None:
+    try:
         dj.set_default_tensor_type(dj.DoubleTensor)
+        assert dj.zeros(1).dtype is dj.float64
+    finally:
+        dj.set_default_tensor_type("torch.FloatTensor")
+    assert dj.zeros(1).dtype is dj.float32
+    with pytest.raises(TypeError):
+        dj.set_default_tensor_type(dj.LongTensor)
     with pytest.raises(RuntimeError):
         dj.set_default_tensor_type("torch.cuda.FloatTensor")
 

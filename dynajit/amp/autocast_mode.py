@@ -98,7 +98,7 @@ class autocast:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _set_autocast_word(self._before.pop())
+        _set_autocast_word(words.with_casts_of(_autocast_word(), self._before.pop()))
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate `func` to run under these settings.

@@ -2,12 +2,15 @@
 
 Contract: a `DType` is a singleton per name; `result_type` follows PyTorch 2.x: dimensioned tensors
 beat zero-dim tensors, which beat Python numbers, as long as the category (bool, integer, floating,
-complex) does not rise; within a category the numeric lattice decides.
+complex) does not rise; within a category the numeric lattice decides. One setting, of the process:
+the floating dtype by default, float32 at first (`set_default_floating`).
 Called by op rows, eager tensors and code generation.
 """
 
 import enum
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
@@ -163,20 +166,71 @@ def _promote_integer(a: DType, b: DType) -> DType:
     return max((a, b), key=_SIGNED_ORDER.index)
 
 
+@dataclass
+class _Default:
+    """What floats get that nothing else decides. Mutable, one per process."""
+
+    floating: DType
+
+
+_default: Final = _Default(float32)
+_watchers: Final[list[Callable[[], None]]] = []
+
+
+def default_floating() -> DType:
+    """The dtype of new floating tensors, and of what integers become where floats are needed."""
+    return _default.floating
+
+
+def default_complex() -> DType:
+    """The complex dtype whose parts hold the default floating dtype."""
+    return _COMPLEX_OF[_default.floating]
+
+
+def set_default_floating(dtype: DType) -> None:
+    """Make `dtype` the default; whoever watches is told if it was another one."""
+    if dtype is _default.floating:
+        return
+    _default.floating = dtype
+    for forget in _watchers:
+        forget()
+
+
+def watch_default(forget: Callable[[], None]) -> None:
+    """Call `forget` when the default changes: what was derived under another one is void."""
+    _watchers.append(forget)
+
+
 def default_of(category: Category) -> DType:
     """The dtype that a Python number of this category gets when it stands alone."""
-    return (bool_, int64, float32, complex64)[category]
+    if category >= Category.FLOATING:
+        return _default.floating if category is Category.FLOATING else default_complex()
+    return int64 if category is Category.INTEGER else bool_
+
+
+def category_of(value: object) -> Category:
+    """The category of a Python (or NumPy) number."""
+    if isinstance(value, (bool, np.bool_)):
+        return Category.BOOL
+    if isinstance(value, (int, np.integer, SymInt)):
+        return Category.INTEGER
+    return Category.FLOATING if isinstance(value, (float, np.floating)) else Category.COMPLEX
 
 
 def of_number(value: object) -> DType:
-    """The dtype of a Python (or NumPy) number standing alone: bool, int64, float32, complex64."""
-    if isinstance(value, (bool, np.bool_)):
-        return bool_
-    if isinstance(value, (int, np.integer, SymInt)):
-        return int64
-    if isinstance(value, (float, np.floating)):
-        return float32
-    return complex64
+    """The dtype of a Python (or NumPy) number standing alone: bool, int64, and the default ones."""
+    return default_of(category_of(value))
+
+
+_OF_PYTHON: Final = {bool: bool_, int: int64, float: float64, complex: complex128}
+
+
+def parse(value: Any) -> DType | None:
+    """The dtype that `value` means: a DType, or Python's bool, int, float or complex; float and
+    complex are those of Python, 64 bits wide each part. None: it means none."""
+    if isinstance(value, DType):
+        return value
+    return _OF_PYTHON.get(value) if isinstance(value, type) else None
 
 
 def result_type(tensors: Iterable[tuple[DType, int]], numbers: Iterable[Category] = ()) -> DType:

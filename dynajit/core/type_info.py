@@ -87,18 +87,19 @@ _Limits = TypeVar("_Limits")
 
 
 def _limits(name: str, table: Mapping[Any, _Limits], dtype: Any, kind: str, other: str) -> _Limits:
-    if dtype not in table:
+    found = dtypes.parse(dtype)
+    if found not in table:
         raise ArgumentError(f"{name}({dtype}): requires {kind} input type.  Use {other}.")
-    return table[dtype]
+    return table[found]
 
 
-def finfo(type: Any = dtypes.float32) -> FloatingLimits:
-    """Limits of a floating dtype; of its parts, for a complex one.
+def finfo(type: Any = None) -> FloatingLimits:
+    """Limits of a floating dtype, by default of the default one; of its parts, for a complex one.
 
     Raises:
         ArgumentError: another dtype, or none.
     """
-    return _limits("finfo", _FLOATING, type, "a floating point", "iinfo for integers")
+    return _limits("finfo", _FLOATING, type or dtypes.default_floating(), "a floating point", "iinfo for integers")
 
 
 def iinfo(type: Any) -> IntegerLimits:

@@ -33,7 +33,8 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
     tensors = [value for value in values if isinstance(value, Tensor)]
     if not all(isinstance(value, (Tensor, Number)) for value in values):
         raise InvalidValueError("Input arguments must all be instances of Number or Tensor.")
-    dtype, place = (tensors[0].dtype, tensors[0].device) if tensors else (dtypes.float32, None)
+    dtype, place = (tensors[0].dtype, tensors[0].device) if tensors else (None, None)
+    dtype = dtype or dtypes.default_floating()
     made = [
         value if isinstance(value, Tensor) else full((), value, dtype=dtype, device=place)
         for value in values

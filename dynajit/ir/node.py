@@ -66,7 +66,7 @@ def type_of(argument: Any) -> ValueType | None:
         return None
     if isinstance(argument, Node):
         return argument.type
-    return ScalarType(dtypes.of_number(argument).category)
+    return ScalarType(dtypes.category_of(argument))
 
 
 def named_arguments(node: Node) -> Iterator[tuple[str, Argument]]:

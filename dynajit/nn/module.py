@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from dynajit.core.device import Device
+from dynajit.core import dtypes
 from dynajit.core.dtypes import DType, bfloat16, float16, float32, float64
 from dynajit.core.errors import ArgumentError
 from dynajit.core.instances import give_own_dict
@@ -706,12 +707,13 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, DType
     device, dtype = kwargs.get("device"), kwargs.get("dtype")
     non_blocking = bool(kwargs.get("non_blocking", any(value is True for value in args)))
     for argument in args:
-        if isinstance(argument, DType):
+        if isinstance(argument, (DType, type)):
             dtype = argument
         elif isinstance(argument, Tensor):
             device, dtype = argument.device, argument.dtype
         elif not isinstance(argument, bool):
             device = argument
+    dtype = dtypes.parse(dtype) or dtype
     if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
         raise ArgumentError(
             f"nn.Module.to only accepts floating point or complex dtypes, but got {dtype}"

@@ -203,21 +203,18 @@ def dtype_of(value: Any) -> DType:
     Raises:
         ArgumentError: it is none of these.
     """
-    if isinstance(value, DType):
-        return value
-    python = {
-        bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float32, complex: dtypes.complex64
-    }  # fmt: skip
-    if isinstance(value, type) and value in python:
-        return python[value]
+    found = dtypes.parse(value)
+    if found is not None:
+        return found
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         return dtypes.from_numpy(value)
     raise ArgumentError(f"dtype is {value!r}.  Expected a dtype such as dynajit.float32.")
 
 
 def device_of(value: Any) -> Device:
-    """A device argument; None is the CPU. Where a GPU has no number, it is the current one."""
-    return devices.parse(value)
+    """The device argument of what makes a tensor; None is the default device. Where a GPU has no
+    number, it is the current one."""
+    return devices.of_new_tensor(value)
 
 
 def cast(x: Any, dtype: DType | None) -> Any:
@@ -262,4 +259,4 @@ def coefficient(value: Any, dtype: DType) -> Any:
 
 def category_of(number: Any) -> Category:
     """Promotion category of a Python or NumPy number."""
-    return dtypes.of_number(number).category
+    return dtypes.category_of(number)

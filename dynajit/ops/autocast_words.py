@@ -1,9 +1,10 @@
 """What autocast does in a thread, as one integer: the autocast word.
 
 Contract: pure functions over words. A word has for each device type whether autocast is on and the
-lower-precision dtype, and whether casts may be remembered; 0 is the word of a program that never
-used autocast. The thread's word lives in C (`eager/tensor.h`), where compiled functions can check
-it in one comparison. Called by `ops.autocast`, `dynajit.amp` and capture's reports.
+lower-precision dtype, and whether casts may be remembered. Above these it has the thread's default
+device, which decides about library functions' results as well. 0 is the word of a program that used
+neither. The thread's word lives in C (`eager/tensor.h`), where compiled functions can check it in
+one comparison. Called by `ops.autocast`, `dynajit.amp`, `eager.defaults` and capture's reports.
 
 Source: PyTorch 2.x, "Automatic Mixed Precision package" (device types, their default dtypes).
 """
@@ -11,6 +12,7 @@ Source: PyTorch 2.x, "Automatic Mixed Precision package" (device types, their de
 from typing import Final
 
 from dynajit.core import dtypes
+from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import DeviceError
 
@@ -23,6 +25,10 @@ DEFAULTS: Final = {
 _DEVICE_BITS: Final = 5  # one whether it is on, four for the dtype
 _FIRST: Final = {device: _DEVICE_BITS * i for i, device in enumerate(DEFAULTS)}
 _UNCACHED: Final = 1 << (_DEVICE_BITS * len(DEFAULTS))
+_BELOW_DEVICE: Final = _UNCACHED.bit_length()
+#: Default devices by code; cuda:0 and all further ones follow.
+_FEW: Final = (None, CPU, Device("meta"), Device("cuda"))
+_MOST_GPUS: Final = 256  # so that a word is an int of C
 CPU_ENABLED: Final = 1 << _FIRST["cpu"]
 CUDA_ENABLED: Final = 1 << _FIRST["cuda"]
 
@@ -95,7 +101,40 @@ def with_cache(word: int, enabled: bool) -> int:
     return word & ~_UNCACHED if enabled else word | _UNCACHED
 
 
+def default_device(word: int) -> Device | None:
+    """The device of new tensors, if the thread chose one."""
+    code = word >> _BELOW_DEVICE
+    return _FEW[code] if code < len(_FEW) else Device("cuda", code - len(_FEW))
+
+
+def with_default_device(word: int, device: Device | None) -> int:
+    """`word` with another default device.
+
+    Raises:
+        DeviceError: it is a GPU beyond the 256th.
+    """
+    if device in _FEW:
+        code = _FEW.index(device)
+    else:
+        assert device is not None and device.index is not None
+        if device.index >= _MOST_GPUS:
+            raise DeviceError(
+                f"{device}: too many for a default device.  Expected a number below {_MOST_GPUS}."
+            )
+        code = len(_FEW) + device.index
+    return word & ((1 << _BELOW_DEVICE) - 1) | code << _BELOW_DEVICE
+
+
+def with_casts_of(word: int, other: int) -> int:
+    """`word` with all that `other` says of autocast; the default device stays."""
+    of_casts = (1 << _BELOW_DEVICE) - 1
+    return word & ~of_casts | other & of_casts
+
+
 def describe(word: int) -> str:
-    """The word for reports: "autocast off", or "autocast on (cpu: bfloat16)"."""
+    """The word for reports: "autocast off", or "autocast on (cpu: bfloat16)"; with a default device
+    "autocast off, new tensors on cuda"."""
     live = [f"{name}: {dtype_of(word, name).name}" for name in DEFAULTS if is_enabled(word, name)]
-    return f"autocast on ({', '.join(live)})" if live else "autocast off"
+    casts = f"autocast on ({', '.join(live)})" if live else "autocast off"
+    place = default_device(word)
+    return casts if place is None else f"{casts}, new tensors on {place}"

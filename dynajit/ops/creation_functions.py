@@ -32,8 +32,10 @@ from dynajit.ops.reduction_functions import topk
 from dynajit.ops.table import TABLE
 
 
-def _dtype(dtype: Any, default: DType = dtypes.float32) -> DType:
-    return default if dtype is None else arguments.dtype_of(dtype)
+def _dtype(dtype: Any, default: DType | None = None) -> DType:
+    if dtype is None:
+        return dtypes.default_floating() if default is None else default
+    return arguments.dtype_of(dtype)
 
 
 _NONE: Final[Mapping[str, Any]] = {}
@@ -155,7 +157,7 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
            **options: Any) -> Any:  # fmt: skip
     """`arange(end)`, `arange(start, end)`, `arange(start, end, step)`; the end is left out.
 
-    int64 for integers, else float32. Of an integer `dtype`, start and step lose their fraction;
+    int64 for integers, else the default dtype. Of an integer `dtype`, start and step lose their fraction;
     of int64 the end does, too, in front of the count.
 
     Raises:
@@ -166,7 +168,7 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
     }
     start, end, step = _arange_bounds(bounds, named)
     whole = all(not isinstance(v, (float, np.floating)) for v in (start, end, step))
-    kind = _dtype(dtype, dtypes.int64 if whole else dtypes.float32)
+    kind = _dtype(dtype, dtypes.int64 if whole else None)
     if kind is dtypes.int64:
         start, end, step = (arguments.coefficient(v, kind) for v in (start, end, step))
         whole = True
@@ -211,7 +213,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
     # From the middle on the numbers count back from the end, so that it is met exactly.
     falling = TABLE.sub(end, TABLE.mul(TABLE.sub(steps - 1, index), step))
     first_half = TABLE.lt(index, max(steps // 2, 1))
-    spread_over = dtypes.complex64 if rising.dtype.is_complex else dtypes.float32
+    spread_over = dtypes.default_complex() if rising.dtype.is_complex else None
     result = cast(TABLE.where(first_half, rising, falling), _dtype(dtype, spread_over))
     return _finish(result, requires_grad, options)
 
@@ -436,7 +438,8 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
         )
         noise = _draw("randn", shape, like.dtype, like.device, generator)
     else:
-        noise = _draw("randn", sizes(spread((size,)), "normal"), dtype, device, generator)
+        place = CPU if device is None else device  # PyTorch's takes no account of a default one
+        noise = _draw("randn", sizes(spread((size,)), "normal"), dtype, place, generator)
     result = TABLE.add(TABLE.mul(noise, std), mean)
     return _finish(result, bool(options.get("requires_grad")), options)
 

@@ -80,7 +80,7 @@ def type_of_operand(operand: Any) -> ValueType | None:
         return None
     if hasattr(operand, "dtype") and hasattr(operand, "shape"):
         return TensorType(tuple(operand.shape), dtypes.from_numpy(operand.dtype))
-    return ScalarType(dtypes.of_number(operand).category)
+    return ScalarType(dtypes.category_of(operand))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -291,7 +291,7 @@ ihfft2 = _two("ihfft2", ihfftn)
 
 
 def _frequencies(whole: Any, n: int, d: float, dtype: Any, device: Any, requires_grad: bool) -> Any:
-    kind: DType = dtypes.float32 if dtype is None else arguments.dtype_of(dtype)
+    kind: DType = dtypes.default_floating() if dtype is None else arguments.dtype_of(dtype)
     result = TABLE.mul(cast(whole, kind), 1.0 / (n * d))
     return result.requires_grad_(True) if requires_grad else result
 

@@ -15,6 +15,7 @@ from dynajit.core.symint import equals
 from dynajit.ops.arguments import cast, common_dtype, constant, is_tensor
 from dynajit.ops.composites import wide
 from dynajit.ops.elementwise_functions import pow
+from dynajit.ops.families import floating_of
 from dynajit.ops.table import TABLE
 
 
@@ -36,8 +37,8 @@ def pair(input: Any, other: Any) -> tuple[Any, Any]:
 
 
 def floating(x: Any) -> Any:
-    """x, bool and integers as float32."""
-    return x if x.dtype.category >= Category.FLOATING else cast(x, dtypes.float32)
+    """x, bool and integers in the default dtype."""
+    return cast(x, floating_of(x.dtype))
 
 
 # ---------------------------------------------------------------------------------------------

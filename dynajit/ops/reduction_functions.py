@@ -16,7 +16,7 @@ from dynajit.ops.arguments import cast, describe_tensor, dim_of
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.composites import wide
 from dynajit.ops.elementwise_functions import isclose, maximum, minimum, nonzero
-from dynajit.ops.families import normalize_dims
+from dynajit.ops.families import floating_of, normalize_dims
 from dynajit.ops.shape_functions import reshape
 from dynajit.ops.table import TABLE
 
@@ -214,7 +214,7 @@ def count_nonzero(input: Any, dim: Any = None) -> Any:
 
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     """log of the sum of exponentials along `dim`, without overflow."""
-    x = input if input.dtype.category >= Category.FLOATING else cast(input, dtypes.float32)
+    x = cast(input, floating_of(input.dtype))
     return TABLE.logsumexp(x, dim=_dims(input, dim, "logsumexp"), keepdim=keepdim)
 
 

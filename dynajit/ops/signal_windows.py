@@ -23,7 +23,7 @@ def _window(
     if length < 0:
         raise ShapeError(f"{name} requires non-negative window_length, got window_length={length}")
     dtype = options.get("dtype")
-    kind = dtypes.float32 if dtype is None else arguments.dtype_of(dtype)
+    kind = dtypes.default_floating() if dtype is None else arguments.dtype_of(dtype)
     if not kind.is_floating_point:
         raise DTypeError(f"{name} expects floating point dtypes, got: {kind.name}")
     place = device_of(options.get("device"))

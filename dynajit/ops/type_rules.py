@@ -39,8 +39,8 @@ class DTypeRule:
 
 
 def floating_of(dtype: DType) -> DType:
-    """`dtype` if floating or complex, else the default float32."""
-    return dtype if dtype.category >= Category.FLOATING else dtypes.float32
+    """`dtype` if floating or complex, else the default dtype."""
+    return dtype if dtype.category >= Category.FLOATING else dtypes.default_floating()
 
 
 def _only(accepted: Callable[[DType], bool]) -> Callable[[DType], DType | None]:
@@ -63,7 +63,7 @@ NUMERIC = DTypeRule(
 """The promoted dtype; bool is refused, as PyTorch does for `-`."""
 
 FLOATING = DTypeRule("floating", floating_of, _floating_compute)
-"""The promoted dtype if floating, else float32."""
+"""The promoted dtype if floating, else the default dtype."""
 
 REAL_FLOATING = DTypeRule(
     "real floating",
@@ -71,7 +71,8 @@ REAL_FLOATING = DTypeRule(
     _floating_compute,
     "a real dtype",
 )
-"""The promoted dtype if floating, float32 for bool and integers; complex numbers are refused."""
+"""The promoted dtype if floating, the default one for bool and integers; complex numbers are
+refused."""
 
 FLOATING_ONLY = DTypeRule(
     "floating only",

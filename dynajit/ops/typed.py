@@ -59,7 +59,7 @@ def _type_of(operand: Any) -> ValueType | None:
         return None
     if isinstance(operand, Typed):
         return operand.type
-    return ScalarType(dtypes.of_number(operand).category)
+    return ScalarType(dtypes.category_of(operand))
 
 
 def traced_infer(function: Callable[..., Any]) -> Callable[..., ValueType]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from dynajit.core.dtypes import DType, float32
+from dynajit.core.dtypes import DType, default_floating, float32, float64
 from dynajit.core.errors import InvalidValueError, UnsupportedError
 from dynajit.eager.grad_mode import is_grad_enabled, set_grad_enabled
 from dynajit.eager.tensor import Tensor
@@ -124,8 +124,8 @@ def _stack_if_compiling(x: Any) -> Any:
 
 
 def _get_scalar_dtype(is_fused: Any = None) -> DType:
-    """The dtype in which steps are counted."""
-    return float32
+    """The dtype in which steps are counted: float64 where that is the default one, else float32."""
+    return float64 if default_floating() is float64 else float32
 
 
 def _default_to_fused_or_foreach(
