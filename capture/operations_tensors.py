@@ -251,9 +251,21 @@ def _pin_memory(x: Any, value: TensorValue, args: list[Value], keywords: dict[st
     return value
 
 
+def _new_tensor(x: Any, value: TensorValue, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """`new_tensor(data)`: as `tensor`, with the dtype and on the device of the receiver."""
+    kind = tensor_type(x, value)
+    given = {name: item for name, item in keywords.items() if not is_none(x, item)}
+    data = [*args, *([given.pop("data")] if "data" in given else [])]
+    own = {"dtype": Known(kind.dtype), "device": Known(kind.device)}
+    return creates_tensor(x, creation.tensor, data, own | given)
+
+
 #: Methods that graph values do not have, or have as something else.
 _OWN_METHODS: Final[dict[str, Callable[[Any, TensorValue, list[Value], dict[str, Value]], Value]]]
-_OWN_METHODS = {"type": _type_method, "cpu": _cpu, "cuda": _cuda, "pin_memory": _pin_memory}
+_OWN_METHODS = {
+    "type": _type_method, "cpu": _cpu, "cuda": _cuda, "pin_memory": _pin_memory,
+    "new_tensor": _new_tensor,
+}  # fmt: skip
 
 
 # -- library calls -------------------------------------------------------------------------------

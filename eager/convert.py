@@ -42,7 +42,8 @@ def array_of(data: Any, dtype: DType | None, device: Any = None) -> Any:
 
     Args:
         data: number, nested sequence, array (of the host or a GPU) or tensor.
-        dtype: None infers it: Python floats give the default dtype, integers int64; arrays keep theirs.
+        dtype: None infers it: Python floats give the default dtype, integers int64; arrays keep
+            theirs.
         device: None means the default device that was chosen, else the device of the data: the CPU
             for all that is on no GPU.
 

@@ -32,7 +32,8 @@ def tensor(
 
     Args:
         data: number, nested sequence, NumPy array or tensor; copied.
-        dtype: None infers it: Python floats give the default dtype, integers int64; arrays keep theirs.
+        dtype: None infers it: Python floats give the default dtype, integers int64; arrays keep
+            theirs.
         device: where it lives; None means the default device that was chosen, else that of the
             data, else the CPU.
         requires_grad: record operations for backward.

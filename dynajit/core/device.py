@@ -1,34 +1,56 @@
-"""Devices: where an array lives. Frozen data; `parse` accepts what PyTorch accepts.
+"""Devices: where an array lives. Frozen data; the class accepts what PyTorch's accepts.
 
-Contract: a thread may have a device by default, for which `default` asks whoever keeps it: eager
+Contract: arrays live on the CPU and on GPUs; the other kinds of PyTorch's devices have names, so that
+programs can compare with them, and are refused where something is to be made there. A thread may have a device by default, for which `default` asks whoever keeps it: eager
 installs that (`eager.defaults`). `with device("cuda"):` makes it the default within the block.
 """
 
 from collections.abc import Callable
 from typing import Any, Final
 
-from dynajit.core.errors import DeviceError
+from dynajit.core.errors import ArgumentError, DeviceError
 from dynajit.core.records import record
 
-KINDS = ("cpu", "cuda", "meta")
+KINDS: Final = (
+    "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia",
+    "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
+)  # fmt: skip
+"""Source: PyTorch 2.13, the message of `torch.device("other")`."""
 
 
 @record(eq=False)
 class Device:
     """A device such as `cpu` or `cuda:0`. Equal ones are one object: keys of dicts, and what
-    `lru_cache` remembers by them, are found without a call of Python code.
+    `lru_cache` remembers by them, are found without a call of Python code. There is one CPU:
+    its number is dropped.
 
     Args:
-        type: one of `KINDS`.
-        index: device number; None for the CPU and for "the current GPU".
+        type: one of `KINDS`, or with a number behind a colon; a number alone is that of a GPU; a
+            device is itself.
+        index: device number, apart; None for the CPU and for "the current GPU".
+
+    Raises:
+        DeviceError: there is no such kind, or the number is none.
+        ArgumentError: it is of another class.
     """
 
     type: str
     index: int | None = None
 
-    def __new__(cls, type: str, index: int | None = None) -> "Device":
-        made = _known.get((type, index))
-        return made or _known.setdefault((type, index), object.__new__(cls))
+    def __new__(cls, type: "str | int | Device", index: int | None = None) -> "Device":
+        made = _known.get((type, index))  # type: ignore[arg-type]
+        if made is None:
+            key = _kind_and_index(type, index)
+            made = _known.get(key)
+        if made is None:
+            made = object.__new__(cls)
+            for name, value in zip(("type", "index"), key, strict=True):
+                object.__setattr__(made, name, value)
+            made = _known.setdefault(key, made)
+        return made
+
+    def __init__(self, type: "str | int | Device", index: int | None = None) -> None:
+        """`__new__` has done it: the device may be an old one."""
 
     def __reduce__(self) -> Any:
         return Device, (self.type, self.index)
@@ -47,6 +69,39 @@ class Device:
     def __repr__(self) -> str:
         index = "" if self.index is None else f", index={self.index}"
         return f"device(type='{self.type}'{index})"
+
+
+def _kind_and_index(given: Any, index: int | None) -> tuple[str, int | None]:
+    if isinstance(given, Device):
+        return given.type, given.index
+    if isinstance(given, int) and index is None:
+        return "cuda", _checked_index(given)
+    if not isinstance(given, str):
+        raise ArgumentError(
+            f"device({given!r}): expected a name such as 'cuda:0', a number or a device."
+        )
+    kind, colon, number = given.partition(":")
+    if kind not in KINDS:
+        raise DeviceError(
+            f"device({given!r}): not a device.  Expected one of {', '.join(KINDS)} device type at "
+            "start of device string, of which tensors live on 'cpu', 'cuda' or 'cuda:N'."
+        )
+    if colon and not (number.isdecimal() and number == str(int(number))):
+        raise DeviceError(f"Invalid device string: {given!r}.  Expected {kind!r} or '{kind}:N'.")
+    if colon and index is not None:
+        raise DeviceError(
+            f"device({given!r}, {index}): type (string) must not include an index because index was "
+            f"passed explicitly.  Expected device({kind!r}, {index})."
+        )
+    if colon:
+        index = int(number)
+    return kind, None if index is None or kind == "cpu" else _checked_index(index)
+
+
+def _checked_index(index: int) -> int:
+    if index < 0:
+        raise DeviceError(f"Device index must not be negative, but got {index}.")
+    return int(index)
 
 
 _known: Final[dict[tuple[str, int | None], Device]] = {}
@@ -99,15 +154,4 @@ def parse(device: "str | int | Device | None", index: int | None = None) -> Devi
     Raises:
         DeviceError: the name is not of the form `cpu`, `cuda` or `cuda:N`.
     """
-    if device is None:
-        return CPU
-    if isinstance(device, Device):
-        return device
-    if isinstance(device, int):
-        return Device("cuda", device)
-    kind, _, number = str(device).partition(":")
-    if kind not in KINDS or (number and not number.isdigit()):
-        raise DeviceError(f"device({device!r}): not a device.  Expected 'cpu', 'cuda' or 'cuda:N'.")
-    if number:
-        index = int(number)
-    return Device(kind, None if kind == "cpu" else index)
+    return CPU if device is None else Device(device, index)

@@ -99,7 +99,13 @@ def finfo(type: Any = None) -> FloatingLimits:
     Raises:
         ArgumentError: another dtype, or none.
     """
-    return _limits("finfo", _FLOATING, type or dtypes.default_floating(), "a floating point", "iinfo for integers")
+    return _limits(
+        "finfo",
+        _FLOATING,
+        type or dtypes.default_floating(),
+        "a floating point",
+        "iinfo for integers",
+    )
 
 
 def iinfo(type: Any) -> IntegerLimits:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, TypeVar
 
-from dynajit.core.device import Device
 from dynajit.core import dtypes
+from dynajit.core.device import Device
 from dynajit.core.dtypes import DType, bfloat16, float16, float32, float64
 from dynajit.core.errors import ArgumentError
 from dynajit.core.instances import give_own_dict

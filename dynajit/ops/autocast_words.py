@@ -111,18 +111,20 @@ def with_default_device(word: int, device: Device | None) -> int:
     """`word` with another default device.
 
     Raises:
-        DeviceError: it is a GPU beyond the 256th.
+        DeviceError: tensors do not live there, or it is a GPU beyond the 256th.
     """
-    if device in _FEW:
-        code = _FEW.index(device)
-    else:
-        assert device is not None and device.index is not None
-        if device.index >= _MOST_GPUS:
-            raise DeviceError(
-                f"{device}: too many for a default device.  Expected a number below {_MOST_GPUS}."
-            )
-        code = len(_FEW) + device.index
+    code = _FEW.index(device) if device in _FEW else len(_FEW) + _number_of(device)
     return word & ((1 << _BELOW_DEVICE) - 1) | code << _BELOW_DEVICE
+
+
+def _number_of(device: Device | None) -> int:
+    number = None if device is None or device.type != "cuda" else device.index
+    if number is None or number >= _MOST_GPUS:
+        raise DeviceError(
+            f"{device} cannot be the default device.  Expected 'cpu', 'cuda' or 'cuda:N', N below "
+            f"{_MOST_GPUS}."
+        )
+    return number
 
 
 def with_casts_of(word: int, other: int) -> int:

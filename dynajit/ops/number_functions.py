@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynajit.core import any_arrays, dtypes
-from dynajit.core.dtypes import Category
 from dynajit.core.errors import DTypeError
 from dynajit.core.symint import equals
 from dynajit.ops.arguments import cast, common_dtype, constant, is_tensor

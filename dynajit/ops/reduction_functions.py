@@ -7,7 +7,7 @@ Contract: the first parameter is the tensor, so each function is a method of `Te
 from typing import Any, Final, NamedTuple
 
 from dynajit.core import dtypes
-from dynajit.core.dtypes import Category, DType
+from dynajit.core.dtypes import DType
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from dynajit.core.symint import agree, equals, fits_within
 from dynajit.core.types import numel

@@ -15,6 +15,8 @@ FUNCTIONS = {
     "sizes": lambda x: x * dj.Tensor(2, 3).fill_(2.0),
     "varying sizes": lambda x: x * dj.FloatTensor(x.shape[0], 1).zero_(),
     "a size": lambda x: x + dj.Tensor(x.size()).fill_(1),
+    "new_tensor": lambda x: x * x.new_tensor([1, 2, 3]) + x.new_tensor(0.5, dtype=dj.float64),
+    "new_tensor of sizes": lambda x: x * x.new_tensor(x.shape[0]),
     "nothing": lambda x: dj.cat([x.flatten(), dj.Tensor()]),
     "variable": lambda x: x + dj.autograd.Variable(dj.Tensor(2, 1).fill_(1.0)),
 }

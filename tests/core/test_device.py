@@ -21,6 +21,33 @@ def test_a_device_is_parsed(given, expected):
     assert expected == parse(given)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("cpu",), ("cuda",), ("cuda:1",), ("cuda", 1), ("meta",), ("mps",), ("xpu:2",),
+        (Device("cuda", 1),),
+        ("gpu",), ("cuda:x",), ("cuda:",), ("cuda:-1",), ("cuda:01",), ("cuda:1", 2),
+        ("cuda", -1), ("",),
+    ],
+)  # fmt: skip
+def test_the_class_takes_what_pytorch_takes(arguments):
+    """A device by its number as PyTorch does where there is a GPU."""
+    torch = pytest.importorskip("torch")
+    try:
+        expected = repr(torch.device(*map(str, arguments[:1]), *arguments[1:]))
+    except (RuntimeError, TypeError) as error:
+        with pytest.raises(type(error)):
+            Device(*arguments)
+    else:
+        assert expected == repr(Device(*arguments))
+
+
+def test_a_device_is_one_object_however_it_is_named():
+    assert Device("cuda:1") is Device("cuda", 1) is Device(1) is Device(type="cuda", index=1)
+    assert Device("cpu:0") is CPU is Device(CPU)
+    assert ("cuda", 1) == (Device("cuda:1").type, Device("cuda:1").index)
+
+
 def test_kind_and_index_may_be_given_apart():
     assert parse("cuda", 1) == Device("cuda", 1)
 
