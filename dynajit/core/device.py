@@ -1,8 +1,9 @@
 """Devices: where an array lives. Frozen data; the class accepts what PyTorch's accepts.
 
-Contract: arrays live on the CPU and on GPUs; the other kinds of PyTorch's devices have names, so that
-programs can compare with them, and are refused where something is to be made there. A thread may have a device by default, for which `default` asks whoever keeps it: eager
-installs that (`eager.defaults`). `with device("cuda"):` makes it the default within the block.
+Contract: arrays live on the CPU and on GPUs; the other kinds of PyTorch's devices have names, so
+that programs can compare with them, and are refused where something is to be made there. A thread
+may choose a device for new tensors: `chosen` asks whoever keeps it, which eager installs
+(`eager.defaults`). `with device("cuda"):` chooses it within the block.
 """
 
 from collections.abc import Callable
@@ -90,8 +91,8 @@ def _kind_and_index(given: Any, index: int | None) -> tuple[str, int | None]:
         raise DeviceError(f"Invalid device string: {given!r}.  Expected {kind!r} or '{kind}:N'.")
     if colon and index is not None:
         raise DeviceError(
-            f"device({given!r}, {index}): type (string) must not include an index because index was "
-            f"passed explicitly.  Expected device({kind!r}, {index})."
+            f"device({given!r}, {index}): type (string) must not include an index because "
+            f"index was passed explicitly.  Expected device({kind!r}, {index})."
         )
     if colon:
         index = int(number)

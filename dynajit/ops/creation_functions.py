@@ -157,8 +157,8 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
            **options: Any) -> Any:  # fmt: skip
     """`arange(end)`, `arange(start, end)`, `arange(start, end, step)`; the end is left out.
 
-    int64 for integers, else the default dtype. Of an integer `dtype`, start and step lose their fraction;
-    of int64 the end does, too, in front of the count.
+    int64 for integers, else the default dtype. Of an integer `dtype`, start and step lose their
+    fraction; of int64 the end does, too, in front of the count.
 
     Raises:
         ArgumentError: step is 0 or leads away from the end.
