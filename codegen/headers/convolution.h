@@ -1,10 +1,11 @@
 /* Convolutions of generated C: products of windows and weights without the windows as a matrix.
  *
  * A convolution and its transpose in x are one walk: each result element is a sum over source
- * channels and taps, `source[base(p) + offset(tap)] * weight`, that begins with the bias. A task pads one slab of rows of one
- * image into a buffer near the core, so that no tap needs a condition; the tile in the middle keeps
- * DJ_ROWS pixels times DJ_BLOCK channels in registers and reads pixels where they lie. Results of a
- * transpose with a stride fall into classes by their remainder: each class has its own taps.
+ * channels and taps, `source[base(p) + offset(tap)] * weight`, and the bias (see DJ_APART). A task
+ * pads one slab of rows of one image into a buffer near the core, so that no tap needs a condition;
+ * the tile in the middle keeps DJ_ROWS pixels times DJ_BLOCK channels in registers and reads pixels
+ * where they lie. Results of a transpose with a stride fall into classes by their remainder: each
+ * class has its own taps.
  *
  * All dims are three; convolutions over fewer have leading ones. Every sum has one order, which
  * depends on sizes only, so the bits of a result do not depend on the number of threads. Included
@@ -19,11 +20,14 @@ int omp_get_thread_num(void);
 #endif
 
 /* Channels that are summed side by side. oneDNN has the same order on x86, so that most convolutions of
- * float32 have the bits of PyTorch's. */
+ * float32 have the bits of PyTorch's. With AVX-512 such channels have a sum of their own, if there is
+ * more than one tap; the bias is added to the first of them, then the others. */
 #if defined(__AVX512F__)
 #define DJ_TOGETHER 16
+#define DJ_APART 1
 #else
 #define DJ_TOGETHER 8
+#define DJ_APART 0
 #endif
 
 #if defined(__AVX512F__)
@@ -176,6 +180,11 @@ DJ_INLINE void dj_step(int64_t k, int64_t count, int64_t channels, int64_t *chan
     *channel = first + k % together, *tap = k / together;
 }
 
+/* Steps of a sum that begins with 0; sums of these are added up. */
+DJ_INLINE int64_t dj_span(int64_t depth, int64_t taps) {
+    return DJ_APART && taps > 1 ? taps * DJ_TOGETHER : dj_max_index(depth, 1);
+}
+
 /* Memory of a call, cut into pieces at multiples of 64 bytes. */
 DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 63) / 64 * 64; }
 
@@ -307,7 +316,9 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
         const int64_t depth = (all->starts[class + 1] - all->starts[class]) * all->sources;         \
         const int64_t *steps = all->steps + all->starts[class] * all->sources;                      \
         int64_t base[DJ_PIXELS], place[DJ_PIXELS];                                                  \
+        const int64_t span = dj_span(depth, all->starts[class + 1] - all->starts[class]);           \
         T block[DJ_PIXELS * BLOCK] __attribute__((aligned(64)));                                    \
+        T part[DJ_PIXELS * BLOCK] __attribute__((aligned(64)));                                     \
         for (int64_t from = 0; from < total; from += DJ_PIXELS) {                                   \
             const int64_t count = dj_min_index(DJ_PIXELS, total - from);                            \
             dj_places(w, &pixels, first, from, count, base, place);                                 \
@@ -322,11 +333,18 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
                 if (all->bias)                                                                      \
                     for (int64_t q = 0; q < count; q++)                                             \
                         memcpy(block + q * BLOCK, all->bias + channel, sizeof(T) * (size_t)used);   \
-                for (int64_t k = 0; k < depth; k += DJ_DEPTH)                                       \
-                    for (int64_t q = 0; q < count; q += DJ_ROWS)                                    \
-                        dj_tile_##S(slab, steps + k, base + q, weights + k * BLOCK,                 \
-                                    dj_min_index(DJ_DEPTH, depth - k), block + q * BLOCK,           \
-                                    k == 0 && !all->bias);                                          \
+                for (int64_t start = 0; start < depth; start += span) {                             \
+                    const int64_t stop = dj_min_index(start + span, depth);                         \
+                    const int is_added = DJ_APART && (start || all->bias);                          \
+                    const int continues = !DJ_APART && all->bias;                                   \
+                    T *sum = is_added ? part : block;                                               \
+                    for (int64_t k = start; k < stop; k += DJ_DEPTH)                                \
+                        for (int64_t q = 0; q < count; q += DJ_ROWS)                                \
+                            dj_tile_##S(slab, steps + k, base + q, weights + k * BLOCK,             \
+                                        dj_min_index(DJ_DEPTH, stop - k), sum + q * BLOCK,          \
+                                        k == start && !continues);                                  \
+                    for (int64_t i = 0; i < count * BLOCK && is_added; i++) block[i] += part[i];    \
+                }                                                                                   \
                 dj_put_##S(block, used, place, count, all->c->is_rectified,                         \
                            all->result + (image * all->c->groups * all->results + channel) * plane, \
                            plane);                                                                  \
@@ -345,6 +363,7 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
         const int64_t *steps = all->steps + all->starts[class] * all->sources;                      \
         const T *weights = all->weights + all->starts[class] * all->sources * all->c->groups *      \
                                               all->blocks * BLOCK + group * depth * BLOCK;          \
+        const int64_t span = dj_span(depth, all->starts[class + 1] - all->starts[class]);           \
         for (int64_t row = 0; row < rows; row++)                                                    \
             for (int64_t from = 0; from < pixels.count[2]; from += DJ_PIXELS) {                     \
                 const int64_t count = dj_min_index(DJ_PIXELS, pixels.count[2] - from);              \
@@ -353,10 +372,16 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
                 for (int64_t o = 0; o < all->results; o++) {                                        \
                     const int64_t channel = group * all->results + o;                               \
                     const T plus = all->bias ? all->bias[channel] : 0;                              \
-                    T line[DJ_PIXELS], *to = all->result + place +                                  \
+                    T line[DJ_PIXELS], part[DJ_PIXELS], *to = all->result + place +                 \
                         (image * all->c->groups * all->results + channel) * dj_volume(w->result);   \
-                    dj_row_##S(slab + base, w->scale[2], steps, weights + o, depth, plus, line,     \
-                               count);                                                              \
+                    for (int64_t q = 0; q < count; q++) line[q] = plus;                             \
+                    for (int64_t start = 0; start < depth; start += span) {                         \
+                        const int is_added = DJ_APART && (start || all->bias);                      \
+                        dj_row_##S(slab + base, w->scale[2], steps + start,                         \
+                                   weights + o + start * BLOCK, dj_min_index(span, depth - start),  \
+                                   DJ_APART ? 0 : plus, is_added ? part : line, count);             \
+                        for (int64_t q = 0; q < count && is_added; q++) line[q] += part[q];         \
+                    }                                                                               \
                     if (all->c->is_rectified)                                                       \
                         for (int64_t q = 0; q < count; q++) line[q] = line[q] <= 0 ? 0 : line[q];    \
                     for (int64_t q = 0; q < count; q++) to[q * w->divide[2]] = line[q];             \

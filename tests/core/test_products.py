@@ -136,6 +136,35 @@ def test_bits_do_not_depend_on_threads(threads, left, right) -> None:
 
 
 @needs_own
+@pytest.mark.parametrize("k", [190, 193, 300, 385, 500, 769, 1000])
+def test_sums_of_float32_are_cut_where_mkl_cuts_them(k: int) -> None:
+    """On CPUs of AMD, or on those of Intel."""
+    a, b = drawn(4, k), drawn(k, 16)
+
+    def cut(lengths: list[int]) -> np.ndarray:
+        total, first = np.zeros((4, 16), np.float32), 0
+        for length in lengths:
+            part = np.zeros((4, 16), np.float32)
+            for i in range(first, first + length):
+                exact = a[:, i : i + 1].astype(np.longdouble) * b[i] + part
+                part = exact.astype(np.float32)  # fused: rounded once
+            total, first = total + part, first + length
+        return total
+
+    def on_amd(left: int) -> list[int]:
+        most = left // 2 if 192 < left < 384 else 192
+        return [most] * (left // most) + [left % most]
+
+    def on_intel(left: int) -> list[int]:
+        if left > 2 * 384:
+            return [384, *on_intel(left - 384)]
+        return [(left + 1) // 2, left // 2] if left > 384 else [left]
+
+    found = matmul(a, b)
+    assert any(np.array_equal(found, cut(rule(k))) for rule in (on_amd, on_intel))
+
+
+@needs_own
 @pytest.mark.parametrize("sizes", [(40, 1000, 50), (3, 384, 17), (200, 70, 130)])
 def test_compiled_functions_have_the_same_bits(sizes) -> None:
     n, k, m = sizes

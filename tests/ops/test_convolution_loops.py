@@ -101,22 +101,52 @@ def test_a_forked_child_computes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(not _products.addresses(), reason="this CPU is not x86 with fused products")
-def test_sums_go_through_blocks_of_channels_tap_by_tap_and_begin_with_the_bias() -> None:
-    """oneDNN's order on x86, with blocks as wide as the CPU's vectors: PyTorch's bits."""
-    x, weight, bias = drawn((1, 20, 5, 5), (3, 20, 3, 3), np.float32)
+@pytest.mark.parametrize("outputs", [3, 20])
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_sums_go_through_blocks_of_channels_tap_by_tap(outputs: int, size: int) -> None:
+    """oneDNN's order on x86, which is one of these by the CPU's vectors: PyTorch's bits."""
+    x, weight, bias = drawn((2, 40, 7, 7), (outputs, 40, size, size), np.float32)
     result = F.conv2d(*(dj.from_numpy(a) for a in (x, weight, bias))).numpy()
 
-    def in_blocks(block: int, o: int) -> np.float32:
+    def continued(start: np.float32, channels: range, o: int) -> np.float32:
+        taps = [(i, j) for i in range(size) for j in range(size)]
+        for i, j, c in ((i, j, c) for i, j in taps for c in channels):
+            exact = np.longdouble(x[0, c, 1 + i, 2 + j]) * weight[o, c, i, j] + start
+            start = np.float32(exact)  # fused: rounded once
+        return start
+
+    def one_sum_of_blocks_of_8(o: int) -> np.float32:
         total = bias[o]
-        for first in range(0, 20, block):
-            channels = range(first, min(first + block, 20))
-            for i, j, c in ((i, j, c) for i in range(3) for j in range(3) for c in channels):
-                exact = np.longdouble(x[0, c, 1 + i, 2 + j]) * weight[o, c, i, j] + total
-                total = np.float32(exact)  # fused: rounded once
+        for first in range(0, 40, 8):
+            total = continued(total, range(first, first + 8), o)
         return total
 
-    expected = [[in_blocks(block, o) for o in range(3)] for block in (8, 16)]
+    def a_sum_for_each_16_channels(o: int) -> np.float32:
+        total, block = bias[o], 40 if size == 1 else 16
+        for first in range(0, 40, block):
+            total += continued(np.float32(0), range(first, min(first + block, 40)), o)
+        return total
+
+    orders = (one_sum_of_blocks_of_8, a_sum_for_each_16_channels)
+    expected = [[order(o) for o in range(outputs)] for order in orders]
     assert list(result[0, :, 1, 2]) in expected
+
+
+def test_most_convolutions_have_the_bits_of_pytorchs() -> None:
+    """Where both have loops for this CPU; otherwise they agree to rounding."""
+    torch = pytest.importorskip("torch")
+    if not _products.addresses():
+        pytest.skip("this CPU is not x86 with fused products")
+    alike = []
+    for channels, outputs, size in [(3, 16, 3), (16, 32, 3), (64, 16, 3), (24, 32, 5), (64, 32, 1)]:
+        arrays = drawn((2, channels, 8, 8), (outputs, channels, size, size), np.float32)
+        expected = torch.nn.functional.conv2d(*map(torch.from_numpy, arrays), padding=size // 2)
+        found = F.conv2d(*map(dj.from_numpy, arrays), padding=size // 2).numpy()
+        np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-4)
+        alike.append(bool((found == expected.numpy()).all()))
+    if not torch.backends.mkldnn.is_available():
+        pytest.skip("this PyTorch was built without oneDNN")
+    assert sum(alike) >= 4
 
 
 WRONG: dict[str, Any] = {
