@@ -1,8 +1,8 @@
 """Rows of linear algebra that LAPACK computes: factorizations, solutions, inverses, determinants.
 
-Contract: operands are float32 or float64 (of `symmetric_eigen` also complex), the last two dims are
-matrices, the dims before them batches (which broadcast where there are two operands). A
-factorization has one result: its factors side by side, one row per column of the first;
+Contract: operands are float32 or float64, or complex (not of `pivoted_lu` and of logarithms of
+determinants), the last two dims are matrices, the dims before them batches (which broadcast where
+there are two operands). A factorization has one result: its factors side by side, one row per column of the first;
 `linalg_functions` takes it apart, so that all factors cost one call and derivatives see the
 gradients of all of them. What is singular raises LinAlgError. Compiled graphs with such a row run
 on NumPy.
@@ -26,7 +26,7 @@ from dynajit.ops.families import broadcast_shapes, describe, extern, require_ten
 from dynajit.ops.linear_algebra import transposed
 
 _REAL = (dtypes.float32, dtypes.float64)
-_COMPLEX = (dtypes.complex64, dtypes.complex128)
+_ANY = (*_REAL, dtypes.complex64, dtypes.complex128)
 
 
 def _matrices(
@@ -66,10 +66,16 @@ def _guarded(message: str, function: Callable[[], Any]) -> Any:
 
 def _same(name: str) -> Callable[..., TensorType]:
     def infer(x: ValueType, **attributes: Any) -> TensorType:
-        type = _matrices(name, x)
+        type = _matrices(name, x, accepted=_ANY)
         return type.with_shape(type.shape)
 
     return infer
+
+
+def _adjoint(ops: Any, x: Any) -> Any:
+    """x^H, which is x^T of real numbers."""
+    turned = transposed(ops, x)
+    return ops.conj(turned) if x.dtype.is_complex else turned
 
 
 def _half_diagonal(ops: Any, x: Any) -> Any:
@@ -82,17 +88,17 @@ def _half_diagonal(ops: Any, x: Any) -> Any:
 
 
 def _cholesky_vjp(ops: Any, g: Any, out: Any) -> Any:
-    """L^-T Phi(L^T g) L^-1, made symmetric."""
-    inner = _half_diagonal(ops, ops.matmul(transposed(ops, out), ops.tril(g, diagonal=0)))
-    upper = transposed(ops, out)
+    """L^-H Phi(L^H g) L^-1, made Hermitian."""
+    inner = _half_diagonal(ops, ops.matmul(_adjoint(ops, out), ops.tril(g, diagonal=0)))
+    upper = _adjoint(ops, out)
     left = ops.triangular_solve(upper, inner, upper=True, unit=False)
-    right = ops.triangular_solve(upper, transposed(ops, left), upper=True, unit=False)
-    return (right + transposed(ops, right)) * 0.5
+    right = ops.triangular_solve(upper, _adjoint(ops, left), upper=True, unit=False)
+    return (right + _adjoint(ops, right)) * 0.5
 
 
-@extern(infer=_same("cholesky"), vjp={"x": _cholesky_vjp})
+@extern(infer=_same("cholesky"), vjp={"x": _cholesky_vjp}, analytic=False)
 def cholesky(xp: Any, x: Any) -> Any:
-    """Lower triangular L with L L^T = x, of the lower triangles of positive-definite matrices."""
+    """Lower triangular L with L L^H = x, of the lower triangles of positive-definite matrices."""
     return _guarded(
         "linalg.cholesky: The factorization could not be completed because the input is not "
         "positive-definite.",
@@ -102,8 +108,8 @@ def cholesky(xp: Any, x: Any) -> Any:
 
 def _pair_infer(name: str) -> Callable[..., TensorType]:
     def infer(a: ValueType, b: ValueType, **attributes: Any) -> TensorType:
-        left = _matrices(name, a)
-        right = _matrices(name, b, square=False)
+        left = _matrices(name, a, accepted=_ANY)
+        right = _matrices(name, b, square=False, accepted=_ANY)
         call = describe(f"linalg.{name}", ("A", "B"), (a, b))
         if left.dtype is not right.dtype:
             raise DTypeError(f"{call}: Expected A and B to have the same dtype.")
@@ -186,13 +192,13 @@ def inverse(xp: Any, x: Any) -> Any:
 
 
 def _pseudo_infer(x: ValueType, *, rtol: float, atol: float, hermitian: bool) -> TensorType:
-    type = _matrices("pinv", x, square=hermitian)
+    type = _matrices("pinv", x, square=hermitian, accepted=_ANY)
     return type.with_shape((*type.shape[:-2], type.shape[-1], type.shape[-2]))
 
 
 def _pseudo_vjp(ops: Any, g: Any, x: Any, out: Any, hermitian: bool) -> Any:
-    """The adjoint of dP = -P dA P + P P^T dA^T (1 - A P) + (1 - P A) dA^T P^T P."""
-    back, turned = transposed(ops, out), transposed(ops, g)
+    """The adjoint of dP = -P dA P + P P^H dA^H (1 - A P) + (1 - P A) dA^H P^H P."""
+    back, turned = _adjoint(ops, out), _adjoint(ops, g)
     left = ops.matmul(ops.matmul(turned, out), back)
     right = ops.matmul(back, ops.matmul(out, turned))
     result = ops.neg(ops.matmul(ops.matmul(back, g), back))
@@ -201,28 +207,28 @@ def _pseudo_vjp(ops: Any, g: Any, x: Any, out: Any, hermitian: bool) -> Any:
     return result
 
 
-@extern(infer=_pseudo_infer, vjp={"x": _pseudo_vjp})
+@extern(infer=_pseudo_infer, vjp={"x": _pseudo_vjp}, analytic=False)
 def pseudo_inverse(xp: Any, x: Any, *, rtol: float, atol: float, hermitian: bool = False) -> Any:
     """The Moore-Penrose inverse; singular values up to max(atol, rtol * the largest) count as 0.
 
     Of `hermitian` matrices the lower triangles are read.
     """
     if hermitian:
-        x = xp.tril(x) + xp.swapaxes(xp.tril(x, -1), -1, -2)
+        x = xp.tril(x) + xp.swapaxes(xp.tril(x, -1), -1, -2).conj()
     u, s, vh = xp.linalg.svd(x, full_matrices=False)
     least = xp.maximum(atol, rtol * s[..., :1])  # they fall; none, where there is no element
     scaled = xp.where(s > least, 1, 0) / xp.where(s > least, s, 1)
-    turned = xp.swapaxes(vh, -1, -2) * scaled[..., None, :]
-    return (turned @ xp.swapaxes(u, -1, -2)).astype(x.dtype)
+    turned = xp.swapaxes(vh, -1, -2).conj() * scaled[..., None, :]
+    return (turned @ xp.swapaxes(u, -1, -2).conj()).astype(x.dtype)
 
 
 # ---------------------------------------------------------------------------------------------
 # determinants
 
 
-def _reduced(name: str) -> Callable[..., TensorType]:
+def _reduced(name: str, accepted: tuple[DType, ...] = _REAL) -> Callable[..., TensorType]:
     def infer(x: ValueType) -> TensorType:
-        type = _matrices(name, x)
+        type = _matrices(name, x, accepted=accepted)
         return type.with_shape(type.shape[:-2])
 
     return infer
@@ -234,7 +240,7 @@ def _spread(ops: Any, value: Any) -> Any:
 
 
 @extern(
-    infer=_reduced("det"),
+    infer=_reduced("det", _ANY),
     vjp={"x": lambda ops, g, x: _spread(ops, g) * ops.cofactors(x)},
 )
 def determinant(xp: Any, x: Any) -> Any:
@@ -257,7 +263,8 @@ def cofactors(xp: Any, x: Any) -> Any:
     n = x.shape[-1]
     others = xp.where(xp.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1)
     sign = xp.linalg.det(u) * xp.linalg.det(vh)
-    return ((u * others[..., None, :]) @ vh * sign[..., None, None]).astype(x.dtype)
+    whole = (u * others[..., None, :]) @ vh
+    return (whole.conj() * sign[..., None, None]).astype(x.dtype)
 
 
 @extern(infer=_reduced("slogdet"))
@@ -320,7 +327,7 @@ def part(ops: Any, x: Any, dim: int, first: Any, last: Any) -> Any:
 
 
 def _eigen_infer(x: ValueType, *, upper: bool) -> TensorType:
-    type = _matrices("eigh", x, accepted=_REAL + _COMPLEX)
+    type = _matrices("eigh", x, accepted=_ANY)
     return type.with_shape((*type.shape[:-1], type.shape[-1] + 1))
 
 
@@ -339,9 +346,10 @@ def _as_diagonal(ops: Any, value: Any) -> Any:
     return ops.triu(ops.tril(wide, diagonal=0), diagonal=0)
 
 
-def _adjoint(ops: Any, x: Any) -> Any:
-    turned = transposed(ops, x)
-    return ops.conj(turned) if x.dtype.is_complex else turned
+def _diagonal_of(ops: Any, x: Any) -> Any:
+    """x with zeros beside its diagonal."""
+    rank = len(x.shape)
+    return _as_diagonal(ops, ops.diagonal(x, offset=0, dim1=rank - 2, dim2=rank - 1))
 
 
 def _eigen_vjp(ops: Any, g: Any, out: Any) -> Any:
@@ -356,8 +364,7 @@ def _eigen_vjp(ops: Any, g: Any, out: Any) -> Any:
     gaps = transposed(ops, values) - values
     inner = ops.matmul(_adjoint(ops, vectors), g_vectors)
     inner = (inner - _adjoint(ops, inner)) * 0.5
-    inner = inner - _as_diagonal(ops, ops.diagonal(inner, offset=0, dim1=len(g.shape) - 2,
-                                                   dim2=len(g.shape) - 1))  # fmt: skip
+    inner = inner - _diagonal_of(ops, inner)
     diagonal = _as_diagonal(ops, ops.reshape(g_values, shape=tuple(g.shape[:-1])))
     whole = ops.matmul(vectors, diagonal + _quotient(ops, inner, gaps))
     return ops.matmul(whole, _adjoint(ops, vectors))
@@ -377,8 +384,49 @@ def symmetric_eigen(xp: Any, x: Any, *, upper: bool = False) -> Any:
     return xp.concatenate([vectors, values[..., None]], -1)
 
 
+def _general_infer(x: ValueType) -> TensorType:
+    type = _matrices("eig", x, accepted=_ANY)
+    shape = (*type.shape[:-1], type.shape[-1] + 1)
+    return TensorType(shape, dtypes.complex_of(type.dtype), type.device)
+
+
+def _general_vjp(ops: Any, g: Any, out: Any) -> Any:
+    """V^-H (diag(g of values) + S / conj(gaps)) V^H, S being V^H (g of V) without what changes the
+    lengths of eigenvectors, V^H V diag(V^H (g of V)); nor says their phase anything.
+
+    Source: C. Boeddeker et al., "On the computation of complex-valued gradients with application to
+    statistically optimum beamforming" (2017), for eigenvectors of length 1.
+    """
+    n = out.shape[-2]
+    vectors, values = part(ops, out, -1, 0, n), part(ops, out, -1, n, n + 1)
+    g_vectors, g_values = part(ops, g, -1, 0, n), part(ops, g, -1, n, n + 1)
+    turned = _adjoint(ops, vectors)
+    inner = ops.matmul(turned, g_vectors)
+    lengths = _diagonal_of(ops, inner)
+    lengths = (lengths + ops.conj(lengths)) * 0.5
+    inner = inner - ops.matmul(ops.matmul(turned, vectors), lengths)
+    inner = inner - _diagonal_of(ops, inner)
+    gaps = ops.conj(transposed(ops, values) - values)
+    diagonal = _as_diagonal(ops, ops.reshape(g_values, shape=tuple(g.shape[:-1])))
+    return ops.linear_solve(turned, ops.matmul(diagonal + _quotient(ops, inner, gaps), turned))
+
+
+@extern(infer=_general_infer, vjp={"x": _general_vjp}, analytic=False)
+def general_eigen(xp: Any, x: Any) -> Any:
+    """Eigenvectors of length 1 as columns, then one column of eigenvalues, (*, n, n + 1), complex.
+
+    In LAPACK's order, which is none. Matrices on a GPU are computed on the host.
+    """
+    host = any_arrays.as_numpy(x)
+    values, vectors = _guarded(
+        "linalg.eig: The algorithm failed to converge.", lambda: np.linalg.eig(host)
+    )
+    whole = np.concatenate([vectors, values[..., None]], -1)
+    return xp.asarray(whole.astype(np.result_type(x.dtype, np.complex64)))
+
+
 def _svd_infer(x: ValueType, *, full: bool) -> TensorType:
-    type = _matrices("svd", x, square=False)
+    type = _matrices("svd", x, square=False, accepted=_ANY)
     m, n = type.shape[-2:]
     rows = max(m, n) if full else min(m, n)
     return type.with_shape((*type.shape[:-2], rows, m + 1 + n))
@@ -397,28 +445,31 @@ def _svd_vjp(ops: Any, g: Any, x: Any, out: Any) -> Any:
     )
     row = transposed(ops, s)
     gaps = row * row - s * s
+    turns = ops.matmul(_adjoint(ops, u), gu)
 
     def skew(product: Any) -> Any:
-        return _quotient(ops, product - transposed(ops, product), gaps)
+        whole = product - _adjoint(ops, product)
+        return _quotient(ops, whole - _diagonal_of(ops, whole), gaps)
 
-    core = skew(ops.matmul(transposed(ops, u), gu)) * row
-    core = core + s * skew(ops.matmul(vh, transposed(ops, gvh)))
+    core = skew(turns) * row + s * skew(ops.matmul(vh, _adjoint(ops, gvh)))
     core = core + _as_diagonal(ops, ops.reshape(gs, shape=tuple(gs.shape[:-1])))
+    if x.dtype.is_complex:  # what turns a column of u and one of v together
+        core = core + _quotient(ops, _diagonal_of(ops, turns - _adjoint(ops, turns)), s * 2)
     result = ops.matmul(ops.matmul(u, core), vh)
     if m > k:
         scaled = _quotient(ops, gu, row)
-        rest = scaled - ops.matmul(u, ops.matmul(transposed(ops, u), scaled))
+        rest = scaled - ops.matmul(u, ops.matmul(_adjoint(ops, u), scaled))
         result = result + ops.matmul(rest, vh)
     if n > k:
         scaled = _quotient(ops, gvh, s)
-        rest = scaled - ops.matmul(ops.matmul(scaled, transposed(ops, vh)), vh)
+        rest = scaled - ops.matmul(ops.matmul(scaled, _adjoint(ops, vh)), vh)
         result = result + ops.matmul(u, rest)
     return result
 
 
-@extern(infer=_svd_infer, vjp={"x": _svd_vjp})
+@extern(infer=_svd_infer, vjp={"x": _svd_vjp}, analytic=False)
 def singular_values(xp: Any, x: Any, *, full: bool = False) -> Any:
-    """U^T, the column of singular values, V^T: (*, k, m + 1 + n), k the smaller of m and n.
+    """U^T, the column of singular values, V^H: (*, k, m + 1 + n), k the smaller of m and n.
 
     `full`: U and V are square; there are as many rows as the larger of m and n, and zeros where a
     factor has fewer.
@@ -437,7 +488,7 @@ def singular_values(xp: Any, x: Any, *, full: bool = False) -> Any:
 
 
 def _qr_infer(x: ValueType, *, complete: bool) -> TensorType:
-    type = _matrices("qr", x, square=False)
+    type = _matrices("qr", x, square=False, accepted=_ANY)
     m, n = type.shape[-2:]
     return type.with_shape((*type.shape[:-2], m if complete else min(m, n), m + n))
 
@@ -452,26 +503,25 @@ def _qr_vjp(ops: Any, g: Any, x: Any, out: Any, complete: bool) -> Any:
     gq, gr = transposed(ops, part(ops, g, -1, 0, m)), part(ops, g, -1, m, m + n)
     if m >= n:
         return _tall_qr_vjp(ops, q, r, gq, gr)
-    # x = [a b], r = [s t]: q s = a is square, and t = q^T b.
+    # x = [a b], r = [s t]: q s = a is square, and t = q^H b.
     b, gt = part(ops, x, -1, m, n), part(ops, gr, -1, m, n)
-    gq = gq + ops.matmul(b, transposed(ops, gt))
+    gq = gq + ops.matmul(b, _adjoint(ops, gt))
     ga = _tall_qr_vjp(ops, q, part(ops, r, -1, 0, m), gq, part(ops, gr, -1, 0, m))
     return ops.cat(ga, ops.matmul(q, gt), dim=len(x.shape) - 1)
 
 
 def _tall_qr_vjp(ops: Any, q: Any, r: Any, gq: Any, gr: Any) -> Any:
-    inner = ops.matmul(gr, transposed(ops, r)) - ops.matmul(transposed(ops, q), gq)
-    upper = ops.triu(inner, diagonal=0)
-    whole = ops.triu(inner, diagonal=1)
-    symmetric = upper + transposed(ops, whole)
-    left = gq + ops.matmul(q, symmetric)
-    solved = ops.triangular_solve(r, transposed(ops, left), upper=True, unit=False)
-    return transposed(ops, solved)
+    inner = ops.matmul(gr, _adjoint(ops, r)) - ops.matmul(_adjoint(ops, q), gq)
+    half = ops.triu(inner, diagonal=1) + _diagonal_of(ops, inner) * 0.5
+    left = gq + ops.matmul(q, half + _adjoint(ops, half))
+    solved = ops.triangular_solve(r, _adjoint(ops, left), upper=True, unit=False)
+    return _adjoint(ops, solved)
 
 
-@extern(infer=_qr_infer, vjp={"x": _qr_vjp})
+@extern(infer=_qr_infer, vjp={"x": _qr_vjp}, analytic=False)
 def orthogonal_triangular(xp: Any, x: Any, *, complete: bool = False) -> Any:
-    """Q^T beside R with Q R = x, (*, k, m + n): k the smaller of m and n, or m if `complete`."""
+    """Q^T beside R with Q R = x, (*, k, m + n), the diagonal of R being real: k the smaller of m
+    and n, or m if `complete`."""
     q, r = xp.linalg.qr(x, "complete" if complete else "reduced")
     return xp.concatenate([xp.swapaxes(q, -1, -2), r], -1)
 

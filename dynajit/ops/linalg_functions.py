@@ -1,7 +1,7 @@
 """`dynajit.linalg`: solutions and factorizations of (batches of) matrices.
 
 Contract: the last two dims are matrices, the dims before them batches. Factorizations take apart
-what the rows of `factorizations` give. Complex results (`eig`, `eigvals`) are refused by name.
+what the rows of `factorizations` give.
 """
 
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, is_tensor
 from dynajit.ops.autocast import full_precision
+from dynajit.ops.complex_functions import adjoint
 from dynajit.ops.creation_functions import eye
 from dynajit.ops.factorizations import part
 from dynajit.ops.matrix_functions import matmul
@@ -35,7 +36,7 @@ class SVD(NamedTuple):
 
 
 class Eigen(NamedTuple):
-    """Result of `eigh`."""
+    """Result of `eigh` and `eig`."""
 
     eigenvalues: Any
     eigenvectors: Any
@@ -217,7 +218,7 @@ def _tolerance(A: Any, rtol: Any, atol: Any, name: str) -> tuple[float, float]:
                 f"linalg.{name}: a tensor as tolerance is not available.  Give a number."
             )
     if rtol is None:
-        small = 2.0**-52 if A.dtype is dtypes.float64 else 2.0**-23
+        small = 2.0**-52 if dtypes.real_of(A.dtype) is dtypes.float64 else 2.0**-23
         rtol = 0.0 if atol else max(A.shape[-2:]) * small
     return float(rtol), float(atol or 0.0)
 
@@ -267,9 +268,9 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
         raise ShapeError("torch.linalg.lstsq: input.size(-2) should match other.size(-2)")
     solution = TABLE.matmul(pinv(A, rtol=rcond), columns)
     empty = TABLE.full(0, shape=(0,), dtype=A.dtype, device=A.device)
-    values, residuals = empty, empty
+    values, residuals = (TABLE.real(empty) if A.dtype.is_complex else empty,) * 2
     if driver == "gels":
-        ranks, has_residuals = cast(empty, dtypes.int64), True
+        ranks, has_residuals = cast(values, dtypes.int64), True
     else:
         ranks, has_residuals = matrix_rank(TABLE.detach(A), rtol=rcond), False
     if driver in ("gelsd", "gelss"):
@@ -277,7 +278,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
         is_full = TABLE.eq(ranks, A.shape[-1])
         has_residuals = bool(TABLE.all(is_full, dim=tuple(range(len(ranks.shape))), keepdim=False))
     if has_residuals and A.shape[-2] > A.shape[-1]:
-        errors = TABLE.square(TABLE.sub(TABLE.matmul(A, solution), columns))
+        errors = TABLE.square(TABLE.abs(TABLE.sub(TABLE.matmul(A, solution), columns)))
         residuals = TABLE.sum(errors, dim=(len(errors.shape) - 2,), keepdim=False)
     shape = tuple(solution.shape[:-1]) if vector else tuple(solution.shape)
     return LeastSquares(reshape(solution, shape), residuals, ranks, values)
@@ -299,13 +300,13 @@ def slogdet(A: Any) -> SignLogDet:
 
 @full_precision
 def cholesky(A: Any, *, upper: bool = False) -> Any:
-    """Lower triangular L with L L^T = A (`upper=True`: its transpose).
+    """Lower triangular L with L L^H = A (`upper=True`: L^H).
 
     Raises:
         LinAlgError: a matrix is not positive-definite.
     """
-    lower = TABLE.cholesky(transpose(A, -2, -1) if upper else A)
-    return transpose(lower, -2, -1) if upper else lower
+    lower = TABLE.cholesky(adjoint(A) if upper else A)
+    return adjoint(lower) if upper else lower
 
 
 @full_precision
@@ -364,13 +365,18 @@ def eigvalsh(A: Any, UPLO: str = "L") -> Any:
 
 @full_precision
 def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
-    """U, singular values from the largest to the smallest, and V^T, with U diag(S) V^T = A."""
+    """U, singular values from the largest to the smallest, and V^H, with U diag(S) V^H = A.
+
+    Of complex matrices a column of U and the row of V^H may be multiplied by a number of absolute
+    value 1 and its conjugate: gradients are those of what does not depend on it.
+    """
     both = TABLE.singular_values(A, full=full_matrices)
     m, n = A.shape[-2:]
     k = min(m, n)
     values = part(TABLE, part(TABLE, both, -1, m, m + 1), -2, 0, k)
     u = part(TABLE, part(TABLE, both, -1, 0, m), -2, 0, m if full_matrices else k)
     vh = part(TABLE, part(TABLE, both, -1, m + 1, m + 1 + n), -2, 0, n if full_matrices else k)
+    values = TABLE.real(values) if values.dtype.is_complex else values
     return SVD(transpose(u, -2, -1), reshape(values, (*A.shape[:-2], k)), vh)
 
 
@@ -456,26 +462,19 @@ def vander(x: Any, *, N: int | None = None) -> Any:
 
 
 @full_precision
-def eig(A: Any) -> Any:
-    """Refused: eigenvalues of general matrices are complex.
+def eig(A: Any) -> Eigen:
+    """Complex eigenvalues, in LAPACK's order, and eigenvectors (columns of length 1).
 
-    Raises:
-        UnsupportedError: always.
+    An eigenvector may be multiplied by any number of absolute value 1: gradients are those of what
+    does not depend on it.
     """
-    raise UnsupportedError(
-        "linalg.eig: general matrices, whose eigenvalues are complex, are not available.  Use "
-        "linalg.eigh for symmetric matrices."
-    )
+    both = TABLE.general_eigen(A)
+    n = A.shape[-1]
+    values = reshape(part(TABLE, both, -1, n, n + 1), tuple(A.shape[:-1]))
+    return Eigen(values, part(TABLE, both, -1, 0, n))
 
 
 @full_precision
 def eigvals(A: Any) -> Any:
-    """Refused: see `eig`.
-
-    Raises:
-        UnsupportedError: always.
-    """
-    raise UnsupportedError(
-        "linalg.eigvals: general matrices, whose eigenvalues are complex, are not available.  Use "
-        "linalg.eigvalsh for symmetric matrices."
-    )
+    """Complex eigenvalues of square matrices, in LAPACK's order."""
+    return eig(A).eigenvalues

@@ -10,6 +10,7 @@ from dynajit.core.errors import UnsupportedError
 from dynajit.core.symint import equals
 from dynajit.ops import linalg_functions as linalg
 from dynajit.ops.autocast import full_precision
+from dynajit.ops.complex_functions import adjoint
 from dynajit.ops.linalg_functions import (
     LU,
     PLU,
@@ -23,7 +24,6 @@ from dynajit.ops.linalg_functions import cholesky as lower_cholesky
 from dynajit.ops.linalg_functions import lu_solve as solve_by_factors
 from dynajit.ops.linalg_functions import svd as whole_svd
 from dynajit.ops.norm_functions import cross as cross_products
-from dynajit.ops.shape_functions import transpose
 from dynajit.ops.table import TABLE
 
 __all__ = [
@@ -101,9 +101,9 @@ def logdet(input: Any) -> Any:
 
 @full_precision
 def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVD:
-    """U, singular values and V with U diag(S) V^T = input; `some`: as many columns as needed."""
+    """U, singular values and V with U diag(S) V^H = input; `some`: as many columns as needed."""
     u, s, vh = whole_svd(input, not some)
-    return SVD(u, s, transpose(vh, -2, -1))
+    return SVD(u, s, adjoint(vh))
 
 
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
@@ -122,17 +122,17 @@ def cholesky(input: Any, upper: bool = False) -> Any:
 @full_precision
 def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
     """x with A x = input; `input2` is the Cholesky factor of A."""
-    lower = transpose(input2, -2, -1) if upper else input2
+    lower = adjoint(input2) if upper else input2
     inner = solve_triangular(lower, input, upper=False)
-    return solve_triangular(transpose(lower, -2, -1), inner, upper=True)
+    return solve_triangular(adjoint(lower), inner, upper=True)
 
 
 @full_precision
 def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     """The inverse of A, of its Cholesky factor."""
-    lower = transpose(input, -2, -1) if upper else input
+    lower = adjoint(input) if upper else input
     half = TABLE.inverse(TABLE.tril(lower, diagonal=0))
-    return TABLE.matmul(transpose(half, -2, -1), half)
+    return TABLE.matmul(adjoint(half), half)
 
 
 @full_precision

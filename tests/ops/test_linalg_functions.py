@@ -9,7 +9,7 @@ from compare import agree
 
 import dynajit as dj
 from dynajit.autograd import gradcheck, gradgradcheck
-from dynajit.core.errors import DynajitError, UnsupportedError
+from dynajit.core.errors import DynajitError
 
 torch = pytest.importorskip("torch")
 
@@ -317,14 +317,6 @@ def test_refusals(call) -> None:
         call(torch, torch.tensor(TALL))
     with pytest.raises(DynajitError):
         call(dj, dj.tensor(TALL))
-
-
-def test_what_is_not_available_is_refused_by_name() -> None:
-    x = dj.tensor(A, requires_grad=True)
-    with pytest.raises(UnsupportedError, match="eigh"):
-        dj.linalg.eig(x)
-    with pytest.raises(UnsupportedError, match="eigvalsh"):
-        dj.linalg.eigvals(x)
 
 
 @pytest.mark.parametrize("options", [{}, {"N": 4}])
