@@ -36,7 +36,7 @@ PART = 16
 """Programs whose kernels compile side by side, and of which one runs on the stand-in."""
 IS_ONE_OF_SEVERAL = "PYTEST_XDIST_WORKER" in os.environ
 """Programs are compiled one by one: other processes have the others."""
-UP_TO_SIGNS = ("symmetric_eigen", "singular_values")
+UP_TO_SIGNS = ("symmetric_eigen", "general_eigen", "singular_values")
 """Vectors of either sign are right: products of the factors are compared in test_linear_algebra."""
 ADDED_TO_ONE = ("gelu",)
 """1 + erf(x) cancels below 0: errors count relative to the 1, as erf is good to two roundings.

@@ -561,13 +561,17 @@ def _well_conditioned(values: Values, *shape: int) -> np.ndarray:
     return (x + np.swapaxes(x, -1, -2) + np.diag(np.arange(1, shape[-1] + 1))).astype(x.dtype)
 
 
+_OF_COMPLEX = ("inverse", "determinant", "cofactors", "matrix_exponential", "general_eigen")
+
+
 @special(
     "cholesky", "inverse", "determinant", "cofactors", "determinant_sign", "log_determinant",
-    "matrix_exponential", "symmetric_eigen",
+    "matrix_exponential", "symmetric_eigen", "general_eigen",
 )  # fmt: skip
 def _square_matrices(op: Op, values: Values) -> Iterator[Sample]:
-    if values.dtype.is_floating_point:
-        smooth = op.name not in ("cholesky", "symmetric_eigen")  # they read one triangle
+    if values.dtype.is_floating_point or (values.dtype.is_complex and op.name in _OF_COMPLEX):
+        # Two read one triangle, and vectors of another length or phase are eigenvectors, too.
+        smooth = op.name not in ("cholesky", "symmetric_eigen", "general_eigen")
         yield Sample("matrix", (_well_conditioned(values, 3, 3),), {}, smooth)
         yield Sample("batch", (_well_conditioned(values, 2, 3, 3),), {}, smooth)
         yield Sample("turned", (_well_conditioned(values, 2, 2).T,), {}, smooth)
@@ -576,7 +580,7 @@ def _square_matrices(op: Op, values: Values) -> Iterator[Sample]:
 
 @special("linear_solve", "triangular_solve")
 def _systems(op: Op, values: Values) -> Iterator[Sample]:
-    if not values.dtype.is_floating_point:
+    if not (values.dtype.is_floating_point or values.dtype.is_complex):
         return
     ways: list[dict[str, Any]] = [{}]
     if op.name == "triangular_solve":
