@@ -28,6 +28,7 @@ PUBLIC = [
     "dynajit.cuda.amp.autocast_mode",
     "dynajit.cuda.amp.grad_scaler",
     "dynajit.distributed",
+    "dynajit.distributed.distributed_c10d",
     "dynajit.distributed.fsdp",
     "dynajit.distributions",
     "dynajit.fft",
