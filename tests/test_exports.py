@@ -17,6 +17,7 @@ PUBLIC = [
     "dynajit.autograd.function",
     "dynajit.autograd.grad_mode",
     "dynajit.autograd.gradcheck",
+    "dynajit.autograd.graph",
     "dynajit.autograd.variable",
     "dynajit.autograd.functional",
     "dynajit.autograd.profiler",
