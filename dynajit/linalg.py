@@ -1,10 +1,11 @@
 """`dynajit.linalg`: linear algebra by PyTorch's path; see `ops.linalg_functions`."""
 
 from dynajit.core.errors import LinAlgError
+from dynajit.core.refusals import refused_function
+from dynajit.ops.householder import householder_product
 from dynajit.ops.library_calls import publish
 from dynajit.ops.linalg_functions import (
     cholesky,
-    cholesky_ex,
     det,
     diagonal,
     eig,
@@ -12,7 +13,6 @@ from dynajit.ops.linalg_functions import (
     eigvals,
     eigvalsh,
     inv,
-    inv_ex,
     lstsq,
     lu,
     lu_factor,
@@ -43,6 +43,13 @@ from dynajit.ops.norm_functions import (
     vecdot,
     vector_norm,
 )
+from dynajit.ops.reported_failures import cholesky_ex, inv_ex, lu_factor_ex, solve_ex
+
+_NO_LDL = "factors with pivots of 1 and 2 rows are not here.  Use linalg.lu_factor and lu_solve."
+
+ldl_factor = refused_function("linalg.ldl_factor", _NO_LDL)
+ldl_factor_ex = refused_function("linalg.ldl_factor_ex", _NO_LDL)
+ldl_solve = refused_function("linalg.ldl_solve", _NO_LDL)
 
 __all__ = [
     "LinAlgError",
@@ -56,11 +63,16 @@ __all__ = [
     "eigh",
     "eigvals",
     "eigvalsh",
+    "householder_product",
     "inv",
     "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
     "lstsq",
     "lu",
     "lu_factor",
+    "lu_factor_ex",
     "lu_solve",
     "matmul",
     "matrix_exp",
@@ -73,6 +85,7 @@ __all__ = [
     "qr",
     "slogdet",
     "solve",
+    "solve_ex",
     "solve_triangular",
     "svd",
     "svdvals",
@@ -83,4 +96,4 @@ __all__ = [
     "vector_norm",
 ]
 
-publish(globals(), __all__)
+publish(globals(), [name for name in __all__ if not name.startswith("ldl_")])
