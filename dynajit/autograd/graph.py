@@ -12,9 +12,9 @@ from dynajit.capture.control import disable
 from dynajit.core.errors import AutogradError
 from dynajit.core.refusals import refused_class, refused_function
 from dynajit.eager import _tensor, saved_hooks
-from dynajit.eager._tensor import TensorBase
 from dynajit.eager.node import AccumulateGrad, Node
 from dynajit.eager.tape import GradientEdge
+from dynajit.eager.tensor import Tensor
 
 
 class saved_tensors_hooks:
@@ -84,11 +84,11 @@ def increment_version(tensor: Any) -> None:
     Raises:
         AutogradError: something else than a tensor; a RuntimeError, as in PyTorch.
     """
-    tensors: Any = [tensor] if isinstance(tensor, TensorBase) else tensor
+    tensors: Any = [tensor] if isinstance(tensor, Tensor) else tensor
     if not isinstance(tensors, Iterable):
         raise AutogradError("increment_version expects a tensor or an iterable of tensors")
     for one in tensors:
-        if not isinstance(one, TensorBase):
+        if not isinstance(one, Tensor):
             raise AutogradError("increment_version expects each element to be a tensor")
         _tensor.bump_version(one)
 

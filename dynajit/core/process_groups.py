@@ -102,7 +102,7 @@ def default_group() -> ProcessGroup:
     return STATE.default
 
 
-def member_of(group: Any) -> ProcessGroup | NonMember:
+def member_of(group: ProcessGroup | NonMember | None) -> ProcessGroup | NonMember:
     """The group that is meant: the default one for None.
 
     Raises:
