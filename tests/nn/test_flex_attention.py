@@ -3,7 +3,7 @@
 import importlib
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -70,10 +70,12 @@ def operands(m: Any) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def there() -> Any:
-    """(PyTorch, its module)."""
+def there() -> Iterator[Any]:
+    """(PyTorch, its module), whose first call turns checks of PyTorch's distributions off."""
     torch = pytest.importorskip("torch")
-    return torch, importlib.import_module("torch.nn.attention.flex_attention")
+    checks = torch.distributions.Distribution._validate_args
+    yield torch, importlib.import_module("torch.nn.attention.flex_attention")
+    torch.distributions.Distribution.set_default_validate_args(checks)
 
 
 @pytest.mark.parametrize("mask", list(masks_of(dj, here)))
