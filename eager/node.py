@@ -494,10 +494,11 @@ class OpNode(Node):
         self.result: SavedResult | SavedPacked | None = None
         self.savings = savings = savings_of(op, mask, len(inputs))
         self.saved: dict[int, Any] | None = {}
+        hooks = saved_hooks.current() if saved_hooks.OPEN else None
         for position in savings.inputs:
             operand = inputs[position]
             if isinstance(operand, TensorBase):
-                operand = saved(operand)
+                operand = SavedTensor(operand) if hooks is None else SavedPacked(operand, hooks)
             self.saved[position] = operand
         if anomaly.is_detecting() is not None:
             anomaly.remember(self)
