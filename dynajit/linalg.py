@@ -1,7 +1,6 @@
 """`dynajit.linalg`: linear algebra by PyTorch's path; see `ops.linalg_functions`."""
 
 from dynajit.core.errors import LinAlgError
-from dynajit.core.refusals import refused_function
 from dynajit.ops.householder import householder_product
 from dynajit.ops.library_calls import publish
 from dynajit.ops.linalg_functions import (
@@ -44,12 +43,7 @@ from dynajit.ops.norm_functions import (
     vector_norm,
 )
 from dynajit.ops.reported_failures import cholesky_ex, inv_ex, lu_factor_ex, solve_ex
-
-_NO_LDL = "factors with pivots of 1 and 2 rows are not here.  Use linalg.lu_factor and lu_solve."
-
-ldl_factor = refused_function("linalg.ldl_factor", _NO_LDL)
-ldl_factor_ex = refused_function("linalg.ldl_factor_ex", _NO_LDL)
-ldl_solve = refused_function("linalg.ldl_solve", _NO_LDL)
+from dynajit.ops.symmetric_factors import ldl_factor, ldl_factor_ex, ldl_solve
 
 __all__ = [
     "LinAlgError",
@@ -96,4 +90,4 @@ __all__ = [
     "vector_norm",
 ]
 
-publish(globals(), [name for name in __all__ if not name.startswith("ldl_")])
+publish(globals(), __all__)

@@ -167,10 +167,46 @@ def test_a_compiled_function_reports_failures_behind_a_break() -> None:
         np.testing.assert_allclose(compiled(given).numpy(), program(given).numpy())
 
 
-@pytest.mark.parametrize("name", ["ldl_factor", "ldl_factor_ex", "ldl_solve"])
-def test_symmetric_factors_are_refused_by_name(name: str) -> None:
-    with pytest.raises(NotImplementedError, match=name):
-        getattr(dj.linalg, name)(dj.ones(2, 2))
+INDEFINITE = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 3.0], [2.0, 3.0, 0.0]])
+HERMITIAN = INDEFINITE + 1j * np.array([[0, 1, 0], [-1, 0, 2], [0, -2, 0]])
+SYMMETRIC: dict[str, Any] = {
+    "real": lambda m: m.linalg.ldl_factor(tensor(m, np.stack([INDEFINITE, SQUARE]))),
+    "complex": lambda m: m.linalg.ldl_factor(tensor(m, HERMITIAN, "complex128")),
+    "hermitian": lambda m: m.linalg.ldl_factor(tensor(m, HERMITIAN, "complex128"), hermitian=True),
+    "singular": lambda m: m.linalg.ldl_factor_ex(m.zeros(2, 2)),
+    "singular, checked": lambda m: m.linalg.ldl_factor_ex(m.zeros(2, 2), check_errors=True),
+    "nothing": lambda m: m.linalg.ldl_factor(m.empty(0, 2, 2)),
+    "no square": lambda m: m.linalg.ldl_factor(m.ones(2, 3)),
+    "a vector": lambda m: m.linalg.ldl_factor(m.ones(3)),
+    "integers": lambda m: m.linalg.ldl_factor(m.ones(2, 2, dtype=m.int64)),
+    "halves": lambda m: m.linalg.ldl_factor(m.ones(2, 2, dtype=m.float16)),
+    "a solution": lambda m: m.linalg.ldl_solve(
+        *m.linalg.ldl_factor(tensor(m, INDEFINITE)), m.ones(4, 3, 2, dtype=m.float64)
+    ),
+    "a hermitian solution": lambda m: m.linalg.ldl_solve(
+        *m.linalg.ldl_factor(tensor(m, HERMITIAN, "complex128"), hermitian=True),
+        m.ones(3, 2, dtype=m.complex128),
+        hermitian=True,
+    ),
+    "a solution of another dtype": lambda m: m.linalg.ldl_solve(
+        *m.linalg.ldl_factor(tensor(m, INDEFINITE)), m.ones(3, 2)
+    ),
+    "a solution of another size": lambda m: m.linalg.ldl_solve(
+        *m.linalg.ldl_factor(tensor(m, INDEFINITE)), m.ones(2, 2, dtype=m.float64)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SYMMETRIC)
+def test_symmetric_factors_are_those_of_pytorch(name: str) -> None:
+    pytest.importorskip("scipy", reason="SciPy is not installed")
+    assert_like_pytorch(SYMMETRIC[name])
+
+
+def test_symmetric_factors_have_no_derivative() -> None:
+    """And say so."""
+    with pytest.raises(NotImplementedError, match="derivative"):
+        dj.linalg.ldl_factor(dj.ones(2, 2, requires_grad=True))
 
 
 @pytest.mark.parametrize("shape", [(9, 6), (6, 9), (2, 8, 5)])
