@@ -19,7 +19,7 @@ from dynajit.capture.operations_tensors import native_call
 from dynajit.capture.values import Value
 from dynajit.capture.values_containers import ListValue
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
-from dynajit.core import any_arrays, dtypes
+from dynajit.core import any_arrays
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.types import ScalarType, TensorType
 from dynajit.eager import grad_mode
@@ -30,6 +30,7 @@ from dynajit.ops import TABLE, dispatch, subscript
 from dynajit.ops.arguments import fitting
 from dynajit.ops.autocast import disabled
 from dynajit.ops.random import blocks_of
+from dynajit.ops.random_fills import FILLS
 
 # -- methods and operators -----------------------------------------------------------------------
 
@@ -184,26 +185,24 @@ def _is_detached(x: Any, receiver: TensorValue) -> bool:
 # -- what has no out-of-place method -------------------------------------------------------------
 
 
-def _drawn(tensor: Any, name: str) -> Any:
-    kind = tensor.node.type
-    dtype = kind.dtype if kind.dtype.is_floating_point else _FLOAT
-    row = TABLE[name]
-    seed, offset, shift = dispatch.reserve_random(blocks_of(row, kind.shape, dtype), kind.device)
-    return row(seed, offset, shape=kind.shape, dtype=dtype, device=kind.device, shift=shift)
+def _fill_function(name: str) -> Callable[..., Any]:
+    """A random fill that draws from the default generator."""
 
+    def fill(tensor: Any, *numbers: Any, generator: Any = None, **named: Any) -> Any:
+        if generator is not None:
+            raise DTypeError("a generator whose position would become a constant")
+        kind: TensorType = tensor.node.type
 
-def _uniform(tensor: Any, from_: float = 0.0, to: float = 1.0) -> Any:
-    return _drawn(tensor, "rand") * (to - from_) + from_
+        def draw(row_name: str, dtype: Any) -> Any:
+            row, shape, device = TABLE[row_name], kind.shape, kind.device
+            blocks = blocks_of(row, shape, dtype)
+            seed, offset, shift = dispatch.reserve_random(blocks, device)
+            return row(seed, offset, shape=shape, dtype=dtype, device=device, shift=shift)
 
+        return FILLS[name](draw, kind.dtype, *numbers, **named)
 
-def _normal(tensor: Any, mean: float = 0.0, std: float = 1.0) -> Any:
-    if not isinstance(std, (int, float)) or std < 0:
-        raise DTypeError("a deviation that is not known, or negative")
-    return _drawn(tensor, "randn") * std + mean
-
-
-def _bernoulli(tensor: Any, p: Any = 0.5) -> Any:
-    return _drawn(tensor, "rand") < p
+    fill.__qualname__ = f"Tensor.{name}_"
+    return fill
 
 
 def _diagonal(tensor: Any) -> Any:
@@ -218,15 +217,11 @@ def _fill(tensor: Any, value: Any) -> Any:
     return value
 
 
-_FLOAT: Final = dtypes.float32
-
 _SPECIAL: Final[dict[str, Callable[..., Any]]] = {
     "zero": lambda tensor: 0,
     "fill": _fill,
     "copy": lambda tensor, src, non_blocking=False: src,
-    "uniform": _uniform,
-    "normal": _normal,
-    "bernoulli": _bernoulli,
+    **{name: _fill_function(name) for name in FILLS},
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from dynajit.core.dtypes import DType
 from dynajit.eager.checkpoint_names import rebuilt_tensor as _rebuild_tensor_v2
 from dynajit.nn.parameter import rebuilt_parameter as _rebuild_parameter
+from dynajit.ops.functions import cat
 
 
 def _assert(condition: Any, message: Any) -> None:
@@ -25,4 +26,21 @@ def _element_size(dtype: DType) -> int:
     return dtype.itemsize
 
 
-__all__ = ["_element_size", "_rebuild_parameter", "_rebuild_tensor_v2"]
+def _flatten_dense_tensors(tensors: Any) -> Any:
+    """All elements of dense tensors of one dtype, one tensor after the other, in one dim."""
+    return cat([tensor.contiguous().view(-1) for tensor in tensors])
+
+
+def _unflatten_dense_tensors(flat: Any, tensors: Any) -> tuple[Any, ...]:
+    """Views of `flat`, which `_flatten_dense_tensors` made, with the shapes of the tensors."""
+    parts = flat.split([tensor.numel() for tensor in tensors])
+    return tuple(part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True))
+
+
+__all__ = [
+    "_element_size",
+    "_flatten_dense_tensors",
+    "_rebuild_parameter",
+    "_rebuild_tensor_v2",
+    "_unflatten_dense_tensors",
+]

@@ -1,10 +1,10 @@
 """`dynajit.linalg`: linear algebra by PyTorch's path; see `ops.linalg_functions`."""
 
 from dynajit.core.errors import LinAlgError
+from dynajit.ops.householder import householder_product
 from dynajit.ops.library_calls import publish
 from dynajit.ops.linalg_functions import (
     cholesky,
-    cholesky_ex,
     det,
     diagonal,
     eig,
@@ -12,7 +12,6 @@ from dynajit.ops.linalg_functions import (
     eigvals,
     eigvalsh,
     inv,
-    inv_ex,
     lstsq,
     lu,
     lu_factor,
@@ -43,6 +42,8 @@ from dynajit.ops.norm_functions import (
     vecdot,
     vector_norm,
 )
+from dynajit.ops.reported_failures import cholesky_ex, inv_ex, lu_factor_ex, solve_ex
+from dynajit.ops.symmetric_factors import ldl_factor, ldl_factor_ex, ldl_solve
 
 __all__ = [
     "LinAlgError",
@@ -56,11 +57,16 @@ __all__ = [
     "eigh",
     "eigvals",
     "eigvalsh",
+    "householder_product",
     "inv",
     "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
     "lstsq",
     "lu",
     "lu_factor",
+    "lu_factor_ex",
     "lu_solve",
     "matmul",
     "matrix_exp",
@@ -73,6 +79,7 @@ __all__ = [
     "qr",
     "slogdet",
     "solve",
+    "solve_ex",
     "solve_triangular",
     "svd",
     "svdvals",

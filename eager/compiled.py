@@ -15,7 +15,7 @@ from dynajit.core import any_arrays
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import AutogradError
 from dynajit.core.records import record
-from dynajit.eager import _tensor, tape
+from dynajit.eager import _tensor, saved_hooks, tape
 from dynajit.eager._tensor import TensorBase, arrays, is_grad_enabled, meta_of, wrap_arrays
 from dynajit.eager.inplace import CopyBackward
 from dynajit.eager.node import (
@@ -38,6 +38,11 @@ MSG_HOOKS_OF_NODE: Final = (
     "backward through a compiled function asks for the gradient of a result from which another "
     "result is computed, and the function's node on the tape (`grad_fn`) has hooks of its own.  "
     "Register them on tensors instead."
+)
+
+MSG_UNPACKED: Final = (
+    "backward through a compiled function: the unpack hook of a saved tensor gave shape and dtype "
+    "{after}; expected what the pack hook received, {before}."
 )
 
 Replay: TypeAlias = Callable[[Sequence[int]], tuple[frozenset[int], Callable[..., Sequence[Any]]]]
@@ -224,6 +229,51 @@ class _SavedArray:
         self.version = self.storage.version + writes
 
 
+class _PackedArray:
+    """A saved value that went through the program's own functions (`saved_hooks`).
+
+    Args:
+        array: the value, row by row up to an order of its dims, which it has again when unpacked.
+        hooks: pack and unpack.
+        tensor: the input that it is, if it is one.
+    """
+
+    __slots__ = ("dtype", "packed", "shape", "strides")
+
+    def __init__(self, array: Any, hooks: saved_hooks.Hooks, tensor: Any = None) -> None:
+        self.packed = saved_hooks.Packed(_tensor.wrap(array) if tensor is None else tensor, hooks)
+        self.shape, self.dtype, self.strides = array.shape, array.dtype, array.strides
+
+    def array(self) -> Any:
+        """What the program gives back.
+
+        Raises:
+            AutogradError: it has another shape or dtype, or is on another device.
+        """
+        found = self.packed.opened().array
+        if (found.shape, found.dtype) != (self.shape, self.dtype):
+            raise AutogradError(MSG_UNPACKED.format(
+                before=(self.shape, self.dtype.name), after=(found.shape, found.dtype.name)
+            ))  # fmt: skip
+        return found if found.strides == self.strides else _in_order(found, self.strides)
+
+
+def _packed(value: Any, hooks: saved_hooks.Hooks) -> Any:
+    """A saved value as the program packs it; numbers, and what has gaps, stay as they are."""
+    array = value.array if isinstance(value, (SavedTensor, _SavedArray)) else value
+    if not hasattr(array, "strides") or _in_order(array, array.strides).strides != array.strides:
+        return value
+    is_input = isinstance(value, SavedTensor) and value.tensor.array is array
+    return _PackedArray(array, hooks, value.tensor if is_input else None)
+
+
+def _in_order(array: Any, strides: tuple[int, ...]) -> Any:
+    """The array with its dims in memory in the order of these strides, without gaps."""
+    order = sorted(range(len(strides)), key=lambda d: -strides[d])
+    inverse = [order.index(d) for d in range(len(order))]
+    return any_arrays.row_major(array.transpose(order)).transpose(inverse)
+
+
 class CompiledNode(Node):
     """One training call on the tape. Mutable: see Node."""
 
@@ -283,6 +333,9 @@ class CompiledNode(Node):
                 self.saved.append(_SavedArray(value, outputs[shared], writes))
             else:
                 self.saved.append(value)
+        hooks = saved_hooks.current() if saved_hooks.OPEN else None
+        if hooks is not None:
+            self.saved = [_packed(value, hooks) for value in self.saved]
         self.out_metas = [meta_of(outputs[i]) for i in facts.differentiable_outputs]
 
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
@@ -426,7 +479,7 @@ class CompiledNode(Node):
             if saved.storage.version != saved.version and self.is_used(saved.storage, came):
                 raise AutogradError(modified_message(saved, self))  # type: ignore[arg-type]
             return saved.array
-        return saved
+        return saved.array() if isinstance(saved, _PackedArray) else saved
 
     def is_used(self, storage: Any, came: set[int]) -> bool:
         """True if the gradients of these outputs may be computed from this memory."""
@@ -485,6 +538,7 @@ class CompiledNode(Node):
                     MSG_NOT_REPLAYED.format(what=f"{dtype} {list(saved.array.shape)}")
                 )
             array = copies.get(position, array)
+            array = array.array() if isinstance(array, _PackedArray) else array
         if flag:
             node = CopyBackward([self.edges[position]], [self.indices[position]])
             return _tensor.wrap_output(array, node, 0)

@@ -18,10 +18,10 @@ from dynajit.eager.inplace import MSG_LEAF
 from dynajit.eager.node import (
     MSG_SECOND_BACKWARD,
     Node,
-    SavedResult,
     edges_of,
     kept_for_backward,
     refuse_gradient,
+    saved_output,
     type_of_meta,
     zeros_of,
 )
@@ -100,7 +100,7 @@ class FunctionNode(Node):
         self.saved = [
             None
             if tensor is None
-            else SavedResult(tensor, positions[id(tensor)])
+            else saved_output(tensor, positions[id(tensor)])
             if id(tensor) in positions and tensor.grad_fn is self
             else kept_for_backward(tensor)
             for tensor in self.context._to_save

@@ -8,16 +8,16 @@ gradients are recorded the tensor gets the result's history; if it is a view, it
 by the `Tensor` class, which mixes `InPlaceMethods` in.
 """
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes, gpu, gpu_arrays
+from dynajit.core import any_arrays, gpu, gpu_arrays
 from dynajit.core.device import CPU
 from dynajit.core.errors import (
-    ArgumentError,
     AutogradError,
     DeviceError,
     DTypeError,
@@ -33,6 +33,7 @@ from dynajit.ops.creation_functions import reserve
 from dynajit.ops.evaluate import QUIET
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.random import blocks_of
+from dynajit.ops.random_fills import FILLS
 from dynajit.ops.table import TABLE
 from dynajit.ops.type_rules import MSG_TWO_DEVICES
 
@@ -408,6 +409,11 @@ def _rebase_base(tensor: Any, result: Any, name: str) -> None:
     rebase_keeping_hooks(base, node)
 
 
+def _parts(tensor: Any) -> Any:
+    """Real and imaginary parts of a complex tensor, as a view."""
+    return TABLE.view_as_real(tensor)
+
+
 def _main_diagonal(tensor: Any) -> Any:
     """The elements with equal indices, as a view in one dim."""
     while tensor.ndim > 1:
@@ -622,49 +628,52 @@ class InPlaceMethods:
 
     def uniform_(self, from_: float = 0.0, to: float = 1.0, generator: Any = None) -> Any:
         """Fill with uniform values in [from_, to)."""
-        drawn = self._drawn("rand", generator)
-        return copy_into(self, drawn * (to - from_) + from_, "uniform_")
+        if self.dtype.is_complex:
+            _parts(self).uniform_(from_, to, generator)
+            return self
+        return self._filled("uniform", generator, from_, to)
 
     def normal_(self, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
-        """Fill with normal values."""
-        if std < 0:
-            raise ArgumentError(f"normal_ expects std >= 0.0, but found std {std}")
-        return copy_into(self, self._drawn("randn", generator) * std + mean, "normal_")
+        """Fill with normal values; both parts of complex ones share the variance."""
+        if self.dtype.is_complex:
+            _parts(self).normal_(0.0, std / math.sqrt(2), generator)
+            return self.add_(mean) if mean else self
+        return self._filled("normal", generator, mean, std)
 
     def bernoulli_(self, p: Any = 0.5, generator: Any = None) -> Any:
         """Fill with 1 with probability `p` (a number or tensor), else 0."""
-        drawn = self._drawn("rand", generator)
-        return copy_into(self, drawn < p, "bernoulli_")
+        return self._filled("bernoulli", generator, p)
 
-    def random_(self, from_: int = 0, to: int | None = None, generator: Any = None) -> Any:
+    def random_(
+        self, from_: int | None = None, to: int | None = None, generator: Any = None
+    ) -> Any:
         """Fill with integers in [from_, to), or in [0, from_) if only one is given."""
-        if to is None:
-            low, high = (0, from_) if from_ else (0, min(_largest(self), 1 << 53))
-        else:
-            low, high = from_, to
-        if high <= low:
-            raise ArgumentError(f"random_ expects 'from' to be less than 'to': {low} >= {high}")
-        drawn = self._drawn_as(TABLE.rand, dtypes.float64, generator)
-        whole = TABLE.minimum(TABLE.floor(drawn * float(high - low)), float(high - low - 1))
-        return copy_into(self, whole + float(low), "random_")
+        return self._filled("random", generator, from_, to)
 
-    def _drawn(self, name: str, generator: Any) -> Any:
-        if not self.dtype.is_floating_point:
-            return self._drawn_as(TABLE[name], dtypes.float32, generator)
-        return self._drawn_as(TABLE[name], self.dtype, generator)
+    def exponential_(self, lambd: float = 1.0, generator: Any = None) -> Any:
+        """Fill with exponential values of mean 1 / lambd, which are not 0."""
+        return self._filled("exponential", generator, lambd)
 
-    def _drawn_as(self, row: Any, dtype: Any, generator: Any) -> Any:
-        shape = tuple(self.shape)
-        blocks = int(blocks_of(row, shape, dtype))
-        seed, offset, _ = reserve(blocks, generator, self.device)
-        return row(seed, offset, shape=shape, dtype=dtype, device=self.device, shift=0)
+    def geometric_(self, p: float, generator: Any = None) -> Any:
+        """Fill with numbers of trials until the first success, which has probability `p`."""
+        return self._filled("geometric", generator, p)
 
+    def cauchy_(self, median: float = 0.0, sigma: float = 1.0, generator: Any = None) -> Any:
+        """Fill with Cauchy values."""
+        return self._filled("cauchy", generator, median, sigma)
 
-def _largest(tensor: Any) -> int:
-    array = tensor.array
-    if array.dtype.kind in "iu":
-        return int(np.iinfo(array.dtype).max)
-    return 2 if array.dtype.kind == "b" else 1 << 24
+    def log_normal_(self, mean: float = 1.0, std: float = 2.0, generator: Any = None) -> Any:
+        """Fill with values whose logarithms are normal with this mean and deviation."""
+        return self._filled("log_normal", generator, mean, std)
+
+    def _filled(self, name: str, generator: Any, *numbers: Any) -> Any:
+        def draw(row_name: str, dtype: Any) -> Any:
+            row, shape = TABLE[row_name], tuple(self.shape)
+            blocks = int(blocks_of(row, shape, dtype))
+            seed, offset, _ = reserve(blocks, generator, self.device)
+            return row(seed, offset, shape=shape, dtype=dtype, device=self.device, shift=0)
+
+        return copy_into(self, FILLS[name](draw, self.dtype, *numbers), f"{name}_")
 
 
 for _name in NAMES:

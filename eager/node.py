@@ -21,7 +21,7 @@ from dynajit.core.errors import AutogradError, UnsupportedError
 from dynajit.core.records import record
 from dynajit.core.tensor_layouts import strided
 from dynajit.core.types import ScalarType, TensorType, ValueType
-from dynajit.eager import _tensor, anomaly
+from dynajit.eager import _tensor, anomaly, saved_hooks
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, meta_of
 from dynajit.ops.derivatives import (
     Need,
@@ -286,9 +286,66 @@ class SavedSparse:
         return self.sparse
 
 
+class SavedPacked(SavedTensor):
+    """A tensor that went through the program's own functions, with its history. Immutable.
+
+    Args:
+        tensor: to be packed.
+        hooks: pack and unpack.
+        output: None, or which output of the node itself it is.
+    """
+
+    __slots__ = ("history", "output", "packed")
+
+    def __init__(self, tensor: Any, hooks: saved_hooks.Hooks, output: int | None = None) -> None:
+        # An output would refer to this node, which refers to what is packed.
+        given = tensor if output is None else saved_hooks.without_history(tensor)
+        self.packed = saved_hooks.Packed(given, hooks)
+        self.output = output
+        self.history: tuple[Any, int] | None = None
+        if output is None and tensor.requires_grad:
+            maker = tensor.grad_fn
+            self.history = (tensor, 0) if maker is None else (maker, tensor.output_index)
+
+    def unpack(self, node: Node) -> Any:
+        """What the program gives back, with the history that the tensor had."""
+        found = self.packed.opened()
+        if not is_grad_enabled():
+            return found
+        if self.output is not None:
+            return _tensor.wrap_output(found.array, node, self.output)
+        if self.history is None:
+            return found
+        maker, index = self.history
+        if isinstance(maker, Node):
+            return _tensor.wrap_output(found.array, maker, index)
+        return _tensor.wrap_output(found.array, _PassedOn([maker], [index]), 0)
+
+
+class _PassedOn(Node):
+    """Stands between a leaf and another array with its values: the gradient passes unchanged."""
+
+    __slots__ = ()
+
+    def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
+        return [gradients[0]]
+
+
+def saved(tensor: Any) -> SavedTensor:
+    """A dense tensor as a node keeps it."""
+    hooks = saved_hooks.current() if saved_hooks.OPEN else None
+    return SavedTensor(tensor) if hooks is None else SavedPacked(tensor, hooks)
+
+
+def saved_output(tensor: Any, index: int = 0) -> "SavedResult | SavedPacked":
+    """An output of the node itself as the node keeps it."""
+    hooks = saved_hooks.current() if saved_hooks.OPEN else None
+    return SavedResult(tensor, index) if hooks is None else SavedPacked(tensor, hooks, index)
+
+
 def kept_for_backward(tensor: Any) -> SavedTensor | SavedSparse:
     """A tensor of either kind, with the version that it has."""
-    return SavedTensor(tensor) if tensor.layout is strided else SavedSparse(tensor)
+    return saved(tensor) if tensor.layout is strided else SavedSparse(tensor)
 
 
 def refuse_gradient(tensors: Sequence[Any], name: str) -> None:
@@ -434,13 +491,14 @@ class OpNode(Node):
         self.attributes = attributes
         self.metas: list[Any] = _tensor.metas(inputs)
         self.out_meta: Any = None
-        self.result: SavedResult | None = None
+        self.result: SavedResult | SavedPacked | None = None
         self.savings = savings = savings_of(op, mask, len(inputs))
         self.saved: dict[int, Any] | None = {}
+        hooks = saved_hooks.current() if saved_hooks.OPEN else None
         for position in savings.inputs:
             operand = inputs[position]
             if isinstance(operand, TensorBase):
-                operand = SavedTensor(operand)
+                operand = SavedTensor(operand) if hooks is None else SavedPacked(operand, hooks)
             self.saved[position] = operand
         if anomaly.is_detecting() is not None:
             anomaly.remember(self)
@@ -448,7 +506,7 @@ class OpNode(Node):
     def finish(self, tensor: Any) -> None:
         """Note the result, or its type, if a formula needs it."""
         if self.savings.result:
-            self.result = SavedResult(tensor)
+            self.result = saved_output(tensor)
         if self.savings.result_type:
             self.out_meta = meta_of(tensor)
 
@@ -492,8 +550,8 @@ class OpNode(Node):
         """A saved input, if the graph is not used up and nobody wrote to it."""
         if self.saved is None:
             raise AutogradError(MSG_SECOND_BACKWARD)
-        saved = self.saved[position]
-        return saved.unpack(self) if isinstance(saved, SavedTensor) else saved
+        kept = self.saved[position]
+        return kept.unpack(self) if isinstance(kept, SavedTensor) else kept
 
     def saved_result(self) -> Any:
         """The saved result, under the same conditions."""

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from dynajit.core.errors import AutogradError
-from dynajit.eager import _tensor, node, tape
+from dynajit.eager import _tensor, node, saved_hooks, tape
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.autocast_mode import _autocast_word
 from dynajit.eager.function import Function, FunctionNode
@@ -63,6 +63,16 @@ def same_random_numbers(start: States | None) -> Iterator[None]:
         yield
     finally:
         set_states(before)
+
+
+@contextlib.contextmanager
+def _saved_as_they_are() -> Iterator[None]:
+    """Saved tensors are dropped, or computed again: the program's own functions see none."""
+    saved_hooks.enter(None)
+    try:
+        yield
+    finally:
+        saved_hooks.leave()
 
 
 def tensors_in(value: Any) -> Iterator[Any]:
@@ -191,12 +201,14 @@ class _Frame:
             CheckpointError: the runs differ.
             AutogradError: an argument was written in place since the first run.
         """
-        start = next(node._sequence)
         marker = Node((), ())
-        args = [_given(argument, marker) for argument in self.args]
-        kwargs = {name: _given(argument, marker) for name, argument in self.kwargs.items()}
+        with enable_grad():  # what the program packed gets its history back
+            args = [_given(argument, marker) for argument in self.args]
+            kwargs = {name: _given(argument, marker) for name, argument in self.kwargs.items()}
+        start = next(node._sequence)
         casts = word_set(self.word)
-        with same_random_numbers(self.state), enable_grad(), casts, self.context:
+        randoms, as_they_are = same_random_numbers(self.state), _saved_as_they_are()
+        with randoms, as_they_are, enable_grad(), casts, self.context:
             result = self.function(*args, **kwargs)
         nodes = _nodes_since(start, result)
         if len(nodes) != self.node_count:
@@ -249,7 +261,7 @@ def recomputed(
     state = states() if preserve_random else None
     frame = _Frame(function, args, kwargs, state, second, checks_metadata)
     start = next(node._sequence)
-    with first:
+    with first, _saved_as_they_are():
         result = function(*args, **kwargs)
     frame.empty(_nodes_since(start, result))
     return result

@@ -17,12 +17,13 @@ from typing import Any, Final
 
 from dynajit.core import any_arrays, dtypes
 from dynajit.core.errors import ArgumentError, AutogradError, ShapeError, UnsupportedError
+from dynajit.core.records import record
 from dynajit.core.tensor_layouts import strided
 from dynajit.eager import _tensor, anomaly
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled
 from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.execute import eager_dispatch
-from dynajit.eager.node import MSG_SPARSE, Node, made_by, resolved
+from dynajit.eager.node import MSG_SPARSE, AccumulateGrad, Node, made_by, resolved
 from dynajit.ops.autocast_words import CUDA_ENABLED
 from dynajit.ops.table import TABLE
 
@@ -39,10 +40,43 @@ MSG_HIDDEN_VIEW: Final = (
     "function that took the view computed with it inside, where the gradient cannot be seen.  Take "
     "the view before the compiled function, or put dynajit.graph_break() behind it."
 )
+MSG_START_AT_EDGE: Final = (
+    "backward from a GradientEdge: the gradient to start from is not implied, since the shape is "
+    "not known.  Give it, one per edge."
+)
 MSG_UNUSED: Final = (
     "One of the differentiated Tensors appears to not have been used in the graph (inputs[{index}]"
     "). Set allow_unused=True if this is the desired behavior."
 )
+
+
+@record
+class GradientEdge:
+    """A place on the tape where a gradient arrives: an output of a node, or a leaf.
+
+    Args:
+        node: of the tape, as `Tensor.grad_fn`.
+        output_nr: which of its outputs.
+        ownership_token: keeps nothing alive here; None.
+    """
+
+    node: Any
+    output_nr: int
+    ownership_token: Any = None
+
+
+class _Place:
+    """An edge in the place of a tensor among inputs and outputs. Immutable."""
+
+    __slots__ = ("grad_fn", "output_index")
+
+    requires_grad = True
+    is_leaf = False
+    layout = strided
+
+    def __init__(self, edge: GradientEdge) -> None:
+        self.grad_fn = edge.node
+        self.output_index = edge.output_nr
 
 
 class _Run:
@@ -343,6 +377,11 @@ def backward(
         grad_tensors = _renamed(grad_tensors, grad_variables)
     outputs = _tensors(tensors, "backward")
     chosen = None if inputs is None else _tensors(inputs, "backward(inputs=...)")
+    if any(isinstance(place, _Place) for place in chosen or ()):
+        raise ArgumentError(
+            "backward(inputs=...): a GradientEdge within the graph has no .grad to accumulate "
+            "into.  Expected leaves; use grad() for others."
+        )
     if chosen is not None and not chosen:
         raise AutogradError("backward: inputs is empty.  Expected at least one tensor, or None.")
     run = _prepare(outputs, grad_tensors, retain_graph, create_graph, chosen)
@@ -410,6 +449,10 @@ def grad(
         raise AutogradError("grad: is_grads_batched=True is not available.  Loop over the rows.")
     targets = _tensors(inputs, "grad")
     sources = _tensors(outputs, "grad")
+    if materialize_grads and any(isinstance(target, _Place) for target in targets):
+        raise AutogradError(
+            "materialize_grads cannot be used when the given input is a GradientEdge"
+        )
     for index, tensor in enumerate(targets):
         if not tensor.requires_grad:
             raise AutogradError(
@@ -557,6 +600,10 @@ def _starting_gradients(outputs: Sequence[Any], gradients: Any) -> list[Any]:
 
 
 def _start(output: Any, gradient: Any) -> Any:
+    if isinstance(output, _Place):
+        if not isinstance(gradient, TensorBase):
+            raise AutogradError(MSG_START_AT_EDGE)
+        return gradient
     if gradient is None:
         if output.array.size != 1:
             raise AutogradError(MSG_NOT_SCALAR.format(shape=list(output.shape)))
@@ -587,13 +634,21 @@ def _start(output: Any, gradient: Any) -> Any:
 
 
 def _tensors(value: Any, what: str) -> list[Any]:
-    found = [value] if isinstance(value, TensorBase) else list(value)
+    given = [value] if isinstance(value, (TensorBase, GradientEdge)) else list(value)
+    found = [_standing_for(item) for item in given]
     for item in found:
-        if not isinstance(item, TensorBase):
+        if not isinstance(item, (TensorBase, _Place)):
             raise ArgumentError(f"{what}: expected tensors, got {type(item).__name__}")
         if item.layout is not strided:
             raise UnsupportedError(MSG_SPARSE.format(name=what))
     return found
+
+
+def _standing_for(item: Any) -> Any:
+    """The leaf, or the place, that an edge means; other objects as they are."""
+    if not isinstance(item, GradientEdge):
+        return item
+    return item.node.variable if isinstance(item.node, AccumulateGrad) else _Place(item)
 
 
 def retain_grad(tensor: Any) -> None:

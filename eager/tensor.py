@@ -215,7 +215,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
 
         Raises:
             ArgumentError: the tensor is on a GPU.
-            AutogradError: the tensor requires a gradient.
+            AutogradError: the tensor requires a gradient, and gradients are recorded.
         """
         if not isinstance(self.array, np.ndarray):
             if not force:
@@ -224,7 +224,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
                     "copy the tensor to host memory first."
                 )
             return any_arrays.as_numpy(self.array)
-        if self.requires_grad and not force:
+        if self.requires_grad and not force and _tensor.is_grad_enabled():
             raise AutogradError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."

@@ -41,6 +41,8 @@ class Refused:
         ("torch.nn.Module.training", "present"),
         ("torch.utils.data.sampler.RandomSampler", "present"),
         ("torch.nn.functional", "present"),
+        ("torch.nn._BatchNorm", "present"),
+        ("torch.optim.ParamsT", "present"),
         ("torch.hub.load", "refused"),
         ("torch.no_such_name", "missing"),
         ("torch.nn.NoSuchLayer.forward", "missing"),
@@ -49,7 +51,7 @@ class Refused:
     ],
 )
 def test_a_name_is_looked_up_through_modules_and_classes(name: str, state: str) -> None:
-    """The first part stands for the package."""
+    """The first part stands for the package, which inner modules are part of."""
     assert state == pytorch_names.state_of(name)
 
 

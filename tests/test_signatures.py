@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 PATHS = (
     "", "Tensor", "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.rnn", "optim",
     "optim.lr_scheduler", "optim.swa_utils", "utils.data", "utils.checkpoint", "autograd", "func",
-    "amp", "distributions", "linalg", "special", "fft",
+    "amp", "distributions", "linalg", "special", "fft", "distributed", "masked", "nn.parallel",
 )  # fmt: skip
 
 #: Parameters that are left out, or have another name: by function, or everywhere.
@@ -40,6 +40,7 @@ BY_NAME = {
     "from_numpy": "by place only in PyTorch",
     "from_dlpack": "one argument",
     "compile": "options of torch.compile alone",
+    "distributed.init_process_group": "private option",
     "save": "private option",
     "dropout": "`train` in torch.dropout, `training` in functional.dropout",
     "norm": "Tensor.norm and functional norm have other places for dtype",

@@ -15,7 +15,7 @@ from dynajit.core import late
 from dynajit.eager.tape import backward, grad
 
 if TYPE_CHECKING:
-    from dynajit.autograd import functional, profiler
+    from dynajit.autograd import functional, graph, profiler
 
 __all__ = [
     "Function",
@@ -30,6 +30,7 @@ __all__ = [
     "grad_mode",
     "gradcheck",
     "gradgradcheck",
+    "graph",
     "inference_mode",
     "no_grad",
     "profiler",
@@ -38,7 +39,7 @@ __all__ = [
     "variable",
 ]
 
-__getattr__ = late.publish(__name__, modules=("functional", "profiler"))
+__getattr__ = late.publish(__name__, modules=("functional", "graph", "profiler"))
 
 
 def __dir__() -> list[str]:

@@ -1,48 +1,112 @@
-"""Several processes by PyTorch's path: this library was built without them.
+"""A group of processes by PyTorch's path, for programs that run in one: rank 0 of 1.
 
-Contract: `is_available()` and `is_initialized()` are False; what needs a group of processes raises.
-Names exist, so that programs which ask first run unchanged.
+Contract: after `init_process_group` the functions answer and copy as in a group of one process,
+whatever the backend is called; before, they raise ValueError, as in PyTorch. More than one
+process, point-to-point messages and stores are refused. Called by users; captured as functions of
+their own.
 """
 
-import enum
+import datetime
+import os
+from typing import Any, Final
 
+from dynajit.core.errors import InvalidValueError, ShapeError
+from dynajit.core.process_groups import (
+    BACKENDS,
+    NON_GROUP_MEMBER,
+    STATE,
+    ProcessGroup,
+    destroy_process_group,
+    get_rank,
+    get_world_size,
+    init_process_group,
+    is_initialized,
+    member_of,
+    new_group,
+)
 from dynajit.core.refusals import refused_class, refused_function
 from dynajit.distributed import fsdp, nn, optim
+from dynajit.distributed.collectives import (
+    Work,
+    all_gather,
+    all_gather_coalesced,
+    all_gather_into_tensor,
+    all_reduce,
+    all_reduce_coalesced,
+    all_to_all,
+    all_to_all_single,
+    barrier,
+    broadcast,
+    gather,
+    monitored_barrier,
+    reduce,
+    reduce_scatter,
+    reduce_scatter_tensor,
+    scatter,
+)
+from dynajit.distributed.objects import (
+    all_gather_object,
+    broadcast_object_list,
+    gather_object,
+    scatter_object_list,
+)
+from dynajit.distributed.reductions import ReduceOp
 
 _WHY = (
-    "dynajit runs in one process; there are no process groups.  Ask distributed.is_available() and "
-    "distributed.is_initialized() first."
+    "dynajit runs in one process; there is nobody to send to.  Ask get_world_size() first, or use "
+    "the collectives."
 )
 
-
-class ReduceOp(enum.Enum):
-    """How values of several processes are joined: names to pass on."""
-
-    SUM = 0
-    AVG = 1
-    PRODUCT = 2
-    MIN = 3
-    MAX = 4
-    BAND = 5
-    BOR = 6
-    BXOR = 7
-    PREMUL_SUM = 8
+default_pg_timeout: Final = datetime.timedelta(minutes=30)
+"""Accepted where a timeout is; nothing waits."""
 
 
-class group:
-    """Names of groups."""
+class Backend(str):
+    """The name of a backend in lower case."""
 
-    WORLD = None
+    __slots__ = ()
+
+    UNDEFINED = "undefined"
+    GLOO = "gloo"
+    NCCL = "nccl"
+    UCC = "ucc"
+    MPI = "mpi"
+    XCCL = "xccl"
+    FAKE = "fake"
+
+    def __new__(cls, name: str) -> "Backend":
+        if not isinstance(name, str):
+            raise InvalidValueError(f"Backend constructor parameter must be string-ish: {name!r}")
+        return super().__new__(cls, name.lower())
+
+
+class _Group(type):
+    """Lets the class answer for the default group."""
+
+    @property
+    def WORLD(cls) -> ProcessGroup | None:
+        """The group of all processes, or None."""
+        return STATE.default
+
+
+class group(metaclass=_Group):
+    """Names of groups: `group.WORLD`."""
+
+
+class GroupMember(metaclass=_Group):
+    """Names of groups: `GroupMember.WORLD`, and what stands for a group without this process."""
+
+    NON_GROUP_MEMBER = NON_GROUP_MEMBER
 
 
 def is_available() -> bool:
-    """Whether programs can run in several processes: False."""
-    return False
+    """Whether programs may make a group of processes: True, of one."""
+    return True
 
 
-def is_initialized() -> bool:
-    """Whether there is a group of processes: False."""
-    return False
+def is_backend_available(backend: str) -> bool:
+    """Whether `init_process_group` accepts a name."""
+    return backend.lower() in BACKENDS
 
 
 def is_nccl_available() -> bool:
@@ -60,74 +124,156 @@ def is_mpi_available() -> bool:
     return False
 
 
-def is_torchelastic_launched() -> bool:
-    """Whether an elastic agent started this process: False."""
+def is_ucc_available() -> bool:
+    """Whether UCC is here: False."""
     return False
 
 
-ProcessGroup = refused_class("distributed.ProcessGroup", _WHY)
-all_gather = refused_function("distributed.all_gather", _WHY)
-all_gather_into_tensor = refused_function("distributed.all_gather_into_tensor", _WHY)
-all_gather_object = refused_function("distributed.all_gather_object", _WHY)
-all_reduce = refused_function("distributed.all_reduce", _WHY)
-all_to_all = refused_function("distributed.all_to_all", _WHY)
-all_to_all_single = refused_function("distributed.all_to_all_single", _WHY)
-barrier = refused_function("distributed.barrier", _WHY)
-broadcast = refused_function("distributed.broadcast", _WHY)
-broadcast_object_list = refused_function("distributed.broadcast_object_list", _WHY)
-destroy_process_group = refused_function("distributed.destroy_process_group", _WHY)
-gather = refused_function("distributed.gather", _WHY)
-get_backend = refused_function("distributed.get_backend", _WHY)
-get_rank = refused_function("distributed.get_rank", _WHY)
-get_world_size = refused_function("distributed.get_world_size", _WHY)
-init_process_group = refused_function("distributed.init_process_group", _WHY)
+def is_xccl_available() -> bool:
+    """Whether XCCL is here: False."""
+    return False
+
+
+def is_torchelastic_launched() -> bool:
+    """Whether an elastic agent started this process: as the environment says."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def get_backend(group: Any = None) -> Backend:
+    """The name of a group's backend, as the program called it.
+
+    Raises:
+        InvalidValueError: there is no such group.
+    """
+    found = member_of(group)
+    if not isinstance(found, ProcessGroup):
+        raise InvalidValueError("Invalid process group specified")
+    return Backend(found.name())
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """LOCAL_RANK of the environment, or `fallback_rank`.
+
+    Raises:
+        ShapeError: there is neither; a RuntimeError, as in PyTorch.
+    """
+    if "LOCAL_RANK" in os.environ:
+        return int(os.environ["LOCAL_RANK"])
+    if fallback_rank is not None:
+        return int(fallback_rank)
+    raise ShapeError(
+        "LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow "
+        "`get_node_local_rank` to work."
+    )
+
+
+def get_process_group_ranks(group: Any = None) -> list[int]:
+    """The processes of a group: [0]."""
+    member_of(group)
+    return [0]
+
+
+def get_global_rank(group: Any, group_rank: int) -> int:
+    """The rank among all processes of one in a group: 0.
+
+    Raises:
+        InvalidValueError: there is no such process.
+    """
+    return get_group_rank(group, group_rank)
+
+
+def get_group_rank(group: Any, global_rank: int) -> int:
+    """The rank in a group of one among all processes: 0.
+
+    Raises:
+        InvalidValueError: there is no such process.
+    """
+    member_of(group)
+    if global_rank != 0:
+        raise InvalidValueError(f"Global rank {global_rank} is not part of group {group!r}")
+    return 0
+
+
+def get_pg_count() -> int:
+    """How many groups there are."""
+    return len(STATE.groups)
+
+
+batch_isend_irecv = refused_function("distributed.batch_isend_irecv", _WHY)
 irecv = refused_function("distributed.irecv", _WHY)
 isend = refused_function("distributed.isend", _WHY)
-monitored_barrier = refused_function("distributed.monitored_barrier", _WHY)
-new_group = refused_function("distributed.new_group", _WHY)
 recv = refused_function("distributed.recv", _WHY)
-reduce = refused_function("distributed.reduce", _WHY)
-reduce_scatter = refused_function("distributed.reduce_scatter", _WHY)
-reduce_scatter_tensor = refused_function("distributed.reduce_scatter_tensor", _WHY)
-scatter = refused_function("distributed.scatter", _WHY)
+recv_object_list = refused_function("distributed.recv_object_list", _WHY)
 send = refused_function("distributed.send", _WHY)
+send_object_list = refused_function("distributed.send_object_list", _WHY)
+
+_STORES = 'dynajit runs in one process, which needs no store.  Give init_method="env://" instead.'
+FileStore = refused_class("distributed.FileStore", _STORES)
+HashStore = refused_class("distributed.HashStore", _STORES)
+PrefixStore = refused_class("distributed.PrefixStore", _STORES)
+Store = refused_class("distributed.Store", _STORES)
+TCPStore = refused_class("distributed.TCPStore", _STORES)
 
 __all__ = [
+    "Backend",
+    "FileStore",
+    "GroupMember",
+    "HashStore",
+    "PrefixStore",
     "ProcessGroup",
     "ReduceOp",
+    "Store",
+    "TCPStore",
+    "Work",
     "all_gather",
+    "all_gather_coalesced",
     "all_gather_into_tensor",
     "all_gather_object",
     "all_reduce",
+    "all_reduce_coalesced",
     "all_to_all",
     "all_to_all_single",
     "barrier",
+    "batch_isend_irecv",
     "broadcast",
     "broadcast_object_list",
+    "default_pg_timeout",
     "destroy_process_group",
     "fsdp",
     "gather",
+    "gather_object",
     "get_backend",
+    "get_global_rank",
+    "get_group_rank",
+    "get_node_local_rank",
+    "get_pg_count",
+    "get_process_group_ranks",
     "get_rank",
     "get_world_size",
     "group",
     "init_process_group",
     "irecv",
     "is_available",
+    "is_backend_available",
     "is_gloo_available",
     "is_initialized",
     "is_mpi_available",
     "is_nccl_available",
     "is_torchelastic_launched",
+    "is_ucc_available",
+    "is_xccl_available",
     "isend",
     "monitored_barrier",
     "new_group",
     "nn",
     "optim",
     "recv",
+    "recv_object_list",
     "reduce",
     "reduce_scatter",
     "reduce_scatter_tensor",
     "scatter",
+    "scatter_object_list",
     "send",
+    "send_object_list",
 ]

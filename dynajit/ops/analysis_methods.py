@@ -7,6 +7,7 @@ whose first parameter is the tensor.
 from dynajit.ops import arrangement_functions as arrangement
 from dynajit.ops import complex_functions as complexes
 from dynajit.ops import elementwise_functions as elementwise
+from dynajit.ops import householder
 from dynajit.ops import nn_functions as layers
 from dynajit.ops import number_functions as numbers
 from dynajit.ops import older_linalg_functions as linalg
@@ -121,6 +122,9 @@ class AnalysisMethods:
     cholesky = linalg.cholesky
     cholesky_inverse = linalg.cholesky_inverse
     cholesky_solve = linalg.cholesky_solve
+    geqrf = householder.geqrf
+    orgqr = householder.orgqr
+    ormqr = householder.ormqr
     cross = linalg.cross
     det = linalg.det
     inverse = linalg.inverse

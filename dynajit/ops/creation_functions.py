@@ -81,6 +81,19 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
     return _finish(result, requires_grad, options)
 
 
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+                  **options: Any) -> Any:  # fmt: skip
+    """A number as a tensor without dims, of the default dtype whatever the number's kind.
+
+    Raises:
+        DTypeError: a complex number, and a dtype that is not.
+    """
+    kind = _dtype(dtype)
+    if isinstance(s, complex) and not kind.is_complex and kind.category is not Category.BOOL:
+        raise DTypeError(f"value cannot be converted to type {kind.name} without overflow")
+    return full((), s, dtype=kind, device=device, requires_grad=requires_grad, **options)
+
+
 def _constant(name: str, value: float) -> Any:
     def function(*size: Any, dtype: Any = None, device: Any = None,
                  requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip

@@ -73,13 +73,6 @@ class LeastSquares(NamedTuple):
     singular_values: Any
 
 
-class ResultInfo(NamedTuple):
-    """Result of `cholesky_ex` and `inv_ex`: info is 0 where the method succeeded."""
-
-    result: Any
-    info: Any
-
-
 def matrix_power(A: Any, n: int) -> Any:
     """A multiplied with itself n times; with a negative n its inverse."""
     if len(A.shape) < 2 or A.shape[-1] != A.shape[-2]:
@@ -123,17 +116,7 @@ def inv(A: Any) -> Any:
     return TABLE.inverse(A)
 
 
-def _no_errors(A: Any) -> Any:
-    return TABLE.full(0, shape=tuple(A.shape[:-2]), dtype=dtypes.int32, device=A.device)
-
-
-@full_precision
-def inv_ex(A: Any, *, check_errors: bool = False) -> ResultInfo:
-    """(inverse, info 0); what is singular raises in any case."""
-    return ResultInfo(inv(A), _no_errors(A))
-
-
-def _is_vector(A: Any, B: Any) -> bool:
+def is_vector(A: Any, B: Any) -> bool:
     """Whether B is a (batch of) vectors, by PyTorch's rule."""
     return len(B.shape) == 1 or (
         len(A.shape) - 1 == len(B.shape) and tuple(B.shape) == tuple(A.shape[:-1])
@@ -148,7 +131,7 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
         LinAlgError: a matrix is singular.
         ShapeError: shapes that do not fit.
     """
-    vector = _is_vector(A, B)
+    vector = is_vector(A, B)
     if vector and not left:
         raise ShapeError(
             "linalg.solve: Vector broadcasting of the left hand side is not supported for "
@@ -310,12 +293,6 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
 
 
 @full_precision
-def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> ResultInfo:
-    """(L, info 0); what is not positive-definite raises in any case."""
-    return ResultInfo(cholesky(A, upper=upper), _no_errors(A))
-
-
-@full_precision
 def qr(A: Any, mode: str = "reduced") -> QR:
     """Q with orthonormal columns and upper triangular R, Q R = A.
 
@@ -392,8 +369,8 @@ def lu_factor(A: Any, *, pivot: bool = True) -> LU:
         raise UnsupportedError(
             "linalg.lu_factor: pivot=False is not available.  Leave pivot at True."
         )
-    m, n = A.shape[-2:]
     both = TABLE.pivoted_lu(A)
+    m, n = A.shape[-2:]
     k = min(m, n)
     pivots = part(TABLE, part(TABLE, both, -1, n, n + 1), -2, 0, k)
     pivots = cast(TABLE.detach(reshape(pivots, (*A.shape[:-2], k))), dtypes.int32)

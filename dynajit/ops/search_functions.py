@@ -11,7 +11,13 @@ import numpy as np
 
 from dynajit.core import any_arrays, dtypes
 from dynajit.core.dtypes import Category
-from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
+from dynajit.core.errors import (
+    ArgumentError,
+    DTypeError,
+    InvalidValueError,
+    ShapeError,
+    UnsupportedError,
+)
 from dynajit.core.types import numel
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, constant, dim_of, is_tensor
@@ -380,3 +386,72 @@ def _given_range(ends: tuple[float, float]) -> tuple[float, float]:
     if low > high:
         raise ShapeError(f"histogram: min {low} should not exceed max {high}")
     return (low - 0.5, high + 0.5) if low == high else (low, high)
+
+
+class HistogramOfPoints(NamedTuple):
+    """Result of `histogramdd`."""
+
+    hist: Any
+    bin_edges: Any
+
+
+def histogramdd(
+    input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
+) -> HistogramOfPoints:
+    """(counts, edges) of points in a grid of bins; needs the contents.
+
+    Args:
+        input: points, floating, shape (*, n).
+        bins: the number of equal bins in each dim, one for all or a list of n; or n tensors of
+            edges.
+        range: 2 n ends of equal bins, (low, high) for each dim; by default the smallest and the
+            largest coordinate.
+        weight: what each point counts, shape (*).
+        density: divide by the total and by the volumes.
+
+    Returns:
+        Counts with one dim per coordinate, input's dtype, and a tuple of n tensors of edges.
+
+    Raises:
+        ShapeError: `bins` or `range` do not fit the number of coordinates.
+        UnsupportedError: input is not floating.
+    """
+    if not input.dtype.is_floating_point:
+        raise UnsupportedError(f'"histogramdd" not implemented for {input.dtype.name}')
+    if len(input.shape) < 2:
+        raise ShapeError("histogramdd: input tensor should have at least 2 dimensions")
+    count = input.shape[-1]
+    given = [bins] * count if isinstance(bins, int) else list(bins)
+    if len(given) != count:
+        raise ShapeError(
+            "histogramdd: The size of bins must be equal to the innermost dimension of the input."
+        )
+    if range is not None and len(range) != 2 * count:
+        raise ShapeError(
+            f"torch.histogramdd: for a {count}-dimensional histogram range should have "
+            f"{2 * count} elements, but got {len(range)}"
+        )
+    points = any_arrays.as_numpy(input.detach().array).reshape(-1, count)
+    edges = [
+        _edges(points[:, d], of_dim, None if range is None else range[2 * d : 2 * d + 2])
+        for d, of_dim in enumerate(given)
+    ]
+    factors = None if weight is None else any_arrays.as_numpy(weight.detach().array).reshape(-1)
+    if len(points):
+        sums, _ = np.histogramdd(points, edges, density=density, weights=factors)
+    else:
+        sums = np.zeros([len(one) - 1 for one in edges])
+    made = tuple(constant(one.astype(input.dtype.numpy), input.device) for one in edges)
+    return HistogramOfPoints(constant(sums.astype(input.dtype.numpy), input.device), made)
+
+
+def _edges(coordinates: np.ndarray, bins: Any, ends: Any) -> np.ndarray:
+    """The edges of one dim of `histogramdd`."""
+    if is_tensor(bins):
+        return np.asarray(any_arrays.as_numpy(bins.detach().array))
+    if bins <= 0:
+        raise ShapeError(f"histogramdd: bins must be > 0, but got {bins}")
+    if ends is None:
+        ends = (coordinates.min(), coordinates.max()) if len(coordinates) else (0.0, 1.0)
+    low, high = _given_range((float(ends[0]), float(ends[1])))
+    return np.linspace(low, high, bins + 1).astype(coordinates.dtype)

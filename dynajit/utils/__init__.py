@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         hooks,
         model_zoo,
         summary,
+        tensorboard,
     )
 
 __all__ = [
@@ -25,9 +26,10 @@ __all__ = [
     "hooks",
     "model_zoo",
     "summary",
+    "tensorboard",
 ]
 
-__getattr__ = late.publish(__name__, modules=("_pytree", *__all__))
+__getattr__ = late.publish(__name__, modules=("_device", "_pytree", *__all__))
 
 
 def __dir__() -> list[str]:

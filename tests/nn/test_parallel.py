@@ -25,11 +25,11 @@ def test_a_parallel_module_is_the_module_on_a_cpu() -> None:
     torch.testing.assert_close(gradient, reference.module.weight.grad)
 
 
-def test_devices_and_processes_are_refused() -> None:
-    """By name."""
+def test_devices_are_refused() -> None:
+    """By name; processes belong to a group."""
     with pytest.raises(NotImplementedError, match="there is no GPU"):
         dj.nn.DataParallel(dj.nn.ReLU(), device_ids=[0])
-    with pytest.raises(NotImplementedError, match="DistributedDataParallel"):
+    with pytest.raises(ValueError, match="process group"):
         dj.nn.parallel.DistributedDataParallel(dj.nn.ReLU())
 
 

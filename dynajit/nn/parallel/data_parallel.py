@@ -39,19 +39,6 @@ class DataParallel(Module):
         return self.module(*inputs, **kwargs)
 
 
-class DistributedDataParallel(Module):
-    """Not here: there are no process groups.
-
-    Raises:
-        UnsupportedError: always.
-    """
-
-    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
-        raise UnsupportedError(
-            "DistributedDataParallel: there are no process groups.  Train in one process."
-        )
-
-
 def data_parallel(
     module: Module,
     inputs: Any,
@@ -65,4 +52,4 @@ def data_parallel(
     return module(*given, **(module_kwargs or {}))
 
 
-__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
+__all__ = ["DataParallel", "data_parallel"]

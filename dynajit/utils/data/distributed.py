@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError
+from dynajit.core.process_groups import get_rank, get_world_size
 from dynajit.eager.random import Generator
 from dynajit.utils.data.sampler import Sampler, permutation
 
@@ -17,14 +18,15 @@ class DistributedSampler(Sampler):
     """Every `num_replicas`-th index, from `rank` on.
 
     Args:
-        num_replicas: number of processes; must be given, since there are no process groups.
-        rank: which of them this is; must be given.
+        num_replicas: number of processes, by default that of the group.
+        rank: which of them this is, by default as the group says.
         shuffle: in an order drawn from `seed` and the epoch.
         drop_last: leave out the last samples where the shares would differ in size; else the
             first samples are visited again.
 
     Raises:
-        InvalidValueError: `num_replicas` or `rank` is missing, or the rank does not exist.
+        InvalidValueError: `num_replicas` or `rank` is missing and there is no group of processes,
+            or the rank does not exist.
     """
 
     def __init__(
@@ -37,11 +39,8 @@ class DistributedSampler(Sampler):
         drop_last: bool = False,
     ) -> None:
         super().__init__()
-        if num_replicas is None or rank is None:
-            raise InvalidValueError(
-                "DistributedSampler: Default process group has not been initialized.  There are no "
-                "process groups; give num_replicas and rank."
-            )
+        num_replicas = get_world_size() if num_replicas is None else num_replicas
+        rank = get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise InvalidValueError(
                 f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"

@@ -1,0 +1,49 @@
+"""How values of several processes are joined, and what that says about one: nothing but errors.
+
+Contract: `check_reduction` refuses what PyTorch refuses. Called by `distributed.collectives`.
+"""
+
+import enum
+from typing import Any
+
+from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError
+
+
+class ReduceOp(enum.Enum):
+    """How values of several processes are joined; of one process, none changes a value."""
+
+    SUM = 0
+    AVG = 1
+    PRODUCT = 2
+    MIN = 3
+    MAX = 4
+    BAND = 5
+    BOR = 6
+    BXOR = 7
+    PREMUL_SUM = 8
+
+
+_BITWISE = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
+
+
+def check_reduction(tensor: Any, op: Any, name: str) -> None:
+    """Refuse operations that PyTorch has not for a tensor's dtype.
+
+    Raises:
+        ArgumentError: `op` is no member of ReduceOp, or PREMUL_SUM, which has no factor here.
+        InvalidValueError: complex numbers have no order; a ValueError, as in PyTorch.
+        DTypeError: bits of floating numbers, or a mean of integers.
+    """
+    if not isinstance(op, ReduceOp) or op is ReduceOp.PREMUL_SUM:
+        raise ArgumentError(f"{name}(op={op!r}): incompatible function arguments. Expected a "
+                            "member of ReduceOp other than PREMUL_SUM.")  # fmt: skip
+    dtype = tensor.dtype
+    if dtype.is_complex and op is not ReduceOp.SUM and op is not ReduceOp.AVG:
+        raise InvalidValueError(f"{name} does not support {op} on complex tensors")
+    if op in _BITWISE and dtype.is_floating_point:
+        raise DTypeError(f"Cannot use {op} with non-integral dtype")
+    if op is ReduceOp.AVG and not (dtype.is_floating_point or dtype.is_complex):
+        raise DTypeError(
+            f"{name}(op={op}): result type float32 can't be cast to the desired output type "
+            f"{dtype.name}"
+        )

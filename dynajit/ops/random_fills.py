@@ -1,0 +1,219 @@
+"""What the in-place methods that draw write: `uniform_`, `normal_`, `exponential_`, ...
+
+Contract: each function takes the tensor's dtype and `draw(name, dtype)`, which gives an array of
+the tensor's shape by one of the rows `rand` and `randn`; it returns what is to be written, which
+the caller casts. Eager execution (`eager.inplace`) and capture (`capture.operations_mutation`)
+call the same functions, so they draw the same numbers. A number that is not known while a graph is
+recorded is refused where it would have to be checked.
+
+16-bit floats are drawn and computed with as float32, except by `uniform` and `normal`.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from dynajit.core import dtypes
+from dynajit.core.dtypes import Category, DType
+from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
+from dynajit.ops.table import TABLE
+
+Draw = Callable[[str, DType], Any]
+
+
+def uniform(draw: Draw, dtype: DType, from_: float = 0.0, to: float = 1.0) -> Any:
+    """Uniform in [from_, to).
+
+    Raises:
+        ShapeError: from_ is above to, as PyTorch's RuntimeError.
+        UnsupportedError: of a dtype that is not floating.
+    """
+    if _are_known(from_, to) and from_ > to:
+        raise ShapeError(
+            f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}"
+        )
+    _refuse_others(dtype, "uniform_", "random_ fills integers")
+    drawn = draw("rand", dtype)
+    return TABLE.add(TABLE.mul(drawn, to - from_), from_)
+
+
+def normal(draw: Draw, dtype: DType, mean: float = 0.0, std: float = 1.0) -> Any:
+    """Normal.
+
+    Raises:
+        ShapeError: std is negative, as PyTorch's RuntimeError.
+        UnsupportedError: of a dtype that is not floating.
+    """
+    if not _known(std, "std") >= 0:
+        raise ShapeError(f"normal_ expects std >= 0.0, but found std {std}")
+    _refuse_others(dtype, "normal_", "randn gives complex numbers, too")
+    drawn = draw("randn", dtype)
+    return TABLE.add(TABLE.mul(drawn, std), mean)
+
+
+def bernoulli(draw: Draw, dtype: DType, p: Any = 0.5) -> Any:
+    """1 with probability `p` (a number or tensor), else 0.
+
+    Raises:
+        ShapeError: a number outside of [0, 1], as PyTorch's RuntimeError.
+        UnsupportedError: of a complex dtype.
+    """
+    if _are_known(p) and not 0 <= p <= 1:
+        raise ShapeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+    if dtype.is_complex:
+        _refuse_others(dtype, "bernoulli_", "convert the result")
+    drawn = draw("rand", dtype if dtype.is_floating_point else dtypes.float32)
+    return TABLE.lt(drawn, p)
+
+
+def random(draw: Draw, dtype: DType, from_: int | None = None, to: int | None = None) -> Any:
+    """Integers in [from_, to); in [0, from_) if only one is given, else all that `dtype` holds,
+    of which there are at most 2**53.
+
+    Raises:
+        ShapeError: there are none, as PyTorch's RuntimeError.
+    """
+    if to is None:
+        low, high = 0, min(_largest(dtype), 1 << 53) if from_ is None else from_
+    else:
+        low, high = 0 if from_ is None else from_, to
+    if not _known(low, "from") < _known(high, "to"):
+        raise ShapeError(
+            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+        )
+    drawn = draw("rand", dtypes.float64)
+    whole = TABLE.minimum(TABLE.floor(TABLE.mul(drawn, float(high - low))), float(high - low - 1))
+    return TABLE.add(whole, float(low))
+
+
+def exponential(draw: Draw, dtype: DType, lambd: float = 1.0) -> Any:
+    """Exponential with mean 1 / lambd; never 0 unless the quotient underflows, so that programs
+    may divide by it.
+
+    Raises:
+        DTypeError: of a dtype that is not floating.
+        ShapeError: lambd is not positive, as PyTorch's RuntimeError.
+
+    Source: the inverse of the distribution function, 1 - exp(-lambd * x).
+    """
+    _refuse_discrete(dtype, "Exponential")
+    if not _known(lambd, "lambd") > 0:
+        raise ShapeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+    compute = _compute_type(dtype)
+    drawn = TABLE.clamp_min(draw("rand", compute), _SMALLEST[dtype])
+    return TABLE.div(TABLE.neg(TABLE.log1p(TABLE.neg(drawn))), lambd)
+
+
+def geometric(draw: Draw, dtype: DType, p: float) -> Any:
+    """The number of the first success, from 1 on, when each has probability p.
+
+    Drawn as float64 for every dtype: a small p asks for many different numbers.
+
+    Raises:
+        UnsupportedError: of bool or a complex dtype.
+        ShapeError: p is outside of (0, 1), as PyTorch's RuntimeError.
+
+    Source: L. Devroye, "Non-Uniform Random Variate Generation", Springer 1986, X.2.
+    """
+    if not 0 < _known(p, "p") < 1:
+        raise ShapeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    if dtype.is_complex or dtype.category is Category.BOOL:
+        raise UnsupportedError(
+            f"geometric_ is not implemented for {dtype.name}.  Expected an integer or floating "
+            "dtype; convert the result."
+        )
+    drawn = TABLE.clamp_min(draw("rand", dtypes.float64), _SMALLEST[dtypes.float64])
+    return TABLE.ceil(TABLE.div(TABLE.log(drawn), math.log1p(-p)))
+
+
+def cauchy(draw: Draw, dtype: DType, median: float = 0.0, sigma: float = 1.0) -> Any:
+    """Cauchy; drawn as float64 for every dtype, since the tails are what is asked for.
+
+    Raises:
+        DTypeError: of a dtype that is not floating.
+        ShapeError: sigma is not positive, as PyTorch's RuntimeError.
+
+    Source: the inverse of the distribution function, 1/2 + atan((x - median) / sigma) / pi.
+    """
+    _refuse_discrete(dtype, "Cauchy")
+    if not _known(sigma, "sigma") > 0:
+        raise ShapeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+    angle = TABLE.mul(TABLE.sub(draw("rand", dtypes.float64), 0.5), math.pi)
+    return TABLE.add(TABLE.mul(TABLE.tan(angle), sigma), median)
+
+
+def log_normal(draw: Draw, dtype: DType, mean: float = 1.0, std: float = 2.0) -> Any:
+    """exp of normal numbers with this mean and deviation.
+
+    Raises:
+        UnsupportedError: of a dtype that is not floating.
+        ShapeError: std is not positive, as PyTorch's RuntimeError.
+    """
+    if not _known(std, "std") > 0:
+        raise ShapeError(f"log_normal_ expects std > 0.0, but found std={std}")
+    if not dtype.is_floating_point:
+        raise UnsupportedError(
+            f"log_normal_ is not implemented for {dtype.name}.  Expected a floating dtype; convert "
+            "the result."
+        )
+    drawn = draw("randn", _compute_type(dtype))
+    return TABLE.exp(TABLE.add(TABLE.mul(drawn, std), mean))
+
+
+# A uniform number of 0 stands for those below the smallest one: it counts as half of a step, or as
+# the smallest number of a dtype that has none in between.
+_SMALLEST: Final = {
+    dtypes.float64: 2.0**-54, dtypes.float32: 2.0**-25, dtypes.bfloat16: 2.0**-25,
+    dtypes.float16: 2.0**-24,
+}  # fmt: skip
+
+
+def _compute_type(dtype: DType) -> DType:
+    return dtypes.float64 if dtype is dtypes.float64 else dtypes.float32
+
+
+def _largest(dtype: DType) -> int:
+    if dtype.category is Category.BOOL:
+        return 2
+    return int(np.iinfo(dtype.numpy).max) if dtype.category is Category.INTEGER else 1 << 24
+
+
+def _are_known(*numbers: Any) -> bool:
+    return all(isinstance(number, (int, float)) for number in numbers)
+
+
+def _known(number: Any, name: str) -> Any:
+    """A number that can be compared now.
+
+    Raises:
+        DTypeError: it is none.
+    """
+    if not _are_known(number):
+        raise DTypeError(f"{name}={number!r}: expected a number that is known.")
+    return number
+
+
+def _refuse_others(dtype: DType, name: str, instead: str) -> None:
+    if not dtype.is_floating_point:
+        raise UnsupportedError(
+            f"{name} is not implemented for {dtype.name}.  Expected a floating dtype; {instead}."
+        )
+
+
+def _refuse_discrete(dtype: DType, name: str) -> None:
+    if not dtype.is_floating_point:
+        raise DTypeError(
+            f"{name} distribution is a continuous probability distribution. dtype must be a "
+            f"floating point but you specified {dtype.name}"
+        )
+
+
+FILLS: Final[dict[str, Callable[..., Any]]] = {
+    function.__name__: function
+    for function in (
+        uniform, normal, bernoulli, random, exponential, geometric, cauchy, log_normal,
+    )
+}  # fmt: skip
+"""The functions by the names of the methods, without the underscore."""
