@@ -34,7 +34,7 @@ DJ_INLINE void dj_mma_clear(float (&sums)[COUNT][4]) {
 /* sums (16 rows of the warp by 8 * COUNT) += left rows . right rows, over INNER of both. */
 template <int COUNT, int INNER, bool IS_WHOLE = false, typename T>
 DJ_INLINE void dj_mma_rows(float (&sums)[COUNT][4], const T *left, const T *right) {
-#pragma unroll
+#pragma unroll 4 /* more would take what is loaded early out of what holds sums */
     for (int k = 0; k < INNER; k += 16) {
         uint32_t a[4];
         dj_load_a<INNER>(a, left, threadIdx.x / 32 * 16, k);
@@ -410,10 +410,10 @@ DJ_INLINE void dj_attend_keys_mma(const dj_attention &c, const T *gradient, cons
     dj_mma_clear(key_sums);
     dj_mma_clear(value_sums);
     const int64_t first = MASK & DJ_MASK_DIAGONAL ? k / Q * Q : 0;
-    for (int64_t q = first - Q; q < c.queries; q += Q) {
+    int parity = 0;
+    for (int64_t q = first - Q; q < c.queries; q += Q, parity ^= 1) {
         /* The next tiles come while these are multiplied; the first turn only asks for them. */
         const int64_t next = q + Q;
-        const int64_t parity = (next - first) / Q % 2;
         if (next < c.queries) {
             dj_load_tile<Q, E, DJ_MMA_THREADS>(
                 queries + parity * queries_size, query + next * c.query.row, c.query.row,
