@@ -28,6 +28,7 @@ _FRESH: Final = frozenset(
         "clone", "matmul", "linear", "full", "arange", "embedding", "cumsum", "cumprod",
         "convolution", "convolution_input", "convolution_weight", "windows", "spread_windows",
         "fold_windows", "sum_pool", "max_pool", "max_pool_choice", "place_windows", "pick_windows",
+        "index", "scaled_dot_product_attention",
     }
 )  # fmt: skip
 
@@ -50,8 +51,6 @@ def strides_of(node: Node, known: Known = _NOTHING) -> Shape | None:
         return contiguous_strides(node.type.shape)
     if isinstance(node.op.rule, Movement) and node.op.rule.view:
         return _strides_of_view(node, known)
-    if node.op.name == "index" and 0 not in node.attributes["dims"]:
-        return None  # the positions of the index tensors decide
     operands = [a for a in node.args if isinstance(a, Node) and isinstance(a.type, TensorType)]
     strides = [strides_of(operand, known) for operand in operands]
     if all(
