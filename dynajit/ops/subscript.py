@@ -182,6 +182,8 @@ def _entry(entry: Any) -> Any:
         return entry
     if isinstance(entry, bool):
         return TABLE.clone(np.asarray(entry))
+    if is_mask_of_bytes(entry):
+        return mask_of_bytes(entry)
     if is_tensor(entry):
         accepted = entry.dtype.category <= Category.INTEGER
         if not accepted:
@@ -193,6 +195,23 @@ def _entry(entry: Any) -> Any:
     if isinstance(entry, (list, tuple, range, np.ndarray)):
         return _index_tensor(entry)
     return size_argument(entry, "indexing")
+
+
+def is_mask_of_bytes(entry: Any) -> bool:
+    """True for a tensor or an array of uint8, which is taken for a mask (as in PyTorch)."""
+    if isinstance(entry, np.ndarray):
+        return entry.dtype == np.uint8
+    return is_tensor(entry) and entry.dtype is dtypes.uint8
+
+
+def mask_of_bytes(entry: Any) -> Any:
+    """The mask of bools that such a tensor or array is, with a warning."""
+    warnings.warn(
+        "indexing with dtype uint8 is deprecated: it is taken for a mask.  Use a mask of bools.",
+        UserWarning,
+        stacklevel=6,
+    )
+    return TABLE.ne(entry if is_tensor(entry) else TABLE.clone(entry), 0)
 
 
 def _index_tensor(entry: Any) -> Any:
