@@ -586,3 +586,13 @@ def test_multinomial_refuses_what_is_no_distribution(name, replacement):
 def test_isclose_refuses_negative_tolerances():
     with pytest.raises(ValueError, match="rtol"):
         functions.isclose(tensor(1.0), tensor(1.0), rtol=-1.0)
+
+
+def test_integers_like_a_tensor_take_one_bound_or_two():
+    like = functions.zeros((1000,))
+    for bounds, named in (((2,), {}), ((), {"high": 2}), ((0, 2), {}), ((), {"low": 0, "high": 2})):
+        drawn = functions.randint_like(like, *bounds, **named)
+        assert {0.0, 1.0} == set(drawn.array.tolist())
+        assert "float32" == drawn.dtype.name
+    with pytest.raises(ArgumentError, match="expected high"):
+        functions.randint_like(like)
