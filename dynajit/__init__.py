@@ -645,6 +645,7 @@ def __dir__() -> list[str]:
 
 
 aliases.install(sys.modules[__name__])  # for `sys.modules["torch"] = dynajit`
+torch = sys.modules[__name__]  # PyTorch's package imports itself: `torch.torch.Tensor`
 
 pi = math.pi
 inf = math.inf

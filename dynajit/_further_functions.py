@@ -224,6 +224,11 @@ def nuclear_norm(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
 
 
+def fill(input: Any, value: Any) -> Any:
+    """A tensor like `input` whose elements are all `value`, a number or a tensor without dims."""
+    return input.clone().fill_(value)
+
+
 def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
     """The norm along all dims but one, which stay with size 1; dim -1: along all."""
     if dim == -1:

@@ -48,6 +48,11 @@ def export(fn: Callable[..., Any]) -> Callable[..., Any]:
     return fn
 
 
+def annotate(the_type: Any, the_value: _Passed) -> _Passed:
+    """`the_value`: a hint for TorchScript's types."""
+    return the_value
+
+
 def is_scripting() -> bool:
     """Whether TorchScript compiles this code: False."""
     return False
@@ -56,6 +61,10 @@ def is_scripting() -> bool:
 def is_tracing() -> bool:
     """Whether TorchScript records this code: False."""
     return False
+
+
+class TracerWarning(Warning):
+    """What programs filter out; nothing is traced here, so that nothing warns so."""
 
 
 class ScriptModule(Module):
@@ -77,6 +86,8 @@ _overload = _overload_method
 __all__ = [
     "Final",
     "ScriptModule",
+    "TracerWarning",
+    "annotate",
     "export",
     "ignore",
     "is_scripting",
