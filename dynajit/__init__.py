@@ -623,6 +623,7 @@ __getattr__ = late.publish(
         "_VariableFunctionsClass": "dynajit._foreach",
         "__version__": "dynajit.torch_version",
         "_assert": "dynajit._utils",
+        "_assert_async": "dynajit._utils",
         "is_storage": "dynajit.storage",
         "load": "dynajit.eager.serialization",
         "save": "dynajit.eager.serialization",

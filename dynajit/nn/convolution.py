@@ -174,7 +174,7 @@ class _Forward(_Convolution):
         return self._conv_forward(input, self.weight, self.bias)
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """The input convolved with another weight and bias: what derived classes override or call."""
+        """The input convolved with another weight and bias; derived classes override it."""
         padding = self.padding
         if self.padding_mode != "zeros":
             input, padding = self._padded(input), 0
