@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, InternalError, ShapeError
 from dynajit.core.symint import agree, shapes_agree
@@ -375,9 +377,18 @@ def _cat_vjp(ops: Any, g: Any, inputs_types: Sequence[TensorType], dim: int) -> 
     return gradients
 
 
+def _cat_array(xp: Any, *tensors: Any, dim: int) -> Any:
+    """Row by row, but channels that are all last stay so, as in PyTorch."""
+    result = xp.concatenate(tensors, axis=dim)
+    if result.flags.c_contiguous:
+        return result
+    is_channels_last = result.ndim in (4, 5) and np.moveaxis(result, 1, -1).flags.c_contiguous
+    return result if is_channels_last else result.copy()
+
+
 @movement(
     infer=_cat_infer,
-    array=lambda xp, *tensors, dim: xp.concatenate(tensors, axis=dim),
+    array=_cat_array,
     vjp={"tensors": _cat_vjp},
 )
 def cat(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
