@@ -56,6 +56,9 @@ class Size(tuple[int, ...]):
     def __add__(self, other: Any) -> "Size":
         return Size(tuple.__add__(self, tuple(other)))
 
+    def __radd__(self, other: Any) -> "Size":
+        return Size(other + tuple(self)) if isinstance(other, tuple) else NotImplemented
+
     def __reduce__(self) -> Any:
         return Size, (tuple(self),)
 

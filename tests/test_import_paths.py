@@ -323,3 +323,12 @@ def test_names_of_pytorchs_that_few_programs_use() -> None:
 def test_the_class_of_tensors_as_a_type_means_the_default() -> None:
     """`mask.type(torch.Tensor)` makes floats of it."""
     assert dj.float32 is (dj.ones(2) > 0).type(dj.Tensor).dtype
+
+
+def test_locations_of_storages() -> None:
+    """Names of `serialization` that programs import."""
+    assert 2 == dj.serialization.DEFAULT_PROTOCOL
+    storage = dj.ones(2).untyped_storage()
+    assert storage is dj.serialization.default_restore_location(storage, "cpu")
+    with pytest.raises(NotImplementedError, match="map_location"):
+        dj.serialization.default_restore_location(storage, "cuda:0")

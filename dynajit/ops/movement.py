@@ -10,8 +10,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, InternalError, ShapeError
 from dynajit.core.symint import agree, shapes_agree
@@ -382,7 +380,8 @@ def _cat_array(xp: Any, *tensors: Any, dim: int) -> Any:
     result = xp.concatenate(tensors, axis=dim)
     if result.flags.c_contiguous:
         return result
-    is_channels_last = result.ndim in (4, 5) and np.moveaxis(result, 1, -1).flags.c_contiguous
+    order = (0, *range(2, result.ndim), 1)
+    is_channels_last = result.ndim in (4, 5) and result.transpose(order).flags.c_contiguous
     return result if is_channels_last else result.copy()
 
 

@@ -400,3 +400,39 @@ def test_masks_of_bytes_warn_and_are_known_to_compiled_functions():
             assert_same(
                 to_torch(X[chosen] * 2, False), compiled(x, tensor(chosen.astype(np.uint8)))
             )
+
+
+@pytest.mark.parametrize(
+    ("key", "shape"),
+    [
+        (lambda m: m[:, 0, 0], (4,)),
+        (lambda m: m[..., 0], (4, 3)),
+        (lambda m: m, (4, 3, 5)),
+        (lambda m: (slice(None), m[0, :, 0]), (3,)),
+        (lambda m: (slice(None), m[0]), (3, 5)),
+    ],
+)
+def test_values_are_assigned_to_masks_without_a_break(key, shape):
+    """As many as the mask has places: more or fewer are refused by plain Python."""
+    pytest.importorskip("torch")
+    mask = np.random.default_rng(1).random(X.shape) < 0.6
+    chosen = X[key(mask)]
+    lead = 1 if isinstance(key(mask), tuple) else 0
+    values = np.cos(np.arange(chosen.size, dtype=np.float32)).reshape(chosen.shape)
+
+    def run(t, x, mask, values):
+        x = x * 2
+        x[key(mask)] = values
+        return x * x
+
+    agree(
+        lambda t, x, values: (dj.compile(run, fullgraph=True) if t is DYNAJIT else run)(
+            t, x, t.tensor(mask), values
+        ),
+        X,
+        values,
+    )
+    more = np.concatenate([values, values], lead)
+    for function in (run, dj.compile(run)):
+        with pytest.raises(RuntimeError, match=r"shape mismatch|cannot assign"):
+            function(dj, tensor(X), tensor(mask), tensor(more))
