@@ -37,6 +37,7 @@ from dynajit.utils.dlpack import to_dlpack  # noqa: F401
 
 newaxis: Final = None
 row_stack = functions.vstack
+dsmm = functions.spmm
 
 # -- layers and losses ---------------------------------------------------------------------------
 

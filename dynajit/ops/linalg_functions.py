@@ -6,10 +6,12 @@ what the rows of `factorizations` give. Complex results (`eig`, `eigvals`) are r
 
 from typing import Any, NamedTuple
 
-from dynajit.core import dtypes
-from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
+import numpy as np
+
+from dynajit.core import any_arrays, dtypes
+from dynajit.core.errors import ArgumentError, LinAlgError, ShapeError, UnsupportedError
 from dynajit.core.types import numel
-from dynajit.ops.arguments import cast, is_tensor
+from dynajit.ops.arguments import cast, constant, is_tensor
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.creation_functions import eye
 from dynajit.ops.factorizations import part
@@ -72,10 +74,17 @@ class LeastSquares(NamedTuple):
     singular_values: Any
 
 
-class ResultInfo(NamedTuple):
-    """Result of `cholesky_ex` and `inv_ex`: info is 0 where the method succeeded."""
+class CholeskyInfo(NamedTuple):
+    """Result of `cholesky_ex`: info is 0 where the method succeeded."""
 
-    result: Any
+    L: Any
+    info: Any
+
+
+class InverseInfo(NamedTuple):
+    """Result of `inv_ex`: info is 0 where the method succeeded."""
+
+    inverse: Any
     info: Any
 
 
@@ -127,9 +136,47 @@ def _no_errors(A: Any) -> Any:
 
 
 @full_precision
-def inv_ex(A: Any, *, check_errors: bool = False) -> ResultInfo:
-    """(inverse, info 0); what is singular raises in any case."""
-    return ResultInfo(inv(A), _no_errors(A))
+def inv_ex(A: Any, *, check_errors: bool = False) -> InverseInfo:
+    """(inverse, info): per matrix 0, or the number of the first pivot that is 0, where the inverse
+    is NaN. In a graph such a matrix raises.
+
+    Raises:
+        LinAlgError: a matrix is singular, and `check_errors`.
+    """
+    try:
+        return InverseInfo(inv(A), _no_errors(A))
+    except LinAlgError:
+        if check_errors:
+            raise
+    info = constant(_per_matrix(_zero_pivot, A), A.device)
+    found, fails = _where_it_succeeds(inv, A, info)
+    return InverseInfo(TABLE.where(fails, float("nan"), found), info)
+
+
+def _where_it_succeeds(method: Any, A: Any, info: Any) -> tuple[Any, Any]:
+    """(what the method gives, of unit matrices in the place of those that fail, which those are)"""
+    fails = unsqueeze(unsqueeze(TABLE.gt(info, 0), -1), -1)
+    unit = eye(A.shape[-1], dtype=A.dtype, device=A.device)
+    return method(TABLE.where(fails, unit, A)), fails
+
+
+def _per_matrix(function: Any, A: Any) -> np.ndarray:
+    """A number per matrix of a batch, int32."""
+    matrices = any_arrays.as_numpy(A.array)
+    found = [function(m) for m in matrices.reshape(-1, *matrices.shape[-2:])]
+    return np.array(found, np.int32).reshape(matrices.shape[:-2])
+
+
+def _zero_pivot(matrix: Any) -> int:
+    """By elimination with partial pivoting: which pivot is 0, counted from 1; 0: none."""
+    rest = np.array(matrix)
+    for k in range(len(rest)):
+        best = k + int(np.abs(rest[k:, k]).argmax())
+        if rest[best, k] == 0:
+            return k + 1
+        rest[[k, best]] = rest[[best, k]]
+        rest[k + 1 :] -= np.outer(rest[k + 1 :, k] / rest[k, k], rest[k])
+    return 0
 
 
 def _is_vector(A: Any, B: Any) -> bool:
@@ -309,9 +356,39 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
 
 
 @full_precision
-def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> ResultInfo:
-    """(L, info 0); what is not positive-definite raises in any case."""
-    return ResultInfo(cholesky(A, upper=upper), _no_errors(A))
+def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> CholeskyInfo:
+    """(L, info): per matrix 0, or the order of the leading minor that is not positive-definite,
+    where L is NaN. In a graph such a matrix raises.
+
+    Raises:
+        LinAlgError: a matrix is not positive-definite, and `check_errors`.
+    """
+    try:
+        return CholeskyInfo(cholesky(A, upper=upper), _no_errors(A))
+    except LinAlgError:
+        if check_errors:
+            raise
+    info = constant(_per_matrix(_failing_order, transpose(A, -2, -1) if upper else A), A.device)
+    factor, fails = _where_it_succeeds(lambda safe: cholesky(safe, upper=upper), A, info)
+    return CholeskyInfo(TABLE.where(fails, float("nan"), factor), info)
+
+
+def _failing_order(matrix: Any) -> int:
+    """By columns of the Cholesky factor; the last order where only LAPACK's rounding fails."""
+    try:
+        np.linalg.cholesky(matrix)
+        return 0
+    except np.linalg.LinAlgError:
+        n = len(matrix)
+    lower = np.zeros_like(matrix)
+    for k in range(n):
+        row = lower[k, :k].conj()
+        pivot = (matrix[k, k] - lower[k, :k] @ row).real
+        if not pivot > 0:
+            return k + 1
+        lower[k, k] = np.sqrt(pivot)
+        lower[k + 1 :, k] = (matrix[k + 1 :, k] - lower[k + 1 :, :k] @ row) / lower[k, k]
+    return n
 
 
 @full_precision
