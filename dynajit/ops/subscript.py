@@ -203,7 +203,7 @@ def _entry(entry: Any) -> Any:
 def is_mask_of_bytes(entry: Any) -> bool:
     """True for a tensor or an array of uint8, which is taken for a mask (as in PyTorch)."""
     if isinstance(entry, np.ndarray):
-        return entry.dtype == np.uint8
+        return bool(entry.dtype == np.uint8)
     return is_tensor(entry) and entry.dtype is dtypes.uint8
 
 
