@@ -74,6 +74,14 @@ class LeastSquares(NamedTuple):
     singular_values: Any
 
 
+class LUInfo(NamedTuple):
+    """Result of `lu_factor_ex`: info is 0 where no pivot is 0."""
+
+    LU: Any
+    pivots: Any
+    info: Any
+
+
 class CholeskyInfo(NamedTuple):
     """Result of `cholesky_ex`: info is 0 where the method succeeded."""
 
@@ -469,6 +477,24 @@ def lu_factor(A: Any, *, pivot: bool = True) -> LU:
     pivots = part(TABLE, part(TABLE, both, -1, n, n + 1), -2, 0, k)
     pivots = cast(TABLE.detach(reshape(pivots, (*A.shape[:-2], k))), dtypes.int32)
     return LU(part(TABLE, both, -1, 0, n), pivots)
+
+
+def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> LUInfo:
+    """`lu_factor`, and per matrix the number of the first pivot that is 0, or 0.
+
+    Raises:
+        LinAlgError: a pivot is 0, and `check_errors`.
+    """
+    factors, pivots = lu_factor(A, pivot=pivot)
+    diagonal = TABLE.detach(diagonal_of(factors, 0, -2, -1))
+    k = diagonal.shape[-1]
+    numbers = TABLE.arange(1, 1, size=k, dtype=dtypes.int64, device=A.device)
+    zeros = TABLE.where(TABLE.eq(diagonal, 0), numbers, k + 1)
+    first = TABLE.amin(zeros, dim=(len(diagonal.shape) - 1,), keepdim=False)
+    info = cast(TABLE.where(TABLE.gt(first, k), 0, first), dtypes.int32)
+    if check_errors and bool(info.array.any()):
+        raise LinAlgError("linalg.lu_factor_ex: U has a zero on its diagonal; see info.")
+    return LUInfo(factors, pivots, info)
 
 
 def permutation(pivots: Any, m: int, dtype: dtypes.DType) -> Any:

@@ -370,3 +370,18 @@ def test_inv_ex_says_which_pivots_are_zero():
         actual.inverse[[0, 3]].numpy(), expected.inverse[[0, 3]].numpy(), atol=1e-9
     )
     assert bool(actual.inverse[1].isnan().any())
+
+
+def test_lu_factor_ex_says_which_pivots_are_zero():
+    values = np.array([[[1.0, 2], [2, 4]], [[0, 0], [0, 0]], [[1, 0], [0, 1]]])
+    pytest.importorskip("scipy")
+    expected, actual = (
+        library.linalg.lu_factor_ex(library.tensor(values)) for library in (torch, dj)
+    )
+    for theirs, ours in zip(expected, actual, strict=True):
+        assert theirs.tolist() == ours.tolist()
+    assert dj.int32 is actual.info.dtype
+    with pytest.raises(RuntimeError, match="zero"):
+        dj.linalg.lu_factor_ex(dj.tensor(values), check_errors=True)
+    one = dj.compile(dj.linalg.lu_factor_ex)(dj.tensor(values[0]))
+    assert 2 == int(one.info)
