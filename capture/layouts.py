@@ -18,7 +18,7 @@ from dynajit.eager.execute import eager_dispatch
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.sizes import expressions
 from dynajit.ops.evaluate import evaluate
-from dynajit.ops.table import Kind, Movement, Op
+from dynajit.ops.table import Composite, Kind, Movement, Op
 
 Known: TypeAlias = Mapping[Node, Shape | None]
 
@@ -28,6 +28,7 @@ _FRESH: Final = frozenset(
         "clone", "matmul", "linear", "full", "arange", "embedding", "cumsum", "cumprod",
         "convolution", "convolution_input", "convolution_weight", "windows", "spread_windows",
         "fold_windows", "sum_pool", "max_pool", "max_pool_choice", "place_windows", "pick_windows",
+        "index", "scaled_dot_product_attention", "scatter",
     }
 )  # fmt: skip
 
@@ -48,10 +49,10 @@ def strides_of(node: Node, known: Known = _NOTHING) -> Shape | None:
         return node.type.strides or contiguous_strides(node.type.shape)
     if node.op is None or node.op.name in _FRESH or node.op.kind is Kind.RANDOM:
         return contiguous_strides(node.type.shape)
+    if isinstance(node.op.rule, Composite) and node.op.rule.row_major:
+        return contiguous_strides(node.type.shape)
     if isinstance(node.op.rule, Movement) and node.op.rule.view:
         return _strides_of_view(node, known)
-    if node.op.name == "index" and 0 not in node.attributes["dims"]:
-        return None  # the positions of the index tensors decide
     operands = [a for a in node.args if isinstance(a, Node) and isinstance(a.type, TensorType)]
     strides = [strides_of(operand, known) for operand in operands]
     if all(

@@ -221,7 +221,7 @@ def _sequences(x: Any, symbol: str, a: Value, b: Value) -> Steps:
         for operand, other in ((a, b), (b, a)):
             if not operand.items and other.cls is tuple:
                 return other  # Python makes no copy
-        return TupleValue(a.items + b.items, Size if a.cls is Size else tuple)
+        return TupleValue(a.items + b.items, Size if Size in (a.cls, b.cls) else tuple)
     if symbol == "+" and isinstance(a, ListValue) and isinstance(b, ListValue):
         return x.new_list(x.list_items(a) + x.list_items(b))
     if symbol == "*":

@@ -502,10 +502,12 @@ def why_not_inlined(x: Any, function: types.FunctionType) -> str | None:
     """Why a function must run for real, or None.
 
     The library's eager functions work on arrays, on the tape or on the random generator: what they
-    do cannot be reordered with the launch. The grad mode managers, old constructors and what a
-    Function is told are ordinary Python. Python's random functions end in C code that draws: read
-    through, one of them would be several breaks.
+    do cannot be reordered with the launch. The grad mode managers, old constructors, what a
+    Function is told and the product of sizes are ordinary Python. Python's random functions end in
+    C code that draws: read through, one of them would be several breaks.
     """
+    if function is Size.numel:
+        return None
     if function.__globals__ is vars(random):
         return f"{function.__qualname__} draws random numbers"
     module = function.__module__ or ""

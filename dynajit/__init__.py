@@ -638,6 +638,7 @@ __getattr__ = late.publish(
         "_assert": "dynajit._utils",
         **dict.fromkeys(("geqrf", "ormqr", "orgqr"), "dynajit.ops.householder"),
         "histogramdd": "dynajit.ops.search_functions",
+        "_assert_async": "dynajit._utils",
         "is_storage": "dynajit.storage",
         **dict.fromkeys(("lobpcg", "pca_lowrank", "svd_lowrank"), "dynajit.ops.lowrank_functions"),
         "load": "dynajit.eager.serialization",
@@ -664,6 +665,7 @@ def __dir__() -> list[str]:
 
 
 aliases.install(sys.modules[__name__])  # for `sys.modules["torch"] = dynajit`
+torch = sys.modules[__name__]  # PyTorch's package imports itself: `torch.torch.Tensor`
 
 pi = math.pi
 inf = math.inf

@@ -37,6 +37,7 @@ from dynajit.utils.dlpack import to_dlpack  # noqa: F401
 
 newaxis: Final = None
 row_stack = functions.vstack
+dsmm = functions.spmm
 
 # -- layers and losses ---------------------------------------------------------------------------
 
@@ -222,6 +223,11 @@ def frobenius_norm(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 def nuclear_norm(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """The sum of the singular values of matrices in two dims; None: of a matrix."""
     return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
+
+
+def fill(input: Any, value: Any) -> Any:
+    """A tensor like `input` whose elements are all `value`, a number or a tensor without dims."""
+    return input.clone().fill_(value)
 
 
 def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:

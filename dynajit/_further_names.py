@@ -18,7 +18,8 @@ QUANTIZED: Final = (
 NAMES: Final = (
     "SymBool", "SymFloat", "SymInt", "alpha_dropout", "batch_norm", "bilinear",
     "binary_cross_entropy_with_logits", "celu_", "cosine_embedding_loss", "ctc_loss",
-    "dropout_", "embedding", "feature_alpha_dropout", "frobenius_norm", "frombuffer",
+    "dropout_", "dsmm", "embedding", "feature_alpha_dropout", "fill", "frobenius_norm",
+    "frombuffer",
     "get_device", "get_num_interop_threads", "gru_cell", "hinge_embedding_loss",
     "instance_norm", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_distributed",
     "is_warn_always_enabled", "kl_div", "lstm_cell", "margin_ranking_loss", "newaxis",

@@ -1,13 +1,15 @@
 """PyTorch's private `_utils`, which programs that unpickle checkpoints import, and `_assert`.
 
-Contract: the functions are those by which `load` rebuilds tensors; they take a checkpoint's
+Contract: two functions are those by which `load` rebuilds tensors; they take a checkpoint's
 storages. Called by users.
 """
 
 from typing import Any
 
 from dynajit.core.dtypes import DType
+from dynajit.core.errors import ShapeError
 from dynajit.eager.checkpoint_names import rebuilt_tensor as _rebuild_tensor_v2
+from dynajit.eager.tensor import Tensor
 from dynajit.nn.parameter import rebuilt_parameter as _rebuild_parameter
 from dynajit.ops.functions import cat
 
@@ -19,6 +21,19 @@ def _assert(condition: Any, message: Any) -> None:
         AssertionError: the condition does not hold.
     """
     assert condition, message
+
+
+def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:
+    """Refuse a tensor whose single element is zero; on GPUs, too, it is looked at now.
+
+    Raises:
+        ShapeError, a RuntimeError: it is zero, or there are other than one element.
+    """
+    try:
+        assert input
+    except AssertionError:
+        message = assert_msg or "Expected Tensor with single nonzero value, but got zero"
+        raise ShapeError(message) from None
 
 
 def _element_size(dtype: DType) -> int:

@@ -4,8 +4,9 @@ What reads and writes is defined in `eager.serialization`; this module is where 
 it.
 """
 
-from typing import Any
+from typing import Any, Final
 
+from dynajit.core.errors import UnsupportedError
 from dynajit.eager.serialization import (
     add_safe_globals,
     clear_safe_globals,
@@ -14,6 +15,23 @@ from dynajit.eager.serialization import (
     safe_globals,
     save,
 )
+
+DEFAULT_PROTOCOL: Final = 2
+"""The version of pickle's format that checkpoints are written in."""
+
+
+def default_restore_location(storage: Any, location: str) -> Any:
+    """The storage itself, for the location "cpu".
+
+    Raises:
+        UnsupportedError: another one; `load` reads where its `map_location` says.
+    """
+    if location != "cpu":
+        raise UnsupportedError(
+            f"default_restore_location(location={location!r}): storages are read on the CPU.  Give "
+            "map_location to load."
+        )
+    return storage
 
 
 def location_tag(storage: Any) -> str:
@@ -27,8 +45,10 @@ def normalize_storage_type(storage_type: Any) -> Any:
 
 
 __all__ = [
+    "DEFAULT_PROTOCOL",
     "add_safe_globals",
     "clear_safe_globals",
+    "default_restore_location",
     "get_safe_globals",
     "load",
     "location_tag",

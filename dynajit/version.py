@@ -15,5 +15,10 @@ __version__: Final = f"{pytorch}+dynajit.{dynajit}"
 #: Versions of the GPU libraries that the package was built with: none.
 cuda = None
 hip = None
+xpu = None
 
-__all__ = ["cuda", "hip"]
+#: The commit that a build of PyTorch names, and whether it is one for debugging.
+git_version: Final = "unknown"
+debug: Final = False
+
+__all__ = ["cuda", "debug", "git_version", "hip", "xpu"]

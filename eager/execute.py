@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dynajit.core import any_arrays
 from dynajit.core.device import CPU
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import AutogradError
@@ -112,6 +113,8 @@ def _composite(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> A
     needs_node = recorded and bool(op.vjp) and op.rule.on_tape
     if needs_node or not recorded:
         given = arrays(inputs)
+        if op.rule.row_major:
+            given = [_row_major(given[0]), *given[1:]]
         if is_on_gpu(inputs):
             array = on_gpu.form(op, inputs, given, attributes)
         else:
@@ -120,7 +123,9 @@ def _composite(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> A
             return record(op, inputs, attributes, array) if needs_node else wrap(array)
     with eager_dispatch():
         if not needs_node:
-            return op.rule.function(TABLE, *inputs, **attributes)
+            result = op.rule.function(TABLE, *inputs, **attributes)
+            is_ready = recorded or not op.rule.row_major
+            return result if is_ready else wrap(_row_major(result.array))
         before = _set_grad_enabled(False)
         try:
             result = op.rule.function(TABLE, *inputs, **attributes)
@@ -131,7 +136,15 @@ def _composite(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> A
         if isinstance(operand, TensorBase) and _tensor.shares_memory(array, operand.array):
             array = array.copy()  # a node's result has a storage of its own
             break
+    if op.rule.row_major:
+        array = _row_major(array)
     return record(op, inputs, attributes, array)
+
+
+def _row_major(array: Any) -> Any:
+    """The array itself where it lies row by row, else a copy that does; numbers as they are."""
+    is_array = hasattr(array, "flags")
+    return array if not is_array or array.flags.c_contiguous else any_arrays.row_major(array)
 
 
 def eager_dispatch() -> contextlib.AbstractContextManager[None]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dynajit.core import any_arrays
-from dynajit.core.errors import ArgumentError, AutogradError
+from dynajit.core.errors import ArgumentError, AutogradError, UnsupportedError
 from dynajit.eager import _tensor, tape
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled
 
@@ -28,6 +28,14 @@ def gradcheck(
     rtol: float = 1e-3,
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Whether the gradients of `func` agree with central differences.
 
@@ -38,6 +46,8 @@ def gradcheck(
         atol, rtol: largest accepted `|a - n| - rtol * |n|`.
         raise_exception: raise instead of returning False.
         nondet_tol: accepted difference between two backward runs.
+        check_forward_ad, check_batched_grad, check_batched_forward_grad: refused where True.
+        others: without effect; whole Jacobians are compared also with `fast_mode`.
 
     Returns:
         True if every Jacobian agrees.
@@ -45,7 +55,13 @@ def gradcheck(
     Raises:
         AutogradError: a Jacobian disagrees; both are shown.
         ArgumentError: no input requires a gradient.
+        UnsupportedError: derivatives in forward mode or in batches shall be checked.
     """
+    _refuse_others(
+        check_forward_ad=check_forward_ad,
+        check_batched_grad=check_batched_grad,
+        check_batched_forward_grad=check_batched_forward_grad,
+    )
     given = (inputs,) if isinstance(inputs, TensorBase) else tuple(inputs)
     checked = _checked_inputs(given)
     try:
@@ -65,15 +81,25 @@ def gradgradcheck(
     eps: float = 1e-6,
     atol: float = 1e-5,
     rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
 ) -> bool:
     """`gradcheck` of the gradients of `func`: second derivatives.
 
     Args:
         grad_outputs: gradients of the outputs to start from; None draws fixed normal numbers.
+        check_fwd_over_rev, check_batched_grad: refused where True.
         others: as in `gradcheck`.
     """
+    _refuse_others(check_fwd_over_rev=check_fwd_over_rev, check_batched_grad=check_batched_grad)
     given = (inputs,) if isinstance(inputs, TensorBase) else tuple(inputs)
     outputs = _differentiable(func(*given))
     if grad_outputs is None:
@@ -102,6 +128,15 @@ def gradgradcheck(
         raise_exception=raise_exception,
         nondet_tol=nondet_tol,
     )
+
+
+def _refuse_others(**checks: bool) -> None:
+    asked = [name for name, is_asked in checks.items() if is_asked]
+    if asked:
+        raise UnsupportedError(
+            f"gradcheck({asked[0]}=True): derivatives are computed in reverse, one at a time.  "
+            "Leave it out."
+        )
 
 
 def _drawn(draw: "np.random.Generator", like: Any) -> Any:

@@ -493,6 +493,8 @@ def _is_basic(item: Any) -> bool:
 
 def _plain(item: Any, tensor: Any) -> Any:
     """An entry of a key as the array module takes it, arrays on the tensor's device."""
+    if subscript.is_mask_of_bytes(item):
+        item = subscript.mask_of_bytes(item)
     if isinstance(item, TensorBase):
         return any_arrays.placed_like(item.array, tensor.array)
     if isinstance(item, (list, tuple, range, np.ndarray)):

@@ -21,6 +21,7 @@ from dynajit.core.memory_format import preserve_format
 from dynajit.eager import _tensor, tape
 from dynajit.eager._rows import get_item
 from dynajit.eager.convert import array_of, dtype_named, filled, pinned_copy, plain_number
+from dynajit.eager.defaults import get_default_dtype
 from dynajit.eager.execute import handle, refresh_view
 from dynajit.eager.inplace import InPlaceMethods
 from dynajit.eager.layout import LayoutMethods
@@ -54,6 +55,9 @@ class Size(tuple[int, ...]):
 
     def __add__(self, other: Any) -> "Size":
         return Size(tuple.__add__(self, tuple(other)))
+
+    def __radd__(self, other: Any) -> "Size":
+        return Size(other + tuple(self)) if isinstance(other, tuple) else NotImplemented
 
     def __reduce__(self) -> Any:
         return Size, (tuple(self),)
@@ -286,14 +290,15 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The name of the tensor's class by element type and kind of device, such as
         "torch.FloatTensor" and "torch.cuda.FloatTensor"; or the tensor with another dtype, given as
-        such, as that name, or as a class such as `LongTensor`, both of which mean a device, too.
+        such, as that name, or as a class such as `LongTensor`, both of which mean a device, too;
+        `Tensor` means the default dtype, on the CPU.
 
         Raises:
             InvalidValueError: no dtype has that name.
         """
         if dtype is None:
             return name_of(self.dtype, self.is_cuda)
-        kind, is_cuda = type_named(dtype)
+        kind, is_cuda = (get_default_dtype(), False) if dtype is Tensor else type_named(dtype)
         if is_cuda in (None, self.is_cuda):
             return self.to(kind)
         return self.to("cuda" if is_cuda else "cpu", kind, non_blocking)

@@ -269,3 +269,66 @@ def test_the_version_of_the_path_is_the_packages() -> None:
     assert hash(dj.torch_version.__version__) == hash(dj.__version__)
     assert dj.__version__ != "parrots"
     assert dj.__version__ >= "2.0" and dj.__version__ < "3"
+
+
+def test_flattened_tensors_become_tensors_again() -> None:
+    """`_utils._flatten_dense_tensors` and what undoes it, which gives views; as PyTorch's."""
+    torch = pytest.importorskip("torch")
+    for library in (dj, torch):
+        utils = importlib.import_module(f"{library.__name__}._utils")
+        tensors = [library.ones(2, 3), library.zeros(0), library.arange(2.0).reshape(1, 2)]
+        flat = utils._flatten_dense_tensors(tensors)
+        assert [1.0] * 6 + [0.0, 1.0] == flat.tolist()
+        parts = utils._unflatten_dense_tensors(flat, tensors)
+        assert [(2, 3), (0,), (1, 2)] == [tuple(part.shape) for part in parts]
+        parts[2].fill_(7)
+        assert [7.0, 7.0] == flat[-2:].tolist()
+
+
+def test_the_prefix_of_wrapped_models_is_taken_off() -> None:
+    """In place, of keys and versions, as by PyTorch's function."""
+    torch = pytest.importorskip("torch")
+    found = []
+    for library in (dj, torch):
+        path = f"{library.__name__}.nn.modules.utils"
+        strip = importlib.import_module(path).consume_prefix_in_state_dict_if_present
+        wrapped = library.nn.Module()
+        wrapped.module = library.nn.Sequential(library.nn.BatchNorm1d(2))
+        state = wrapped.state_dict()
+        state["other"] = library.ones(1)
+        strip(state, "module.")
+        found.append((sorted(state), state._metadata))
+    assert found[0] == found[1]
+
+
+def test_names_of_pytorchs_that_few_programs_use() -> None:
+    """`torch.torch`, `fill`, hints for TorchScript, normal numbers, an older name of clipping."""
+    assert dj is dj.torch
+    x = dj.ones(2, requires_grad=True)
+    filled = dj.fill(x, 3.0)
+    assert [3.0, 3.0] == filled.tolist()
+    (filled.sum() + x.sum()).backward()
+    assert [1.0, 1.0] == x.grad.tolist()
+    assert 3 == dj.jit.annotate(int, 3)
+    assert ("unknown", False, None) == (dj.version.git_version, dj.version.debug, dj.version.xpu)
+    assert issubclass(dj.jit.TracerWarning, Warning)
+    drawn = dj.distributions.utils._standard_normal((2, 3), dtype=dj.float64, device=None)
+    assert ((2, 3), dj.float64) == (tuple(drawn.shape), drawn.dtype)
+    with pytest.warns(FutureWarning, match="clip_grad_norm_"):
+        assert abs(float(dj.nn.utils.clip_grad_norm(x, 0.1)) - 2**0.5) < 1e-6
+    path = importlib.import_module("dynajit.nn.parallel.distributed")
+    assert dj.nn.parallel.DistributedDataParallel is path.DistributedDataParallel
+
+
+def test_the_class_of_tensors_as_a_type_means_the_default() -> None:
+    """`mask.type(torch.Tensor)` makes floats of it."""
+    assert dj.float32 is (dj.ones(2) > 0).type(dj.Tensor).dtype
+
+
+def test_locations_of_storages() -> None:
+    """Names of `serialization` that programs import."""
+    assert 2 == dj.serialization.DEFAULT_PROTOCOL
+    storage = dj.ones(2).untyped_storage()
+    assert storage is dj.serialization.default_restore_location(storage, "cpu")
+    with pytest.raises(NotImplementedError, match="map_location"):
+        dj.serialization.default_restore_location(storage, "cuda:0")

@@ -1,4 +1,5 @@
 """TorchScript's functions pass through what they get, or refuse by name."""
+# ruff: noqa: UP007, UP045
 
 from typing import Any, Optional, Union
 

@@ -5,6 +5,7 @@ from types import ModuleType
 from typing import Any
 
 from dynajit.capture import breaks
+from dynajit.capture.assertions import asserts
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import Raised
 from dynajit.capture.frames import Frame
@@ -22,14 +23,21 @@ def jump(x: Any, frame: Frame, target: int) -> None:
 
 def pop_jump_if_true(x: Any, frame: Frame, target: int) -> Steps:
     """Jump if the popped value is true."""
-    if (yield from x.truth(frame.pop())):
+    if (yield from _truth(x, frame)):
         frame.index = target
 
 
 def pop_jump_if_false(x: Any, frame: Frame, target: int) -> Steps:
     """Jump if the popped value is false."""
-    if not (yield from x.truth(frame.pop())):
+    if not (yield from _truth(x, frame)):
         frame.index = target
+
+
+def _truth(x: Any, frame: Frame) -> Steps:
+    """The truth of the popped value, which decides about the jump that is being executed."""
+    value = frame.pop()
+    assumed = asserts(x, frame, value, frame.index - 1)
+    return (yield from x.truth(value)) if assumed is None else assumed
 
 
 def jump_if_true_or_pop(x: Any, frame: Frame, target: int) -> Steps:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from dynajit.capture.assertions import asserts
 from dynajit.capture.exceptions import raise_python
 from dynajit.capture.frames import Frame
 from dynajit.capture.operations_basic import (
@@ -32,8 +33,10 @@ def unary_not(x: Any, frame: Frame, argument: Any) -> Steps:
 
 
 def to_bool(x: Any, frame: Frame, argument: Any) -> Steps:
-    """`bool(value)`."""
-    frame.push(boolean((yield from x.truth(frame.pop()))))
+    """`bool(value)`, by which the next instruction may jump."""
+    value = frame.pop()
+    assumed = asserts(x, frame, value, frame.index)
+    frame.push(boolean((yield from x.truth(value)) if assumed is None else assumed))
 
 
 def binary_op(x: Any, frame: Frame, symbol: str) -> Steps:

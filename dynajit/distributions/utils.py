@@ -16,11 +16,25 @@ from dynajit.core.type_info import finfo
 from dynajit.eager.creation import tensor
 from dynajit.eager.grad_mode import enable_grad
 from dynajit.eager.tensor import Tensor
-from dynajit.ops.functions import broadcast_tensors, full, log, log1p, sigmoid, softmax, where
+from dynajit.ops.functions import (
+    broadcast_tensors,
+    full,
+    log,
+    log1p,
+    randn,
+    sigmoid,
+    softmax,
+    where,
+)
 from dynajit.ops.nn_functions import pad
 
 euler_constant: Final = 0.57721566490153286060
 """Euler and Mascheroni's constant."""
+
+
+def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
+    """Standard normal numbers of a shape, dtype and device."""
+    return randn(tuple(shape), dtype=dtype, device=device)
 
 
 def broadcast_all(*values: Any) -> tuple[Any, ...]:

@@ -171,12 +171,14 @@ class _Forward(_Convolution):
 
     def forward(self, input: Tensor) -> Tensor:
         """The convolved input."""
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The input convolved with another weight and bias; derived classes override it."""
         padding = self.padding
         if self.padding_mode != "zeros":
             input, padding = self._padded(input), 0
-        return self._function(
-            input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
-        )
+        return self._function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
 
 class Conv1d(_Forward):

@@ -17,6 +17,16 @@ from dynajit.eager.tensor import Tensor
 _numbers = itertools.count()
 
 
+class WithoutModule:
+    """A hook that is called without its first argument, the module; copied and pickled with it."""
+
+    def __init__(self, hook: Callable[..., Any]) -> None:
+        self.hook = hook
+
+    def __call__(self, module: Any, *arguments: Any) -> None:
+        self.hook(*arguments)
+
+
 class RemovableHandle:
     """Returned by every `register_*hook`; `remove()` takes the hook out again.
 

@@ -24,7 +24,7 @@ from dynajit.eager.tensor import Tensor
 from dynajit.nn import hooks as module_hooks
 from dynajit.nn import state
 from dynajit.nn.compiled_calls import attribute_outside, original_of, set_in_both
-from dynajit.nn.hooks import BackwardHooks, CallHooks, RemovableHandle, add_hook
+from dynajit.nn.hooks import BackwardHooks, CallHooks, RemovableHandle, WithoutModule, add_hook
 from dynajit.nn.parameter import Buffer, Parameter, UninitializedBuffer, is_lazy
 from dynajit.ops.creation_functions import empty_like
 
@@ -603,10 +603,7 @@ class Module:
         if with_module:
             return self.register_load_state_dict_pre_hook(hook)
 
-        def without_module(module: Module, *arguments: Any) -> None:
-            hook(*arguments)
-
-        return self.register_load_state_dict_pre_hook(without_module)
+        return self.register_load_state_dict_pre_hook(WithoutModule(hook))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, incompatible_keys)` after loading."""

@@ -29,7 +29,9 @@ def with_inplace(function: Callable[..., Any], *, saves_input: bool = False) -> 
         if not inplace:
             return function(input, *args, **kwargs)
         is_kept = saves_input and input.requires_grad and is_grad_enabled()
-        return input.copy_(function(input.clone() if is_kept else input, *args, **kwargs))
+        read = input.clone() if is_kept else input
+        result = function(read, *args, **kwargs)
+        return input if result is read else input.copy_(result)  # nothing dropped: no write
 
     return wrapper
 

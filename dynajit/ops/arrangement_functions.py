@@ -405,7 +405,9 @@ def chain_matmul(*matrices: Any) -> Any:
 def broadcast_shapes(*shapes: Any) -> Shape:
     """The shape to which tensors of these shapes broadcast (an int is a shape of one dim)."""
     given = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
-    return common_shape(given, "broadcast_shapes")
+    found = common_shape(given, "broadcast_shapes")
+    kinds = [type(shape) for shape in shapes if hasattr(shape, "numel")]
+    return kinds[0](found) if kinds else found  # of a tensor's shape, another such shape
 
 
 def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:

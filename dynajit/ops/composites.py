@@ -207,6 +207,7 @@ def _softmax_vjp(ops: Any, g: Any, out: Any, dim: int) -> Any:
 @composite(
     infer=_same("softmax"),
     array=array_forms.softmax,
+    row_major=True,
     vjp={"x": _softmax_vjp},
     domain=(-20.0, 20.0),
 )
@@ -228,6 +229,7 @@ def _log_softmax_vjp(ops: Any, g: Any, out: Any, dim: int) -> Any:
 @composite(
     infer=_same("log_softmax"),
     array=array_forms.log_softmax,
+    row_major=True,
     vjp={"x": _log_softmax_vjp},
     domain=(-20.0, 20.0),
 )
@@ -330,6 +332,7 @@ _rms_norm_infer = _norm_infer("rms_norm")
 @composite(
     infer=_layer_norm_infer,
     array=array_forms.layer_norm,
+    row_major=True,
     vjp={
         "x": _layer_norm_vjp_x,
         "weight": _layer_norm_vjp_weight,
@@ -378,6 +381,7 @@ def _rms_norm_vjp_weight(ops: Any, g: Any, x: Any, normalized_shape: Any, eps: f
 
 @composite(
     infer=_rms_norm_infer,
+    row_major=True,
     vjp={"x": _rms_norm_vjp_x, "weight": _rms_norm_vjp_weight},
 )
 def rms_norm(

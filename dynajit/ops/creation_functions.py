@@ -416,11 +416,19 @@ def _integers(low: int, high: int, shape: Shape, dtype: DType, device: Any, gene
     return cast(TABLE.add(steps, low), dtype)
 
 
-def randint_like(input: Any, low: int, high: int | None = None, *, device: Any = None,
-                 **options: Any) -> Any:  # fmt: skip
-    """Integers in [low, high), with the shape, dtype and device of input."""
+def randint_like(input: Any, low: int | None = None, high: int | None = None, *,
+                 device: Any = None, **options: Any) -> Any:  # fmt: skip
+    """Integers in [low, high), with the shape, dtype and device of input; in [0, low) where there
+    is no high, in [0, high) where there is no low.
+
+    Raises:
+        ArgumentError: there is neither.
+    """
     require_strided_like(input, options)
-    low, high = (0, low) if high is None else (low, high)
+    if low is None and high is None:
+        raise ArgumentError("randint_like: expected high, or low and high.")
+    low, high = (0, low or high) if low is None or high is None else (low, high)
+    assert low is not None and high is not None
     kind = _dtype(options.get("dtype"), input.dtype)
     place = input.device if device is None else device
     result = _integers(low, high, tuple(input.shape), kind, place, options.get("generator"))

@@ -6,10 +6,11 @@ documentation. Nothing writes in place.
 """
 
 from collections.abc import Callable
+from numbers import Number
 from typing import Any
 
 from dynajit.core import any_arrays, dtypes, gpu
-from dynajit.core.device import Device
+from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError
 from dynajit.core.memory_format import outer_to_inner
@@ -37,18 +38,29 @@ def _unary(name: str) -> Callable[[Any], Any]:
     return _named(function, name, row)
 
 
-def _binary(name: str) -> Callable[[Any, Any], Any]:
+def _binary(name: str, takes_numbers: bool = False) -> Callable[[Any, Any], Any]:
     row = TABLE[name]
 
     def function(input: Any, other: Any) -> Any:
         if is_tensor(input) or is_tensor(other):
             return row(operand(input), operand(other))
+        if takes_numbers and _are_numbers(input, other):
+            return row(_of_number(input), other)
         raise ArgumentError(
             f"{name}(): one argument must be a tensor, not {type(input).__name__} and "
             f"{type(other).__name__}."
         )
 
     return _named(function, name, row)
+
+
+def _are_numbers(input: Any, other: Any) -> bool:
+    return isinstance(input, Number) and isinstance(other, Number)
+
+
+def _of_number(value: Any) -> Any:
+    """A zero-dim tensor of a number, which PyTorch's arithmetic functions make of their first."""
+    return TABLE.full(value, shape=(), dtype=dtypes.of_number(value), device=CPU)
 
 
 def _named(function: Callable[..., Any], name: str, row: Op) -> Callable[..., Any]:
@@ -104,7 +116,7 @@ bitwise_or = _binary("bitwise_or")
 bitwise_right_shift = _binary("right_shift")
 bitwise_xor = _binary("bitwise_xor")
 eq = _binary("eq")
-floor_divide = _binary("floor_divide")
+floor_divide = _binary("floor_divide", takes_numbers=True)
 fmod = _binary("fmod")
 ge = _binary("ge")
 gt = _binary("gt")
@@ -115,7 +127,7 @@ logical_xor = _binary("logical_xor")
 lt = _binary("lt")
 maximum = _binary("maximum")
 minimum = _binary("minimum")
-mul = _binary("mul")
+mul = _binary("mul", takes_numbers=True)
 ne = _binary("ne")
 remainder = _binary("remainder")
 
@@ -154,11 +166,15 @@ def _is_literal(value: Any, number: float) -> bool:
 
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """input + alpha * other. Shape: broadcast. Dtype: promoted."""
+    if _are_numbers(input, other):
+        input = _of_number(input)
     return TABLE.add(operand(input), _scaled(operand(other), alpha))
 
 
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """input - alpha * other. Shape: broadcast. Dtype: promoted; bool is refused."""
+    if _are_numbers(input, other):
+        input = _of_number(input)
     return TABLE.sub(operand(input), _scaled(operand(other), alpha))
 
 
@@ -170,6 +186,8 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """Quotient: true, or rounded to zero ("trunc") or down ("floor") in the promoted dtype."""
     x, y = operand(input), operand(other)
+    if _are_numbers(x, y):
+        x = _of_number(x)
     if rounding_mode is None:
         return TABLE.div(x, y)
     if rounding_mode == "floor":

@@ -412,13 +412,14 @@ def composite(
     name: str | None = None,
     on_tape: bool = True,
     analytic: bool = True,
+    row_major: bool = False,
 ) -> Decorator:
     """Row of kind COMPOSITE from `function(ops, *inputs, *, **attributes)`.
 
     Without `infer` the type is found by running the function on operands that know only their
     types: they have `shape`, `dtype`, `device`, the Python operators, and can be given to rows
     (`ops.name(...)`), but have no methods. Without `vjp` the gradient is that of what the
-    function records. See `Composite` for `array` and `on_tape`, `Op` for `analytic`.
+    function records. See `Composite` for `array`, `on_tape` and `row_major`, `Op` for `analytic`.
     """
 
     def decorate(function: Function) -> Op:
@@ -427,7 +428,7 @@ def composite(
         rule = infer or traced_infer(function)
         return TABLE.enter(
             Op(row, Kind.COMPOSITE, inputs, attributes, rule,
-               Composite(function, array, on_tape), vjp or {}, variadic, domain,
+               Composite(function, array, on_tape, row_major), vjp or {}, variadic, domain,
                function.__doc__ or "", analytic)
         )  # fmt: skip
 

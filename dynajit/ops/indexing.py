@@ -223,7 +223,7 @@ def scatter_add(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
 
 def _scatter_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any:
     def put(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any:
-        result = xp.array(x)
+        result = x.copy()
         _set_at(xp, result, _along(xp, x, index, dim), source)
         return result
 

@@ -375,9 +375,19 @@ def _cat_vjp(ops: Any, g: Any, inputs_types: Sequence[TensorType], dim: int) -> 
     return gradients
 
 
+def _cat_array(xp: Any, *tensors: Any, dim: int) -> Any:
+    """Row by row, but channels that are all last stay so, as in PyTorch."""
+    result = xp.concatenate(tensors, axis=dim)
+    if result.flags.c_contiguous:
+        return result
+    order = (0, *range(2, result.ndim), 1)
+    is_channels_last = result.ndim in (4, 5) and result.transpose(order).flags.c_contiguous
+    return result if is_channels_last else result.copy()
+
+
 @movement(
     infer=_cat_infer,
-    array=lambda xp, *tensors, dim: xp.concatenate(tensors, axis=dim),
+    array=_cat_array,
     vjp={"tensors": _cat_vjp},
 )
 def cat(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:

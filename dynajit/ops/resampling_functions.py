@@ -49,6 +49,7 @@ def interpolate(
         mode: "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic" or "area".
         align_corners: whether first and last elements lie on each other (else their outer edges).
         recompute_scale_factor: whether positions follow from the sizes instead of the factor.
+        antialias: whether "bilinear" and "bicubic" average over all elements that a new one covers.
 
     Raises:
         ArgumentError: options that do not go together.
@@ -80,7 +81,10 @@ def interpolate(
         if mode in _LINEAR and int(new[d]) == int(old[d]):
             continue  # copied also where a factor moves places, as in PyTorch
         factor = None if is_small and new[d] in (old[d], 2 * old[d]) else factors[d]
-        if mode == "nearest" and _is_repeated(old[d], new[d], factor):
+        if antialias:
+            shares = _shares(int(old[d]), int(new[d]), factors[d], mode, bool(align_corners), wide)
+            result = _mixed(result, 2 + d, _rounded(shares) if is_bytes else shares)
+        elif mode == "nearest" and _is_repeated(old[d], new[d], factor):
             result = _repeated(result, 2 + d, new[d] // old[d])
         else:
             taps = _taps(int(old[d]), int(new[d]), factors[d], mode, bool(align_corners), wide)
@@ -94,17 +98,26 @@ def interpolate(
 
 def _in_16_bits(taps: Any) -> Any:
     """Weights as fractions whose numerators are 16-bit integers, as PyTorch multiplies bytes."""
-    largest, bits = max(weights.max() for _, weights in taps), 0
+    rounded = _rounded(np.stack([weights for _, weights in taps]))
+    return [(places, weights) for (places, _), weights in zip(taps, rounded, strict=True)]
+
+
+def _rounded(weights: np.ndarray) -> np.ndarray:
+    """Weights with one denominator and 16-bit integers as numerators."""
+    largest, bits = weights.max(), 0
     while bits < 22 and int(0.5 + largest * 2 ** (bits + 1)) < 2**15:
         bits += 1
-    return [(places, np.trunc(w * 2**bits + np.copysign(0.5, w)) / 2**bits) for places, w in taps]
+    result: np.ndarray = np.trunc(weights * 2**bits + np.copysign(0.5, weights)) / 2**bits
+    return result
 
 
 def _check_mode(n: int, mode: str, align_corners: bool | None, antialias: bool) -> None:
     if mode not in _MODES:
         raise ArgumentError(f"interpolate(mode={mode!r}): expected one of {', '.join(_MODES)}.")
-    if antialias:
-        raise ArgumentError("interpolate: antialias=True is not available.")
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ArgumentError(
+            f"interpolate(mode={mode!r}): antialias is for the modes bilinear and bicubic only."
+        )
     if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
         raise ArgumentError(
             "interpolate: align_corners option can only be set with the interpolating modes: "
@@ -202,9 +215,45 @@ def _taps(
     return [(low, kind(1) - share), (high, share)]
 
 
-def _cubic(t: np.ndarray) -> np.ndarray:
-    """Keys' kernel, A = -0.75, at distances t of at most 2."""
-    a = t.dtype.type(-0.75)
+def _shares(
+    old: int, new: int, factor: Any, mode: str, align_corners: bool, dtype: Any
+) -> np.ndarray:
+    """How much each old element counts in each new one, where aliasing is avoided: (new, old).
+
+    Source: PyTorch's `compute_index_ranges_weights`: a triangle, or Keys' kernel with A = -0.5,
+    that is as wide as the new elements are far apart, normalised.
+    """
+    kind: Any = np.float64 if dtype is dtypes.float64 else np.float32
+    if align_corners:
+        step = kind((old - 1) / (new - 1) if new > 1 else 0.0)
+    else:
+        step = kind(old / new if factor is None else 1.0 / factor)
+    width = max(step, kind(1))
+    reach = kind(1 if mode == "bilinear" else 2) * width
+    center = step * (np.arange(new, dtype=kind)[:, None] + kind(0.5))
+    first = np.maximum(np.trunc(center - reach + kind(0.5)), 0)
+    last = np.minimum(np.trunc(center + reach + kind(0.5)), old)
+    place = np.arange(old, dtype=kind)
+    t = np.abs((place - center + kind(0.5)) / width)
+    weights = np.maximum(1 - t, 0) if mode == "bilinear" else np.where(t < 2, _cubic(t, -0.5), 0)
+    weights = np.where((place >= first) & (place < last), weights, 0).astype(kind)
+    total = weights.sum(axis=1, keepdims=True)
+    result: np.ndarray = weights / np.where(total == 0, 1, total)
+    return result
+
+
+def _mixed(x: Any, dim: int, shares: np.ndarray) -> Any:
+    """Sums over `dim`, the last or the one before, weighted by the rows of `shares`."""
+    dtype = dtypes.float64 if shares.dtype == np.float64 else dtypes.float32
+    wide = cast(x, dtype)
+    if dim == len(x.shape) - 1:
+        return TABLE.matmul(wide, constant(np.ascontiguousarray(shares.T), x.device))
+    return TABLE.matmul(constant(shares, x.device), wide)
+
+
+def _cubic(t: np.ndarray, slope: float = -0.75) -> np.ndarray:
+    """Keys' kernel, whose A is `slope`, at distances t of at most 2."""
+    a = t.dtype.type(slope)
     near = ((a + 2) * t - (a + 3)) * t * t + 1
     far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
     weights: np.ndarray = np.where(t <= 1, near, far)

@@ -349,7 +349,8 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
         raise ShapeError("bins must be > 0")
     x = input.detach()
     wide = any_arrays.as_numpy(x.array).astype(np.float64).reshape(-1)
-    counts, _ = np.histogram(wide, bins, _range(cast(x, dtypes.float64), min, max))
+    ends = _range(cast(x, dtypes.float64), float(min), float(max))
+    counts, _ = np.histogram(wide, bins, ends)
     return constant(counts.astype(input.dtype.numpy), input.device)
 
 

@@ -209,9 +209,9 @@ def expand_as(input: Any, other: Any) -> Any:
     return expand(input, tuple(other.shape))
 
 
-def broadcast_to(input: Any, size: Sequence[int]) -> Any:
-    """`expand` to `size`."""
-    return expand(input, tuple(size))
+def broadcast_to(input: Any, size: Any) -> Any:
+    """`expand` to `size`, the sizes of all dims, or of the only one."""
+    return expand(input, tuple(size) if isinstance(size, Sequence) else (size,))
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:

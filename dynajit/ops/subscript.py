@@ -20,7 +20,7 @@ import numpy as np
 from dynajit.core import dtypes, symint
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
-from dynajit.core.types import Shape, Size
+from dynajit.core.types import Shape, Size, numel
 from dynajit.ops.arguments import cast, is_tensor, placed
 from dynajit.ops.arguments import size as size_argument
 from dynajit.ops.families import broadcast_shapes
@@ -86,8 +86,11 @@ def set_item(x: Any, key: Any, value: Any) -> Any:
         return _write(x, plan, _fitted(value, plan.shape, x))
     region = _region(x, plan)
     only = plan.indices[0]
-    if len(plan.indices) == 1 and only.dtype is dtypes.bool_ and _is_single(value):
+    is_mask = len(plan.indices) == 1 and only.dtype is dtypes.bool_
+    if is_mask and _is_single(value):
         changed = _masked(region, only, plan.dims, value)
+    elif is_mask and _fits_masked(region, plan.dims, value):
+        changed = _masked_by_many(region, only, plan.dims, value)
     else:
         stacked = _stacked(plan.indices, x)
         shape = indexed_shape(tuple(region.shape), tuple(stacked.shape[1:]), plan.dims)
@@ -182,6 +185,8 @@ def _entry(entry: Any) -> Any:
         return entry
     if isinstance(entry, bool):
         return TABLE.clone(np.asarray(entry))
+    if is_mask_of_bytes(entry):
+        return mask_of_bytes(entry)
     if is_tensor(entry):
         accepted = entry.dtype.category <= Category.INTEGER
         if not accepted:
@@ -193,6 +198,23 @@ def _entry(entry: Any) -> Any:
     if isinstance(entry, (list, tuple, range, np.ndarray)):
         return _index_tensor(entry)
     return size_argument(entry, "indexing")
+
+
+def is_mask_of_bytes(entry: Any) -> bool:
+    """True for a tensor or an array of uint8, which is taken for a mask (as in PyTorch)."""
+    if isinstance(entry, np.ndarray):
+        return bool(entry.dtype == np.uint8)
+    return is_tensor(entry) and entry.dtype is dtypes.uint8
+
+
+def mask_of_bytes(entry: Any) -> Any:
+    """The mask of bools that such a tensor or array is, with a warning."""
+    warnings.warn(
+        "indexing with dtype uint8 is deprecated: it is taken for a mask.  Use a mask of bools.",
+        UserWarning,
+        stacklevel=6,
+    )
+    return TABLE.ne(entry if is_tensor(entry) else TABLE.clone(entry), 0)
 
 
 def _index_tensor(entry: Any) -> Any:
@@ -348,6 +370,36 @@ def _masked(region: Any, mask: Any, dims: tuple[int, ...], value: Any) -> Any:
     single = _fitted(value, (), region)
     mask = placed(mask, region.device)
     return TABLE.where(TABLE.reshape(mask, shape=tuple(shape)), single, region)
+
+
+def _fits_masked(region: Any, dims: tuple[int, ...], value: Any) -> bool:
+    """True for a tensor with an element, or one row of them, per True of a mask over `dims`."""
+    lead, rank = dims[0], len(region.shape) - len(dims) + 1
+    return (
+        is_tensor(value)
+        and len(value.shape) == rank
+        and tuple(value.shape[:lead]) == tuple(region.shape[:lead])
+        and tuple(value.shape[lead + 1 :]) == tuple(region.shape[dims[-1] + 1 :])
+        and (not isinstance(value.shape[lead], int) or value.shape[lead] > 1)
+    )
+
+
+def _masked_by_many(region: Any, mask: Any, dims: tuple[int, ...], value: Any) -> Any:
+    """region with the rows of `value` in turn where the mask is True.
+
+    That it has as many of them is checked as a divisor: a graph in which it has not refuses its
+    values, and plain Python raises the error (`capture.assertions` does the same).
+    """
+    lead, count = dims[0], value.shape[dims[0]]
+    mask, value = placed(mask, region.device), placed(cast(value, region.dtype), region.device)
+    ones = cast(TABLE.reshape(mask, shape=(numel(tuple(mask.shape)),)), dtypes.int64)
+    fits = TABLE.eq(TABLE.sum(ones, dim=(0,), keepdim=False), count)
+    one = TABLE.floor_divide(1, cast(fits, dtypes.int64))
+    turn = TABLE.clamp(TABLE.sub(TABLE.cumsum(ones, dim=0), one), 0, count - 1)
+    rows = TABLE.index_select(value, turn, dim=lead)
+    rows = TABLE.reshape(rows, shape=tuple(region.shape))
+    trailing = (1,) * (len(region.shape) - dims[-1] - 1)
+    return TABLE.where(TABLE.reshape(mask, shape=(*mask.shape, *trailing)), rows, region)
 
 
 def _fitted(value: Any, shape: Shape, x: Any) -> Any:

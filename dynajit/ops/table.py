@@ -194,11 +194,13 @@ class Composite:
             never returns (a view of) an operand. See `ops.array_forms`.
         on_tape: with an own derivative it is one node of the eager tape. False for a derivative
             that computes again what the tape would have: only graphs use it.
+        row_major: what eager execution gives lies row by row, whatever the layout of the operands.
     """
 
     function: Callable[..., Any]
     array: Callable[..., Any] | None = None
     on_tape: bool = True
+    row_major: bool = False
 
 
 Rule: TypeAlias = Pointwise | Reduction | Movement | Random | Scatter | Extern | Composite

@@ -1,5 +1,7 @@
 """`Tensor(...)` and the older classes by element type, in captured code."""
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -50,3 +52,21 @@ def test_other_data_is_left_to_eager_execution(function) -> None:
     x = dj.ones(2)
     assert session.capture(function, (x,)).breaks
     np.testing.assert_array_equal(dj.compile(function)(x).detach(), function(x).detach())
+
+
+def test_sizes_are_added_multiplied_and_broadcast_as_sizes() -> None:
+    """`(1,) + x.shape`, `numel` and `broadcast_shapes` give what eager execution gives."""
+
+    def function(x, y):
+        both = dj.broadcast_shapes(x.shape[:-1], y.shape[:-1])
+        longer = operator.add((1,), x.shape)
+        return x * both.numel() + longer.numel(), both, longer, dj.broadcast_shapes((2,), (1,))
+
+    operands = dj.ones(2, 1, 3), dj.ones(4, 1)
+    expected = function(*operands)
+    assert [dj.Size, dj.Size, tuple] == [type(shape) for shape in expected[1:]]
+    for dynamic in (None, True):
+        actual = dj.compile(function, fullgraph=True, dynamic=dynamic)(*operands)
+        assert expected[1:] == actual[1:]
+        assert [type(shape) for shape in expected[1:]] == [type(shape) for shape in actual[1:]]
+        assert expected[0].tolist() == actual[0].tolist()

@@ -3,6 +3,7 @@
 import itertools
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dynajit as dj
@@ -36,6 +37,8 @@ FUNCTIONS = {
     "computed, of an expansion": lambda x: x[:, :1].expand(2, 5, 4) + 1,
     "cast": lambda x: TABLE.cast(x, dtype=dtypes.int64),
     "composite": lambda x: TABLE.softmax(x, dim=1),
+    "chosen": lambda x: TABLE.index(x, TABLE.clone(np.array([[0, 1, 1]])), dims=(1,)),
+    "attention": lambda x: dj.nn.functional.scaled_dot_product_attention(x, x * 2, x),
 }
 
 

@@ -130,3 +130,11 @@ def test_methods_have_right_derivatives(function) -> None:
 
     assert gradcheck(function, x)
     assert gradgradcheck(function, x)
+
+
+def test_options_of_pytorchs_are_taken_or_refused() -> None:
+    x = double(1.0, 2.0)
+    assert gradcheck(lambda x: x * x, x, fast_mode=True, check_undefined_grad=False)
+    assert gradgradcheck(lambda x: x * x, x, fast_mode=True, gen_non_contig_grad_outputs=True)
+    with pytest.raises(NotImplementedError, match="check_forward_ad"):
+        gradcheck(lambda x: x * x, x, check_forward_ad=True)

@@ -1,10 +1,12 @@
 """Strides, offsets and views."""
 
 import io
+from typing import Any
 
 import numpy as np
 import pytest
 
+import dynajit as dj
 from dynajit.core import dtypes
 from dynajit.core.errors import ShapeError
 from dynajit.eager.creation import from_numpy, tensor
@@ -137,3 +139,45 @@ def test_storages_know_their_device() -> None:
     assert ("cpu", False) == (storage.device.type, storage.is_cuda)
     assert storage.cpu() is storage
     assert storage.to("cpu") is storage
+
+
+ROW_MAJOR = {
+    "softmax": lambda t, x: x.softmax(1),
+    "log_softmax": lambda t, x: x.log_softmax(-1),
+    "half": lambda t, x: x.to(t.float16).softmax(-1),
+    "layer_norm": lambda t, x: t.nn.functional.layer_norm(x, (x.shape[-1],)),
+    "rms_norm": lambda t, x: t.nn.functional.rms_norm(x, (x.shape[-1],)),
+    "cat": lambda t, x: t.cat([x, x * 2], 1),
+    "stack": lambda t, x: t.stack([x, x + 1], 1),
+    "roll": lambda t, x: x.roll(1, 1),
+    "scatter": lambda t, x: x.scatter(0, t.zeros(1, 1, 1, 1, dtype=t.int64), x[:1, :1, :1, :1]),
+}
+
+
+@pytest.mark.parametrize("order", [(0, 2, 3, 1), (1, 0, 2, 3), (0, 2, 1, 3), (3, 2, 1, 0)])
+@pytest.mark.parametrize("name", ROW_MAJOR)
+def test_results_lie_row_by_row_where_pytorchs_do(name: str, order: tuple[int, ...]) -> None:
+    """So that `view` of them works; also in compiled functions, without a break."""
+    torch = pytest.importorskip("torch")
+    run = ROW_MAJOR[name]
+
+    def viewed(t: Any, x: Any) -> Any:
+        return run(t, x.permute(order)).view(-1, 2) * 2
+
+    values = np.cos(np.arange(4 * 2 * 6 * 8, dtype=np.float32)).reshape(4, 2, 6, 8)
+    expected = viewed(torch, torch.tensor(values))
+    actual = viewed(dj, tensor(values))
+    compiled = dj.compile(lambda x: viewed(dj, x), fullgraph=True)(tensor(values))
+    recorded = viewed(dj, tensor(values).requires_grad_())
+    for result in (actual, compiled, recorded):
+        np.testing.assert_allclose(
+            result.detach().float().numpy(), expected.detach().float().numpy(), rtol=2e-3, atol=1e-6
+        )
+
+
+def test_channels_that_are_last_stay_so_when_joined() -> None:
+    """As in PyTorch."""
+    torch = pytest.importorskip("torch")
+    for library in (dj, torch):
+        x = library.ones(2, 3, 4, 5).to(memory_format=library.channels_last)
+        assert (120, 1, 30, 6) == tuple(library.cat([x, x], 1).stride())

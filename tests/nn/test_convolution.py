@@ -140,3 +140,23 @@ def test_writing_activations_are_captured() -> None:
     expected = layer(x)
 
     assert bool((dj.compile(layer, fullgraph=True)(x) - expected).abs().max() < 1e-6)
+
+
+@pytest.mark.parametrize("mode", ["zeros", "reflect"])
+def test_derived_convolutions_change_their_weight(mode: str) -> None:
+    """By overriding `_conv_forward`, which `forward` calls, or by calling it, as with PyTorch's."""
+
+    def results(library: Any) -> list[Any]:
+        class Halved(library.nn.Conv2d):
+            def _conv_forward(self, input: Any, weight: Any, bias: Any) -> Any:
+                return super()._conv_forward(input, weight / 2, None)
+
+        x = library.tensor(X2)
+        layer = Halved(4, 6, 3, padding=1, padding_mode=mode)
+        weight = np.cos(np.arange(4 * 6 * 9)).reshape(6, 4, 3, 3).astype(np.float32)
+        layer.load_state_dict({"weight": library.tensor(weight), "bias": library.ones(6)})
+        plain = library.nn.Conv2d(4, 6, 3, padding=1, padding_mode=mode)
+        return [layer(x), plain._conv_forward(x, layer.weight, layer.bias)]
+
+    for expected, actual in zip(results(torch), results(dj), strict=True):
+        np.testing.assert_allclose(actual.detach().numpy(), expected.detach().numpy(), atol=1e-5)

@@ -590,3 +590,24 @@ def test_handles_in_copies_belong_to_the_copies(copied: Any) -> None:
     assert [1.0] == made(dj.ones(1)).tolist()
     assert [2.0] == original(dj.ones(1)).tolist()
     assert original.register_forward_pre_hook(print).id > original.handle.id
+
+
+class _Counting(dj.nn.Module):
+    """Counts how often a state was loaded into it."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = dj.nn.Parameter(dj.ones(2))
+        self.count = 0
+        self._register_load_state_dict_pre_hook(self._counted)
+
+    def _counted(self, state, prefix, *others):
+        self.count += 1
+
+
+def test_hooks_without_the_module_belong_to_copies():
+    """Deep copies and pickled modules call the hooks of their own."""
+    module = _Counting()
+    for again in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        again.load_state_dict(module.state_dict())
+        assert (1, 0) == (again.count, module.count)

@@ -78,3 +78,20 @@ def test_leaves_that_require_gradients_are_not_written() -> None:
     """As in PyTorch, a RuntimeError."""
     with pytest.raises(RuntimeError, match="leaf"):
         dj.nn.LeakyReLU(inplace=True)(dj.zeros(3, requires_grad=True))
+
+
+@pytest.mark.parametrize("name", ["Dropout", "Dropout2d", "AlphaDropout"])
+def test_dropout_of_nothing_writes_nothing(name: str) -> None:
+    """What softmax has saved is still there for backward; leaves are passed on, as in PyTorch."""
+    for library in (torch, dj):
+        layers = [getattr(library.nn, name)(0.5, inplace=True).eval()]
+        if name == "Dropout":
+            layers.append(getattr(library.nn, name)(0.0, inplace=True))
+        for layer in layers:
+            x = library.ones(2, 3, 4, 4, requires_grad=True)
+            weights = x.softmax(-1)
+            assert layer(weights) is weights
+            weights.square().sum().backward()
+            assert layer(x) is x
+    dropped = dj.compile(lambda x: (layer(x.softmax(-1)) ** 2).sum(), fullgraph=True)
+    dropped(x).backward()

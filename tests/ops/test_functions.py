@@ -586,3 +586,32 @@ def test_multinomial_refuses_what_is_no_distribution(name, replacement):
 def test_isclose_refuses_negative_tolerances():
     with pytest.raises(ValueError, match="rtol"):
         functions.isclose(tensor(1.0), tensor(1.0), rtol=-1.0)
+
+
+def test_integers_like_a_tensor_take_one_bound_or_two():
+    like = functions.zeros((1000,))
+    for bounds, named in (((2,), {}), ((), {"high": 2}), ((0, 2), {}), ((), {"low": 0, "high": 2})):
+        drawn = functions.randint_like(like, *bounds, **named)
+        assert {0.0, 1.0} == set(drawn.array.tolist())
+        assert "float32" == drawn.dtype.name
+    with pytest.raises(ArgumentError, match="expected high"):
+        functions.randint_like(like)
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "floor_divide", "true_divide"])
+@pytest.mark.parametrize("numbers", [(5, 3), (5.0, 3), (7, 2.5), (2**40, 3), (True, False)])
+def test_arithmetic_of_two_numbers_gives_a_tensor(name, numbers):
+    torch = pytest.importorskip("torch")
+    try:
+        expected = getattr(torch, name)(*numbers)
+    except (RuntimeError, NotImplementedError):
+        with pytest.raises((RuntimeError, NotImplementedError)):
+            getattr(functions, name)(*numbers)
+        return
+    actual = getattr(functions, name)(*numbers)
+    assert expected.tolist() == actual.tolist()
+    assert str(expected.dtype).split(".")[1] == actual.dtype.name.rstrip("_")
+
+
+def test_broadcast_to_takes_the_size_of_the_only_dim():
+    assert (4,) == tuple(functions.broadcast_to(functions.zeros((1,)), 4).shape)

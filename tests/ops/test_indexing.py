@@ -373,3 +373,66 @@ def test_reading_through_a_recorded_mask_asks_for_its_contents():
         pytest.raises(InternalError, match="its contents"),
     ):
         x[x > 0]
+
+
+@pytest.mark.filterwarnings("ignore:indexing with dtype")
+@pytest.mark.parametrize(
+    "key",
+    [
+        lambda t: t.tensor([1, 0, 0, 1], dtype=t.uint8),
+        lambda t: (slice(None), t.tensor([0, 1, 1], dtype=t.uint8), 2),
+        lambda t: t.tensor(MASK.astype(np.uint8)),
+        lambda t: np.array([0, 1, 1, 0], np.uint8),
+    ],
+)
+def test_bytes_are_masks(key):
+    agree(lambda t, x: x[key(t)], X)
+    agree(lambda t, x: _assigned(t, x, key(t), x[key(t)] * 2 - 1), X)
+
+
+def test_masks_of_bytes_warn_and_are_known_to_compiled_functions():
+    x, mask = tensor(X), tensor(ROW_MASK.astype(np.uint8))
+    with pytest.warns(UserWarning, match="uint8 is deprecated"):
+        assert (3, 3, 5) == tuple(x[mask].shape)
+    compiled = dj.compile(lambda x, mask: x[mask] * 2)
+    for chosen in (ROW_MASK, ~ROW_MASK, ROW_MASK & False):
+        with pytest.warns(UserWarning, match="uint8 is deprecated"):
+            assert_same(
+                to_torch(X[chosen] * 2, False), compiled(x, tensor(chosen.astype(np.uint8)))
+            )
+
+
+@pytest.mark.parametrize(
+    ("key", "shape"),
+    [
+        (lambda m: m[:, 0, 0], (4,)),
+        (lambda m: m[..., 0], (4, 3)),
+        (lambda m: m, (4, 3, 5)),
+        (lambda m: (slice(None), m[0, :, 0]), (3,)),
+        (lambda m: (slice(None), m[0]), (3, 5)),
+    ],
+)
+def test_values_are_assigned_to_masks_without_a_break(key, shape):
+    """As many as the mask has places: more or fewer are refused by plain Python."""
+    pytest.importorskip("torch")
+    mask = np.random.default_rng(1).random(X.shape) < 0.6
+    chosen = X[key(mask)]
+    lead = 1 if isinstance(key(mask), tuple) else 0
+    values = np.cos(np.arange(chosen.size, dtype=np.float32)).reshape(chosen.shape)
+
+    def run(t, x, mask, values):
+        x = x * 2
+        x[key(mask)] = values
+        return x * x
+
+    agree(
+        lambda t, x, values: (dj.compile(run, fullgraph=True) if t is DYNAJIT else run)(
+            t, x, t.tensor(mask), values
+        ),
+        X,
+        values,
+    )
+    more = np.concatenate([values, values], lead)
+    for function in (run, dj.compile(run)):
+        with pytest.raises(RuntimeError, match=r"shape mismatch|cannot assign"):
+            function(dj, tensor(X), tensor(mask), tensor(more))

@@ -328,3 +328,52 @@ def test_vander_has_rising_powers(options: Any) -> None:
         np.testing.assert_allclose(
             dj.linalg.vander(dj.tensor(x), **options).numpy(), expected, rtol=1e-12
         )
+
+
+MATRICES = np.random.default_rng(5).standard_normal((4, 5, 5))
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_cholesky_ex_says_which_minors_are_not_positive(upper):
+    """And differentiates the factors of the others; `check_errors` raises."""
+    values = MATRICES @ MATRICES.swapaxes(-1, -2) + 0.1 * np.eye(5)
+    values[1, 2, 2], values[3, 0, 0] = -1, 0
+    found = []
+    for library in (torch, dj):
+        x = library.tensor(values, requires_grad=True)
+        factor, info = library.linalg.cholesky_ex(x, upper=upper)
+        factor[[0, 2]].sum().backward()
+        with pytest.raises(RuntimeError, match="positive-definite"):
+            library.linalg.cholesky_ex(x, upper=upper, check_errors=True)
+        found.append((info, factor.detach()[[0, 2]].tolist(), x.grad[[0, 2]].tolist()))
+    assert [0, 3, 0, 1] == found[0][0].tolist() == found[1][0].tolist()
+    for expected, actual in zip(found[0][1:], found[1][1:], strict=True):
+        np.testing.assert_allclose(actual, expected, atol=1e-9)
+    assert bool(factor[1].isnan().any())
+
+
+def test_inv_ex_says_which_pivots_are_zero():
+    values = MATRICES.copy()
+    values[1, :, 2] = 0
+    values[2] = 0
+    expected, actual = (library.linalg.inv_ex(library.tensor(values)) for library in (torch, dj))
+    assert expected.info.tolist() == actual.info.tolist()
+    np.testing.assert_allclose(
+        actual.inverse[[0, 3]].numpy(), expected.inverse[[0, 3]].numpy(), atol=1e-9
+    )
+    assert bool(actual.inverse[1].isnan().any())
+
+
+def test_lu_factor_ex_says_which_pivots_are_zero():
+    values = np.array([[[1.0, 2], [2, 4]], [[0, 0], [0, 0]], [[1, 0], [0, 1]]])
+    pytest.importorskip("scipy")
+    expected, actual = (
+        library.linalg.lu_factor_ex(library.tensor(values)) for library in (torch, dj)
+    )
+    for theirs, ours in zip(expected, actual, strict=True):
+        assert theirs.tolist() == ours.tolist()
+    assert dj.int32 is actual.info.dtype
+    with pytest.raises(RuntimeError, match="zero"):
+        dj.linalg.lu_factor_ex(dj.tensor(values), check_errors=True)
+    one = dj.compile(dj.linalg.lu_factor_ex)(dj.tensor(values[0]))
+    assert 2 == int(one.info)

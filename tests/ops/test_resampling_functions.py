@@ -7,6 +7,7 @@ import pytest
 
 import dynajit as dj
 import dynajit.nn.functional as F
+from dynajit.core.errors import ArgumentError
 
 torch = pytest.importorskip("torch")
 T = torch.nn.functional
@@ -224,3 +225,43 @@ def test_inplace_is_also_the_last_positional_argument() -> None:
     y = dj.ones(2, 3, 4)
     assert F.dropout1d(y, 1.0, True, True) is y
     assert 0 == float(y.sum())
+
+
+SMOOTH = [
+    {"size": (3, 2)},
+    {"size": (6, 5)},
+    {"size": (13, 9)},
+    {"size": (1, 3)},
+    {"scale_factor": 0.4},
+    {"scale_factor": (1.7, 0.5)},
+    {"scale_factor": 0.4, "recompute_scale_factor": True},
+]
+
+
+@pytest.mark.parametrize("how", SMOOTH, ids=str)
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_images_without_aliasing_equal_pytorchs(
+    mode: str, align_corners: bool, how: dict[str, Any]
+) -> None:
+    """Values and gradients of both floating dtypes, and bytes exactly."""
+    chosen = {"mode": mode, "align_corners": align_corners, "antialias": True, **how}
+    compare("interpolate", X2, **chosen)
+    compare("interpolate", X2.astype(np.float32), **chosen)
+    pixels = VALUES.integers(0, 256, (2, 3, 11, 14)).astype(np.uint8)
+    expected = T.interpolate(torch.tensor(pixels), **chosen)
+    np.testing.assert_array_equal(F.interpolate(dj.tensor(pixels), **chosen).numpy(), expected)
+
+
+def test_images_without_aliasing_are_captured() -> None:
+    """In one graph; other modes have no such choice, which is said."""
+    x = dj.tensor(X2.astype(np.float32))
+
+    def smaller(x: Any) -> Any:
+        return F.interpolate(x, (3, 4), mode="bicubic", antialias=True)
+
+    np.testing.assert_allclose(
+        dj.compile(smaller, fullgraph=True)(x).numpy(), smaller(x).numpy(), atol=1e-6
+    )
+    with pytest.raises(ArgumentError, match="bilinear and bicubic"):
+        F.interpolate(x, 3, mode="nearest", antialias=True)

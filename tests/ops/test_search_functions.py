@@ -168,3 +168,7 @@ def test_refusals(call) -> None:
         call(torch, torch.tensor(X))
     with pytest.raises(DynajitError):
         call(dj, dj.tensor(X))
+
+
+def test_the_ends_of_a_histogram_may_be_tensors():
+    agree(lambda t, x: t.histc(x, 4, t.tensor(-1.0), x.max()), X, gradients=False)

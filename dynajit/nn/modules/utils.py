@@ -1,9 +1,10 @@
 """Numbers as tuples, one per dim, by PyTorch's path: what layers of programs call.
 
-Contract: `_pair(3)` is `(3, 3)`, `_pair((1, 2))` is `(1, 2)`.
+Contract: `_pair(3)` is `(3, 3)`, `_pair((1, 2))` is `(1, 2)`; and what strips the prefix that
+wrapped models have in their checkpoints. Called by users.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, MutableMapping
 from itertools import repeat
 from typing import Any
 
@@ -37,6 +38,28 @@ def _list_with_default(out_size: Any, defaults: list[int]) -> Any:
         raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
     last = defaults[-len(out_size) :]
     return [d if v is None else v for v, d in zip(out_size, last, strict=True)]
+
+
+def consume_prefix_in_state_dict_if_present(
+    state_dict: MutableMapping[str, Any], prefix: str
+) -> None:
+    """Take `prefix` off the keys of a state, in place; keys without it stay as they are.
+
+    Args:
+        prefix: such as "module.", which `DataParallel` and its kin put in front.
+    """
+    _strip(state_dict, prefix)
+    versions = getattr(state_dict, "_metadata", None)
+    if versions is not None:
+        own = prefix.replace(".", "")  # of the wrapper's only module, which has no dot behind it
+        if own and own in versions:
+            versions[""] = versions.pop(own)
+        _strip(versions, prefix)
+
+
+def _strip(entries: MutableMapping[str, Any], prefix: str) -> None:
+    for key in [key for key in entries if key.startswith(prefix)]:
+        entries[key[len(prefix) :]] = entries.pop(key)
 
 
 __all__: list[str] = []

@@ -17,6 +17,7 @@ from dynajit.nn.utils.fusion import (
     fuse_linear_bn_weights,
 )
 from dynajit.nn.utils.gradients_and_vectors import (
+    clip_grad_norm,
     clip_grad_norm_,
     clip_grad_value_,
     clip_grads_with_norm_,
@@ -29,6 +30,7 @@ from dynajit.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
     "clip_grad",
+    "clip_grad_norm",
     "clip_grad_norm_",
     "clip_grad_value_",
     "clip_grads_with_norm_",

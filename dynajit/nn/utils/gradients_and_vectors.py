@@ -1,6 +1,7 @@
 """Utilities on parameters: clipping of gradients, and all parameters as one vector."""
 
 import math
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -84,6 +85,22 @@ def clip_grad_norm_(
     total = get_total_norm(_gradients(listed), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(listed, max_norm, total)
     return total
+
+
+def clip_grad_norm(
+    parameters: Any,
+    max_norm: float,
+    norm_type: float | str = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """`clip_grad_norm_` by its older name, with a warning."""
+    warnings.warn(
+        "`nn.utils.clip_grad_norm` is deprecated in favour of `nn.utils.clip_grad_norm_`.",
+        category=FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
