@@ -77,7 +77,8 @@ def _polynomials(name: str, x: Any) -> Iterator[Any]:
 
 def _evaluated(name: str, x: Any, n: Any, call: str, is_shifted: bool) -> Any:
     if not is_tensor(x):
-        x = TABLE.full(x, shape=(), dtype=dtypes.float32, device=require_tensor(n, call).device)
+        place = require_tensor(n, call).device
+        x = TABLE.full(x, shape=(), dtype=dtypes.default_floating(), device=place)
     dtype = floating(x).dtype
     if dtype.itemsize < 4 or dtype.is_complex:
         raise UnsupportedError(f'"{call}_cpu" not implemented for {dtype.name}.  Convert it first.')
