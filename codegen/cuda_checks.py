@@ -7,6 +7,7 @@ first; the others take position 0 for one that is out of range, and report nothi
 Called by `codegen.cuda_text`.
 """
 
+import itertools
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -79,14 +80,16 @@ def _check(
     """
     loads = [e for e in walk((index.value,)) if isinstance(e, Load)]
     names = set[str]().union(*(symint.symbols(n) for e in walk((index.value,)) for n in e.numbers))
-    axes = tuple(axis for axis in _loops(kernel) if axis.name in names)
-    offset = _row_major(axes)
-    is_known = bool(loads) and names <= {axis.name for axis in axes}
-    if not is_known or any(e.buffer not in given or not _is_whole(e, axes, offset) for e in loads):
+    used = tuple(axis for axis in _loops(kernel) if axis.name in names)
+    is_known = bool(loads) and names <= {axis.name for axis in used}
+    if not is_known or any(e.buffer not in given for e in loads):
+        return None
+    axes = _in_order(loads, used)
+    if axes is None:
         return None
     symbol = symint.symbol(index.name, 0, None)
     buffer = Buffer(name, dtypes.int64, product_of(axes))
-    store = Store(buffer, offset, Index(symbol))
+    store = Store(buffer, _row_major(axes), Index(symbol))
     # As for any pointwise kernel, the innermost loop is over the elements of a row.
     rows, elements = axes[:-1], axes[-1:] or (Axis("i0", 1),)
     return RowKernel(f"{name}_check", rows, elements, (Phase(stores=(store,)),), indices=(index,))
@@ -101,6 +104,16 @@ def _loops(kernel: Kernel) -> tuple[Axis, ...]:
     if isinstance(kernel, ScanKernel):
         return (*kernel.outer, kernel.scanned, *kernel.columns)
     return kernel.loops if isinstance(kernel, ScatterKernel) else ()
+
+
+def _in_order(loads: Sequence[Load], axes: Sequence[Axis]) -> tuple[Axis, ...] | None:
+    """The axes as loops that read every element of each load's buffer, in order; None if no order
+    of them does: sums over the rows of a gather take a later axis first."""
+    for ordered in itertools.permutations(axes):
+        offset = _row_major(ordered)
+        if all(_is_whole(load, ordered, offset) for load in loads):
+            return ordered
+    return None
 
 
 def _row_major(axes: Sequence[Axis]) -> Number:

@@ -93,6 +93,25 @@ def test_indices_of_the_same_meaning_are_looked_at_once(tmp_path: Path) -> None:
     assert [0] == failing(unit)
 
 
+def test_sums_over_the_rows_of_a_gather_are_checked_in_front(tmp_path: Path) -> None:
+    """As the gradient of places added to words: its loops go over the index column by column."""
+
+    def summed(table: Any, weight: Any, index: Any) -> Any:
+        rows = ops.sigmoid(ops.matmul(table, weight))
+        found = ops.index_select(rows, ops.reshape(index, shape=(COUNT,)), dim=0)
+        total = ops.sum(ops.reshape(found, shape=(2, COUNT // 2, WORDS)), dim=(0,))
+        return ops.matmul(ops.softmax(total, dim=1), ops.exp(rows))
+
+    arrays = TABLE, WEIGHT, INDEX.reshape(2, 3).copy()
+    program, unit, graph = compiled(summed, arrays, tmp_path)
+
+    assert [0] == failing(unit)
+    np.testing.assert_allclose(program(*arrays)[0], interpret.run(graph, arrays)[0], rtol=1e-5)
+    arrays[2][1, 0] = WORDS
+    with pytest.raises(BoundsError, match=str(WORDS)):
+        program(*arrays)
+
+
 def test_computed_indices_are_looked_at_where_they_are_used(tmp_path: Path) -> None:
     def computed(table: Any, weight: Any, index: Any) -> Any:
         scores = ops.matmul(ops.index_select(table, index, dim=0), weight)
