@@ -291,8 +291,6 @@ class CompiledNode(Node):
         "views",
     )
 
-    is_call = True
-
     def __init__(self, facts: Training, inputs: tuple[Any, ...]) -> None:
         edges, indices = edges_of(inputs)
         super().__init__(
@@ -366,6 +364,11 @@ class CompiledNode(Node):
         """
         if self.inputs is None or any(map(self.is_released, came)):
             raise AutogradError(MSG_SECOND_BACKWARD)
+
+    @property
+    def may_hide(self) -> bool:  # type: ignore[override]
+        """Whether outputs, or views taken after the call, are computed with inside."""
+        return bool(self.views) or any(self.facts.within)
 
     def hides(self, index: int, came: Sequence[int]) -> bool:
         within = self.facts.within
@@ -452,9 +455,11 @@ class CompiledNode(Node):
         Raises:
             AutogradError: something was.
         """
+        if not self.facts.checks:
+            return
         outputs = sum(1 << output for output in came)
         inputs = sum(1 << position for position, flag in enumerate(wanted) if flag)
-        for check, checked in zip(self.facts.checks or (), self.checked, strict=True):
+        for check, checked in zip(self.facts.checks, self.checked, strict=True):
             if check.outputs & outputs and check.inputs & inputs:
                 if checked is None:
                     raise check.error(self.arrays(), check.total, check.counted)

@@ -100,8 +100,9 @@ class Node:
     __slots__ = ("__weakref__", "edges", "extras", "indices", "sequence")
 
     output_count = 1
-    #: True for a node that stands for many operations: `hides`, `hidden_views` and `unfold`.
-    is_call = False
+    #: True for a node that stands for many operations, and whose gradients may pass through values
+    #: of them that others have: see `hides`, `hidden_views` and `unfold`.
+    may_hide = False
     #: Where gradients of the outputs go instead, (node, index) each; None: they come here.
     unfolded: "Sequence[tuple[Node, int]] | None" = None
 

@@ -8,11 +8,12 @@ as nodes run unless the graph is retained. Called by `Tensor.backward`, `dynajit
 """
 
 import heapq
+import operator
 import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from dynajit.core import any_arrays, dtypes
@@ -141,7 +142,7 @@ class _Run:
 
     def run_node(self, node: Node, gradients: list[Any]) -> None:
         """Hooks, the formulas, hooks again; then send the results along the edges."""
-        if node.is_call and self.is_to_unfold(node, gradients):
+        if node.may_hide and self.is_to_unfold(node, gradients):
             self.unfold(node, gradients)
             return
         extras = node.extras
@@ -549,6 +550,9 @@ def _prepare(
     return run
 
 
+_age = operator.attrgetter("sequence")
+
+
 def _leading_to(
     roots: Iterable[Node | None], captures: dict[Node, set[int]], leaves: set[int]
 ) -> set[Node]:
@@ -560,18 +564,18 @@ def _leading_to(
         if node in found:
             continue
         found.add(node)
-        stack.extend(edge for edge in _edges(node) if isinstance(edge, Node))
+        stack.extend([edge for edge in _edges(node) if isinstance(edge, Node)])
     leading = {
         node
         for node in found
-        if node.is_call and any(view in captures for view, _ in node.hidden_views())
+        if node.may_hide and any(view in captures for view, _ in node.hidden_views())
     }
-    for node in sorted(found, key=lambda n: n.sequence):
+    for node in sorted(found, key=_age):
         for edge in _edges(node):
             hit = (
                 edge in leading or edge in captures
                 if isinstance(edge, Node)
-                else (edge is not None and id(edge) in leaves)
+                else id(edge) in leaves
             )
             if hit:
                 leading.add(node)
@@ -579,10 +583,13 @@ def _leading_to(
     return leading
 
 
-def _edges(node: Node) -> Iterator[Any]:
+def _edges(node: Node) -> Sequence[Any]:
     """Where the gradients of a node's inputs go."""
-    for edge, index in zip(node.edges, node.indices, strict=True):
-        yield resolved(edge, index)[0]
+    edges = node.edges
+    for edge in edges:
+        if isinstance(edge, Node) and edge.unfolded is not None:
+            return [resolved(e, i)[0] for e, i in zip(edges, node.indices, strict=True)]
+    return edges
 
 
 def _starting_gradients(outputs: Sequence[Any], gradients: Any) -> list[Any]:
@@ -634,20 +641,19 @@ def _start(output: Any, gradient: Any) -> Any:
 
 
 def _tensors(value: Any, what: str) -> list[Any]:
-    given = [value] if isinstance(value, (TensorBase, GradientEdge)) else list(value)
-    found = [_standing_for(item) for item in given]
-    for item in found:
-        if not isinstance(item, (TensorBase, _Place)):
-            raise ArgumentError(f"{what}: expected tensors, got {type(item).__name__}")
+    found = [value] if isinstance(value, (TensorBase, GradientEdge)) else list(value)
+    for place, item in enumerate(found):
+        if not isinstance(item, TensorBase):
+            found[place] = item = _standing_for(item, what)
         if item.layout is not strided:
             raise UnsupportedError(MSG_SPARSE.format(name=what))
     return found
 
 
-def _standing_for(item: Any) -> Any:
-    """The leaf, or the place, that an edge means; other objects as they are."""
+def _standing_for(item: Any, what: str) -> Any:
+    """The leaf, or the place, that an edge means."""
     if not isinstance(item, GradientEdge):
-        return item
+        raise ArgumentError(f"{what}: expected tensors, got {type(item).__name__}")
     return item.node.variable if isinstance(item.node, AccumulateGrad) else _Place(item)
 
 
