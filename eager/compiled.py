@@ -362,7 +362,7 @@ class CompiledNode(Node):
         Raises:
             AutogradError: it has.
         """
-        if self.inputs is None or any(map(self.is_released, came)):
+        if self.inputs is None or (self.done and any(map(self.is_released, came))):
             raise AutogradError(MSG_SECOND_BACKWARD)
 
     @property
@@ -455,17 +455,17 @@ class CompiledNode(Node):
         Raises:
             AutogradError: something was.
         """
-        if not self.facts.checks:
-            return
-        outputs = sum(1 << output for output in came)
-        inputs = sum(1 << position for position, flag in enumerate(wanted) if flag)
-        for check, checked in zip(self.facts.checks, self.checked, strict=True):
-            if check.outputs & outputs and check.inputs & inputs:
-                if checked is None:
-                    raise check.error(self.arrays(), check.total, check.counted)
-                storage, version = checked
-                if storage.version != version:
-                    raise check.error(self.arrays(), storage.version, version)
+        for check, checked in zip(self.facts.checks or (), self.checked, strict=True):
+            if checked is not None and checked[0].version == checked[1]:
+                continue
+            outputs = sum(1 << output for output in came)
+            inputs = sum(1 << position for position, flag in enumerate(wanted) if flag)
+            if not (check.outputs & outputs and check.inputs & inputs):
+                continue
+            if checked is None:
+                raise check.error(self.arrays(), check.total, check.counted)
+            storage, version = checked
+            raise check.error(self.arrays(), storage.version, version)
 
     def arrays(self) -> list[Any]:
         """The arrays and numbers of the call."""

@@ -470,8 +470,10 @@ def grad(
 
 
 def _result(run: _Run, tensor: Any, index: int, allow_unused: bool, materialize: bool) -> Any:
-    node, index_of_output = made_by(tensor)
-    key = (id(tensor), -1) if node is None else (id(node), index_of_output)
+    key = id(tensor), -1
+    if tensor.grad_fn is not None:
+        node, index_of_output = made_by(tensor)
+        key = id(node), index_of_output
     found = run.captured.get(key)
     if found is not None:
         return found

@@ -20,7 +20,7 @@ static int measure_runs(Run *run, Measure *measure, void *const *events) {
     run->failed = "cuEventRecord";
     if ((run->code = call->event_record(events[0], run->stream))) return -1;
     for (int i = 0; i < measure->repeats; i++)
-        if (plan_enqueue(run) < 0) return -1;
+        if (plan_enqueue(run, 0, run->plan->step_count) < 0) return -1;
     run->failed = "cuEventRecord";
     if ((run->code = call->event_record(events[1], run->stream))) return -1;
     run->failed = "cuEventSynchronize";
@@ -56,7 +56,7 @@ int measured(Run *run, Measure *measure) {
     const DriverFunctions *call = &run->plan->module->driver->call;
     void *events[2] = {NULL, NULL};
     int done = 0;
-    if (plan_enqueue(run) < 0) return -1; /* operands are there; code is loaded */
+    if (plan_enqueue(run, 0, run->plan->step_count) < 0) return -1; /* operands are there; code is loaded */
     if (measure->is_tuning && measure_products(run) < 0) return -1;
     run->failed = "cuEventCreate";
     for (int i = 0; i < 2 && !run->code; i++)

@@ -135,9 +135,9 @@ static int copy_status(Run *run) {
     return call->event_record(run->mark, run->stream);
 }
 
-int plan_enqueue(Run *run) {
+int plan_enqueue(Run *run, Py_ssize_t first, Py_ssize_t stop) {
     const PlanObject *plan = run->plan;
-    for (Py_ssize_t i = 0; i < plan->step_count && !run->code; i++) {
+    for (Py_ssize_t i = first; i < stop && !run->code; i++) {
         run->code = enqueue_step(run, &plan->steps[i]);
         if (!run->code && run->nodes) run->code = note_node(run, i);
         if (!run->code && run->status && i == plan->last_failing) run->code = copy_status(run);
@@ -435,7 +435,7 @@ static PyObject *Plan_run(PlanObject *self, PyObject *args) {
     }
     if (!done) {
         Py_BEGIN_ALLOW_THREADS
-        done = plan_enqueue(&run);
+        done = plan_enqueue(&run, 0, self->step_count);
         Py_END_ALLOW_THREADS
         if (done < 0) run_failed(&run);
     }

@@ -121,8 +121,8 @@ void plan_compute(const PlanObject *plan, uint64_t *words);
 int plan_prepare(Run *run, size_t *bytes);
 void plan_close(Run *run);
 
-/* Give all steps to the stream; -1 with `failed`. Needs no GIL. */
-int plan_enqueue(Run *run);
+/* Give the steps from `first` to in front of `stop` to the stream; -1 with `failed`. Needs no GIL. */
+int plan_enqueue(Run *run, Py_ssize_t first, Py_ssize_t stop);
 
 /* The parameters of a kernel step, in `values` and `parameters`. */
 void step_parameters(const Run *run, const Step *step);

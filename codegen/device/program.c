@@ -62,7 +62,7 @@ static void Program_dealloc(ProgramObject *self) {
 static int run_steps(ProgramObject *self, Run *run, Measure *measure) {
     int done = measure             ? measured(run, measure)
                : self->replays.is_on || self->replays.count ? replays_run(&self->replays, run)
-                                   : plan_enqueue(run);
+                                   : plan_enqueue(run, 0, run->plan->step_count);
     if (done < 0 || !run->mark) return done;
     run->failed = "cuEventSynchronize";
     run->code = run->plan->module->driver->call.event_synchronize(run->mark);

@@ -9,6 +9,13 @@
 #define FREE_CAPTURES 8
 #define HITS_PER_CAPTURE 8
 
+/* Where the graph of a plan starts. A call waits for the last step that may fail: where most steps
+ * stand behind it, those up to it run by themselves, so that nobody waits for the whole graph. */
+static Py_ssize_t graph_start(const PlanObject *plan) {
+    Py_ssize_t front = plan->last_failing + 1;
+    return front <= plan->step_count / 2 ? front : 0;
+}
+
 static uint64_t identity_of(const Replays *replays, const Run *run) {
     uint64_t hash = 14695981039346656037ull; /* FNV-1a, by words */
     for (int i = 0; i < run->plan->slot_count; i++)
@@ -50,7 +57,7 @@ static int has_changed(const Run *run, const Replay *replay, const Step *step) {
 /* Tell the kernels of a graph the numbers of this call. */
 static int set_numbers(Run *run, const Replay *replay) {
     const PlanObject *plan = run->plan;
-    for (Py_ssize_t i = 0; i < plan->step_count; i++) {
+    for (Py_ssize_t i = graph_start(plan); i < plan->step_count; i++) {
         const Step *step = &plan->steps[i];
         if (step->kind != STEP_KERNEL || !step_is_launched(run, step) ||
             !has_changed(run, replay, step))
@@ -69,6 +76,8 @@ static int set_numbers(Run *run, const Replay *replay) {
 
 static int replay_run(Replays *replays, Run *run, Replay *replay) {
     const DriverFunctions *call = &run->plan->module->driver->call;
+    Py_ssize_t start = graph_start(run->plan);
+    if (plan_enqueue(run, 0, start) < 0) return -1;
     run->failed = "cuGraphExecKernelNodeSetParams";
     run->code = set_numbers(run, replay);
     if (run->code) return -1;
@@ -76,7 +85,7 @@ static int replay_run(Replays *replays, Run *run, Replay *replay) {
     replay->last_used = ++replays->clock;
     run->failed = "cuGraphLaunch";
     run->code = call->graph_launch(replay->executable, run->stream);
-    if (!run->code && run->mark) {
+    if (!run->code && run->mark && !start) {
         run->failed = "cuEventRecord";
         run->code = call->event_record(run->mark, run->stream);
     }
@@ -100,7 +109,7 @@ static Replay *place_for(Replays *replays, DriverObject *driver) {
     return oldest;
 }
 
-/* The steps as a graph; the run's own stream and mark are not touched. */
+/* The steps from graph_start on as a graph; the run's own stream and mark are not touched. */
 static int record(Replays *replays, Run *run, Replay *made, const char **refused) {
     const DriverFunctions *call = &run->plan->module->driver->call;
     int code;
@@ -113,7 +122,7 @@ static int record(Replays *replays, Run *run, Replay *made, const char **refused
     capture.stream = replays->stream;
     capture.mark = NULL;
     capture.nodes = made->nodes;
-    plan_enqueue(&capture);
+    plan_enqueue(&capture, graph_start(run->plan), run->plan->step_count);
     code = call->capture_end(replays->stream, &made->graph);
     *refused = capture.code ? capture.failed : "cuStreamEndCapture";
     if (capture.code || code) return capture.code ? capture.code : code;
@@ -154,7 +163,8 @@ static int is_capturing(Run *run) {
 }
 
 int replays_run(Replays *replays, Run *run) {
-    if (is_capturing(run)) return plan_enqueue(run);
+    Py_ssize_t count = run->plan->step_count;
+    if (is_capturing(run)) return plan_enqueue(run, 0, count);
     pthread_mutex_lock(&replays->lock);
     Replay *found = NULL;
     for (int i = 0; i < replays->count && !found; i++)
@@ -162,7 +172,7 @@ int replays_run(Replays *replays, Run *run) {
     if (found) replays->hits++;
     else if (replays->is_on && is_recent(replays, identity_of(replays, run)) && is_earned(replays))
         found = capture(replays, run);
-    int done = found ? replay_run(replays, run, found) : plan_enqueue(run);
+    int done = found ? replay_run(replays, run, found) : plan_enqueue(run, 0, count);
     pthread_mutex_unlock(&replays->lock);
     return done;
 }

@@ -230,6 +230,32 @@ def test_errors_are_reported_by_replays() -> None:
         program(given, places)
 
 
+def test_checks_in_front_are_no_part_of_a_graph(driver: Any) -> None:
+    """A call waits for them, and would wait for all of the graph that they were part of."""
+    x, weight, index = normal(5, 8), normal(8, 8), np.array([0, 1])
+
+    def model(x: Any, w: Any, i: Any) -> Any:
+        rows = ops.matmul(ops.softmax(ops.matmul(ops.index_select(x, i, dim=0), w), dim=1), w)
+        return ops.softmax(ops.matmul(rows, w), dim=1)
+
+    graph = graph_of(model, type_of(x), type_of(weight), type_of(index))
+    program = compiled(graph, REPLAYS)
+    given, places = (array(x), array(weight)), array(index)
+    for _ in range(6):
+        program(*given, places)
+    launched, hits = driver and driver.calls("cuLaunchKernel"), program.replayed[0]
+    (result,) = program(*given, places)
+
+    assert hits > 0
+    assert hits + 1 == program.replayed[0]
+    assert driver is None or launched + 1 == driver.calls("cuLaunchKernel")
+    (expected,) = compiled(graph)(*given, places)
+    np.testing.assert_array_equal(host(expected), host(result))
+    places[1] = 9
+    with pytest.raises(BoundsError, match="index 9 is out of range"):
+        program(*given, places)
+
+
 def test_products_of_float32_are_full_unless_tf32_is_allowed() -> None:
     x, y = normal(16, 64), normal(64, 16)
     program = compiled(graph_of(lambda x, y: ops.matmul(x, y), type_of(x), type_of(y)))
