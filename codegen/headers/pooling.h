@@ -1,9 +1,9 @@
-/* Pools of generated C: windows are read where they lie, one output row at a time.
+/* Pools of generated C: windows are read where they lie, some rows of outputs at a time.
  *
- * For every element of the window a pass over a piece of the row; outputs whose element lies outside
- * are left out of its range, so no pass has a condition. All dims are three; pools over fewer have
- * leading ones. Planes are independent of each other, so the bits of a result do not depend on the
- * number of threads. Included where a graph has a pool.
+ * For every element of the window, what it is for each of the outputs is taken side by side, and the
+ * pass over them has no condition. All dims are three; pools over fewer have leading ones. Planes are
+ * independent of each other, so the bits of a result do not depend on the number of threads. Included
+ * where a graph has a pool.
  */
 
 typedef struct {
@@ -11,7 +11,17 @@ typedef struct {
     int64_t in[3], out[3], size[3], stride[3], before[3], dilation[3];
 } dj_pool;
 
-enum { DJ_PIECE = 128 }; /* outputs of a row at once: their values and choices stay near */
+enum {
+    DJ_PIECE = 128,      /* outputs at once: their values and choices stay near */
+    DJ_PIECE_LANES = 16, /* passes go over a multiple of it: vectors have no rest */
+    DJ_FEW_OUTPUTS = 4,  /* up to which each of them is computed alone */
+};
+
+/* Outputs at once: of `rows` rows from `row` on (over the first two dims) those from `from` on. All
+ * of a row, or one row alone, so they lie side by side. */
+typedef struct {
+    int64_t row, rows, from, count;
+} dj_piece;
 
 #define DJ_POOL_WORK (1 << 17) /* elements of windows that are worth a team */
 
@@ -20,13 +30,33 @@ DJ_INLINE int dj_pool_team(const dj_pool *c, int threads) {
     return work * c->size[0] * c->size[1] * c->size[2] >= DJ_POOL_WORK ? threads : 1;
 }
 
+/* The piece behind another one, or the first behind {0}; 0 if there is none. */
+DJ_INLINE int dj_next_piece(const dj_pool *c, dj_piece *piece) {
+    const int64_t width = c->out[2], height = c->out[0] * c->out[1];
+    piece->from += piece->count;
+    if (piece->from >= width) piece->row += piece->rows, piece->from = 0;
+    if (piece->row >= height || width == 0) return 0;
+    piece->rows = dj_min_index(dj_max_index(DJ_PIECE / width, 1), height - piece->row);
+    piece->count = dj_min_index(DJ_PIECE, width - piece->from);
+    return 1;
+}
+
 /* Outputs from *low to *high (within a piece) whose element `step` of the last dim lies inside. */
 DJ_INLINE void dj_inside(const dj_pool *c, int64_t step, int64_t from, int64_t count, int64_t *low,
                          int64_t *high) {
     int64_t stride = c->stride[2], first = from * stride + step - c->before[2];
     *low = first < 0 ? dj_min_index((-first + stride - 1) / stride, count) : 0;
     int64_t left = c->in[2] - first;
-    *high = left <= 0 ? 0 : dj_min_index((left + stride - 1) / stride, count);
+    *high = left <= 0 ? *low : dj_max_index(*low, dj_min_index((left + stride - 1) / stride, count));
+}
+
+/* Outputs from *low to *high along a dim whose whole windows lie inside. */
+DJ_INLINE void dj_whole_windows(const dj_pool *c, int dim, int64_t *low, int64_t *high) {
+    const int64_t stride = c->stride[dim];
+    const int64_t room = c->in[dim] + c->before[dim] - (c->size[dim] - 1) * c->dilation[dim];
+    *low = dj_min_index((c->before[dim] + stride - 1) / stride, c->out[dim]);
+    *high = room <= 0 ? *low : dj_min_index((room - 1) / stride + 1, c->out[dim]);
+    *high = dj_max_index(*low, *high);
 }
 
 /* The first element along a dim of the window at `out` that lies inside: what is chosen where all
@@ -36,53 +66,111 @@ DJ_INLINE int64_t dj_first_inside(const dj_pool *c, int dim, int64_t out) {
     return missing <= 0 ? 0 : dj_min_index((missing + gap - 1) / gap, c->size[dim] - 1);
 }
 
+/* What is chosen before anything is known. */
+DJ_INLINE void dj_first_choices(const dj_pool *c, const dj_piece *piece, int32_t *choice) {
+    int64_t a = piece->row / c->out[1], b = piece->row % c->out[1];
+    for (int64_t r = 0; r < piece->rows; r++, choice += piece->count) {
+        const int64_t above = dj_first_inside(c, 0, a) * c->size[1] + dj_first_inside(c, 1, b);
+        for (int64_t j = 0; j < piece->count; j++) choice[j] = (int32_t)(above * c->size[2]);
+        for (int64_t j = 0;
+             j < piece->count && (piece->from + j) * c->stride[2] < c->before[2]; j++)
+            choice[j] += (int32_t)dj_first_inside(c, 2, piece->from + j);
+        if (++b == c->out[1]) b = 0, a++;
+    }
+}
+
+/* Where an element of a window lies, from the window's start on. */
+DJ_INLINE int64_t dj_tap_place(const dj_pool *c, int64_t tap) {
+    const int64_t line = tap / c->size[2], k0 = line / c->size[1], k1 = line % c->size[1];
+    const int64_t rows = k0 * c->dilation[0] * c->in[1] + k1 * c->dilation[1];
+    return rows * c->in[2] + tap % c->size[2] * c->dilation[2];
+}
+
 #define DJ_POOLS(T, S)                                                                              \
-    DJ_INLINE void dj_better_##S(const T *x, int64_t stride, int64_t low, int64_t high, int32_t tap, \
-                                 T *best, int32_t *choice) {                                        \
-        for (int64_t j = low; j < high; j++) {                                                      \
-            const T v = x[j * stride], b = best[j];                                                 \
-            const int is_better = (v > b) | ((v != v) & (b == b)); /* the first NaN wins */         \
+    /* The element (k0, k1, k2) of the window of each output; `outside` where there is none. */     \
+    DJ_INLINE void dj_take_##S(const dj_pool *c, const T *plane, const dj_piece *piece, int64_t k0, \
+                               int64_t k1, int64_t k2, T outside, T *taken) {                       \
+        const int64_t stride = c->stride[2], count = piece->count;                                  \
+        const int64_t step = k2 * c->dilation[2], shift = piece->from * stride + step - c->before[2]; \
+        int64_t low, high, a = piece->row / c->out[1], b = piece->row % c->out[1];                  \
+        dj_inside(c, step, piece->from, count, &low, &high);                                        \
+        for (int64_t r = 0; r < piece->rows; r++, taken += count) {                                 \
+            const int64_t p = a * c->stride[0] + k0 * c->dilation[0] - c->before[0];                \
+            const int64_t q = b * c->stride[1] + k1 * c->dilation[1] - c->before[1];                \
+            const int is_in = p >= 0 && p < c->in[0] && q >= 0 && q < c->in[1];                     \
+            const int64_t start = is_in ? low : count, stop = is_in ? high : count;                 \
+            const int64_t place = (p * c->in[1] + q) * c->in[2] + shift;                            \
+            for (int64_t j = 0; j < start; j++) taken[j] = outside;                                 \
+            if (stride == 1)                                                                        \
+                for (int64_t j = start; j < stop; j++) taken[j] = plane[place + j];                 \
+            else if (stride == 2)                                                                   \
+                for (int64_t j = start; j < stop; j++) taken[j] = plane[place + 2 * j];             \
+            else                                                                                    \
+                for (int64_t j = start; j < stop; j++) taken[j] = plane[place + stride * j];        \
+            for (int64_t j = stop; j < count; j++) taken[j] = outside;                              \
+            if (++b == c->out[1]) b = 0, a++;                                                       \
+        }                                                                                           \
+    }                                                                                               \
+                                                                                                    \
+    DJ_INLINE void dj_better_##S(const T *restrict taken, int64_t count, int32_t tap,               \
+                                 T *restrict best, int32_t *restrict choice) {                      \
+        for (int64_t j = 0; j < count; j++) {                                                       \
+            const T v = taken[j], b = best[j];                                                      \
+            const int is_better = !(v <= b) & (b == b); /* the first NaN wins */                    \
             best[j] = is_better ? v : b;                                                            \
             choice[j] = is_better ? tap : choice[j];                                                \
         }                                                                                           \
     }                                                                                               \
-    DJ_INLINE void dj_more_##S(const T *x, int64_t stride, int64_t low, int64_t high, T *sum) {     \
-        for (int64_t j = low; j < high; j++) sum[j] += x[j * stride];                               \
+    DJ_INLINE void dj_more_##S(const T *restrict taken, int64_t count, T *restrict sum) {           \
+        for (int64_t j = 0; j < count; j++) sum[j] += taken[j];                                     \
     }                                                                                               \
                                                                                                     \
-    /* One piece of an output row: `best` is the maximum or, if `is_sum`, the sum. */               \
-    DJ_INLINE void dj_window_##S(const dj_pool *c, const T *plane, int64_t a, int64_t b,            \
-                                 int64_t from, int64_t count, int is_sum, T *best,                  \
-                                 int32_t *choice) {                                                 \
-        const int64_t above = dj_first_inside(c, 0, a) * c->size[1] + dj_first_inside(c, 1, b);     \
-        const int32_t start = (int32_t)(above * c->size[2]);                                        \
-        for (int64_t j = 0; j < count; j++) best[j] = is_sum ? 0 : -(T)INFINITY, choice[j] = start; \
-        for (int64_t j = 0; j < count && (from + j) * c->stride[2] < c->before[2]; j++)             \
-            choice[j] += (int32_t)dj_first_inside(c, 2, from + j);                                  \
-        int32_t tap = 0;                                                                            \
-        for (int64_t k0 = 0; k0 < c->size[0]; k0++)                                                 \
-            for (int64_t k1 = 0; k1 < c->size[1]; k1++) {                                           \
-                const int64_t p = a * c->stride[0] + k0 * c->dilation[0] - c->before[0];            \
-                const int64_t q = b * c->stride[1] + k1 * c->dilation[1] - c->before[1];            \
-                if (p < 0 || p >= c->in[0] || q < 0 || q >= c->in[1]) {                             \
-                    tap += (int32_t)c->size[2];                                                     \
-                    continue;                                                                       \
-                }                                                                                   \
-                const T *row = plane + (p * c->in[1] + q) * c->in[2];                               \
-                for (int64_t k2 = 0; k2 < c->size[2]; k2++, tap++) {                                \
-                    const int64_t step = k2 * c->dilation[2], stride = c->stride[2];                \
-                    int64_t low, high;                                                              \
-                    dj_inside(c, step, from, count, &low, &high);                                   \
-                    if (low >= high) continue;                                                      \
-                    const T *x = row + (from * stride + step - c->before[2]);                       \
-                    if (is_sum && stride == 1) dj_more_##S(x, 1, low, high, best);                  \
-                    else if (is_sum && stride == 2) dj_more_##S(x, 2, low, high, best);             \
-                    else if (is_sum) dj_more_##S(x, stride, low, high, best);                       \
-                    else if (stride == 1) dj_better_##S(x, 1, low, high, tap, best, choice);        \
-                    else if (stride == 2) dj_better_##S(x, 2, low, high, tap, best, choice);        \
-                    else dj_better_##S(x, stride, low, high, tap, best, choice);                    \
+    /* The output d of the row (a, b): *best is the maximum of what it held or, if `is_sum`, the sum. */ \
+    DJ_INLINE void dj_alone_##S(const dj_pool *c, const T *plane, int64_t a, int64_t b, int64_t d,  \
+                                int is_sum, T *best, int32_t *choice) {                             \
+        const int64_t outs[3] = {a, b, d};                                                          \
+        int64_t first[3], low[3], high[3];                                                          \
+        for (int dim = 0; dim < 3; dim++) {                                                         \
+            const int64_t gap = c->dilation[dim];                                                   \
+            first[dim] = outs[dim] * c->stride[dim] - c->before[dim];                               \
+            low[dim] = first[dim] < 0 ? (gap - 1 - first[dim]) / gap : 0;                           \
+            high[dim] = dj_min_index((c->in[dim] - first[dim] + gap - 1) / gap, c->size[dim]);      \
+        }                                                                                           \
+        for (int64_t k0 = low[0]; k0 < high[0]; k0++)                                               \
+            for (int64_t k1 = low[1]; k1 < high[1]; k1++) {                                         \
+                const int64_t p = first[0] + k0 * c->dilation[0], q = first[1] + k1 * c->dilation[1]; \
+                const T *x = plane + (p * c->in[1] + q) * c->in[2];                                 \
+                const int64_t tap = (k0 * c->size[1] + k1) * c->size[2];                            \
+                for (int64_t k2 = low[2]; k2 < high[2]; k2++) {                                     \
+                    const int64_t r = first[2] + k2 * c->dilation[2];                               \
+                    if (is_sum) *best += x[r];                                                      \
+                    else dj_better_##S(x + r, 1, (int32_t)(tap + k2), best, choice);                \
                 }                                                                                   \
             }                                                                                       \
+    }                                                                                               \
+                                                                                                    \
+    /* Some outputs: `best` is the maximum or, if `is_sum`, the sum. */                             \
+    DJ_INLINE void dj_window_##S(const dj_pool *c, const T *plane, const dj_piece *piece,           \
+                                 int is_sum, T *best, int32_t *choice) {                            \
+        T taken[DJ_PIECE];                                                                          \
+        const T outside = is_sum ? 0 : -(T)INFINITY;                                                \
+        const int64_t count = piece->rows * piece->count;                                           \
+        const int64_t whole = (count + DJ_PIECE_LANES - 1) / DJ_PIECE_LANES * DJ_PIECE_LANES;       \
+        for (int64_t j = 0; j < whole; j++) taken[j] = best[j] = outside, choice[j] = 0;            \
+        if (!is_sum) dj_first_choices(c, piece, choice);                                            \
+        for (int64_t j = 0; j < count && count <= DJ_FEW_OUTPUTS; j++) {                            \
+            const int64_t row = piece->row + j / piece->count, d = piece->from + j % piece->count;  \
+            dj_alone_##S(c, plane, row / c->out[1], row % c->out[1], d, is_sum, best + j, choice + j); \
+        }                                                                                           \
+        if (count <= DJ_FEW_OUTPUTS) return;                                                        \
+        int32_t tap = 0;                                                                            \
+        for (int64_t k0 = 0; k0 < c->size[0]; k0++)                                                 \
+            for (int64_t k1 = 0; k1 < c->size[1]; k1++)                                             \
+                for (int64_t k2 = 0; k2 < c->size[2]; k2++, tap++) {                                \
+                    dj_take_##S(c, plane, piece, k0, k1, k2, outside, taken);                       \
+                    if (is_sum) dj_more_##S(taken, whole, best);                                    \
+                    else dj_better_##S(taken, whole, tap, best, choice);                            \
+                }                                                                                   \
     }                                                                                               \
                                                                                                     \
     /* One plane; either result may be left out. */                                                 \
@@ -90,17 +178,14 @@ DJ_INLINE int64_t dj_first_inside(const dj_pool *c, int dim, int64_t out) {
                                                          int64_t *chosen) {                         \
         T best[DJ_PIECE];                                                                           \
         int32_t choice[DJ_PIECE];                                                                   \
-        for (int64_t row = 0; row < c->out[0] * c->out[1]; row++)                                   \
-            for (int64_t from = 0; from < c->out[2]; from += DJ_PIECE) {                            \
-                const int64_t count = dj_min_index(DJ_PIECE, c->out[2] - from);                     \
-                const int64_t place = row * c->out[2] + from;                                       \
-                dj_window_##S(c, x, row / c->out[1], row % c->out[1], from, count, 0, best,         \
-                              choice);                                                              \
-                if (value)                                                                          \
-                    for (int64_t j = 0; j < count; j++) value[place + j] = best[j];                 \
-                if (chosen)                                                                         \
-                    for (int64_t j = 0; j < count; j++) chosen[place + j] = choice[j];              \
-            }                                                                                       \
+        for (dj_piece piece = {0}; dj_next_piece(c, &piece);) {                                     \
+            const int64_t count = piece.rows * piece.count;                                         \
+            const int64_t place = piece.row * c->out[2] + piece.from;                               \
+            dj_window_##S(c, x, &piece, 0, best, choice);                                           \
+            if (value) memcpy(value + place, best, (size_t)count * sizeof(T));                      \
+            if (chosen)                                                                             \
+                for (int64_t j = 0; j < count; j++) chosen[place + j] = choice[j];                  \
+        }                                                                                           \
     }                                                                                               \
                                                                                                     \
     static __attribute__((unused)) void dj_max_pool_##S(const dj_pool *c, const T *x, T *value,     \
@@ -115,12 +200,13 @@ DJ_INLINE int64_t dj_first_inside(const dj_pool *c, int dim, int64_t out) {
     }                                                                                               \
                                                                                                     \
     static __attribute__((unused)) void dj_sum_plane_##S(const dj_pool *c, const T *x, T *value) {  \
+        T sum[DJ_PIECE];                                                                            \
         int32_t choice[DJ_PIECE];                                                                   \
-        for (int64_t row = 0; row < c->out[0] * c->out[1]; row++)                                   \
-            for (int64_t from = 0; from < c->out[2]; from += DJ_PIECE)                              \
-                dj_window_##S(c, x, row / c->out[1], row % c->out[1], from,                         \
-                              dj_min_index(DJ_PIECE, c->out[2] - from), 1,                          \
-                              value + row * c->out[2] + from, choice);                              \
+        for (dj_piece piece = {0}; dj_next_piece(c, &piece);) {                                     \
+            dj_window_##S(c, x, &piece, 1, sum, choice);                                            \
+            memcpy(value + piece.row * c->out[2] + piece.from, sum,                                 \
+                   (size_t)(piece.rows * piece.count) * sizeof(T));                                 \
+        }                                                                                           \
     }                                                                                               \
                                                                                                     \
     static __attribute__((unused)) void dj_sum_pool_##S(const dj_pool *c, const T *x, T *value,     \
@@ -133,27 +219,47 @@ DJ_INLINE int64_t dj_first_inside(const dj_pool *c, int dim, int64_t out) {
             dj_sum_plane_##S(c, x + p * wide, value + p * narrow);                                  \
     }                                                                                               \
                                                                                                     \
+    /* The values of the outputs from `from` to `to` of a row, whose choices may lie outside. */    \
+    DJ_INLINE void dj_place_some_##S(const dj_pool *c, int64_t a, int64_t b, int64_t from,          \
+                                     int64_t to, const T *value, const int64_t *chosen,             \
+                                     T *result) {                                                   \
+        const int64_t taps = c->size[0] * c->size[1] * c->size[2];                                  \
+        for (int64_t d = from; d < to; d++) {                                                       \
+            if (chosen[d] < 0 || chosen[d] >= taps) continue;                                       \
+            const int64_t line = chosen[d] / c->size[2], k2 = chosen[d] % c->size[2];               \
+            const int64_t k0 = line / c->size[1], k1 = line % c->size[1];                           \
+            const int64_t p = a * c->stride[0] - c->before[0] + k0 * c->dilation[0];                \
+            const int64_t q = b * c->stride[1] - c->before[1] + k1 * c->dilation[1];                \
+            const int64_t r = d * c->stride[2] - c->before[2] + k2 * c->dilation[2];                \
+            if (p < 0 || p >= c->in[0] || q < 0 || q >= c->in[1] || r < 0 || r >= c->in[2])         \
+                continue;                                                                           \
+            result[(p * c->in[1] + q) * c->in[2] + r] += value[d];                                  \
+        }                                                                                           \
+    }                                                                                               \
+                                                                                                    \
     /* Each value added where its choice lies; choices outside of the plane have no place. */       \
     static __attribute__((unused)) void dj_place_plane_##S(const dj_pool *c, const T *value,        \
                                                            const int64_t *chosen, T *result) {      \
-        const uint32_t width = (uint32_t)c->size[2], height = (uint32_t)c->size[1];                 \
-        const int64_t taps = c->size[0] * c->size[1] * c->size[2];                                  \
+        const int64_t taps = c->size[0] * c->size[1] * c->size[2], width = c->out[2];               \
+        const int has_places = taps <= DJ_PIECE;                                                    \
+        int64_t low[3], high[3], places[DJ_PIECE];                                                  \
         memset(result, 0, sizeof(T) * (size_t)(c->in[0] * c->in[1] * c->in[2]));                    \
-        for (int64_t a = 0, i = 0; a < c->out[0]; a++)                                              \
-            for (int64_t b = 0; b < c->out[1]; b++)                                                 \
-                for (int64_t d = 0; d < c->out[2]; d++, i++) {                                      \
-                    if (chosen[i] < 0 || chosen[i] >= taps) continue;                               \
-                    const uint32_t tap = (uint32_t)chosen[i], rest = tap / width;                   \
-                    const int64_t p = a * c->stride[0] - c->before[0] +                             \
-                                      (int64_t)(rest / height) * c->dilation[0];                    \
-                    const int64_t q = b * c->stride[1] - c->before[1] +                             \
-                                      (int64_t)(rest % height) * c->dilation[1];                    \
-                    const int64_t r = d * c->stride[2] - c->before[2] +                             \
-                                      (int64_t)(tap - rest * width) * c->dilation[2];               \
-                    if (p < 0 || p >= c->in[0] || q < 0 || q >= c->in[1] || r < 0 || r >= c->in[2]) \
-                        continue;                                                                   \
-                    result[(p * c->in[1] + q) * c->in[2] + r] += value[i];                          \
-                }                                                                                   \
+        for (int64_t tap = 0; has_places && tap < taps; tap++) places[tap] = dj_tap_place(c, tap);  \
+        for (int dim = 0; dim < 3; dim++) dj_whole_windows(c, dim, &low[dim], &high[dim]);          \
+        for (int64_t a = 0; a < c->out[0]; a++)                                                     \
+            for (int64_t b = 0; b < c->out[1]; b++, value += width, chosen += width) {              \
+                const int64_t p = a * c->stride[0] - c->before[0];                                  \
+                const int64_t q = b * c->stride[1] - c->before[1];                                  \
+                const int64_t start = (p * c->in[1] + q) * c->in[2] - c->before[2];                 \
+                const int is_whole =                                                                \
+                    has_places && a >= low[0] && a < high[0] && b >= low[1] && b < high[1];         \
+                const int64_t from = is_whole ? low[2] : width, to = is_whole ? high[2] : width;    \
+                dj_place_some_##S(c, a, b, 0, from, value, chosen, result);                         \
+                for (int64_t d = from; d < to; d++)                                                 \
+                    if ((uint64_t)chosen[d] < (uint64_t)taps)                                       \
+                        result[start + d * c->stride[2] + places[chosen[d]]] += value[d];           \
+                dj_place_some_##S(c, a, b, to, width, value, chosen, result);                       \
+            }                                                                                       \
     }                                                                                               \
                                                                                                     \
     static __attribute__((unused)) void dj_place_windows_##S(                                       \
