@@ -4,7 +4,8 @@ Contract: every function returns a new native-endian array whose dtype is a tens
 device that was asked for, or raises. Called by the constructors in `tensor` and `creation`.
 """
 
-from typing import Any
+import functools
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,7 +13,13 @@ from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core import device as devices
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
+from dynajit.core.errors import (
+    ArgumentError,
+    DTypeError,
+    InvalidValueError,
+    ShapeError,
+    UnsupportedError,
+)
 from dynajit.eager._tensor import TensorBase
 
 
@@ -93,8 +100,9 @@ def _from_python(data: Any) -> Any:
             f"tensor(): could not make a tensor of {type(data).__name__}.  Expected a number, a "
             "nested sequence of numbers, an array or a tensor."
         )
+    plain = _without_tensors(data)
     try:
-        array = np.array(_without_tensors(data))
+        array = np.array(plain)
     except ValueError as error:
         raise ShapeError(
             "tensor(): expected sequences of equal length at every level; this one is ragged.  "
@@ -109,9 +117,20 @@ def _from_python(data: Any) -> Any:
 
 
 def _without_tensors(data: Any) -> Any:
-    """Nested lists with tensors in them as nested lists of arrays."""
+    """Nested lists with tensors in them as nested lists of numbers.
+
+    Raises:
+        InvalidValueError: a tensor has more than one element, or none.
+    """
     if isinstance(data, TensorBase):
-        return any_arrays.as_numpy(data.array)
+        array = any_arrays.as_numpy(data.array)
+        if array.size != 1:
+            raise InvalidValueError(
+                f"tensor(): only one element tensors can be converted to Python scalars; one in "
+                f"the data has shape {list(array.shape)}.  Join tensors by stack or cat."
+            )
+        number = array.reshape(())[()]
+        return number if array.dtype.kind in "biufc" else float(number)
     if isinstance(data, (list, tuple)) and any(
         isinstance(item, (TensorBase, list, tuple)) for item in data
     ):
@@ -139,12 +158,42 @@ def _bounds(dtype: DType) -> tuple[int, int]:
 
 
 def _inferred(array: Any, data: Any) -> DType:
-    """float64 from Python floats means the default dtype; from NumPy scalars it is meant."""
-    if array.size == 0 and not isinstance(data, np.ndarray):
+    """The dtype that holds all leaves: Python's floats are of the default dtype, integers int64,
+    arrays, their scalars and tensors keep theirs (PyTorch's rule for `tensor`)."""
+    found = _leaf_dtypes(data) if isinstance(data, (list, tuple)) else {_of_leaf(data)}
+    if not found or (array.size == 0 and not isinstance(data, np.ndarray)):
         return dtypes.default_floating()
-    if array.dtype.kind not in "fc" or _has_numpy_leaf(data):
-        return dtypes.from_numpy(array.dtype)
-    return dtypes.default_floating() if array.dtype.kind == "f" else _default_complex()
+    if array.dtype == np.uint64:
+        return dtypes.from_numpy(array.dtype)  # refused
+    return functools.reduce(dtypes.promote, found)
+
+
+def _leaf_dtypes(data: Any) -> set[DType]:
+    """The dtypes of what stands in nested sequences."""
+    kinds = set(map(type, data))
+    if all(kind in _NUMBERS or issubclass(kind, (np.number, np.bool_)) for kind in kinds):
+        return {_of_leaf(kind()) for kind in kinds}
+    found: set[DType] = set()
+    for item in data:
+        found |= _leaf_dtypes(item) if isinstance(item, (list, tuple)) else {_of_leaf(item)}
+    return found
+
+
+def _of_leaf(item: Any) -> DType:
+    if isinstance(item, TensorBase):
+        return dtypes.from_numpy(item.array.dtype)
+    if isinstance(item, (np.generic, np.ndarray)) or hasattr(item, "__array__"):
+        return dtypes.from_numpy(np.asarray(item).dtype.newbyteorder("="))
+    if isinstance(item, complex):
+        return _default_complex()
+    if isinstance(item, float):
+        return dtypes.default_floating()
+    if isinstance(item, int):
+        return dtypes.bool_ if isinstance(item, bool) else dtypes.int64
+    return dtypes.from_numpy(np.asarray(item).dtype)
+
+
+_NUMBERS: Final = frozenset({bool, int, float, complex})
 
 
 def _default_complex() -> DType:
@@ -160,12 +209,6 @@ def _default_complex() -> DType:
             "dtype=dynajit.complex64."
         )
     return dtypes.default_complex()
-
-
-def _has_numpy_leaf(data: Any) -> bool:
-    while isinstance(data, (list, tuple)) and data:
-        data = data[0]
-    return isinstance(data, (np.generic, np.ndarray, TensorBase))
 
 
 def filled(size: tuple[Any, ...], value: Any, dtype: DType, device: Any = None) -> Any:

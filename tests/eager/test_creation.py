@@ -1,10 +1,13 @@
 """Tensors from data."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+import dynajit
 from dynajit.core import dtypes
-from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
+from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
 from dynajit.eager.creation import (
     as_tensor,
     asarray,
@@ -52,8 +55,45 @@ def test_tensor_copies() -> None:
     assert [0.0, 0.0] == x.tolist()
 
 
-def test_nested_tensors() -> None:
-    assert [[1.0, 2.0], [3.0, 4.0]] == tensor([tensor([1.0, 2.0]), [tensor(3.0), 4.0]]).tolist()
+def test_tensors_of_one_element_are_numbers_in_sequences() -> None:
+    assert [[1.0, 2.0], [3.0, 4.0]] == tensor([[tensor([1.0]), 2], [tensor(3.0), 4.0]]).tolist()
+    with pytest.raises(InvalidValueError, match=r"shape \[2\].*stack or cat"):
+        tensor([tensor([1.0, 2.0]), [3.0, 4.0]])
+
+
+#: Data over a module `m` that is dynajit or PyTorch, and the dtype that PyTorch gives it.
+MIXED = (
+    (lambda m: [0.0, m.tensor(1.0, dtype=m.float64)], "float64"),
+    (lambda m: [1, m.tensor(1.0, dtype=m.float64)], "float64"),
+    (lambda m: [True, m.tensor(1.0, dtype=m.float64)], "float64"),
+    (lambda m: [m.tensor(1), m.tensor(1.0)], "float32"),
+    (lambda m: [m.tensor(1, dtype=m.int32), 1], "int64"),
+    (lambda m: [1j, m.tensor(1.0, dtype=m.float64)], "complex128"),
+    (lambda m: [m.tensor(1.0, dtype=m.bfloat16), m.tensor(1.0, dtype=m.float16)], "float32"),
+    (lambda m: [m.tensor(1.0, dtype=m.bfloat16), 1.0], "float32"),
+    (lambda m: [m.tensor(1.0, dtype=m.bfloat16)], "bfloat16"),
+    (lambda m: [[m.tensor(1.0, dtype=m.float64)], [0.0]], "float64"),
+    (lambda m: [np.int32(1), 1.0], "float32"),
+    (lambda m: [np.float16(1), np.float64(1)], "float64"),
+    (lambda m: [np.float32(1)], "float32"),
+    (lambda m: [np.zeros(2), np.ones(2)], "float64"),
+    (lambda m: [True, 2], "int64"),
+    (lambda m: [1, 2.0], "float32"),
+    (lambda m: [[], []], "float32"),
+)
+
+
+@pytest.mark.parametrize(("data", "dtype"), MIXED)
+def test_sequences_have_the_dtype_that_holds_all_of_them(data: Any, dtype: str) -> None:
+    assert dtype == tensor(data(dynajit)).dtype.name
+
+
+@pytest.mark.filterwarnings("ignore:Creating a tensor from a list of numpy")
+@pytest.mark.parametrize(("data", "dtype"), MIXED)
+def test_pytorch_gives_sequences_the_same_dtypes(data: Any, dtype: str) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+    assert f"torch.{dtype}" == str(torch.tensor(data(torch)).dtype)
 
 
 def test_a_ragged_sequence_is_refused() -> None:
