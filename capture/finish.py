@@ -41,7 +41,7 @@ from dynajit.capture.values_containers import DictValue, ListValue, SequenceIter
 from dynajit.capture.values_functions import CellValue, GeneratorValue
 from dynajit.capture.values_objects import HandledException, ObjectValue
 from dynajit.capture.values_storage import STORAGE
-from dynajit.capture.values_tensors import MemoryContents, Step, TensorValue
+from dynajit.capture.values_tensors import Step, TensorValue
 from dynajit.capture.written_derivatives import refuse_copies
 from dynajit.core import symint
 from dynajit.core.device import Device
@@ -446,6 +446,10 @@ def _guard_memory(recorder: Recorder) -> None:
     if not memories:
         return
     is_alone = _records(recorder)
+    tensors = recorder.lifted_tensors
+    owners: dict[int, set[int]] = {}  # ids of the tensors, by that of their storage
+    for existing in map(recorder.existing, tensors):
+        owners.setdefault(id(existing.storage), set()).add(id(existing))
     uses = {}
     for memory in memories:
         use = MemoryUse.WRITTEN
@@ -453,9 +457,10 @@ def _guard_memory(recorder: Recorder) -> None:
             use |= MemoryUse.RECORDED
         if memory.has_history or is_alone:
             use |= MemoryUse.ALONE
-            _refuse_shared_storage(recorder, memory)
+            written = recorder.existing(memory.base)
+            if owners.get(id(written.storage), set()) - {id(written)}:
+                raise NotRebuildable("a tensor is written whose storage backward may need")
         uses[memory.base.identity] = use
-    tensors = recorder.lifted_tensors
     expected = tuple((t.source, uses.get(t.identity, MemoryUse.READ)) for t in tensors)
     recorder.guard(tensors[0].source, Kind.SEPARATE_MEMORY, expected, "written tensors")
 
@@ -464,15 +469,6 @@ def _records(recorder: Recorder) -> bool:
     """True if something computed has a gradient."""
     builder = recorder.builder
     return any(node.op is not None and builder.node_needs_gradient(node) for node in builder.nodes)
-
-
-def _refuse_shared_storage(recorder: Recorder, memory: MemoryContents) -> None:
-    """See `_guard_memory`."""
-    written = recorder.existing(memory.base)
-    for value in recorder.lifted_tensors:
-        other = recorder.existing(value)
-        if other is not written and other.storage is written.storage:
-            raise NotRebuildable("a tensor is written whose storage backward may need")
 
 
 def _effects(executor: Executor) -> Iterator[effects.Effect]:

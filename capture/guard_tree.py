@@ -84,7 +84,10 @@ class _Releaser:
             expected = tuple((self.source(member), use) for member, use in expected)
         elif guard.kind is Kind.RELATION:
             expected = expected.mapped(self.source)
-        return replace(guard, source=self.source(guard.source), expected=expected)
+        source = self.source(guard.source)
+        if source is guard.source and expected is guard.expected:
+            return guard
+        return replace(guard, source=source, expected=expected)
 
     def source(self, source: Source) -> Source:
         """The same place without strong references."""
@@ -101,10 +104,12 @@ class _Releaser:
             )
         if source.parent is None:
             return source
-        released: dict[str, Any] = {"base": self.source(source.parent)}
+        base = self.source(source.parent)
+        released: dict[str, Any] = {} if base is source.parent else {"base": base}
         if isinstance(source, Key):
-            released["key"] = _remember(source.key)
-        return replace(source, **released)
+            key = _remember(source.key)
+            released |= {} if key is source.key else {"key": key}
+        return replace(source, **released) if released else source
 
 
 @record
@@ -173,23 +178,32 @@ class _Node:
 
 @dataclass(slots=True)
 class _Tree:
-    """The tree while it is built (mutable); nodes are numbered in the order of their making."""
+    """The tree while it is built (mutable); nodes are numbered in the order of their making.
+
+    Sources must live as long as it does.
+    """
 
     roots: dict[tuple[int, Any], _Node] = field(default_factory=dict)
     size: int = 0
+    found: dict[int, _Node] = field(default_factory=dict)  # by id of the source
 
     def find(self, source: Source) -> _Node:
         """The node of `source`, made with its ancestors where missing."""
-        level = self.roots
-        node: _Node | None = None
-        for step, argument in source.path:
-            key = (step, id(argument) if step == Step.CONSTANT else constant_key(argument))
-            if key not in level:
-                level[key] = _Node(self.size, step, argument)
-                self.size += 1
-            node = level[key]
-            level = node.children
-        assert node is not None
+        node = self.found.get(id(source))
+        if node is None:
+            node = self.found[id(source)] = self._find(source)
+        return node
+
+    def _find(self, source: Source) -> _Node:
+        parent = source.parent
+        level = self.roots if parent is None else self.find(parent).children
+        assert source.step is not None
+        step, argument = int(source.step), source.argument
+        key = (step, id(argument) if step == Step.CONSTANT else constant_key(argument))
+        node = level.get(key)
+        if node is None:
+            node = level[key] = _Node(self.size, step, argument)
+            self.size += 1
         return node
 
 
