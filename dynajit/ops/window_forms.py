@@ -186,7 +186,10 @@ def max_pool_choice(
     if counts is None:
         return NotImplemented
     whole = padded(xp, x, before, after, -math.inf)
-    choice = xp.empty((*x.shape[: x.ndim - len(size)], *counts), INT64)
+    # Of bytes, where they suffice: an eighth of the memory. A better element stands behind the one
+    # that is chosen, so the choice is the last better one.
+    number = xp.uint8 if math.prod(size) <= 256 else xp.int64
+    choice = xp.empty((*x.shape[: x.ndim - len(size)], *counts), number)
     choice[...] = _first_inside(xp, counts, size, stride, before, dilation)
     best: Any = None
     for position, (_, place) in enumerate(places_of(size, counts, stride, dilation)):
@@ -195,10 +198,10 @@ def max_pool_choice(
             best = xp.array(here, order="C")
             continue
         # The first NaN wins: a NaN is not below anything, and nothing is above it.
-        better = (here > best) | ((here != here) & (best == best))
-        choice[better] = position
-        xp.copyto(best, here, where=better)
-    return choice
+        better = ~(here <= best) & (best == best)
+        xp.maximum(choice, better.astype(number) * number(position), out=choice)
+        xp.maximum(best, here, out=best)
+    return choice.astype(INT64)
 
 
 def _first_inside(
@@ -225,6 +228,8 @@ def place_windows(
     if counts_of(shape, size, stride, before, after, dilation) != counts:
         return NotImplemented
     total = xp.zeros((*x.shape[: x.ndim - n], *room(shape, before, after)), x.dtype)
+    if xp is np and _add_where_chosen(total, x, choice, size, stride, dilation):
+        return cropped(xp, total, before, shape)
     for position, (_, place) in enumerate(places_of(size, counts, stride, dilation)):
         here, chosen = total[place], choice == position
         if xp is np:
@@ -232,6 +237,32 @@ def place_windows(
         else:  # ufuncs of CuPy take no condition
             here += xp.where(chosen, x, x.dtype.type(0))
     return cropped(xp, total, before, shape)
+
+
+def _add_where_chosen(
+    total: Any, x: Any, choice: Any, size: Sizes, stride: Sizes, dilation: Sizes
+) -> bool:
+    """Add each value to its place, in the order of the outputs, as PyTorch does; False, and nothing
+    was done, if a choice is no element of a window, or the dtype is one that NumPy adds slowly."""
+    n = len(size)
+    is_possible = x.size and x.dtype in (np.float32, np.float64)
+    if not is_possible or choice.min() < 0 or choice.max() >= math.prod(size):
+        return False
+    inner = total.shape[total.ndim - n :]
+    planes = np.arange(0, total.size, math.prod(inner))[:, None]
+    outputs = _places(x.shape[x.ndim - n :], stride, inner)
+    elements = _places(size, dilation, inner)
+    index = (planes + outputs) + elements[choice.reshape(planes.size, outputs.size)]
+    np.add.at(total.reshape(-1), index.reshape(-1), x.reshape(-1))
+    return True
+
+
+def _places(counts: Sizes, steps: Sizes, inner: Sizes) -> Any:
+    """Where the elements of a grid of steps lie in a row-major array of sizes `inner`."""
+    place: Any = np.zeros((), np.int64)
+    for count, step, length in zip(counts, steps, inner, strict=True):
+        place = (place * length)[..., None] + np.arange(count) * step
+    return place.reshape(-1)
 
 
 def pick_windows(

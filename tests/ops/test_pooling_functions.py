@@ -191,3 +191,11 @@ def test_what_pytorch_refuses_is_refused(name: str) -> None:
         call(T, torch.zeros)
     with pytest.raises(RuntimeError, match=substance):
         call(F, dj.zeros)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_windows_may_have_more_elements_than_a_byte_counts(dtype: Any) -> None:
+    x = np.random.default_rng(0).integers(-3, 4, (2, 3, 40, 41)).astype(dtype)  # many ties
+    x[0, 1] = -np.inf
+
+    compare("max_pool2d", x, (17, 19), 3, (8, 9), return_indices=True, tolerance=1e-5)
