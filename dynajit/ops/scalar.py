@@ -33,6 +33,7 @@ from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import BoundsError, DivisionError, InternalError
 from dynajit.core.optional import load
 from dynajit.core.records import record
+from dynajit.core.selection import select
 from dynajit.ops._vecmath import erf as erf_of_array
 from dynajit.ops._vecmath import fma as fma_of_arrays
 
@@ -478,7 +479,7 @@ def fma(x: Any, y: Any, z: Any) -> Any:
 @_scalar(3, floating="(({0}) ? ({1}) : ({2}))", integer="(({0}) ? ({1}) : ({2}))")
 def where(condition: Any, x: Any, y: Any) -> Any:
     """x where the condition holds, else y; both are evaluated, neither NaN leaks."""
-    return np.where(condition, x, y)
+    return select(condition, x, y)
 
 
 # ---------------------------------------------------------------------------------------------
