@@ -26,16 +26,15 @@ def select(condition: Any, x: Any, y: Any) -> Any:
 
 
 def _common_dtype(x: Any, y: Any) -> Any:
-    """The dtype of both values if it is one, at least one of them is an array, and there are
+    """The dtype of both values if it is one, at least one of them has a dtype, and there are
     integers of its size; else None."""
-    arrays = [value for value in (x, y) if type(value) is np.ndarray]
+    arrays = [value for value in (x, y) if isinstance(value, (np.ndarray, np.generic))]
     if not arrays or arrays[0].dtype.itemsize not in _INTEGERS or arrays[0].dtype.hasobject:
         return None
     dtype = arrays[0].dtype
-    others = (value for value in (x, y) if type(value) is not np.ndarray)
+    others = (value for value in (x, y) if not isinstance(value, (np.ndarray, np.generic)))
     is_common = all(array.dtype == dtype and dtype.isnative for array in arrays) and all(
-        value.dtype == dtype if isinstance(value, np.generic) else _fits(value, dtype)
-        for value in others
+        _fits(value, dtype) for value in others
     )
     return dtype if is_common else None
 

@@ -94,9 +94,11 @@ def _index_add_infer(x: ValueType, index: ValueType, source: ValueType, *, dim: 
 
 
 def _index_add_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any:
+    if xp is np:
+        rows = np.array(np.moveaxis(x, dim, 0), order="C")
+        if rows_added(rows, index, np.moveaxis(source, dim, 0)):
+            return np.ascontiguousarray(np.moveaxis(rows, 0, dim))
     result = xp.array(x)
-    if xp is np and dim == 0 and rows_added(result, index, source):
-        return result
     positions = _checked(index, x.shape[dim], False)
     xp.add.at(result, (slice(None),) * dim + (positions,), source)
     return result

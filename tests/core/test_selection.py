@@ -73,4 +73,7 @@ def test_operands_of_two_dtypes_are_promoted() -> None:
     assert_as_numpy(condition, x, np.float64(2))
     assert_as_numpy(condition, x, x.astype(">f4"))
     assert_as_numpy(condition, 1, 2)
+    assert_as_numpy(condition, np.float32(2), np.float32(0))
+    assert_as_numpy(condition, np.float32(2), np.float64(0))
+    assert_as_numpy(condition, np.float32(2), 0.5)
     assert_as_numpy(condition.astype(np.int64), x, x + 1)
