@@ -205,6 +205,17 @@ def wider(value: Any) -> Any:
     return value
 
 
+def leaves(value: Any) -> Any:
+    """Tensors that require gradients with the same contents, and without a history."""
+    if isinstance(value, torch.Tensor):
+        return value if value.is_leaf else value.detach().requires_grad_(value.requires_grad)
+    if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
+        return type(value)(leaves(part) for part in value)
+    if isinstance(value, dict):
+        return {name: leaves(part) for name, part in value.items()}
+    return value
+
+
 def why_not_same(expected: Any, actual: Any, exact: Callable[[], Any] | None = None) -> str | None:
     """What differs between a result of PyTorch and one of dynajit, `from_dynajit`; or None.
 

@@ -35,6 +35,7 @@ from pytorch_values import (  # noqa: E402
     from_dynajit,
     function,
     is_written_for_tests,
+    leaves,
     named,
     why_not_same,
     wider,
@@ -190,12 +191,12 @@ def compare_call(operator: Any, call: Any, sample: Any) -> tuple[str | None, boo
 def compare_gradients(operator: Any, sample: Any) -> str | None:
     """How gradients, for the same random weights of all results, differ."""
     translation = Translation()
-    arguments = outcome(lambda: translation((sample.input, sample.args, sample.kwargs)))
+    first, args, kwargs = leaves((sample.input, sample.args, sample.kwargs))
+    arguments = outcome(lambda: translation((first, args, kwargs)))
     inputs = [theirs for theirs, _ in translation.tensors if theirs.requires_grad]
     process = sample.output_process_fn_grad
     torch.manual_seed(SEED)
     wrapped = _wrapper(operator)
-    first, args, kwargs = sample.input, sample.args, sample.kwargs
     found = flat(process(wrapped(theirs_of(operator.op), first, *args, **kwargs)))
     mask = _kept(operator, sample)
     weights = {
