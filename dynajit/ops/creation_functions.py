@@ -191,7 +191,8 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
         count: Any = (end - start + step - (1 if step > 0 else -1)) // step
     else:
         count = math.ceil((end - start) / step)
-    if isinstance(count, int) and count < 0:
+    known = not any(isinstance(v, SymInt) for v in (start, end, step))
+    if known and ((end < start) if step > 0 else (end > start)):
         raise ArgumentError(
             f"arange({start}, {end}, {step}): upper bound and lower bound inconsistent with step "
             "sign."
@@ -216,6 +217,12 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
              requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """`steps` evenly spaced numbers from start to end, both included, which lose their fraction
     first where `dtype` is an integer one."""
+    for bound in (start, end):
+        if is_tensor(bound) and len(bound.shape):
+            raise ShapeError(
+                "linspace only supports 0-dimensional start and end tensors, but got "
+                f"{len(bound.shape)} dimension(s)."
+            )
     if steps < 0:
         raise ArgumentError(f"linspace: number of steps must be non-negative, got {steps}.")
     place = device_of(device)

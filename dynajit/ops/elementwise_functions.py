@@ -17,7 +17,7 @@ from dynajit.core.memory_format import outer_to_inner
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, category_of, constant, fitting, is_tensor, operand
 from dynajit.ops.autocast import for_row
-from dynajit.ops.families import broadcast_shapes
+from dynajit.ops.families import broadcast_shapes, floating_of
 from dynajit.ops.table import TABLE, Op
 
 # ---------------------------------------------------------------------------------------------
@@ -314,7 +314,8 @@ def logaddexp(input: Any, other: Any) -> Any:
 
 def logit(input: Any, eps: float | None = None) -> Any:
     """log(x / (1 - x)), of input cut to [eps, 1 - eps]."""
-    x = input if eps is None else TABLE.clamp(input, eps, 1.0 - eps)
+    x = cast(input, floating_of(input.dtype))
+    x = x if eps is None else TABLE.clamp(x, eps, 1.0 - eps)
     return TABLE.log(TABLE.div(x, TABLE.sub(1.0, x)))
 
 

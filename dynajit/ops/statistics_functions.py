@@ -16,6 +16,7 @@ from dynajit.ops.arguments import cast, dim_of, is_tensor
 from dynajit.ops.autocast import full_precision, only_on_cuda
 from dynajit.ops.complex_functions import conj
 from dynajit.ops.composites import count_operand
+from dynajit.ops.dispatch import is_recording
 from dynajit.ops.families import floating_of, normalize_dims
 from dynajit.ops.matrix_functions import mm
 from dynajit.ops.reduction_functions import ValuesIndices, diff, mean, norm, sum
@@ -186,7 +187,8 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         aweights: how important each observation is. The result has the dtype in which all meet.
 
     Raises:
-        ShapeError: more than two dims, or weights that fit no observations.
+        ShapeError: more than two dims, or weights that fit no observations, or are negative (where
+            they are known).
     """
     if len(input.shape) > 2:
         raise ShapeError(
@@ -231,6 +233,9 @@ def _observation_weights(x: Any, fweights: Any, aweights: Any) -> Any:
         raise DTypeError(
             f"cov(): expected aweights to have floating point dtype but got {aweights.dtype.name}"
         )
+    for name, weights in (("fweights", fweights), ("aweights", aweights)):
+        if weights is not None and not is_recording() and bool((weights < 0).any()):
+            raise ShapeError(f"cov(): {name} cannot be negative")
     if fweights is None or aweights is None:
         weights = aweights if fweights is None else fweights
         return weights
