@@ -15,7 +15,7 @@ from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, dim_of, is_tensor
 from dynajit.ops.autocast import full_precision, only_on_cuda
 from dynajit.ops.complex_functions import conj
-from dynajit.ops.composites import count_operand
+from dynajit.ops.composites import count_operand, wide
 from dynajit.ops.dispatch import is_recording
 from dynajit.ops.families import floating_of, normalize_dims
 from dynajit.ops.matrix_functions import mm
@@ -346,7 +346,9 @@ def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: in
             f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length "
             f"{len(dims)}, but got a list of length {len(steps)}"
         )
-    return tuple(_slopes(input, d, step, edge_order) for d, step in zip(dims, steps, strict=True))
+    x = wide(TABLE, input)
+    slopes = [_slopes(x, d, step, edge_order) for d, step in zip(dims, steps, strict=True)]
+    return tuple(slopes if x is input else [cast(each, input.dtype) for each in slopes])
 
 
 def _slopes(x: Any, d: int, step: Any, edge_order: int) -> Any:
