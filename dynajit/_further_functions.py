@@ -26,6 +26,7 @@ from dynajit.eager.tensor import Tensor
 from dynajit.eager.typed_names import type_named
 from dynajit.nn import functional as F
 from dynajit.ops import functions
+from dynajit.ops.creation_functions import strided_count
 from dynajit.ops.norm_functions import matrix_norm, vector_norm
 from dynajit.ops.recurrent_functions import (  # noqa: F401
     gru_cell,
@@ -318,10 +319,9 @@ def empty_strided(size: Any, stride: Any, **options: Any) -> Any:
     Raises:
         ShapeError: sizes and strides differ in number.
     """
-    last = builtins.sum((n - 1) * step for n, step in zip(size, stride, strict=False))
-    elements = 0 if 0 in tuple(size) else last + 1
     requires_grad = options.pop("requires_grad", False)
-    made = functions.empty(elements, **options).as_strided(size, stride)
+    count = strided_count(size, stride)
+    made = functions.empty(count, **options).as_strided(size, stride)
     return made.requires_grad_(True) if requires_grad else made
 
 

@@ -166,6 +166,20 @@ new_ones = _new("new_ones", 1)
 new_empty = _new("new_empty", 0)
 
 
+def strided_count(size: Any, stride: Any) -> int:
+    """How many elements of memory a tensor of these sizes and strides reaches."""
+    if 0 in tuple(size):
+        return 0
+    return 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=False))
+
+
+def new_empty_strided(input: Any, size: Any, stride: Any, *, requires_grad: bool = False,
+                      **options: Any) -> Any:  # fmt: skip
+    """Zeros with the dtype and device of input, that lie in memory by strides."""
+    made = new_empty(input, strided_count(size, stride), **options).as_strided(size, stride)
+    return made.requires_grad_(True) if requires_grad else made
+
+
 def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
            **options: Any) -> Any:  # fmt: skip
     """`arange(end)`, `arange(start, end)`, `arange(start, end, step)`; the end is left out.

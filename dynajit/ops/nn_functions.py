@@ -46,6 +46,8 @@ def gelu(input: Any, approximate: str = "none") -> Any:
 
 def silu(input: Any) -> Any:
     """x * sigmoid(x)."""
+    if input.dtype.is_complex:
+        return TABLE.div(input, TABLE.add(TABLE.exp(TABLE.neg(input)), 1))
     return TABLE.silu(input)
 
 

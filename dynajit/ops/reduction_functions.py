@@ -17,7 +17,7 @@ from dynajit.ops.autocast import full_precision
 from dynajit.ops.composites import wide
 from dynajit.ops.elementwise_functions import isclose, maximum, minimum, nonzero
 from dynajit.ops.factorizations import part
-from dynajit.ops.families import floating_of, normalize_dims
+from dynajit.ops.families import floating_of, normalize_dims, reduced_shape
 from dynajit.ops.shape_functions import reshape
 from dynajit.ops.table import TABLE
 
@@ -216,7 +216,21 @@ def count_nonzero(input: Any, dim: Any = None) -> Any:
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     """log of the sum of exponentials along `dim`, without overflow."""
     x = cast(input, floating_of(input.dtype))
-    return TABLE.logsumexp(x, dim=_dims(input, dim, "logsumexp"), keepdim=keepdim)
+    dims = _dims(input, dim, "logsumexp")
+    if x.dtype.is_complex:
+        return _complex_logsumexp(x, dims, keepdim)
+    return TABLE.logsumexp(x, dim=dims, keepdim=keepdim)
+
+
+def _complex_logsumexp(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+    """Shifted by the largest real part, a constant."""
+    shape = reduced_shape(tuple(x.shape), dims, keepdim)
+    if numel(tuple(x.shape)) == 0:
+        return TABLE.log(TABLE.sum(TABLE.exp(x), dim=dims, keepdim=keepdim))
+    top = TABLE.amax(TABLE.detach(TABLE.real(x)), dim=dims, keepdim=True)
+    level = TABLE.where(TABLE.isfinite(top), top, 0.0)
+    total = TABLE.log(TABLE.sum(TABLE.exp(TABLE.sub(x, level)), dim=dims, keepdim=True))
+    return reshape(TABLE.add(total, level), shape)
 
 
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False,
