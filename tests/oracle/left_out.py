@@ -65,100 +65,74 @@ REFUSED: dict[str, str] = {
 
 _NUMBERS = "numbers are taken in the place of tensors, too"
 _OUT = "an out that shares memory with itself or an operand is written when the values are there"
-_LAYOUT = "the layout that is asked for is not looked at"
-_DTYPES = "dtypes are refused that PyTorch takes"
+_WHOLE = "convolutions of integers are refused"
+_COMPLEX = "complex numbers are refused"
 
 DIFFERENT: tuple[tuple[str, str, str], ...] = (
-    ("addbmm", "bfloat16", "not yet right"),
     (
         "addbmm",
         "float32 in place, float64 in place, int64 in place, complex64 in place, "
         "complex128 in place, bfloat16 in place",
-        "not yet taken",
+        "a tensor that has another size than the result is refused; PyTorch changes its size",
     ),
-    ("baddbmm", "bfloat16, bfloat16 in place", "not yet taken"),
-    ("addcmul", "bfloat16, bfloat16 in place", "not yet right"),
-    ("addcdiv", "bfloat16, bfloat16 in place", "not yet right"),
-    ("istft", "complex128 gradient", "not yet taken"),
-    ("gradient", "bfloat16", "not yet right"),
-    ("logaddexp", "complex64, complex128", _DTYPES),
-    ("logaddexp", "bfloat16", "not yet right"),
-    ("logaddexp", "error 0, error 1, error 2", _NUMBERS),
-    ("logaddexp2", "bfloat16", "not yet right"),
-    ("matrix_exp", "bfloat16", _DTYPES),
-    ("nn.functional.conv_transpose1d", "int64, complex64, complex128", _DTYPES),
-    ("nn.functional.conv_transpose2d", "int64, complex64, complex128", _DTYPES),
-    ("nn.functional.conv_transpose3d", "float32", "not yet right"),
-    ("nn.functional.conv_transpose3d", "int64, complex64, complex128", _DTYPES),
-    ("nn.functional.conv1d", "int64, complex64, complex128", _DTYPES),
-    ("nn.functional.conv2d", "int64, complex64, complex128", _DTYPES),
-    ("nn.functional.conv3d", "int64, complex64, complex128", _DTYPES),
-    ("nn.functional.rms_norm", "complex64, complex128", _DTYPES),
-    ("nn.functional.linear", "bfloat16", "not yet right"),
-    ("nn.functional.scaled_dot_product_attention", "float32", "not yet taken"),
     (
-        "nn.functional.silu.complex",
-        "complex64, complex128, complex64 in place, complex128 in place",
-        _DTYPES,
+        "as_strided_scatter",
+        "float64 gradient, complex128 gradient",
+        "PyTorch's gradient of what a source without dims overwrites is not 0",
     ),
-    ("nn.functional.batch_norm", "float32, float64, bfloat16", "not yet taken"),
-    ("gather", "error 6, error 7", _OUT),
+    ("matrix_exp", "bfloat16", "PyTorch's are NaN"),
+    *(
+        (f"nn.functional.conv{kind}{n}d", "int64", _WHOLE)
+        for kind in ("", "_transpose")
+        for n in (1, 2, 3)
+    ),
+    ("nn.functional.rms_norm", "complex64, complex128", _COMPLEX),
     (
-        "new_empty_strided",
-        "float32, float64, int64, bool, complex64, complex128, bfloat16",
-        "not yet taken",
+        "nn.functional.batch_norm",
+        "float32, float64, bfloat16",
+        "a tensor of one dim is refused, also without elements",
     ),
-    ("histogramdd", "float32, float64", "not yet taken"),
-    ("logsumexp", "complex64, complex128", _DTYPES),
-    ("logcumsumexp", "complex64, complex128", _DTYPES),
-    ("fft.hfft2", "float32, complex64", "not yet right"),
-    ("special.bessel_j0", "float64", "not yet right"),
-    ("special.bessel_y1", "float64", "not yet right"),
-    ("masked.logsumexp", "complex64, complex128", _DTYPES),
-    ("float_power", "error 0", _NUMBERS),
-    ("clamp_max", "error 1", _NUMBERS),
-    ("clamp_min", "error 1", _NUMBERS),
-    ("atan2", "error 0, error 1", _NUMBERS),
-    ("copysign", "error 0", _NUMBERS),
-    ("eq", "error 0", _NUMBERS),
-    ("fmax", "error 0, error 1, error 2", _NUMBERS),
-    ("fmin", "error 0, error 1, error 2", _NUMBERS),
-    ("fmod", "error 0", _NUMBERS),
-    ("ge", "error 0", _NUMBERS),
-    ("gt", "error 0", _NUMBERS),
-    ("kthvalue", "error 0", _OUT),
-    ("le", "error 0", _NUMBERS),
-    ("ldexp", "error 0, error 1, error 2", _NUMBERS),
-    ("lt", "error 0", _NUMBERS),
-    ("masked_select", "error 1, error 2", _OUT),
-    ("max.binary", "error 1", _NUMBERS),
-    ("maximum", "error 0, error 1", _NUMBERS),
-    ("min.binary", "error 1", _NUMBERS),
-    ("minimum", "error 0, error 1", _NUMBERS),
-    ("logical_and", "error 0, error 1", _NUMBERS),
-    ("logical_or", "error 0, error 1", _NUMBERS),
-    ("logical_xor", "error 0, error 1", _NUMBERS),
-    ("lcm", "error 0, error 1, error 2", _NUMBERS),
-    ("gcd", "error 0, error 1, error 2", _NUMBERS),
-    ("nn.functional.max_pool1d", "error 5, error 17", "not yet refused"),
-    ("nn.functional.max_pool3d", "error 4", "not yet refused"),
-    ("igamma", "error 0, error 1", _NUMBERS),
-    ("igammac", "error 0, error 1", _NUMBERS),
-    ("ne", "error 0", _NUMBERS),
-    ("pow", "error 0", _NUMBERS),
-    ("__radd__", "error 0, error 1", _NUMBERS),
-    ("__rmul__", "error 0, error 1", _NUMBERS),
-    ("__rand__", "error 0, error 1", _NUMBERS),
-    ("__ror__", "error 0, error 1", _NUMBERS),
-    ("__rxor__", "error 0, error 1", _NUMBERS),
-    ("rsub", "error 0, error 1", _NUMBERS),
-    ("index_select", "error 0", _OUT),
-    ("take", "error 1, error 2", _OUT),
+    ("histogramdd", "float32, float64", "edges that do not rise are refused"),
+    ("logcumsumexp", "complex64, complex128", _COMPLEX),
+    ("special.bessel_j0", "float64", "PyTorch's have 7 digits"),
+    ("special.bessel_y1", "float64", "PyTorch's have 7 digits"),
+    *((name, "error 0", _NUMBERS) for name in ("copysign", "float_power", "fmod", "pow")),
+    *((name, "error 0", _NUMBERS) for name in ("eq", "ge", "gt", "le", "lt", "ne")),
+    *((name, "error 1", _NUMBERS) for name in ("clamp_max", "clamp_min")),
+    *((name, "error 1", _NUMBERS) for name in ("max.binary", "min.binary")),
+    *(
+        (name, "error 0, error 1", _NUMBERS)
+        for name in (
+            "__radd__", "__rand__", "__rmul__", "__ror__", "__rxor__", "atan2", "igamma", "igammac",
+            "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "rsub",
+        )
+    ),
+    *(
+        (name, "error 0, error 1, error 2", _NUMBERS)
+        for name in ("fmax", "fmin", "gcd", "lcm", "ldexp", "logaddexp")
+    ),
     ("cat", "error 6, error 8", _OUT),
-)
+    ("gather", "error 6, error 7", _OUT),
+    ("index_select", "error 0", _OUT),
+    ("kthvalue", "error 0", _OUT),
+    ("masked_select", "error 1, error 2", _OUT),
+    ("take", "error 1, error 2", _OUT),
+    ("nn.functional.max_pool1d", "error 5, error 17", "pools of no channel have no element"),
+    ("nn.functional.max_pool3d", "error 4", "pools of no channel have no element"),
+)  # fmt: skip
 """Operator, what differs (dtypes and forms, with commas), and why."""
 
-ROUNDED: tuple[tuple[str, str, str], ...] = ()
+_TWICE = "a product of 16-bit floats is rounded in front of the sum, as on a GPU"
+_ORDER = "sums in another order"
+
+ROUNDED: tuple[tuple[str, str, str], ...] = (
+    ("addbmm", "bfloat16", _TWICE),
+    ("baddbmm", "bfloat16, bfloat16 in place", _TWICE),
+    ("nn.functional.linear", "bfloat16", _TWICE),
+    ("nn.functional.conv_transpose3d", "float32", _ORDER),
+    ("nn.functional.scaled_dot_product_attention", "float32", _ORDER),
+    ("fft.hfft2", "float32, complex64", _ORDER),
+)
 """The same for rounding errors, which may be within PyTorch's tolerance on another processor."""
 
 

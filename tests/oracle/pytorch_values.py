@@ -137,6 +137,8 @@ def function(theirs: Any) -> Any:
         return functools.partial(function(theirs.func), *theirs.args, **theirs.keywords)
     module = getattr(theirs, "__module__", None) or ""
     name = getattr(theirs, "__name__", repr(theirs))
+    if name == "wrapper_set_seed":
+        return _call
     for place in (module, "torch", "torch.Tensor"):
         found = named(f"{place}.{name}".removeprefix("torch."))
         if found is not None:
@@ -208,7 +210,8 @@ def wider(value: Any) -> Any:
 def leaves(value: Any) -> Any:
     """Tensors that require gradients with the same contents, and without a history."""
     if isinstance(value, torch.Tensor):
-        return value if value.is_leaf else value.detach().requires_grad_(value.requires_grad)
+        is_plain = value.is_leaf and not value._is_view()
+        return value if is_plain else value.detach().requires_grad_(value.requires_grad)
     if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
         return type(value)(leaves(part) for part in value)
     if isinstance(value, dict):
