@@ -26,6 +26,7 @@ from dynajit.eager.tensor import Tensor
 from dynajit.eager.typed_names import type_named
 from dynajit.nn import functional as F
 from dynajit.ops import functions
+from dynajit.ops.arrangement_functions import elements_at, strided_extent
 from dynajit.ops.creation_functions import strided_count
 from dynajit.ops.norm_functions import matrix_norm, vector_norm
 from dynajit.ops.recurrent_functions import (  # noqa: F401
@@ -255,7 +256,9 @@ def as_strided_scatter(
         ShapeError: elements lie outside of the input.
     """
     places = functions.arange(input.numel(), device=input.device)
-    chosen = places.as_strided(size, stride, storage_offset or 0).reshape(-1)
+    offset = storage_offset or 0
+    strided_extent(size, stride, offset, input.numel())
+    chosen = elements_at(places, size, stride, offset).reshape(-1)
     flat = src.expand(tuple(size)).reshape(-1)
     return functions.index_copy(input.reshape(-1), 0, chosen, flat).reshape(tuple(input.shape))
 

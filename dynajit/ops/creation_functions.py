@@ -193,7 +193,10 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
     named: dict[str, Any] = {
         key: options[key] for key in ("start", "end", "step") if key in options
     }
-    start, end, step = _arange_bounds(bounds, named)
+    given = _arange_bounds(bounds, named)
+    start, end, step = (
+        v.item() if is_tensor(v) and v.dtype.is_floating_point else v for v in given
+    )
     whole = all(not isinstance(v, (float, np.floating)) for v in (start, end, step))
     kind = _dtype(dtype, dtypes.int64 if whole else None)
     if kind is dtypes.int64:
