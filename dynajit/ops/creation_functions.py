@@ -261,9 +261,10 @@ def _bounds_in(dtype: Any, *bounds: Any) -> tuple[Any, ...]:
         return bounds
     kind = arguments.dtype_of(dtype)
     whole = kind.category is Category.INTEGER
+    wide = dtypes.complex128 if kind.is_complex else dtypes.float64
     return tuple(
-        cast(cast(bound, kind), dtypes.float64)  # float32 would count some steps short
-        if whole and is_tensor(bound)
+        cast(cast(bound, kind) if whole else bound, wide)  # float32 would count some steps short
+        if is_tensor(bound)
         else arguments.coefficient(bound, kind)
         for bound in bounds
     )

@@ -106,7 +106,7 @@ def multi_margin_loss(
 
     Args:
         input: (N, C) or (C), or a number, which is one class.
-        target: (N) or () of classes.
+        target: (N) or () of classes; (1) of an input without batch makes a batch of one.
         p: 1 or 2.
         weight: (C), a factor per target class, or None.
 
@@ -119,8 +119,9 @@ def multi_margin_loss(
         raise InvalidValueError("multi_margin_loss: only p == 1 and p == 2 supported")
     if weight is not None and len(weight.shape) != 1:
         raise InvalidValueError("multi_margin_loss: weight must be one-dimensional")
-    if not input.shape:
-        input = TABLE.reshape(input, shape=(1, 1) if target.shape else (1,))
+    if len(input.shape) < 2:
+        batch = (1,) if target.shape else ()
+        input = TABLE.reshape(input, shape=(*batch, *(input.shape or (1,))))
     x, y = _rows(input, target, 0, "multi_margin_loss")
     count, classes = x.shape
     wanted = TABLE.reshape(y, shape=(count, 1))
