@@ -166,7 +166,7 @@ new_ones = _new("new_ones", 1)
 new_empty = _new("new_empty", 0)
 
 
-def strided_count(size: Any, stride: Any) -> int:
+def strided_count(size: Sequence[int], stride: Sequence[int]) -> int:
     """How many elements of memory a tensor of these sizes and strides reaches."""
     if 0 in tuple(size):
         return 0
