@@ -24,7 +24,7 @@ from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.types import ScalarType, TensorType
 from dynajit.eager import grad_mode
 from dynajit.eager._tensor import are_writes_checked
-from dynajit.eager.inplace import NAMES, check_writable
+from dynajit.eager.inplace import NAMES, check_writable, require_own_dtype
 from dynajit.ir import graph
 from dynajit.ops import TABLE, dispatch, subscript
 from dynajit.ops.arguments import fitting
@@ -52,6 +52,7 @@ def in_place_method(
         raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}()")
 
     def pure(tensor: Any, *rest: Any, **named: Any) -> Any:
+        require_own_dtype(plain, tensor.dtype)
         with disabled():  # autocast is about the out-of-place forms
             return getattr(tensor, plain)(*rest, **named)
 

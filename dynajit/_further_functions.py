@@ -16,7 +16,7 @@ import numpy as np
 from dynajit._further_names import NAMES, QUANTIZED, STORAGES
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ArgumentError, InvalidValueError
+from dynajit.core.errors import ArgumentError, InvalidValueError, ShapeError
 from dynajit.core.refusals import refused_class, refused_function
 from dynajit.core.symint import SymInt as _SymInt
 from dynajit.eager import anomaly
@@ -26,6 +26,8 @@ from dynajit.eager.tensor import Tensor
 from dynajit.eager.typed_names import type_named
 from dynajit.nn import functional as F
 from dynajit.ops import functions
+from dynajit.ops.arrangement_functions import elements_at, strided_extent
+from dynajit.ops.creation_functions import strided_count
 from dynajit.ops.norm_functions import matrix_norm, vector_norm
 from dynajit.ops.recurrent_functions import (  # noqa: F401
     gru_cell,
@@ -230,6 +232,79 @@ def fill(input: Any, value: Any) -> Any:
     return input.clone().fill_(value)
 
 
+def constant_pad_nd(input: Any, pad: Sequence[int], value: Any = 0) -> Any:
+    """`nn.functional.pad` by a number: (before, after) of the last dim, then the one before it."""
+    return F.pad(input, pad, value=value)
+
+
+def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+    """`chunk`, copied: the parts may be written independently."""
+    return tuple(part.clone() for part in functions.chunk(input, chunks, dim))
+
+
+def unsafe_split(input: Any, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
+    """`split`, copied: the parts may be written independently."""
+    return tuple(part.clone() for part in functions.split(input, split_size, dim))
+
+
+def as_strided_scatter(
+    input: Any, src: Any, size: Any, stride: Any, storage_offset: int | None = None
+) -> Any:
+    """A copy of the input, row by row, with src at the elements of `as_strided`.
+
+    Raises:
+        ShapeError: elements lie outside of the input.
+    """
+    places = functions.arange(input.numel(), device=input.device)
+    offset = storage_offset or 0
+    strided_extent(size, stride, offset, input.numel())
+    chosen = elements_at(places, size, stride, offset).reshape(-1)
+    flat = src.expand(tuple(size)).reshape(-1)
+    return functions.index_copy(input.reshape(-1), 0, chosen, flat).reshape(tuple(input.shape))
+
+
+def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
+    """`nonzero` with `size` rows: those that are too many are left out, others have `fill_value`.
+
+    Shape: (size, rank). It needs the contents.
+    """
+    found = functions.nonzero(input)[:size]
+    missing = functions.full(
+        (size - found.shape[0], found.shape[1]),
+        fill_value,
+        dtype=found.dtype,
+        device=found.device,
+    )
+    return functions.cat([found, missing])
+
+
+_GRID_MODES: Final = ("bilinear", "nearest", "bicubic")
+_GRID_PADDINGS: Final = ("zeros", "border", "reflection")
+
+
+def grid_sampler(
+    input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Any:
+    """`nn.functional.grid_sample`, whose modes are numbers: 0 bilinear, 1 nearest, 2 bicubic;
+    0 zeros, 1 border, 2 reflection.
+
+    Raises:
+        InvalidValueError: another number.
+    """
+    for name, number, known in (
+        ("interpolation_mode", interpolation_mode, _GRID_MODES),
+        ("padding_mode", padding_mode, _GRID_PADDINGS),
+    ):
+        if number not in builtins.range(len(known)):
+            raise InvalidValueError(f"grid_sampler: {name}={number!r}.  Expected 0, 1 or 2.")
+    return F.grid_sample(
+        input, grid, _GRID_MODES[interpolation_mode], _GRID_PADDINGS[padding_mode], align_corners
+    )
+
+
+grid_sampler_2d = grid_sampler_3d = grid_sampler
+
+
 def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
     """The norm along all dims but one, which stay with size 1; dim -1: along all."""
     if dim == -1:
@@ -239,6 +314,36 @@ def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
 
 
 # -- making tensors ------------------------------------------------------------------------------
+
+
+def empty_strided(size: Any, stride: Any, **options: Any) -> Any:
+    """Zeros that lie in memory by strides; options as of `empty`.
+
+    Raises:
+        ShapeError: sizes and strides differ in number.
+    """
+    requires_grad = options.pop("requires_grad", False)
+    count = strided_count(size, stride)
+    made = functions.empty(count, **options).as_strided(size, stride)
+    return made.requires_grad_(True) if requires_grad else made
+
+
+def empty_permuted(size: Any, physical_layout: Any, **options: Any) -> Any:
+    """Zeros whose dims lie in memory in an order, from the outermost to the innermost.
+
+    Raises:
+        ShapeError: the order does not name every dim once.
+    """
+    order = tuple(physical_layout)
+    if sorted(order) != list(builtins.range(len(size))):
+        raise ShapeError(
+            f"empty_permuted: physical_layout={order} of size {tuple(size)}.  Expected every dim "
+            "once."
+        )
+    requires_grad = options.pop("requires_grad", False)
+    made = functions.empty(tuple(size[d] for d in order), **options)
+    made = made.permute(tuple(order.index(d) for d in builtins.range(len(order))))
+    return made.requires_grad_(True) if requires_grad else made
 
 
 def range(

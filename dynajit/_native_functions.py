@@ -1,8 +1,8 @@
 """PyTorch's native functions that layers call, and views by their copies.
 
 Contract: `native_*` return what else backward needs beside the result: means, reciprocal standard
-deviations, masks; gradients flow through the result alone. A function `*_copy` is its view, copied.
-Published under these names by `dynajit`; called by users.
+deviations, masks; gradients flow through the result alone, but for group norms. A function
+`*_copy` is its view, copied. Published under these names by `dynajit`; called by users.
 """
 
 from typing import Any
@@ -17,11 +17,16 @@ from dynajit.ops import functions as f
 
 
 def _statistics(grouped: Any, dims: tuple[int, ...], eps: float) -> tuple[Any, Any]:
-    """(mean, 1 / sqrt(variance + eps)) over dims, which stay with size 1."""
+    """`_moments` as constants."""
     with no_grad():
-        wide = grouped.to(float32) if grouped.dtype.itemsize == 2 else grouped
-        variance, mean = f.var_mean(wide, dims, correction=0, keepdim=True)
-        return mean.to(grouped.dtype), f.rsqrt(variance + eps).to(grouped.dtype)
+        return _moments(grouped, dims, eps)
+
+
+def _moments(grouped: Any, dims: tuple[int, ...], eps: float) -> tuple[Any, Any]:
+    """(mean, 1 / sqrt(variance + eps)) over dims, which stay with size 1."""
+    wide = grouped.to(float32) if grouped.dtype.itemsize == 2 else grouped
+    variance, mean = f.var_mean(wide, dims, correction=0, keepdim=True)
+    return mean.to(grouped.dtype), f.rsqrt(variance + eps).to(grouped.dtype)
 
 
 def native_layer_norm(
@@ -42,11 +47,14 @@ def native_group_norm(
 ) -> tuple[Any, Any, Any]:
     """`nn.functional.group_norm`, and the mean and reciprocal deviation of each group, (N, group).
 
+    Gradients of all three count, as in PyTorch.
+
     Args:
         N, C, HxW: the batch, the channels, and the elements of each: the sizes of the input.
     """
     result = F.group_norm(input, group, weight, bias, eps)
-    mean, deviation = _statistics(input.reshape(N, group, C // group * HxW), (2,), eps)
+    grouped = input.reshape(N, group, C // group * HxW)
+    mean, deviation = _moments(grouped, (2,), eps)
     return result, mean.reshape(N, group), deviation.reshape(N, group)
 
 

@@ -39,7 +39,7 @@ def _dims(input: Any, dim: Dims) -> tuple[int, ...]:
 
 
 def _lowest(dtype: Any) -> Any:
-    if dtype.is_floating_point:
+    if dtype.is_floating_point or dtype.is_complex:
         return -float("inf")
     return False if dtype.category is Category.BOOL else iinfo(dtype).min
 
@@ -71,6 +71,8 @@ def prod(
 ) -> Any:
     """The product over dims; arguments as of `sum`."""
     x = _kept(_prepared(input, dtype), mask, 1)
+    if not x.ndim:
+        return f.prod(x, dtype=dtype)
     for d in builtins.sorted((d % x.ndim for d in _dims(x, dim)), reverse=True):
         x = f.prod(x, d, keepdim, dtype=dtype)
     return x
@@ -182,9 +184,10 @@ def median(
 def logsumexp(
     input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
 ) -> Any:
-    """The logarithm of the sum of exponentials over dims; arguments as of `sum`."""
+    """The logarithm of the sum of exponentials over dims, in the input's dtype, as in PyTorch:
+    that of integers loses its fraction. Arguments as of `sum`."""
     x = _prepared(input, dtype)
-    return f.logsumexp(_kept(x, mask, _lowest(x.dtype)), _dims(x, dim), keepdim)
+    return f.logsumexp(_kept(x, mask, _lowest(x.dtype)), _dims(x, dim), keepdim).to(x.dtype)
 
 
 def logaddexp(
@@ -260,8 +263,7 @@ def var(
     total = f.sum(squares, dims, keepdim)
     left = _count(wide, dims, keepdim, mask) - taken
     left = left.real if kind.is_complex else left
-    found = total / left.clamp_min(0)
-    return found if kind.is_complex else found.to(kind)
+    return (total / left.clamp_min(0)).to(kind)
 
 
 def std(

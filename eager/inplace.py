@@ -15,8 +15,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import any_arrays, gpu, gpu_arrays
+from dynajit.core import any_arrays, dtypes, gpu, gpu_arrays
 from dynajit.core.device import CPU
+from dynajit.core.dtypes import DType
 from dynajit.core.errors import (
     AutogradError,
     DeviceError,
@@ -80,7 +81,7 @@ NAMES: Final = (
     "bitwise_left_shift", "bitwise_right_shift", "addbmm", "addr", "copysign", "deg2rad", "digamma",
     "erfinv", "gcd", "lcm", "heaviside", "i0", "igamma", "igammac", "ldexp", "mvlgamma",
     "nextafter", "polygamma", "put", "rad2deg", "renorm", "scatter_reduce", "index_reduce", "sinc",
-    "acosh",
+    "acosh", "conj_physical",
 )  # fmt: skip
 
 
@@ -550,7 +551,31 @@ def _selected(array: Any, index: tuple[Any, ...], name: str) -> Any:
     return array[index]
 
 
+def require_own_dtype(name: str, dtype: DType) -> None:
+    """Check forms whose result would have another dtype than the tensor, of the same category.
+
+    Raises:
+        DTypeError: the in-place form of a function of this name is refused for the dtype.
+    """
+    if name in ("abs", "absolute") and dtype.is_complex:
+        raise DTypeError(
+            f"{name}_: In-place abs is not supported for complex tensors.  Use {name}()."
+        )
+    if name == "float_power" and dtype not in (dtypes.float64, dtypes.complex128):
+        raise DTypeError(
+            f"float_power_: the base has dtype {dtype.name}, and the result float64 or complex128."
+            "  Use float_power()."
+        )
+
+
+_OF_OWN_DTYPE: Final = frozenset({"abs", "absolute", "float_power"})
+
+
 def _in_place(name: str) -> Callable[..., Any]:
+    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        require_own_dtype(name, self.dtype)
+        return update(self, name, args, kwargs)
+
     def plain(self: Any, *args: Any, **kwargs: Any) -> Any:
         return update(self, name, args, kwargs)
 
@@ -558,7 +583,7 @@ def _in_place(name: str) -> Callable[..., Any]:
         with disabled():
             return update(self, name, args, kwargs)
 
-    method = uncast if name in UNCAST else plain
+    method = checked if name in _OF_OWN_DTYPE else uncast if name in UNCAST else plain
     method.__name__ = method.__qualname__ = f"{name}_"
     method.__doc__ = f"In-place form of `{name}`."
     return method

@@ -14,7 +14,7 @@ from dynajit.core import device as devices
 from dynajit.core.any_arrays import address
 from dynajit.core.device import Device
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import AutogradError, ShapeError
+from dynajit.core.errors import AutogradError, ShapeError, UnsupportedError
 from dynajit.core.late import Late
 from dynajit.core.memory_format import RANKS, MemoryFormat, outer_to_inner
 from dynajit.core.types import contiguous_strides
@@ -29,6 +29,17 @@ MSG_VIEW: Final = (
     "view({shape}): view size is not compatible with input tensor's size and stride (at least one "
     "dimension spans across two contiguous subspaces). Use .reshape(...) instead."
 )
+
+
+def _require_inside(size: Any, stride: Any, offset: int, numel: int) -> None:
+    """Raises UnsupportedError unless the derivative finds all elements within the tensor."""
+    try:
+        strided_extent(size, stride, offset, numel)
+    except ShapeError as error:
+        raise UnsupportedError(
+            "as_strided: the derivative is available for elements of this tensor only, and some "
+            "lie beside it in its memory.  Call it on the tensor that it is a view of, or detach()."
+        ) from error
 
 
 class UntypedStorage:
@@ -198,6 +209,7 @@ class LayoutMethods:
         Raises:
             ShapeError: elements lie outside the memory.
             AutogradError: gradients are recorded, and the tensor is not contiguous.
+            UnsupportedError: they are recorded, and elements lie outside of this tensor.
         """
         own, memory = self.storage_offset(), any_arrays.flat_memory(self.array)
         offset = own if storage_offset is None else storage_offset
@@ -208,7 +220,7 @@ class LayoutMethods:
                     "as_strided: the derivative is available for contiguous tensors only.  Use "
                     "contiguous() or detach() first."
                 )
-            strided_extent(size, stride, offset - own, self.array.size)
+            _require_inside(size, stride, offset - own, self.array.size)
             return elements_at(self, size, stride, offset - own)
         view = any_arrays.strided(memory[offset:], tuple(size), tuple(stride))
         return _tensor.wrap_view(view, self, None)

@@ -53,8 +53,8 @@ def test_normalizations_give_their_statistics(name: str, dtype: str) -> None:
     compare(lambda m: normalized(m, dtype, name), tolerance)
 
 
-def test_gradients_flow_through_results_alone() -> None:
-    """PyTorch ignores those of the statistics; compiled in one graph."""
+def test_gradients_of_a_group_norm_are_those_of_all_results() -> None:
+    """Compiled in one graph."""
     torch = pytest.importorskip("torch")
 
     def program(m: Any, x: Any) -> Any:
@@ -63,14 +63,21 @@ def test_gradients_flow_through_results_alone() -> None:
     found = []
     for m in (torch, dj):
         x = m.tensor(INPUT, requires_grad=True)
-        result, mean, _ = program(m, x)
-        (result**3).sum().backward()
+        result, mean, deviation = program(m, x)
+        ((result**3).sum() + (mean**2).sum() + deviation.sum()).backward()
         found.append(x.grad.numpy())
-    assert not mean.requires_grad
     np.testing.assert_allclose(found[1], found[0], atol=1e-9)
     compiled = dj.compile(lambda x: program(dj, x), fullgraph=True)
     for one, other in zip(compiled(dj.tensor(INPUT)), program(dj, dj.tensor(INPUT)), strict=True):
         np.testing.assert_allclose(one.numpy(), other.numpy(), atol=1e-12)
+
+
+def test_gradients_of_a_layer_norm_are_those_of_its_result_alone() -> None:
+    """PyTorch ignores those of the statistics."""
+    x = dj.tensor(INPUT, requires_grad=True)
+    assert [True, False, False] == [
+        part.requires_grad for part in dj.native_layer_norm(x, [6], None, None, 1e-5)
+    ]
 
 
 def test_dropout_gives_its_mask() -> None:

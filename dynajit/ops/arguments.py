@@ -6,7 +6,7 @@ the library functions (`ops.*_functions`), `ops.subscript` and `ops.methods`.
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -247,6 +247,26 @@ def common_dtype(operands: Sequence[Any]) -> DType:
     tensors = [(x.dtype, len(x.shape)) for x in operands if is_tensor(x)]
     numbers = [category_of(x) for x in operands if not is_tensor(x)]
     return dtypes.result_type(tensors, numbers)
+
+
+def rounded_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of tensors and numbers that computes in float32 where they are 16-bit floats, and
+    rounds at its end only."""
+
+    @functools.wraps(function)
+    def wrapper(*operands: Any, **options: Any) -> Any:
+        given = [x for x in (*operands, *options.values()) if is_tensor(x)]
+        if not any(x.dtype.itemsize == 2 for x in given):
+            return function(*operands, **options)
+        dtype = common_dtype(given)
+        wide = dtypes.compute_dtype(dtype)
+        if wide is dtype:
+            return function(*operands, **options)
+        widened = [cast(x, wide) if is_tensor(x) else x for x in operands]
+        others = {name: cast(x, wide) if is_tensor(x) else x for name, x in options.items()}
+        return cast(function(*widened, **others), dtype)
+
+    return wrapper
 
 
 def coefficient(value: Any, dtype: DType) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from dynajit.core.symint import agree
 from dynajit.core.types import Shape, numel
 from dynajit.ops.arguments import cast, common_dtype, constant, dim_of, is_tensor, spread
 from dynajit.ops.autocast import full_precision, lower_precision
@@ -380,12 +381,19 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
 
 @lower_precision
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """beta * input + alpha * the sum of the products of two batches of matrices."""
+    """beta * input + alpha * the sum of the products of two batches of matrices, which is the
+    product of all rows side by side with all columns one below the other."""
     if len(batch1.shape) != 3 or len(batch2.shape) != 3:
         raise ShapeError("addbmm: batch1 and batch2 must be 3D tensors")
-    products = TABLE.matmul(batch1, batch2)
-    product = cast(TABLE.sum(products, dim=(0,), keepdim=False), products.dtype)
-    return plus_product(input, product, beta, alpha)
+    if not (agree(batch1.shape[0], batch2.shape[0]) and agree(batch1.shape[2], batch2.shape[1])):
+        raise ShapeError(
+            f"addbmm: batches of {list(batch1.shape)} and {list(batch2.shape)} do not go together."
+            "  Expected (b, n, k) and (b, k, m)."
+        )
+    (count, rows, inner), columns = batch1.shape, batch2.shape[2]
+    left = reshape(TABLE.permute(batch1, dims=(1, 0, 2)), (rows, count * inner))
+    right = reshape(batch2, (count * inner, columns))
+    return plus_product(input, TABLE.matmul(left, right), beta, alpha)
 
 
 @lower_precision

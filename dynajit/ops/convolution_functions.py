@@ -1,7 +1,8 @@
 """Convolutions and their windows with the signatures of `torch.nn.functional`.
 
-Contract: tensors in, tensors out. Where sizes are symbolic, what a check finds is decided by the
-sizes of the present call and guarded. `dynajit.nn.functional` publishes them.
+Contract: tensors in, tensors out; complex ones by their parts. Where sizes are symbolic, what a
+check finds is decided by the sizes of the present call and guarded. `dynajit.nn.functional`
+publishes them.
 """
 
 import math
@@ -14,6 +15,7 @@ from dynajit.core.symint import Number, SymInt, agree, equals
 from dynajit.core.types import Shape, Size, numel
 from dynajit.ops.arguments import require_tensor
 from dynajit.ops.autocast import lower_precision
+from dynajit.ops.complex_functions import complex as of_parts
 from dynajit.ops.table import TABLE
 from dynajit.ops.windows import Geometry, window_counts
 
@@ -135,6 +137,23 @@ def _require_kernel(weight: Any, n: int, function: str) -> tuple[int, ...]:
     return tuple(weight.shape[2:])
 
 
+def _by_parts(product: Callable[[Any, Any], Any], x: Any, weight: Any) -> Any:
+    """`product(x, weight)`, which is linear in both; of complex ones by those of their parts."""
+    if not (x.dtype.is_complex and weight.dtype.is_complex):
+        return product(x, weight)
+    a, b = TABLE.real(x), TABLE.imag(x)
+    c, d = TABLE.real(weight), TABLE.imag(weight)
+    real = TABLE.sub(product(a, c), product(b, d))
+    return of_parts(real, TABLE.add(product(a, d), product(b, c)))
+
+
+def _plus_bias(result: Any, bias: Any) -> Any:
+    """The result, (N, C, *sizes), and a number for each channel."""
+    return TABLE.add(
+        result, TABLE.reshape(bias, shape=(*bias.shape, *((1,) * (len(result.shape) - 2))))
+    )
+
+
 def _convolve(
     n: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
     groups: int,
@@ -150,7 +169,11 @@ def _convolve(
 
     def run(x: Any) -> Any:
         require_positive_counts(tuple(x.shape[2:]), size, geometry, function)
-        return TABLE.convolution(x, weight, bias, **geometry.attributes(), groups=groups)
+        given = {**geometry.attributes(), "groups": groups}
+        if not x.dtype.is_complex:
+            return TABLE.convolution(x, weight, bias, **given)
+        result = _by_parts(lambda a, b: TABLE.convolution(a, b, None, **given), x, weight)
+        return result if bias is None else _plus_bias(result, bias)
 
     return batched(input, n, function, run, function)
 
@@ -216,9 +239,8 @@ def _convolve_transposed(
                 f"{function}: Given input size per channel: {list(x.shape[2:])}.  Calculated "
                 f"output size per channel: {list(shape)}.  Output size is too small."
             )
-        result = TABLE.convolution_input(
-            x, weight, shape=shape, **geometry.attributes(), groups=groups
-        )
+        given = {"shape": shape, **geometry.attributes(), "groups": groups}
+        result = _by_parts(lambda a, b: TABLE.convolution_input(a, b, **given), x, weight)
         if bias is None:
             return result
         if len(bias.shape) != 1 or not agree(bias.shape[0], result.shape[1]):
@@ -227,7 +249,7 @@ def _convolve_transposed(
                 f"bias to be 1-dimensional with {result.shape[1]} elements, but got bias of size "
                 f"{list(bias.shape)} instead."
             )
-        return TABLE.add(result, TABLE.reshape(bias, shape=(*bias.shape, *((1,) * n))))
+        return _plus_bias(result, bias)
 
     return batched(input, n, function, run, function)
 

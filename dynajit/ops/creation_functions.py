@@ -166,6 +166,20 @@ new_ones = _new("new_ones", 1)
 new_empty = _new("new_empty", 0)
 
 
+def strided_count(size: Sequence[int], stride: Sequence[int]) -> int:
+    """How many elements of memory a tensor of these sizes and strides reaches."""
+    if 0 in tuple(size):
+        return 0
+    return 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=False))
+
+
+def new_empty_strided(input: Any, size: Any, stride: Any, *, requires_grad: bool = False,
+                      **options: Any) -> Any:  # fmt: skip
+    """Zeros with the dtype and device of input, that lie in memory by strides."""
+    made = new_empty(input, strided_count(size, stride), **options).as_strided(size, stride)
+    return made.requires_grad_(True) if requires_grad else made
+
+
 def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
            **options: Any) -> Any:  # fmt: skip
     """`arange(end)`, `arange(start, end)`, `arange(start, end, step)`; the end is left out.
@@ -179,7 +193,10 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
     named: dict[str, Any] = {
         key: options[key] for key in ("start", "end", "step") if key in options
     }
-    start, end, step = _arange_bounds(bounds, named)
+    given = _arange_bounds(bounds, named)
+    start, end, step = (
+        v.item() if is_tensor(v) and v.dtype.is_floating_point else v for v in given
+    )
     whole = all(not isinstance(v, (float, np.floating)) for v in (start, end, step))
     kind = _dtype(dtype, dtypes.int64 if whole else None)
     if kind is dtypes.int64:
@@ -191,7 +208,8 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
         count: Any = (end - start + step - (1 if step > 0 else -1)) // step
     else:
         count = math.ceil((end - start) / step)
-    if isinstance(count, int) and count < 0:
+    known = not any(isinstance(v, SymInt) for v in (start, end, step))
+    if known and ((end < start) if step > 0 else (end > start)):
         raise ArgumentError(
             f"arange({start}, {end}, {step}): upper bound and lower bound inconsistent with step "
             "sign."
@@ -216,6 +234,12 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
              requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """`steps` evenly spaced numbers from start to end, both included, which lose their fraction
     first where `dtype` is an integer one."""
+    for bound in (start, end):
+        if is_tensor(bound) and len(bound.shape):
+            raise ShapeError(
+                "linspace only supports 0-dimensional start and end tensors, but got "
+                f"{len(bound.shape)} dimension(s)."
+            )
     if steps < 0:
         raise ArgumentError(f"linspace: number of steps must be non-negative, got {steps}.")
     place = device_of(device)
@@ -237,9 +261,10 @@ def _bounds_in(dtype: Any, *bounds: Any) -> tuple[Any, ...]:
         return bounds
     kind = arguments.dtype_of(dtype)
     whole = kind.category is Category.INTEGER
+    wide = dtypes.complex128 if kind.is_complex else dtypes.float64
     return tuple(
-        cast(cast(bound, kind), dtypes.float64)  # float32 would count some steps short
-        if whole and is_tensor(bound)
+        cast(cast(bound, kind) if whole else bound, wide)  # float32 would count some steps short
+        if is_tensor(bound)
         else arguments.coefficient(bound, kind)
         for bound in bounds
     )

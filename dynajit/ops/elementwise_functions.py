@@ -15,9 +15,17 @@ from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError
 from dynajit.core.memory_format import outer_to_inner
 from dynajit.ops import arguments
-from dynajit.ops.arguments import cast, category_of, constant, fitting, is_tensor, operand
+from dynajit.ops.arguments import (
+    cast,
+    category_of,
+    constant,
+    fitting,
+    is_tensor,
+    operand,
+    rounded_once,
+)
 from dynajit.ops.autocast import for_row
-from dynajit.ops.families import broadcast_shapes
+from dynajit.ops.families import broadcast_shapes, floating_of
 from dynajit.ops.table import TABLE, Op
 
 # ---------------------------------------------------------------------------------------------
@@ -281,11 +289,13 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
     return TABLE.lerp(input, end, operand(weight))
 
 
+@rounded_once
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """input + value * tensor1 * tensor2."""
     return add(input, TABLE.mul(tensor1, tensor2), alpha=value)
 
 
+@rounded_once
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """input + value * tensor1 / tensor2."""
     return add(input, TABLE.div(tensor1, tensor2), alpha=value)
@@ -304,17 +314,34 @@ def frac(input: Any) -> Any:
     return TABLE.sub(input, TABLE.trunc(input))
 
 
+@rounded_once
 def logaddexp(input: Any, other: Any) -> Any:
     """log(exp(input) + exp(other)), without overflow."""
+    if any(is_tensor(x) and x.dtype.is_complex for x in (input, other)):
+        return _complex_logaddexp(input, other)
     top = TABLE.maximum(input, other)
     finite = TABLE.where(TABLE.isfinite(top), top, 0.0)
     total = TABLE.add(TABLE.exp(TABLE.sub(input, finite)), TABLE.exp(TABLE.sub(other, finite)))
     return TABLE.add(TABLE.log(total), finite)
 
 
+def _complex_logaddexp(x: Any, y: Any) -> Any:
+    """z + log(1 + exp(w - z)) with z the one of the larger real part: its angle is kept whole."""
+    is_first = TABLE.ge(_real_part(x), _real_part(y))
+    larger, smaller = TABLE.where(is_first, x, y), TABLE.where(is_first, y, x)
+    is_nothing = TABLE.eq(_real_part(larger), float("-inf"))
+    apart = TABLE.where(is_nothing, 0.0, TABLE.sub(smaller, larger))
+    return TABLE.add(larger, TABLE.log(TABLE.add(TABLE.exp(apart), 1)))
+
+
+def _real_part(x: Any) -> Any:
+    return TABLE.real(x) if is_tensor(x) and x.dtype.is_complex else x
+
+
 def logit(input: Any, eps: float | None = None) -> Any:
     """log(x / (1 - x)), of input cut to [eps, 1 - eps]."""
-    x = input if eps is None else TABLE.clamp(input, eps, 1.0 - eps)
+    x = cast(input, floating_of(input.dtype))
+    x = x if eps is None else TABLE.clamp(x, eps, 1.0 - eps)
     return TABLE.log(TABLE.div(x, TABLE.sub(1.0, x)))
 
 

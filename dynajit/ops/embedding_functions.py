@@ -19,6 +19,7 @@ from dynajit.core.errors import (
 from dynajit.core.symint import shapes_agree
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast
+from dynajit.ops.composites import wide
 from dynajit.ops.dispatch import is_recording
 from dynajit.ops.reduction_functions import max as greatest
 from dynajit.ops.reduction_functions import norm
@@ -76,11 +77,11 @@ def bagged(
                 "embedding_bag: expected weight and per_sample_weights to have the same dtype, "
                 f"but got {weight.dtype.name} and {per_sample_weights.dtype.name}."
             )
-        rows = TABLE.mul(rows, _with_one_column(per_sample_weights))
+        rows = TABLE.mul(wide(TABLE, rows), _with_one_column(wide(TABLE, per_sample_weights)))
     live = None
     if padding_idx is not None:
         live = TABLE.ne(input, row_number(padding_idx, weight.shape[0]))
-    rows = cast(rows, dtypes.compute_dtype(rows.dtype))
+    rows = wide(TABLE, rows)
     if len(input.shape) == 2:
         result = _of_equal_bags(rows, live, mode)
     else:

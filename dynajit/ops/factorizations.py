@@ -1,11 +1,10 @@
 """Rows of linear algebra that LAPACK computes: factorizations, solutions, inverses, determinants.
 
-Contract: operands are float32 or float64, or complex (not of `pivoted_lu` and of logarithms of
-determinants), the last two dims are matrices, the dims before them batches (which broadcast where
-there are two operands). A factorization has one result: its factors side by side, one row per
-column of the first; `linalg_functions` takes it apart, so that all factors cost one call and
-derivatives see the gradients of all of them. What is singular raises LinAlgError. Compiled graphs
-with such a row run on NumPy.
+Contract: operands are float32 or float64, or complex, the last two dims are matrices, the dims
+before them batches (which broadcast where there are two operands). A factorization has one result:
+its factors side by side, one row per column of the first; `linalg_functions` takes it apart, so
+that all factors cost one call and derivatives see the gradients of all of them. What is singular
+raises LinAlgError. Compiled graphs with such a row run on NumPy.
 
 Source of derivatives: M. Giles, "Collected matrix derivative results" (2008); for the
 pseudo-inverse G. Golub, V. Pereyra (1973).
@@ -78,22 +77,20 @@ def _adjoint(ops: Any, x: Any) -> Any:
     return ops.conj(turned) if x.dtype.is_complex else turned
 
 
-def _half_diagonal(ops: Any, x: Any) -> Any:
-    """The lower triangle of x with half of its diagonal."""
-    return (ops.tril(x, diagonal=0) + ops.tril(x, diagonal=-1)) * 0.5
-
-
 # ---------------------------------------------------------------------------------------------
 # Cholesky and triangular systems
 
 
 def _cholesky_vjp(ops: Any, g: Any, out: Any) -> Any:
-    """L^-H Phi(L^H g) L^-1, made Hermitian."""
-    inner = _half_diagonal(ops, ops.matmul(_adjoint(ops, out), ops.tril(g, diagonal=0)))
+    """L^-H S L^-1, S being half of the lower triangle of L^H g and of what mirrors it.
+
+    Diagonals of complex gradients stay complex, as in PyTorch.
+    """
     upper = _adjoint(ops, out)
+    inner = ops.tril(ops.matmul(upper, ops.tril(g, diagonal=0)), diagonal=0)
+    inner = (inner + _adjoint(ops, ops.tril(inner, diagonal=-1))) * 0.5
     left = ops.triangular_solve(upper, inner, upper=True, unit=False)
-    right = ops.triangular_solve(upper, _adjoint(ops, left), upper=True, unit=False)
-    return (right + _adjoint(ops, right)) * 0.5
+    return _adjoint(ops, ops.triangular_solve(upper, _adjoint(ops, left), upper=True, unit=False))
 
 
 @extern(infer=_same("cholesky"), vjp={"x": _cholesky_vjp}, analytic=False)
@@ -211,10 +208,12 @@ def _pseudo_vjp(ops: Any, g: Any, x: Any, out: Any, hermitian: bool) -> Any:
 def pseudo_inverse(xp: Any, x: Any, *, rtol: float, atol: float, hermitian: bool = False) -> Any:
     """The Moore-Penrose inverse; singular values up to max(atol, rtol * the largest) count as 0.
 
-    Of `hermitian` matrices the lower triangles are read.
+    Of `hermitian` matrices the lower triangles are read, and of complex diagonals the real parts.
     """
     if hermitian:
-        x = xp.tril(x) + xp.swapaxes(xp.tril(x, -1), -1, -2).conj()
+        lower = xp.tril(x, -1)
+        x = xp.where(xp.eye(x.shape[-1], dtype=bool), x.real, lower)
+        x = x + xp.swapaxes(lower, -1, -2).conj()
     u, s, vh = xp.linalg.svd(x, full_matrices=False)
     least = xp.maximum(atol, rtol * s[..., :1])  # they fall; none, where there is no element
     scaled = xp.where(s > least, 1, 0) / xp.where(s > least, s, 1)
@@ -267,18 +266,32 @@ def cofactors(xp: Any, x: Any) -> Any:
     return (whole.conj() * sign[..., None, None]).astype(x.dtype)
 
 
-@extern(infer=_reduced("slogdet"))
+def _sign_vjp(ops: Any, g: Any, x: Any, out: Any) -> Any:
+    """The angle of the determinant changes by Im tr(A^-1 dA), the sign s by i s times as much."""
+    if not x.dtype.is_complex:
+        return ops.full(0, shape=tuple(x.shape), dtype=x.dtype, device=x.device)
+    turn = ops.mul(ops.imag(ops.mul(g, ops.conj(out))), 1j)
+    return _spread(ops, turn) * _adjoint(ops, ops.inverse(x))
+
+
+@extern(infer=_reduced("slogdet", _ANY), vjp={"x": _sign_vjp}, analytic=False)
 def determinant_sign(xp: Any, x: Any) -> Any:
-    """The sign of the determinant, 0 for singular matrices."""
+    """The sign of the determinant, of absolute value 1, or 0 for singular matrices."""
     return xp.linalg.slogdet(x)[0]
 
 
+def _logarithm_infer(x: ValueType) -> TensorType:
+    type = _matrices("slogdet", x, accepted=_ANY)
+    return TensorType(type.shape[:-2], dtypes.real_of(type.dtype), type.device)
+
+
 @extern(
-    infer=_reduced("slogdet"),
-    vjp={"x": lambda ops, g, x: _spread(ops, g) * transposed(ops, ops.inverse(x))},
+    infer=_logarithm_infer,
+    vjp={"x": lambda ops, g, x: _spread(ops, g) * _adjoint(ops, ops.inverse(x))},
+    analytic=False,
 )
 def log_determinant(xp: Any, x: Any) -> Any:
-    """The logarithm of the magnitude of the determinant, -inf for singular matrices."""
+    """The logarithm of the magnitude of the determinant, real, -inf for singular matrices."""
     return xp.linalg.slogdet(x)[1]
 
 
@@ -302,13 +315,16 @@ def _exponential_vjp(ops: Any, g: Any, x: Any) -> Any:
 def matrix_exponential(xp: Any, x: Any) -> Any:
     """The exponential of square matrices (N. Higham's scaling and squaring, by SciPy).
 
-    Matrices on a GPU are computed on the host.
+    It is computed in double precision: squaring loses digits. Matrices on a GPU are computed on
+    the host.
     """
     if x.size == 0:
         return xp.array(x)
     module = load("scipy.linalg", needed_for="matrix_exp", install="scipy")
     flat = any_arrays.as_numpy(x).reshape(-1, *x.shape[-2:])
-    return xp.asarray(np.stack([module.expm(matrix) for matrix in flat]).reshape(x.shape))
+    flat = flat.astype(np.result_type(x.dtype, np.float64))
+    whole = np.stack([module.expm(matrix) for matrix in flat]).reshape(x.shape)
+    return xp.asarray(whole.astype(x.dtype))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -527,7 +543,7 @@ def orthogonal_triangular(xp: Any, x: Any, *, complete: bool = False) -> Any:
 
 
 def _lu_infer(x: ValueType) -> TensorType:
-    type = _matrices("lu_factor", x, square=False)
+    type = _matrices("lu_factor", x, square=False, accepted=_ANY)
     m, n = type.shape[-2:]
     return type.with_shape((*type.shape[:-2], m, n + 2))
 
@@ -560,7 +576,9 @@ def _lu_vjp(ops: Any, g: Any, x: Any, out: Any) -> Any:
     if m > k:
         found = ops.cat(found, _behind(ops, gb, square), dim=last - 1)
     order = transposed(ops, part(ops, out, -1, n + 1, n + 2))
-    rows = ops.reshape(ops.arange(0, 1, size=m, dtype=x.dtype, device=x.device), shape=(m, 1))
+    order = ops.real(order) if x.dtype.is_complex else order
+    rows = ops.arange(0, 1, size=m, dtype=order.dtype, device=x.device)
+    rows = ops.reshape(rows, shape=(m, 1))
     return ops.matmul(ops.cast(ops.eq(order, rows), dtype=x.dtype), found)
 
 

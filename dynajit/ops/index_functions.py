@@ -11,7 +11,7 @@ from dynajit.core import any_arrays, dtypes, symint
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from dynajit.core.symint import equals, shapes_agree
-from dynajit.core.types import Shape
+from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, constant, dim_of, is_tensor, placed, size, sizes
 from dynajit.ops.autocast import widest
@@ -26,7 +26,13 @@ from dynajit.ops.type_rules import broadcast_shapes, normalize_dim
 
 @widest
 def cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Any:
-    """Tensors one after another along `dim`; dtypes are promoted; 1-d empty ones are skipped."""
+    """Tensors one after another along `dim`; dtypes are promoted; 1-d empty ones are skipped.
+
+    Raises:
+        ArgumentError: one tensor instead of a sequence.
+    """
+    if is_tensor(tensors):
+        raise ArgumentError("cat(): argument 'tensors' must be tuple of Tensors, not Tensor")
     dim = dim if axis is None else axis
     given = list(tensors)
     if not given:
@@ -137,8 +143,18 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
 
 
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
-    """Elements of input at `index` along `dim`."""
-    return TABLE.gather(input, index, dim=dim_of(input, dim, "gather"))
+    """Elements of input at `index` along `dim`; a number counts as a vector of one element, and an
+    index without elements may have any shape."""
+    d = dim_of(input, dim, "gather")
+    rank, wanted = len(input.shape), len(index.shape)
+    if rank == wanted:
+        return TABLE.gather(input, index, dim=d)
+    if numel(tuple(index.shape)) == 0:
+        return TABLE.full(0, shape=tuple(index.shape), dtype=input.dtype, device=input.device)
+    if rank + wanted != 1:
+        return TABLE.gather(input, index, dim=d)
+    found = TABLE.gather(reshape(input, -1), reshape(index, -1), dim=0)
+    return reshape(found, tuple(index.shape))
 
 
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
@@ -278,14 +294,20 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
 
 
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
-    """input with `value` where the bool mask is True."""
+    """input with `value`, a number or a tensor without dims, where the bool mask is True."""
     if mask.dtype is not dtypes.bool_:
         raise DTypeError(
             f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype.name}."
         )
-    if not is_tensor(value) and arguments.category_of(value) > input.dtype.category:
-        wrong = input.dtype.category < Category.FLOATING
-        if wrong and arguments.category_of(value) >= Category.FLOATING:
+    if is_tensor(value) and len(value.shape):
+        raise ShapeError(
+            "masked_fill only supports a 0-dimensional value tensor, but got tensor with "
+            f"{len(value.shape)} dimension(s)."
+        )
+    kind = value.dtype.category if is_tensor(value) else arguments.category_of(value)
+    if kind > input.dtype.category:
+        is_lossy = kind is Category.COMPLEX or (kind is Category.FLOATING and not is_tensor(value))
+        if is_lossy:
             raise DTypeError(
                 f"masked_fill: value {value!r} cannot be converted to {input.dtype.name} without "
                 "overflow or loss.  Cast the input first."

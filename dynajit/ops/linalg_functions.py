@@ -11,7 +11,7 @@ from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, is_tensor
 from dynajit.ops.autocast import full_precision
-from dynajit.ops.complex_functions import adjoint
+from dynajit.ops.complex_functions import adjoint as adjoint_of
 from dynajit.ops.creation_functions import eye
 from dynajit.ops.factorizations import part
 from dynajit.ops.matrix_functions import matmul
@@ -93,7 +93,9 @@ def matrix_power(A: Any, n: int) -> Any:
 
 
 def matrix_exp(A: Any) -> Any:
-    """Exponential of square matrices."""
+    """Exponential of square matrices; of bfloat16 computed in float32."""
+    if A.dtype is dtypes.bfloat16:
+        return cast(TABLE.matrix_exponential(cast(A, dtypes.float32)), A.dtype)
     return TABLE.matrix_exponential(A)
 
 
@@ -288,8 +290,8 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
     Raises:
         LinAlgError: a matrix is not positive-definite.
     """
-    lower = TABLE.cholesky(adjoint(A) if upper else A)
-    return adjoint(lower) if upper else lower
+    lower = TABLE.cholesky(adjoint_of(A) if upper else A)
+    return adjoint_of(lower) if upper else lower
 
 
 @full_precision
@@ -373,7 +375,8 @@ def lu_factor(A: Any, *, pivot: bool = True) -> LU:
     m, n = A.shape[-2:]
     k = min(m, n)
     pivots = part(TABLE, part(TABLE, both, -1, n, n + 1), -2, 0, k)
-    pivots = cast(TABLE.detach(reshape(pivots, (*A.shape[:-2], k))), dtypes.int32)
+    pivots = TABLE.detach(reshape(pivots, (*A.shape[:-2], k)))
+    pivots = cast(TABLE.real(pivots) if A.dtype.is_complex else pivots, dtypes.int32)
     return LU(part(TABLE, both, -1, 0, n), pivots)
 
 
@@ -407,14 +410,14 @@ def lu(A: Any, *, pivot: bool = True) -> PLU:
 
 
 def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
-    """x with A x = B of the factors of A; `left=False`: x A = B; `adjoint`: of A^T."""
+    """x with A x = B of the factors of A; `left=False`: x A = B; `adjoint`: of A^H."""
     if not left:
-        turned = lu_solve(LU, pivots, transpose(B, -2, -1), adjoint=not adjoint)
-        return transpose(turned, -2, -1)
+        return adjoint_of(lu_solve(LU, pivots, adjoint_of(B), adjoint=not adjoint))
     places = permutation(pivots, LU.shape[-1], LU.dtype)
     if adjoint:
-        inner = TABLE.triangular_solve(transpose(LU, -2, -1), B, upper=False, unit=False)
-        outer = TABLE.triangular_solve(transpose(LU, -2, -1), inner, upper=True, unit=True)
+        turned = adjoint_of(LU)
+        inner = TABLE.triangular_solve(turned, B, upper=False, unit=False)
+        outer = TABLE.triangular_solve(turned, inner, upper=True, unit=True)
         return TABLE.matmul(places, outer)
     inner = TABLE.matmul(transpose(places, -2, -1), B)
     outer = TABLE.triangular_solve(LU, inner, upper=False, unit=True)
@@ -424,15 +427,15 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
 def vander(x: Any, *, N: int | None = None) -> Any:
     """Powers 0, 1, ..., N - 1 of each element, N being the size of the last dim by default.
 
-    Shape: (*x.shape, N). (`dynajit.vander` has the highest power first.)
+    Shape: (*x.shape, N), (1, N) of a number. (`dynajit.vander` has the highest power first.)
 
     Raises:
-        ShapeError: x has no dims, or N is less than 2.
+        ShapeError: N is less than 2, or x is a number and N not given.
     """
-    if not x.shape:
-        raise ShapeError("linalg.vander: x must have at least one dimension.")
+    is_number = not x.shape
+    x = reshape(x, (1,)) if is_number else x
     count = x.shape[-1] if N is None else N
-    if isinstance(count, int) and count < 2 and N is not None:
+    if isinstance(count, int) and count < 2 and (N is not None or is_number):
         raise ShapeError(f"linalg.vander: N must be greater than 1, but got {N}.")
     powers = TABLE.arange(0, 1, size=count, dtype=dtypes.int64, device=x.device)
     return TABLE.pow(TABLE.reshape(x, shape=(*x.shape, 1)), powers)

@@ -105,8 +105,8 @@ def multi_margin_loss(
     """How far each class comes within the margin of the target's, to the power p, over classes.
 
     Args:
-        input: (N, C) or (C).
-        target: (N) or () of classes.
+        input: (N, C) or (C), or a number, which is one class.
+        target: (N) or () of classes; (1) of an input without batch makes a batch of one.
         p: 1 or 2.
         weight: (C), a factor per target class, or None.
 
@@ -119,6 +119,9 @@ def multi_margin_loss(
         raise InvalidValueError("multi_margin_loss: only p == 1 and p == 2 supported")
     if weight is not None and len(weight.shape) != 1:
         raise InvalidValueError("multi_margin_loss: weight must be one-dimensional")
+    if len(input.shape) < 2:
+        batch = (1,) if target.shape else ()
+        input = TABLE.reshape(input, shape=(*batch, *(input.shape or (1,))))
     x, y = _rows(input, target, 0, "multi_margin_loss")
     count, classes = x.shape
     wanted = TABLE.reshape(y, shape=(count, 1))
@@ -161,10 +164,12 @@ def multilabel_margin_loss(
     """How far each class that is no target comes within 1 of each target's, over classes.
 
     Args:
-        input: (N, C) or (C).
+        input: (N, C) or (C), or a number, which is one class.
         target: of that shape: classes, then -1.
     """
     reduction = reduction_of(reduction, size_average, reduce)
+    if not input.shape and not target.shape:
+        input, target = (TABLE.reshape(each, shape=(1,)) for each in (input, target))
     x, y = _rows(input, target, 1, "multilabel_margin_loss")
     count, classes = x.shape
     live = TABLE.cumprod(cast(TABLE.ge(y, 0), dtypes.int64), dim=1)

@@ -401,6 +401,7 @@ class CreationMethods:
     new_zeros = creation.new_zeros
     new_ones = creation.new_ones
     new_empty = creation.new_empty
+    new_empty_strided = creation.new_empty_strided
     bernoulli = creation.bernoulli
     multinomial = creation.multinomial
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynajit.core import dtypes
+from dynajit.core.dtypes import Category
 from dynajit.core.errors import (
     ArgumentError,
     DivisionError,
@@ -45,6 +46,8 @@ def gelu(input: Any, approximate: str = "none") -> Any:
 
 def silu(input: Any) -> Any:
     """x * sigmoid(x)."""
+    if input.dtype.is_complex:
+        return TABLE.div(input, TABLE.add(TABLE.exp(TABLE.neg(input)), 1))
     return TABLE.silu(input)
 
 
@@ -113,20 +116,26 @@ def celu(input: Any, alpha: float = 1.0) -> Any:
 
 def relu6(input: Any) -> Any:
     """x cut to [0, 6]."""
-    return TABLE.hardtanh(input, low=0.0, high=6.0)
+    return hardtanh(input, 0.0, 6.0)
 
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
-    """x cut to [min_val, max_val].
+    """x cut to [min_val, max_val], which lose their fraction for integers.
 
     Raises:
         InvalidValueError: min_val is above max_val.
+        DTypeError: bools, or unsigned integers with a negative bound.
     """
     if min_val > max_val:
         raise InvalidValueError(
             f"hardtanh: min_val cannot be greater than max_val, but got {min_val} and {max_val}."
         )
-    return TABLE.hardtanh(input, low=float(min_val), high=float(max_val))
+    if input.dtype.category is not Category.INTEGER:
+        return TABLE.hardtanh(input, low=float(min_val), high=float(max_val))
+    low, high = int(min_val), int(max_val)
+    if input.dtype is dtypes.uint8 and min_val < 0:
+        raise DTypeError("hardtanh: cannot do hardtanh on an unsigned type with negative limits")
+    return TABLE.minimum(TABLE.maximum(input, low), high)
 
 
 def hardsigmoid(input: Any) -> Any:

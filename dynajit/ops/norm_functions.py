@@ -58,18 +58,24 @@ def matrix_norm(
     if ord in ("nuc", 2, -2):
         values = svdvals(movedim(x, (first, second), (-2, -1)))
         last = (len(values.shape) - 1,)
-        row = TABLE.sum if ord == "nuc" else TABLE.amax if ord == 2 else TABLE.amin
+        row = TABLE.sum if ord == "nuc" else _largest if ord == 2 else TABLE.amin
         found = row(values, dim=last, keepdim=False)
     elif ord in (1, -1, math.inf, -math.inf):
         summed, chosen = (first, second) if abs(ord) == 1 else (second, first)
         sums = TABLE.sum(TABLE.abs(x), dim=(summed,), keepdim=True)
-        row = TABLE.amax if ord > 0 else TABLE.amin
+        row = _largest if ord > 0 else TABLE.amin
         found = row(sums, dim=(chosen,), keepdim=True)
     else:
         raise ArgumentError(f"linalg.matrix_norm: Order {ord} not supported.")
     kept = tuple(1 if d in (first, second) else n for d, n in enumerate(x.shape))
     left = tuple(n for d, n in enumerate(x.shape) if d not in (first, second))
     return reshape(found, kept if keepdim else left)
+
+
+def _largest(sizes: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    """The largest of numbers that are not negative, 0 where there are none."""
+    empty = any(isinstance(n, int) and n == 0 for n in (sizes.shape[d] for d in dim))
+    return (TABLE.sum if empty else TABLE.amax)(sizes, dim=dim, keepdim=keepdim)
 
 
 def norm(

@@ -11,7 +11,7 @@ import numpy as np
 from dynajit.core import any_arrays, dtypes
 from dynajit.core.errors import DTypeError
 from dynajit.core.symint import equals
-from dynajit.ops.arguments import cast, common_dtype, constant, is_tensor
+from dynajit.ops.arguments import cast, common_dtype, constant, is_tensor, rounded_once
 from dynajit.ops.composites import wide
 from dynajit.ops.elementwise_functions import pow
 from dynajit.ops.families import floating_of
@@ -150,6 +150,7 @@ def hypot(input: Any, other: Any) -> Any:
     return TABLE.hypot(input, other)
 
 
+@rounded_once
 def logaddexp2(input: Any, other: Any) -> Any:
     """log2(2^input + 2^other), without overflow."""
     top = TABLE.maximum(input, other)

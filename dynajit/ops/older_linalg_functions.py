@@ -94,8 +94,10 @@ def qr(input: Any, some: bool = True) -> Any:
 
 
 def logdet(input: Any) -> Any:
-    """Logarithm of determinants; NaN of negative ones."""
+    """Logarithm of determinants; NaN of negative ones, complex of complex ones."""
     sign, size = slogdet(input)
+    if sign.dtype.is_complex:
+        return TABLE.add(TABLE.log(sign), size)
     return TABLE.where(TABLE.lt(sign, 0), float("nan"), size)
 
 

@@ -7,7 +7,7 @@ Contract: the first parameter is the tensor, so each function is a method of `Te
 from typing import Any, Final, NamedTuple
 
 from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
+from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from dynajit.core.symint import agree, equals, fits_within
 from dynajit.core.types import numel
@@ -16,7 +16,8 @@ from dynajit.ops.arguments import cast, describe_tensor, dim_of
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.composites import wide
 from dynajit.ops.elementwise_functions import isclose, maximum, minimum, nonzero
-from dynajit.ops.families import floating_of, normalize_dims
+from dynajit.ops.factorizations import part
+from dynajit.ops.families import floating_of, normalize_dims, reduced_shape
 from dynajit.ops.shape_functions import reshape
 from dynajit.ops.table import TABLE
 
@@ -215,13 +216,29 @@ def count_nonzero(input: Any, dim: Any = None) -> Any:
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     """log of the sum of exponentials along `dim`, without overflow."""
     x = cast(input, floating_of(input.dtype))
-    return TABLE.logsumexp(x, dim=_dims(input, dim, "logsumexp"), keepdim=keepdim)
+    dims = _dims(input, dim, "logsumexp")
+    if x.dtype.is_complex:
+        return _complex_logsumexp(x, dims, keepdim)
+    return TABLE.logsumexp(x, dim=dims, keepdim=keepdim)
+
+
+def _complex_logsumexp(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+    """Shifted by the largest real part, a constant."""
+    shape = reduced_shape(tuple(x.shape), dims, keepdim)
+    if numel(tuple(x.shape)) == 0:
+        return TABLE.log(TABLE.sum(TABLE.exp(x), dim=dims, keepdim=keepdim))
+    top = TABLE.amax(TABLE.detach(TABLE.real(x)), dim=dims, keepdim=True)
+    level = TABLE.where(TABLE.isfinite(top), top, 0.0)
+    total = TABLE.log(TABLE.sum(TABLE.exp(TABLE.sub(x, level)), dim=dims, keepdim=True))
+    return reshape(TABLE.add(total, level), shape)
 
 
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False,
          dtype: Any = None) -> Any:  # fmt: skip
     """Vector norm along `dim` (all dims by default) of order p: 2 or "fro", 1, 0, inf, -inf, or
-    any other number."""
+    any other number; "nuc" is the sum of singular values of matrices in two dims."""
+    if p == "nuc":
+        return _nuclear_norm(input, dim, keepdim, dtype)
     x = cast(input, None if dtype is None else arguments.dtype_of(dtype))
     if x.dtype.is_complex:
         x = TABLE.abs(x)
@@ -233,7 +250,7 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False,
     if p in ("fro", None) or p == 2:
         return TABLE.euclidean_norm(x, dim=dims, keepdim=keepdim)
     if isinstance(p, str):
-        raise ArgumentError(f"norm(p={p!r}): expected a number or 'fro'.")
+        raise ArgumentError(f"norm(p={p!r}): expected a number, 'fro' or 'nuc'.")
     size = TABLE.abs(x)
     if p == float("inf"):
         return TABLE.amax(size, dim=dims, keepdim=keepdim)
@@ -244,6 +261,23 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False,
     if p == 1:
         return TABLE.sum(size, dim=dims, keepdim=keepdim)
     return cast(_norm_of_order(wide(TABLE, size), float(p), dims, keepdim), x.dtype)
+
+
+def _nuclear_norm(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    """The sum of the singular values of matrices in two dims, by default the only ones."""
+    x = cast(input, None if dtype is None else arguments.dtype_of(dtype))
+    chosen = range(len(x.shape)) if dim is None else dim
+    dims = [dim_of(x, d, "norm") for d in ((chosen,) if isinstance(chosen, int) else chosen)]
+    if len(set(dims)) != 2 or len(dims) != 2:
+        raise ShapeError(f"norm(p='nuc'): dim must be a 2-tuple. Got {tuple(dims)}")
+    others = tuple(d for d in range(len(x.shape)) if d not in dims)
+    both = TABLE.singular_values(TABLE.permute(x, dims=(*others, *dims)), full=False)
+    m, last = x.shape[dims[0]], len(x.shape) - 1
+    values = part(TABLE, both, -1, m, m + 1)
+    total = TABLE.sum(values, dim=(last - 1, last), keepdim=False)
+    total = TABLE.real(total) if total.dtype.is_complex else total
+    kept = tuple(1 if d in dims else n for d, n in enumerate(x.shape))
+    return reshape(total, kept) if keepdim else total
 
 
 def _norm_of_order(size: Any, p: float, dims: tuple[int, ...], keepdim: bool) -> Any:
@@ -298,6 +332,9 @@ def sum_to_size(input: Any, *size: Any) -> Any:
             f"to size {list(own)}.  Expected 1 or the size of input for every dim."
         )
     dims = (*range(added), *(d for d in ones if not equals(own[d], 1)))
+    is_whole = input.dtype.category < Category.FLOATING
+    if not dims and not shape and is_whole:
+        return cast(input, dtypes.int64)  # as a sum over no dims gives
     return reshape(TABLE.sum(input, dim=dims, keepdim=True), shape) if dims else input
 
 

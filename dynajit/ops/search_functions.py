@@ -5,6 +5,7 @@ What has as many elements as there are distinct values (`unique`, `bincount`, ..
 contents, so it breaks graphs, and is computed on the host; everything else is composed of rows.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,8 +55,7 @@ def unique(
         found = TABLE.index_select(reshape(input.detach(), -1), _whole(first, input), dim=0)
     else:
         d = dim_of(input, dim, "unique")
-        rows = np.moveaxis(array, d, 0).reshape(array.shape[d], -1)
-        _refuse_empty(array, d)
+        rows = _slices(array, d)
         order = np.lexsort(rows.T[::-1]) if rows.shape[1] else np.arange(len(rows))
         first, inverse, counts = _groups(rows[order])
         position = np.empty_like(inverse)
@@ -65,12 +65,18 @@ def unique(
     return _selected(found, inverse, counts, (return_inverse, return_counts))
 
 
-def _refuse_empty(array: Any, dim: int) -> None:
-    """A tensor without elements has slices along an empty dim only."""
-    if array.size == 0 and any(n == 0 for d, n in enumerate(array.shape) if d != dim):
+def _slices(array: Any, dim: int) -> Any:
+    """The slices along a dim as rows.
+
+    Raises:
+        ShapeError: they have no elements.
+    """
+    others = [n for d, n in enumerate(array.shape) if d != dim]
+    if 0 in others:
         raise ShapeError(
             "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
         )
+    return np.moveaxis(array, dim, 0).reshape(array.shape[dim], math.prod(others))
 
 
 def _comparable(input: Any) -> Any:
@@ -110,8 +116,7 @@ def unique_consecutive(
         number = number.reshape(array.shape)
     else:
         d = dim_of(input, dim, "unique_consecutive")
-        _refuse_empty(array, d)
-        starts, number, lengths = _groups(np.moveaxis(array, d, 0).reshape(array.shape[d], -1))
+        starts, number, lengths = _groups(_slices(array, d))
         found = TABLE.index_select(input.detach(), _whole(starts, input), dim=d)
     return _selected(found, number, lengths, (return_inverse, return_counts))
 
@@ -373,8 +378,10 @@ def histogram(
     else:
         if bins <= 0:
             raise InvalidValueError(f"histogram(): bins must be > 0, but got {bins}")
-        ends = (0.0, 0.0) if range is None else range
-        low, high = _range(x, *ends) if range is None else _given_range(ends)
+        if range is not None:
+            low, high = _given_range(range)
+        else:
+            low, high = _range(x, 0.0, 0.0) if numel(tuple(x.shape)) else (0.0, 1.0)
         edges = constant(np.linspace(low, high, bins + 1).astype(input.dtype.numpy), input.device)
     flat, places = (any_arrays.as_numpy(part.array).reshape(-1) for part in (x, edges))
     factors = None if weight is None else any_arrays.as_numpy(weight.array).reshape(-1)

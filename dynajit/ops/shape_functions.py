@@ -146,6 +146,9 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
         raise ShapeError("movedim: source and destination must have the same number of entries.")
     from_ = [dim_of(input, d, "movedim") for d in sources]
     to = [dim_of(input, d, "movedim") for d in targets]
+    for name, dims in (("source", from_), ("destination", to)):
+        if len(set(dims)) != len(dims):
+            raise ShapeError(f"movedim: repeated dim in `{name}` ({list(dims)})")
     rest = iter(d for d in range(len(input.shape)) if d not in from_)
     placed = dict(zip(to, from_, strict=True))
     order = tuple(placed[d] if d in placed else next(rest) for d in range(len(input.shape)))
@@ -166,6 +169,8 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     along = dims if isinstance(dims, (tuple, list)) else (dims,)
     if len(steps) != len(along):
         raise ShapeError(f"roll: shifts and dimensions must align: {len(steps)}, {len(along)}.")
+    if along and not input.shape:
+        raise BoundsError(f"roll: Dimension specified as {along[0]} but tensor has no dimensions")
     for step, dim in zip(steps, along, strict=True):
         d = dim_of(input, dim, "roll")
         length = input.shape[d] if input.shape else 1
@@ -284,6 +289,8 @@ def narrow(input: Any, dim: int, start: Any, length: Any) -> Any:
     """`length` elements along `dim` from `start` on, as a view."""
     d = dim_of(input, dim, "narrow")
     n = input.shape[d]
+    if is_tensor(start) and (start.shape or start.dtype is dtypes.bool_):
+        raise ShapeError("narrow: start must be an 0-dim integral Tensor.")
     first, count = size(start, "narrow"), size(length, "narrow")
     if isinstance(first, int) and first < 0:
         first = first + n

@@ -330,7 +330,17 @@ def _nextafter_infer(x: ValueType, y: ValueType) -> TensorType:
     return TensorType(shape, promoted, common_device((x, y), call))
 
 
-@extern(infer=_nextafter_infer, widens=True)
+@extern(
+    infer=_nextafter_infer,
+    widens=True,
+    vjp={
+        "x": lambda ops, g, x, y: ops.where(ops.eq(x, y), 0, g),
+        "y": lambda ops, g: ops.mul(g, 0),
+    },
+)
 def nextafter(xp: Any, x: Any, y: Any) -> Any:
-    """The next number of the dtype after x towards y. Shape: broadcast."""
+    """The next number of the dtype after x towards y. Shape: broadcast.
+
+    Slopes are 1 for x, 0 where it equals y, and 0 for y, as in PyTorch.
+    """
     return xp.nextafter(x, y)

@@ -15,7 +15,8 @@ from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, dim_of, is_tensor
 from dynajit.ops.autocast import full_precision, only_on_cuda
 from dynajit.ops.complex_functions import conj
-from dynajit.ops.composites import count_operand
+from dynajit.ops.composites import count_operand, wide
+from dynajit.ops.dispatch import is_recording
 from dynajit.ops.families import floating_of, normalize_dims
 from dynajit.ops.matrix_functions import mm
 from dynajit.ops.reduction_functions import ValuesIndices, diff, mean, norm, sum
@@ -186,7 +187,8 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         aweights: how important each observation is. The result has the dtype in which all meet.
 
     Raises:
-        ShapeError: more than two dims, or weights that fit no observations.
+        ShapeError: more than two dims, or weights that fit no observations, or are negative (where
+            they are known).
     """
     if len(input.shape) > 2:
         raise ShapeError(
@@ -231,6 +233,9 @@ def _observation_weights(x: Any, fweights: Any, aweights: Any) -> Any:
         raise DTypeError(
             f"cov(): expected aweights to have floating point dtype but got {aweights.dtype.name}"
         )
+    for name, weights in (("fweights", fweights), ("aweights", aweights)):
+        if weights is not None and not is_recording() and bool((weights < 0).any()):
+            raise ShapeError(f"cov(): {name} cannot be negative")
     if fweights is None or aweights is None:
         weights = aweights if fweights is None else fweights
         return weights
@@ -341,7 +346,9 @@ def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: in
             f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length "
             f"{len(dims)}, but got a list of length {len(steps)}"
         )
-    return tuple(_slopes(input, d, step, edge_order) for d, step in zip(dims, steps, strict=True))
+    x = wide(TABLE, input)
+    slopes = [_slopes(x, d, step, edge_order) for d, step in zip(dims, steps, strict=True)]
+    return tuple(slopes if x is input else [cast(each, input.dtype) for each in slopes])
 
 
 def _slopes(x: Any, d: int, step: Any, edge_order: int) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 from dynajit.core.dtypes import float32, float64
 from dynajit.core.errors import ArgumentError, InvalidValueError
+from dynajit.core.tensor_layouts import require_strided
 from dynajit.ops import functions as f
 
 
@@ -22,7 +23,9 @@ def _window(name: str, M: int, sym: bool, shape: Callable[[Any, int], Any], opti
 
     Raises:
         InvalidValueError: M is negative, or the dtype is neither float32 nor float64.
+        UnsupportedError: a layout is asked for that is not the usual one.
     """
+    require_strided(options.get("layout"))
     dtype = options.get("dtype")
     kind = f.ones(0).dtype if dtype is None else dtype
     if M < 0:
