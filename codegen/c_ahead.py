@@ -16,7 +16,8 @@ variance 1.5.
 
 What a later pass stores is asked for, too, for the row at hand: a store waits until its line is
 there, and the pass that stores often computes little. Measured on one core of a Xeon (Sapphire
-Rapids) with results that are not in cache: softmax 0.68 of the time.
+Rapids) with results that are not in cache: softmax 0.68 of the time. What bypasses the caches
+(`c_bypass`) waits for no line.
 
 A single pass gains by requests close ahead. Measured on two cores of a Xeon (Sapphire Rapids) over
 64 and 128 MiB of floats in large pages, best at 512 bytes: sum 0.79 of the time, `a += 1` 0.94,
@@ -26,6 +27,7 @@ processors lose: on one core of an EPYC (Zen 3) sums take 1.1 to 1.2 of the time
 such requests are nothing (`DJ_ASK_CLOSE` in host.h).
 """
 
+from dynajit.codegen import c_bypass
 from dynajit.codegen.c_choices import is_choice
 from dynajit.codegen.c_support import product_of
 from dynajit.codegen.loops import (
@@ -73,6 +75,7 @@ class Stream:
         distance: elements to look ahead.
         is_stored: it is written.
         is_close: the request is one of a single pass.
+        bypassing: bytes of a result that bypasses the caches where so many do; else 0.
     """
 
     buffer: Buffer
@@ -80,6 +83,7 @@ class Stream:
     distance: int
     is_stored: bool = False
     is_close: bool = False
+    bypassing: int = 0
 
 
 def streams(kernel: RowKernel) -> tuple[Stream, ...]:
@@ -106,8 +110,11 @@ def _stored_later(kernel: RowKernel) -> tuple[Stream, ...]:
     phases = list(kernel.phases)
     busy = busiest(kernel)
     later = phases[phases.index(busy) + 1 :] if busy in phases else []
+    bypassing = {s.buffer: c_bypass.bytes_of(s.buffer) for s in c_bypass.stores(kernel)}
     found = {
-        store.buffer: Stream(store.buffer, store.offset, 0, True)
+        store.buffer: Stream(
+            store.buffer, store.offset, 0, True, bypassing=bypassing.get(store.buffer, 0)
+        )
         for phase in later
         for store in phase.stores
         if _is_large(store.buffer) and _is_dense(store.offset, kernel)
@@ -136,13 +143,19 @@ def lines(ahead: tuple[Stream, ...], axis: Axis, base: Number, count: int) -> li
     for stream in ahead:
         offset = symint.substitute(stream.offset, {axis.name: base}) + stream.distance
         step = LINE_BYTES // stream.buffer.dtype.itemsize
-        ask = "DJ_ASK_CLOSE" if stream.is_close else "__builtin_prefetch"
-        kind = ", 1" if stream.is_stored else ""
         result += [
-            f"{ask}(&{stream.buffer.name}[{symint.c(offset + k)}]{kind});"
+            _request(stream, f"&{stream.buffer.name}[{symint.c(offset + k)}]")
             for k in range(0, count, step)
         ]
     return result
+
+
+def _request(stream: Stream, address: str) -> str:
+    if stream.bypassing:
+        return f"DJ_ASK_STORED({stream.bypassing}, {address});"
+    if stream.is_stored:
+        return f"__builtin_prefetch({address}, 1);"
+    return f"DJ_ASK_CLOSE({address});" if stream.is_close else f"__builtin_prefetch({address});"
 
 
 def _roots(kernel: RowKernel) -> tuple[Expression, ...]:

@@ -5,11 +5,11 @@ elements: `codegen.c_row_loops`), and totals over rows use one accumulator per c
 combined in order. Called by `codegen.c_text`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from dynajit.codegen import c_ahead, c_short_rows, c_transposed
+from dynajit.codegen import c_ahead, c_bypass, c_short_rows, c_transposed
 from dynajit.codegen.c_column_totals import ColumnTotals
 from dynajit.codegen.c_expressions import INDENT, Names, Scope
 from dynajit.codegen.c_row_loops import BLOCK, RowLoops
@@ -136,8 +136,10 @@ class _Rows:
         self.elements = product_of(kernel.elements)
         self.row_count = product_of(kernel.rows)
         self.is_blocked = self._is_blocked()
+        self.is_between = False
         self.loops = RowLoops(kernel, self.names, longest, self.is_blocked, cached)
         self.busiest = c_ahead.busiest(kernel)
+        self.bypassing = () if longest else c_bypass.stores(kernel)
         if self.is_blocked:
             self.row_count = ceil_div(self.elements, BLOCK)
         self.scratch: list[Buffer] = []
@@ -175,6 +177,8 @@ class _Rows:
             lines = [*self._row_variables(), *row.lines]
             body = parallel(self.work, "row", symint.c(self.row_count), lines)
             self.root.add(*(["{", *lines, "}"] if self.is_alone else body))
+        if self.bypassing:
+            self.root.add("dj_bypassed();")
         loops = len(self.root.lines)
         if self.totals:
             self._combine_groups()
@@ -198,12 +202,14 @@ class _Rows:
     def between(self, first: str, end: str) -> list[str]:
         """The lines for some rows, or for some elements of the only one."""
         row = self.root.child([axis.name for axis in self.kernel.rows])
+        self.is_between = True
         self._row(row)
+        last = ["dj_bypassed();"] if self.bypassing else []
         if self.is_blocked:
             head = [f"const int64_t start = {first}, stop = {end};"]
-            return [*head, *self.root.lines, *row.lines]
+            return [*head, *self.root.lines, *row.lines, *last]
         rows = loop("row", first, end, [*self._row_variables(), *row.lines])
-        return [*self.root.lines, *rows]
+        return [*self.root.lines, *rows, *last]
 
     def _roots(self) -> list[Expression]:
         roots = [store.value for store in self.stores()]
@@ -338,13 +344,16 @@ class _Rows:
         totals = self.kernel.element_totals if is_first else ()
         columns = self.columns if phase is self.kernel.phases[-1] else None
 
-        def body(scope: Scope) -> None:
+        def compute(scope: Scope, elsewhere: Sequence[Store] = ()) -> None:
             position = symint.c(self._position())
             for value, name in kept.items():
                 scope.known[value] = f"{name}[{position}]"
             for keep in phase.keeps:
                 scope.add(f"{keep.name}[{position}] = {scope.emit(keep.value)};")
-            _write(phase.stores, scope)
+            _write([store for store in phase.stores if store not in elsewhere], scope)
+
+        def body(scope: Scope) -> None:
+            compute(scope)
             if columns is not None:
                 columns.meet(scope)
 
@@ -353,13 +362,25 @@ class _Rows:
             row.add(*self._segments(row, phase.stores, (*self.kernel.rows, *self.kernel.elements)))
             return
         if not accumulates:
-            if phase.keeps or phase.stores or columns is not None:
+            if self.bypassing and phase is self.kernel.phases[-1]:
+                row.add(*self._bypass(row, compute))
+            elif phase.keeps or phase.stores or columns is not None:
                 row.add(*self.loops.plain(row, body))
             return
         self.loops.accumulate(row, accumulates, body, reads_ahead)
         for total in totals:
             names = accumulator_names(total, "r")
             combine_into(row, total, accumulator_names(total, "s"), names)
+
+    def _bypass(self, row: Scope, body: Callable[[Scope, Sequence[Store]], None]) -> list[str]:
+        """The loops over elements with results that bypass the caches."""
+        size = self.kernel.elements[-1].size
+        bounds = ("0", symint.c(size), symint.mod(size, c_bypass.LANES) == 0)
+        if self.is_blocked:
+            is_even = not self.is_between and symint.mod(size, BLOCK) == 0
+            bounds = ("start", "stop", is_even)
+        element = partial(self.loops.element_scope, row)
+        return c_bypass.lines(self.kernel, element, self.bypassing, body, bounds)
 
     def _may_be_cut(self) -> bool:
         """True for a pointwise kernel whose loops may be cut where choices change."""
@@ -376,6 +397,8 @@ class _Rows:
         found = segments(stores, axis)
         if not found and rest:
             return self._segments(row, stores, rest)
+        if not found and self.bypassing:
+            return self._bypass(row, partial(_write_others, stores))
         if not found:
             return self.loops.plain(row, partial(_write, stores))
         lines: list[str] = []
@@ -401,3 +424,8 @@ def _write(stores: Sequence[Store], scope: Scope) -> None:
     """Append what writes `stores`."""
     for store in stores:
         scope.store(target(scope, store), store.buffer.dtype, store.value)
+
+
+def _write_others(stores: Sequence[Store], scope: Scope, elsewhere: Sequence[Store]) -> None:
+    """Append what writes `stores`, but for those that are written elsewhere."""
+    _write([store for store in stores if store not in elsewhere], scope)

@@ -50,7 +50,7 @@ X86_FLAGS: Final = ("-mno-red-zone",)
 """Behind those on x86. GCC 12 puts arrays of functions that call nothing below the stack pointer,
 and there it aligns them to 8 bytes where it stores 16 with an instruction that wants 16 (measured
 with six sums of uint8 in int64 side by side: a crash)."""
-WIDE_FLAGS: Final = ("-mprefer-vector-width=512",)
+WIDE_FLAGS: Final = ("-mprefer-vector-width=512", "-DDJ_WIDE")
 """Behind those on CPUs that lose no clock with vectors of 512 bits. GCC and Clang take 256 where
 they are not told: the first CPUs that had 512 ran slower with them (measured on a later one: erf of
 4 million floats in 1.7 instead of 3.8 ms, softmax in 2.4 instead of 2.9)."""
@@ -186,6 +186,25 @@ def instruction_sets() -> frozenset[str]:
     return frozenset(line.partition(":")[2].split())
 
 
+_CACHE: Final = Path("/sys/devices/system/cpu/cpu0/cache/index3/size")
+_MOST_CACHE: Final = 32 << 20
+
+
+@functools.cache
+def bypass_bytes() -> int:
+    """The size from which results bypass the caches (`c_bypass`): half of the last cache.
+
+    Of a larger cache than 32 MiB, or one of unknown size, that much counts: the cores of a large
+    server share it. Smaller results gain when they are written and lose when they are read again.
+    """
+    try:
+        text = _CACHE.read_text().strip()
+        size = int(text.removesuffix("K")) << 10
+    except (OSError, ValueError):
+        size = _MOST_CACHE
+    return min(size, _MOST_CACHE) // 2
+
+
 # ---------------------------------------------------------------------------------------------
 # building
 
@@ -286,6 +305,8 @@ def flags(compiler: Compiler) -> tuple[str, ...]:
         own += X86_FLAGS
     if asked.cpu == "native" and instruction_sets() >= _WIDE_SETS:
         own += WIDE_FLAGS
+    if not asked.sanitize:  # its stores are not looked at
+        own += (f"-DDJ_BYPASS_BYTES={bypass_bytes()}",)
     return (*FLAGS, f"-march={asked.cpu}", *own, *(SANITIZE_FLAGS if asked.sanitize else ()))
 
 
