@@ -139,6 +139,7 @@ class _Rows:
         self.is_between = False
         self.loops = RowLoops(kernel, self.names, longest, self.is_blocked, cached)
         self.busiest = c_ahead.busiest(kernel)
+        self.only_reads = not longest and c_ahead.only_reads(kernel)
         self.bypassing = () if longest else c_bypass.stores(kernel)
         if self.is_blocked:
             self.row_count = ceil_div(self.elements, BLOCK)
@@ -188,7 +189,7 @@ class _Rows:
         lines = self.root.lines
         if self.team and self.totals:
             lines = [*lines[:loops], *after_all(lines[loops:])]
-        return define(
+        whole = define(
             kernel,
             self.name,
             lines,
@@ -198,6 +199,7 @@ class _Rows:
             self.scratch,
             self.team,
         )
+        return replace(whole, text=f"DJ_READS {whole.text}") if self.only_reads else whole
 
     def between(self, first: str, end: str) -> list[str]:
         """The lines for some rows, or for some elements of the only one."""

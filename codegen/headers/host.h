@@ -26,6 +26,14 @@ typedef struct {
 #define DJ_ASK_CLOSE(address) __builtin_prefetch(address)
 #endif
 
+/* In front of a kernel that reads much and computes little, for processors that take vectors of 512 bits
+ * in halves: see c_ahead.py. */
+#if defined(__AVX512F__) && (defined(__znver3__) || defined(__znver4__)) && !defined(__clang__)
+#define DJ_READS __attribute__((target("prefer-vector-width=256")))
+#else
+#define DJ_READS
+#endif
+
 /* Whether results of so many bytes bypass the caches: see c_bypass.py. */
 #ifndef DJ_BYPASS_BYTES
 #define DJ_BYPASS_BYTES INT64_MAX

@@ -83,6 +83,21 @@ def test_a_single_pass_of_a_reduction_asks_for_what_is_close(codegen):
     assert f"+ {512 // 4})]" in source
 
 
+@pytest.mark.parametrize(
+    ("function", "only_reads"),
+    [
+        (lambda x: ops.sum(x, dim=(1,)), True),
+        (lambda x: ops.sum(x * x, dim=(0, 1)), True),
+        (lambda x: ops.sum(ops.exp(x), dim=(1,)), False),
+        (lambda x: ops.amax(x, dim=(1,)), False),
+        (lambda x: ops.var(x, dim=(1,)), False),
+    ],
+    ids=["sum", "of squares", "of exponentials", "maximum", "two passes"],
+)
+def test_sums_that_wait_for_memory_only_are_told(codegen, function, only_reads):
+    assert only_reads == ("DJ_READS static" in source_of(codegen, function, normal(ROWS, COLUMNS)))
+
+
 def test_results_in_an_array_of_their_own_are_computed_without_requests(codegen):
     source = source_of(codegen, lambda x: x + x, normal(ROWS, COLUMNS))
     assert "__builtin_prefetch(" not in source
