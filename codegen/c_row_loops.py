@@ -7,7 +7,7 @@ fixed tree; long sums are put aside now and then, so that they keep their accura
 
 from collections.abc import Callable, Mapping, Sequence
 
-from dynajit.codegen import c_ahead, c_choices, c_near
+from dynajit.codegen import c_ahead, c_choices, c_near, c_softmax
 from dynajit.codegen.c_expressions import Names, Scope
 from dynajit.codegen.c_support import (
     accumulator_names,
@@ -19,7 +19,7 @@ from dynajit.codegen.c_support import (
     product_of,
     start_values,
 )
-from dynajit.codegen.loops import Accumulate, Accumulated, Buffer, RowKernel
+from dynajit.codegen.loops import Accumulate, Accumulated, Buffer, Expression, RowKernel
 from dynajit.core import symint
 from dynajit.core.records import record
 from dynajit.core.symint import Number, is_at_least
@@ -88,6 +88,7 @@ class RowLoops:
         self.longest = longest
         self.is_blocked = is_blocked
         self.elements = product_of(kernel.elements)
+        self.terms = c_softmax.terms(kernel)
         streams = () if longest else c_ahead.streams(kernel)
         self.ahead = tuple(stream for stream in streams if stream.buffer not in cached)
 
@@ -302,10 +303,17 @@ class RowLoops:
         for accumulate in accumulates:
             prefix = prefixes[accumulate]
             # While it runs, the accumulator must not be taken for its result.
-            values = [scope.emit(part) for part in accumulate.element]
+            values = [self._emitted(scope, part) for part in accumulate.element]
             target = [f"{name}{suffix}" for name in accumulator_names(accumulate, prefix)]
             combine_into(scope, accumulate, target, values)
         body(scope)
+
+    def _emitted(self, scope: Scope, part: Expression) -> str:
+        """The C expression of a part of what is accumulated."""
+        if part not in self.terms:
+            return scope.emit(part)
+        (operand,) = part.operands
+        return f"{c_softmax.TERM}({scope.emit(operand)})"
 
     def _many_lanes(
         self,

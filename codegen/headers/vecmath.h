@@ -103,6 +103,16 @@ dj_exp_f32(float x)
     return factor * DJ_FMA(factor, dj_expm1_reduced_twice(r), factor);
 }
 
+/* exp(x) for x <= 0, or NaN, as a term of a sum with a 1: 0 below 2^-126. See c_softmax.py. */
+static inline float
+dj_softmax_term_f32(float x)
+{
+    float shifted;
+    float r = dj_exp_reduced(x < -88.03f ? -88.03f : x, &shifted); /* n >= -127, which stands for 0 */
+    float factor = dj_float_of_bits((dj_bits_of_float(shifted) << 23) + 0x3f800000u);
+    return DJ_FMA(factor, dj_expm1_reduced(r), factor);
+}
+
 static inline float
 dj_exp2_f32(float x)
 {

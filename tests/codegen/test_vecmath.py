@@ -38,6 +38,8 @@ NEAR: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 """Functions for |x| <= `LARGEST_NEAR`."""
 
+TERM = "softmax_term"
+
 LARGEST_NEAR = 65536.0
 STRIDE = 331
 """Every 331st bit pattern: 13 million floats, all exponents, both signs."""
@@ -56,7 +58,7 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     source = '#include "vecmath.h"\n' + "".join(
         f"void run_{name}(const float *x, float *y, long n)"
         f"{{ for (long i = 0; i < n; i++) y[i] = dj_{name}_f32(x[i]); }}\n"
-        for name in (*EXACT, *NEAR)
+        for name in (*EXACT, *NEAR, TERM)
     )
     source += (
         "void run_pow(const float *x, const float *y, float *z, long n)"
@@ -131,6 +133,20 @@ def test_error_of_angles_is_at_most_4_ulp(library: ctypes.CDLL, name: str) -> No
         exact = NEAR[name](x.astype(np.float64))
 
     assert_close(x, run(library, name, x), exact)
+
+
+def test_terms_of_sums_are_powers_or_zero(library: ctypes.CDLL) -> None:
+    """exp of what is not positive: at most 4 ULP, or 0 where that is below 2^-126; NaN is NaN."""
+    x = sweep()
+    x = x[~(x > 0)]
+    with np.errstate(all="ignore"):
+        exact = np.exp(x.astype(np.float64))
+    exact[exact < 2.0**-126] = 0
+    y = run(library, TERM, x)
+    edge = (x < -87.3) & (x > -87.7)  # where a rounded exponent decides
+
+    assert_close(x[~edge], y[~edge], exact[~edge])
+    assert (y[edge] < 2.0**-125).all()
 
 
 @pytest.mark.parametrize("multiple", [1, 2, 3, 4, 11, 1000, 41721])
