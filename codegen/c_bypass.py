@@ -2,15 +2,25 @@
 
 Contract: `stores` are the results of a row kernel that may bypass the caches; `lines` print the
 loop that computes them, `LANES` elements at a time, into memory that becomes registers, and stores
-whole cache lines. Whether they bypass is decided where the unit is compiled, by the size of the
-caches (`toolchain.bypass_bytes`), and for each row by its alignment; otherwise the same loop stores
-as any other. The values are the same. Called by `codegen.c_rows`.
+whole cache lines. Whether they bypass is decided where the unit is compiled, by what the kernel
+reads and writes and by the CPU (`toolchain.bypass_bytes`), and for each row by its alignment; what
+does not is computed by the loop that other kernels have. The values are the same. Called by
+`codegen.c_rows`.
 
 A store brings its line into the caches first. For a result that is written as a whole that is read
 for nothing, and it pushes out what may be needed: a kernel that reads one array and writes another
-moves three halves of what it must. Measured on one core of an EPYC (Zen 4, 32 MiB of cache) over
-floats in large pages: `y = 1.5 * x` 0.72 of the time at 64 MiB each, 0.87 at 16, 1.08 at 8; RMS
-norm 0.66 at 16 MiB and 0.62 at 64. Other processors were not measured.
+moves three halves of what it must. Measured over floats in large pages, both arrays of n MiB, one
+core (two cores), against the best form of other stores:
+
+| processor | n | RMS norm | y = 1.5 * x |
+| --- | --- | --- | --- |
+| EPYC (Zen 4), 32 MiB of cache | 8 | 1.14 (2.1) | 1.38 (3.1) |
+| | 16 | 0.88 (1.11) | 0.94 (1.33) |
+| | 32 | 0.91 (0.87) | 0.90 (0.96) |
+| | 64 | 1.00 (0.74) | 0.76 (0.78) |
+| Xeon (Sapphire Rapids), 300 MiB | 8 | 0.69 (0.77) | 0.80 (0.80) |
+| | 16 | 0.64 (0.69) | 0.75 (0.77) |
+| | 64 | 0.68 (0.67) | 0.61 (0.51) |
 """
 
 from collections.abc import Callable, Sequence
@@ -20,10 +30,13 @@ from dynajit.codegen.c_expressions import Scope
 from dynajit.codegen.c_support import all_expressions, block, loop, nest
 from dynajit.codegen.loops import Axis, Buffer, Load, RowKernel, Store, is_size
 from dynajit.core import symint
+from dynajit.core.symint import Number
 
-LEAST_BYTES = 8 << 20
-"""Results smaller than this are left to the caches, whose sizes are not known here: half of those
-of a small server."""
+LEAST_MOVED = 16 << 20
+"""Bytes that a kernel reads and writes from which results may bypass the caches, on any CPU."""
+
+LEAST_RESULT = 4 << 20
+"""Bytes of such a result: smaller ones are left where they may be read again."""
 
 LEAST_RUN = 256
 """Elements of the innermost loop that are worth lines of their own."""
@@ -46,7 +59,7 @@ def stores(kernel: RowKernel) -> tuple[Store, ...]:
     if not isinstance(axis.size, int) or axis.size < LEAST_RUN:
         return ()
     found = [store for store in phase.stores if _is_large(store.buffer)]
-    if not found:
+    if not found or moved_bytes(kernel) < LEAST_MOVED:
         return ()
     read = _read(kernel)
     axes = {axis.name for axis in (*kernel.rows, *kernel.elements)}
@@ -54,23 +67,28 @@ def stores(kernel: RowKernel) -> tuple[Store, ...]:
 
 
 def _is_large(buffer: Buffer) -> bool:
-    if not isinstance(buffer.size, int) or buffer.dtype.itemsize < LEAST_ITEMSIZE:
-        return False
-    return bytes_of(buffer) >= LEAST_BYTES
+    return buffer.dtype.itemsize >= LEAST_ITEMSIZE and _bytes(buffer) >= LEAST_RESULT
 
 
-def bytes_of(buffer: Buffer) -> int:
-    """The bytes of a buffer of known size."""
-    assert isinstance(buffer.size, int)
-    return buffer.size * buffer.dtype.itemsize
+def _bytes(buffer: Buffer) -> int:
+    """The bytes of a buffer; 0 where they are known only when the program runs."""
+    return buffer.size * buffer.dtype.itemsize if isinstance(buffer.size, int) else 0
+
+
+def moved_bytes(kernel: RowKernel) -> int:
+    """The bytes of all arrays of known size that a kernel reads and writes."""
+    return sum(map(_bytes, _read(kernel) | {store.buffer for store in _written(kernel)}))
+
+
+def _written(kernel: RowKernel) -> list[Store]:
+    return [*kernel.row_stores, *(store for phase in kernel.phases for store in phase.stores)]
 
 
 def _read(kernel: RowKernel) -> set[Buffer]:
     parts = [part for phase in kernel.phases for a in phase.accumulates for part in a.element]
     parts += [part for total in kernel.totals for part in total.element]
     parts += [keep.value for phase in kernel.phases for keep in phase.keeps]
-    written = [*kernel.row_stores, *(store for phase in kernel.phases for store in phase.stores)]
-    parts += [store.value for store in written]
+    parts += [store.value for store in _written(kernel)]
     return {e.buffer for e in all_expressions(parts, kernel.indices) if isinstance(e, Load)}
 
 
@@ -100,6 +118,8 @@ def lines(
     """
     axis = kernel.elements[-1]
     start, stop, is_even = bounds
+    moved = moved_bytes(kernel)
+    places = [_address(store, axis, "base") for store in stored]
 
     def lane() -> Scope:
         scope = element()
@@ -111,43 +131,44 @@ def lines(
         for number, store in enumerate(stored):
             scope.store(f"line{number}[lane]", store.buffer.dtype, store.value)
 
-    first = _address(stored[0], axis, start)
-    size = stored[0].buffer.dtype.itemsize
     head = [f"int64_t base = {start};"]
     if not is_even:
+        first, size = _address(stored[0], axis, start), stored[0].buffer.dtype.itemsize
         head.append(f"base += dj_min_index(dj_before_line({first}, {size}), {stop} - {start});")
-        head.append("const int64_t edge = base;")
-    step = []
-    after = []
-    for number, store in enumerate(stored):
-        place = _address(store, axis, "base")
-        head.append(
-            f"const int bypass{number} = DJ_BYPASSES({bytes_of(store.buffer)}, {place});"
-        )  # fmt: skip
-        step.append(f"{store.buffer.dtype.c} line{number}[{LANES}] __attribute__((aligned(64)));")
-        after.append(
-            f"dj_store_lines({place}, line{number}, sizeof line{number}, bypass{number});"
-        )  # fmt: skip
-    step += [*c_near.simd_loop(lane, compute, "lane", "0", str(LANES)), *after]
+    bypasses = " && ".join(f"DJ_BYPASSES({moved}, {place})" for place in places)
+    held = [
+        f"{store.buffer.dtype.c} line{number}[{LANES}] __attribute__((aligned(64)));"
+        for number, store in enumerate(stored)
+    ]
+    after = [
+        f"dj_bypass({place}, line{number}, sizeof line{number});"
+        for number, place in enumerate(places)
+    ]
+    step = [*held, *c_near.simd_loop(lane, compute, "lane", "0", str(LANES)), *after]
     main = block(f"for (; base < {stop} - {LANES - 1}; base += {LANES})", step)
-    edges = [] if is_even else _edges(axis, element, body, start, stop)
-    return nest(kernel.elements[:-1], ["{", *head, *main, *edges, "}"])
+    choice = block(f"if ({bypasses})", main)
+    rest = _loop(axis, element, body, "base", stop)
+    if not is_even:
+        head.append("int64_t edge = base;")
+        choice += block("else", [f"edge = base = {start};"])
+        ends = f"const int64_t low = part ? base : {start}, high = part ? {stop} : edge;"
+        both = [ends, *_loop(axis, element, body, "low", "high")]
+        rest = loop("part", "0", "2", both, integer="int")
+    return nest(kernel.elements[:-1], ["{", *head, *choice, *rest, "}"])
 
 
-def _address(store: Store, axis: Axis, position: str) -> str:
-    place = int(position) if position.isdigit() else symint.symbol(position)
-    offset = symint.substitute(store.offset, {axis.name: place})
-    return f"&{store.buffer.name}[{symint.c(offset)}]"
-
-
-def _edges(
+def _loop(
     axis: Axis,
     element: Callable[[], Scope],
     body: Callable[[Scope, Sequence[Store]], None],
     start: str,
     stop: str,
 ) -> list[str]:
-    """What stands before the first whole line and behind the last."""
-    ends = f"const int64_t low = part ? base : {start}, high = part ? {stop} : edge;"
-    inner = c_near.simd_loop(element, lambda scope: body(scope, ()), axis.name, "low", "high")
-    return loop("part", "0", "2", [ends, *inner], integer="int")
+    """The loop that stores as any other."""
+    return c_near.simd_loop(element, lambda scope: body(scope, ()), axis.name, start, stop)
+
+
+def _address(store: Store, axis: Axis, position: str) -> str:
+    place: Number = int(position) if position.isdigit() else symint.symbol(position)
+    offset = symint.substitute(store.offset, {axis.name: place})
+    return f"&{store.buffer.name}[{symint.c(offset)}]"

@@ -188,21 +188,23 @@ def instruction_sets() -> frozenset[str]:
 
 _CACHE: Final = Path("/sys/devices/system/cpu/cpu0/cache/index3/size")
 _MOST_CACHE: Final = 32 << 20
+_BYPASS_ON_INTEL: Final = 16 << 20
 
 
 @functools.cache
 def bypass_bytes() -> int:
-    """The size from which results bypass the caches (`c_bypass`): half of the last cache.
+    """The bytes that a kernel moves from which its results bypass the caches (see `c_bypass`).
 
-    Of a larger cache than 32 MiB, or one of unknown size, that much counts: the cores of a large
-    server share it. Smaller results gain when they are written and lose when they are read again.
+    More than the last cache holds. Of a larger one than 32 MiB, or of unknown size, that much
+    counts: the cores of a large server share it. Intel's are far from a core, and less is enough.
     """
+    if "model name\t: Intel" in cpu_identity():
+        return _BYPASS_ON_INTEL
     try:
-        text = _CACHE.read_text().strip()
-        size = int(text.removesuffix("K")) << 10
+        size = int(_CACHE.read_text().strip().removesuffix("K")) << 10
     except (OSError, ValueError):
         size = _MOST_CACHE
-    return min(size, _MOST_CACHE) // 2
+    return min(size, _MOST_CACHE)
 
 
 # ---------------------------------------------------------------------------------------------

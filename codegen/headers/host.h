@@ -18,13 +18,15 @@ typedef struct {
 #endif
 #define DJ_COLD static __attribute__((noinline, cold, unused))
 
-/* Asks for a cache line a little ahead of a single pass over memory, where that pays: see c_ahead.py. */
 #if defined(__znver1__) || defined(__znver2__) || defined(__znver3__) || defined(__znver4__) \
     || defined(__znver5__)
-#define DJ_ASK_CLOSE(address) ((void)0)
+#define DJ_IS_ZEN 1
 #else
-#define DJ_ASK_CLOSE(address) __builtin_prefetch(address)
+#define DJ_IS_ZEN 0
 #endif
+
+/* Asks for a cache line a little ahead of a single pass over memory, where that pays: see c_ahead.py. */
+#define DJ_ASK_CLOSE(address) (DJ_IS_ZEN ? (void)0 : __builtin_prefetch(address))
 
 /* In front of a kernel that reads much and computes little, for processors that take vectors of 512 bits
  * in halves: see c_ahead.py. */
@@ -34,45 +36,47 @@ typedef struct {
 #define DJ_READS
 #endif
 
-/* Whether results of so many bytes bypass the caches: see c_bypass.py. */
+/* Whether the results of a kernel that moves so many bytes bypass the caches: see c_bypass.py. */
 #ifndef DJ_BYPASS_BYTES
 #define DJ_BYPASS_BYTES INT64_MAX
 #endif
-#define DJ_BYPASSES(bytes, address) \
-    ((bytes) >= DJ_BYPASS_BYTES && ((uintptr_t)(address) & 63) == 0)
+#define DJ_BYPASSES(moved, address) \
+    ((moved) >= DJ_BYPASS_BYTES && ((uintptr_t)(address) & 63) == 0)
 
-/* Asks for a cache line that is going to be written, and does not bypass the caches. */
-#define DJ_ASK_STORED(bytes, address) ((bytes) < DJ_BYPASS_BYTES ? __builtin_prefetch(address, 1) : (void)0)
+/* Asks for a cache line that is going to be stored, unless it bypasses the caches (`moved` is 0 where
+ * it does not); in a pass that computes little, where that pays: see c_ahead.py. */
+#define DJ_ASK_STORED(moved, address) \
+    ((moved) >= DJ_BYPASS_BYTES ? (void)0 : __builtin_prefetch(address, 1))
+#define DJ_ASK_STORED_SOON(moved, address) \
+    (DJ_IS_ZEN ? (void)0 : DJ_ASK_STORED(moved, address))
 
 /* The widest vector that the compiler takes for loops, and its store past the caches: another width
- * would wait for the registers to be put together. */
-#if defined(__x86_64__) && defined(__AVX512F__) && defined(DJ_WIDE)
-typedef float dj_wide __attribute__((vector_size(64), may_alias));
-#define DJ_BYPASS_STORE(to, value) __builtin_ia32_movntps512((float *)(to), value)
-#elif defined(__x86_64__) && defined(__AVX__)
-typedef float dj_wide __attribute__((vector_size(32), may_alias));
-#define DJ_BYPASS_STORE(to, value) __builtin_ia32_movntps256((float *)(to), value)
+ * would wait for the registers to be put together. Elsewhere than on x86, no store is special. */
+#if defined(__AVX512F__) && defined(DJ_WIDE)
+#define DJ_VECTOR_BYTES 64
+#elif defined(__AVX__)
+#define DJ_VECTOR_BYTES 32
 #else
-typedef float dj_wide __attribute__((vector_size(16), may_alias));
+#define DJ_VECTOR_BYTES 16
+#endif
+typedef float __attribute__((vector_size(DJ_VECTOR_BYTES), may_alias)) dj_wide;
+#if defined(__clang__)
+#define DJ_BYPASS_STORE(to, value) __builtin_nontemporal_store(value, (dj_wide *)(to))
+#elif defined(__AVX512F__) && defined(DJ_WIDE)
+#define DJ_BYPASS_STORE(to, value) __builtin_ia32_movntps512((float *)(to), value)
+#elif defined(__AVX__)
+#define DJ_BYPASS_STORE(to, value) __builtin_ia32_movntps256((float *)(to), value)
+#elif defined(__x86_64__)
 #define DJ_BYPASS_STORE(to, value) __builtin_ia32_movntps((float *)(to), value)
+#else
+#define DJ_BYPASS_STORE(to, value) (*(dj_wide *)(to) = (value))
 #endif
 
-/* Stores whole lines at an aligned place if they bypass the caches, or anything anywhere. */
-DJ_INLINE void dj_store_lines(void *to, const void *from, int64_t bytes, int bypasses) {
-#if defined(__x86_64__)
-    if (bypasses) {
-        for (int64_t k = 0; k < bytes; k += (int64_t)sizeof(dj_wide)) {
-#if defined(__clang__)
-            __builtin_nontemporal_store(*(const dj_wide *)((const char *)from + k),
-                                        (dj_wide *)((char *)to + k));
-#else
-            DJ_BYPASS_STORE((char *)to + k, *(const dj_wide *)((const char *)from + k));
-#endif
-        }
-        return;
+/* Stores whole lines past the caches, at the start of one. */
+DJ_INLINE void dj_bypass(void *to, const void *lines, int64_t bytes) {
+    for (int64_t k = 0; k < bytes; k += (int64_t)sizeof(dj_wide)) {
+        DJ_BYPASS_STORE((char *)to + k, *(const dj_wide *)((const char *)lines + k));
     }
-#endif
-    memcpy(to, from, (size_t)bytes);
 }
 
 /* Behind the last of those stores: other threads may read what was written. */

@@ -27,7 +27,8 @@ def source_of(codegen, function, *arguments) -> str:
 @pytest.fixture
 def small(monkeypatch):
     """Every result is large, on this CPU too."""
-    monkeypatch.setattr(c_bypass, "LEAST_BYTES", 1)
+    monkeypatch.setattr(c_bypass, "LEAST_MOVED", 1)
+    monkeypatch.setattr(c_bypass, "LEAST_RESULT", 1)
     monkeypatch.setattr(toolchain, "bypass_bytes", lambda: 1)
 
 
@@ -66,11 +67,11 @@ def test_values_are_those_of_other_stores(codegen, small, monkeypatch, function,
         x = x.reshape(1, -1)
     graph = codegen.graph_of(function, codegen.type_of(x))
     bypassing = compile_graph(graph)
-    monkeypatch.setattr(c_bypass, "LEAST_BYTES", 1 << 40)
+    monkeypatch.setattr(c_bypass, "LEAST_MOVED", 1 << 40)
     plain = compile_graph(graph)
 
-    assert "dj_store_lines(" in "".join(kernel.source for kernel in bypassing.kernels)
-    assert "dj_store_lines(" not in "".join(kernel.source for kernel in plain.kernels)
+    assert "dj_bypass(" in "".join(kernel.source for kernel in bypassing.kernels)
+    assert "dj_bypass(" not in "".join(kernel.source for kernel in plain.kernels)
     for want, got in zip(plain(x), bypassing(x), strict=True):
         np.testing.assert_array_equal(want, got)
 
@@ -79,7 +80,7 @@ def test_values_are_those_of_other_stores(codegen, small, monkeypatch, function,
 @pytest.mark.parametrize("columns", [COLUMNS, COLUMNS + 5], ids=["even", "ragged"])
 def test_every_width_is_stored_in_lines(codegen, small, dtype, columns):
     program = codegen.check(lambda x: x * 2 + 1, normal(ROWS, columns, dtype=dtype))
-    assert "dj_store_lines(" in "".join(kernel.source for kernel in program.kernels)
+    assert "dj_bypass(" in "".join(kernel.source for kernel in program.kernels)
 
 
 @pytest.mark.parametrize("shift", [0, 1, 5, 16])
@@ -98,7 +99,7 @@ def test_results_may_begin_anywhere(small, tmp_path, shift, columns):
         dj.compile(step)(dj.from_numpy(x), dj.from_numpy(out))
 
     (source,) = tmp_path.glob("*/*_forward.c")
-    assert "dj_store_lines(&" in source.read_text()
+    assert "dj_bypass(&" in source.read_text()
     np.testing.assert_array_equal(x * 2 + x.max(1, keepdims=True), out)
     assert (memory[:start] == 7).all() and (memory[start + x.size :] == 7).all()
 
@@ -126,27 +127,31 @@ def test_bits_do_not_depend_on_threads(codegen, small, function):
     ids=["small", "no large result", "bytes", "short rows"],
 )
 def test_other_results_are_left_to_the_caches(codegen, function, x):
-    assert "dj_store_lines(" not in source_of(codegen, function, x)
+    assert "dj_bypass(" not in source_of(codegen, function, x)
 
 
 def test_large_results_are_stored_in_lines(codegen):
     x = normal(1 << 11, 1 << 10)
-    assert 1 == source_of(codegen, lambda x: x + 1, x).count("dj_store_lines(&")
-    (rows,) = [s for s in source_of(codegen, softmax, x).split("static") if "dj_store_lines(&" in s]
-    assert "DJ_ASK_STORED(8388608, &" in rows  # asked for where the caches are larger
+    assert 1 == source_of(codegen, lambda x: x + 1, x).count("dj_bypass(&")
+    source = source_of(codegen, softmax, x)
+    assert 1 == source.count("dj_bypass(&")
+    assert "DJ_ASK_STORED(16777216, &" in source  # asked for where it does not bypass the caches
 
 
-def test_the_size_from_which_results_bypass_is_half_a_cache(tmp_path, monkeypatch):
-    def found(text: str | None) -> int:
+def test_kernels_that_move_more_than_the_cache_holds_bypass_it(tmp_path, monkeypatch):
+    def found(cache: str | None, cpu: str = "model name\t: AMD EPYC") -> int:
         path = tmp_path / "size"
         path.unlink(missing_ok=True)
-        if text is not None:
-            path.write_text(text)
+        if cache is not None:
+            path.write_text(cache)
         monkeypatch.setattr(toolchain, "_CACHE", path)
-        toolchain.bypass_bytes.cache_clear()
-        return toolchain.bypass_bytes()
+        monkeypatch.setattr(toolchain, "cpu_identity", lambda: cpu)
+        return toolchain.bypass_bytes.__wrapped__() >> 20
 
     assert [found("16384K\n"), found("266240K\n"), found("unknown"), found(None)] == [
-        8 << 20, 16 << 20, 16 << 20, 16 << 20,
-    ]  # fmt: skip
-    toolchain.bypass_bytes.cache_clear()
+        16,
+        32,
+        32,
+        32,
+    ]
+    assert found("307200K\n", "model name\t: Intel(R) Xeon(R) Processor") == 16
