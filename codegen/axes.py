@@ -10,7 +10,7 @@ from dynajit.codegen.elements import linear
 from dynajit.codegen.loops import Expression
 from dynajit.codegen.regions import NotFusable, Region, expand
 from dynajit.core import symint
-from dynajit.core.symint import Atom, Number, SymInt
+from dynajit.core.symint import Atom, Number
 from dynajit.core.types import Shape, numel
 
 MOST_SPLITS = 6
@@ -70,11 +70,7 @@ def division_count(region: Region) -> int:
 def _atoms(numbers: Iterable[Number]) -> Iterator[Atom]:
     """Every factor of index expressions, operands included, in an order that does not vary."""
     for number in sorted(numbers, key=str):
-        if isinstance(number, SymInt):
-            for monomial, _ in number.terms:
-                for atom in monomial:
-                    yield from _atoms(atom.operands)
-                    yield atom
+        yield from symint.atoms(number)
 
 
 def _over(region: Region, shape: Shape, reduced: frozenset[int]) -> Region | None:

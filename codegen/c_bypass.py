@@ -100,7 +100,8 @@ def _is_in_lines(store: Store, axis: Axis, axes: set[str]) -> bool:
 
 
 def lines(
-    kernel: RowKernel,
+    elements: Sequence[Axis],
+    moved: int,
     element: Callable[[], Scope],
     stored: Sequence[Store],
     body: Callable[[Scope, Sequence[Store]], None],
@@ -109,16 +110,16 @@ def lines(
     """The loops over the elements of a row.
 
     Args:
-        kernel: whose row it is.
+        elements: the loops.
+        moved: bytes that the kernel moves.
         element: makes a scope of one element.
         stored: what bypasses the caches.
         body: appends what is done for an element, but for some stores.
         bounds: the first element of the innermost loop, the one after the last, and whether it is
             known that they are a multiple of `LANES`, at the start of a line of an aligned array.
     """
-    axis = kernel.elements[-1]
+    axis = elements[-1]
     start, stop, is_even = bounds
-    moved = moved_bytes(kernel)
     places = [_address(store, axis, "base") for store in stored]
 
     def lane() -> Scope:
@@ -154,7 +155,7 @@ def lines(
         ends = f"const int64_t low = part ? base : {start}, high = part ? {stop} : edge;"
         both = [ends, *_loop(axis, element, body, "low", "high")]
         rest = loop("part", "0", "2", both, integer="int")
-    return nest(kernel.elements[:-1], ["{", *head, *choice, *rest, "}"])
+    return nest(elements[:-1], ["{", *head, *choice, *rest, "}"])
 
 
 def _loop(

@@ -5,11 +5,11 @@ elements: `codegen.c_row_loops`), and totals over rows use one accumulator per c
 combined in order. Called by `codegen.c_text`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from dynajit.codegen import c_ahead, c_bypass, c_short_rows, c_transposed
+from dynajit.codegen import c_ahead, c_bypass, c_runs, c_short_rows, c_transposed
 from dynajit.codegen.c_column_totals import ColumnTotals
 from dynajit.codegen.c_expressions import INDENT, Names, Scope
 from dynajit.codegen.c_row_loops import BLOCK, RowLoops
@@ -44,6 +44,7 @@ from dynajit.codegen.loops import (
     Store,
 )
 from dynajit.core import symint
+from dynajit.core.records import record
 from dynajit.core.symint import Number, is_at_least
 
 TEAM = symint.symbol("team", 1)
@@ -346,43 +347,48 @@ class _Rows:
         totals = self.kernel.element_totals if is_first else ()
         columns = self.columns if phase is self.kernel.phases[-1] else None
 
-        def compute(scope: Scope, elsewhere: Sequence[Store] = ()) -> None:
-            position = symint.c(self._position())
-            for value, name in kept.items():
-                scope.known[value] = f"{name}[{position}]"
-            for keep in phase.keeps:
-                scope.add(f"{keep.name}[{position}] = {scope.emit(keep.value)};")
-            _write([store for store in phase.stores if store not in elsewhere], scope)
+        step = _Pass(self.kernel, phase, kept, self.loops)
 
         def body(scope: Scope) -> None:
-            compute(scope)
+            step.compute(scope)
             if columns is not None:
                 columns.meet(scope)
 
         accumulates = (*phase.accumulates, *totals)
         if self._may_be_cut():
-            row.add(*self._segments(row, phase.stores, (*self.kernel.rows, *self.kernel.elements)))
+            row.add(*self._segments(row, phase, (*self.kernel.rows, *self.kernel.elements)))
+            return
+        if not accumulates and columns is None:
+            row.add(*self._alone(row, step))
             return
         if not accumulates:
-            if self.bypassing and phase is self.kernel.phases[-1]:
-                row.add(*self._bypass(row, compute))
-            elif phase.keeps or phase.stores or columns is not None:
-                row.add(*self.loops.plain(row, body))
+            row.add(*self.loops.plain(row, body))
             return
         self.loops.accumulate(row, accumulates, body, reads_ahead)
         for total in totals:
             names = accumulator_names(total, "r")
             combine_into(row, total, accumulator_names(total, "s"), names)
 
-    def _bypass(self, row: Scope, body: Callable[[Scope, Sequence[Store]], None]) -> list[str]:
-        """The loops over elements with results that bypass the caches."""
-        size = self.kernel.elements[-1].size
+    def _alone(self, row: Scope, step: "_Pass") -> list[str]:
+        """The loops over elements of a pass without reductions."""
+        if not step.phase.keeps and not step.phase.stores:
+            return []
+        runs = None if self.is_blocked else c_runs.in_runs(step.kernel, step.phase, step.kept)
+        if runs is not None:
+            loops = RowLoops(runs.kernel, self.names, self.longest, False)
+            step = _Pass(runs.kernel, runs.phase, runs.kept, loops)
+        written = {store.buffer for store in self.bypassing}
+        stored = [store for store in step.phase.stores if store.buffer in written]
+        if not stored:
+            return step.loops.plain(row, step.compute)
+        size = step.kernel.elements[-1].size
         bounds = ("0", symint.c(size), symint.mod(size, c_bypass.LANES) == 0)
         if self.is_blocked:
             is_even = not self.is_between and symint.mod(size, BLOCK) == 0
             bounds = ("start", "stop", is_even)
-        element = partial(self.loops.element_scope, row)
-        return c_bypass.lines(self.kernel, element, self.bypassing, body, bounds)
+        moved = c_bypass.moved_bytes(self.kernel)
+        element = partial(step.loops.element_scope, row)
+        return c_bypass.lines(step.kernel.elements, moved, element, stored, step.compute, bounds)
 
     def _may_be_cut(self) -> bool:
         """True for a pointwise kernel whose loops may be cut where choices change."""
@@ -393,27 +399,52 @@ class _Rows:
         beside = (kernel.row_stores, kernel.totals, kernel.element_totals, kernel.finals)
         return not any(beside) and not kernel.in_place and not kernel.column_totals
 
-    def _segments(self, row: Scope, stores: Sequence[Store], axes: Sequence[Axis]) -> list[str]:
-        """Loops over elements that write `stores`, cut along `axes`; the last one is theirs."""
+    def _segments(self, row: Scope, phase: Phase, axes: Sequence[Axis]) -> list[str]:
+        """Loops over elements that write what a phase stores, cut along `axes`; the last one is
+        theirs."""
         axis, *rest = axes
-        found = segments(stores, axis)
+        found = segments(phase.stores, axis)
         if not found and rest:
-            return self._segments(row, stores, rest)
-        if not found and self.bypassing:
-            return self._bypass(row, partial(_write_others, stores))
+            return self._segments(row, phase, rest)
         if not found:
-            return self.loops.plain(row, partial(_write, stores))
+            return self._alone(row, _Pass(self.kernel, phase, {}, self.loops))
         lines: list[str] = []
         for segment in found:
             arm = row.child(is_arm=True)
             if rest:
                 head = f"if ({axis.name} >= {segment.low} && {axis.name} < {segment.high})"
-                inner = self._segments(arm, segment.stores, rest)
+                inner = self._segments(arm, replace(phase, stores=segment.stores), rest)
             else:
                 ends = (segment.low, segment.high)
                 head, inner = "", self.loops.plain(arm, partial(_write, segment.stores), ends)
             lines += block(head, [*arm.lines, *inner])
         return lines
+
+
+@record
+class _Pass:
+    """A phase and the loops it runs in.
+
+    Args:
+        kernel: whose axes they are.
+        phase: what is computed for each element.
+        kept: values that earlier phases kept, and where.
+        loops: their printer.
+    """
+
+    kernel: RowKernel
+    phase: Phase
+    kept: Mapping[Expression, str]
+    loops: RowLoops
+
+    def compute(self, scope: Scope, elsewhere: Sequence[Store] = ()) -> None:
+        """Append what is kept and stored of an element, but for some stores."""
+        position = symint.c(self._position())
+        for value, name in self.kept.items():
+            scope.known[value] = f"{name}[{position}]"
+        for keep in self.phase.keeps:
+            scope.add(f"{keep.name}[{position}] = {scope.emit(keep.value)};")
+        _write([store for store in self.phase.stores if store not in elsewhere], scope)
 
     def _position(self) -> Number:
         position: Number = 0
@@ -426,8 +457,3 @@ def _write(stores: Sequence[Store], scope: Scope) -> None:
     """Append what writes `stores`."""
     for store in stores:
         scope.store(target(scope, store), store.buffer.dtype, store.value)
-
-
-def _write_others(stores: Sequence[Store], scope: Scope, elsewhere: Sequence[Store]) -> None:
-    """Append what writes `stores`, but for those that are written elsewhere."""
-    _write([store for store in stores if store not in elsewhere], scope)

@@ -486,6 +486,17 @@ def symbols(value: Number) -> frozenset[str]:
     return frozenset(names)
 
 
+def atoms(value: Number) -> Iterator["Atom"]:
+    """Every factor of `value`, those of its operands before their own."""
+    if isinstance(value, int):
+        return
+    for monomial, _ in value.terms:
+        for atom in monomial:
+            for operand in atom.operands:
+                yield from atoms(operand)
+            yield atom
+
+
 def substitute(value: Number, known: Mapping[str, Number]) -> Number:
     """`value` with symbols replaced by name, simplified again."""
     if isinstance(value, int):
