@@ -50,7 +50,8 @@ enum {
     DJ_SLAB_BYTES = 1 << 19,
     DJ_GRADIENT_PIXELS = 512, /* of a slab whose gradient is transposed */
     DJ_MOST_TASKS = 16,
-    DJ_NARROW = 4, /* channels up to which pixels, not channels, fill the vectors */
+    DJ_NARROW = 4, /* channels up to which pixels, not channels, fill the vectors, */
+    DJ_BESIDE = 32, /* and pixels beside a row that are read then, and not meant */
 };
 
 #define DJ_CONVOLUTION_WORK (1 << 20) /* multiplications that are worth a team */
@@ -232,19 +233,33 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
         }                                                                                           \
         DJ_EACH_ROW(DJ_ALL_KEEP)                                                                    \
     }                                                                                               \
-    /* The same for one channel and `length` pixels of a row, `scale` apart in the source. */       \
+    /* The same for one channel and `length` pixels of a row, `scale` apart in the source. That     \
+     * goes on for DJ_BESIDE pixels; `sum` has room for DJ_PIXELS. */                               \
     static __attribute__((noinline, unused)) void dj_row_##S(                                       \
         const TYPE *source, int64_t scale, const int64_t *steps, const TYPE *weights,               \
         int64_t count, TYPE start, TYPE *sum, int64_t length) {                                     \
         DJ_CONTRACT                                                                                 \
         enum { BLOCK = DJ_BLOCK_BYTES / sizeof(TYPE) };                                             \
+        typedef TYPE lanes __attribute__((vector_size(DJ_BLOCK_BYTES), aligned(sizeof(TYPE)),       \
+                                          may_alias));                                              \
+        if (scale == 1) {                                                                           \
+            for (int64_t j = 0; j < length; j += 2 * BLOCK) {                                       \
+                const TYPE *x = source + j;                                                         \
+                lanes a = {0}, b;                                                                   \
+                a += start, b = a;                                                                  \
+                for (int64_t k = 0; k < count; k++) {                                               \
+                    const TYPE w = weights[k * BLOCK];                                              \
+                    a += w * *(const lanes *)(x + steps[k]);                                        \
+                    b += w * *(const lanes *)(x + steps[k] + BLOCK);                                \
+                }                                                                                   \
+                *(lanes *)(sum + j) = a, *(lanes *)(sum + j + BLOCK) = b;                           \
+            }                                                                                       \
+            return;                                                                                 \
+        }                                                                                           \
         for (int64_t j = 0; j < length; j++) sum[j] = start;                                        \
         for (int64_t k = 0; k < count; k++) {                                                       \
             const TYPE *x = source + steps[k], w = weights[k * BLOCK];                              \
-            if (scale == 1)                                                                         \
-                for (int64_t j = 0; j < length; j++) sum[j] += w * x[j];                            \
-            else                                                                                    \
-                for (int64_t j = 0; j < length; j++) sum[j] += w * x[j * scale];                    \
+            for (int64_t j = 0; j < length; j++) sum[j] += w * x[j * scale];                        \
         }                                                                                           \
     }
 
@@ -487,7 +502,7 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
         const int64_t packed = steps * c->groups * all->blocks * BLOCK;                             \
         const int64_t table = dj_room(all->classes + 1 + steps + 2 * w->taps, sizeof(int64_t));     \
         const int64_t weights = dj_room(packed, sizeof(T));                                         \
-        all->slab = dj_room(all->sources * dj_volume(w->plane), sizeof(T));                         \
+        all->slab = dj_room(all->sources * dj_volume(w->plane) + DJ_BESIDE, sizeof(T));             \
         all->memory = malloc((size_t)(table + weights + all->slab * all->team + 64));               \
         if (!all->memory) { status[0] = 3; return 0; }                                              \
         char *aligned = all->memory + (64 - (uintptr_t)all->memory % 64);                           \
@@ -533,7 +548,7 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
         int64_t blocks, depth, units, part, parts, few, cuts, pixels;                               \
         int64_t *steps;                                                                             \
         T *total;                                                                                   \
-        int team;                                                                                   \
+        int team, is_few; /* is_few: outputs of a group */                                          \
         int64_t tasks, slab, turned, room; /* room: bytes of a thread from `own` on */              \
         char *memory, *own;                                                                         \
     } dj_weighing_##S;                                                                              \
@@ -562,7 +577,9 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
         all->cuts = (c->channels + all->few - 1) / all->few;                                        \
         all->tasks = all->parts * c->groups * all->cuts, all->pixels = w->rows * area;              \
         const int64_t plane = dj_volume(w->plane);                                                  \
-        all->slab = dj_room(plane * dj_min_index(all->few, c->channels), sizeof(T));                \
+        all->is_few = c->outputs <= DJ_NARROW;                                                      \
+        const int64_t beside = all->is_few ? DJ_BESIDE * w->scale[2] : 0;                           \
+        all->slab = dj_room(plane * dj_min_index(all->few, c->channels) + beside, sizeof(T));       \
         all->turned = dj_room(all->pixels * BLOCK, sizeof(T));                                      \
         all->room = all->slab + all->turned + dj_room(all->pixels, sizeof(int64_t));                \
         const int64_t table = dj_room(all->depth + DJ_ROWS + 2 * taps, sizeof(int64_t));            \
@@ -578,6 +595,73 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
             all->steps[k] = k / taps * plane + number[taps + k % taps];                             \
         memset(all->total, 0, (size_t)sums);                                                        \
         return 1;                                                                                   \
+    }                                                                                               \
+                                                                                                    \
+    /* What `count` rows of a slab add to the gradient, where a group has few outputs: pixels, not  \
+     * outputs, fill the vectors. Four taps are summed side by side, so that sums need not wait.    \
+     * `turn` has room for the rows of y with zeros behind them, `at` for their places. */          \
+    static __attribute__((noinline, unused)) void dj_weigh_few_##S(                                 \
+        const dj_weighing_##S *all, const T *slab, const T *y, int64_t count, int64_t channels,     \
+        T *turn, int64_t *at, T *sum) {                                                             \
+        DJ_CONTRACT                                                                                 \
+        enum { BLOCK = DJ_BLOCK_BYTES / sizeof(T) };                                                \
+        typedef T lanes __attribute__((vector_size(DJ_BLOCK_BYTES), aligned(sizeof(T)),             \
+                                       may_alias));                                                 \
+        typedef int64_t words __attribute__((vector_size(DJ_BLOCK_BYTES)));                         \
+        const dj_walk *w = &all->w;                                                                 \
+        const int64_t width = w->result[2], scale = w->scale[2], rest = width % BLOCK;              \
+        const int64_t pitch = (width + BLOCK - 1) / BLOCK * BLOCK;                                  \
+        const int64_t depth = channels * w->taps, whole = dj_volume(w->result);                     \
+        lanes marks = {0};                                                                          \
+        memset(&marks, 255, (size_t)rest * sizeof(T));                                              \
+        for (int64_t row = 0; row < count; row++) {                                                 \
+            const int64_t plane = row / w->result[1] * w->scale[0] * w->plane[1];                   \
+            at[row] = (plane + row % w->result[1] * w->scale[1]) * w->plane[2];                     \
+        }                                                                                           \
+        for (int64_t o = 0; o < all->c->outputs; o++, y += whole) {                                 \
+            for (int64_t row = 0; row < count; row++) {                                             \
+                memcpy(turn + row * pitch, y + row * width, (size_t)width * sizeof(T));             \
+                for (int64_t j = width; j < pitch; j++) turn[row * pitch + j] = 0;                  \
+            }                                                                                       \
+            for (int64_t k = 0; k < depth; k += 4) {                                                \
+                const T *taps[4];                                                                   \
+                for (int r = 0; r < 4; r++)                                                         \
+                    taps[r] = slab + all->steps[k + dj_min_index(r, depth - 1 - k)];                \
+                lanes a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0};                                       \
+                for (int64_t row = 0; row < count; row++) {                                         \
+                    for (int64_t j = 0; j < width; j += BLOCK) {                                    \
+                        const lanes g = *(const lanes *)(turn + row * pitch + j);                   \
+                        const int64_t place = at[row] + j * scale;                                  \
+                        lanes x0, x1, x2, x3;                                                       \
+                        if (scale == 1) {                                                           \
+                            x0 = *(const lanes *)(taps[0] + place);                                 \
+                            x1 = *(const lanes *)(taps[1] + place);                                 \
+                            x2 = *(const lanes *)(taps[2] + place);                                 \
+                            x3 = *(const lanes *)(taps[3] + place);                                 \
+                        } else {                                                                    \
+                            for (int l = 0; l < BLOCK; l++) {                                       \
+                                x0[l] = taps[0][place + l * scale];                                 \
+                                x1[l] = taps[1][place + l * scale];                                 \
+                                x2[l] = taps[2][place + l * scale];                                 \
+                                x3[l] = taps[3][place + l * scale];                                 \
+                            }                                                                       \
+                        }                                                                           \
+                        if (j + BLOCK > width) { /* what stands beside a row may be no number */    \
+                            const words left = (words)marks;                                        \
+                            x0 = (lanes)((words)x0 & left), x1 = (lanes)((words)x1 & left);         \
+                            x2 = (lanes)((words)x2 & left), x3 = (lanes)((words)x3 & left);         \
+                        }                                                                           \
+                        a0 += g * x0, a1 += g * x1, a2 += g * x2, a3 += g * x3;                     \
+                    }                                                                               \
+                }                                                                                   \
+                const lanes found[4] = {a0, a1, a2, a3};                                            \
+                for (int64_t r = 0; r < 4 && k + r < depth; r++) {                                  \
+                    T total = 0;                                                                    \
+                    for (int l = 0; l < BLOCK; l++) total += found[r][l];                           \
+                    sum[(k + r) * BLOCK + o] += total;                                              \
+                }                                                                                   \
+            }                                                                                       \
+        }                                                                                           \
     }                                                                                               \
                                                                                                     \
     static __attribute__((unused)) void dj_weighing_task_##S(const dj_weighing_##S *all,            \
@@ -601,6 +685,13 @@ DJ_INLINE int64_t dj_room(int64_t count, int64_t size) { return (count * size + 
             if (!count || !dj_volume(pixels.count)) continue;                                       \
             dj_pad_##S(w, all->x + (lane * c->channels + channel) * dj_volume(c->in), own_channels, \
                        dj_base(w, 0, first), padded);                                               \
+            if (all->is_few) {                                                                      \
+                T *sum = all->total + p * all->part +                                               \
+                         (group * all->depth + channel * w->taps) * BLOCK;                          \
+                dj_weigh_few_##S(all, padded, all->y + lane * c->outputs * whole + first * area,    \
+                                 (end - first) * c->out[1], own_channels, turn, base, sum);         \
+                continue;                                                                           \
+            }                                                                                       \
             dj_places(w, &pixels, first, 0, count, base, NULL);                                     \
             for (int64_t o = 0; o < all->blocks; o++) {                                             \
                 const int64_t used = dj_min_index(BLOCK, c->outputs - o * BLOCK);                   \

@@ -144,7 +144,7 @@ def hypot(m: Any, x: Any, y: Any) -> Any:
     """sqrt(x^2 + y^2) without overflow. Shape: broadcast. Dtype: promoted, floating."""
     a, b = m.abs(x), m.abs(y)
     high, low = m.maximum(a, b), m.minimum(a, b)
-    # Not `high == 0`: GCC makes a choice between truth values of that, which is no vector operation.
+    # Not `high == 0`: GCC makes a choice between truth values of that, and no vector loop.
     ratio = low / m.where(a + b == 0, 1.0, high)
     result = high * m.sqrt(ratio * ratio + 1.0)
     return m.where(m.logical_or(m.isinf(x), m.isinf(y)), math.inf, result)

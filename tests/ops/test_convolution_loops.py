@@ -100,6 +100,48 @@ def test_a_forked_child_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0 == os.waitpid(child, 0)[1]
 
 
+def weight_gradient(
+    x: np.ndarray, g: np.ndarray, size: int, groups: int, stride: int, padding: int, dilation: int
+) -> np.ndarray:
+    """Tap by tap in float64: products of what a tap meets, and of nothing beside."""
+    x, g = (a.astype(np.float64).reshape(a.shape[0], groups, -1, *a.shape[2:]) for a in (x, g))
+    height, width = g.shape[3:]
+    found = np.zeros((groups, g.shape[2], x.shape[2], size, size))
+    for i in range(size):
+        for j in range(size):
+            rows = np.arange(height) * stride + i * dilation - padding
+            columns = np.arange(width) * stride + j * dilation - padding
+            own = (rows >= 0) & (rows < x.shape[3]), (columns >= 0) & (columns < x.shape[4])
+            met = x[..., rows[own[0]][:, None], columns[own[1]]]
+            given = g[..., own[0], :][..., own[1]]
+            found[..., i, j] = np.einsum("bgohw,bgchw->goc", given, met)
+    return found.reshape(-1, *found.shape[2:])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [5, 7, 16, 28, 35])
+@pytest.mark.parametrize(
+    ("outputs", "channels", "size", "stride", "dilation"),
+    [(1, 1, 3, 1, 1), (1, 1, 5, 2, 1), (2, 3, 3, 1, 2), (4, 2, 1, 1, 1), (1, 2, 2, 3, 1)],
+)
+def test_gradients_of_weights_of_few_outputs_meet_only_their_pixels(
+    dtype: Any, width: int, outputs: int, channels: int, size: int, stride: int, dilation: int
+) -> None:
+    """Rows that end within a vector: a pixel that is infinite counts for its own taps only."""
+    groups, padding = 3, dilation * (size - 1) // 2
+    x, weight, _ = drawn((2, groups * channels, 6, width), (groups * outputs, channels, size, size),
+                         dtype)  # fmt: skip
+    x[0, 0, 2, 0], x[1, -1, 3, -1] = np.inf, np.nan
+    given = dj.from_numpy(weight).requires_grad_()
+    y = F.conv2d(dj.from_numpy(x), given, None, stride, padding, dilation, groups)
+    g = np.random.default_rng(2).standard_normal(y.shape).astype(dtype)
+    y.backward(dj.from_numpy(g))
+    with np.errstate(invalid="ignore"):
+        exact = weight_gradient(x, g, size, groups, stride, padding, dilation)
+
+    np.testing.assert_allclose(given.grad.numpy(), exact, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.skipif(not _products.addresses(), reason="this CPU is not x86 with fused products")
 @pytest.mark.parametrize("outputs", [3, 20])
 @pytest.mark.parametrize("size", [1, 3, 5])
