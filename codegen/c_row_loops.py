@@ -7,7 +7,7 @@ fixed tree; long sums are put aside now and then, so that they keep their accura
 
 from collections.abc import Callable, Mapping, Sequence
 
-from dynajit.codegen import c_ahead, c_choices, c_near, c_softmax
+from dynajit.codegen import c_ahead, c_choices, c_near, c_softmax, c_words
 from dynajit.codegen.c_expressions import Names, Scope
 from dynajit.codegen.c_support import (
     accumulator_names,
@@ -55,6 +55,20 @@ def lanes_of(accumulates: Sequence[Accumulate], size: Number) -> int:
     return max(LANES, WIDE_BYTES // accumulates[0].element[0].dtype.itemsize) if is_wide else LANES
 
 
+def position(kernel: RowKernel) -> Number:
+    """The number of an element in its row."""
+    found: Number = 0
+    for axis in kernel.elements:
+        found = found * axis.size + axis.symbol
+    return found
+
+
+def stored(kernel: RowKernel) -> list[Expression]:
+    """The values that a kernel stores and keeps for elements."""
+    values = [store.value for phase in kernel.phases for store in phase.stores]
+    return [*values, *(keep.value for phase in kernel.phases for keep in phase.keeps)]
+
+
 @record
 class _Bounds:
     """The run of the innermost element loop: C expressions, and the count if it is fixed."""
@@ -73,6 +87,9 @@ class RowLoops:
         longest: elements of a row at most, if that is assumed.
         is_blocked: the loop runs over one block of the only row, from `start` to `stop`.
         cached: buffers that need not be read ahead.
+
+    Attributes:
+        words: random words that are there for all elements of a row.
     """
 
     def __init__(
@@ -89,6 +106,7 @@ class RowLoops:
         self.is_blocked = is_blocked
         self.elements = product_of(kernel.elements)
         self.terms = c_softmax.terms(kernel)
+        self.words: tuple[c_words.Run, ...] = ()
         streams = () if longest else c_ahead.streams(kernel)
         self.ahead = tuple(stream for stream in streams if stream.buffer not in cached)
 
@@ -101,7 +119,10 @@ class RowLoops:
 
     def element_scope(self, row: Scope) -> Scope:
         """A scope of one element."""
-        return row.child([axis.name for axis in self.kernel.elements])
+        scope = row.child([axis.name for axis in self.kernel.elements])
+        for run in self.words:
+            scope.known.update(run.texts(symint.c(position(self.kernel))))
+        return scope
 
     def plain(
         self, row: Scope, body: Callable[[Scope], None], part: tuple[int, int] | None = None
@@ -123,12 +144,37 @@ class RowLoops:
             scope = self.element_scope(row)
             body(scope)
             inner = self._in_order(bounds, scope.lines)
+        elif self.is_blocked and (words := c_words.runs(stored(self.kernel), self.kernel.elements)):
+            inner = self._tiles(row, body, bounds, words)
         else:
             name = self.kernel.elements[-1].name
             inner = c_near.simd_loop(
                 lambda: self.element_scope(row), body, name, bounds.start, bounds.stop
             )
         return nest(self.kernel.elements[:-1], inner)
+
+    def _tiles(
+        self,
+        row: Scope,
+        body: Callable[[Scope], None],
+        bounds: _Bounds,
+        words: Sequence[c_words.Run],
+    ) -> list[str]:
+        """The only loop, some elements at a time, for which random words are computed at once."""
+        name = self.kernel.elements[-1].name
+
+        def element() -> Scope:
+            scope = self.element_scope(row)
+            for run in words:
+                scope.known.update(run.texts(f"{name} - tile"))
+            return scope
+
+        size = c_words.TILE
+        lines = [f"const int64_t end = dj_min_index(tile + {size}, {bounds.stop});"]
+        for run in words:
+            lines += [run.room(size), *run.fill(row, "tile", "end - tile")]
+        lines += c_near.simd_loop(element, body, name, "tile", "end")
+        return loop("tile", bounds.start, bounds.stop, lines, step=str(size))
 
     def _part(
         self, row: Scope, body: Callable[[Scope], None], bounds: _Bounds, low: int, high: int

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from dynajit.codegen import c_ahead, c_bypass, c_runs, c_short_rows, c_transposed
+from dynajit.codegen import c_ahead, c_bypass, c_runs, c_short_rows, c_transposed, c_words
 from dynajit.codegen.c_column_totals import ColumnTotals
 from dynajit.codegen.c_expressions import INDENT, Names, Scope
-from dynajit.codegen.c_row_loops import BLOCK, RowLoops
+from dynajit.codegen.c_row_loops import BLOCK, RowLoops, position, stored
 from dynajit.codegen.c_segments import segments
 from dynajit.codegen.c_support import (
     Function,
@@ -42,10 +42,12 @@ from dynajit.codegen.loops import (
     Phase,
     RowKernel,
     Store,
+    Word,
+    walk,
 )
 from dynajit.core import symint
 from dynajit.core.records import record
-from dynajit.core.symint import Number, is_at_least
+from dynajit.core.symint import is_at_least
 
 TEAM = symint.symbol("team", 1)
 """Threads that run a program, in sizes of workspace."""
@@ -308,6 +310,7 @@ class _Rows:
 
     def _row(self, row: Scope) -> None:
         kernel = self.kernel
+        self._words(row)
         kept: dict[Expression, str] = {}
         for phase in kernel.phases:
             for keep in phase.keeps:
@@ -319,6 +322,18 @@ class _Rows:
         for total in kernel.totals:
             values = [row.emit(part) for part in total.element]
             combine_into(row, total, accumulator_names(total, "s"), values)
+
+    def _words(self, row: Scope) -> None:
+        """Random words for all elements of a row, if there is room for them."""
+        if self.is_blocked or not isinstance(self.elements, int):
+            return
+        roots = [*self._roots(), *stored(self.kernel)]
+        words = c_words.runs(roots, self.kernel.elements)
+        if not 0 < sum(run.step for run in words) * self.elements <= c_words.MOST_WORDS:
+            return
+        for run in words:
+            row.add(run.room(self.elements), *run.fill(row, "0", str(self.elements)))
+        self.loops.words = words
 
     def _kept(self, keep: Keep) -> str:
         """Memory for a kept value: on the stack, or for rows of any length a part of the workspace
@@ -378,8 +393,8 @@ class _Rows:
             loops = RowLoops(runs.kernel, self.names, self.longest, False)
             step = _Pass(runs.kernel, runs.phase, runs.kept, loops)
         written = {store.buffer for store in self.bypassing}
-        stored = [store for store in step.phase.stores if store.buffer in written]
-        if not stored:
+        bypassing = [store for store in step.phase.stores if store.buffer in written]
+        if not bypassing or any(isinstance(e, Word) for e in walk(tuple(stored(step.kernel)))):
             return step.loops.plain(row, step.compute)
         size = step.kernel.elements[-1].size
         bounds = ("0", symint.c(size), symint.mod(size, c_bypass.LANES) == 0)
@@ -388,7 +403,7 @@ class _Rows:
             bounds = ("start", "stop", is_even)
         moved = c_bypass.moved_bytes(self.kernel)
         element = partial(step.loops.element_scope, row)
-        return c_bypass.lines(step.kernel.elements, moved, element, stored, step.compute, bounds)
+        return c_bypass.lines(step.kernel.elements, moved, element, bypassing, step.compute, bounds)
 
     def _may_be_cut(self) -> bool:
         """True for a pointwise kernel whose loops may be cut where choices change."""
@@ -439,18 +454,12 @@ class _Pass:
 
     def compute(self, scope: Scope, elsewhere: Sequence[Store] = ()) -> None:
         """Append what is kept and stored of an element, but for some stores."""
-        position = symint.c(self._position())
+        place = symint.c(position(self.kernel))
         for value, name in self.kept.items():
-            scope.known[value] = f"{name}[{position}]"
+            scope.known[value] = f"{name}[{place}]"
         for keep in self.phase.keeps:
-            scope.add(f"{keep.name}[{position}] = {scope.emit(keep.value)};")
+            scope.add(f"{keep.name}[{place}] = {scope.emit(keep.value)};")
         _write([store for store in self.phase.stores if store not in elsewhere], scope)
-
-    def _position(self) -> Number:
-        position: Number = 0
-        for axis in self.kernel.elements:
-            position = position * axis.size + axis.symbol
-        return position
 
 
 def _write(stores: Sequence[Store], scope: Scope) -> None:
