@@ -241,6 +241,9 @@ def _inline(arm: Scope, result: str) -> str:
 NEAR_ANGLES = frozenset(("sin", "cos", "tan"))
 """Functions that the vector headers have for small angles, as `dj_<name>_near_<suffix>`."""
 
+NEAR_RESTS = frozenset(("fmod", "remainder", "floor_divide"))
+"""Functions that scalar.h has for quotients of moderate size, as `dj_<name>_near_<suffix>`."""
+
 MOST_NEAR_POWER = 6
 """Exponents for which the vector headers have `dj_pow_near_f32`."""
 
@@ -258,6 +261,11 @@ def _near_form(
         return near, f"(fabs{'f' if is_float else ''}({operands[0]}) > DJ_NEAR)"
     if expression.function == "pow" and is_float:
         return _near_power(expression.arguments[1], *operands)
+    if expression.function in NEAR_RESTS and expression.dtype.is_floating_point:
+        suffix = SUFFIX[expression.dtype.name]
+        x, y = (f"fabs{'f' if is_float else ''}({operand})" for operand in operands)
+        most = "0x1p24f" if is_float else "0x1p53"
+        return text.replace(f"_{suffix}(", f"_near_{suffix}(", 1), f"!({x} < {most} * {y})"
     return None
 
 

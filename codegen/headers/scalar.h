@@ -197,3 +197,34 @@ DJ_ONCE static int64_t dj_philox_words(uint32_t *restrict words, int64_t seed, i
 
 DJ_REAL(float, f32, f)
 DJ_REAL(double, f64, )
+
+/* The same for |x| < 2^24 |y| (double: 2^53 |y|), where quotients are whole numbers without gaps. The quotient of the
+ * magnitudes is rounded, so that its whole part may be too large by one, but not too small; what is
+ * left of x is exact, as is the correction. */
+#if defined(__FMA__) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
+#define DJ_HAS_FMA 1
+#else
+#define DJ_HAS_FMA 0
+#endif
+#define DJ_REST(T, S, F)                                                                            \
+    DJ_INLINE T dj_fmod_near_##S(T x, T y) {                                                        \
+        if (!DJ_HAS_FMA) return fmod##F(x, y);                                                      \
+        T a = fabs##F(x), b = fabs##F(y), q = trunc##F(a / b);                                      \
+        T r = __builtin_fma##F(-q, b, a);                                                           \
+        r = r < 0 ? r + b : r;                                                                      \
+        return copysign##F(q == 0 ? a : r, x); /* 0 times an infinite y would be NaN */             \
+    }                                                                                               \
+    DJ_INLINE T dj_remainder_near_##S(T x, T y) {                                                   \
+        T r = dj_fmod_near_##S(x, y);                                                               \
+        return (r != 0) & ((r < 0) != (y < 0)) ? r + y : r;                                         \
+    }                                                                                               \
+    DJ_INLINE T dj_floor_divide_near_##S(T x, T y) {                                                \
+        T r = dj_fmod_near_##S(x, y), q = (x - r) / y;                                              \
+        q -= (r != 0) & ((y < 0) != (r < 0)) ? (T)1 : (T)0;                                         \
+        T whole = floor##F(q);                                                                      \
+        whole = q - whole > (T)0.5 ? whole + 1 : whole;                                             \
+        return q == 0 ? copysign##F((T)0, x / y) : whole;                                           \
+    }
+
+DJ_REST(float, f32, f)
+DJ_REST(double, f64, )
