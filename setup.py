@@ -68,7 +68,7 @@ setup(
             ["dynajit/core/_products.c"],
             [
                 f"dynajit/core/{name}.h"
-                for name in ("product_loops", "product_arrays", "helper_threads")
+                for name in ("product_loops", "few_products", "product_arrays", "helper_threads")
             ],
             "-ffp-contract=fast",  # products are sums of fused multiplications
         ),
