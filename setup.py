@@ -45,6 +45,12 @@ setup(
             *("-Wno-unused-function", "-Wno-unknown-pragmas"),
         ),
         extension(
+            "dynajit.ops._sums",
+            ["dynajit/ops/_sums.c"],
+            ["dynajit/ops/sum_loops.h"],
+            *("-ffp-contract=off", "-Wno-psabi"),  # vectors stay within the functions
+        ),
+        extension(
             "dynajit.ops._scatter",
             ["dynajit/ops/_scatter.c"],
             [],
