@@ -53,6 +53,9 @@ SMALL = 64
 Measured on AVX-512, one thread: 4096 products of 4x4 take 13 us and 108 by BLAS, of 8x8 114 and
 176, of 12x12 174 and 147; 10000x3 @ 3x3 takes 4.6 us and 13.7."""
 
+FEW_ROWS, FEW_COLUMNS = 4, 12
+"""Rows or columns below which our own products have orders of their own (`few_products.h`)."""
+
 LONGEST_SMALL = 8
 """Rows or columns of such an operand: 10000x16 @ 16x4 takes 88 us and 46 by BLAS."""
 
@@ -64,7 +67,9 @@ _SUFFIX = {
 
 def print_matmul(kernel: MatmulKernel) -> Function:
     """The C function of a product."""
-    buffers = tuple(dict.fromkeys((kernel.left.buffer, kernel.right.buffer, kernel.result.buffer)))
+    bias = () if kernel.bias is None else (kernel.bias,)
+    read = (kernel.left.buffer, kernel.right.buffer, *bias)
+    buffers = tuple(dict.fromkeys((*read, kernel.result.buffer)))
     parameters = [
         f"{'' if b is kernel.result.buffer else 'const '}{b.dtype.c} *{b.name}" for b in buffers
     ]
@@ -81,7 +86,7 @@ def print_matmul(kernel: MatmulKernel) -> Function:
         "int64_t left = 0, right = 0, result = 0;",
         *_batch_offsets(kernel),
         "(void)rest;",
-        call(kernel),
+        *call(kernel),
     ]
     multiplications = batch * kernel.rows * kernel.inner * kernel.columns
     work = Work(multiplications, TEAM_WORK)
@@ -245,8 +250,8 @@ def calls_gemm(kernel: MatmulKernel) -> bool:
     )
 
 
-def call(kernel: MatmulKernel, home: str = "-1", is_packed: str = "0") -> str:
-    """The call for `rows` from `row` on and `columns` from `column` on, of the matrices that begin
+def call(kernel: MatmulKernel, home: str = "-1", is_packed: str = "0") -> list[str]:
+    """The lines for `rows` from `row` on and `columns` from `column` on, of the matrices that begin
     at `left`, `right` and `result`: variables in C.
 
     Args:
@@ -254,18 +259,40 @@ def call(kernel: MatmulKernel, home: str = "-1", is_packed: str = "0") -> str:
     """
     left, right, result = kernel.left, kernel.right, kernel.result
     suffix = _SUFFIX[result.buffer.dtype.name]
-    head, end = f"dj_product_{suffix}(", ""
+    head, end = f"dj_product_{suffix}(", ", 0"
     if calls_gemm(kernel):
-        head, end = f"dj_gemm_{suffix}(runtime, ", f", {home}, {is_packed}"
+        head, end = f"dj_gemm_{suffix}(runtime, ", f", {home}, {_how(kernel, is_packed)}"
     elif _is_small(kernel):
-        head = f"dj_small_{suffix}("
+        head, end = f"dj_small_{suffix}(", ""
     whole = symint.c(kernel.columns)
-    return (
+    tile = f"{result.buffer.name} + result + row * {whole} + column, {whole}"
+    product = (
         f"{head}{_operand(left, 'left', f'row * {symint.c(left.row_stride)}')}, "
         f"{_operand(right, 'right', f'column * {symint.c(right.column_stride)}')}, "
-        f"{result.buffer.name} + result + row * {whole} + column, {whole}, "
-        f"rows, {symint.c(kernel.inner)}, columns{end});"
+        f"{tile}, rows, {symint.c(kernel.inner)}, columns{end});"
     )
+    if kernel.bias is None:
+        return [product]
+    return [f"dj_begin_{suffix}({kernel.bias.name} + column, {tile}, rows, columns);", product]
+
+
+def may_be_few(kernel: MatmulKernel) -> bool:
+    """True unless a product has many rows and many columns."""
+    is_many = symint.is_at_least(kernel.rows, FEW_ROWS) and symint.is_at_least(
+        kernel.columns, FEW_COLUMNS
+    )
+    return not kernel.batch and not is_many
+
+
+def _how(kernel: MatmulKernel, is_packed: str) -> str:
+    """The bits of `How` (`_products.c`) for a part of the product, in C."""
+    terms = [] if is_packed == "0" else [f"({is_packed} ? DJ_IS_PACKED : 0)"]
+    if kernel.bias is not None:
+        terms.append("DJ_ADDS")
+    if may_be_few(kernel):
+        sizes = f"{symint.c(kernel.rows)}, {symint.c(kernel.columns)}"
+        terms.append(f"dj_few({sizes}, column)")
+    return " | ".join(terms) or "0"
 
 
 def _is_small(kernel: MatmulKernel) -> bool:

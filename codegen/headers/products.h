@@ -39,11 +39,12 @@ typedef void (*dj_dgemv_function)(char *, int *, int *, double *, double *, int 
 #endif
 
 /* Four rows and two vectors of columns at a time, sums in registers in the order of k. The right
- * operand's columns are packed unless they lie side by side; PLUS and TIMES combine. */
+ * operand's columns are packed unless they lie side by side; PLUS and TIMES combine. Sums are added to
+ * what c holds if it `adds`. */
 #define DJ_PRODUCT(T, S, PLUS, TIMES)                                                               \
     static __attribute__((unused)) void dj_product_##S(                                             \
         const T *a, int64_t a_row, int64_t a_column, const T *b, int64_t b_row, int64_t b_column,   \
-        T *c, int64_t c_row, int64_t n, int64_t k, int64_t m) {                                     \
+        T *c, int64_t c_row, int64_t n, int64_t k, int64_t m, int adds) {                           \
         typedef T vec __attribute__((vector_size(DJ_PRODUCT_BYTES), aligned(sizeof(T)), may_alias)); \
         enum { LANES = DJ_PRODUCT_BYTES / sizeof(T), WIDTH = 2 * LANES, DEPTH = 128 };              \
         T panel[DEPTH * WIDTH], tile[4 * WIDTH];                                                    \
@@ -83,7 +84,8 @@ typedef void (*dj_dgemv_function)(char *, int *, int *, double *, double *, int 
                     for (int64_t r = 0; r < rows; r++)                                              \
                         for (int64_t j = 0; j < width; j++) {                                       \
                             const T sum = tile[r * WIDTH + j];                                      \
-                            to[r * c_row + j] = first == 0 ? sum : (T)(to[r * c_row + j] PLUS sum); \
+                            T *place = to + r * c_row + j;                                          \
+                            *place = first == 0 && !adds ? sum : (T)(*place PLUS sum);              \
                         }                                                                           \
                 }                                                                                   \
             }                                                                                       \
@@ -139,47 +141,66 @@ DJ_SMALL(int64_t, i64, DJ_SMALL_INTEGER)
 DJ_SMALL(float, f32, DJ_SMALL_F32)
 DJ_SMALL(double, f64, DJ_SMALL_F64)
 
+/* Of a part of a product: what `multiply` is told (`How` of _products.c) if the whole one has few rows
+ * or columns, and whether other columns are to the left. */
+enum { DJ_IS_PACKED = 1, DJ_IS_FEW = 2, DJ_IS_BESIDE = 4, DJ_ADDS = 16 };
+enum { DJ_FEW_ROWS = 4, DJ_FEW_COLUMNS = 12 };
+static __attribute__((unused)) int dj_few(int64_t rows, int64_t columns, int64_t column) {
+    if (rows >= DJ_FEW_ROWS && columns >= DJ_FEW_COLUMNS) return 0;
+    return DJ_IS_FEW | (column > 0 ? DJ_IS_BESIDE : 0);
+}
+
+/* Every row of c (n, m) begins as the same vector. */
+#define DJ_BEGIN_ROWS(T, S)                                                                         \
+    static inline __attribute__((unused)) void dj_begin_##S(const T *from, T *c, int64_t c_row,     \
+                                                            int64_t n, int64_t m) {                 \
+        for (int64_t i = 0; i < n; i++) memcpy(c + i * c_row, from, sizeof(T) * (size_t)m);         \
+    }
+DJ_BEGIN_ROWS(float, f32)
+
 #define DJ_GEMM(T, S, L)                                                                            \
     /* c (n, m) = a (n, k) @ b (k, m). BLAS is column-major: it computes c' = b' a'. Columns of b   \
-     * may stay packed between calls: `home` and `is_packed` of product_loops.h. */                 \
+     * may stay packed between calls: `home` of product_loops.h, and `how`. */                      \
     static DJ_ONCE void dj_gemm_##S(                                                                \
         const dj_runtime *runtime, const T *a, int64_t a_row, int64_t a_column, const T *b,         \
         int64_t b_row, int64_t b_column, T *c, int64_t c_row, int64_t n, int64_t k, int64_t m,      \
-        int64_t home, int is_packed) {                                                              \
+        int64_t home, int how) {                                                                    \
         if (n == 0 || m == 0) return;                                                               \
         if (k == 0) {                                                                               \
-            for (int64_t i = 0; i < n; i++) memset(c + i * c_row, 0, sizeof(T) * (size_t)m);        \
+            for (int64_t i = 0; i < n && !(how & DJ_ADDS); i++)                                     \
+                memset(c + i * c_row, 0, sizeof(T) * (size_t)m);                                    \
             return;                                                                                 \
         }                                                                                           \
-        if ((n > 1 || home >= 0) && m > 1 && runtime->multiply_##S &&                               \
+        if ((((n > 1 || home >= 0) && m > 1) || (how & DJ_IS_FEW)) && runtime->multiply_##S &&      \
             ((dj_multiply_##S)runtime->multiply_##S)(a, a_row, a_column, b, b_row, b_column, c,     \
-                                                     c_row, n, k, m, home, is_packed))              \
+                                                     c_row, n, k, m, home, how))                    \
             return;                                                                                 \
         int a_rows = a_column == 1 && a_row >= k, b_rows = b_column == 1 && b_row >= m;             \
         int64_t a_step = a_rows ? a_row : a_column, b_step = b_rows ? b_row : b_column;             \
         int64_t most = n | k | m | a_step | b_step | c_row;                                         \
         if (most > INT32_MAX) { /* more than this BLAS can count */                                 \
-            dj_product_##S(a, a_row, a_column, b, b_row, b_column, c, c_row, n, k, m);              \
+            dj_product_##S(a, a_row, a_column, b, b_row, b_column, c, c_row, n, k, m,               \
+                           how & DJ_ADDS);                                                          \
             return;                                                                                 \
         }                                                                                           \
         char a_order = a_rows ? 'N' : 'T', b_order = b_rows ? 'N' : 'T';                            \
         int rows = (int)m, columns = (int)n, inner = (int)k, result = (int)c_row, next = 1;         \
         int a_int = (int)a_step, b_int = (int)b_step;                                               \
-        T one = 1, zero = 0;                                                                        \
+        T one = 1, beta = (how & DJ_ADDS) ? 1 : 0;                                                  \
         dj_##L##gemv_function gemv = (dj_##L##gemv_function)runtime->L##gemv;                       \
         if (n == 1 && a_column > 0) { /* products with a vector take twice as long as matrices */   \
             int wide = b_rows ? rows : inner, tall = b_rows ? inner : rows, step = (int)a_column;   \
-            gemv(&b_order, &wide, &tall, &one, (T *)b, &b_int, (T *)a, &step, &zero, c, &next);     \
+            gemv(&b_order, &wide, &tall, &one, (T *)b, &b_int, (T *)a, &step, &beta, c, &next);     \
             return;                                                                                 \
         }                                                                                           \
         if (m == 1 && b_row > 0) {                                                                  \
             int wide = a_rows ? inner : columns, tall = a_rows ? columns : inner, step = (int)b_row; \
             char turned = a_rows ? 'T' : 'N';                                                       \
-            gemv(&turned, &wide, &tall, &one, (T *)a, &a_int, (T *)b, &step, &zero, c, &result);    \
+            gemv(&turned, &wide, &tall, &one, (T *)a, &a_int, (T *)b, &step, &beta, c, &result);    \
             return;                                                                                 \
         }                                                                                           \
         ((dj_##L##gemm_function)runtime->L##gemm)(&b_order, &a_order, &rows, &columns, &inner,      \
-                                                  &one, (T *)b, &b_int, (T *)a, &a_int, &zero, c,   \
+                                                  &one, (T *)b, &b_int, (T *)a, &a_int, &beta, c,   \
                                                   &result);                                         \
     }
 

@@ -410,7 +410,7 @@ TARGET static int NAMED(multiply_few)(const NAMED(Product) *all, int how) {
  * If `home` is not negative, columns of b are packed from that element of the scratch on and stay
  * there, for calls of this thread with other rows and the same b, that say so by IS_PACKED; they
  * take k times m, which counts as whole vectors. `how` has bits of `How`. Returns 0, and has done
- * nothing, if there is no memory. */
+ * nothing, if there is no memory, or for a vector that IS_FEW where BLAS has better loops. */
 TARGET static int NAMED(multiply)(const ELEMENT *a, int64_t a_row, int64_t a_column,
                                   const ELEMENT *b, int64_t b_row, int64_t b_column, ELEMENT *c,
                                   int64_t c_row, int64_t n, int64_t k, int64_t m, int64_t home,
@@ -420,6 +420,7 @@ TARGET static int NAMED(multiply)(const ELEMENT *a, int64_t a_row, int64_t a_col
 #if HAS_FEW
     if (is_amd && (how & IS_FEW)) return NAMED(multiply_few)(&all, how);
 #endif
+    if ((how & IS_FEW) && (n == 1 || m == 1) && home < 0) return 0;
     return NAMED(multiply_all)(&all, home, (how & IS_PACKED) != 0);
 }
 
