@@ -46,9 +46,9 @@ setup(
         ),
         extension(
             "dynajit.ops._sums",
-            ["dynajit/ops/_sums.c"],
-            ["dynajit/ops/sum_loops.h"],
-            *("-ffp-contract=off", "-Wno-psabi"),  # vectors stay within the functions
+            [f"dynajit/ops/{name}.c" for name in ("_sums", "sums_plain", "sums_avx2")],
+            ["dynajit/ops/sum_functions.h", "codegen/headers/sums.h"],
+            "-Wno-psabi",  # vectors stay within the functions
         ),
         extension(
             "dynajit.ops._scatter",

@@ -12,46 +12,15 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { LEVELS = 4 };
+typedef void (*Add)(const void *, int64_t, int64_t, int64_t, void *);
 
-/* log2 of how many numbers are added before their sum is added to the next level's. */
-static int level_power(int64_t size) {
-    int bits = 0;
-    while (bits < 62 && INT64_C(1) << bits < size) bits++;
-    return bits / LEVELS > 4 ? bits / LEVELS : 4;
-}
-
-#define ELEMENT float
-#define LANES 8
-#define TARGET
-#define NAMED(x) f32_##x
-#include "sum_loops.h"
-
-#define ELEMENT double
-#define LANES 4
-#define TARGET
-#define NAMED(x) f64_##x
-#include "sum_loops.h"
-
+#define DECLARED(NAME) void NAME(const void *, int64_t, int64_t, int64_t, void *);
+DECLARED(add_f32_plain) DECLARED(add_f64_plain)
 #if defined(__x86_64__) && defined(__GNUC__)
 #define HAS_AVX2 1
-
-#define ELEMENT float
-#define LANES 8
-#define TARGET __attribute__((target("avx2")))
-#define NAMED(x) f32_avx2_##x
-#include "sum_loops.h"
-
-#define ELEMENT double
-#define LANES 4
-#define TARGET __attribute__((target("avx2")))
-#define NAMED(x) f64_avx2_##x
-#include "sum_loops.h"
+DECLARED(add_f32_avx2) DECLARED(add_f64_avx2)
 #endif
-
-typedef void (*Add)(const void *, int64_t, int64_t, int64_t, void *);
-static Add add_floats = f32_add, add_doubles = f64_add; /* for this CPU */
-
+static Add add_floats = add_f32_plain, add_doubles = add_f64_plain; /* for this CPU */
 enum { MOST_DIMS = 32 };
 
 /* An array as rows before, numbers that are added, and columns behind them. */
@@ -137,7 +106,7 @@ PyMODINIT_FUNC PyInit__sums(void) {
     import_array();
 #ifdef HAS_AVX2
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2")) add_floats = f32_avx2_add, add_doubles = f64_avx2_add;
+    if (__builtin_cpu_supports("avx2")) add_floats = add_f32_avx2, add_doubles = add_f64_avx2;
 #endif
     PyObject *numpy = PyImport_ImportModule("numpy");
     PyObject *add = numpy ? PyObject_GetAttrString(numpy, "add") : NULL;
