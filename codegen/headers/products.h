@@ -107,6 +107,7 @@ DJ_PRODUCT(double, f64, +, *)
 #define DJ_SMALL_F32(x, y, sum) ((x) * (y) + (sum))
 #define DJ_SMALL_F64(x, y, sum) ((x) * (y) + (sum))
 #endif
+#define DJ_SMALL_APART(x, y, sum) ((sum) + (x) * (y))
 #define DJ_SMALL_INTEGER(x, y, sum) ((sum) + (x) * (y))
 #define DJ_SMALL_BOOL(x, y, sum) ((sum) | ((x) & (y)))
 
@@ -139,13 +140,61 @@ DJ_SMALL(int16_t, i16, DJ_SMALL_INTEGER)
 DJ_SMALL(int32_t, i32, DJ_SMALL_INTEGER)
 DJ_SMALL(int64_t, i64, DJ_SMALL_INTEGER)
 DJ_SMALL(float, f32, DJ_SMALL_F32)
+DJ_SMALL(float, narrow_f32, DJ_SMALL_APART)
 DJ_SMALL(double, f64, DJ_SMALL_F64)
+
+typedef float __attribute__((vector_size(32))) dj_small_row;
+
+/* A right operand of at most 8 columns, with zeros behind them. */
+static inline __attribute__((always_inline, unused)) void dj_small_rows(
+    const float *restrict b, int64_t b_row, int64_t b_column, int64_t k, int64_t m,
+    dj_small_row *right) {
+    for (int64_t l = 0; l < k; l++) {
+        right[l] = (dj_small_row){0};
+        for (int64_t j = 0; j < m; j++) right[l][j] = b[l * b_row + j * b_column];
+    }
+}
+
+/* The same of float32 with terms that are rounded before they are added, as by our own products of few
+ * columns on CPUs of AMD (few_products.h): in the order of k, */
+static inline __attribute__((always_inline, unused)) void dj_small_apart_f32(
+    const float *restrict a, int64_t a_row, int64_t a_column, const float *restrict b, int64_t b_row,
+    int64_t b_column, float *restrict c, int64_t c_row, int64_t n, int64_t k, int64_t m) {
+    if (m <= 4) {
+        dj_small_narrow_f32(a, a_row, a_column, b, b_row, b_column, c, c_row, n, k, m);
+        return;
+    }
+    dj_small_row right[8];
+    dj_small_rows(b, b_row, b_column, k, m, right);
+    for (int64_t i = 0; i < n; i++) {
+        dj_small_row sum = {0};
+        for (int64_t l = 0; l < k; l++) sum += a[i * a_row + l * a_column] * right[l];
+        memcpy(c + i * c_row, &sum, sizeof(float) * (size_t)m);
+    }
+}
+
+/* and in lanes: for rows of 4 or 8 elements that lie as such, each at a multiple of 16 bytes. */
+static inline __attribute__((always_inline, unused)) void dj_small_lanes_f32(
+    const float *restrict a, int64_t a_row, const float *restrict b, int64_t b_row, int64_t b_column,
+    float *restrict c, int64_t c_row, int64_t n, int64_t k, int64_t m) {
+    dj_small_row right[8], x[8];
+    dj_small_rows(b, b_row, b_column, k, m, right);
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t l = 0; l < k; l++) x[l] = a[i * a_row + l] * right[l];
+        for (int64_t l = 0; l < 4 && k == 8; l++) x[l] += x[l + 4];
+        const dj_small_row sum = (x[0] + x[2]) + (x[1] + x[3]);
+        memcpy(c + i * c_row, &sum, sizeof(float) * (size_t)m);
+    }
+}
 
 /* Of a part of a product: what `multiply` is told (`How` of _products.c) if the whole one has few rows
  * or columns, and whether other columns are to the left. */
-enum { DJ_IS_PACKED = 1, DJ_IS_FEW = 2, DJ_IS_BESIDE = 4, DJ_ADDS = 16 };
-enum { DJ_FEW_ROWS = 4, DJ_FEW_COLUMNS = 12 };
-static __attribute__((unused)) int dj_few(int64_t rows, int64_t columns, int64_t column) {
+enum { DJ_IS_PACKED = 1, DJ_IS_FEW = 2, DJ_IS_BESIDE = 4, DJ_IN_ORDER = 8, DJ_ADDS = 16 };
+enum { DJ_FEW_ROWS = 4, DJ_FEW_COLUMNS = 12, DJ_NAIVE_WORK = 400 };
+static __attribute__((unused)) int dj_few(int64_t rows, int64_t inner, int64_t columns,
+                                          int64_t column, int is_stack) {
+    if (is_stack && (rows == 1 || columns == 1)) return 0;
+    if (is_stack && rows * inner * columns < DJ_NAIVE_WORK) return DJ_IS_FEW | DJ_IN_ORDER;
     if (rows >= DJ_FEW_ROWS && columns >= DJ_FEW_COLUMNS) return 0;
     return DJ_IS_FEW | (column > 0 ? DJ_IS_BESIDE : 0);
 }

@@ -15,7 +15,7 @@ typedef float __attribute__((vector_size(32), aligned(4), may_alias)) dj_lanes_f
 typedef double __attribute__((vector_size(32), aligned(8), may_alias)) dj_lanes_f64;
 typedef float __attribute__((may_alias)) dj_lane_f32;
 typedef double __attribute__((may_alias)) dj_lane_f64;
-enum { DJ_SUM_LEVELS = 4 };
+enum { DJ_SUM_LEVELS = 4, DJ_SUM_BLOCK = 1 << 12 }; /* bytes of sums that stay in the first cache */
 
 /* log2 of how many numbers are added before their sum goes to the next level. */
 static inline __attribute__((unused)) int dj_level_power(int64_t size) {
@@ -64,6 +64,44 @@ DJ_CASCADE(double, dj_lanes_f64, lanes_f64)
 DJ_CASCADE(float, dj_lane_f32, lane_f32)
 DJ_CASCADE(double, dj_lane_f64, lane_f64)
 
+/* Sums of `width` columns, whole lanes and at most DJ_SUM_BLOCK bytes, each as `dj_four` has them: rows
+ * are read as they lie, four at a time. */
+#define DJ_CASCADE_OF_ROWS(T, S)                                                                    \
+    DJ_SUM_TARGET static inline __attribute__((unused)) void dj_rows_##S(                           \
+        const T *from, int64_t row, int64_t size, int64_t width, T *to) {                           \
+        enum { LANES = 32 / sizeof(T), MOST = DJ_SUM_BLOCK / 32 };                                  \
+        const int power = dj_level_power(size);                                                     \
+        const int64_t step = INT64_C(1) << power, count = width / LANES;                            \
+        dj_lanes_##S level[DJ_SUM_LEVELS][MOST];                                                    \
+        for (int j = 0; j < DJ_SUM_LEVELS; j++) memset(level[j], 0, 32 * (size_t)count);            \
+        int64_t i = 0;                                                                              \
+        while (i + step <= size) {                                                                  \
+            for (const int64_t end = i + step; i < end; i += 4, from += 4 * row)                    \
+                for (int64_t k = 0; k < count; k++) {                                               \
+                    const T *at = from + k * LANES;                                                 \
+                    dj_lanes_##S sum = level[0][k] + *(const dj_lanes_##S *)at;                     \
+                    sum += *(const dj_lanes_##S *)(at + row);                                       \
+                    sum += *(const dj_lanes_##S *)(at + 2 * row);                                   \
+                    level[0][k] = sum + *(const dj_lanes_##S *)(at + 3 * row);                      \
+                }                                                                                   \
+            for (int j = 1; j < DJ_SUM_LEVELS; j++) {                                               \
+                for (int64_t k = 0; k < count; k++) level[j][k] += level[j - 1][k];                 \
+                memset(level[j - 1], 0, 32 * (size_t)count);                                        \
+                if (i & ((step - 1) << (j * power))) break;                                         \
+            }                                                                                       \
+        }                                                                                           \
+        for (; i < size; i++, from += row)                                                          \
+            for (int64_t k = 0; k < count; k++)                                                     \
+                level[0][k] += *(const dj_lanes_##S *)(from + k * LANES);                           \
+        for (int64_t k = 0; k < count; k++) {                                                       \
+            dj_lanes_##S sum = level[0][k];                                                         \
+            for (int j = 1; j < DJ_SUM_LEVELS; j++) sum += level[j][k];                             \
+            *(dj_lanes_##S *)(to + k * LANES) = sum;                                                \
+        }                                                                                           \
+    }
+DJ_CASCADE_OF_ROWS(float, f32)
+DJ_CASCADE_OF_ROWS(double, f64)
+
 /* The sum of `size` elements side by side; and the sums of `width` columns of `size` rows that lie one
  * after the other. */
 #define DJ_SUMS(T, S)                                                                               \
@@ -84,11 +122,11 @@ DJ_CASCADE(double, dj_lane_f64, lane_f64)
     DJ_SUM_TARGET static __attribute__((unused)) void dj_sum_columns_##S(                           \
         const T *from, int64_t size, int64_t width, T *to) {                                        \
         enum { LANES = 32 / sizeof(T) };                                                            \
+        const int64_t fours = width / (4 * LANES) * 4 * LANES, most = DJ_SUM_BLOCK / sizeof(T);     \
         int64_t j = 0;                                                                              \
-        for (; j + 4 * LANES <= width; j += 4 * LANES) {                                            \
-            dj_lanes_##S sums[4];                                                                   \
-            dj_four_lanes_##S(from + j, width, LANES, size, sums);                                  \
-            for (int k = 0; k < 4; k++) *(dj_lanes_##S *)(to + j + k * LANES) = sums[k];            \
+        for (int64_t count; j < fours; j += count) {                                                \
+            count = fours - j < most ? fours - j : most;                                            \
+            dj_rows_##S(from + j, width, size, count, to + j);                                      \
         }                                                                                           \
         for (; j + LANES <= width; j += LANES)                                                      \
             dj_one_lanes_##S(from + j, width, size, (dj_lanes_##S *)(to + j));                      \

@@ -275,7 +275,13 @@ PyMODINIT_FUNC PyInit__products(void) {
 #endif
     pthread_atfork(NULL, NULL, forget_helpers);
     PyObject *module = PyModule_Create(&definition);
-    if (module && PyModule_AddIntConstant(module, "KEPT_BYTES", KEPT_BYTES) < 0) Py_CLEAR(module);
+    int rounds = 0;
+#ifdef HAS_PRODUCTS
+    rounds = is_amd && multiply[0];
+#endif
+    if (module && (PyModule_AddIntConstant(module, "KEPT_BYTES", KEPT_BYTES) < 0 ||
+                   PyModule_AddIntConstant(module, "ROUNDS_TERMS_OF_FEW", rounds) < 0))
+        Py_CLEAR(module);
     PyObject *together = PyCapsule_New((void *)run_together, RUN_TOGETHER, NULL);
     if (module && (!together || PyModule_AddObjectRef(module, "run_together", together) < 0))
         Py_CLEAR(module);

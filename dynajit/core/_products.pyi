@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 KEPT_BYTES: int
+ROUNDS_TERMS_OF_FEW: int
 
 def addresses() -> dict[str, tuple[int, int]]: ...
 def matmul(a: Any, b: Any, /) -> Any: ...

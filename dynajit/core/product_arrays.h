@@ -101,6 +101,15 @@ static int find_stack(Products *job, PyArrayObject *a, PyArrayObject *b) {
     return 1;
 }
 
+/* A stack of rows that line up, times one matrix, is one tall product, as in PyTorch. */
+static void fold_stack(Products *job) {
+    int64_t rows = job->n;
+    for (int dim = job->dims - 1; dim >= 0; rows *= job->shape[dim--])
+        if (job->shape[dim] != 1 && job->a_stack[dim] != rows * job->a_row) return;
+    if (job->a_column != job->size) return;
+    job->n = rows, job->dims = 0;
+}
+
 /* Bits of `How` for a product of float32. */
 static int few_of(const Products *job) {
     if (job->dims > 0 && job->n * job->k * job->m < NAIVE_WORK) return IS_FEW | IN_ORDER;
@@ -119,6 +128,7 @@ static int describe(Products *job, PyArrayObject *a, PyArrayObject *b, const Mul
     job->m = PyArray_DIM(b, b_dims - 1);
     if (job->n < 1 || job->m < 1 || job->k < 1 || job->k != PyArray_DIM(b, b_dims - 2)) return 0;
     if (!job->multiply || !is_readable(a) || !is_readable(b) || !find_stack(job, a, b)) return 0;
+    if (b_dims == 2 && a_dims > 2) fold_stack(job);
     job->how = is_amd && type == NPY_FLOAT ? few_of(job) : 0;
     if ((job->n < 2 || job->m < 2) && (!job->how || job->dims > 0)) return 0;
     job->a = PyArray_BYTES(a), job->b = PyArray_BYTES(b);
@@ -159,11 +169,14 @@ static PyObject *multiply_arrays(PyArrayObject *a, PyArrayObject *b, PyArrayObje
     if (start && !is_start(&job, a, start)) return NULL;
     npy_intp shape[MOST_DIMS];
     int64_t matrices = 1;
-    for (int dim = 0; dim < job.dims; dim++) matrices *= shape[dim] = job.shape[dim];
-    shape[job.dims] = job.n, shape[job.dims + 1] = job.m;
+    const int a_dims = PyArray_NDIM(a), b_dims = PyArray_NDIM(b);
+    const int dims = a_dims > b_dims ? a_dims : b_dims;
+    for (int dim = 0; dim < dims - 2; dim++) shape[dim] = job.shape[dim];
+    for (int dim = 0; dim < job.dims; dim++) matrices *= job.shape[dim];
+    shape[dims - 2] = PyArray_DIM(a, a_dims - 2), shape[dims - 1] = job.m;
     const int threads = threads_for(&job, matrices);
     if (threads < 0) return NULL;
-    PyObject *result = PyArray_EMPTY(job.dims + 2, shape, PyArray_TYPE(a), 0);
+    PyObject *result = PyArray_EMPTY(dims, shape, PyArray_TYPE(a), 0);
     if (!result) return NULL;
     job.c = PyArray_BYTES((PyArrayObject *)result);
     if (start) begin_with(&job, start);
