@@ -91,7 +91,7 @@ def _sums(
 
 
 def _reads(load: Load, product: MatmulKernel) -> bool:
-    return load.buffer is product.result.buffer
+    return load.buffer == product.result.buffer
 
 
 def _additions(expression: Expression, product: MatmulKernel) -> Iterator[tuple[Load, Load]]:

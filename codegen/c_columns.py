@@ -106,7 +106,7 @@ class _Columns:
         if not is_at_least(SPAN * (self.chunks or 1), self.reduced):
             self.sums = tuple(filter(is_rounded, kernel.accumulates))
         self.calls = self._whole_sums()
-        if self.calls:
+        if self.calls and self.chunks == 1:
             self.sums = ()
 
     def _chunk_count(self) -> int | None:
@@ -168,8 +168,9 @@ class _Columns:
     def _whole_sums(self) -> list[str]:
         """Calls that set the accumulators where all are sums of matrices in memory, in PyTorch's
         order, as eager execution has it; none for what is more than that, or cut."""
-        if self.outer * self.blocks != 1 or self.chunks != 1:
+        if self.outer * self.blocks != 1 or self.chunks not in (1, None):
             return []
+        prefix = "m" if self.sums and self.chunks is None else "a"
         place = _row_major((*self.kernel.reduced, self.column))
         calls = []
         for total in self.kernel.accumulates:
@@ -180,7 +181,7 @@ class _Columns:
             if suffix is None or element.buffer.dtype is not element.dtype:
                 return []
             sizes = f"{symint.c(self.reduced)}, {symint.c(self.column.size)}"
-            (name,) = accumulator_names(total, "a")
+            (name,) = accumulator_names(total, prefix)
             calls.append(f"dj_sum_columns_{suffix}({element.buffer.name}, {sizes}, {name});")
         return calls
 
@@ -216,11 +217,16 @@ class _Columns:
             for k, name in enumerate(accumulator_names(accumulate, prefix)):
                 task.add(f"{accumulate.element[k].dtype.c} {name}[{self.width}];")
         first, last = f"chunk * {per}", f"dj_min_index((chunk + 1) * {per}, {rows})"
-        if self.calls:
+        if self.calls and self.chunks == 1:
             task.add(*self.calls)
         else:
-            task.add(*self._columns(self._start(task.child([column]), self._kept())))
-            task.add(*(self._in_spans if self.sums else self._rows)(task, first, last))
+            inner = task.child([])
+            inner.add(*self._columns(self._start(task.child([column]), self._kept())))
+            inner.add(*(self._in_spans if self.sums else self._rows)(inner, first, last))
+            if self.calls:
+                task.add(*block("if (chunks == 1)", self.calls), *block("else", inner.lines))
+            else:
+                task.add(*inner.lines)
         whole, part = (self._columns(self._end(task.child([column]), p)) for p in (False, True))
         if self.chunks is None:
             task.add(*block("if (chunks > 1)", part), *block("else", whole))

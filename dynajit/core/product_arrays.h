@@ -128,12 +128,12 @@ static int describe(Products *job, PyArrayObject *a, PyArrayObject *b, const Mul
     job->m = PyArray_DIM(b, b_dims - 1);
     if (job->n < 1 || job->m < 1 || job->k < 1 || job->k != PyArray_DIM(b, b_dims - 2)) return 0;
     if (!job->multiply || !is_readable(a) || !is_readable(b) || !find_stack(job, a, b)) return 0;
-    if (b_dims == 2 && a_dims > 2) fold_stack(job);
-    job->how = is_amd && type == NPY_FLOAT ? few_of(job) : 0;
-    if ((job->n < 2 || job->m < 2) && (!job->how || job->dims > 0)) return 0;
     job->a = PyArray_BYTES(a), job->b = PyArray_BYTES(b);
     job->a_row = PyArray_STRIDE(a, a_dims - 2), job->a_column = PyArray_STRIDE(a, a_dims - 1);
     job->b_row = PyArray_STRIDE(b, b_dims - 2), job->b_column = PyArray_STRIDE(b, b_dims - 1);
+    if (b_dims == 2 && a_dims > 2) fold_stack(job);
+    job->how = is_amd && type == NPY_FLOAT ? few_of(job) : 0;
+    if ((job->n < 2 || job->m < 2) && (!job->how || job->dims > 0)) return 0;
     return 1;
 }
 
