@@ -98,8 +98,8 @@ def test_two_sums_of_columns_may_be_one_kernel() -> None:
 
 
 def test_compiled_sums_of_varying_rows_have_the_same_bits() -> None:
-    compiled = dj.compile(lambda x: x.sum(0), dynamic=True)
-    for rows in (5, 40, 130, 700):
+    compiled = dj.compile(lambda x: x.sum(0))
+    for rows in (5, 40, 130):
         x = dj.from_numpy(drawn(rows, 24))
 
         np.testing.assert_array_equal(x.sum(0).numpy(), compiled(x).numpy())
