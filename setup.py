@@ -45,6 +45,12 @@ setup(
             *("-Wno-unused-function", "-Wno-unknown-pragmas"),
         ),
         extension(
+            "dynajit.ops._sums",
+            [f"dynajit/ops/{name}.c" for name in ("_sums", "sums_plain", "sums_avx2")],
+            ["dynajit/ops/sum_functions.h", "codegen/headers/sums.h"],
+            "-Wno-psabi",  # vectors stay within the functions
+        ),
+        extension(
             "dynajit.ops._scatter",
             ["dynajit/ops/_scatter.c"],
             [],
@@ -68,7 +74,7 @@ setup(
             ["dynajit/core/_products.c"],
             [
                 f"dynajit/core/{name}.h"
-                for name in ("product_loops", "product_arrays", "helper_threads")
+                for name in ("product_loops", "few_products", "product_arrays", "helper_threads")
             ],
             "-ffp-contract=fast",  # products are sums of fused multiplications
         ),

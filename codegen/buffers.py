@@ -69,11 +69,16 @@ def indices(kernel: Kernel) -> tuple[DataIndex, ...]:
 
 def expressions(kernel: Kernel) -> list[Expression]:
     """Every expression that a kernel evaluates; none for those that are no loops."""
-    roots = [store.value for store in _stores(kernel)]
-    roots += [keep.value for phase in _phases(kernel) for keep in phase.keeps]
+    return walk(roots(kernel))
+
+
+def roots(kernel: Kernel) -> tuple[Expression, ...]:
+    """The expressions whose values a kernel stores, keeps, combines or looks up."""
+    found = [store.value for store in _stores(kernel)]
+    found += [keep.value for phase in _phases(kernel) for keep in phase.keeps]
     for accumulate in _accumulates(kernel):
-        roots += [*accumulate.element, *(accumulate.first or ())]
-    return walk((*roots, *(index.value for index in indices(kernel))))
+        found += [*accumulate.element, *(accumulate.first or ())]
+    return (*found, *(index.value for index in indices(kernel)))
 
 
 def _phases(kernel: Kernel) -> Sequence[Phase]:

@@ -27,8 +27,17 @@ from dynajit.codegen.c_support import (
     unflattened,
     work_of,
 )
-from dynajit.codegen.loops import Accumulate, Accumulated, Buffer, ColumnKernel
-from dynajit.core import symint
+from dynajit.codegen.loops import (
+    Accumulate,
+    Accumulated,
+    Apply,
+    Axis,
+    Buffer,
+    ColumnKernel,
+    Load,
+    Slot,
+)
+from dynajit.core import dtypes, symint
 from dynajit.core.dtypes import DType
 from dynajit.core.symint import Number, is_at_least
 
@@ -51,6 +60,26 @@ LARGEST_PARTIALS = 1 << 14
 def print_columns(kernel: ColumnKernel) -> Function:
     """The C function of a column kernel."""
     return _Columns(kernel).function()
+
+
+_SUFFIXES = {dtypes.float32: "f32", dtypes.float64: "f64"}
+
+
+def _is_sum(total: Accumulate) -> bool:
+    """Whether numbers are added, and nothing else."""
+    if total.identity is None or len(total.combine) != 1:
+        return False
+    (combined,) = total.combine
+    is_added = isinstance(combined, Apply) and combined.function == "add"
+    return is_added and all(isinstance(part, Slot) for part in combined.operands)
+
+
+def _row_major(loops: Sequence[Axis]) -> Number:
+    """The place of an element of an array with these dims."""
+    place: Number = 0
+    for axis in loops:
+        place = place * axis.size + axis.symbol
+    return place
 
 
 class _Columns:
@@ -76,6 +105,9 @@ class _Columns:
         self.sums: tuple[Accumulate, ...] = ()
         if not is_at_least(SPAN * (self.chunks or 1), self.reduced):
             self.sums = tuple(filter(is_rounded, kernel.accumulates))
+        self.calls = self._whole_sums()
+        if self.calls and self.chunks == 1:
+            self.sums = ()
 
     def _chunk_count(self) -> int | None:
         """Groups of rows that get accumulators of their own: where columns alone are too few.
@@ -133,6 +165,26 @@ class _Columns:
             self.work.condition,
         )
 
+    def _whole_sums(self) -> list[str]:
+        """Calls that set the accumulators where all are sums of matrices in memory, in PyTorch's
+        order, as eager execution has it; none for what is more than that, or cut."""
+        if self.outer * self.blocks != 1 or self.chunks not in (1, None):
+            return []
+        prefix = "m" if self.sums and self.chunks is None else "a"
+        place = _row_major((*self.kernel.reduced, self.column))
+        calls = []
+        for total in self.kernel.accumulates:
+            element = total.element[0]
+            if not _is_sum(total) or not isinstance(element, Load) or element.offset != place:
+                return []
+            suffix = _SUFFIXES.get(element.dtype)
+            if suffix is None or element.buffer.dtype is not element.dtype:
+                return []
+            sizes = f"{symint.c(self.reduced)}, {symint.c(self.column.size)}"
+            (name,) = accumulator_names(total, prefix)
+            calls.append(f"dj_sum_columns_{suffix}({element.buffer.name}, {sizes}, {name});")
+        return calls
+
     def _partials(self, name: str, dtype: DType, size: Number) -> str:
         """Memory for the groups' accumulators: on the stack, or where a team can see it."""
         if not self.work.condition:
@@ -164,9 +216,17 @@ class _Columns:
         for accumulate, prefix in self._kept():
             for k, name in enumerate(accumulator_names(accumulate, prefix)):
                 task.add(f"{accumulate.element[k].dtype.c} {name}[{self.width}];")
-        task.add(*self._columns(self._start(task.child([column]), self._kept())))
         first, last = f"chunk * {per}", f"dj_min_index((chunk + 1) * {per}, {rows})"
-        task.add(*(self._in_spans if self.sums else self._rows)(task, first, last))
+        if self.calls and self.chunks == 1:
+            task.add(*self.calls)
+        else:
+            inner = task.child([])
+            inner.add(*self._columns(self._start(task.child([column]), self._kept())))
+            inner.add(*(self._in_spans if self.sums else self._rows)(inner, first, last))
+            if self.calls:
+                task.add(*block("if (chunks == 1)", self.calls), *block("else", inner.lines))
+            else:
+                task.add(*inner.lines)
         whole, part = (self._columns(self._end(task.child([column]), p)) for p in (False, True))
         if self.chunks is None:
             task.add(*block("if (chunks > 1)", part), *block("else", whole))

@@ -83,11 +83,12 @@ class _Panels:
 
     def _product(self, step: MatmulKernel, packed: int) -> list[str]:
         self.read += [step.left.buffer, step.right.buffer]
+        self.read += [] if step.bias is None else [step.bias]
         self.written.append(step.result.buffer)
         return [
             f"const int64_t row = top, rows = bottom - top, columns = {step.columns};",
             "const int64_t column = 0, left = 0, right = 0, result = 0;",
-            c_products.call(step, str(packed), "top > first"),
+            *c_products.call(step, str(packed), "top > first"),
         ]
 
     def _rows(self, step: RowKernel) -> list[str]:

@@ -19,7 +19,7 @@ from dynajit.codegen.c_support import (
 )
 from dynajit.codegen.loops import MatmulKernel, Matrix
 from dynajit.codegen.matrices import is_blas_matrix
-from dynajit.core import dtypes, symint
+from dynajit.core import _products, dtypes, symint
 from dynajit.core.records import record
 from dynajit.core.symint import Number
 from dynajit.core.types import numel
@@ -53,6 +53,12 @@ SMALL = 64
 Measured on AVX-512, one thread: 4096 products of 4x4 take 13 us and 108 by BLAS, of 8x8 114 and
 176, of 12x12 174 and 147; 10000x3 @ 3x3 takes 4.6 us and 13.7."""
 
+FEW_ROWS, FEW_COLUMNS = 4, 12
+"""Rows or columns below which our own products have orders of their own (`few_products.h`)."""
+
+NAIVE_WORK = 400
+"""Multiplications below which each product of a stack has the order of k there."""
+
 LONGEST_SMALL = 8
 """Rows or columns of such an operand: 10000x16 @ 16x4 takes 88 us and 46 by BLAS."""
 
@@ -64,7 +70,9 @@ _SUFFIX = {
 
 def print_matmul(kernel: MatmulKernel) -> Function:
     """The C function of a product."""
-    buffers = tuple(dict.fromkeys((kernel.left.buffer, kernel.right.buffer, kernel.result.buffer)))
+    bias = () if kernel.bias is None else (kernel.bias,)
+    read = (kernel.left.buffer, kernel.right.buffer, *bias)
+    buffers = tuple(dict.fromkeys((*read, kernel.result.buffer)))
     parameters = [
         f"{'' if b is kernel.result.buffer else 'const '}{b.dtype.c} *{b.name}" for b in buffers
     ]
@@ -81,7 +89,7 @@ def print_matmul(kernel: MatmulKernel) -> Function:
         "int64_t left = 0, right = 0, result = 0;",
         *_batch_offsets(kernel),
         "(void)rest;",
-        call(kernel),
+        *call(kernel),
     ]
     multiplications = batch * kernel.rows * kernel.inner * kernel.columns
     work = Work(multiplications, TEAM_WORK)
@@ -245,8 +253,8 @@ def calls_gemm(kernel: MatmulKernel) -> bool:
     )
 
 
-def call(kernel: MatmulKernel, home: str = "-1", is_packed: str = "0") -> str:
-    """The call for `rows` from `row` on and `columns` from `column` on, of the matrices that begin
+def call(kernel: MatmulKernel, home: str = "-1", is_packed: str = "0") -> list[str]:
+    """The lines for `rows` from `row` on and `columns` from `column` on, of the matrices that begin
     at `left`, `right` and `result`: variables in C.
 
     Args:
@@ -254,18 +262,52 @@ def call(kernel: MatmulKernel, home: str = "-1", is_packed: str = "0") -> str:
     """
     left, right, result = kernel.left, kernel.right, kernel.result
     suffix = _SUFFIX[result.buffer.dtype.name]
-    head, end = f"dj_product_{suffix}(", ""
+    head, end = f"dj_product_{suffix}(", ", 0"
     if calls_gemm(kernel):
-        head, end = f"dj_gemm_{suffix}(runtime, ", f", {home}, {is_packed}"
+        head, end = f"dj_gemm_{suffix}(runtime, ", f", {home}, {_how(kernel, is_packed)}"
     elif _is_small(kernel):
-        head = f"dj_small_{suffix}("
+        is_apart = left.buffer.dtype is dtypes.float32 and _products.ROUNDS_TERMS_OF_FEW
+        head, end = f"dj_small_{'apart_' if is_apart else ''}{suffix}(", ""
     whole = symint.c(kernel.columns)
-    return (
+    tile = f"{result.buffer.name} + result + row * {whole} + column, {whole}"
+    product = (
         f"{head}{_operand(left, 'left', f'row * {symint.c(left.row_stride)}')}, "
         f"{_operand(right, 'right', f'column * {symint.c(right.column_stride)}')}, "
-        f"{result.buffer.name} + result + row * {whole} + column, {whole}, "
-        f"rows, {symint.c(kernel.inner)}, columns{end});"
+        f"{tile}, rows, {symint.c(kernel.inner)}, columns{end});"
     )
+    if _has_aligned_lanes(kernel):
+        place = _place(left, "left", f"row * {symint.c(left.row_stride)}")
+        unrolled = (
+            f"dj_small_lanes_f32({place}, {symint.c(left.row_stride)}, "
+            f"{_operand(right, 'right', f'column * {symint.c(right.column_stride)}')}, "
+            f"{tile}, rows, {symint.c(kernel.inner)}, columns);"
+        )
+        return [f"if ((uintptr_t)({place}) % 16 == 0) {unrolled}", f"else {product}"]
+    if kernel.bias is None:
+        return [product]
+    return [f"dj_begin_{suffix}({kernel.bias.name} + column, {tile}, rows, columns);", product]
+
+
+def may_be_few(kernel: MatmulKernel) -> bool:
+    """True unless a product has many rows and many columns."""
+    is_many = symint.is_at_least(kernel.rows, FEW_ROWS) and symint.is_at_least(
+        kernel.columns, FEW_COLUMNS
+    )
+    is_naive = bool(kernel.batch) and not symint.is_at_least(
+        kernel.rows * kernel.inner * kernel.columns, NAIVE_WORK
+    )
+    return is_naive or not is_many
+
+
+def _how(kernel: MatmulKernel, is_packed: str) -> str:
+    """The bits of `How` (`_products.c`) for a part of the product, in C."""
+    terms = [] if is_packed == "0" else [f"({is_packed} ? DJ_IS_PACKED : 0)"]
+    if kernel.bias is not None:
+        terms.append("DJ_ADDS")
+    if may_be_few(kernel):
+        sizes = ", ".join(map(symint.c, (kernel.rows, kernel.inner, kernel.columns)))
+        terms.append(f"dj_few({sizes}, column, {int(bool(kernel.batch))})")
+    return " | ".join(terms) or "0"
 
 
 def _is_small(kernel: MatmulKernel) -> bool:
@@ -273,9 +315,43 @@ def _is_small(kernel: MatmulKernel) -> bool:
     inner, columns = kernel.inner, kernel.columns
     if not isinstance(inner, int) or not isinstance(columns, int):
         return False
-    return 0 < inner * columns <= SMALL and max(inner, columns) <= LONGEST_SMALL
+    fits = 0 < inner * columns <= SMALL and max(inner, columns) <= LONGEST_SMALL
+    return fits and not (_products.ROUNDS_TERMS_OF_FEW and _has_lanes(kernel))
+
+
+def _has_lanes(kernel: MatmulKernel) -> bool:
+    """True for a product whose order is another one than that of k (`few_products.h`)."""
+    inner, columns = kernel.inner, kernel.columns
+    work = kernel.rows * inner * columns
+    is_naive = bool(kernel.batch) and not symint.is_at_least(work, NAIVE_WORK)
+    if kernel.left.buffer.dtype is not dtypes.float32 or is_naive:
+        return False
+    if kernel.right.column_stride != 1 and kernel.left.column_stride == 1:
+        return symint.is_at_least(inner, 4) and not (inner < 8 and columns < 4)
+    return symint.is_at_least(inner, 8) and kernel.columns not in (1, 2, 3, 4, 8)
+
+
+def _has_aligned_lanes(kernel: MatmulKernel) -> bool:
+    """True if `dj_small_lanes_f32` has the order of the product where rows are aligned."""
+    inner, columns, step = kernel.inner, kernel.columns, kernel.left.row_stride
+    if not all(isinstance(number, int) for number in (inner, columns, step)):
+        return False
+    return (
+        bool(_products.ROUNDS_TERMS_OF_FEW)
+        and kernel.bias is None
+        and (inner == 8 or (inner == 4 and columns % 4 == 0))
+        and 1 < columns <= LONGEST_SMALL
+        and symint.is_at_least(kernel.rows, 2)
+        and step % 4 == 0
+        and _has_lanes(kernel)
+        and kernel.right.column_stride != 1
+    )
 
 
 def _operand(matrix: Matrix, batch: str, first: str) -> str:
-    place = f"{matrix.buffer.name} + {symint.c(matrix.offset)} + {batch} + {first}"
-    return f"{place}, {symint.c(matrix.row_stride)}, {symint.c(matrix.column_stride)}"
+    strides = f"{symint.c(matrix.row_stride)}, {symint.c(matrix.column_stride)}"
+    return f"{_place(matrix, batch, first)}, {strides}"
+
+
+def _place(matrix: Matrix, batch: str, first: str) -> str:
+    return f"{matrix.buffer.name} + {symint.c(matrix.offset)} + {batch} + {first}"

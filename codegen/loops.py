@@ -566,7 +566,8 @@ class MatmulKernel:
         batch: batch sizes of the result.
         rows, inner, columns: n, k, m of (n, k) @ (k, m).
         left, right, result: operands; the result is row-major.
-        bias: what a library adds to each row of the result, for GPUs; None: nothing.
+        bias: what sums of each row go on from, or, for GPUs, what a library adds to it; None:
+            nothing.
     """
 
     name: str

@@ -17,6 +17,7 @@ import numpy as np
 from dynajit.codegen import (
     _runtime,
     blueprints,
+    c_biases,
     c_column_totals,
     c_sizes,
     c_text,
@@ -261,7 +262,7 @@ def generate(
         kernels = joining.join(lowering.lower(plan), c_column_totals.may_hold)
         buffers = plan.storage.buffers
         shown = frozenset(buffers[o] for o in graph.outputs if isinstance(o, Node) and o in buffers)
-        kernels = panels.join(kernels, shown)
+        kernels = panels.join(c_biases.fold(kernels, shown), shown)
     with stages.timed("printing"):
         functions = tuple(c_text.print_kernel(kernel) for kernel in kernels)
         used = [function.buffers for function in functions]

@@ -8,7 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from dynajit.codegen.loops import Accumulate, DataIndex, Expression, Store, walk
+from dynajit.codegen.loops import (
+    Accumulate,
+    ColumnKernel,
+    DataIndex,
+    Expression,
+    Keep,
+    Phase,
+    RowKernel,
+    Store,
+    walk,
+)
 
 
 def replaced(
@@ -52,6 +62,24 @@ def in_accumulate(accumulate: Accumulate, known: Mapping[Expression, Expression]
         element=tuple(replaced(accumulate.element, known)),
         first=None if first is None else tuple(replaced(first, known)),
     )
+
+
+def in_kernel(kernel: Any, known: Mapping[Expression, Expression]) -> Any:
+    """A kernel of loops, or a part of one, with replaced parts in every expression."""
+    if isinstance(kernel, Expression):
+        return replaced([kernel], known)[0]
+    if isinstance(kernel, tuple):
+        return tuple(in_kernel(part, known) for part in kernel)
+    if isinstance(kernel, Store):
+        return in_store(kernel, known)
+    if isinstance(kernel, Accumulate):
+        return in_accumulate(kernel, known)
+    if isinstance(kernel, DataIndex):
+        return in_index(kernel, known)
+    if not isinstance(kernel, (RowKernel, ColumnKernel, Phase, Keep)):
+        return kernel
+    parts = {field.name: getattr(kernel, field.name) for field in fields(kernel)}
+    return replace(kernel, **{name: in_kernel(part, known) for name, part in parts.items()})
 
 
 def in_index(index: DataIndex, known: Mapping[Expression, Expression]) -> DataIndex:

@@ -9,7 +9,6 @@ by the `Tensor` class, which mixes `InPlaceMethods` in.
 """
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -28,6 +27,7 @@ from dynajit.eager import _rows, _tensor, write_limits
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.node import Node, OverwriteBackward, edges_of, zeros_of
 from dynajit.ops import dispatch, subscript
+from dynajit.ops._vecmath import fma
 from dynajit.ops.arguments import fitting
 from dynajit.ops.autocast import disabled
 from dynajit.ops.creation_functions import reserve
@@ -264,8 +264,12 @@ def _was_updated_at_once(
         alpha = kwargs.get("alpha")
         if ufunc not in (np.add, np.subtract) or len(kwargs) > 1 or type(alpha) is not float:
             return False
-        multiply = operator.mul if type(other) is float else np.multiply
-        other = QUIET.copy().run(multiply, other, alpha)
+        if type(other) is not float:
+            alpha = alpha if ufunc is np.add else -alpha
+            QUIET.copy().run(fma, other, array.dtype.type(alpha), array, array)
+            _tensor.bump_version(tensor)
+            return True
+        other = other * alpha
     QUIET.copy().run(ufunc, array, other, array)
     _tensor.bump_version(tensor)
     return True

@@ -39,11 +39,12 @@ typedef void (*dj_dgemv_function)(char *, int *, int *, double *, double *, int 
 #endif
 
 /* Four rows and two vectors of columns at a time, sums in registers in the order of k. The right
- * operand's columns are packed unless they lie side by side; PLUS and TIMES combine. */
+ * operand's columns are packed unless they lie side by side; PLUS and TIMES combine. Sums are added to
+ * what c holds if it `adds`. */
 #define DJ_PRODUCT(T, S, PLUS, TIMES)                                                               \
     static __attribute__((unused)) void dj_product_##S(                                             \
         const T *a, int64_t a_row, int64_t a_column, const T *b, int64_t b_row, int64_t b_column,   \
-        T *c, int64_t c_row, int64_t n, int64_t k, int64_t m) {                                     \
+        T *c, int64_t c_row, int64_t n, int64_t k, int64_t m, int adds) {                           \
         typedef T vec __attribute__((vector_size(DJ_PRODUCT_BYTES), aligned(sizeof(T)), may_alias)); \
         enum { LANES = DJ_PRODUCT_BYTES / sizeof(T), WIDTH = 2 * LANES, DEPTH = 128 };              \
         T panel[DEPTH * WIDTH], tile[4 * WIDTH];                                                    \
@@ -83,7 +84,8 @@ typedef void (*dj_dgemv_function)(char *, int *, int *, double *, double *, int 
                     for (int64_t r = 0; r < rows; r++)                                              \
                         for (int64_t j = 0; j < width; j++) {                                       \
                             const T sum = tile[r * WIDTH + j];                                      \
-                            to[r * c_row + j] = first == 0 ? sum : (T)(to[r * c_row + j] PLUS sum); \
+                            T *place = to + r * c_row + j;                                          \
+                            *place = first == 0 && !adds ? sum : (T)(*place PLUS sum);              \
                         }                                                                           \
                 }                                                                                   \
             }                                                                                       \
@@ -105,6 +107,7 @@ DJ_PRODUCT(double, f64, +, *)
 #define DJ_SMALL_F32(x, y, sum) ((x) * (y) + (sum))
 #define DJ_SMALL_F64(x, y, sum) ((x) * (y) + (sum))
 #endif
+#define DJ_SMALL_APART(x, y, sum) ((sum) + (x) * (y))
 #define DJ_SMALL_INTEGER(x, y, sum) ((sum) + (x) * (y))
 #define DJ_SMALL_BOOL(x, y, sum) ((sum) | ((x) & (y)))
 
@@ -137,49 +140,116 @@ DJ_SMALL(int16_t, i16, DJ_SMALL_INTEGER)
 DJ_SMALL(int32_t, i32, DJ_SMALL_INTEGER)
 DJ_SMALL(int64_t, i64, DJ_SMALL_INTEGER)
 DJ_SMALL(float, f32, DJ_SMALL_F32)
+DJ_SMALL(float, narrow_f32, DJ_SMALL_APART)
 DJ_SMALL(double, f64, DJ_SMALL_F64)
+
+typedef float __attribute__((vector_size(32))) dj_small_row;
+
+/* A right operand of at most 8 columns, with zeros behind them. */
+static inline __attribute__((always_inline, unused)) void dj_small_rows(
+    const float *restrict b, int64_t b_row, int64_t b_column, int64_t k, int64_t m,
+    dj_small_row *right) {
+    for (int64_t l = 0; l < k; l++) {
+        right[l] = (dj_small_row){0};
+        for (int64_t j = 0; j < m; j++) right[l][j] = b[l * b_row + j * b_column];
+    }
+}
+
+/* The same of float32 with terms that are rounded before they are added, as by our own products of few
+ * columns on CPUs of AMD (few_products.h): in the order of k, */
+static inline __attribute__((always_inline, unused)) void dj_small_apart_f32(
+    const float *restrict a, int64_t a_row, int64_t a_column, const float *restrict b, int64_t b_row,
+    int64_t b_column, float *restrict c, int64_t c_row, int64_t n, int64_t k, int64_t m) {
+    if (m <= 4) {
+        dj_small_narrow_f32(a, a_row, a_column, b, b_row, b_column, c, c_row, n, k, m);
+        return;
+    }
+    dj_small_row right[8];
+    dj_small_rows(b, b_row, b_column, k, m, right);
+    for (int64_t i = 0; i < n; i++) {
+        dj_small_row sum = {0};
+        for (int64_t l = 0; l < k; l++) sum += a[i * a_row + l * a_column] * right[l];
+        memcpy(c + i * c_row, &sum, sizeof(float) * (size_t)m);
+    }
+}
+
+/* and in lanes: for rows of 4 or 8 elements that lie as such, each at a multiple of 16 bytes. */
+static inline __attribute__((always_inline, unused)) void dj_small_lanes_f32(
+    const float *restrict a, int64_t a_row, const float *restrict b, int64_t b_row, int64_t b_column,
+    float *restrict c, int64_t c_row, int64_t n, int64_t k, int64_t m) {
+    dj_small_row right[8], x[8];
+    dj_small_rows(b, b_row, b_column, k, m, right);
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t l = 0; l < k; l++) x[l] = a[i * a_row + l] * right[l];
+        for (int64_t l = 0; l < 4 && k == 8; l++) x[l] += x[l + 4];
+        const dj_small_row sum = (x[0] + x[2]) + (x[1] + x[3]);
+        memcpy(c + i * c_row, &sum, sizeof(float) * (size_t)m);
+    }
+}
+
+/* Of a part of a product: what `multiply` is told (`How` of _products.c) if the whole one has few rows
+ * or columns, and whether other columns are to the left. */
+enum { DJ_IS_PACKED = 1, DJ_IS_FEW = 2, DJ_IS_BESIDE = 4, DJ_IN_ORDER = 8, DJ_ADDS = 16 };
+enum { DJ_FEW_ROWS = 4, DJ_FEW_COLUMNS = 12, DJ_NAIVE_WORK = 400 };
+static __attribute__((unused)) int dj_few(int64_t rows, int64_t inner, int64_t columns,
+                                          int64_t column, int is_stack) {
+    if (is_stack && (rows == 1 || columns == 1)) return 0;
+    if (is_stack && rows * inner * columns < DJ_NAIVE_WORK) return DJ_IS_FEW | DJ_IN_ORDER;
+    if (rows >= DJ_FEW_ROWS && columns >= DJ_FEW_COLUMNS) return 0;
+    return DJ_IS_FEW | (column > 0 ? DJ_IS_BESIDE : 0);
+}
+
+/* Every row of c (n, m) begins as the same vector. */
+#define DJ_BEGIN_ROWS(T, S)                                                                         \
+    static inline __attribute__((unused)) void dj_begin_##S(const T *from, T *c, int64_t c_row,     \
+                                                            int64_t n, int64_t m) {                 \
+        for (int64_t i = 0; i < n; i++) memcpy(c + i * c_row, from, sizeof(T) * (size_t)m);         \
+    }
+DJ_BEGIN_ROWS(float, f32)
 
 #define DJ_GEMM(T, S, L)                                                                            \
     /* c (n, m) = a (n, k) @ b (k, m). BLAS is column-major: it computes c' = b' a'. Columns of b   \
-     * may stay packed between calls: `home` and `is_packed` of product_loops.h. */                 \
+     * may stay packed between calls: `home` of product_loops.h, and `how`. */                      \
     static DJ_ONCE void dj_gemm_##S(                                                                \
         const dj_runtime *runtime, const T *a, int64_t a_row, int64_t a_column, const T *b,         \
         int64_t b_row, int64_t b_column, T *c, int64_t c_row, int64_t n, int64_t k, int64_t m,      \
-        int64_t home, int is_packed) {                                                              \
+        int64_t home, int how) {                                                                    \
         if (n == 0 || m == 0) return;                                                               \
         if (k == 0) {                                                                               \
-            for (int64_t i = 0; i < n; i++) memset(c + i * c_row, 0, sizeof(T) * (size_t)m);        \
+            for (int64_t i = 0; i < n && !(how & DJ_ADDS); i++)                                     \
+                memset(c + i * c_row, 0, sizeof(T) * (size_t)m);                                    \
             return;                                                                                 \
         }                                                                                           \
-        if ((n > 1 || home >= 0) && m > 1 && runtime->multiply_##S &&                               \
+        if ((((n > 1 || home >= 0) && m > 1) || (how & DJ_IS_FEW)) && runtime->multiply_##S &&      \
             ((dj_multiply_##S)runtime->multiply_##S)(a, a_row, a_column, b, b_row, b_column, c,     \
-                                                     c_row, n, k, m, home, is_packed))              \
+                                                     c_row, n, k, m, home, how))                    \
             return;                                                                                 \
         int a_rows = a_column == 1 && a_row >= k, b_rows = b_column == 1 && b_row >= m;             \
         int64_t a_step = a_rows ? a_row : a_column, b_step = b_rows ? b_row : b_column;             \
         int64_t most = n | k | m | a_step | b_step | c_row;                                         \
         if (most > INT32_MAX) { /* more than this BLAS can count */                                 \
-            dj_product_##S(a, a_row, a_column, b, b_row, b_column, c, c_row, n, k, m);              \
+            dj_product_##S(a, a_row, a_column, b, b_row, b_column, c, c_row, n, k, m,               \
+                           how & DJ_ADDS);                                                          \
             return;                                                                                 \
         }                                                                                           \
         char a_order = a_rows ? 'N' : 'T', b_order = b_rows ? 'N' : 'T';                            \
         int rows = (int)m, columns = (int)n, inner = (int)k, result = (int)c_row, next = 1;         \
         int a_int = (int)a_step, b_int = (int)b_step;                                               \
-        T one = 1, zero = 0;                                                                        \
+        T one = 1, beta = (how & DJ_ADDS) ? 1 : 0;                                                  \
         dj_##L##gemv_function gemv = (dj_##L##gemv_function)runtime->L##gemv;                       \
         if (n == 1 && a_column > 0) { /* products with a vector take twice as long as matrices */   \
             int wide = b_rows ? rows : inner, tall = b_rows ? inner : rows, step = (int)a_column;   \
-            gemv(&b_order, &wide, &tall, &one, (T *)b, &b_int, (T *)a, &step, &zero, c, &next);     \
+            gemv(&b_order, &wide, &tall, &one, (T *)b, &b_int, (T *)a, &step, &beta, c, &next);     \
             return;                                                                                 \
         }                                                                                           \
         if (m == 1 && b_row > 0) {                                                                  \
             int wide = a_rows ? inner : columns, tall = a_rows ? columns : inner, step = (int)b_row; \
             char turned = a_rows ? 'T' : 'N';                                                       \
-            gemv(&turned, &wide, &tall, &one, (T *)a, &a_int, (T *)b, &step, &zero, c, &result);    \
+            gemv(&turned, &wide, &tall, &one, (T *)a, &a_int, (T *)b, &step, &beta, c, &result);    \
             return;                                                                                 \
         }                                                                                           \
         ((dj_##L##gemm_function)runtime->L##gemm)(&b_order, &a_order, &rows, &columns, &inner,      \
-                                                  &one, (T *)b, &b_int, (T *)a, &a_int, &zero, c,   \
+                                                  &one, (T *)b, &b_int, (T *)a, &a_int, &beta, c,   \
                                                   &result);                                         \
     }
 

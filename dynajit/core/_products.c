@@ -1,7 +1,7 @@
 /* Matrix products in float32 and float64 for x86 CPUs with AVX-512, or with AVX2 and FMA.
  *
  * Contract: `matmul(a, b)` multiplies arrays as numpy.matmul does, and by it where it is none of ours:
- * eager execution calls it (`core.products`). `addresses()` gives two C functions, for float32 and
+ * eager execution calls it (`core.products`), and `matmul_onto` where a vector is added to the rows. `addresses()` gives two C functions, for float32 and
  * float64, for each of these sets that the CPU has; see `multiply` in product_loops.h. They run on
  * the calling thread and keep a block of memory for it until it ends, of which KEPT_BYTES may hold
  * packed columns between calls. Generated C calls them through the runtime (`dj_gemm` of
@@ -63,6 +63,17 @@ static inline int64_t as_on_this_cpu(int64_t k, int64_t left, int64_t most) {
     return is_amd ? halves_of_whole(k, left, DEPTH_ON_AMD) : halves_of_rest(k, left, most);
 }
 
+enum { FEW_ROWS = 4, FEW_COLUMNS = 12 }; /* below which MKL leaves products to other loops */
+
+/* What `multiply` is told. */
+enum How {
+    IS_PACKED = 1, /* columns of b are in the scratch */
+    IS_FEW = 2,    /* the whole product has few rows or columns, of which this is all or a part, */
+    IS_BESIDE = 4, /* not the leftmost one. Parts begin at multiples of 4 rows and columns */
+    IN_ORDER = 8,  /* terms are added in the order of k, if it IS_FEW */
+    ADDS = 16,     /* to what c holds */
+};
+
 static pthread_key_t scratch_key;
 static int has_key;
 
@@ -89,6 +100,9 @@ static const int64_t lanes_of_8_bytes[] = {-1, -1, -1, -1, 0, 0, 0, 0};
 #define FIRST_OF_16(n) ((__mmask16)((1u << (n)) - 1))
 #define FIRST_OF_8(n) ((__mmask8)((1u << (n)) - 1))
 
+#define TARGET_OF_FEW __attribute__((target("avx2")))
+#include "few_products.h"
+
 #define ELEMENT float
 #define INDEX int32_t
 #define LANES 16
@@ -98,6 +112,7 @@ static const int64_t lanes_of_8_bytes[] = {-1, -1, -1, -1, 0, 0, 0, 0};
 #define TARGET AVX512
 #define LOAD_SOME(from, n) _mm512_maskz_loadu_ps(FIRST_OF_16(n), from)
 #define STORE_SOME(to, n, x) _mm512_mask_storeu_ps(to, FIRST_OF_16(n), (__m512)(x))
+#define HAS_FEW 1
 #define NAMED(x) f32_avx512_##x
 #include "product_loops.h"
 
@@ -110,6 +125,7 @@ static const int64_t lanes_of_8_bytes[] = {-1, -1, -1, -1, 0, 0, 0, 0};
 #define TARGET AVX512
 #define LOAD_SOME(from, n) _mm512_maskz_loadu_pd(FIRST_OF_8(n), from)
 #define STORE_SOME(to, n, x) _mm512_mask_storeu_pd(to, FIRST_OF_8(n), (__m512d)(x))
+#define HAS_FEW 0
 #define NAMED(x) f64_avx512_##x
 #include "product_loops.h"
 
@@ -122,6 +138,7 @@ static const int64_t lanes_of_8_bytes[] = {-1, -1, -1, -1, 0, 0, 0, 0};
 #define TARGET AVX2
 #define LOAD_SOME(from, n) _mm256_maskload_ps(from, FIRST_4_BYTES(n))
 #define STORE_SOME(to, n, x) _mm256_maskstore_ps(to, FIRST_4_BYTES(n), (__m256)(x))
+#define HAS_FEW 1
 #define NAMED(x) f32_avx2_##x
 #include "product_loops.h"
 
@@ -134,6 +151,7 @@ static const int64_t lanes_of_8_bytes[] = {-1, -1, -1, -1, 0, 0, 0, 0};
 #define TARGET AVX2
 #define LOAD_SOME(from, n) _mm256_maskload_pd(from, FIRST_8_BYTES(n))
 #define STORE_SOME(to, n, x) _mm256_maskstore_pd(to, FIRST_8_BYTES(n), (__m256d)(x))
+#define HAS_FEW 0
 #define NAMED(x) f64_avx2_##x
 #include "product_loops.h"
 
@@ -184,13 +202,35 @@ static PyObject *matmul(PyObject *module, PyObject *const *operands, Py_ssize_t 
     if (count == 2 && PyArray_CheckExact(operands[0]) && PyArray_CheckExact(operands[1])) {
         PyArrayObject *a = (PyArrayObject *)operands[0], *b = (PyArrayObject *)operands[1];
 #ifdef HAS_PRODUCTS
-        PyObject *result = multiply_arrays(a, b, multiply);
+        PyObject *result = multiply_arrays(a, b, NULL, multiply);
         if (result || PyErr_Occurred()) return result;
 #endif
         if (PyArray_NDIM(a) == 2 && PyArray_NDIM(b) == 2)
             return PyObject_CallMethodOneArg(operands[0], name_dot, operands[1]);
     }
     return PyObject_Vectorcall(numpy_matmul, operands, count, NULL);
+}
+
+/* As BLAS adds to a result: the first part of a sum that is cut is added to what is there, the second
+ * to that. */
+static PyObject *matmul_onto(PyObject *module, PyObject *const *operands, Py_ssize_t count) {
+    if (count != 3) {
+        PyErr_SetString(PyExc_TypeError, "matmul_onto takes three arrays");
+        return NULL;
+    }
+#ifdef HAS_PRODUCTS
+    if (PyArray_CheckExact(operands[0]) && PyArray_CheckExact(operands[1]) &&
+        PyArray_CheckExact(operands[2])) {
+        PyObject *result =
+            multiply_arrays((PyArrayObject *)operands[1], (PyArrayObject *)operands[2],
+                            (PyArrayObject *)operands[0], multiply);
+        if (result || PyErr_Occurred()) return result;
+    }
+#endif
+    PyObject *product = matmul(module, operands + 1, 2);
+    PyObject *result = product ? PyNumber_InPlaceAdd(product, operands[0]) : NULL;
+    Py_XDECREF(product);
+    return result;
 }
 
 static PyObject *install(PyObject *module, PyObject *function) {
@@ -206,6 +246,8 @@ static PyObject *install(PyObject *module, PyObject *function) {
 static PyMethodDef methods[] = {
     {"matmul", (PyCFunction)(void (*)(void))matmul, METH_FASTCALL,
      "The product of two arrays of at least two dims, as numpy.matmul."},
+    {"matmul_onto", (PyCFunction)(void (*)(void))matmul_onto, METH_FASTCALL,
+     "start + a @ b of (start, a, b): a vector and two arrays, whose sums go on from it."},
     {"install", install, METH_O, "Names the function that says how many threads may be used."},
     {"addresses", addresses, METH_NOARGS,
      "{instruction set: (float32, float64)} of those that this CPU has, the best first."},
@@ -233,7 +275,13 @@ PyMODINIT_FUNC PyInit__products(void) {
 #endif
     pthread_atfork(NULL, NULL, forget_helpers);
     PyObject *module = PyModule_Create(&definition);
-    if (module && PyModule_AddIntConstant(module, "KEPT_BYTES", KEPT_BYTES) < 0) Py_CLEAR(module);
+    int rounds = 0;
+#ifdef HAS_PRODUCTS
+    rounds = is_amd && multiply[0];
+#endif
+    if (module && (PyModule_AddIntConstant(module, "KEPT_BYTES", KEPT_BYTES) < 0 ||
+                   PyModule_AddIntConstant(module, "ROUNDS_TERMS_OF_FEW", rounds) < 0))
+        Py_CLEAR(module);
     PyObject *together = PyCapsule_New((void *)run_together, RUN_TOGETHER, NULL);
     if (module && (!together || PyModule_AddObjectRef(module, "run_together", together) < 0))
         Py_CLEAR(module);

@@ -6,7 +6,7 @@ of other dtypes and on other CPUs are NumPy's. Called by rows of `ops`.
 """
 
 from dynajit.core import config
-from dynajit.core._products import install, matmul
+from dynajit.core._products import install, matmul, matmul_onto
 from dynajit.core.openblas import thread_functions
 
 
@@ -19,4 +19,4 @@ def thread_count() -> int:
 
 install(thread_count)
 
-__all__ = ["matmul", "thread_count"]
+__all__ = ["matmul", "matmul_onto", "thread_count"]

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from dynajit.core import products
 from dynajit.ops.linear_algebra import product_of
 from dynajit.ops.table import TABLE
 
@@ -94,9 +95,12 @@ def linear(xp: Any, x: Any, weight: Any, bias: Any) -> Any:
     if bias is not None and (bias.dtype is not x.dtype or bias.shape != (size,)):
         return NotImplemented
     rows = x if x.ndim == 2 else x.reshape(-1, width)
-    product = product_of(xp)(rows, weight.T)
-    if bias is not None:
-        product += bias
+    if bias is not None and xp is np:
+        product = products.matmul_onto(bias, rows, weight.T)
+    else:
+        product = product_of(xp)(rows, weight.T)
+        if bias is not None:
+            product += bias
     return product if x.ndim == 2 else product.reshape(*x.shape[:-1], size)
 
 

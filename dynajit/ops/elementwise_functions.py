@@ -168,6 +168,17 @@ def _scaled(other: Any, alpha: Any) -> Any:
     )
 
 
+def _is_fused(input: Any, other: Any, alpha: Any) -> bool:
+    """True where PyTorch's loops for CPUs round input + alpha * other once."""
+    if is_tensor(alpha) or isinstance(alpha, (bool, complex)) or _is_literal(alpha, 1):
+        return False
+    if not is_tensor(input) or not is_tensor(other):
+        return False
+    dtype = input.dtype
+    fits = other.dtype is dtype and input.device == other.device == CPU
+    return fits and (dtype is dtypes.float32 or dtype is dtypes.float64)
+
+
 def _is_literal(value: Any, number: float) -> bool:
     return not is_tensor(value) and bool(value == number)
 
@@ -176,6 +187,8 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """input + alpha * other. Shape: broadcast. Dtype: promoted."""
     if _are_numbers(input, other):
         input = _of_number(input)
+    if _is_fused(input, other, alpha):
+        return TABLE.fma(other, alpha, input)
     return TABLE.add(operand(input), _scaled(operand(other), alpha))
 
 
@@ -183,6 +196,8 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """input - alpha * other. Shape: broadcast. Dtype: promoted; bool is refused."""
     if _are_numbers(input, other):
         input = _of_number(input)
+    if _is_fused(input, other, alpha):
+        return TABLE.fma(other, -alpha, input)
     return TABLE.sub(operand(input), _scaled(operand(other), alpha))
 
 

@@ -263,7 +263,9 @@ def _reduction(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
     if plan is None:
         result = _tensor_type(op, inputs, attributes)
         compute = op.rule.compute(dtypes.from_numpy(x.dtype)).numpy
-        reduce = None if op.rule.ufunc is None else getattr(xp, op.rule.ufunc).reduce
+        reduce = op.rule.reduce if xp is np else None
+        if reduce is None and op.rule.ufunc is not None:
+            reduce = getattr(xp, op.rule.ufunc).reduce
         plan = Plan(op.rule.array, xp, (compute,), result.dtype.numpy, direct=reduce)
         if key is not None:
             _remember(key, plan)

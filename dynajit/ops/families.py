@@ -219,6 +219,7 @@ def reduction(
     *,
     array: Function,
     ufunc: str | None = None,
+    reduce: Function | None = None,
     dtype: DTypeRule = PROMOTED,
     identity: Callable[[DType], tuple[Any, ...] | None],
     init: Function = element_accumulator,
@@ -231,8 +232,8 @@ def reduction(
     """Row of kind REDUCTION from `combine(m, a, b)` over accumulator tuples.
 
     The row has the input `x` and the attributes `dim` (sorted, non-negative; required) and
-    `keepdim` (False). See `Reduction` for `array`, `ufunc`, `identity`, `init` and `finish`, `Op`
-    for `analytic`.
+    `keepdim` (False). See `Reduction` for `array`, `ufunc`, `reduce`, `identity`, `init` and
+    `finish`, `Op` for `analytic`.
     """
 
     def decorate(combine: Function) -> Op:
@@ -244,7 +245,7 @@ def reduction(
                 ("x",),
                 {"dim": REQUIRED, "keepdim": False},
                 _reduction_infer(row, dtype, identity),
-                Reduction(init, combine, finish, identity, dtype.compute, array, ufunc),
+                Reduction(init, combine, finish, identity, dtype.compute, array, ufunc, reduce),
                 vjp or {},
                 domain=domain,
                 document=combine.__doc__ or "",

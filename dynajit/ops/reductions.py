@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.core.types import TensorType
+from dynajit.ops._sums import add_reduce, sum_of
 from dynajit.ops.families import (
     ACCUMULATED,
     POSITION,
@@ -47,7 +48,12 @@ BLOCK: Final = 64
 
 
 def _sum_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
-    """NumPy sums pairwise along the innermost axis only: other long axes are summed in blocks."""
+    """In PyTorch's order where `sum_of` has it. NumPy sums pairwise along the innermost axis only:
+    other long axes are summed in blocks."""
+    if xp is np:
+        found = sum_of(x, dim, keepdim)
+        if found is not NotImplemented:
+            return found
     # The size is asked first: on small arrays the search for long axes costs more than the sum.
     if x.size > 2 * BLOCK and x.ndim > 1 and x.dtype.kind in "fc":
         inner = min(range(x.ndim), key=lambda d: (x.shape[d] == 1, abs(x.strides[d])))
@@ -73,6 +79,7 @@ def _block_sums(xp: Any, x: Any, d: int) -> Any:
 @reduction(
     array=_sum_array,
     ufunc="add",
+    reduce=add_reduce,
     dtype=ACCUMULATED,
     identity=lambda dtype: (0,),
     vjp={"x": _sum_vjp},

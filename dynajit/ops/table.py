@@ -95,6 +95,7 @@ class Reduction:
         array: `array(xp, x, *, dim, keepdim, **attributes)`: the array function.
         ufunc: name of the array module's ufunc whose `reduce` does the same for small arrays (at
             most 128 elements), or None.
+        reduce: what stands for it where arrays are NumPy's, called with five arguments by place.
     """
 
     init: Callable[..., tuple[Any, ...]]
@@ -104,6 +105,7 @@ class Reduction:
     compute: Callable[..., Any]
     array: Callable[..., Any]
     ufunc: str | None = None
+    reduce: Callable[..., Any] | None = None
 
 
 @record

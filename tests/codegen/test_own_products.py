@@ -18,6 +18,7 @@ pytestmark = pytest.mark.c_only
 SETS = sorted(_products.addresses())
 DTYPES = (np.float32, np.float64)
 PAGE = mmap.PAGESIZE
+IS_PACKED, IS_FEW, IN_ORDER, ADDS = 1, 2, 8, 16  # `How` of _products.c
 NOBODY = 0  # the protection of a page that must not be touched
 STATUS = Path("/proc/self/statm")
 
@@ -41,19 +42,19 @@ def function(name, dtype):
     )
 
 
-def multiply(name, a, b, c, home=-1, is_packed=0):
+def multiply(name, a, b, c, home=-1, how=0):
     """c = a @ b; c's columns lie side by side. Returns 1, or 0 if nothing was done."""
     strides = [s // a.itemsize for s in (*a.strides, *b.strides, c.strides[0])]
     sizes = (*a.shape, b.shape[1])
     return function(name, a.dtype.type)(
         a.ctypes.data, *strides[:2], b.ctypes.data, *strides[2:4], c.ctypes.data, strides[4],
-        *sizes, home, is_packed,
+        *sizes, home, how,
     )  # fmt: skip
 
 
-def product(name, a, b):
+def product(name, a, b, how=0):
     c = np.full((a.shape[0], b.shape[1]), np.nan, a.dtype)
-    assert multiply(name, a, b, c) == 1
+    assert multiply(name, a, b, c, how=how) == 1
     return c
 
 
@@ -88,17 +89,57 @@ LAYOUTS = (
 
 
 @needs_products
+@pytest.mark.parametrize("how", [0, IS_FEW, IS_FEW | IN_ORDER])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", SETS)
-def test_values_are_numpys_for_any_sizes_and_layouts(name, dtype):
+def test_values_are_numpys_for_any_sizes_and_layouts(name, dtype, how):
     random = np.random.default_rng(0)
     shapes = [*LARGE, *random.choice(SIZES, (300, 3)).tolist()]
     for n, k, m in shapes:
         left, right = random.choice(LAYOUTS, 2)
         a = laid_out(random, n, k, dtype, left)
         b = laid_out(random, k, m, dtype, right)
+        if how and not knows_few(n, m, dtype):
+            continue
 
-        assert_is_product(product(name, a, b), a, b)
+        assert_is_product(product(name, a, b, how), a, b)
+
+
+@needs_products
+@pytest.mark.parametrize("how", [ADDS, IS_FEW | ADDS])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", SETS)
+def test_products_are_added_to_what_is_there(name, dtype, how):
+    random = np.random.default_rng(9)
+    for n, k, m in [*LARGE, *random.choice(SIZES, (100, 3)).tolist()]:
+        left, right = random.choice(LAYOUTS, 2)
+        a, b = laid_out(random, n, k, dtype, left), laid_out(random, k, m, dtype, right)
+        if how & IS_FEW and not knows_few(n, m, dtype):
+            continue
+        start = random.standard_normal((n, m)).astype(dtype)
+        c = start.copy()
+        assert multiply(name, a, b, c, how=how) == 1
+
+        columns = np.concatenate([a, np.eye(n, dtype=dtype)], 1), np.concatenate([b, start])
+        assert_is_product(c, *columns)
+
+
+def knows_few(n, m, dtype):
+    """Vectors are left to BLAS where their order is not known."""
+    known = _products.ROUNDS_TERMS_OF_FEW and dtype is np.float32
+    return known or (n > 1 and m > 1)
+
+
+@needs_products
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", SETS)
+def test_vectors_are_left_to_blas_where_their_order_is_not_known(name, dtype):
+    for n, m in ((1, 5), (5, 1), (1, 1)):
+        a, b, c = np.ones((n, 4), dtype), np.ones((4, m), dtype), np.full((n, m), 7, dtype)
+        expected = 4 if knows_few(n, m, dtype) else 7
+        assert multiply(name, a, b, c, how=IS_FEW) == (expected == 4)
+
+        assert (c == expected).all()
 
 
 def at_a_guard(rows, columns, dtype, *, at_end):
@@ -118,10 +159,11 @@ def at_a_guard(rows, columns, dtype, *, at_end):
 
 
 @needs_products
+@pytest.mark.parametrize("how", [0, IS_FEW])
 @pytest.mark.parametrize("at_end", [True, False])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", SETS)
-def test_nothing_outside_the_matrices_is_touched(name, dtype, at_end):
+def test_nothing_outside_the_matrices_is_touched(name, dtype, at_end, how):
     random = np.random.default_rng(1)
     shapes = [*LARGE, *random.choice(SIZES, (60, 3)).tolist()]
     for n, k, m in shapes:
@@ -130,7 +172,9 @@ def test_nothing_outside_the_matrices_is_touched(name, dtype, at_end):
         (_, a), (_, b), (_, c) = (at_a_guard(*size, dtype, at_end=at_end) for size in sizes)
         a[...], b[...] = random.standard_normal(a.shape), random.standard_normal(b.shape)
         a, b = a.T if turned[0] else a, b.T if turned[1] else b
-        assert multiply(name, a, b, c) == 1
+        if how and not knows_few(n, m, dtype):
+            continue
+        assert multiply(name, a, b, c, how=how) == 1
 
         assert_is_product(c, a, b)
 
@@ -176,6 +220,18 @@ def test_all_instruction_sets_have_the_same_bits_up_to_the_first_cut(dtype):
 
 
 @needs_products
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+def test_all_instruction_sets_have_the_same_bits_of_few_columns(layout):
+    random = np.random.default_rng(4)
+    a = laid_out(random, 37, 500, np.float32, "rows")
+    b = laid_out(random, 500, 7, np.float32, layout)
+    if not _products.ROUNDS_TERMS_OF_FEW:
+        pytest.skip("sums of more than 192 terms are cut at other places")
+
+    assert len({product(name, a, b, IS_FEW).tobytes() for name in SETS}) == 1
+
+
+@needs_products
 @pytest.mark.parametrize("name", SETS)
 def test_long_sums_are_more_accurate_than_added_in_a_row(name):
     """Root mean squares of errors; those of sums that are cut grow with the parts."""
@@ -204,7 +260,7 @@ def test_packed_columns_of_two_products_serve_other_rows(name, dtype, layout):
             rows = a[start : start + 42]
             for b, whole, home in zip(rights, expected, (0, second), strict=True):
                 c = np.full((len(rows), m), np.nan, dtype)
-                assert multiply(name, rows, b, c, home, is_packed=start > 0) == 1
+                assert multiply(name, rows, b, c, home, IS_PACKED if start > 0 else 0) == 1
 
                 np.testing.assert_array_equal(whole[start : start + 42], c)
 

@@ -62,7 +62,7 @@ def test_blas_gets_what_is_larger(codegen):
         types = [codegen.type_of(np.zeros(shape, np.float32)) for shape in ((9, k), (k, m))]
         return generate(codegen.graph_of(ops.matmul, *types), "g").functions[0].text
 
-    assert "dj_small_f32" in text(LONGEST_SMALL, SMALL // LONGEST_SMALL)
+    assert "dj_small_" in text(LONGEST_SMALL, SMALL // LONGEST_SMALL)
     assert "dj_gemm_f32" in text(LONGEST_SMALL + 1, 2)
     assert "dj_gemm_f32" in text(2, LONGEST_SMALL + 1)
 

@@ -9,7 +9,7 @@ import pytest
 
 import dynajit as dj
 from dynajit.core import _products
-from dynajit.core.products import matmul
+from dynajit.core.products import matmul, matmul_onto
 
 random = np.random.default_rng(5)
 FLOATS = (np.float32, np.float64)
@@ -66,13 +66,37 @@ def test_stacks_of_views_are_read_where_they_lie() -> None:
     check(heads[:, ::2], heads[:, 1:, :, ::-1].swapaxes(-1, -2))
 
 
-@pytest.mark.parametrize(
-    "shapes", [((1, 5), (5, 4)), ((4, 5), (5, 1)), ((0, 5), (5, 4)), ((3, 0), (0, 4))]
-)
-def test_products_with_vectors_and_empty_ones_are_numpys(shapes) -> None:
-    a, b = (drawn(*shape) for shape in shapes)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shapes", [((0, 5), (5, 4)), ((3, 0), (0, 4)), ((2, 0, 1, 5), (5, 4))])
+def test_empty_products_are_numpys(shapes, dtype) -> None:
+    a, b = (drawn(*shape, dtype=dtype) for shape in shapes)
 
     np.testing.assert_array_equal(matmul(a, b), a @ b)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_products_with_vectors_are_those_of_numpy(dtype) -> None:
+    for n, k, m in [(1, 5, 4), (4, 5, 1), (1, 300, 70), (70, 300, 1), (1, 40, 1)]:
+        a, b = drawn(n, k, dtype=dtype), drawn(k, m, dtype=dtype)
+        check(a, b)
+        check(np.asfortranarray(a), np.asfortranarray(b))
+        wide_a, wide_b = drawn(2 * n, 3 * k, dtype=dtype), drawn(2 * k, 3 * m, dtype=dtype)
+        check(wide_a[::2, ::3], wide_b[::2, ::3])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_sums_go_on_from_a_vector(dtype) -> None:
+    for n, k, m in [(40, 1000, 50), (3, 5, 7), (7, 300, 3), (1, 9, 4), (9, 9, 1), (3, 0, 2)]:
+        a, b, start = drawn(n, k, dtype=dtype), drawn(k, m, dtype=dtype), drawn(m, dtype=dtype)
+        found = matmul_onto(start, a, b)
+
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, start + a @ b, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(matmul_onto(np.ones(3), np.eye(2), np.ones((2, 3))), 2)
+    assert matmul_onto(np.float32(2), np.eye(2, dtype=int), np.ones((2, 3), int) * 1.0).shape == (
+        2,
+        3,
+    )
 
 
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.int64, np.complex64])

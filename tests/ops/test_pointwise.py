@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tape import Tracked, gradients, run
 
+import dynajit as dj
 from dynajit.core import dtypes
 from dynajit.core.errors import DivisionError, DTypeError
 from dynajit.ops import TABLE
@@ -129,3 +130,37 @@ def test_arange_rounds_once():
 def test_arange_of_bool_is_refused():
     with pytest.raises(DTypeError):
         call("arange", 0, 1, size=2, dtype=dtypes.bool_)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_with_alpha_are_rounded_once_as_in_pytorch(dtype) -> None:
+    torch = pytest.importorskip("torch")
+    random = np.random.default_rng(2)
+    x, y, row = (random.standard_normal(shape).astype(dtype) for shape in ((40, 33), (40, 33), 33))
+
+    def all_of(lib):
+        a, b, c = map(lib.from_numpy, (x, y, row))
+        large = lib.from_numpy(np.tile(x, (20, 1)))
+        found = [a.add(b, alpha=-1e-3), a.sub(b, alpha=0.7), lib.add(a, c, alpha=3)]
+        found += [
+            a.clone().add_(b, alpha=0.3),
+            a.clone().sub_(c, alpha=0.3),
+            large.add_(large, alpha=0.1),
+        ]
+        return [value.numpy() for value in found]
+
+    for expected, actual in zip(all_of(torch), all_of(dj), strict=True):
+        assert actual.dtype == expected.dtype
+        np.testing.assert_array_equal(expected, actual)
+
+
+def test_sums_with_alpha_keep_their_dtypes_and_gradients() -> None:
+    whole, half = dj.arange(4), dj.ones(4, dtype=dj.float16)
+    assert whole.add(whole, alpha=2).dtype is dj.int64
+    assert half.add(half, alpha=0.5).dtype is dj.float16
+    assert dj.ones(4).add(dj.ones(4, dtype=dj.float64), alpha=0.5).dtype is dj.float64
+
+    a, b = (dj.ones(3, requires_grad=True) for _ in range(2))
+    a.sub(b, alpha=0.25).sum().backward()
+    assert a.grad.tolist() == [1, 1, 1]
+    assert b.grad.tolist() == [-0.25] * 3

@@ -1,0 +1,6 @@
+"""The C extension `dynajit.ops._sums`."""
+
+from typing import Any
+
+def sum_of(x: Any, dim: tuple[int, ...], keepdim: bool, /) -> Any: ...
+def add_reduce(x: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, /) -> Any: ...
