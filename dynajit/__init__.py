@@ -591,6 +591,7 @@ __getattr__ = late.publish(
     __name__,
     modules=(
         "_C",
+        "__config__",
         "_dynamo",
         "_inductor",
         "_tensor",
