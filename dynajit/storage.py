@@ -1,8 +1,8 @@
 """Storages by PyTorch's path: the bytes behind tensors.
 
 Contract: `UntypedStorage` is what `Tensor.untyped_storage` gives; storages with an element type
-are refused by name. Plain pickles that PyTorch wrote (`pickle.dump` of tensors, without `save`) name
-this module. Called by users.
+are refused by name. Plain pickles that PyTorch wrote (`pickle.dump` of tensors, without `save`)
+name this module. Called by users.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""Storages by PyTorch's path: plain pickles that PyTorch wrote, read with dynajit under its name."""
+"""Storages by PyTorch's path: plain pickles that PyTorch wrote, read under its name."""
 
 import io
 import pickle

@@ -682,7 +682,7 @@ class Module:
         return {**self.__dict__, "_compiled_call": None}
 
     def __setstate__(self, fields: dict[str, Any]) -> None:
-        """Take the attributes of a pickled module: of an own one, or of one that PyTorch pickled."""
+        """Take the attributes of a pickled module, an own one or one that PyTorch pickled."""
         own = self.__dict__
         own.update(fields)
         for table in _STATE_HOOK_TABLES:
