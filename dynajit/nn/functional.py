@@ -2,7 +2,7 @@
 
 The functions themselves are in `ops.nn_functions`, `ops.loss_functions` and their kin (and in
 `ops.functions` those that are also free functions). Here they get the `inplace` argument where
-PyTorch has one: the result is then written into the input.
+PyTorch has one: the result is then written into the input; and the argument `out`.
 """
 
 from dynajit.nn.ctc import ctc_loss
@@ -33,6 +33,7 @@ from dynajit.ops.fractional_pooling import (
     fractional_max_pool3d_with_indices,
 )
 from dynajit.ops.grid_functions import affine_grid, grid_sample
+from dynajit.ops.library_calls import publish
 from dynajit.ops.loss_functions import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -266,3 +267,22 @@ __all__ = [
     "upsample_bilinear",
     "upsample_nearest",
 ]
+
+# The ones that write into `out`, or take NumPy's names of arguments.
+publish(
+    globals(),
+    (
+        "avg_pool2d",
+        "avg_pool3d",
+        "cosine_similarity",
+        "gelu",
+        "hardshrink",
+        "linear",
+        "logsigmoid",
+        "normalize",
+        "pairwise_distance",
+        "pdist",
+        "softplus",
+        "softshrink",
+    ),
+)
