@@ -594,6 +594,7 @@ __getattr__ = late.publish(
         "__config__",
         "_dynamo",
         "_inductor",
+        "_jit_internal",
         "_tensor",
         "_utils",
         "accelerator",
@@ -605,6 +606,7 @@ __getattr__ = late.publish(
         "export",
         "fft",
         "func",
+        "functional",
         "fx",
         "hub",
         "jit",
@@ -632,6 +634,7 @@ __getattr__ = late.publish(
         "xpu",
     ),
     names={
+        "GradScaler": "dynajit.amp",
         "Tag": "dynajit.library.tags",
         "UntypedStorage": "dynajit.storage",
         "_VariableFunctionsClass": "dynajit._foreach",
