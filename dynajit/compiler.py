@@ -13,6 +13,12 @@ from dynajit.compile import (
     set_stance,
 )
 
+is_dynamo_compiling = is_compiling
+
+
+def cudagraph_mark_step_begin() -> None:
+    """A step begins: nothing is to be done, since results are never overwritten by a later step."""
+
 
 def is_exporting() -> bool:
     """Whether a program is being exported: False."""
@@ -22,8 +28,10 @@ def is_exporting() -> bool:
 __all__ = [
     "allow_in_graph",
     "compile",
+    "cudagraph_mark_step_begin",
     "disable",
     "is_compiling",
+    "is_dynamo_compiling",
     "is_exporting",
     "list_backends",
     "reset",

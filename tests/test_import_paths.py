@@ -99,6 +99,8 @@ def test_enumerations_and_questions_about_exports() -> None:
     torch = pytest.importorskip("torch")
 
     assert not dj.compiler.is_exporting()
+    assert not dj.compiler.is_dynamo_compiling()
+    assert dj.compiler.cudagraph_mark_step_begin() is None
     for kind in ("TrainingMode", "OperatorExportTypes"):
         members = getattr(torch.onnx, kind).__members__
         assert list(members) == list(getattr(dj.onnx, kind).__members__)

@@ -5,6 +5,12 @@ The functions themselves are in `ops.nn_functions`, `ops.loss_functions` and the
 PyTorch has one: the result is then written into the input; and the argument `out`.
 """
 
+from dynajit.nn.attention.projections import (  # noqa: F401
+    _canonical_mask,
+    _in_projection,
+    _in_projection_packed,
+    _none_or_dtype,
+)
 from dynajit.nn.ctc import ctc_loss
 from dynajit.nn.lookups import embedding, embedding_bag
 from dynajit.nn.statistics import batch_norm, instance_norm
@@ -84,6 +90,12 @@ from dynajit.ops.nn_functions import (
     tanhshrink,
 )
 from dynajit.ops.noise_functions import gumbel_softmax
+from dynajit.ops.overriding import (  # noqa: F401
+    handle_torch_function,
+    has_torch_function,
+    has_torch_function_unary,
+    has_torch_function_variadic,
+)
 from dynajit.ops.pair_functions import bilinear, pdist
 from dynajit.ops.pooling_functions import (
     adaptive_avg_pool1d,
