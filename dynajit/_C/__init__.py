@@ -1,8 +1,8 @@
 """PyTorch's private `_C`: the few names that programs import from there.
 
-Contract: the error of linear algebra is the one that is raised here; readers and writers of files
-are refused by name; the switches of TorchScript's executors are accepted and change nothing, since
-there is no TorchScript. Called by users.
+Contract: the error of linear algebra is the one that is raised here; readers and writers of files,
+and the graphs of TorchScript, are refused by name; the switches of TorchScript's executors are
+accepted and change nothing, since there is no TorchScript. Called by users.
 """
 
 from typing import Any
@@ -16,6 +16,12 @@ _WHY = "files are read by load() and written by save()."
 
 PyTorchFileReader = refused_class("_C.PyTorchFileReader", _WHY)
 PyTorchFileWriter = refused_class("_C.PyTorchFileWriter", _WHY)
+
+_NO_GRAPHS = "there is no TorchScript, and so no graph of it."
+
+Graph = refused_class("_C.Graph", _NO_GRAPHS)
+Node = refused_class("_C.Node", _NO_GRAPHS)
+Value = refused_class("_C.Value", _NO_GRAPHS)
 
 
 def _jit_set_profiling_mode(profiling_flag: bool) -> bool:
@@ -70,8 +76,11 @@ def _log_api_usage_once(event: str) -> None:
 
 __all__ = [
     "Generator",
+    "Graph",
+    "Node",
     "PyTorchFileReader",
     "PyTorchFileWriter",
+    "Value",
     "_LinAlgError",
     "_get_tracing_state",
     "_jit_can_fuse_on_cpu",
