@@ -46,8 +46,13 @@ def is_plain_tuple(kind: type) -> bool:
 
 
 def is_modelled_class(kind: Any) -> bool:
-    """True if instances keep their state in an instance dict and slots of Python classes only."""
-    return kind is object or (is_made_class(kind) and _reads_plainly(kind))
+    """True if instances keep their state in an instance dict and slots of Python classes only.
+
+    Of those written in C: plain objects, and namespaces, whose own operators are not modelled.
+    """
+    if kind in (object, types.SimpleNamespace):
+        return True
+    return is_made_class(kind) and _reads_plainly(kind)
 
 
 def _reads_plainly(kind: Any) -> bool:

@@ -34,12 +34,16 @@ NUMPY_NUMBERS: Final = (
     np.float16, np.float32, np.float64,
 )  # fmt: skip
 
-#: NumPy's functions of numbers that give a number.
+#: NumPy's functions of numbers, and of tuples and lists of such, that give a number.
 NUMPY_FUNCTIONS: Final = frozenset(
-    member for member in vars(np).values() if isinstance(member, np.ufunc) and member.nout == 1
-)
+    {np.prod, np.sum, np.max, np.min, np.amax, np.amin, np.argmax, np.argmin, np.any, np.all,
+     np.round, np.around, np.clip}
+    | {member for member in vars(np).values() if isinstance(member, np.ufunc) and member.nout == 1}
+)  # fmt: skip
 
-_METHODS_OF_NUMBERS: Final = frozenset({"item", "is_integer", "conjugate", "bit_count"})
+_METHODS_OF_NUMBERS: Final = frozenset(
+    {"item", "is_integer", "conjugate", "bit_count", "astype", "round", "clip"}
+)
 
 #: Operations on a Decimal that do not look at the context.
 _EXACT: Final = (

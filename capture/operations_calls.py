@@ -120,7 +120,7 @@ def _method_called(x: Any, callee: ObjectValue) -> Steps:
             return method
         x.recorder.use(method)
         if not defines(method.cls, "__call__"):
-            kind = method.python_type.__name__
+            kind = type_name(method.python_type)
             raise_python(x, TypeError, f"'{kind}' object is not callable")
         method = yield from x.get_special(method, "__call__")
     raise GraphBreak(breaks.RECURSION, f"{describe(callee)}.__call__")

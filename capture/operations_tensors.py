@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from dynajit.capture import breaks, control, layouts, tensor_memory
+from dynajit.capture import breaks, control, layouts, sources, tensor_memory
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.exceptions import NotKnown
 from dynajit.capture.operations_basic import (
@@ -21,9 +21,10 @@ from dynajit.capture.operations_basic import (
     plain_number,
     to_native,
 )
+from dynajit.capture.users_code import MISSING, lookup
 from dynajit.capture.values import NONE, Constant, Known, Scalar, Value, constant
 from dynajit.capture.values_containers import ListValue, TupleValue
-from dynajit.capture.values_functions import NativeMethod
+from dynajit.capture.values_functions import BoundMethod, NativeMethod
 from dynajit.capture.values_tensors import TensorContents, TensorValue
 from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core import device as devices
@@ -74,6 +75,9 @@ def needs_gradient(x: Any, value: TensorValue) -> bool:
 
 def tensor_attribute(x: Any, value: TensorValue, name: str) -> Value:
     """`value.name`."""
+    added = _method_of_program(x, value, name)
+    if added is not None:
+        return added
     if name in _READS:
         read: Value = getattr(x, _READS[name])(value)
         return read
@@ -91,8 +95,21 @@ def tensor_attribute(x: Any, value: TensorValue, name: str) -> Value:
         return native_call(x, lambda tensor: getattr(tensor, name), [value], {})
     if callable(member) or callable(getattr(Tensor, name, None)):
         return NativeMethod(value, name)
+    if lookup(x.type_of(value), name) is not MISSING:
+        raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}")
     found: Value = x.stored_attribute(value, name)
     return found
+
+
+def _method_of_program(x: Any, value: TensorValue, name: str) -> Value | None:
+    """A method that the program has put into the class of tensors, or None."""
+    cls = x.type_of(value)
+    found = lookup(cls, name)
+    if not isinstance(found, types.FunctionType):
+        return None
+    if (found.__module__ or "").partition(".")[0] == "dynajit":
+        return None
+    return BoundMethod(Known(found, sources.Attribute(sources.Constant(cls), name)), value)
 
 
 #: Attributes of autograd: name -> method of the executor.

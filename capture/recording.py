@@ -78,6 +78,7 @@ _KNOWN_INSTANCES = (
     LibraryFunction,
     GraphCallable,
     np.ufunc,
+    type(np.prod),  # most functions of NumPy: they look for `__array_function__` first
     type(len),
     CompiledFunction,
 )

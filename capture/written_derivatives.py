@@ -294,6 +294,13 @@ def _backward_fails(x: Any, args: list[Value], keywords: dict[str, Value]) -> St
     yield
 
 
+@special(autograd.forward_hands_on)
+def _forward_hands_on(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    function = args[0].object  # type: ignore[attr-defined]
+    raise _refusal(function, "forward hands on a tensor that requires grad")
+    yield
+
+
 @special(autograd.backward_ends)
 def _backward_ends(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     begun: Begun = args[0].object  # type: ignore[attr-defined]

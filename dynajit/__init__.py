@@ -591,8 +591,10 @@ __getattr__ = late.publish(
     __name__,
     modules=(
         "_C",
+        "__config__",
         "_dynamo",
         "_inductor",
+        "_jit_internal",
         "_tensor",
         "_utils",
         "accelerator",
@@ -604,6 +606,7 @@ __getattr__ = late.publish(
         "export",
         "fft",
         "func",
+        "functional",
         "fx",
         "hub",
         "jit",
@@ -631,6 +634,7 @@ __getattr__ = late.publish(
         "xpu",
     ),
     names={
+        "GradScaler": "dynajit.amp",
         "Tag": "dynajit.library.tags",
         "UntypedStorage": "dynajit.storage",
         "_VariableFunctionsClass": "dynajit._foreach",

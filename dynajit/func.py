@@ -15,8 +15,9 @@ from dynajit.core.pytree import flatten, tree_map, unflatten
 from dynajit.eager.grad_mode import enable_grad, is_grad_enabled
 from dynajit.eager.tensor import Tensor
 from dynajit.mapped import vmap
+from dynajit.nn.batch_normalization import _BatchNorm
 from dynajit.nn.utils.stateless import called_with
-from dynajit.ops.functions import ones_like
+from dynajit.ops.functions import ones_like, stack
 
 
 def _tracked(leaves: Sequence[Any], what: str) -> list[Tensor]:
@@ -319,6 +320,58 @@ def functional_call(
     return called_with(module, together, args, kwargs, tie_weights, strict)
 
 
+def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Parameters and buffers of modules of one class, each stacked: for `vmap` over an ensemble.
+
+    Args:
+        models: at least one; all of one class, and all in training mode or none.
+
+    Returns:
+        (name -> parameters, name -> buffers), of shape (models, ...): leaves that require gradients
+        where all of the models' do.
+
+    Raises:
+        RuntimeError: there is none, or they are not alike.
+    """
+    if len(models) == 0:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if len({bool(model.training) for model in models}) > 1:
+        raise RuntimeError(
+            "stack_module_state: Expected all models to have the same training/eval mode."
+        )
+    if not all(type(model) is type(models[0]) for model in models):
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    parameters = [dict(model.named_parameters()) for model in models]
+    buffers = [dict(model.named_buffers()) for model in models]
+    return _stacked(parameters), _stacked(buffers)
+
+
+def _stacked(dicts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    return {name: _stacked_leaf([own[name] for own in dicts], name) for name in dicts[0]}
+
+
+def _stacked_leaf(tensors: list[Tensor], name: str) -> Tensor:
+    kinds = {x.requires_grad for x in tensors}
+    if len(kinds) > 1:
+        raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
+    together: Tensor = stack(tensors)
+    return together.detach().requires_grad_() if kinds == {True} else together
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """`root` itself, whose batch norms keep no running statistics from now on.
+
+    They use those of the batch, so that nothing is written under `vmap` and `grad`.
+    """
+    for module in root.modules():
+        if isinstance(module, _BatchNorm) and module.track_running_stats:
+            module.running_mean = None
+            module.running_var = None
+            module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
+
+
 __all__ = [
     "functional_call",
     "grad",
@@ -327,6 +380,8 @@ __all__ = [
     "jacfwd",
     "jacrev",
     "jvp",
+    "replace_all_batch_norm_modules_",
+    "stack_module_state",
     "vjp",
     "vmap",
 ]

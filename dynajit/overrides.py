@@ -7,23 +7,13 @@ from typing import Any
 
 from dynajit.core.refusals import refused_class, refused_function
 from dynajit.eager.tensor import Tensor
-
-_WHY = "functions cannot be overridden here.  Call your own function in their place."
-
-
-def has_torch_function(relevant_args: Any) -> bool:
-    """Whether an argument overrides functions: False."""
-    return False
-
-
-def has_torch_function_unary(tensor: Any) -> bool:
-    """Whether it overrides functions: False."""
-    return False
-
-
-def has_torch_function_variadic(*tensors: Any) -> bool:
-    """Whether an argument overrides functions: False."""
-    return False
+from dynajit.ops.overriding import (
+    WHY_NOT_OVERRIDDEN,
+    handle_torch_function,
+    has_torch_function,
+    has_torch_function_unary,
+    has_torch_function_variadic,
+)
 
 
 def is_tensor_like(inp: Any) -> bool:
@@ -31,9 +21,10 @@ def is_tensor_like(inp: Any) -> bool:
     return isinstance(inp, Tensor)
 
 
-TorchFunctionMode = refused_class("overrides.TorchFunctionMode", _WHY)
-get_overridable_functions = refused_function("overrides.get_overridable_functions", _WHY)
-handle_torch_function = refused_function("overrides.handle_torch_function", _WHY)
+TorchFunctionMode = refused_class("overrides.TorchFunctionMode", WHY_NOT_OVERRIDDEN)
+get_overridable_functions = refused_function(
+    "overrides.get_overridable_functions", WHY_NOT_OVERRIDDEN
+)
 
 __all__ = [
     "TorchFunctionMode",

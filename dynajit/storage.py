@@ -1,13 +1,16 @@
 """Storages by PyTorch's path: the bytes behind tensors.
 
 Contract: `UntypedStorage` is what `Tensor.untyped_storage` gives; storages with an element type
-are refused by name. Called by users.
+are refused by name. Plain pickles that PyTorch wrote (`pickle.dump` of tensors, without `save`)
+name this module. Called by users.
 """
 
+import io
 from typing import Any
 
 from dynajit.core.refusals import refused_class
 from dynajit.eager.layout import UntypedStorage
+from dynajit.eager.serialization import load
 
 TypedStorage = refused_class(
     "storage.TypedStorage",
@@ -18,6 +21,14 @@ TypedStorage = refused_class(
 def is_storage(obj: Any) -> bool:
     """Whether it is a storage."""
     return isinstance(obj, (UntypedStorage, TypedStorage))
+
+
+def _load_from_bytes(b: bytes) -> Any:
+    """The storage that PyTorch put into a plain pickle of a tensor; `pickle.load` calls this.
+
+    It is what `_utils._rebuild_tensor_v2` takes. Like `pickle.load`, it runs what the bytes say.
+    """
+    return load(io.BytesIO(b), weights_only=False)
 
 
 __all__ = ["TypedStorage", "UntypedStorage", "is_storage"]

@@ -4,10 +4,11 @@ Contract: a checkpoint is a pickle whose classes and functions are named as PyTo
 `found` gives the object here for such a name, among them functions that make a tensor out of a
 storage and its sizes, which trust nothing that they are given. `Name` is an object that a pickle
 shall spell under PyTorch's name. Called by `eager.checkpoint_reading` and `checkpoint_writing`;
-`nn.parameter` declares what it alone can make.
+`nn.parameter` and `nn.pickled_modules` declare what they alone can make.
 """
 
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from typing import Any, Final
 
 from dynajit.core import any_arrays, dtypes
@@ -75,6 +76,23 @@ def found(module: str, name: str) -> Any:
         KeyError: nothing here stands for it.
     """
     return _NAMES[module, name]
+
+
+def declare_package(package: str, equal: Callable[[str, str], Any]) -> None:
+    """Let files that may do all speak of what lies in a package of PyTorch's, or below it.
+
+    Args:
+        equal: (module, name) -> what stands for it here, or None.
+    """
+    _PACKAGES[package] = equal
+
+
+def found_in_package(module: str, name: str) -> Any:
+    """What a declared package has under PyTorch's name, or None."""
+    for package, equal in _PACKAGES.items():
+        if module == package or module.startswith(f"{package}."):
+            return equal(module, name)
+    return None
 
 
 def rebuilt_tensor(
@@ -205,3 +223,6 @@ _REBUILT: Final[dict[tuple[str, str], Any]] = {
 
 #: Closed when the package is imported: `declare` adds what higher layers make.
 _NAMES: Final[dict[tuple[str, str], Any]] = dict(_REBUILT)
+
+#: Likewise: `declare_package`.
+_PACKAGES: Final[dict[str, Callable[[str, str], Any]]] = {}

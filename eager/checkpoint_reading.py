@@ -23,7 +23,13 @@ from dynajit.core.errors import FileFormatError, UnsafeFileError
 from dynajit.core.records import record
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase
-from dynajit.eager.checkpoint_names import FileStorage, StorageClass, found, with_state
+from dynajit.eager.checkpoint_names import (
+    FileStorage,
+    StorageClass,
+    found,
+    found_in_package,
+    with_state,
+)
 from dynajit.eager.checkpoint_writing import MAGIC_NUMBER, OLD_PROTOCOL
 from dynajit.eager.layout import UntypedStorage
 
@@ -75,6 +81,9 @@ def named(module: str, name: str, safe: dict[tuple[str, str], Any] | None) -> An
     except KeyError:
         if safe is not None:
             raise UnsafeFileError(MSG_REFUSED.format(name=f"{module}.{name}")) from None
+    equal = found_in_package(module, name)
+    if equal is not None:
+        return equal
     if module.partition(".")[0] == "torch":
         raise FileFormatError(MSG_UNKNOWN.format(name=f"{module}.{name}"))
     return None
@@ -93,7 +102,9 @@ class _Unpickler(pickle.Unpickler):
         return super().find_class(module, name) if known is None else known
 
     def persistent_load(self, identity: Any) -> Any:
-        """A storage of the file."""
+        """A storage of the file; in old files also a class, beside the text that it came from."""
+        if isinstance(identity, tuple) and identity[:1] == ("module",):
+            return identity[1]
         return self._load_storage(identity)
 
 

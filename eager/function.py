@@ -222,8 +222,27 @@ class Function:
         finally:
             _set_grad_enabled(before)
         if not recorded:
-            return output
+            return _unrecorded(args, output)
         return _recorded(cls, context, args, output)
+
+
+def _unrecorded(args: tuple[Any, ...], output: Any) -> Any:
+    """The outputs without history, also where `forward` hands on a tensor that requires grad."""
+    if isinstance(output, tuple):
+        return tuple(_without_history(x, args) for x in output)
+    return _without_history(output, args)
+
+
+def _without_history(tensor: Any, args: tuple[Any, ...]) -> Any:
+    """As in PyTorch: an alias of an input; any other tensor is itself cut off from its history.
+
+    Views keep theirs, since it is that of their base.
+    """
+    if not isinstance(tensor, TensorBase):
+        return tensor
+    if any(tensor is x for x in args):
+        return TABLE.detach(tensor)
+    return tensor.detach_() if tensor.requires_grad and tensor._base is None else tensor
 
 
 def _recorded(
@@ -249,6 +268,8 @@ def _recorded(
             if id(tensor) not in dirty and any(tensor is x for x in args):
                 tensor = _tensor.wrap_view(tensor.array, tensor, None)
             _tensor.rebase(tensor, node, index)
+        elif isinstance(tensor, TensorBase) and id(tensor) not in dirty and tensor.requires_grad:
+            tensor = _without_history(tensor, args)
         finished.append(tensor)
     node.pack(finished)
     return tuple(finished) if isinstance(output, tuple) else finished[0]

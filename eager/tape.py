@@ -229,7 +229,8 @@ class _Run:
             if not accumulate:
                 self.captured[id(leaf), -1] = gradient
                 continue
-            accumulate_into(leaf, gradient, self.create_graph)
+            if leaf.requires_grad:  # else it was frozen after the forward pass: its hooks alone run
+                accumulate_into(leaf, gradient, self.create_graph)
             del gradient
             for hook in list(leaf.__dict__.get("_post_accumulate_hooks", {}).values()):
                 hook(leaf)

@@ -18,7 +18,7 @@ REFUSED = [
     "quantization.quantize_dynamic", "fx.symbolic_trace", "overrides.TorchFunctionMode",
     "mps.synchronize", "xpu.synchronize", "xpu.Stream", "export.export", "export.ExportedProgram",
     "nested.nested_tensor", "ao.quantization.quantize_dynamic",
-    "utils.tensorboard.SummaryWriter.add_graph",
+    "utils.tensorboard.SummaryWriter.add_graph", "_C.Graph", "_C.Node", "_C.Value",
 ]  # fmt: skip
 NEED_A_GPU = [
     "accelerator.synchronize", "cuda.FloatTensor", "cuda.HalfTensor", "cuda.LongTensor",

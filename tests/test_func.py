@@ -209,3 +209,60 @@ def test_wrong_functions_are_refused() -> None:
     ):
         with pytest.raises(RuntimeError, match=message):
             call()
+
+
+def _ensemble(library: Any) -> list[Any]:
+    nn = library.nn
+    return [nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)) for _ in range(4)]
+
+
+def test_the_state_of_an_ensemble_is_stacked() -> None:
+    parameters, buffers = dj.func.stack_module_state(_ensemble(dj))
+    theirs = torch.func.stack_module_state(_ensemble(torch))
+
+    for ours, others in zip((parameters, buffers), theirs, strict=True):
+        assert [
+            (name, tuple(x.shape), x.requires_grad, x.is_leaf) for name, x in others.items()
+        ] == [(name, tuple(x.shape), x.requires_grad, x.is_leaf) for name, x in ours.items()]
+
+
+def test_an_ensemble_runs_under_vmap() -> None:
+    models = [dj.nn.Linear(2, 3) for _ in range(4)]
+    parameters, buffers = dj.func.stack_module_state(models)
+    x = dj.randn(5, 2)
+
+    def run(own, others):
+        return dj.func.functional_call(models[0], (own, others), (x,))
+
+    found = dj.func.vmap(run)(parameters, buffers)
+    found.sum().backward()
+
+    assert (4, 5, 3) == found.shape
+    for model, own in zip(models, found, strict=True):
+        np.testing.assert_allclose(model(x).detach().numpy(), own.detach().numpy(), rtol=1e-6)
+    assert (4, 3, 2) == parameters["weight"].grad.shape
+
+
+def test_models_that_are_not_alike_are_refused() -> None:
+    for library in (dj, torch):
+        stacked = library.func.stack_module_state
+        models = _ensemble(library)
+        with pytest.raises(RuntimeError, match="at least one model"):
+            stacked([])
+        with pytest.raises(RuntimeError, match="of the same class"):
+            stacked([models[0], models[0][0]])
+        models[1].eval()
+        with pytest.raises(RuntimeError, match="same training/eval mode"):
+            stacked(models)
+        models[1].train()
+        models[1][0].weight.requires_grad_(False)
+        with pytest.raises(RuntimeError, match=r"0\.weight .*requires_grad"):
+            stacked(models)
+
+
+def test_batch_norms_lose_their_running_statistics() -> None:
+    model = _ensemble(dj)[0]
+
+    assert model is dj.func.replace_all_batch_norm_modules_(model)
+    assert model[1].running_mean is None is model[1].num_batches_tracked
+    assert ["0.weight", "0.bias", "1.weight", "1.bias"] == list(model.state_dict())

@@ -16,7 +16,13 @@ from dynajit.torch_version import TorchVersion
 @pytest.mark.parametrize(
     ("path", "name", "expected"),
     [
+        ("_C._nn", "gelu", dj.nn.functional.gelu),
+        ("_C._nn", "log_sigmoid", dj.nn.functional.logsigmoid),
+        ("_jit_internal", "Optional", typing.Optional),
+        ("_jit_internal", "ignore", dj.jit.ignore),
         ("_tensor", "Tensor", dj.Tensor),
+        ("functional", "einsum", dj.einsum),
+        ("functional", "svd_lowrank", dj.svd_lowrank),
         ("autograd.anomaly_mode", "detect_anomaly", dj.autograd.detect_anomaly),
         ("autograd.anomaly_mode", "set_detect_anomaly", dj.autograd.set_detect_anomaly),
         ("autograd.function", "Function", dj.autograd.Function),
@@ -55,6 +61,50 @@ def test_paths_lead_to_the_same_objects(path: str, name: str, expected: Any) -> 
     assert expected is getattr(importlib.import_module(f"dynajit.{path}"), name)
     theirs = importlib.import_module(f"{torch.__name__}.{path}")
     assert hasattr(theirs, "UntypedStorage" if name == "UntypedStorage" else name)
+
+
+def test_every_function_of_pytorchs_functional_is_here() -> None:
+    torch = pytest.importorskip("torch")
+    functional = importlib.import_module("dynajit.functional")
+
+    assert sorted(torch.functional.__all__) == functional.__all__
+    assert all(getattr(functional, name) is getattr(dj, name) for name in functional.__all__)
+
+
+def test_a_function_made_by_boolean_dispatch_looks_at_its_flag() -> None:
+    made = dj._jit_internal.boolean_dispatch(
+        arg_name="both",
+        arg_index=1,
+        default=False,
+        if_true=lambda x, both=True: (x, x),
+        if_false=lambda x, both=False: x,
+        module_name=__name__,
+        func_name="made",
+    )
+
+    assert [3, (3, 3), (3, 3), 3] == [made(3), made(3, True), made(3, both=True), made(3, False)]
+    assert ("made", __name__) == (made.__name__, made.__module__)
+
+
+@pytest.mark.parametrize("name", ["_jit_set_profiling_mode", "_jit_set_profiling_executor"])
+def test_switches_of_torchscript_change_nothing(name: str) -> None:
+    switch = getattr(dj._C, name)
+
+    assert switch(True) is False is switch(False)
+    assert dj._C._get_tracing_state() is None
+    assert not dj._C._jit_can_fuse_on_cpu()
+
+
+def test_enumerations_and_questions_about_exports() -> None:
+    torch = pytest.importorskip("torch")
+
+    assert not dj.compiler.is_exporting()
+    assert not dj.compiler.is_dynamo_compiling()
+    assert dj.compiler.cudagraph_mark_step_begin() is None
+    for kind in ("TrainingMode", "OperatorExportTypes"):
+        members = getattr(torch.onnx, kind).__members__
+        assert list(members) == list(getattr(dj.onnx, kind).__members__)
+    assert dj.GradScaler is dj.amp.GradScaler
 
 
 def test_a_module_does_not_hide_the_function_of_its_name() -> None:

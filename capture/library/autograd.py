@@ -24,6 +24,11 @@ def forward_begins(function):
     _only_captured(function)
 
 
+def forward_hands_on(function):
+    """Leave the call to eager execution, which detaches a tensor that forward hands on."""
+    _only_captured(function)
+
+
 def backward_begins(start, function, arguments, context, output):
     """What stands for the gradients that backward gets, and what `backward_ends` needs; None
     where nothing that forward gave can have a gradient.
@@ -39,6 +44,18 @@ def backward_ends(begun, gradients):
 def backward_fails(begun):
     """Leave the call to eager execution, where backward raises when it runs."""
     _only_captured(begun)
+
+
+def _without_history(cls, output, args):
+    """An output without history: an alias of an input, or what forward computed."""
+    if not isinstance(output, Tensor):
+        return output
+    for arg in args:
+        if output is arg:
+            return output.detach()
+    if output.requires_grad:
+        forward_hands_on(cls)
+    return output
 
 
 @replaces(Function.apply.__func__)
@@ -59,7 +76,9 @@ def apply(cls, *args):
         _set_grad_enabled(before)
     begun = backward_begins(start, cls, args, context, output) if is_recorded else None
     if begun is None:
-        return output
+        if isinstance(output, tuple):
+            return tuple([_without_history(cls, x, args) for x in output])
+        return _without_history(cls, output, args)
     stand_ins, rest = begun
     try:
         gradients = cls.backward(context, *stand_ins)

@@ -1,6 +1,15 @@
 """Modules, layers, losses and their functions, with PyTorch's names."""
 
-from dynajit.nn import attention, common_types, functional, init, modules, parallel, utils
+from dynajit.nn import (
+    attention,
+    common_types,
+    functional,
+    init,
+    modules,
+    parallel,
+    pickled_modules,  # noqa: F401
+    utils,
+)
 from dynajit.nn.activation import (
     CELU,
     ELU,

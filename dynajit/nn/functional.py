@@ -2,9 +2,15 @@
 
 The functions themselves are in `ops.nn_functions`, `ops.loss_functions` and their kin (and in
 `ops.functions` those that are also free functions). Here they get the `inplace` argument where
-PyTorch has one: the result is then written into the input.
+PyTorch has one: the result is then written into the input; and the argument `out`.
 """
 
+from dynajit.nn.attention.projections import (  # noqa: F401
+    _canonical_mask,
+    _in_projection,
+    _in_projection_packed,
+    _none_or_dtype,
+)
 from dynajit.nn.ctc import ctc_loss
 from dynajit.nn.lookups import embedding, embedding_bag
 from dynajit.nn.statistics import batch_norm, instance_norm
@@ -33,6 +39,7 @@ from dynajit.ops.fractional_pooling import (
     fractional_max_pool3d_with_indices,
 )
 from dynajit.ops.grid_functions import affine_grid, grid_sample
+from dynajit.ops.library_calls import publish
 from dynajit.ops.loss_functions import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -83,6 +90,12 @@ from dynajit.ops.nn_functions import (
     tanhshrink,
 )
 from dynajit.ops.noise_functions import gumbel_softmax
+from dynajit.ops.overriding import (  # noqa: F401
+    handle_torch_function,
+    has_torch_function,
+    has_torch_function_unary,
+    has_torch_function_variadic,
+)
 from dynajit.ops.pair_functions import bilinear, pdist
 from dynajit.ops.pooling_functions import (
     adaptive_avg_pool1d,
@@ -266,3 +279,22 @@ __all__ = [
     "upsample_bilinear",
     "upsample_nearest",
 ]
+
+# The ones that write into `out`, or take NumPy's names of arguments.
+publish(
+    globals(),
+    (
+        "avg_pool2d",
+        "avg_pool3d",
+        "cosine_similarity",
+        "gelu",
+        "hardshrink",
+        "linear",
+        "logsigmoid",
+        "normalize",
+        "pairwise_distance",
+        "pdist",
+        "softplus",
+        "softshrink",
+    ),
+)

@@ -8,7 +8,7 @@ functions, one on the inputs and one on the outputs.
 import itertools
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynajit.eager.function import Function
@@ -51,14 +51,20 @@ class RemovableHandle:
     def __setstate__(self, state: tuple[int, list[Any]]) -> None:
         self.id, tables = state
         self._tables = [weakref.ref(table) for table in tables]
-        while next(_numbers) < self.id:  # numbers of another process are taken here, too
-            pass
+        keep_numbers_free_of([self.id])
 
     def __enter__(self) -> "RemovableHandle":
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.remove()
+
+
+def keep_numbers_free_of(taken: Iterable[int]) -> None:
+    """New handles get other numbers than these, which another process gave."""
+    highest = max(taken)
+    while next(_numbers) < highest:
+        pass
 
 
 global_forward_pre_hooks: "OrderedDict[int, Callable[..., Any]]" = OrderedDict()

@@ -682,10 +682,29 @@ class Module:
         return {**self.__dict__, "_compiled_call": None}
 
     def __setstate__(self, fields: dict[str, Any]) -> None:
-        self.__dict__.update(fields)
+        """Take the attributes of a pickled module, an own one or one that PyTorch pickled."""
+        own = self.__dict__
+        own.update(fields)
         for table in _STATE_HOOK_TABLES:
-            self.__dict__.setdefault(table, OrderedDict())
+            own.setdefault(table, OrderedDict())
+        own.setdefault("_non_persistent_buffers_set", set())
+        own.setdefault("_compiled_call", None)
+        for name in _CALL_HOOK_TABLES:
+            hooks = own.pop(name, None)
+            if hooks:
+                module_hooks.keep_numbers_free_of(hooks)
+                setattr(self, name, hooks)
 
+
+# What PyTorch keeps in the instance; here they lie in `CallHooks`.
+_CALL_HOOK_TABLES = (
+    "_forward_pre_hooks",
+    "_forward_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+    "_forward_hooks_with_kwargs",
+)
 
 _STATE_HOOK_TABLES = (
     "_state_dict_hooks",

@@ -37,7 +37,7 @@ _FIRST: Final = ("input", "A", "x")
 #: Functions that PyTorch has written in Python: they know the names of their parameters only.
 PLAINLY_NAMED: Final = frozenset((
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "cdist", "einsum",
-    "is_tensor", "lu", "split", "stft", "tensordot", "unique", "unique_consecutive",
+    "is_tensor", "lu", "normalize", "split", "stft", "tensordot", "unique", "unique_consecutive",
     "unravel_index",
 ))  # fmt: skip
 
@@ -79,14 +79,15 @@ OF_DTYPE: Final = frozenset(("cumprod", "cumsum", "nansum", "prod", "sum"))
 #: Functions whose result is not cast: `out` has to have its dtype.
 OF_SAME_DTYPE: Final = frozenset((
     "abs", "absolute", "addbmm", "addmm", "addmv", "all", "amax", "amin", "any", "argmax", "argmin",
-    "baddbmm", "bitwise_not", "bmm", "bucketize", "ceil", "complex", "conj_physical", "cross",
-    "det", "diag", "dot", "eigvalsh", "fix", "float_power", "floor", "frac", "gather", "hardshrink",
-    "heaviside", "histc", "index_select", "inner", "inv", "inverse", "isin", "isneginf", "isposinf",
-    "lerp", "log_softmax", "logcumsumexp", "masked_select", "matmul", "matrix_norm", "mm", "msort",
-    "multinomial", "mv", "nan_to_num", "nanquantile", "neg", "negative", "nonzero", "norm", "polar",
-    "quantile", "renorm", "round", "searchsorted", "sgn", "sign", "signbit", "slice_scatter",
-    "softmax", "solve", "spmm", "svdvals", "take", "take_along_dim", "tensordot", "tril", "triu",
-    "trunc", "vdot", "vecdot", "vector_norm", "where",
+    "avg_pool2d", "avg_pool3d", "baddbmm", "bitwise_not", "bmm", "bucketize", "ceil", "complex",
+    "conj_physical", "cross", "det", "diag", "dot", "eigvalsh", "fix", "float_power", "floor",
+    "frac", "gather", "gelu", "hardshrink", "heaviside", "histc", "index_select", "inner", "inv",
+    "inverse", "isin", "isneginf", "isposinf", "lerp", "linear", "log_softmax", "logcumsumexp",
+    "logsigmoid", "masked_select", "matmul", "matrix_norm", "mm", "msort", "multinomial", "mv",
+    "nan_to_num", "nanquantile", "neg", "negative", "nonzero", "norm", "polar", "quantile",
+    "renorm", "round", "searchsorted", "sgn", "sign", "signbit", "slice_scatter", "softmax",
+    "softplus", "softshrink", "solve", "spmm", "svdvals", "take", "take_along_dim", "tensordot",
+    "tril", "triu", "trunc", "vdot", "vecdot", "vector_norm", "where",
 ))  # fmt: skip
 
 

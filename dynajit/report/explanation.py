@@ -72,6 +72,21 @@ class Explanation:
         """Number of graph breaks."""
         return len(self.breaks)
 
+    @property
+    def graph_break_count(self) -> int:
+        """The same, by PyTorch's name."""
+        return self.break_count
+
+    @property
+    def break_reasons(self) -> list[Break]:
+        """The graph breaks, by PyTorch's name: objects with `reason`."""
+        return list(self.breaks)
+
+    @property
+    def op_count(self) -> int:
+        """Number of operations in all graphs."""
+        return sum(len(graph.calls) for graph in self.graphs)
+
     def to_dict(self) -> dict[str, Any]:
         """The same as plain dicts, lists, strings and numbers."""
         return {

@@ -31,6 +31,13 @@ FUNCTIONS = {
     "item": lambda x: x * np.sqrt(16).item(),
     "constant": lambda x: x * np.pi + np.inf,
     "tensor": lambda x: dj.tensor(np.float64(3)) + x.double(),
+    "cast": lambda x: x * np.ceil(np.log(x.shape[-1])).astype("int").item(),
+    "cast to a class": lambda x: x * np.float64(2.7).astype(np.int32),
+    "product of sizes": lambda x: x.reshape(int(np.prod(x.shape))),
+    "sum": lambda x: x * np.sum([1, 2, 3]) + np.sum(x.shape, dtype=np.float32),
+    "extremes": lambda x: x * np.max(x.shape) - np.amin((2, 3)) + np.argmax([1, 5, 2]),
+    "answers": lambda x: x + 1 if np.any([0, 1]) and not np.all((1, 0)) else x - 1,
+    "rounded": lambda x: x * np.round(2.567, 2) + np.float64(2.567).round(1) + np.clip(5, 0, 3),
     "math": lambda x: x * round(np.sqrt(5), 2) + abs(np.float64(-2)),
 }
 

@@ -778,3 +778,47 @@ def test_graphs_with_other_derivatives_have_other_keys() -> None:
 
     assert graph_with(2.0) == graph_with(2.0)
     assert graph_with(2.0) != graph_with(3.0)
+
+
+class _HandsOn(dj.autograd.Function):
+    @staticmethod
+    def forward(ctx, box):
+        return box[0], box[1] * 2.0
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return None
+
+
+class _Same(dj.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+def _handed_on(x):
+    given, doubled = _HandsOn.apply((x, x * 1.0))
+    return given + doubled, given is x, x.requires_grad
+
+
+def _given_back(x):
+    with dj.no_grad():
+        y = _Same.apply(x)
+    return y * 2.0, y is x, y.requires_grad
+
+
+@pytest.mark.parametrize("function", [_handed_on, _given_back])
+def test_outputs_without_history_are_those_of_eager_execution(function) -> None:
+    """A tensor that forward hands on is detached by eager execution; an input has an alias."""
+    plain, compiled = function(dj.ones(2, requires_grad=True)), dj.compile(function)
+    for _ in range(2):
+        found = compiled(dj.ones(2, requires_grad=True))
+        assert (plain[0].tolist(), plain[0].requires_grad) == (
+            found[0].tolist(),
+            found[0].requires_grad,
+        )
+        assert plain[1:] == found[1:]

@@ -313,3 +313,65 @@ def test_missing_methods_are_named() -> None:
 
     with pytest.raises(NotImplementedError, match="forward"):
         Nothing.apply(leaf(1.0))
+
+
+class HandsOn(Function):
+    """Gives what lies in a container as it is."""
+
+    @staticmethod
+    def forward(ctx, box):
+        return box[0], box[1] * 2.0
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return None
+
+
+def test_without_an_input_that_requires_grad_no_output_has_a_history() -> None:
+    """Also not a tensor that forward took from elsewhere: it is detached, as in PyTorch."""
+    leaf, other = tensor([1.0], requires_grad=True), tensor([1.0], requires_grad=True)
+    given, computed = HandsOn.apply((leaf, other))
+
+    assert given is leaf
+    assert [False, False, True] == [leaf.requires_grad, computed.requires_grad, other.requires_grad]
+
+
+class Same(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+def test_an_input_that_is_given_back_without_history_is_an_alias() -> None:
+    x = tensor([1.0], requires_grad=True)
+    with no_grad():
+        y = Same.apply(x)
+    y.add_(1.0)
+
+    assert y is not x
+    assert [True, False] == [x.requires_grad, y.requires_grad]
+    assert [2.0] == x.tolist()
+
+
+def test_outputs_that_are_marked_as_not_differentiable_have_no_history() -> None:
+    x, kept = tensor([1.0], requires_grad=True), tensor([1.0], requires_grad=True)
+
+    class Marked(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_non_differentiable(x, kept)
+            return x * 2.0, x, kept
+
+        @staticmethod
+        def backward(ctx, gradient, *others):
+            return gradient
+
+    doubled, alias, given = Marked.apply(x)
+
+    assert given is kept and alias is not x
+    assert [True, False, False] == [y.requires_grad for y in (doubled, alias, given)]
+    assert x.requires_grad

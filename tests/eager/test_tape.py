@@ -450,3 +450,35 @@ def test_threads_run_backward_side_by_side() -> None:
         thread.join()
 
     assert [] == wrong
+
+
+def test_a_leaf_frozen_after_the_forward_pass_gets_no_gradient() -> None:
+    frozen, detached, other = leaf(1.0, 2.0), leaf(1.0, 2.0), leaf(3.0, 4.0)
+    result = (frozen * detached * other).sum()
+    frozen.requires_grad_(False)
+    detached.detach_()
+    result.backward()
+
+    assert frozen.grad is None is detached.grad
+    assert [1.0, 4.0] == other.grad.tolist()
+
+
+def test_hooks_of_a_frozen_leaf_run_as_in_pytorch() -> None:
+    x, ran = leaf(1.0), []
+    x.register_hook(lambda gradient: ran.append("tensor"))
+    x.register_post_accumulate_grad_hook(lambda parameter: ran.append("after"))
+    result = (x * 2.0).sum()
+    x.requires_grad_(False)
+    result.backward()
+
+    assert ["tensor", "after"] == ran
+    assert x.grad is None
+
+
+def test_a_leaf_frozen_and_thawed_gets_its_gradient() -> None:
+    x = leaf(1.0)
+    result = (x * 2.0).sum()
+    x.requires_grad_(False).requires_grad_()
+    result.backward()
+
+    assert [2.0] == x.grad.tolist()

@@ -55,7 +55,9 @@ def explained(tmp_path: Path) -> Any:
 def test_explain_has_what_it_promises(explained: Any) -> None:
     """Counts, breaks with place and hint, guards, graphs, kernels, stages."""
     assert 2 == explained.graph_count == len(explained.graphs)
-    assert 1 == explained.break_count == len(explained.breaks)
+    assert 1 == explained.break_count == len(explained.breaks) == explained.graph_break_count
+    assert list(explained.breaks) == explained.break_reasons
+    assert sum(len(graph.calls) for graph in explained.graphs) == explained.op_count > 0
     (found,) = explained.breaks
     assert HERE == found.file
     assert line_of(broken, "# the break") == found.line

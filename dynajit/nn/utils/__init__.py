@@ -4,6 +4,7 @@ from dynajit.nn.utils import (
     clip_grad,
     convert_parameters,
     fusion,
+    init,
     parametrizations,
     parametrize,
     prune,
@@ -25,6 +26,7 @@ from dynajit.nn.utils.gradients_and_vectors import (
     parameters_to_vector,
     vector_to_parameters,
 )
+from dynajit.nn.utils.init import skip_init
 from dynajit.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from dynajit.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
@@ -41,6 +43,7 @@ __all__ = [
     "fuse_linear_bn_weights",
     "fusion",
     "get_total_norm",
+    "init",
     "parameters_to_vector",
     "parametrizations",
     "parametrize",
@@ -48,6 +51,7 @@ __all__ = [
     "remove_spectral_norm",
     "remove_weight_norm",
     "rnn",
+    "skip_init",
     "spectral_norm",
     "stateless",
     "vector_to_parameters",

@@ -1,0 +1,97 @@
+"""PyTorch's private `_C`: the few names that programs import from there.
+
+Contract: the error of linear algebra is the one that is raised here; readers and writers of files,
+and the graphs of TorchScript, are refused by name; the switches of TorchScript's executors are
+accepted and change nothing, since there is no TorchScript. Called by users.
+"""
+
+from typing import Any
+
+from dynajit._C import _nn
+from dynajit.core.errors import LinAlgError as _LinAlgError
+from dynajit.core.refusals import refused_class
+from dynajit.eager.random import Generator
+
+_WHY = "files are read by load() and written by save()."
+
+PyTorchFileReader = refused_class("_C.PyTorchFileReader", _WHY)
+PyTorchFileWriter = refused_class("_C.PyTorchFileWriter", _WHY)
+
+_NO_GRAPHS = "there is no TorchScript, and so no graph of it."
+
+Graph = refused_class("_C.Graph", _NO_GRAPHS)
+Node = refused_class("_C.Node", _NO_GRAPHS)
+Value = refused_class("_C.Value", _NO_GRAPHS)
+
+
+def _jit_set_profiling_mode(profiling_flag: bool) -> bool:
+    """Whether code is profiled before it is specialised: False, before and after the call."""
+    return False
+
+
+def _jit_set_profiling_executor(profiling_flag: bool) -> bool:
+    """Whether the profiling executor is used: False, before and after the call."""
+    return False
+
+
+def _jit_set_autocast_mode(enabled: bool) -> bool:
+    """Whether scripted code looks at autocast: False, before and after the call."""
+    return False
+
+
+def _jit_set_texpr_fuser_enabled(enabled: bool) -> None:
+    """Accepted: there is no such fuser."""
+
+
+def _jit_set_nvfuser_enabled(enabled: bool) -> None:
+    """Accepted: there is no such fuser."""
+
+
+def _jit_override_can_fuse_on_cpu(enabled: bool) -> None:
+    """Accepted: there is no such fuser."""
+
+
+def _jit_override_can_fuse_on_gpu(enabled: bool) -> None:
+    """Accepted: there is no such fuser."""
+
+
+def _jit_can_fuse_on_cpu() -> bool:
+    """Whether scripted code is fused: False."""
+    return False
+
+
+def _jit_can_fuse_on_gpu() -> bool:
+    """Whether scripted code is fused: False."""
+    return False
+
+
+def _get_tracing_state() -> Any:
+    """The trace that is being made: None."""
+    return None
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Accepted: nothing is logged."""
+
+
+__all__ = [
+    "Generator",
+    "Graph",
+    "Node",
+    "PyTorchFileReader",
+    "PyTorchFileWriter",
+    "Value",
+    "_LinAlgError",
+    "_get_tracing_state",
+    "_jit_can_fuse_on_cpu",
+    "_jit_can_fuse_on_gpu",
+    "_jit_override_can_fuse_on_cpu",
+    "_jit_override_can_fuse_on_gpu",
+    "_jit_set_autocast_mode",
+    "_jit_set_nvfuser_enabled",
+    "_jit_set_profiling_executor",
+    "_jit_set_profiling_mode",
+    "_jit_set_texpr_fuser_enabled",
+    "_log_api_usage_once",
+    "_nn",
+]
