@@ -50,6 +50,13 @@ setup(
             [],
             *("-O3", "-ffp-contract=off"),
         ),
+        extension(
+            "dynajit.ops._native_forms",
+            ["dynajit/ops/_native_forms.c"],
+            [],
+            *("-O3", "-fno-math-errno", "-ffp-contract=off"),  # rounded as NumPy rounds
+        ),
+        extension("dynajit.ops._philox", ["dynajit/ops/_philox.c"], [], "-O3"),
         extension("dynajit.eager._tensor", ["eager/_tensor.c"], ["eager/tensor.h"]),
         extension("dynajit.eager._rows", ["eager/_rows.c"], ["eager/tensor.h"]),
         extension(

@@ -6,7 +6,10 @@
  * integers, slices, None and Ellipsis, or one index tensor. For all else they return NotImplemented and have no effect:
  * the Python path then computes, or finds the words of the refusal. What the tape is to record is
  * handed to `eager.execute`. In-place methods that no tape sees write their result back here.
- * Called by `ops.table.Op` (through `ops.dispatch`), `eager.tensor` and `eager.inplace`.
+ * Rows with a function in C of their own (`native`, see `ops/_native_forms.c`) ask that first; those
+ * that take no tensor only where this thread records nothing. `slope` calls the C form of a
+ * derivative formula. Called by `ops.table.Op` (through `ops.dispatch`), `eager.tensor`,
+ * `eager.inplace` and `eager.node`.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -28,7 +31,7 @@ enum {
     PLAN_SIZE,
 };
 
-enum { MOST_OPERANDS = 3 };
+enum { MOST_OPERANDS = 3, MOST_ARGUMENTS = 12 };
 
 /* Up to so many elements the direct function of a reduction's plan gives what its own gives. */
 enum { SMALL = 128 };
@@ -44,12 +47,14 @@ static PyObject *record_view = NULL;   /* the same for a row whose result is a v
 static PyObject *row_select = NULL;
 static PyObject *row_slice = NULL;
 static PyObject *row_reshape = NULL;
+static PyObject *natives = NULL;       /* dict: row -> (its function in C, may a tape be told) */
 
 /* Interned names. */
 static PyObject *name_handler, *name_kind, *name_attributes, *name_dim, *name_index, *name_keepdim,
     *name_shape, *name_start, *name_stop, *name_step;
 
 static TensorApi *tensor_api = NULL;
+static int (*const *recording_depth)(void) = NULL; /* of dynajit.ops._row_call */
 
 #define TensorBase_Check(object) PyObject_TypeCheck(object, tensor_api->base_type)
 
@@ -405,6 +410,111 @@ wrap_result(PyObject *row, PyObject *inputs, PyObject *attributes, PyObject *arr
     return view;
 }
 
+/* ---- rows in C ------------------------------------------------------------------------------ */
+
+/* What a function in C gets for an operand, borrowed: the array of a tensor, anything else as it is.
+ * NULL for tensors that run their operations elsewhere. */
+static PyObject *
+native_operand(PyObject *item, int *tensors)
+{
+    if (!TensorBase_Check(item)) {
+        return item;
+    }
+    PyObject *array = ((TensorObject *)item)->array;
+    *tensors += 1;
+    return PyArray_CheckExact(array) && is_plain(item) ? array : NULL;
+}
+
+static int
+is_number_or_none(PyObject *item)
+{
+    return item == Py_None || PyFloat_CheckExact(item) || PyLong_CheckExact(item) ||
+           PyBool_Check(item);
+}
+
+/* Operands, then the values of attributes, borrowed; how many, or -1 where others are to be asked. */
+static Py_ssize_t
+native_arguments(PyObject *row, PyObject *inputs, PyObject *attributes, PyObject **arguments)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(inputs);
+    int tensors = 0;
+    if (count + PyDict_GET_SIZE(attributes) > MOST_ARGUMENTS || !is_bound(row, attributes)) {
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = PyTuple_GET_ITEM(inputs, i);
+        arguments[i] = native_operand(item, &tensors);
+        if (arguments[i] == NULL || (arguments[i] == item && !is_number_or_none(item))) {
+            return -1;
+        }
+    }
+    if (tensors == 0 && (*recording_depth)() > 0) {
+        return -1;
+    }
+    Py_ssize_t at = 0;
+    while (PyDict_Next(attributes, &at, NULL, &arguments[count])) {
+        count++;
+    }
+    return count;
+}
+
+/* What a row gives by its function in C, or NotImplemented; `native` is its entry in `natives`. */
+static PyObject *
+run_native(PyObject *native, PyObject *row, PyObject *inputs, PyObject *attributes)
+{
+    PyObject *arguments[MOST_ARGUMENTS];
+    Py_ssize_t count = native_arguments(row, inputs, attributes, arguments);
+    if (count < 0) {
+        return declined();
+    }
+    int recorded = tensor_api->needs_grad(inputs);
+    if (recorded < 0) {
+        return NULL;
+    }
+    if (recorded && PyTuple_GET_ITEM(native, 1) != Py_True) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    PyObject *array = PyObject_Vectorcall(PyTuple_GET_ITEM(native, 0), arguments, count, NULL);
+    if (array == NULL) {
+        return declined();
+    }
+    if (array == Py_NotImplemented) {
+        return array;
+    }
+    PyObject *result = recorded ? call_recorder(record_result, row, inputs, attributes, array)
+                                : tensor_api->wrap(array);
+    Py_DECREF(array);
+    return result;
+}
+
+/* slope(function, *values): a tensor of what a derivative formula in C gives for the formula's values,
+ * or NotImplemented. */
+static PyObject *
+rows_slope(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    PyObject *arguments[MOST_ARGUMENTS];
+    int tensors = 0;
+    if (count < 1 || count - 1 > MOST_ARGUMENTS) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    for (Py_ssize_t i = 1; i < count; i++) {
+        arguments[i - 1] = native_operand(args[i], &tensors);
+        if (arguments[i - 1] == NULL) {
+            Py_RETURN_NOTIMPLEMENTED;
+        }
+    }
+    PyObject *array = PyObject_Vectorcall(args[0], arguments, count - 1, NULL);
+    if (array == NULL) {
+        return declined();
+    }
+    if (array == Py_NotImplemented) {
+        return array;
+    }
+    PyObject *result = tensor_api->wrap(array);
+    Py_DECREF(array);
+    return result;
+}
+
 /* attempt(row, inputs, attributes): what the row gives, or NotImplemented. */
 static PyObject *
 rows_attempt(PyObject *module, PyObject *const *args, Py_ssize_t count)
@@ -416,6 +526,14 @@ rows_attempt(PyObject *module, PyObject *const *args, Py_ssize_t count)
     PyObject *operands[MOST_OPERANDS];
     if (!PyTuple_CheckExact(inputs) || !PyDict_CheckExact(attributes)) {
         Py_RETURN_NOTIMPLEMENTED;
+    }
+    PyObject *native = natives == NULL ? NULL : PyDict_GetItemWithError(natives, row);
+    if (native != NULL) {
+        PyObject *result = run_native(native, row, inputs, attributes);
+        if (result != Py_NotImplemented) {
+            return result;
+        }
+        Py_DECREF(result);
     }
     PyObject *kind = PyObject_GetAttr(row, name_kind);
     if (kind == NULL) {
@@ -818,19 +936,20 @@ rows_overwrite(PyObject *module, PyObject *const *args, Py_ssize_t count)
 
 /* ---- the module ----------------------------------------------------------------------------- */
 
-/* register(plans, quiet, kinds, recorders, rows): see the variables at the top. */
+/* register(plans, quiet, kinds, recorders, rows, natives): see the variables at the top. */
 static PyObject *
 rows_register(PyObject *module, PyObject *args)
 {
-    PyObject *given[10];
-    if (!PyArg_ParseTuple(args, "O!O!(OOO)(OO)(OOO):register", &PyDict_Type, &given[0],
+    PyObject *given[11];
+    if (!PyArg_ParseTuple(args, "O!O!(OOO)(OO)(OOO)O!:register", &PyDict_Type, &given[0],
                           &PyContext_Type, &given[1], &given[2], &given[3], &given[4], &given[5],
-                          &given[6], &given[7], &given[8], &given[9])) {
+                          &given[6], &given[7], &given[8], &given[9], &PyDict_Type, &given[10])) {
         return NULL;
     }
     PyObject **kept[] = {&plans, &quiet, &kind_pointwise, &kind_reduction, &kind_composite,
-                         &record_result, &record_view, &row_select, &row_slice, &row_reshape};
-    for (int i = 0; i < 10; i++) {
+                         &record_result, &record_view, &row_select, &row_slice, &row_reshape,
+                         &natives};
+    for (int i = 0; i < 11; i++) {
         Py_XSETREF(*kept[i], Py_NewRef(given[i]));
     }
     Py_RETURN_NONE;
@@ -844,7 +963,9 @@ static PyMethodDef rows_methods[] = {
     {"get_item", FAST(rows_get_item), "get_item(tensor, key) -> tensor[key], or NotImplemented."},
     {"is_free", rows_is_free, METH_O, "is_free(tensor): nothing but its version sees a write."},
     {"overwrite", FAST(rows_overwrite), "overwrite(tensor, result) -> was it a plain copy?"},
-    {"register", rows_register, METH_VARARGS, "register(plans, quiet, kinds, recorders, rows)."},
+    {"slope", FAST(rows_slope), "slope(function, *values) -> a gradient, or NotImplemented."},
+    {"register", rows_register, METH_VARARGS,
+     "register(plans, quiet, kinds, recorders, rows, natives)."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -890,7 +1011,15 @@ PyInit__rows(void)
     }
     tensor_api = PyCapsule_GetPointer(capsule, DYNAJIT_TENSOR_CAPSULE);
     Py_DECREF(capsule);
-    if (tensor_api == NULL || intern_names() < 0) {
+    owner = tensor_api == NULL ? NULL : PyImport_ImportModule("dynajit.ops._row_call");
+    capsule = owner == NULL ? NULL : PyObject_GetAttrString(owner, "recording");
+    Py_XDECREF(owner);
+    if (capsule == NULL) {
+        return NULL;
+    }
+    recording_depth = PyCapsule_GetPointer(capsule, "dynajit.ops._row_call.recording");
+    Py_DECREF(capsule);
+    if (recording_depth == NULL || intern_names() < 0) {
         return NULL;
     }
     return PyModule_Create(&rows_definition);

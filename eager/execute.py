@@ -175,10 +175,22 @@ def refresh_view(view: Any) -> None:
     _tensor.rebase(view, again.grad_fn, again.output_index)
 
 
+def _natives() -> dict[Op, tuple[Any, bool]]:
+    """Rows that have a function in C, and whether the tape may record such a row as one node."""
+    found = {}
+    for op in TABLE:
+        native = getattr(op.rule, "native", None)
+        if native is not None:
+            is_node = op.kind is not Kind.COMPOSITE or (bool(op.vjp) and op.rule.on_tape)
+            found[op] = native, is_node
+    return found
+
+
 _rows.register(
     PLANS,
     QUIET,
     (Kind.POINTWISE, Kind.REDUCTION, Kind.COMPOSITE),
     (record, record_view),
     (TABLE.select, TABLE.slice, TABLE.reshape),
+    _natives(),
 )

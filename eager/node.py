@@ -21,7 +21,7 @@ from dynajit.core.errors import AutogradError, UnsupportedError
 from dynajit.core.records import record
 from dynajit.core.tensor_layouts import strided
 from dynajit.core.types import ScalarType, TensorType, ValueType
-from dynajit.eager import _tensor, anomaly, saved_hooks
+from dynajit.eager import _rows, _tensor, anomaly, saved_hooks
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, meta_of
 from dynajit.ops.derivatives import (
     Need,
@@ -31,7 +31,7 @@ from dynajit.ops.derivatives import (
     formula_parameters,
 )
 from dynajit.ops.families import sum_to_type
-from dynajit.ops.table import TABLE, Op
+from dynajit.ops.table import TABLE, Kind, Op
 
 MSG_SECOND_BACKWARD: Final = (
     "Trying to backward through the graph a second time (or directly access saved tensors after "
@@ -381,6 +381,7 @@ class Formula:
         getters: parameter name -> what gives its value, from the node and the gradient.
         inputs: positions of the inputs that it needs; None means all (variadic).
         result, result_type: whether it needs the result, or its type.
+        slope: its form in C, or None (`Composite.slopes`), and what gives the values of that.
     """
 
     function: Callable[..., Any]
@@ -388,8 +389,14 @@ class Formula:
     inputs: frozenset[int] | None
     result: bool
     result_type: bool
+    slope: Callable[..., Any] | None
+    slope_getters: tuple[Getter, ...]
 
     def __call__(self, node: "OpNode", g: Any) -> Any:
+        if self.slope is not None and not is_grad_enabled():
+            found = _rows.slope(self.slope, *[get(node, g) for get in self.slope_getters])
+            if found is not NotImplemented:
+                return found
         return self.function(**{name: get(node, g) for name, get in self.getters})
 
 
@@ -419,6 +426,8 @@ def _formula(op: Op, name: str) -> Formula | None:
         else frozenset(p.key for p in parameters if p.need is Need.INPUT),
         Need.RESULT in needs,
         Need.RESULT_TYPE in needs,
+        op.rule.slopes.get(name) if op.kind is Kind.COMPOSITE else None,
+        tuple(_getter(parameter) for parameter in parameters if parameter.need is not Need.TABLE),
     )
 
 

@@ -14,7 +14,7 @@ from dynajit.core.dtypes import DType
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.symint import agree, shapes_agree
 from dynajit.core.types import Size, TensorType, ValueType, numel
-from dynajit.ops import array_forms
+from dynajit.ops import _native_forms, array_forms
 from dynajit.ops.families import composite, describe, reduced_shape, require_tensor
 from dynajit.ops.linear_algebra import transposed
 
@@ -209,6 +209,8 @@ def _softmax_vjp(ops: Any, g: Any, out: Any, dim: int) -> Any:
     array=array_forms.softmax,
     row_major=True,
     vjp={"x": _softmax_vjp},
+    native=_native_forms.softmax,
+    slopes={"x": _native_forms.softmax_slope},
     domain=(-20.0, 20.0),
 )
 def softmax(ops: Any, x: Any, *, dim: int) -> Any:
@@ -231,6 +233,8 @@ def _log_softmax_vjp(ops: Any, g: Any, out: Any, dim: int) -> Any:
     array=array_forms.log_softmax,
     row_major=True,
     vjp={"x": _log_softmax_vjp},
+    native=_native_forms.log_softmax,
+    slopes={"x": _native_forms.log_softmax_slope},
     domain=(-20.0, 20.0),
 )
 def log_softmax(ops: Any, x: Any, *, dim: int) -> Any:
@@ -337,6 +341,11 @@ _rms_norm_infer = _norm_infer("rms_norm")
         "x": _layer_norm_vjp_x,
         "weight": _layer_norm_vjp_weight,
         "bias": lambda ops, g: wide(ops, g),
+    },
+    native=_native_forms.layer_norm,
+    slopes={
+        "x": _native_forms.layer_norm_slope_x,
+        "weight": _native_forms.layer_norm_slope_weight,
     },
 )
 def layer_norm(

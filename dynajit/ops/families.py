@@ -143,6 +143,7 @@ def pointwise(
     divides: bool = False,
     analytic: bool = True,
     bends: bool = False,
+    native: Function | None = None,
 ) -> Decorator:
     """Row of kind POINTWISE from its scalar body `body(m, *inputs, *, **attributes)`.
 
@@ -155,7 +156,7 @@ def pointwise(
             condition of `where`).
         vjp, domain: see `Op`.
         name: name of the row, if not the function's.
-        divides: see `Pointwise`.
+        divides, native: see `Pointwise`.
         analytic, bends: see `Op`.
     """
 
@@ -174,7 +175,7 @@ def pointwise(
                 inputs,
                 attributes,
                 pointwise_infer,
-                Pointwise(body, compute or rule.compute, array, kept, divides),
+                Pointwise(body, compute or rule.compute, array, kept, divides, native),
                 vjp or {},
                 domain=domain,
                 document=body.__doc__ or "",
@@ -413,13 +414,16 @@ def composite(
     on_tape: bool = True,
     analytic: bool = True,
     row_major: bool = False,
+    native: Function | None = None,
+    slopes: Mapping[str, Function] | None = None,
 ) -> Decorator:
     """Row of kind COMPOSITE from `function(ops, *inputs, *, **attributes)`.
 
     Without `infer` the type is found by running the function on operands that know only their
     types: they have `shape`, `dtype`, `device`, the Python operators, and can be given to rows
     (`ops.name(...)`), but have no methods. Without `vjp` the gradient is that of what the
-    function records. See `Composite` for `array`, `on_tape` and `row_major`, `Op` for `analytic`.
+    function records. See `Composite` for `array`, `on_tape`, `row_major`, `native` and `slopes`,
+    `Op` for `analytic`.
     """
 
     def decorate(function: Function) -> Op:
@@ -428,8 +432,8 @@ def composite(
         rule = infer or traced_infer(function)
         return TABLE.enter(
             Op(row, Kind.COMPOSITE, inputs, attributes, rule,
-               Composite(function, array, on_tape, row_major), vjp or {}, variadic, domain,
-               function.__doc__ or "", analytic)
+               Composite(function, array, on_tape, row_major, native, slopes or {}), vjp or {},
+               variadic, domain, function.__doc__ or "", analytic)
         )  # fmt: skip
 
     return decorate

@@ -11,7 +11,7 @@ from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.symint import shapes_agree
 from dynajit.core.types import TensorType, numel
-from dynajit.ops import array_forms
+from dynajit.ops import _native_forms, array_forms
 from dynajit.ops.composites import count_operand, narrow, wide
 from dynajit.ops.families import composite
 
@@ -95,7 +95,12 @@ def _nll_vjp(
     return ops.where(hit, _with_class_dim(ops, -slope, x_type), 0.0)
 
 
-@composite(array=array_forms.nll_loss, vjp={"x": _nll_vjp})
+@composite(
+    array=array_forms.nll_loss,
+    vjp={"x": _nll_vjp},
+    native=_native_forms.nll_loss,
+    slopes={"x": _native_forms.nll_loss_slope},
+)
 def nll_loss(
     ops: Any, x: Any, target: Any, weight: Any, *, reduction: str = "mean", ignore_index: int = -100
 ) -> Any:
@@ -123,7 +128,7 @@ def nll_loss(
     return narrow(ops, total, x.dtype)
 
 
-@composite(array=array_forms.cross_entropy)
+@composite(array=array_forms.cross_entropy, native=_native_forms.cross_entropy)
 def cross_entropy(
     ops: Any,
     x: Any,

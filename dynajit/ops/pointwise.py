@@ -16,6 +16,7 @@ from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import DTypeError
 from dynajit.core.types import Shape, Size, TensorType, ValueType
+from dynajit.ops import _native_forms
 from dynajit.ops.families import (
     FLOATING,
     FLOATING_ONLY,
@@ -435,7 +436,13 @@ def _full_infer(value: ValueType, *, shape: Shape, dtype: DType, device: Any) ->
     return TensorType(tuple(shape), dtype, device)
 
 
-@pointwise(infer=_full_infer, uncast=("value",), vjp={"value": lambda g: g}, analytic=False)
+@pointwise(
+    infer=_full_infer,
+    uncast=("value",),
+    vjp={"value": lambda g: g},
+    analytic=False,
+    native=_native_forms.full,
+)
 def full(m: Any, value: Any, *, shape: Shape, dtype: DType, device: Device = CPU) -> Any:
     """One number everywhere. value: a number or zero-dim tensor. Shape, dtype: as given."""
     return m.cast(value, dtype)
@@ -467,7 +474,7 @@ def _arange_compute(promoted: DType) -> DType:
     return dtypes.int64 if promoted.category <= Category.INTEGER else dtypes.float64
 
 
-@pointwise(infer=_arange_infer, compute=_arange_compute)
+@pointwise(infer=_arange_infer, compute=_arange_compute, native=_native_forms.arange)
 def arange(m: Any, start: Any, step: Any, *, size: Size, dtype: DType, device: Device = CPU) -> Any:
     """start + i * step for i in 0 .. size - 1. Shape: (size,). Dtype: `dtype`.
 

@@ -68,6 +68,7 @@ class Pointwise:
         uncast: names of the inputs that reach the body in their own dtype and take no part in
             promotion: the condition of `where`, the input of `cast`.
         divides: integers are divided by input 1; zeros in it raise a DivisionError.
+        native: see `Composite`.
     """
 
     body: Callable[..., Any]
@@ -75,6 +76,7 @@ class Pointwise:
     array: Callable[..., Any] | None = None
     uncast: frozenset[str] = frozenset()
     divides: bool = False
+    native: Callable[..., Any] | None = None
 
 
 @record
@@ -195,12 +197,18 @@ class Composite:
         on_tape: with an own derivative it is one node of the eager tape. False for a derivative
             that computes again what the tape would have: only graphs use it.
         row_major: what eager execution gives lies row by row, whatever the layout of the operands.
+        native: `native(*arrays, *attributes)`: the same in C, or None; it is asked first, for arrays
+            of NumPy, and may give NotImplemented. See `_native_forms.c`.
+        slopes: input name -> the formula of `Op.vjp` in C: `slope(*parameters)`, arrays in place of
+            tensors and without `ops`. Eager asks it first where no gradients are recorded.
     """
 
     function: Callable[..., Any]
     array: Callable[..., Any] | None = None
     on_tape: bool = True
     row_major: bool = False
+    native: Callable[..., Any] | None = None
+    slopes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
 
 Rule: TypeAlias = Pointwise | Reduction | Movement | Random | Scatter | Extern | Composite

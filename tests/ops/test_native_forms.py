@@ -1,0 +1,230 @@
+"""Rows in C: the bits of what they stand for, or no answer."""
+
+import numpy as np
+import pytest
+from samples import all_rows, samples
+
+import dynajit as dj
+from dynajit.core import dtypes
+from dynajit.core.device import CPU
+from dynajit.ops import TABLE, Kind, _native_forms, dispatch
+from dynajit.ops.evaluate import QUIET, array_form, evaluate
+
+FLOATS = [np.float32, np.float64]
+SHAPES = [(1,), (7,), (4, 8), (1, 1), (5, 1), (3, 129), (64, 256), (2, 3, 17), (9, 5000)]
+COMPOSITES = [
+    op for op in all_rows() if op.kind is Kind.COMPOSITE and op.rule.native and op.rule.array
+]
+SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 1e30)
+
+
+def values(shape, dtype, seed=0):
+    drawn = np.random.default_rng(seed).standard_normal(shape)
+    return np.asarray(drawn * 3, dtype)
+
+
+def same_bits(expected, result):
+    assert type(result) is np.ndarray
+    assert (expected.shape, expected.dtype) == (result.shape, result.dtype)
+    assert result.flags.c_contiguous
+    np.testing.assert_array_equal(expected, result)
+    numbers = ~np.isnan(expected)
+    if expected.dtype.kind == "c":
+        return
+    assert np.array_equal(np.signbit(expected[numbers]), np.signbit(result[numbers]))
+
+
+def native(op, *inputs, **attributes):
+    return op.rule.native(*inputs, *op.bind(attributes).values())
+
+
+@pytest.mark.parametrize("op", COMPOSITES, ids=lambda op: op.name)
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64], ids=lambda d: d.name)
+def test_samples_have_the_bits_of_the_array_form(op, dtype):
+    answered = 0
+    for sample in samples(op, dtype):
+        result = native(op, *sample.inputs, **sample.attributes)
+        if result is not NotImplemented:
+            answered += 1
+            same_bits(array_form(op, sample.inputs, op.bind(sample.attributes)), result)
+    assert answered > 0
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_softmax_has_the_bits_of_the_array_form(name, shape, dtype):
+    op, x = TABLE[name], values(shape, dtype)
+    dim = len(shape) - 1
+    same_bits(array_form(op, (x,), {"dim": dim}), native(op, x, dim=dim))
+    for special in SPECIAL:
+        x.flat[0] = special
+        same_bits(array_form(op, (x,), {"dim": dim}), native(op, x, dim=dim))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_layer_norm_has_the_bits_of_the_array_form(shape, dtype):
+    x, size = values(shape, dtype), shape[-1:]
+    for weight, bias in [
+        (None, None),
+        (values(size, dtype, 1), None),
+        (values(size, dtype, 1),) * 2,
+    ]:
+        attributes = {"normalized_shape": size, "eps": 1e-5}
+        expected = array_form(TABLE.layer_norm, (x, weight, bias), attributes)
+        same_bits(expected, native(TABLE.layer_norm, x, weight, bias, **attributes))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize("shape", [(1, 1), (4, 8), (300, 7), (5, 5000)], ids=str)
+def test_losses_have_the_bits_of_the_array_form(shape, reduction, dtype):
+    x = values(shape, dtype)
+    target = np.arange(shape[0]) * 3 % shape[1]
+    for op in (TABLE.nll_loss, TABLE.cross_entropy):
+        attributes = op.bind({"reduction": reduction})
+        expected = array_form(op, (x, target, None), attributes)
+        same_bits(expected, native(op, x, target, None, **attributes))
+
+
+def formula(name, operand, *parameters):
+    """What the derivative's formula gives for arrays, on tensors."""
+    given = [dj.from_numpy(v) if isinstance(v, np.ndarray) else v for v in parameters]
+    with dj.no_grad():
+        return TABLE[name].vjp[operand](TABLE, *given).numpy()
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_slopes_have_the_bits_of_the_formulas(shape, dtype):
+    g, x, weight = (values(s, dtype, i) for i, s in enumerate((shape, shape, shape[-1:])))
+    for name in ("softmax", "log_softmax"):
+        parameters = (g, x, len(shape) - 1)
+        result = TABLE[name].rule.slopes["x"](*parameters)
+        same_bits(formula(name, "x", *parameters), result)
+    for operand, parameters in [
+        ("x", (g, x, None, shape[-1:], 1e-5)),
+        ("x", (g, x, weight, shape[-1:], 1e-5)),
+        ("weight", (g, x, shape[-1:], 1e-5)),
+    ]:
+        result = TABLE.layer_norm.rule.slopes[operand](*parameters)
+        same_bits(formula("layer_norm", operand, *parameters), result)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+def test_slopes_of_losses_have_the_bits_of_the_formula(reduction, dtype):
+    g = values((6,) if reduction == "none" else (), dtype)
+    x = dj.from_numpy(values((6, 4), dtype))
+    type = dj.core.types.TensorType((6, 4), x.dtype)
+    parameters = (g, type, np.arange(6) % 4, None, reduction, -100)
+    result = TABLE.nll_loss.rule.slopes["x"](*parameters)
+    expected = formula("nll_loss", "x", *parameters)
+    np.testing.assert_array_equal(expected, result)
+
+
+def test_one_number_stands_for_all_gradients():
+    out = values((3, 4), np.float32)
+    one = np.broadcast_to(np.float32(2.0), (3, 4))
+    slope = TABLE.softmax.rule.slopes["x"]
+    same_bits(slope(np.ascontiguousarray(one), out, 1), slope(one, out, 1))
+
+
+X = values((4, 6), np.float32)
+T = np.arange(4)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: _native_forms.softmax(X, 0),
+        lambda: _native_forms.softmax(X.T, 1),
+        lambda: _native_forms.softmax(X[:, ::2], 1),
+        lambda: _native_forms.softmax(X[:0], 1),
+        lambda: _native_forms.softmax(X.astype(np.float16), 1),
+        lambda: _native_forms.softmax(X.astype(">f4"), 1),
+        lambda: _native_forms.softmax(X),
+        lambda: _native_forms.softmax(np.float32(1.0), 0),
+        lambda: _native_forms.log_softmax(X.astype(np.int64), 1),
+        lambda: _native_forms.layer_norm(X, None, None, (4, 6), 1e-5),
+        lambda: _native_forms.layer_norm(X, X[0].astype(np.float64), None, (6,), 1e-5),
+        lambda: _native_forms.layer_norm(X, X[0, :5], None, (6,), 1e-5),
+        lambda: _native_forms.nll_loss(X, T + 3, None, "mean", -100),
+        lambda: _native_forms.nll_loss(X, T, None, "mean", 2),
+        lambda: _native_forms.nll_loss(X, T - 1, None, "mean", -100),
+        lambda: _native_forms.nll_loss(X, T[:3], None, "mean", -100),
+        lambda: _native_forms.nll_loss(X, T.astype(np.int32), None, "mean", -100),
+        lambda: _native_forms.nll_loss(X, T, X[0], "mean", -100),
+        lambda: _native_forms.nll_loss(X, T, None, "median", -100),
+        lambda: _native_forms.cross_entropy(X, T, None, "mean", -100, 0.1),
+        lambda: _native_forms.softmax_slope(X.astype(np.float64), X, 1),
+        lambda: _native_forms.softmax_slope(X[:1], X, 1),
+        lambda: _native_forms.full(2, (2, 3), dtypes.bfloat16, CPU),
+        lambda: _native_forms.full(2.5, (2, 3), dtypes.int64, CPU),
+        lambda: _native_forms.full(2**70, (2, 3), dtypes.float32, CPU),
+        lambda: _native_forms.full(0, (2, -3), dtypes.float32, CPU),
+        lambda: _native_forms.full(0, (2, 3), dtypes.float32, dj.device("cuda")),
+        lambda: _native_forms.arange(0, 1, 5, dtypes.int32, CPU),
+        lambda: _native_forms.arange(0, 1.5, 5, dtypes.float32, CPU),
+        lambda: _native_forms.arange(0.0, 1.5, 5, dtypes.int64, CPU),
+    ],
+)  # fmt: skip
+def test_what_is_not_plain_has_no_answer(call):
+    assert call() is NotImplemented
+
+
+ALL = (dtypes.float32, dtypes.float64, dtypes.bfloat16, dtypes.float16, dtypes.bool_,
+       dtypes.uint8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.complex64)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=lambda d: d.name)
+def test_full_gives_what_the_body_gives(dtype):
+    answered = 0
+    for value in (0, 1, -3, True, False, 0.0, -0.0, 2.5, np.nan, 1e300, 2**40, 16777217):
+        attributes = TABLE.full.bind({"shape": (2, 3), "dtype": dtype})
+        result = native(TABLE.full, value, **attributes)
+        if result is not NotImplemented:
+            answered += 1
+            same_bits(evaluate(TABLE.full, (value,), attributes), result)
+    assert answered > 0
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64, dtypes.int64], ids=str)
+def test_arange_gives_what_the_body_gives(dtype):
+    for start, step in [(0, 1), (5, -2), (2**62, 2**61), (16777217, 3), (0.1, 0.7), (-3.0, 1e30)]:
+        for size in (0, 1, 7):
+            attributes = TABLE.arange.bind({"size": size, "dtype": dtype})
+            result = native(TABLE.arange, start, step, **attributes)
+            if result is not NotImplemented:
+                expected = QUIET.run(evaluate, TABLE.arange, (start, step), attributes)
+                same_bits(expected, result)
+
+
+def test_rows_without_tensors_are_recorded_where_somebody_records():
+    seen = []
+
+    def handler(op, inputs, attributes):
+        seen.append(op.name)
+        return None
+
+    with dispatch.recording(handler):
+        assert dj.zeros(2) is None
+        assert dj.arange(3) is None
+    assert ["full", "arange"] == seen
+    assert [0.0, 0.0] == dj.zeros(2).tolist()
+
+
+def test_gradients_of_gradients_go_through_the_formulas():
+    x = dj.randn(3, 4, dtype=dj.float64, requires_grad=True)
+    assert dj.autograd.gradgradcheck(lambda v: dj.softmax(v, -1), (x,))
+    assert dj.autograd.gradgradcheck(lambda v: dj.nn.functional.layer_norm(v, (4,)), (x,))
+
+
+def test_writes_to_what_a_slope_needs_are_refused():
+    x = dj.randn(3, 4, requires_grad=True)
+    out = dj.softmax(x, -1)
+    with dj.no_grad():
+        out.add_(1.0)
+    with pytest.raises(dj.core.errors.AutogradError, match="modified by an inplace operation"):
+        out.sum().backward()
