@@ -33,6 +33,14 @@ enum {
 
 enum { MOST_OPERANDS = 3, MOST_ARGUMENTS = 12 };
 
+/* What the result of a row in C is, and what its tape hears: `_natives` of eager.execute. */
+typedef enum {
+    UNRECORDED, /* new; where gradients are recorded, the row is its parts */
+    RECORDED,   /* new, one node */
+    VIEW,       /* shares memory with operand 0, one node */
+    DETACHED,   /* shares memory with operand 0, no node */
+} ResultKind;
+
 /* Up to so many elements the direct function of a reduction's plan gives what its own gives. */
 enum { SMALL = 128 };
 
@@ -47,7 +55,7 @@ static PyObject *record_view = NULL;   /* the same for a row whose result is a v
 static PyObject *row_select = NULL;
 static PyObject *row_slice = NULL;
 static PyObject *row_reshape = NULL;
-static PyObject *natives = NULL;       /* dict: row -> (its function in C, may a tape be told) */
+static PyObject *natives = NULL;       /* dict: row -> (its function in C, kind of the result) */
 
 /* Interned names. */
 static PyObject *name_handler, *name_kind, *name_attributes, *name_dim, *name_index, *name_keepdim,
@@ -385,14 +393,12 @@ wrap_steps(PyObject *array, PyObject *source, PyObject *steps)
     return view;
 }
 
-/* The tensor that a row with these operands gives, around the array that it computed. */
+/* The tensor that a row with these operands gives, around the array that it computed, and which the
+ * tape has to know if it is `recorded`. */
 static PyObject *
-wrap_result(PyObject *row, PyObject *inputs, PyObject *attributes, PyObject *array, int is_view)
+wrap_result(PyObject *row, PyObject *inputs, PyObject *attributes, PyObject *array, int recorded,
+            int is_view)
 {
-    int recorded = tensor_api->needs_grad(inputs);
-    if (recorded < 0) {
-        return NULL;
-    }
     if (!is_view) {
         return recorded ? call_recorder(record_result, row, inputs, attributes, array)
                         : tensor_api->wrap(array);
@@ -471,7 +477,8 @@ run_native(PyObject *native, PyObject *row, PyObject *inputs, PyObject *attribut
     if (recorded < 0) {
         return NULL;
     }
-    if (recorded && PyTuple_GET_ITEM(native, 1) != Py_True) {
+    ResultKind kind = (ResultKind)PyLong_AsLong(PyTuple_GET_ITEM(native, 1));
+    if (recorded && kind == UNRECORDED) {
         Py_RETURN_NOTIMPLEMENTED;
     }
     PyObject *array = PyObject_Vectorcall(PyTuple_GET_ITEM(native, 0), arguments, count, NULL);
@@ -481,8 +488,9 @@ run_native(PyObject *native, PyObject *row, PyObject *inputs, PyObject *attribut
     if (array == Py_NotImplemented) {
         return array;
     }
-    PyObject *result = recorded ? call_recorder(record_result, row, inputs, attributes, array)
-                                : tensor_api->wrap(array);
+    PyObject *result =
+        kind == DETACHED ? tensor_api->view_of(array, PyTuple_GET_ITEM(inputs, 0), Py_None)
+                         : wrap_result(row, inputs, attributes, array, recorded, kind == VIEW);
     Py_DECREF(array);
     return result;
 }
@@ -554,7 +562,9 @@ rows_attempt(PyObject *module, PyObject *const *args, Py_ssize_t count)
     if (array == NULL) {
         return declined();
     }
-    PyObject *result = wrap_result(row, inputs, attributes, array, is_view);
+    int recorded = tensor_api->needs_grad(inputs);
+    PyObject *result =
+        recorded < 0 ? NULL : wrap_result(row, inputs, attributes, array, recorded, is_view);
     Py_DECREF(array);
     return result;
 }
@@ -891,17 +901,54 @@ rows_get_item(PyObject *module, PyObject *const *args, Py_ssize_t count)
 
 /* ---- writing back --------------------------------------------------------------------------- */
 
-/* is_free(tensor): True if nothing forbids a write to it or has to know of one but its version:
- * `check_writable` of eager.inplace would find nothing, and its class runs no operation itself. */
-static PyObject *
-rows_is_free(PyObject *module, PyObject *tensor)
+static int
+requires_grad(PyObject *object)
 {
-    const GradMode *mode = tensor_api->grad_mode();
-    if (!TensorBase_Check(tensor) || mode->grad_enabled || mode->writes_checked) {
+    return TensorBase_Check(object) && ((TensorObject *)object)->requires_grad;
+}
+
+/* True if the tape has to know of a write of what these operands give to the tensor. */
+static int
+is_on_tape(TensorObject *tensor, PyObject *args, PyObject *kwargs)
+{
+    if (!tensor_api->grad_mode()->grad_enabled) {
+        return 0;
+    }
+    if (tensor->requires_grad || (tensor->base != NULL && requires_grad(tensor->base))) {
+        return 1;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
+        if (requires_grad(PyTuple_GET_ITEM(args, i))) {
+            return 1;
+        }
+    }
+    Py_ssize_t at = 0;
+    PyObject *value;
+    while (PyDict_Next(kwargs, &at, NULL, &value)) {
+        if (requires_grad(value)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* is_free(tensor, args, kwargs): True if nothing forbids a write of what a method of the tensor gives
+ * for these arguments, or has to know of it but the tensor's version: `check_writable` of
+ * eager.inplace would find nothing, and its class runs no operation itself. */
+static PyObject *
+rows_is_free(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (check_arguments("is_free", 3, count) < 0) {
+        return NULL;
+    }
+    PyObject *tensor = args[0];
+    if (!TensorBase_Check(tensor) || !PyTuple_Check(args[1]) || !PyDict_Check(args[2]) ||
+        tensor_api->grad_mode()->writes_checked) {
         Py_RETURN_FALSE;
     }
     PyObject *array = ((TensorObject *)tensor)->array;
-    if (!PyArray_CheckExact(array) || !is_plain(tensor)) {
+    if (!PyArray_CheckExact(array) || !is_plain(tensor) ||
+        is_on_tape((TensorObject *)tensor, args[1], args[2])) {
         Py_RETURN_FALSE;
     }
     int wanted = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_WRITEABLE;
@@ -920,7 +967,8 @@ rows_overwrite(PyObject *module, PyObject *const *args, Py_ssize_t count)
         Py_RETURN_FALSE;
     }
     TensorObject *tensor = (TensorObject *)args[0], *result = (TensorObject *)args[1];
-    if (!PyArray_CheckExact(tensor->array) || !PyArray_CheckExact(result->array)) {
+    if (!PyArray_CheckExact(tensor->array) || !PyArray_CheckExact(result->array) ||
+        (result->requires_grad && tensor_api->grad_mode()->grad_enabled)) {
         Py_RETURN_FALSE;
     }
     PyArrayObject *target = (PyArrayObject *)tensor->array, *source = (PyArrayObject *)result->array;
@@ -961,7 +1009,8 @@ static PyMethodDef rows_methods[] = {
     {"attempt", FAST(rows_attempt),
      "attempt(row, inputs, attributes) -> what the row gives, or NotImplemented."},
     {"get_item", FAST(rows_get_item), "get_item(tensor, key) -> tensor[key], or NotImplemented."},
-    {"is_free", rows_is_free, METH_O, "is_free(tensor): nothing but its version sees a write."},
+    {"is_free", FAST(rows_is_free),
+     "is_free(tensor, args, kwargs): nothing but its version sees a write."},
     {"overwrite", FAST(rows_overwrite), "overwrite(tensor, result) -> was it a plain copy?"},
     {"slope", FAST(rows_slope), "slope(function, *values) -> a gradient, or NotImplemented."},
     {"register", rows_register, METH_VARARGS,

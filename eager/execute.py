@@ -175,15 +175,22 @@ def refresh_view(view: Any) -> None:
     _tensor.rebase(view, again.grad_fn, again.output_index)
 
 
-def _natives() -> dict[Op, tuple[Any, bool]]:
-    """Rows that have a function in C, and whether the tape may record such a row as one node."""
+def _natives() -> dict[Op, tuple[Any, int]]:
+    """Rows that have a function in C, and what their results are."""
     found = {}
     for op in TABLE:
         native = getattr(op.rule, "native", None)
         if native is not None:
-            is_node = op.kind is not Kind.COMPOSITE or (bool(op.vjp) and op.rule.on_tape)
-            found[op] = native, is_node
+            found[op] = native, _result_kind(op)
     return found
+
+
+def _result_kind(op: Op) -> int:
+    """A value of ResultKind in `_rows.c`."""
+    if op.kind is Kind.MOVEMENT and op.rule.view:
+        return 2 if op.vjp else 3
+    is_parts = op.kind is Kind.COMPOSITE and not (op.vjp and op.rule.on_tape)
+    return 0 if is_parts else 1
 
 
 _rows.register(

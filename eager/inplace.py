@@ -222,7 +222,7 @@ def has_overlap(array: Any) -> bool:
 
 def update(tensor: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`tensor.name_(*args, **kwargs)`: the out-of-place form, written back."""
-    if _rows.is_free(tensor):
+    if _rows.is_free(tensor, args, kwargs):
         if tensor.array.size >= LARGE and _was_updated_at_once(tensor, name, args, kwargs):
             return tensor
         result = getattr(tensor, name)(*args, **kwargs)

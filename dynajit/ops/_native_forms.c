@@ -2,9 +2,9 @@
  *
  * Contract: a function takes the arrays, numbers and None that are the row's inputs, then its
  * attributes in the row's order; one of `slopes` takes the parameters of the derivative formula
- * in its order. It gives a new row-major array, or NotImplemented, without effect, for all but
- * the plain case: float32 or float64 that lies row by row, nothing empty, and what each function says.
- * It never raises a refusal: the rows, which run then, find the words.
+ * in its order. It gives a new row-major array (one for a view row a view), or NotImplemented,
+ * without effect, for all but the plain case: float32 or float64 that lies row by row, nothing empty,
+ * and what each function says. What it raises is not shown: the rows, which run then, find the words.
  *
  * The numbers are those of `ops.array_forms` and of the formulas, bit by bit: exponentials,
  * logarithms and sums along a row are those loops of NumPy's ufuncs that NumPy itself would run, and
@@ -785,6 +785,132 @@ native_arange(PyObject *module, PyObject *const *args, Py_ssize_t given)
     return result;
 }
 
+/* ---- views ---------------------------------------------------------------------------------- */
+
+/* reshape(x, shape): a view where there is one, else a copy, as NumPy's. */
+static PyObject *
+native_reshape(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    npy_intp sizes[NPY_MAXDIMS];
+    int rank = given == 2 && PyArray_CheckExact(args[0]) ? read_sizes(args[1], sizes) : -1;
+    if (rank < 0) {
+        DECLINE;
+    }
+    PyArray_Dims shape = {sizes, rank};
+    return PyArray_Newshape((PyArrayObject *)args[0], &shape, NPY_CORDER);
+}
+
+/* permute(x, dims). */
+static PyObject *
+native_permute(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    npy_intp order[NPY_MAXDIMS];
+    int rank = given == 2 && PyArray_CheckExact(args[0]) ? read_sizes(args[1], order) : -1;
+    if (rank < 0 || rank != PyArray_NDIM((PyArrayObject *)args[0])) {
+        DECLINE;
+    }
+    PyArray_Dims dims = {order, rank};
+    return PyArray_Transpose((PyArrayObject *)args[0], &dims);
+}
+
+/* x with other sizes and strides, `offset` bytes further on; `flags` of those of x hold. */
+static PyObject *
+part_of(PyArrayObject *x, int rank, npy_intp *sizes, npy_intp *strides, npy_intp offset, int flags)
+{
+    PyArray_Descr *descr = PyArray_DESCR(x);
+    Py_INCREF(descr); /* the view takes it */
+    PyObject *view = PyArray_NewFromDescr(&PyArray_Type, descr, rank, sizes, strides,
+                                          PyArray_BYTES(x) + offset, PyArray_FLAGS(x) & flags,
+                                          NULL);
+    if (view != NULL &&
+        PyArray_SetBaseObject((PyArrayObject *)view, Py_NewRef((PyObject *)x)) < 0) {
+        Py_CLEAR(view);
+    }
+    return view;
+}
+
+/* slice(x, start, stop, step): bounds within the sizes, steps that are positive. */
+static PyObject *
+native_slice(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    npy_intp start[NPY_MAXDIMS], stop[NPY_MAXDIMS], step[NPY_MAXDIMS], strides[NPY_MAXDIMS];
+    PyArrayObject *x =
+        given == 4 && PyArray_CheckExact(args[0]) ? (PyArrayObject *)args[0] : NULL;
+    int rank = x == NULL ? -1 : PyArray_NDIM(x);
+    if (rank < 0 || read_sizes(args[1], start) != rank || read_sizes(args[2], stop) != rank ||
+        read_sizes(args[3], step) != rank) {
+        DECLINE;
+    }
+    npy_intp offset = 0;
+    for (int d = 0; d < rank; d++) {
+        if (step[d] < 1 || start[d] > stop[d] || stop[d] > PyArray_DIM(x, d)) {
+            DECLINE;
+        }
+        npy_intp length = stop[d] - start[d]; /* what is empty stays at its place, as in NumPy */
+        stop[d] = length == 0 ? 0 : (length - 1) / step[d] + 1;
+        strides[d] = PyArray_STRIDE(x, d) * (length == 0 ? 1 : step[d]);
+        offset += PyArray_STRIDE(x, d) * (length == 0 ? 0 : start[d]);
+    }
+    return part_of(x, rank, stop, strides, offset, NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE);
+}
+
+/* select(x, dim, index): an index from the front. */
+static PyObject *
+native_select(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    npy_intp sizes[NPY_MAXDIMS], strides[NPY_MAXDIMS];
+    PyArrayObject *x =
+        given == 3 && PyArray_CheckExact(args[0]) ? (PyArrayObject *)args[0] : NULL;
+    int rank = x == NULL ? 0 : PyArray_NDIM(x);
+    long long dim = rank == 0 ? -1 : whole(args[1], -1), at = rank == 0 ? -1 : whole(args[2], -1);
+    if (dim < 0 || dim >= rank || at < 0 || at >= PyArray_DIM(x, (int)dim)) {
+        DECLINE;
+    }
+    for (int d = 0, kept = 0; d < rank; d++) {
+        if (d != dim) {
+            sizes[kept] = PyArray_DIM(x, d);
+            strides[kept++] = PyArray_STRIDE(x, d);
+        }
+    }
+    return part_of(x, rank - 1, sizes, strides, PyArray_STRIDE(x, (int)dim) * at,
+                   NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE);
+}
+
+/* expand(x, shape): where elements are repeated, nobody may write; else it is a reshape. */
+static PyObject *
+native_expand(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    npy_intp sizes[NPY_MAXDIMS], strides[NPY_MAXDIMS], count = 1;
+    int rank = given == 2 && PyArray_CheckExact(args[0]) ? read_sizes(args[1], sizes) : -1;
+    PyArrayObject *x = rank < 0 ? NULL : (PyArrayObject *)args[0];
+    int extra = x == NULL ? -1 : rank - PyArray_NDIM(x);
+    if (extra < 0) {
+        DECLINE;
+    }
+    for (int d = 0; d < rank; d++) {
+        npy_intp own = d < extra ? 1 : PyArray_DIM(x, d - extra);
+        if (own != 1 && own != sizes[d]) {
+            DECLINE;
+        }
+        strides[d] = own == 1 ? 0 : PyArray_STRIDE(x, d - extra);
+        count *= sizes[d];
+    }
+    if (count == PyArray_SIZE(x)) {
+        return native_reshape(module, args, given);
+    }
+    return part_of(x, rank, sizes, strides, 0, NPY_ARRAY_ALIGNED);
+}
+
+/* detach(x): the array itself. */
+static PyObject *
+native_detach(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    if (given != 1 || !PyArray_CheckExact(args[0])) {
+        DECLINE;
+    }
+    return Py_NewRef(args[0]);
+}
+
 /* ---- the module ----------------------------------------------------------------------------- */
 
 #define METHOD(name, function, text)                                                               \
@@ -803,6 +929,12 @@ static PyMethodDef methods[] = {
     METHOD("full", native_full, "full(value, shape, dtype, device) -> array or NotImplemented."),
     METHOD("arange", native_arange,
            "arange(start, step, size, dtype, device) -> array or NotImplemented."),
+    METHOD("reshape", native_reshape, "reshape(x, shape) -> array or NotImplemented."),
+    METHOD("permute", native_permute, "permute(x, dims) -> array or NotImplemented."),
+    METHOD("expand", native_expand, "expand(x, shape) -> array or NotImplemented."),
+    METHOD("slice", native_slice, "slice(x, start, stop, step) -> array or NotImplemented."),
+    METHOD("select", native_select, "select(x, dim, index) -> array or NotImplemented."),
+    METHOD("detach", native_detach, "detach(x) -> array or NotImplemented."),
     METHOD("softmax_slope", softmax_slope, "softmax_slope(g, out, dim)."),
     METHOD("log_softmax_slope", log_softmax_slope, "log_softmax_slope(g, out, dim)."),
     METHOD("layer_norm_slope_x", layer_norm_slope_x,

@@ -290,16 +290,18 @@ def movement(
     vjp: Formulas | None = None,
     domain: tuple[float, float] = (-3.0, 3.0),
     name: str | None = None,
+    native: Function | None = None,
 ) -> Decorator:
     """Row of kind MOVEMENT from `read(m, load, index, types, *, **attributes)`.
 
     Inputs and attributes are read from `array(xp, *inputs, *, **attributes)`. Formulas are used
-    for complex gradients as they stand: moving elements has real coefficients.
+    for complex gradients as they stand: moving elements has real coefficients. See `Movement` for
+    `native`.
     """
 
     def decorate(read: Function) -> Op:
         inputs, attributes, variadic = _signature(array, 1)
-        rule = Movement(read, array, view)
+        rule = Movement(read, array, view, native)
         document = read.__doc__ or ""
         row = name or read.__name__
         return TABLE.enter(

@@ -121,11 +121,13 @@ class Movement:
             `m.equal(i, j)` compare indices.
         array: `array(xp, *arrays, **attributes)`: the array function; a view where `view`.
         view: True if the result shares memory with input 0.
+        native: see `Composite`.
     """
 
     read: Callable[..., Any]
     array: Callable[..., Any]
     view: bool = False
+    native: Callable[..., Any] | None = None
 
 
 @record
@@ -197,8 +199,8 @@ class Composite:
         on_tape: with an own derivative it is one node of the eager tape. False for a derivative
             that computes again what the tape would have: only graphs use it.
         row_major: what eager execution gives lies row by row, whatever the layout of the operands.
-        native: `native(*arrays, *attributes)`: the same in C, or None; it is asked first, for arrays
-            of NumPy, and may give NotImplemented. See `_native_forms.c`.
+        native: `native(*arrays, *attributes)`: the same in C, or None; it is asked first, for
+            arrays of NumPy, and may give NotImplemented. See `_native_forms.c`.
         slopes: input name -> the formula of `Op.vjp` in C: `slope(*parameters)`, arrays in place of
             tensors and without `ops`. Eager asks it first where no gradients are recorded.
     """

@@ -276,10 +276,20 @@ def test_only_a_plain_write_without_a_tape_is_free(layout):
         elif layout == "view":
             tensor = tensor[1]
         elif layout == "recorded":
-            with dj.enable_grad():
-                assert not is_free(tensor)
-            return
-        assert is_free(tensor) is (layout in ("plain", "view"))
+            tensor.requires_grad_()
+        with dj.enable_grad():
+            assert is_free(tensor, (1.0,), {}) is (layout in ("plain", "view"))
+        assert is_free(tensor, (1.0,), {}) is (layout in ("plain", "view", "recorded"))
+
+
+def test_no_write_that_the_tape_has_to_know_is_free():
+    tensor, leaf = dj.ones(2, 3), dj.ones(3, requires_grad=True)
+    assert not is_free(tensor, (leaf,), {})
+    assert not is_free(tensor, (), {"alpha": leaf})
+    assert not is_free((leaf * 1.0)[0:2], (), {})
+    with dj.no_grad():
+        assert is_free(tensor, (leaf,), {"alpha": leaf})
+    assert not overwrite(leaf.detach(), leaf * 1.0)
 
 
 def test_overwriting_counts_and_wants_the_same_shape_and_dtype():

@@ -174,6 +174,75 @@ def test_what_is_not_plain_has_no_answer(call):
     assert call() is NotImplemented
 
 
+def arrays_of_many_layouts(count):
+    """Arrays of up to three dims, some of size 0 or 1, transposed, with gaps, read-only."""
+    random = np.random.default_rng(0)
+    for _ in range(count):
+        shape = random.choice([0, 1, 1, 2, 3], random.integers(1, 4))
+        whole = np.zeros(2 * shape, random.choice([np.float32, np.int8, bool]))
+        steps = random.choice([1, 2], len(shape))
+        x = whole[tuple(slice(0, n * by, by) for n, by in zip(shape, steps, strict=True))]
+        x = x.transpose() if random.random() < 0.3 else x
+        x.flags.writeable = random.random() < 0.8
+        yield x, random
+
+
+def same_view(op, x, **attributes):
+    expected, result = op.rule.array(np, x, **attributes), native(op, x, **attributes)
+    for name in ("shape", "strides", "dtype"):
+        assert getattr(expected, name) == getattr(result, name)
+    assert expected.flags.writeable == result.flags.writeable
+    assert expected.flags.c_contiguous == result.flags.c_contiguous
+    places = [v.__array_interface__["data"][0] for v in (expected, result)]
+    assert places[0] == places[1] or not np.shares_memory(expected, x)
+
+
+def test_views_lie_where_those_of_numpy_lie():
+    for x, random in arrays_of_many_layouts(2000):
+        same_view(TABLE.permute, x, dims=tuple(int(d) for d in random.permutation(x.ndim)))
+        same_view(TABLE.reshape, x, shape=(x.size,) if random.random() < 0.5 else (1, *x.shape))
+        lead = tuple(int(n) for n in random.integers(0, 4, random.integers(0, 3)))
+        wide = tuple(int(random.choice([1, 4, 0])) if n == 1 else n for n in x.shape)
+        same_view(TABLE.expand, x, shape=(*lead, *wide))
+        stop = tuple(int(random.integers(0, n + 1)) for n in x.shape)
+        start = tuple(int(random.integers(0, n + 1)) for n in stop)
+        step = tuple(int(n) for n in random.integers(1, 4, x.ndim))
+        same_view(TABLE.slice, x, start=start, stop=stop, step=step)
+        if x.shape[0]:
+            same_view(TABLE.select, x, dim=0, index=int(random.integers(0, x.shape[0])))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: _native_forms.reshape(X, (-1,)),
+        lambda: _native_forms.permute(X, (0, -1)),
+        lambda: _native_forms.permute(X, (0,)),
+        lambda: _native_forms.expand(X, (6,)),
+        lambda: _native_forms.expand(X, (3, 6)),
+        lambda: _native_forms.slice(X, (0, 0), (4, 7), (1, 1)),
+        lambda: _native_forms.slice(X, (0, 3), (4, 2), (1, 1)),
+        lambda: _native_forms.slice(X, (0, 0), (4, 6), (1, 0)),
+        lambda: _native_forms.select(X, 2, 0),
+        lambda: _native_forms.select(X, 0, 4),
+        lambda: _native_forms.select(X, 0, -1),
+    ],
+)
+def test_views_that_rows_refuse_have_no_answer(call):
+    assert call() is NotImplemented
+
+
+def test_a_detached_tensor_shares_memory_and_has_no_history():
+    x = dj.ones(3, requires_grad=True) * 2
+    cut = x.detach()
+    assert not cut.requires_grad
+    assert cut.grad_fn is None
+    assert cut._base is None
+    cut.add_(1.0)
+    assert [3.0, 3.0, 3.0] == x.tolist()
+    assert 1 == x._version == cut._version
+
+
 ALL = (dtypes.float32, dtypes.float64, dtypes.bfloat16, dtypes.float16, dtypes.bool_,
        dtypes.uint8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.complex64)  # fmt: skip
 
