@@ -7,7 +7,8 @@
  * the Python path then computes, or finds the words of the refusal. What the tape is to record is
  * handed to `eager.execute`. In-place methods that no tape sees write their result back here.
  * Rows with a function in C of their own (`native`, see `ops/_native_forms.c`) ask that first; those
- * that take no tensor only where this thread records nothing. `slope` calls the C form of a
+ * that take no tensor only where this thread records nothing. The array functions of composites
+ * (`ops/array_forms.py`) are called here, too. `slope` calls the C form of a
  * derivative formula. Called by `ops.table.Op` (through `ops.dispatch`), `eager.tensor`,
  * `eager.inplace` and `eager.node`.
  */
@@ -33,7 +34,16 @@ enum {
 
 enum { MOST_OPERANDS = 3, MOST_ARGUMENTS = 12 };
 
-/* What the result of a row in C is, and what its tape hears: `_natives` of eager.execute. */
+/* What eager.execute says of rows that have functions of whole arrays. */
+enum {
+    FORM_NATIVE,    /* function in C, or None: see ops/_native_forms.c */
+    FORM_ARRAY,     /* array function of a composite, or None */
+    FORM_RESULT,    /* int, a ResultKind */
+    FORM_ROW_MAJOR, /* bool: the array function wants operand 0 row by row */
+    FORM_SIZE,
+};
+
+/* What the result of such a function is, and what its tape hears: `_result_kind` of eager.execute. */
 typedef enum {
     UNRECORDED, /* new; where gradients are recorded, the row is its parts */
     RECORDED,   /* new, one node */
@@ -55,7 +65,8 @@ static PyObject *record_view = NULL;   /* the same for a row whose result is a v
 static PyObject *row_select = NULL;
 static PyObject *row_slice = NULL;
 static PyObject *row_reshape = NULL;
-static PyObject *natives = NULL;       /* dict: row -> (its function in C, kind of the result) */
+static PyObject *forms = NULL;         /* dict: row -> tuple of FORM_SIZE entries, see below */
+static PyObject *numpy = NULL;         /* the module */
 
 /* Interned names. */
 static PyObject *name_handler, *name_kind, *name_attributes, *name_dim, *name_index, *name_keepdim,
@@ -304,6 +315,28 @@ call_function(PyObject *plan, PyObject **arguments, Py_ssize_t count, PyObject *
                                    has_attributes ? attributes : NULL);
 }
 
+/* A new context in which NumPy ignores floating-point exceptions, entered; or NULL. */
+static PyObject *
+enter_quiet(void)
+{
+    PyObject *context = PyContext_Copy(quiet); /* a context can be entered only once at a time */
+    if (context != NULL && PyContext_Enter(context) < 0) {
+        Py_CLEAR(context);
+    }
+    return context;
+}
+
+/* `result` as it is, after the end of `enter_quiet`. */
+static PyObject *
+leave_quiet(PyObject *context, PyObject *result)
+{
+    if (PyContext_Exit(context) < 0) {
+        Py_CLEAR(result);
+    }
+    Py_DECREF(context);
+    return result;
+}
+
 /* Call the plan's function on cast operands while floating-point exceptions are ignored. */
 static PyObject *
 call_plan(PyObject *plan, PyObject **arguments, Py_ssize_t count, PyObject *attributes)
@@ -311,17 +344,10 @@ call_plan(PyObject *plan, PyObject **arguments, Py_ssize_t count, PyObject *attr
     if (PyTuple_GET_ITEM(plan, PLAN_VIEW) == Py_True) { /* nothing is computed */
         return call_function(plan, arguments, count, attributes);
     }
-    PyObject *context = PyContext_Copy(quiet); /* a context can be entered only once at a time */
-    if (context == NULL || PyContext_Enter(context) < 0) {
-        Py_XDECREF(context);
-        return NULL;
-    }
-    PyObject *result = call_function(plan, arguments, count, attributes);
-    if (PyContext_Exit(context) < 0) {
-        Py_CLEAR(result);
-    }
-    Py_DECREF(context);
-    return result;
+    PyObject *context = enter_quiet();
+    return context == NULL
+               ? NULL
+               : leave_quiet(context, call_function(plan, arguments, count, attributes));
 }
 
 /* The result of a plan as an array; NULL, perhaps with an exception, for the slow path. */
@@ -464,12 +490,43 @@ native_arguments(PyObject *row, PyObject *inputs, PyObject *attributes, PyObject
     return count;
 }
 
-/* What a row gives by its function in C, or NotImplemented; `native` is its entry in `natives`. */
+/* What the array function of a composite gives for `count` operands, which follow `arguments[0]`, as
+ * `array_form` of ops.evaluate: an array, NotImplemented, or NULL with an error. */
 static PyObject *
-run_native(PyObject *native, PyObject *row, PyObject *inputs, PyObject *attributes)
+call_array_form(PyObject *form, PyObject **arguments, Py_ssize_t count, PyObject *attributes)
 {
-    PyObject *arguments[MOST_ARGUMENTS];
-    Py_ssize_t count = native_arguments(row, inputs, attributes, arguments);
+    for (Py_ssize_t i = 1; i <= count; i++) {
+        if (arguments[i] != Py_None && !PyArray_CheckExact(arguments[i])) {
+            Py_RETURN_NOTIMPLEMENTED;
+        }
+    }
+    if (PyTuple_GET_ITEM(form, FORM_ROW_MAJOR) == Py_True &&
+        !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)arguments[1])) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    PyObject *context = enter_quiet();
+    if (context == NULL) {
+        return NULL;
+    }
+    arguments[0] = numpy;
+    PyObject *result =
+        leave_quiet(context, PyObject_VectorcallDict(PyTuple_GET_ITEM(form, FORM_ARRAY), arguments,
+                                                     count + 1, attributes));
+    if (result != NULL && PyArray_IsScalar(result, Generic)) {
+        Py_SETREF(result, PyArray_FromScalar(result, NULL));
+    }
+    if (result != NULL && !PyArray_CheckExact(result)) {
+        Py_SETREF(result, Py_NewRef(Py_NotImplemented));
+    }
+    return result;
+}
+
+/* What a row gives by a function of whole arrays, or NotImplemented; `form` is its entry in `forms`. */
+static PyObject *
+run_form(PyObject *form, PyObject *row, PyObject *inputs, PyObject *attributes)
+{
+    PyObject *arguments[MOST_ARGUMENTS + 1]; /* the first is for the array module */
+    Py_ssize_t count = native_arguments(row, inputs, attributes, arguments + 1);
     if (count < 0) {
         return declined();
     }
@@ -477,11 +534,18 @@ run_native(PyObject *native, PyObject *row, PyObject *inputs, PyObject *attribut
     if (recorded < 0) {
         return NULL;
     }
-    ResultKind kind = (ResultKind)PyLong_AsLong(PyTuple_GET_ITEM(native, 1));
+    ResultKind kind = (ResultKind)PyLong_AsLong(PyTuple_GET_ITEM(form, FORM_RESULT));
     if (recorded && kind == UNRECORDED) {
         Py_RETURN_NOTIMPLEMENTED;
     }
-    PyObject *array = PyObject_Vectorcall(PyTuple_GET_ITEM(native, 0), arguments, count, NULL);
+    PyObject *native = PyTuple_GET_ITEM(form, FORM_NATIVE);
+    PyObject *array = native == Py_None
+                          ? Py_NewRef(Py_NotImplemented)
+                          : PyObject_Vectorcall(native, arguments + 1, count, NULL);
+    if (array == Py_NotImplemented && PyTuple_GET_ITEM(form, FORM_ARRAY) != Py_None) {
+        Py_DECREF(array);
+        array = call_array_form(form, arguments, PyTuple_GET_SIZE(inputs), attributes);
+    }
     if (array == NULL) {
         return declined();
     }
@@ -535,9 +599,9 @@ rows_attempt(PyObject *module, PyObject *const *args, Py_ssize_t count)
     if (!PyTuple_CheckExact(inputs) || !PyDict_CheckExact(attributes)) {
         Py_RETURN_NOTIMPLEMENTED;
     }
-    PyObject *native = natives == NULL ? NULL : PyDict_GetItemWithError(natives, row);
-    if (native != NULL) {
-        PyObject *result = run_native(native, row, inputs, attributes);
+    PyObject *form = forms == NULL ? NULL : PyDict_GetItemWithError(forms, row);
+    if (form != NULL) {
+        PyObject *result = run_form(form, row, inputs, attributes);
         if (result != Py_NotImplemented) {
             return result;
         }
@@ -984,7 +1048,7 @@ rows_overwrite(PyObject *module, PyObject *const *args, Py_ssize_t count)
 
 /* ---- the module ----------------------------------------------------------------------------- */
 
-/* register(plans, quiet, kinds, recorders, rows, natives): see the variables at the top. */
+/* register(plans, quiet, kinds, recorders, rows, forms): see the variables at the top. */
 static PyObject *
 rows_register(PyObject *module, PyObject *args)
 {
@@ -996,7 +1060,7 @@ rows_register(PyObject *module, PyObject *args)
     }
     PyObject **kept[] = {&plans, &quiet, &kind_pointwise, &kind_reduction, &kind_composite,
                          &record_result, &record_view, &row_select, &row_slice, &row_reshape,
-                         &natives};
+                         &forms};
     for (int i = 0; i < 11; i++) {
         Py_XSETREF(*kept[i], Py_NewRef(given[i]));
     }
@@ -1014,7 +1078,7 @@ static PyMethodDef rows_methods[] = {
     {"overwrite", FAST(rows_overwrite), "overwrite(tensor, result) -> was it a plain copy?"},
     {"slope", FAST(rows_slope), "slope(function, *values) -> a gradient, or NotImplemented."},
     {"register", rows_register, METH_VARARGS,
-     "register(plans, quiet, kinds, recorders, rows, natives)."},
+     "register(plans, quiet, kinds, recorders, rows, forms)."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -1068,7 +1132,8 @@ PyInit__rows(void)
     }
     recording_depth = PyCapsule_GetPointer(capsule, "dynajit.ops._row_call.recording");
     Py_DECREF(capsule);
-    if (recording_depth == NULL || intern_names() < 0) {
+    numpy = PyImport_ImportModule("numpy");
+    if (recording_depth == NULL || numpy == NULL || intern_names() < 0) {
         return NULL;
     }
     return PyModule_Create(&rows_definition);

@@ -175,13 +175,16 @@ def refresh_view(view: Any) -> None:
     _tensor.rebase(view, again.grad_fn, again.output_index)
 
 
-def _natives() -> dict[Op, tuple[Any, int]]:
-    """Rows that have a function in C, and what their results are."""
+def _forms() -> dict[Op, tuple[Any, Any, int, bool]]:
+    """Rows with functions of whole arrays: what `_rows.c` has to know of them."""
     found = {}
     for op in TABLE:
         native = getattr(op.rule, "native", None)
-        if native is not None:
-            found[op] = native, _result_kind(op)
+        is_composite = op.kind is Kind.COMPOSITE
+        array = op.rule.array if is_composite else None
+        if native is not None or array is not None:
+            is_row_major = is_composite and op.rule.row_major
+            found[op] = native, array, _result_kind(op), is_row_major
     return found
 
 
@@ -199,5 +202,5 @@ _rows.register(
     (Kind.POINTWISE, Kind.REDUCTION, Kind.COMPOSITE),
     (record, record_view),
     (TABLE.select, TABLE.slice, TABLE.reshape),
-    _natives(),
+    _forms(),
 )
