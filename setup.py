@@ -53,10 +53,15 @@ setup(
         extension(
             "dynajit.ops._native_forms",
             ["dynajit/ops/_native_forms.c"],
-            [],
+            ["dynajit/ops/ufunc_loops.h"],
             *("-O3", "-fno-math-errno", "-ffp-contract=off"),  # rounded as NumPy rounds
         ),
-        extension("dynajit.ops._philox", ["dynajit/ops/_philox.c"], [], "-O3"),
+        extension(
+            "dynajit.ops._philox",
+            ["dynajit/ops/_philox.c"],
+            ["dynajit/ops/ufunc_loops.h"],
+            *("-O3", "-fno-math-errno", "-ffp-contract=off"),
+        ),
         extension("dynajit.eager._tensor", ["eager/_tensor.c"], ["eager/tensor.h"]),
         extension("dynajit.eager._rows", ["eager/_rows.c"], ["eager/tensor.h"]),
         extension(

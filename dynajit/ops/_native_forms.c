@@ -21,11 +21,7 @@
 #include <math.h>
 #include <stdint.h>
 
-/* One inner loop of a ufunc. */
-typedef struct {
-    PyUFuncGenericFunction run;
-    void *data;
-} Loop;
+#include "ufunc_loops.h"
 
 /* The loops for one dtype. */
 typedef struct {
@@ -40,14 +36,6 @@ static PyObject *name_numpy = NULL, *name_shape = NULL;
 enum { BLOCK = 4096 };
 
 #define DECLINE Py_RETURN_NOTIMPLEMENTED
-
-static void
-apply(Loop loop, void *x, void *result, npy_intp count, npy_intp size)
-{
-    char *operands[] = {x, result};
-    npy_intp steps[] = {size, size};
-    loop.run(operands, &count, steps, loop.data);
-}
 
 /* `total` and `count` values that are `step` bytes apart, combined as a ufunc's `reduce` does. */
 static void
@@ -168,6 +156,31 @@ accumulate(Loop loop, void *total, const void *x, npy_intp count, npy_intp step)
 
 ROWS(float, sqrtf)
 ROWS(double, sqrt)
+
+/* Functions of one element after the other; `powers` has room for as many. */
+#define ELEMENTS(T, ABS)                                                                           \
+    static void leaky_relu_##T(const T *x, T *result, npy_intp count, double slope)                \
+    {                                                                                              \
+        const T by = (T)slope;                                                                     \
+        for (npy_intp i = 0; i < count; i++) result[i] = x[i] > 0 ? x[i] : x[i] * by;              \
+    }                                                                                              \
+                                                                                                   \
+    static void sigmoid_##T(const T *x, T *result, npy_intp count, T *powers)                      \
+    {                                                                                              \
+        for (npy_intp i = 0; i < count; i++) powers[i] = -ABS(x[i]);                               \
+        apply(of_##T.exp, powers, powers, count, sizeof(T));                                       \
+        for (npy_intp i = 0; i < count; i++)                                                       \
+            result[i] = (x[i] >= 0 ? (T)1 : powers[i]) / ((T)1 + powers[i]);                       \
+    }                                                                                              \
+                                                                                                   \
+    static void silu_##T(const T *x, T *result, npy_intp count, T *powers)                         \
+    {                                                                                              \
+        sigmoid_##T(x, result, count, powers);                                                     \
+        for (npy_intp i = 0; i < count; i++) result[i] = x[i] * result[i];                         \
+    }
+
+ELEMENTS(float, fabsf)
+ELEMENTS(double, fabs)
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
@@ -501,6 +514,106 @@ layer_norm_slope_weight(PyObject *module, PyObject *const *args, Py_ssize_t give
     return (PyObject *)result;
 }
 
+/* ---- functions of one element --------------------------------------------------------------- */
+
+/* leaky_relu(x, negative_slope). */
+static PyObject *
+native_leaky_relu(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    PyArrayObject *x = given == 2 && PyFloat_CheckExact(args[1]) ? plain(args[0]) : NULL;
+    if (x == NULL) {
+        DECLINE;
+    }
+    PyArrayObject *result = new_like(x);
+    double slope = PyFloat_AS_DOUBLE(args[1]);
+#define STATEMENTS(S) leaky_relu_##S(AT(x), AT(result), PyArray_SIZE(x), slope);
+    if (result != NULL) {
+        EITHER(x, STATEMENTS);
+    }
+#undef STATEMENTS
+    return (PyObject *)result;
+}
+
+#define POWERED(name)                                                                              \
+    static PyObject *native_##name(PyObject *module, PyObject *const *args, Py_ssize_t given)      \
+    {                                                                                              \
+        PyArrayObject *x = given == 1 ? plain(args[0]) : NULL;                                     \
+        if (x == NULL) {                                                                           \
+            DECLINE;                                                                               \
+        }                                                                                          \
+        npy_intp count = PyArray_SIZE(x);                                                          \
+        double powers[BLOCK];                                                                      \
+        PyArrayObject *result = new_like(x);                                                       \
+        if (result != NULL) {                                                                      \
+            EITHER(x, STATEMENTS);                                                                 \
+        }                                                                                          \
+        return (PyObject *)result;                                                                 \
+    }
+#define BLOCKS(function)                                                                           \
+    for (npy_intp i = 0; i < count; i += BLOCK)                                                    \
+        function(AT(x) + i, AT(result) + i, count - i < BLOCK ? count - i : BLOCK, (T *)powers);
+
+/* sigmoid(x) and silu(x). */
+#define STATEMENTS(S) BLOCKS(sigmoid_##S)
+POWERED(sigmoid)
+#undef STATEMENTS
+#define STATEMENTS(S) BLOCKS(silu_##S)
+POWERED(silu)
+#undef STATEMENTS
+
+/* ---- rows of a table ------------------------------------------------------------------------ */
+
+/* The integers of an index that lies row by row and stays below `size`; NULL for others. */
+static const int64_t *
+positions(PyObject *object, npy_intp size)
+{
+    if (!PyArray_CheckExact(object)) {
+        return NULL;
+    }
+    PyArrayObject *index = (PyArrayObject *)object;
+    if (PyArray_TYPE(index) != NPY_INT64 || !PyArray_ISCARRAY_RO(index)) {
+        return NULL;
+    }
+    const int64_t *at = PyArray_DATA(index);
+    for (npy_intp i = 0; i < PyArray_SIZE(index); i++) {
+        if (at[i] < 0 || at[i] >= size) {
+            return NULL;
+        }
+    }
+    return at;
+}
+
+/* embedding(weight, indices, padding_idx): of a matrix of float32 or float64. */
+static PyObject *
+native_embedding(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    npy_intp sizes[NPY_MAXDIMS];
+    PyArrayObject *weight = given == 3 ? plain(args[0]) : NULL;
+    const int64_t *at = weight == NULL || PyArray_NDIM(weight) != 2
+                            ? NULL
+                            : positions(args[1], PyArray_DIM(weight, 0));
+    PyArrayObject *index = at == NULL ? NULL : (PyArrayObject *)args[1];
+    int rank = index == NULL ? NPY_MAXDIMS : PyArray_NDIM(index);
+    if (rank >= NPY_MAXDIMS) {
+        DECLINE;
+    }
+    memcpy(sizes, PyArray_DIMS(index), (size_t)rank * sizeof(npy_intp));
+    sizes[rank] = PyArray_DIM(weight, 1);
+    PyObject *result = PyArray_SimpleNew(rank + 1, sizes, PyArray_TYPE(weight));
+    if (result == NULL) {
+        return NULL;
+    }
+    size_t bytes = (size_t)sizes[rank] * (size_t)PyArray_ITEMSIZE(weight);
+    char *to = PyArray_BYTES((PyArrayObject *)result);
+    NPY_BEGIN_THREADS_DEF;
+    NPY_BEGIN_THREADS_THRESHOLDED(PyArray_SIZE((PyArrayObject *)result));
+    for (npy_intp i = 0; i < PyArray_SIZE(index); i++, to += bytes) {
+        memcpy(to, PyArray_BYTES(weight) + (size_t)at[i] * bytes, bytes);
+    }
+    NPY_END_THREADS;
+    return result;
+}
+
 /* ---- losses --------------------------------------------------------------------------------- */
 
 /* True for classes 0 .. C-1, one for each of `count` samples, none of them ignored. */
@@ -622,6 +735,37 @@ matrix_sizes(PyObject *type, npy_intp *sizes)
     }
     Py_DECREF(shape);
     return fits;
+}
+
+/* embedding_slope(g, weight_type, indices, padding_idx): rows are added in the order of the indices. */
+static PyObject *
+embedding_slope(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    npy_intp sizes[2];
+    PyArrayObject *g = given == 4 ? plain(args[0]) : NULL;
+    if (g == NULL || !matrix_sizes(args[1], sizes) || row_size(g) != sizes[1]) {
+        DECLINE;
+    }
+    const int64_t *at = positions(args[2], sizes[0]);
+    long long padding = args[3] == Py_None ? -1 : whole(args[3], INT64_MIN);
+    if (at == NULL || padding == INT64_MIN ||
+        PyArray_SIZE(g) != PyArray_SIZE((PyArrayObject *)args[2]) * sizes[1]) {
+        DECLINE;
+    }
+    PyArrayObject *result = (PyArrayObject *)PyArray_ZEROS(2, sizes, PyArray_TYPE(g), 0);
+    if (result == NULL) {
+        return NULL;
+    }
+    npy_intp count = PyArray_SIZE(g) / sizes[1];
+#define STATEMENTS(S)                                                                              \
+    for (npy_intp i = 0; i < count; i++) {                                                         \
+        T *sum = AT(result) + at[i] * sizes[1];                                                    \
+        const T *row = AT(g) + i * sizes[1];                                                       \
+        for (npy_intp j = 0; at[i] != padding && j < sizes[1]; j++) sum[j] += row[j];              \
+    }
+    EITHER(g, STATEMENTS);
+#undef STATEMENTS
+    return (PyObject *)result;
 }
 
 /* nll_loss_slope(g, x_type, target, weight, reduction, ignore_index): as `nll_loss`. */
@@ -926,6 +1070,11 @@ static PyMethodDef methods[] = {
     METHOD("cross_entropy", native_cross_entropy,
            "cross_entropy(x, target, weight, reduction, ignore_index, label_smoothing) -> array or"
            " NotImplemented."),
+    METHOD("leaky_relu", native_leaky_relu, "leaky_relu(x, slope) -> array or NotImplemented."),
+    METHOD("sigmoid", native_sigmoid, "sigmoid(x) -> array or NotImplemented."),
+    METHOD("silu", native_silu, "silu(x) -> array or NotImplemented."),
+    METHOD("embedding", native_embedding,
+           "embedding(weight, indices, padding_idx) -> array or NotImplemented."),
     METHOD("full", native_full, "full(value, shape, dtype, device) -> array or NotImplemented."),
     METHOD("arange", native_arange,
            "arange(start, step, size, dtype, device) -> array or NotImplemented."),
@@ -941,6 +1090,8 @@ static PyMethodDef methods[] = {
            "layer_norm_slope_x(g, x, weight, normalized_shape, eps)."),
     METHOD("layer_norm_slope_weight", layer_norm_slope_weight,
            "layer_norm_slope_weight(g, x, normalized_shape, eps)."),
+    METHOD("embedding_slope", embedding_slope,
+           "embedding_slope(g, weight_type, indices, padding_idx)."),
     METHOD("nll_loss_slope", nll_loss_slope,
            "nll_loss_slope(g, x_type, target, weight, reduction, ignore_index)."),
     {NULL, NULL, 0, NULL},
@@ -953,31 +1104,6 @@ static struct PyModuleDef definition = {
     .m_size = -1,
     .m_methods = methods,
 };
-
-/* The loop of a NumPy ufunc whose operands all have one type. */
-static int
-find_loop(PyObject *numpy, const char *name, int type, Loop *loop)
-{
-    PyObject *found = PyObject_GetAttrString(numpy, name);
-    if (found == NULL) {
-        return -1;
-    }
-    PyUFuncObject *ufunc = (PyUFuncObject *)found;
-    for (int i = 0; PyObject_TypeCheck(found, &PyUFunc_Type) && i < ufunc->ntypes; i++) {
-        int fits = 1;
-        for (int k = 0; k < ufunc->nargs; k++) {
-            fits &= ufunc->types[i * ufunc->nargs + k] == type;
-        }
-        if (fits) {
-            *loop = (Loop){ufunc->functions[i], ufunc->data == NULL ? NULL : ufunc->data[i]};
-            Py_DECREF(found); /* the module keeps it */
-            return 0;
-        }
-    }
-    Py_DECREF(found);
-    PyErr_Format(PyExc_ImportError, "NumPy's %s has no loop of type %d", name, type);
-    return -1;
-}
 
 static int
 find_loops(PyObject *numpy, int type, Loops *loops)

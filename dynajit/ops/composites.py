@@ -14,7 +14,7 @@ from dynajit.core.dtypes import DType
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.symint import agree, shapes_agree
 from dynajit.core.types import Size, TensorType, ValueType, numel
-from dynajit.ops import _native_forms, array_forms
+from dynajit.ops import _native_forms, _philox, array_forms
 from dynajit.ops.families import composite, describe, reduced_shape, require_tensor
 from dynajit.ops.linear_algebra import transposed
 
@@ -475,6 +475,7 @@ def keep_scale(
     vjp={
         "x": lambda ops, g, seed, offset, p, shift: ops.dropout(g, seed, offset, p=p, shift=shift)
     },
+    native=_philox.dropout,
 )
 def dropout(ops: Any, x: Any, seed: Any, offset: Any, *, p: float, shift: Any = 0) -> Any:
     """x with each element zeroed with probability p and the others scaled by 1 / (1 - p).

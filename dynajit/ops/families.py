@@ -345,11 +345,12 @@ def random(
     words: Callable[[DType], int],
     infer: Callable[..., ValueType] | None = None,
     name: str | None = None,
+    native: Function | None = None,
 ) -> Decorator:
     """Row of kind RANDOM from `body(m, words, dtype, *, **attributes)`.
 
-    Inputs are `seed` and `offset`; attributes are shape, dtype, device, shift (see `Random`)
-    and the body's keyword-only parameters.
+    Inputs are `seed` and `offset`; attributes are shape, dtype, device, shift (see `Random`, also
+    for `native`) and the body's keyword-only parameters.
     """
 
     def decorate(body: Function) -> Op:
@@ -365,7 +366,7 @@ def random(
                 ("seed", "offset"),
                 attributes,
                 infer or creation_infer,
-                Random(words, body),
+                Random(words, body, native),
                 document=body.__doc__ or "",
             )
         )

@@ -233,6 +233,7 @@ def _sigmoid_array(xp: Any, x: Any) -> Any:
     array=_sigmoid_array,
     vjp={"x": lambda g, out: g * (out * (1 - out))},
     domain=(-20.0, 20.0),
+    native=_native_forms.sigmoid,
 )
 def sigmoid(m: Any, x: Any) -> Any:
     """Logistic function 1 / (1 + exp(-x)), never overflowing. Shape: as x. Dtype: floating."""

@@ -151,7 +151,7 @@ def _uniform_words(dtype: DType) -> int:
     return 2 if dtype is dtypes.float64 else 1
 
 
-@random(words=_uniform_words, infer=_floating_infer)
+@random(words=_uniform_words, infer=_floating_infer, native=_philox.rand)
 def rand(m: Any, words: Any, dtype: DType) -> Any:
     """Uniform in [0, 1): multiples of 2**-24 (float32), 2**-53 (float64, two words), 2**-11
     (float16) or 2**-8 (bfloat16)."""
@@ -162,7 +162,7 @@ def rand(m: Any, words: Any, dtype: DType) -> Any:
     return m.cast(words[0] >> (32 - bits), dtypes.float32) * 2.0**-bits
 
 
-@random(words=lambda dtype: 2, infer=_floating_infer)
+@random(words=lambda dtype: 2, infer=_floating_infer, native=_philox.randn)
 def randn(m: Any, words: Any, dtype: DType) -> Any:
     """Standard normal, by the Box-Muller transform of two uniform values.
 

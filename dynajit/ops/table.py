@@ -142,10 +142,12 @@ class Random:
     Args:
         words: `words(dtype)` -> 1 or 2.
         body: `body(m, words, dtype, **attributes)` -> scalar, from a tuple of uint32 scalars.
+        native: see `Composite`.
     """
 
     words: Callable[..., int]
     body: Callable[..., Any]
+    native: Callable[..., Any] | None = None
 
 
 @record

@@ -124,6 +124,43 @@ def test_slopes_of_losses_have_the_bits_of_the_formula(reduction, dtype):
     np.testing.assert_array_equal(expected, result)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(1,), (3, 5), (2, 4097)], ids=str)
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [("sigmoid", {}), ("silu", {}), ("leaky_relu", {"negative_slope": 0.1}),
+     ("leaky_relu", {"negative_slope": -2.0})],
+)  # fmt: skip
+def test_functions_of_one_element_have_the_bits_of_the_body(name, attributes, shape, dtype):
+    op, x = TABLE[name], values(shape, dtype)
+    x.flat[: len(SPECIAL)] = SPECIAL[: x.size]
+    same_bits(evaluate(op, (x,), attributes), native(op, x, **attributes))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("padding_idx", [None, 2])
+@pytest.mark.parametrize("shape", [(), (0,), (9,), (3, 5)], ids=str)
+def test_embedding_takes_rows_and_adds_their_gradients(shape, padding_idx, dtype):
+    weight = values((4, 6), dtype)
+    indices = np.random.default_rng(0).integers(0, 4, shape)
+    op = TABLE.embedding
+    same_bits(weight[indices], native(op, weight, indices, padding_idx=padding_idx))
+    if not indices.size:
+        return
+    g = values((*shape, 6), dtype, 1)
+    type = dj.core.types.TensorType((4, 6), dtypes.from_numpy(np.dtype(dtype)))
+    result = op.rule.slopes["weight"](g, type, indices, padding_idx)
+    same_bits(formula("embedding", "weight", g, type, indices, padding_idx), result)
+
+
+def test_rows_that_are_not_there_are_left_to_the_row():
+    weight = values((4, 6), np.float32)
+    for wrong in (np.array([4]), np.array([-1]), np.array([1.0]), np.array([0, 1], np.int32)):
+        assert _native_forms.embedding(weight, wrong, None) is NotImplemented
+    with pytest.raises(dj.core.errors.BoundsError):
+        dj.nn.functional.embedding(dj.tensor([4]), dj.from_numpy(weight))
+
+
 def test_one_number_stands_for_all_gradients():
     out = values((3, 4), np.float32)
     one = np.broadcast_to(np.float32(2.0), (3, 4))
