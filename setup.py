@@ -57,6 +57,12 @@ setup(
             *("-O3", "-fno-math-errno", "-ffp-contract=off"),  # rounded as NumPy rounds
         ),
         extension(
+            "dynajit.ops._native_windows",
+            ["dynajit/ops/_native_windows.c"],
+            ["dynajit/ops/ufunc_loops.h"],
+            *("-O3", "-fno-math-errno", "-ffp-contract=off"),
+        ),
+        extension(
             "dynajit.ops._philox",
             ["dynajit/ops/_philox.c"],
             ["dynajit/ops/ufunc_loops.h"],

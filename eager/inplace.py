@@ -428,6 +428,8 @@ def copy_into(tensor: Any, source: Any, name: str) -> Any:
     Args:
         source: a tensor, array or number.
     """
+    if type(source) in _NUMBERS and _rows.is_free(tensor, (), {}):
+        return _fill(tensor, source, name)
     check_writable(tensor, name)
     if not isinstance(source, TensorBase):
         if isinstance(source, (int, float, np.generic)):
@@ -443,6 +445,17 @@ def copy_into(tensor: Any, source: Any, name: str) -> Any:
         edges, indices = edges_of([source, tensor])
         source = _tensor.wrap_output(source.array, CopyBackward(edges, indices), 0)
     commit(tensor, source, name)
+    return tensor
+
+
+_NUMBERS: Final = frozenset((bool, int, float))
+
+
+def _fill(tensor: Any, number: Any, name: str) -> Any:
+    """The tensor, a part of one that is free, after every element became the number."""
+    value = np.asarray(fitting(number, tensor.dtype, name)).astype(tensor.array.dtype, copy=False)
+    np.copyto(tensor.array, value)
+    _tensor.bump_version(tensor)
     return tensor
 
 
@@ -478,7 +491,14 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
         target = tensor[index]
         if not _tensor.shares_memory(target.array, tensor.array):
             raise AutogradError("tensor[...] = value: the index gave a copy, not a view")
-        copy_into(target, value, "tensor[...] = value")
+        if type(value) in _NUMBERS and _rows.is_free(tensor, (), {}):
+            _fill(target, value, "tensor[...] = value")
+        elif not (
+            isinstance(value, TensorBase)
+            and _rows.is_free(tensor, (value,), {})
+            and _rows.overwrite(target, value)
+        ):
+            copy_into(target, value, "tensor[...] = value")
         return
     _set_advanced(tensor, tuple(_plain(item, tensor) for item in items), value)
 
