@@ -57,10 +57,16 @@ setup(
             *("-O3", "-fno-math-errno", "-ffp-contract=off"),  # rounded as NumPy rounds
         ),
         extension(
-            "dynajit.ops._native_windows",
-            ["dynajit/ops/_native_windows.c"],
+            "dynajit.ops._native_batch_norm",
+            ["dynajit/ops/_native_batch_norm.c"],
             ["dynajit/ops/ufunc_loops.h"],
             *("-O3", "-fno-math-errno", "-ffp-contract=off"),
+        ),
+        extension(
+            "dynajit.ops._native_windows",
+            ["dynajit/ops/_native_windows.c"],
+            [],
+            *("-O3", "-ffp-contract=off"),
         ),
         extension(
             "dynajit.ops._philox",

@@ -3,7 +3,7 @@
  * Contract: that of `_native_forms.c`: the bits of `ops.window_forms` and of the derivatives' rows, or
  * NotImplemented for all but float32 and float64 that lie row by row, not empty, under windows over
  * two dims of which each holds an element. Sums go through the positions of a window in row-major order,
- * gradients of maxima through the windows; largest elements are NumPy's `maximum`, line by line.
+ * gradients of maxima through the windows; of zeros that differ in sign the first is the largest.
  * Called by `eager._rows` and `eager.node`; `tests/ops/test_native_windows.py` compares.
  */
 #define PY_SSIZE_T_CLEAN
@@ -11,13 +11,9 @@
 
 #define NPY_TARGET_VERSION NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
-#include <numpy/ufuncobject.h>
 #include <math.h>
 #include <stdint.h>
 
-#include "ufunc_loops.h"
-
-static Loop maximum_float, maximum_double;
 static PyObject *name_shape = NULL;
 
 #define DECLINE Py_RETURN_NOTIMPLEMENTED
@@ -172,12 +168,11 @@ with_last_sizes(PyArrayObject *x, const npy_intp *last, int type)
         for (npy_intp p = 0; p < w->planes; p++, x += area, result += outputs) {                   \
             FOR_LINES(w) {                                                                         \
                 const T *line = x + (i * w->stride[0] + down.shift) * w->sizes[1] + along.shift;   \
-                T *to = result + i * w->counts[1] + along.first;                                   \
-                char *operands[] = {(char *)to, (char *)(line + along.first * w->stride[1]),       \
-                                    (char *)to};                                                   \
-                npy_intp steps[] = {sizeof(T), w->stride[1] * (npy_intp)sizeof(T), sizeof(T)};     \
-                npy_intp count = along.last - along.first;                                         \
-                if (count > 0) maximum_##T.run(operands, &count, steps, maximum_##T.data);         \
+                T *to = result + i * w->counts[1];                                                 \
+                for (npy_intp j = along.first; j < along.last; j++) {                              \
+                    const T here = line[j * w->stride[1]]; /* a NaN is not at most anything */     \
+                    if (!(here <= to[j]) && to[j] == to[j]) to[j] = here;                          \
+                }                                                                                  \
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
@@ -413,12 +408,6 @@ PyMODINIT_FUNC
 PyInit__native_windows(void)
 {
     import_array();
-    import_umath();
-    PyObject *numpy = PyImport_ImportModule("numpy");
-    int failed = numpy == NULL ||
-                 find_loop(numpy, "maximum", NPY_FLOAT, &maximum_float) < 0 ||
-                 find_loop(numpy, "maximum", NPY_DOUBLE, &maximum_double) < 0;
-    Py_XDECREF(numpy);
     name_shape = PyUnicode_InternFromString("shape");
-    return failed || name_shape == NULL ? NULL : PyModule_Create(&definition);
+    return name_shape == NULL ? NULL : PyModule_Create(&definition);
 }

@@ -152,7 +152,7 @@ def _var_vjp(ops: Any, g: Any, x: Any, dim: tuple[int, ...], correction: float) 
     return slope * _deviation(ops, x, dim)
 
 
-@composite(infer=_reduces("var"), vjp={"x": _var_vjp})
+@composite(infer=_reduces("var"), array=array_forms.var, vjp={"x": _var_vjp})
 def var(
     ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, correction: float = 1
 ) -> Any:
@@ -170,7 +170,7 @@ def _std_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...], correctio
     return ops.where(ops.eq(spread, 0), 0.0, slope) * _deviation(ops, x, dim)
 
 
-@composite(infer=_reduces("std"), vjp={"x": _std_vjp})
+@composite(infer=_reduces("std"), array=array_forms.std, vjp={"x": _std_vjp})
 def std(
     ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, correction: float = 1
 ) -> Any:
@@ -186,7 +186,7 @@ def _norm_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...]) -> Any:
     return ops.where(ops.eq(length, 0), 0.0, slope) * wide(ops, x)
 
 
-@composite(infer=_reduces("norm"), vjp={"x": _norm_vjp})
+@composite(infer=_reduces("norm"), array=array_forms.euclidean_norm, vjp={"x": _norm_vjp})
 def euclidean_norm(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
     """Square root of the sum of squares; derivative 0 where that is 0."""
     require_floating("norm", x)
@@ -254,7 +254,12 @@ def _logsumexp_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...]) -> 
     return kept(ops, wide(ops, g), x.shape, dim) * ops.exp(wide(ops, x) - level)
 
 
-@composite(infer=_reduces("logsumexp"), vjp={"x": _logsumexp_vjp}, domain=(-20.0, 20.0))
+@composite(
+    infer=_reduces("logsumexp"),
+    array=array_forms.logsumexp,
+    vjp={"x": _logsumexp_vjp},
+    domain=(-20.0, 20.0),
+)
 def logsumexp(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
     """log of the sum of exp(x) along `dim`, without overflow; -inf where nothing is summed."""
     require_floating("logsumexp", x)
@@ -390,6 +395,7 @@ def _rms_norm_vjp_weight(ops: Any, g: Any, x: Any, normalized_shape: Any, eps: f
 
 @composite(
     infer=_rms_norm_infer,
+    array=array_forms.rms_norm,
     row_major=True,
     vjp={"x": _rms_norm_vjp_x, "weight": _rms_norm_vjp_weight},
 )

@@ -223,7 +223,7 @@ def _loss_dtype(x: Any, y: Any) -> Any:
     return dtypes.result_type([(v.dtype, len(v.shape)) for v in (x, y)])
 
 
-@composite(vjp=_difference_formulas(lambda ops, d: 2.0 * d))
+@composite(array=array_forms.mse_loss, vjp=_difference_formulas(lambda ops, d: 2.0 * d))
 def mse_loss(ops: Any, x: Any, y: Any, *, reduction: str = "mean") -> Any:
     """Squared difference. Shape: broadcast, or () when reduced."""
     if x.dtype.is_complex or y.dtype.is_complex:
@@ -236,7 +236,7 @@ def _direction(ops: Any, d: Any) -> Any:
     return ops.sgn(d) if d.dtype.is_complex else ops.sign(d)
 
 
-@composite(vjp=_difference_formulas(_direction), analytic=False)
+@composite(array=array_forms.l1_loss, vjp=_difference_formulas(_direction), analytic=False)
 def l1_loss(ops: Any, x: Any, y: Any, *, reduction: str = "mean") -> Any:
     """Absolute difference; derivative 0 where equal. Shape: broadcast, or () when reduced."""
     d = wide(ops, x) - wide(ops, y)

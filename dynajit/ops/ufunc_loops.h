@@ -1,7 +1,7 @@
-/* Inner loops of NumPy's ufuncs, to be called without the ufunc: the bits are NumPy's own.
+/* Inner loops of ufuncs, NumPy's and our own, to be called without the ufunc: with their bits.
  *
- * Contract: included behind NumPy's headers by `_native_forms.c` and `_philox.c`, which look loops up
- * when they are imported. A loop neither raises nor needs the interpreter's lock.
+ * Contract: included behind NumPy's headers by the modules of rows in C, which look loops up when they
+ * are imported. A loop neither raises nor needs the interpreter's lock.
  */
 #ifndef DYNAJIT_UFUNC_LOOPS_H
 #define DYNAJIT_UFUNC_LOOPS_H
@@ -21,18 +21,18 @@ apply(Loop loop, void *x, void *result, npy_intp count, npy_intp size)
     loop.run(operands, &count, steps, loop.data);
 }
 
-/* The loop of a NumPy ufunc whose operands all have one type. */
+/* The loop of a ufunc of a module for inputs of one type; -1 with an ImportError if there is none. */
 static inline int
-find_loop(PyObject *numpy, const char *name, int type, Loop *loop)
+find_loop(PyObject *module, const char *name, int type, Loop *loop)
 {
-    PyObject *found = PyObject_GetAttrString(numpy, name);
+    PyObject *found = PyObject_GetAttrString(module, name);
     if (found == NULL) {
         return -1;
     }
     PyUFuncObject *ufunc = (PyUFuncObject *)found;
     for (int i = 0; PyObject_TypeCheck(found, &PyUFunc_Type) && i < ufunc->ntypes; i++) {
         int fits = 1;
-        for (int k = 0; k < ufunc->nargs; k++) {
+        for (int k = 0; k < ufunc->nin; k++) {
             fits &= ufunc->types[i * ufunc->nargs + k] == type;
         }
         if (fits) {
@@ -42,7 +42,7 @@ find_loop(PyObject *numpy, const char *name, int type, Loop *loop)
         }
     }
     Py_DECREF(found);
-    PyErr_Format(PyExc_ImportError, "NumPy's %s has no loop of type %d", name, type);
+    PyErr_Format(PyExc_ImportError, "%s has no loop of type %d", name, type);
     return -1;
 }
 
