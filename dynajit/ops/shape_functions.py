@@ -29,10 +29,10 @@ def reshape(input: Any, *sizes_: Any, shape: Any = None) -> Any:
     Raises:
         ShapeError: the element counts differ.
     """
-    wanted = sizes(spread(sizes_, shape), "reshape")
+    wanted, before = sizes(spread(sizes_, shape), "reshape"), input.shape
     for entry in wanted:
         if type(entry) is not int or entry < 0:
-            wanted = arguments.resolve_shape(wanted, numel(tuple(input.shape)))
+            wanted = arguments.resolve_shape(wanted, numel(before))
             break
     return TABLE.reshape(input, shape=wanted)
 
