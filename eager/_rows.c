@@ -3,7 +3,7 @@
  * Contract: `attempt` and `get_item` do what `eager.execute.handle` and `ops.subscript.get_item`
  * do, for the common case only: tensors on the CPU and plain numbers, dtypes (and, where the row
  * depends on them, shapes and attributes) that `ops.evaluate` has seen and left a plan for, keys of
- * integers, slices, None and Ellipsis, or one index tensor. For all else they return NotImplemented and have no effect:
+ * integers, slices, None and Ellipsis, or one index or mask tensor. For all else they return NotImplemented and have no effect:
  * the Python path then computes, or finds the words of the refusal. What the tape is to record is
  * handed to `eager.execute`. In-place methods that no tape sees write their result back here.
  * Rows with a function in C of their own (`native`, see `ops/_native_forms.c`) ask that first; those
@@ -895,7 +895,8 @@ recorded_view(const Region *region, PyObject *source, PyObject *array)
     return result;
 }
 
-/* Entries of dimension 0 at the positions in an index tensor; see `rows_get_item`. */
+/* Entries of dimension 0 at the positions in an index tensor, or all elements where a mask of their shape
+ * holds; see `rows_get_item`. */
 static PyObject *
 taken(TensorObject *source, TensorObject *key)
 {
@@ -904,10 +905,13 @@ taken(TensorObject *source, TensorObject *key)
         Py_RETURN_NOTIMPLEMENTED;
     }
     PyArrayObject *positions = (PyArrayObject *)key->array;
-    if (PyArray_TYPE(positions) != NPY_INT64 || PyArray_NDIM(positions) == 0) {
+    int is_mask = PyArray_TYPE(positions) == NPY_BOOL && PyArray_SAMESHAPE(positions, array) &&
+                  PyArray_IS_C_CONTIGUOUS(array);
+    if ((PyArray_TYPE(positions) != NPY_INT64 && !is_mask) || PyArray_NDIM(positions) == 0) {
         Py_RETURN_NOTIMPLEMENTED;
     }
-    PyObject *found = PyArray_TakeFrom(array, key->array, 0, NULL, NPY_RAISE);
+    PyObject *found = is_mask ? PyObject_GetItem((PyObject *)array, key->array)
+                              : PyArray_TakeFrom(array, key->array, 0, NULL, NPY_RAISE);
     if (found == NULL) {
         return declined();
     }

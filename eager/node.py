@@ -8,6 +8,7 @@ recurses along edges; long chains are freed by CPython's trashcan. Called by `ex
 """
 
 import functools
+import inspect
 import itertools
 import math
 import weakref
@@ -378,14 +379,16 @@ class Formula:
 
     Args:
         function: the formula.
-        getters: parameter name -> what gives its value, from the node and the gradient.
+        getters: what gives the values of its parameters, from the node and the gradient.
+        names: of these parameters; None where they are all that there are, in order.
         inputs: positions of the inputs that it needs; None means all (variadic).
         result, result_type: whether it needs the result, or its type.
         slope: its form in C, or None (`Composite.slopes`), and what gives the values of that.
     """
 
     function: Callable[..., Any]
-    getters: tuple[tuple[str, Getter], ...]
+    getters: tuple[Getter, ...]
+    names: tuple[str, ...] | None
     inputs: frozenset[int] | None
     result: bool
     result_type: bool
@@ -397,7 +400,10 @@ class Formula:
             found = _rows.slope(self.slope, *[get(node, g) for get in self.slope_getters])
             if found is not NotImplemented:
                 return found
-        return self.function(**{name: get(node, g) for name, get in self.getters})
+        values = [get(node, g) for get in self.getters]
+        if self.names is None:
+            return self.function(*values)
+        return self.function(**dict(zip(self.names, values, strict=True)))
 
 
 @functools.cache
@@ -420,7 +426,8 @@ def _formula(op: Op, name: str) -> Formula | None:
     needs = {parameter.need for parameter in parameters}
     return Formula(
         function,
-        tuple((parameter.name, _getter(parameter)) for parameter in parameters),
+        tuple(_getter(parameter) for parameter in parameters),
+        _names_of(function, parameters),
         None
         if Need.INPUTS in needs
         else frozenset(p.key for p in parameters if p.need is Need.INPUT),
@@ -429,6 +436,17 @@ def _formula(op: Op, name: str) -> Formula | None:
         op.rule.slopes.get(name) if op.kind is Kind.COMPOSITE else None,
         tuple(_getter(parameter) for parameter in parameters if parameter.need is not Need.TABLE),
     )
+
+
+def _names_of(
+    function: Callable[..., Any], parameters: tuple[Parameter, ...]
+) -> tuple[str, ...] | None:
+    """The names of parameters by which the function has to be called; None: places do."""
+    declared = inspect.signature(function).parameters.values()
+    has_places = all(p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for p in declared)
+    if has_places and len(declared) == len(parameters):
+        return None
+    return tuple(parameter.name for parameter in parameters)
 
 
 def _getter(parameter: Parameter) -> Getter:

@@ -165,6 +165,20 @@ ROWS(double, sqrt)
         for (npy_intp i = 0; i < count; i++) result[i] = x[i] > 0 ? x[i] : x[i] * by;              \
     }                                                                                              \
                                                                                                    \
+    static void at_least_##T(const T *x, T *result, npy_intp count, double bound)                  \
+    {                                                                                              \
+        const T least = (T)bound; /* of equal zeros the second, as NumPy's `maximum` */            \
+        for (npy_intp i = 0; i < count; i++)                                                       \
+            result[i] = x[i] > least || x[i] != x[i] ? x[i] : least;                               \
+    }                                                                                              \
+                                                                                                   \
+    static void at_most_##T(const T *x, T *result, npy_intp count, double bound)                   \
+    {                                                                                              \
+        const T most = (T)bound;                                                                   \
+        for (npy_intp i = 0; i < count; i++)                                                       \
+            result[i] = x[i] < most || x[i] != x[i] ? x[i] : most;                                 \
+    }                                                                                              \
+                                                                                                   \
     static void sigmoid_##T(const T *x, T *result, npy_intp count, T *powers)                      \
     {                                                                                              \
         for (npy_intp i = 0; i < count; i++) powers[i] = -ABS(x[i]);                               \
@@ -532,6 +546,82 @@ native_leaky_relu(PyObject *module, PyObject *const *args, Py_ssize_t given)
     }
 #undef STATEMENTS
     return (PyObject *)result;
+}
+
+/* A bound that is a Python number which no dtype rounds where it is not one of floats. */
+static int
+read_bound(PyObject *number, double *bound)
+{
+    if (PyFloat_CheckExact(number)) {
+        *bound = PyFloat_AS_DOUBLE(number);
+        return 1;
+    }
+    long long value = PyLong_CheckExact(number) ? whole(number, INT64_MAX) : INT64_MAX;
+    *bound = (double)value;
+    return value >= -(1 << 24) && value <= 1 << 24;
+}
+
+/* x between two bounds, of which either may be none. */
+static PyObject *
+bounded(PyArrayObject *x, const double *least, const double *most)
+{
+    PyArrayObject *result = new_like(x), *from = least == NULL ? x : result;
+#define STATEMENTS(S)                                                                              \
+    if (least != NULL) at_least_##S(AT(x), AT(result), PyArray_SIZE(x), *least);                   \
+    if (most != NULL) at_most_##S(AT(from), AT(result), PyArray_SIZE(x), *most);
+    if (result != NULL) {
+        EITHER(x, STATEMENTS);
+    }
+#undef STATEMENTS
+    return (PyObject *)result;
+}
+
+/* relu(x). */
+static PyObject *
+native_relu(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    double zero = 0;
+    PyArrayObject *x = given == 1 ? plain(args[0]) : NULL;
+    if (x == NULL) {
+        DECLINE;
+    }
+    return bounded(x, &zero, NULL);
+}
+
+/* clamp(x, min, max): of Python numbers, as `clamp_min` and `clamp_max`. */
+static PyObject *
+native_clamp(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    double least, most;
+    PyArrayObject *x = given == 3 ? plain(args[0]) : NULL;
+    if (x == NULL || !read_bound(args[1], &least) || !read_bound(args[2], &most)) {
+        DECLINE;
+    }
+    return bounded(x, &least, &most);
+}
+
+/* clamp_min(x, min). */
+static PyObject *
+native_clamp_min(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    double least;
+    PyArrayObject *x = given == 2 ? plain(args[0]) : NULL;
+    if (x == NULL || !read_bound(args[1], &least)) {
+        DECLINE;
+    }
+    return bounded(x, &least, NULL);
+}
+
+/* clamp_max(x, max). */
+static PyObject *
+native_clamp_max(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    double most;
+    PyArrayObject *x = given == 2 ? plain(args[0]) : NULL;
+    if (x == NULL || !read_bound(args[1], &most)) {
+        DECLINE;
+    }
+    return bounded(x, NULL, &most);
 }
 
 #define POWERED(name)                                                                              \
@@ -1123,6 +1213,10 @@ static PyMethodDef methods[] = {
            "cross_entropy(x, target, weight, reduction, ignore_index, label_smoothing) -> array or"
            " NotImplemented."),
     METHOD("leaky_relu", native_leaky_relu, "leaky_relu(x, slope) -> array or NotImplemented."),
+    METHOD("relu", native_relu, "relu(x) -> array or NotImplemented."),
+    METHOD("clamp", native_clamp, "clamp(x, min, max) -> array or NotImplemented."),
+    METHOD("clamp_min", native_clamp_min, "clamp_min(x, min) -> array or NotImplemented."),
+    METHOD("clamp_max", native_clamp_max, "clamp_max(x, max) -> array or NotImplemented."),
     METHOD("sigmoid", native_sigmoid, "sigmoid(x) -> array or NotImplemented."),
     METHOD("silu", native_silu, "silu(x) -> array or NotImplemented."),
     METHOD("embedding", native_embedding,

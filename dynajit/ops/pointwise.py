@@ -245,6 +245,7 @@ def sigmoid(m: Any, x: Any) -> Any:
     dtype=REAL_NUMERIC,
     vjp={"x": lambda ops, g, out: ops.where(ops.le(out, 0), 0.0, g)},
     bends=True,
+    native=_native_forms.relu,
 )
 def relu(m: Any, x: Any) -> Any:
     """max(x, 0); NaN stays; derivative 0 at 0. Shape, dtype: as x; bool is refused."""
@@ -294,6 +295,7 @@ def _inside(ops: Any, x: Any, min: Any, max: Any) -> Any:
             ops.logical_or(ops.gt(x, max), ops.lt(max, min)), g, 0.0
         ),
     },
+    native=_native_forms.clamp,
 )
 def clamp(m: Any, x: Any, min: Any, max: Any) -> Any:
     """min(max(x, min), max): max wins if min > max; NaN anywhere gives NaN.
@@ -309,6 +311,7 @@ def clamp(m: Any, x: Any, min: Any, max: Any) -> Any:
         "x": lambda ops, g, x, min: ops.where(ops.ge(x, min), g, 0.0),
         "min": lambda ops, g, x, min: ops.where(ops.lt(x, min), g, 0.0),
     },
+    native=_native_forms.clamp_min,
 )
 def clamp_min(m: Any, x: Any, min: Any) -> Any:
     """max(x, min); x gets the whole gradient at a tie. Shape: broadcast. Dtype: promoted."""
@@ -321,6 +324,7 @@ def clamp_min(m: Any, x: Any, min: Any) -> Any:
         "x": lambda ops, g, x, max: ops.where(ops.le(x, max), g, 0.0),
         "max": lambda ops, g, x, max: ops.where(ops.gt(x, max), g, 0.0),
     },
+    native=_native_forms.clamp_max,
 )
 def clamp_max(m: Any, x: Any, max: Any) -> Any:
     """min(x, max); x gets the whole gradient at a tie. Shape: broadcast. Dtype: promoted."""

@@ -254,6 +254,17 @@ def test_the_gradient_of_a_view_by_a_key_reaches_what_it_selects():
     assert x.grad.tolist() == [[1, 1, 2, 1], [2, 1, 2, 2], [1, 0, 1, 1]]
 
 
+@pytest.mark.parametrize("shape", [(5,), (3, 4), (0, 2)])
+def test_a_mask_of_all_elements_takes_those_where_it_holds(shape):
+    x = dj.randn(*shape)
+    mask = x > 0
+    result = get_item(x, mask)
+    assert result.array.base is None
+    np.testing.assert_array_equal(x.numpy()[mask.numpy()], result.numpy())
+    assert get_item(dj.randn(2, 3), dj.ones(2) > 0) is NotImplemented
+    assert get_item(dj.randn(4, 3).T, dj.ones(3, 4) > 0) is NotImplemented
+
+
 def test_a_read_only_array_gives_read_only_views():
     array = np.zeros(3, np.float32)
     array.flags.writeable = False

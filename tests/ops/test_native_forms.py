@@ -128,13 +128,26 @@ def test_slopes_of_losses_have_the_bits_of_the_formula(reduction, dtype):
 @pytest.mark.parametrize("shape", [(1,), (3, 5), (2, 4097)], ids=str)
 @pytest.mark.parametrize(
     ("name", "attributes"),
-    [("sigmoid", {}), ("silu", {}), ("leaky_relu", {"negative_slope": 0.1}),
+    [("sigmoid", {}), ("silu", {}), ("relu", {}), ("leaky_relu", {"negative_slope": 0.1}),
      ("leaky_relu", {"negative_slope": -2.0})],
 )  # fmt: skip
 def test_functions_of_one_element_have_the_bits_of_the_body(name, attributes, shape, dtype):
     op, x = TABLE[name], values(shape, dtype)
     x.flat[: len(SPECIAL)] = SPECIAL[: x.size]
     same_bits(evaluate(op, (x,), attributes), native(op, x, **attributes))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("bounds", [(-1, 1), (0.5, -0.5), (0, np.inf), (-0.1, np.nan)])
+def test_clamps_have_the_bits_of_the_bodies(bounds, dtype):
+    x = values((3, 50), dtype)
+    x.flat[: len(SPECIAL)] = SPECIAL
+    least, most = bounds
+    same_bits(evaluate(TABLE.clamp, (x, *bounds), {}), native(TABLE.clamp, x, *bounds))
+    same_bits(evaluate(TABLE.clamp_min, (x, least), {}), native(TABLE.clamp_min, x, least))
+    same_bits(evaluate(TABLE.clamp_max, (x, most), {}), native(TABLE.clamp_max, x, most))
+    assert native(TABLE.clamp_min, x, 2**24 + 1) is NotImplemented
+    assert native(TABLE.clamp_min, x, np.asarray(1.0, dtype)) is NotImplemented
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
