@@ -258,8 +258,32 @@ find_plan(PyObject *row, PyObject *kind, PyObject *const *operands, Py_ssize_t c
 
 /* ---- running a plan ------------------------------------------------------------------------- */
 
-/* `operand` as the plan wants it: an array that has the dtype already, or a number as a NumPy
- * float. NULL without an exception where the slow path is to cast. */
+/* A Python integer as a NumPy number; NULL without an exception as below. */
+static PyObject *
+cast_integer(PyObject *operand, PyArray_Descr *descr)
+{
+    int overflow;
+    long long whole = PyLong_AsLongLongAndOverflow(operand, &overflow);
+    if (overflow) {
+        return NULL;
+    }
+    npy_int64 wide = whole;
+    npy_int32 half = (npy_int32)whole; /* wraps, as in PyTorch */
+    npy_uint8 byte = (npy_uint8)whole;
+    double value = (double)whole;
+    float narrow = (float)value;
+    int is_exact = whole >= -(1LL << 24) && whole <= 1LL << 24; /* or a float32 would round it */
+    void *number = descr->type_num == NPY_INT64                ? (void *)&wide
+                   : descr->type_num == NPY_INT32              ? (void *)&half
+                   : descr->type_num == NPY_UINT8              ? (void *)&byte
+                   : descr->type_num == NPY_FLOAT && is_exact  ? (void *)&narrow
+                   : descr->type_num == NPY_DOUBLE && is_exact ? (void *)&value
+                                                               : NULL;
+    return number == NULL ? NULL : PyArray_Scalar(number, descr, NULL);
+}
+
+/* `operand` as the plan wants it: an array that has the dtype already, or a number as one of NumPy's.
+ * NULL without an exception where the slow path is to cast. */
 static PyObject *
 cast_operand(PyObject *operand, PyObject *descr)
 {
@@ -267,15 +291,10 @@ cast_operand(PyObject *operand, PyObject *descr)
         int fits = (PyObject *)PyArray_DESCR((PyArrayObject *)operand) == descr;
         return fits ? Py_NewRef(operand) : NULL;
     }
-    double value = PyFloat_CheckExact(operand) ? PyFloat_AS_DOUBLE(operand) : 0.0;
     if (PyLong_CheckExact(operand)) {
-        int overflow;
-        long long whole = PyLong_AsLongLongAndOverflow(operand, &overflow);
-        if (overflow || whole < -(1LL << 24) || whole > 1LL << 24) {
-            return NULL; /* float32 would round it */
-        }
-        value = (double)whole;
+        return cast_integer(operand, (PyArray_Descr *)descr);
     }
+    double value = PyFloat_AS_DOUBLE(operand);
     float narrow = (float)value;
     switch (((PyArray_Descr *)descr)->type_num) {
     case NPY_FLOAT:

@@ -430,6 +430,8 @@ def copy_into(tensor: Any, source: Any, name: str) -> Any:
     """
     if type(source) in _NUMBERS and _rows.is_free(tensor, (), {}):
         return _fill(tensor, source, name)
+    if _was_overwritten(tensor, tensor, source):
+        return tensor
     check_writable(tensor, name)
     if not isinstance(source, TensorBase):
         if isinstance(source, (int, float, np.generic)):
@@ -446,6 +448,13 @@ def copy_into(tensor: Any, source: Any, name: str) -> Any:
         source = _tensor.wrap_output(source.array, CopyBackward(edges, indices), 0)
     commit(tensor, source, name)
     return tensor
+
+
+def _was_overwritten(tensor: Any, part: Any, source: Any) -> bool:
+    """Let a part of a free tensor hold another tensor's elements; False, without effect, where that
+    takes more than a copy."""
+    is_tensor = isinstance(source, TensorBase)
+    return is_tensor and _rows.is_free(tensor, (source,), {}) and _rows.overwrite(part, source)
 
 
 _NUMBERS: Final = frozenset((bool, int, float))
@@ -493,11 +502,7 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
             raise AutogradError("tensor[...] = value: the index gave a copy, not a view")
         if type(value) in _NUMBERS and _rows.is_free(tensor, (), {}):
             _fill(target, value, "tensor[...] = value")
-        elif not (
-            isinstance(value, TensorBase)
-            and _rows.is_free(tensor, (value,), {})
-            and _rows.overwrite(target, value)
-        ):
+        elif not _was_overwritten(tensor, target, value):
             copy_into(target, value, "tensor[...] = value")
         return
     _set_advanced(tensor, tuple(_plain(item, tensor) for item in items), value)

@@ -53,6 +53,19 @@ def test_a_plan_answers_after_the_first_call():
     assert [3.0, 3.0, 3.0] == attempt(TABLE.add, (x, 2), {}).tolist()
 
 
+@pytest.mark.parametrize("dtype", [dj.int64, dj.int32, dj.uint8], ids=str)
+@pytest.mark.parametrize("number", [0, 3, -1, 300, 2**40 + 5, -(2**63)])
+def test_integers_meet_integers_as_in_evaluate(number, dtype):
+    x = dj.tensor([0, 3, 255]).to(dtype)
+    for op in (TABLE.add, TABLE.eq, TABLE.lt, TABLE.maximum):
+        expected = evaluate(op, [x.array, number], {})
+        result = attempt(op, (x, number), {})
+        assert result is not NotImplemented
+        assert expected.dtype == result.array.dtype
+        np.testing.assert_array_equal(expected, result.array)
+    assert outcome(lambda: x + 2**63) is outcome(lambda: evaluate(TABLE.add, [x.array, 2**63], {}))
+
+
 def test_numbers_that_a_float_would_round_are_left_to_evaluate():
     x = dj.ones(3, dtype=dj.float64)
     TABLE.add(x, 2)
