@@ -159,9 +159,9 @@ def resolve_shape(shape: Shape, total: Size) -> Shape:
     Raises:
         ShapeError: two entries are -1, or no size fits.
     """
-    found = _plainly_resolved(shape, total)
-    if found is not None:
-        return found
+    plain = _plainly_resolved(shape, total)
+    if plain is not None:
+        return plain
     unknown = [d for d, entry in enumerate(shape) if isinstance(entry, int) and entry == -1]
     if len(unknown) > 1:
         raise ShapeError(f"reshape(shape={list(shape)}): only one dimension can be inferred.")
@@ -264,7 +264,7 @@ def placed(x: Any, device: Device) -> Any:
 
 def common_dtype(operands: Sequence[Any]) -> DType:
     """The dtype in which tensors and numbers meet (`dtypes.result_type`)."""
-    first = getattr(operands[0], "dtype", None) if operands else None
+    first: DType | None = getattr(operands[0], "dtype", None) if operands else None
     if first is not None and all(is_tensor(x) and x.dtype is first for x in operands):
         return first
     tensors = [(x.dtype, len(x.shape)) for x in operands if is_tensor(x)]

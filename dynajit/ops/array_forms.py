@@ -46,7 +46,8 @@ def mean(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
 
 def _degrees(x: Any, dim: tuple[int, ...], correction: float) -> float:
     """Count less `correction`, at least 0."""
-    return max(math.prod([x.shape[d] for d in dim]) - correction, 0)
+    count: int = math.prod([x.shape[d] for d in dim])
+    return max(count - correction, 0)
 
 
 def var(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool, correction: float) -> Any:
