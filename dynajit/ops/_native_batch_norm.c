@@ -57,10 +57,13 @@ read_layout(PyObject *object, Layout *layout)
     return !is_one_column || layout->count < ADDED_IN_ORDER;
 }
 
-/* How many numbers of memory a sum per channel takes. */
+/* How many numbers a line has: what is summed at once, or a number per channel. */
 static npy_intp
 line_size(const Layout *layout)
 {
+    if (layout->size == 1) {
+        return layout->channels;
+    }
     return layout->size < SHORT ? layout->count * layout->size : layout->size;
 }
 
@@ -102,18 +105,22 @@ line_size(const Layout *layout)
         for (npy_intp i = 0; i < size; i++) result[i] = g[i] * (x[i] - mean);                      \
     }                                                                                              \
                                                                                                    \
-    /* The sum of one channel; `line` has room for `line_size` numbers. */                         \
+    /* The sum of one channel of more than one element in a row; `line` is memory for a line. */   \
     static double channel_sum_##T(const Layout *l, const T *x, const T *g, T mean, npy_intp c,     \
                                   T *line)                                                         \
     {                                                                                              \
         const npy_intp apart = l->channels * l->size;                                              \
-        const int is_short = l->size < SHORT && l->size > 1;                                       \
+        const int is_short = l->size < SHORT;                                                      \
         double total = 0;                                                                          \
         for (npy_intp n = 0; n < l->count; n++) {                                                  \
             const npy_intp at = n * apart + c * l->size;                                           \
             T *to = is_short ? line + n * l->size : line;                                          \
+            if (!is_short && g == NULL) { /* they lie side by side */                              \
+                total += sum_##T(x + at, l->size);                                                 \
+                continue;                                                                          \
+            }                                                                                      \
             terms_##T(x + at, g == NULL ? NULL : g + at, mean, to, l->size);                       \
-            if (!is_short) total += l->size == 1 ? (double)*line : sum_##T(line, l->size);         \
+            if (!is_short) total += sum_##T(line, l->size);                                        \
         }                                                                                          \
         return is_short ? sum_##T(line, l->count * l->size) : total;                               \
     }                                                                                              \
@@ -121,39 +128,70 @@ line_size(const Layout *layout)
     static double channel_squares_##T(const Layout *l, const T *x, T center, npy_intp c, T *line)  \
     {                                                                                              \
         const npy_intp apart = l->channels * l->size;                                              \
-        const int is_short = l->size < SHORT && l->size > 1;                                       \
+        const int is_short = l->size < SHORT;                                                      \
         double total = 0;                                                                          \
         for (npy_intp n = 0; n < l->count; n++) {                                                  \
             const T *from = x + n * apart + c * l->size;                                           \
             if (is_short) memcpy(line + n * l->size, from, (size_t)l->size * sizeof(T));           \
-            else if (l->size > 1) total += squares_##T(from, center, l->size);                     \
-            else {                                                                                 \
-                const T square = (*from - center) * (*from - center);                              \
-                total += (double)square;                                                           \
-            }                                                                                      \
+            else total += squares_##T(from, center, l->size);                                      \
         }                                                                                          \
         return is_short ? squares_##T(line, center, l->count * l->size) : total;                   \
     }                                                                                              \
                                                                                                    \
-    /* Mean of a channel, and 1 / sqrt(variance + eps). */                                         \
-    static T statistics_##T(const Layout *l, const T *x, npy_intp c, double eps, T *line, T *mean) \
+    /* Sums per channel of x, or of g times what x is above the means. */                          \
+    static void sums_##T(const Layout *l, const T *x, const T *g, const T *means, double *totals,  \
+                         T *line)                                                                  \
     {                                                                                              \
-        const npy_intp many = l->count * l->size;                                                  \
-        *mean = (T)(channel_sum_##T(l, x, NULL, 0, c, line) / (double)many);                       \
-        const T squares = (T)channel_squares_##T(l, x, *mean, c, line);                            \
-        const double variance = (double)(squares / (T)many);                                       \
-        return (T)(1.0 / sqrt(variance + eps));                                                    \
+        for (npy_intp c = 0; c < l->channels && l->size > 1; c++)                                  \
+            totals[c] = channel_sum_##T(l, x, g, g == NULL ? 0 : means[c], c, line);               \
+        if (l->size > 1) return;                                                                   \
+        for (npy_intp c = 0; c < l->channels; c++) totals[c] = 0;                                  \
+        for (npy_intp n = 0; n < l->count; n++, x += l->channels) {                                \
+            for (npy_intp c = 0; c < l->channels; c++) {                                           \
+                const T term = g == NULL ? x[c] : g[n * l->channels + c] * (x[c] - means[c]);      \
+                totals[c] += (double)term;                                                         \
+            }                                                                                      \
+        }                                                                                          \
     }                                                                                              \
                                                                                                    \
-    /* `numbers` has room for three per channel, then for a line. */                               \
-    static void batch_norm_##T(const Layout *l, const T *x, const T *weight, const T *bias,        \
-                               double eps, T *result, T *numbers)                                  \
+    /* Sums per channel of the squares of x - center. */                                           \
+    static void squares_of_##T(const Layout *l, const T *x, const T *centers, double *totals,      \
+                               T *line)                                                            \
     {                                                                                              \
-        T *factor = numbers, *term = factor + l->channels, *mean = term + l->channels;             \
-        T *line = mean + l->channels;                                                              \
+        for (npy_intp c = 0; c < l->channels && l->size > 1; c++)                                  \
+            totals[c] = channel_squares_##T(l, x, centers[c], c, line);                            \
+        if (l->size > 1) return;                                                                   \
+        for (npy_intp c = 0; c < l->channels; c++) totals[c] = 0;                                  \
+        for (npy_intp n = 0; n < l->count; n++, x += l->channels) {                                \
+            for (npy_intp c = 0; c < l->channels; c++) {                                           \
+                const T above = x[c] - centers[c], square = above * above;                         \
+                totals[c] += (double)square;                                                       \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    /* Means per channel, and 1 / sqrt(variance + eps). */                                         \
+    static void statistics_##T(const Layout *l, const T *x, double eps, T *means, T *scales,       \
+                               double *totals, T *line)                                            \
+    {                                                                                              \
+        const npy_intp many = l->count * l->size;                                                  \
+        sums_##T(l, x, NULL, NULL, totals, line);                                                  \
+        for (npy_intp c = 0; c < l->channels; c++) means[c] = (T)(totals[c] / (double)many);       \
+        squares_of_##T(l, x, means, totals, line);                                                 \
         for (npy_intp c = 0; c < l->channels; c++) {                                               \
-            const T scale = statistics_##T(l, x, c, eps, line, mean + c);                          \
-            factor[c] = weight == NULL ? scale : scale * weight[c];                                \
+            const double variance = (double)((T)totals[c] / (T)many);                              \
+            scales[c] = (T)(1.0 / sqrt(variance + eps));                                           \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    static void batch_norm_##T(const Layout *l, const T *x, const T *weight, const T *bias,        \
+                               double eps, T *result, double *totals)                              \
+    {                                                                                              \
+        T *mean = (T *)(totals + l->channels), *factor = mean + l->channels;                       \
+        T *term = factor + l->channels, *line = term + l->channels;                                \
+        statistics_##T(l, x, eps, mean, factor, totals, line);                                     \
+        for (npy_intp c = 0; c < l->channels; c++) {                                               \
+            factor[c] = weight == NULL ? factor[c] : factor[c] * weight[c];                        \
             mean[c] = -mean[c];                                                                    \
             term[c] = mean[c] * factor[c];                                                         \
         }                                                                                          \
@@ -169,37 +207,54 @@ line_size(const Layout *layout)
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
-    /* `numbers` has room for a line, at least of `size`. */                                       \
-    static void slope_x_##T(const Layout *l, const T *g, const T *x, const T *weight, double eps,  \
-                            T *result, T *line)                                                    \
+    /* (fma(mean - x, slope, g - level)) * factor for `count` elements; `step` 0: one channel. */  \
+    static void rest_##T(const T *g, const T *x, const T *mean, const T *slope, const T *level,    \
+                         const T *factor, int step, T *result, npy_intp count, T *line)            \
     {                                                                                              \
-        const npy_intp apart = l->channels * l->size, many = l->count * l->size;                   \
+        for (npy_intp i = 0; i < count; i++) result[i] = g[i] - level[i * step];                   \
+        for (npy_intp i = 0; i < count; i++) line[i] = -(x[i] - mean[i * step]);                   \
+        fma_##T(line, slope, step, result, 1, result, count);                                      \
+        for (npy_intp i = 0; i < count; i++) result[i] *= factor[i * step];                        \
+    }                                                                                              \
+                                                                                                   \
+    static void slope_x_##T(const Layout *l, const T *g, const T *x, const T *weight, double eps,  \
+                            T *result, double *totals)                                             \
+    {                                                                                              \
+        const npy_intp many = l->count * l->size;                                                  \
+        T *mean = (T *)(totals + l->channels), *factor = mean + l->channels;                       \
+        T *slope = factor + l->channels, *level = slope + l->channels;                             \
+        T *line = level + l->channels;                                                             \
+        statistics_##T(l, x, eps, mean, factor, totals, line);                                     \
+        sums_##T(l, x, g, mean, totals, line);                                                     \
+        for (npy_intp c = 0; c < l->channels; c++)                                                 \
+            slope[c] = (T)totals[c] * factor[c] * factor[c] / (T)many;                             \
+        sums_##T(l, g, NULL, NULL, totals, line);                                                  \
         for (npy_intp c = 0; c < l->channels; c++) {                                               \
-            T mean;                                                                                \
-            const T scale = statistics_##T(l, x, c, eps, line, &mean);                             \
-            const T along = (T)channel_sum_##T(l, x, g, mean, c, line);                            \
-            const T slope = along * scale * scale / (T)many;                                       \
-            const T level = (T)(channel_sum_##T(l, g, NULL, 0, c, line) / (double)many);           \
-            const T factor = weight == NULL ? scale : scale * weight[c];                           \
-            for (npy_intp n = 0; n < l->count; n++) {                                              \
-                const npy_intp at = n * apart + c * l->size;                                       \
-                T *to = result + at;                                                               \
-                for (npy_intp i = 0; i < l->size; i++) to[i] = g[at + i] - level;                  \
-                for (npy_intp i = 0; i < l->size; i++) line[i] = -(x[at + i] - mean);              \
-                fma_##T(line, &slope, 0, to, 1, to, l->size);                                      \
-                for (npy_intp i = 0; i < l->size; i++) to[i] *= factor;                            \
+            level[c] = (T)(totals[c] / (double)many);                                              \
+            factor[c] = weight == NULL ? factor[c] : factor[c] * weight[c];                        \
+        }                                                                                          \
+        for (npy_intp n = 0, at = 0; n < l->count; n++) {                                          \
+            if (l->size == 1) {                                                                    \
+                rest_##T(g + at, x + at, mean, slope, level, factor, 1, result + at, l->channels,  \
+                         line);                                                                    \
+                at += l->channels;                                                                 \
+                continue;                                                                          \
             }                                                                                      \
+            for (npy_intp c = 0; c < l->channels; c++, at += l->size)                              \
+                rest_##T(g + at, x + at, mean + c, slope + c, level + c, factor + c, 0,            \
+                         result + at, l->size, line);                                              \
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
     static void slope_weight_##T(const Layout *l, const T *g, const T *x, double eps, T *result,   \
-                                 T *line)                                                          \
+                                 double *totals)                                                   \
     {                                                                                              \
-        for (npy_intp c = 0; c < l->channels; c++) {                                               \
-            T mean;                                                                                \
-            const T scale = statistics_##T(l, x, c, eps, line, &mean);                             \
-            result[c] = (T)(channel_sum_##T(l, x, g, mean, c, line) * (double)scale);              \
-        }                                                                                          \
+        T *mean = (T *)(totals + l->channels), *scale = mean + l->channels;                        \
+        T *line = scale + l->channels;                                                             \
+        statistics_##T(l, x, eps, mean, scale, totals, line);                                      \
+        sums_##T(l, x, g, mean, totals, line);                                                     \
+        for (npy_intp c = 0; c < l->channels; c++)                                                 \
+            result[c] = (T)(totals[c] * (double)scale[c]);                                         \
     }
 
 SUMS(float)
@@ -263,11 +318,14 @@ gradient_for(PyObject *object, PyArrayObject *x)
     return (PyArrayObject *)PyArray_NewCopy(g, NPY_CORDER);
 }
 
-static void *
-memory_for(PyArrayObject *x, npy_intp count)
+/* Memory for a double and four numbers per channel, then for a line; NULL with an error. */
+static double *
+memory_for(PyArrayObject *x, const Layout *l)
 {
-    void *memory = PyMem_Malloc((size_t)count * (size_t)PyArray_ITEMSIZE(x));
-    return memory == NULL ? PyErr_NoMemory() : memory;
+    size_t numbers = 4 * (size_t)l->channels + (size_t)line_size(l);
+    void *memory = PyMem_Malloc((size_t)l->channels * sizeof(double) +
+                                numbers * (size_t)PyArray_ITEMSIZE(x));
+    return memory == NULL ? (double *)PyErr_NoMemory() : memory;
 }
 
 /* batch_norm(x, weight, bias, eps). */
@@ -284,7 +342,7 @@ native_batch_norm(PyObject *module, PyObject *const *args, Py_ssize_t given)
     PyArrayObject *x = (PyArrayObject *)args[0];
     PyArrayObject *result =
         (PyArrayObject *)PyArray_SimpleNew(PyArray_NDIM(x), PyArray_DIMS(x), PyArray_TYPE(x));
-    void *memory = result == NULL ? NULL : memory_for(x, 3 * l.channels + line_size(&l));
+    double *memory = result == NULL ? NULL : memory_for(x, &l);
     if (memory == NULL) {
         Py_XDECREF(result);
         return NULL;
@@ -312,7 +370,7 @@ slope_of(PyObject *gradient, PyArrayObject *x, const Layout *l, const void *weig
     PyArrayObject *result = (PyArrayObject *)(
         is_of_x ? PyArray_SimpleNew(PyArray_NDIM(x), PyArray_DIMS(x), PyArray_TYPE(x))
                 : PyArray_SimpleNew(1, (npy_intp *)&l->channels, PyArray_TYPE(x)));
-    void *memory = result == NULL ? NULL : memory_for(x, line_size(l));
+    double *memory = result == NULL ? NULL : memory_for(x, l);
     if (memory == NULL) {
         Py_CLEAR(result);
     }
@@ -358,17 +416,14 @@ sums_of(PyArrayObject *x, const Layout *l, const void *center)
 {
     PyArrayObject *result =
         (PyArrayObject *)PyArray_SimpleNew(1, (npy_intp *)&l->channels, NPY_DOUBLE);
-    void *memory = result == NULL ? NULL : memory_for(x, line_size(l));
+    double *memory = result == NULL ? NULL : memory_for(x, l);
     if (memory == NULL) {
         Py_XDECREF(result);
         return NULL;
     }
 #define STATEMENTS(T)                                                                              \
-    for (npy_intp c = 0; c < l->channels; c++)                                                     \
-        AT(double, result)[c] =                                                                    \
-            center == NULL                                                                         \
-                ? channel_sum_##T(l, AT(T, x), NULL, 0, c, memory)                                 \
-                : channel_squares_##T(l, AT(T, x), ((const T *)center)[c], c, memory);
+    if (center == NULL) sums_##T(l, AT(T, x), NULL, NULL, AT(double, result), (T *)memory);        \
+    else squares_of_##T(l, AT(T, x), center, AT(double, result), (T *)memory);
     EITHER(x, STATEMENTS);
 #undef STATEMENTS
     PyMem_Free(memory);

@@ -98,7 +98,7 @@ read_windows(PyObject *const *args, Windows *w)
             return 0;
         }
     }
-    return 1;
+    return w->sizes[0] <= INT32_MAX / w->sizes[1]; /* places are 32 bits wide */
 }
 
 static PyArrayObject *
@@ -147,7 +147,7 @@ with_last_sizes(PyArrayObject *x, const npy_intp *last, int type)
                  once != NULL; once = NULL)                                                        \
                 for (npy_intp i = down.first; i < down.last; i++)
 
-#define POOLS(T)                                                                                   \
+#define POOLS(T, I)                                                                                   \
     static void sum_pool_##T(const Windows *w, const T *x, T *result)                              \
     {                                                                                              \
         const npy_intp area = w->sizes[0] * w->sizes[1], outputs = w->counts[0] * w->counts[1];    \
@@ -170,55 +170,61 @@ with_last_sizes(PyArrayObject *x, const npy_intp *last, int type)
                 const T *line = x + (i * w->stride[0] + down.shift) * w->sizes[1] + along.shift;   \
                 T *to = result + i * w->counts[1];                                                 \
                 for (npy_intp j = along.first; j < along.last; j++) {                              \
-                    const T here = line[j * w->stride[1]]; /* a NaN is not at most anything */     \
-                    if (!(here <= to[j]) && to[j] == to[j]) to[j] = here;                          \
+                    const T here = line[j * w->stride[1]], best = to[j];                           \
+                    to[j] = (here > best) | (here != here) ? here : best; /* NaN stays */          \
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
-    /* Where the largest element of one window lies in its plane, and its number in the window:    \
-     * the first of equal ones, and the first NaN. */                                              \
-    static npy_intp largest_##T(const Windows *w, const T *x, npy_intp i, npy_intp j,              \
-                                npy_intp *number)                                                  \
+    /* The largest elements of a line of windows, the first of equal ones or the first NaN: where    \
+     * they lie in the plane, or their numbers in the windows. `best` and `found` have room for it. */ \
+    static void choose_##T(const Windows *w, const T *x, npy_intp i, int is_place, T *best,        \
+                           I *found)                                                               \
     {                                                                                              \
-        npy_intp place = -1;                                                                       \
+        for (npy_intp j = 0; j < w->counts[1]; j++) found[j] = -1;                                 \
+        for (npy_intp j = 0; j < w->counts[1]; j++) best[j] = 0;                                   \
         for (npy_intp k0 = 0; k0 < w->size[0]; k0++) {                                             \
             const npy_intp row = i * w->stride[0] + k0 * w->dilation[0] - w->before[0];            \
             if (row < 0 || row >= w->sizes[0]) continue;                                           \
             for (npy_intp k1 = 0; k1 < w->size[1]; k1++) {                                         \
-                const npy_intp column = j * w->stride[1] + k1 * w->dilation[1] - w->before[1];     \
-                if (column < 0 || column >= w->sizes[1]) continue;                                 \
-                const npy_intp here = row * w->sizes[1] + column;                                  \
-                if (place >= 0 && (x[here] <= x[place] || x[place] != x[place])) continue;         \
-                place = here;                                                                      \
-                *number = k0 * w->size[1] + k1;                                                    \
+                const Span along = span_of(w, 1, k1);                                              \
+                const T *line = x + row * w->sizes[1] + along.shift;                               \
+                const I first = (I)(is_place ? row * w->sizes[1] + along.shift                     \
+                                             : k0 * w->size[1] + k1);                              \
+                const I step = (I)(is_place ? w->stride[1] : 0);                                   \
+                for (npy_intp j = along.first; j < along.last; j++) {                              \
+                    const T here = line[j * w->stride[1]], before = best[j];                       \
+                    const I number = first + (I)j * step, old = found[j];                          \
+                    const int is_better = (old < 0) | (here > before) |                            \
+                                          ((here != here) & (before == before));                   \
+                    best[j] = is_better ? here : before;                                           \
+                    found[j] = is_better ? number : old;                                           \
+                }                                                                                  \
             }                                                                                      \
         }                                                                                          \
-        return place;                                                                              \
     }                                                                                              \
                                                                                                    \
-    static void max_pool_choice_##T(const Windows *w, const T *x, int64_t *result)                 \
+    static void max_pool_choice_##T(const Windows *w, const T *x, int64_t *result, T *best,        \
+                                    I *found)                                                      \
     {                                                                                              \
         for (npy_intp p = 0; p < w->planes; p++, x += w->sizes[0] * w->sizes[1])                   \
-            for (npy_intp i = 0; i < w->counts[0]; i++)                                            \
-                for (npy_intp j = 0; j < w->counts[1]; j++) {                                      \
-                    npy_intp number = 0;                                                           \
-                    largest_##T(w, x, i, j, &number);                                              \
-                    *result++ = number;                                                            \
-                }                                                                                  \
+            for (npy_intp i = 0; i < w->counts[0]; i++, result += w->counts[1]) {                  \
+                choose_##T(w, x, i, 0, best, found);                                               \
+                for (npy_intp j = 0; j < w->counts[1]; j++) result[j] = found[j];                  \
+            }                                                                                      \
     }                                                                                              \
                                                                                                    \
-    static void max_pool_slope_##T(const Windows *w, const T *g, const T *x, T *result)            \
+    static void max_pool_slope_##T(const Windows *w, const T *g, const T *x, T *result, T *best,   \
+                                   I *found)                                                       \
     {                                                                                              \
         const npy_intp area = w->sizes[0] * w->sizes[1];                                           \
         memset(result, 0, (size_t)(w->planes * area) * sizeof(T));                                 \
         for (npy_intp p = 0; p < w->planes; p++, x += area, result += area)                        \
-            for (npy_intp i = 0; i < w->counts[0]; i++)                                            \
-                for (npy_intp j = 0; j < w->counts[1]; j++) {                                      \
-                    npy_intp number;                                                               \
-                    result[largest_##T(w, x, i, j, &number)] += *g++;                              \
-                }                                                                                  \
+            for (npy_intp i = 0; i < w->counts[0]; i++, g += w->counts[1]) {                       \
+                choose_##T(w, x, i, 1, best, found);                                               \
+                for (npy_intp j = 0; j < w->counts[1]; j++) result[found[j]] += g[j];              \
+            }                                                                                      \
     }                                                                                              \
                                                                                                    \
     static void sum_pool_slope_##T(const Windows *w, const T *g, T *result)                        \
@@ -234,8 +240,8 @@ with_last_sizes(PyArrayObject *x, const npy_intp *last, int type)
         }                                                                                          \
     }
 
-POOLS(float)
-POOLS(double)
+POOLS(float, int32_t)
+POOLS(double, int64_t)
 
 /* STATEMENTS(type) for the dtype of `x`, without the interpreter's lock where that pays. */
 #define AT(T, array) ((T *)PyArray_DATA(array))
@@ -254,6 +260,15 @@ POOLS(double)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
+/* Memory for a line of elements and one of integers that are as wide; NULL with an error. */
+static void *
+line_memory(const Windows *w, int type)
+{
+    size_t width = type == NPY_FLOAT ? sizeof(float) : sizeof(double);
+    void *memory = PyMem_Malloc(2 * (size_t)w->counts[1] * width);
+    return memory == NULL ? PyErr_NoMemory() : memory;
+}
+
 /* name(x, size, stride, before, after, dilation). */
 #define POOL(name, TYPE, RESULT)                                                                   \
     static PyObject *native_##name(PyObject *module, PyObject *const *args, Py_ssize_t given)      \
@@ -264,15 +279,21 @@ POOLS(double)
             DECLINE;                                                                               \
         }                                                                                          \
         PyArrayObject *result = with_last_sizes(x, w.counts, TYPE);                                \
-        if (result != NULL) {                                                                      \
-            EITHER(x, RESULT);                                                                     \
+        void *memory = result == NULL ? NULL : line_memory(&w, PyArray_TYPE(x));                   \
+        if (memory == NULL) {                                                                      \
+            Py_XDECREF(result);                                                                    \
+            return NULL;                                                                           \
         }                                                                                          \
+        EITHER(x, RESULT);                                                                         \
+        PyMem_Free(memory);                                                                        \
         return (PyObject *)result;                                                                 \
     }
 
 #define SUMS(T) sum_pool_##T(&w, AT(T, x), AT(T, result));
 #define MAXIMA(T) max_pool_##T(&w, AT(T, x), AT(T, result));
-#define CHOICES(T) max_pool_choice_##T(&w, AT(T, x), AT(int64_t, result));
+#define CHOICES(T)                                                                                 \
+    max_pool_choice_##T(&w, AT(T, x), AT(int64_t, result), memory,                                 \
+                        (void *)((T *)memory + w.counts[1]));
 
 POOL(sum_pool, PyArray_TYPE(x), SUMS)
 POOL(max_pool, PyArray_TYPE(x), MAXIMA)
@@ -312,11 +333,18 @@ max_pool_slope(PyObject *module, PyObject *const *args, Py_ssize_t given)
         DECLINE;
     }
     PyArrayObject *result = with_last_sizes(x, w.sizes, PyArray_TYPE(x));
-#define SLOPES(T) max_pool_slope_##T(&w, AT(T, g), AT(T, x), AT(T, result));
-    if (result != NULL) {
+    void *memory = result == NULL ? NULL : line_memory(&w, PyArray_TYPE(x));
+#define SLOPES(T)                                                                                  \
+    max_pool_slope_##T(&w, AT(T, g), AT(T, x), AT(T, result), memory,                              \
+                       (void *)((T *)memory + w.counts[1]));
+    if (memory == NULL) {
+        Py_CLEAR(result);
+    }
+    else {
         EITHER(x, SLOPES);
     }
 #undef SLOPES
+    PyMem_Free(memory);
     Py_DECREF(g);
     return (PyObject *)result;
 }
