@@ -5,6 +5,8 @@ from glob import glob
 import numpy
 from setuptools import Extension, setup
 
+# Loops over elements: each operation is rounded, and what is not chosen may be computed.
+ROUNDED_AS_NUMPY = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
 COMPILE_ARGS = ["-O2", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter"]
 
 
@@ -55,6 +57,30 @@ setup(
             ["dynajit/ops/_scatter.c"],
             [],
             *("-O3", "-ffp-contract=off"),
+        ),
+        extension(
+            "dynajit.ops._native_forms",
+            ["dynajit/ops/_native_forms.c"],
+            ["dynajit/ops/ufunc_loops.h"],
+            *ROUNDED_AS_NUMPY,
+        ),
+        extension(
+            "dynajit.ops._native_batch_norm",
+            ["dynajit/ops/_native_batch_norm.c"],
+            ["dynajit/ops/ufunc_loops.h"],
+            *ROUNDED_AS_NUMPY,
+        ),
+        extension(
+            "dynajit.ops._native_windows",
+            ["dynajit/ops/_native_windows.c"],
+            [],
+            *ROUNDED_AS_NUMPY,
+        ),
+        extension(
+            "dynajit.ops._philox",
+            ["dynajit/ops/_philox.c"],
+            ["dynajit/ops/ufunc_loops.h"],
+            *ROUNDED_AS_NUMPY,
         ),
         extension("dynajit.eager._tensor", ["eager/_tensor.c"], ["eager/tensor.h"]),
         extension("dynajit.eager._rows", ["eager/_rows.c"], ["eager/tensor.h"]),

@@ -3,10 +3,14 @@
  * Contract: `attempt` and `get_item` do what `eager.execute.handle` and `ops.subscript.get_item`
  * do, for the common case only: tensors on the CPU and plain numbers, dtypes (and, where the row
  * depends on them, shapes and attributes) that `ops.evaluate` has seen and left a plan for, keys of
- * integers, slices, None and Ellipsis, or one index tensor. For all else they return NotImplemented and have no effect:
+ * integers, slices, None and Ellipsis, or one index or mask tensor. For all else they return NotImplemented and have no effect:
  * the Python path then computes, or finds the words of the refusal. What the tape is to record is
  * handed to `eager.execute`. In-place methods that no tape sees write their result back here.
- * Called by `ops.table.Op` (through `ops.dispatch`), `eager.tensor` and `eager.inplace`.
+ * Rows with a function in C of their own (`native`, see `ops/_native_forms.c`) ask that first; those
+ * that take no tensor only where this thread records nothing. The array functions of composites
+ * (`ops/array_forms.py`) are called here, too. `slope` calls the C form of a
+ * derivative formula. Called by `ops.table.Op` (through `ops.dispatch`), `eager.tensor`,
+ * `eager.inplace` and `eager.node`.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -28,7 +32,24 @@ enum {
     PLAN_SIZE,
 };
 
-enum { MOST_OPERANDS = 3 };
+enum { MOST_OPERANDS = 3, MOST_ARGUMENTS = 12 };
+
+/* What eager.execute says of rows that have functions of whole arrays. */
+enum {
+    FORM_NATIVE,    /* function in C, or None: see ops/_native_forms.c */
+    FORM_ARRAY,     /* array function of a composite, or None */
+    FORM_RESULT,    /* int, a ResultKind */
+    FORM_ROW_MAJOR, /* bool: the array function wants operand 0 row by row */
+    FORM_SIZE,
+};
+
+/* What the result of such a function is, and what its tape hears: `_result_kind` of eager.execute. */
+typedef enum {
+    UNRECORDED, /* new; where gradients are recorded, the row is its parts */
+    RECORDED,   /* new, one node */
+    VIEW,       /* shares memory with operand 0, one node */
+    DETACHED,   /* shares memory with operand 0, no node */
+} ResultKind;
 
 /* Up to so many elements the direct function of a reduction's plan gives what its own gives. */
 enum { SMALL = 128 };
@@ -44,12 +65,15 @@ static PyObject *record_view = NULL;   /* the same for a row whose result is a v
 static PyObject *row_select = NULL;
 static PyObject *row_slice = NULL;
 static PyObject *row_reshape = NULL;
+static PyObject *forms = NULL;         /* dict: row -> tuple of FORM_SIZE entries, see below */
+static PyObject *numpy = NULL;         /* the module */
 
 /* Interned names. */
 static PyObject *name_handler, *name_kind, *name_attributes, *name_dim, *name_index, *name_keepdim,
     *name_shape, *name_start, *name_stop, *name_step;
 
 static TensorApi *tensor_api = NULL;
+static int (*const *recording_depth)(void) = NULL; /* of dynajit.ops._row_call */
 
 #define TensorBase_Check(object) PyObject_TypeCheck(object, tensor_api->base_type)
 
@@ -234,8 +258,32 @@ find_plan(PyObject *row, PyObject *kind, PyObject *const *operands, Py_ssize_t c
 
 /* ---- running a plan ------------------------------------------------------------------------- */
 
-/* `operand` as the plan wants it: an array that has the dtype already, or a number as a NumPy
- * float. NULL without an exception where the slow path is to cast. */
+/* A Python integer as a NumPy number; NULL without an exception as below. */
+static PyObject *
+cast_integer(PyObject *operand, PyArray_Descr *descr)
+{
+    int overflow;
+    long long whole = PyLong_AsLongLongAndOverflow(operand, &overflow);
+    if (overflow) {
+        return NULL;
+    }
+    npy_int64 wide = whole;
+    npy_int32 half = (npy_int32)whole; /* wraps, as in PyTorch */
+    npy_uint8 byte = (npy_uint8)whole;
+    double value = (double)whole;
+    float narrow = (float)value;
+    int is_exact = whole >= -(1LL << 24) && whole <= 1LL << 24; /* or a float32 would round it */
+    void *number = descr->type_num == NPY_INT64                ? (void *)&wide
+                   : descr->type_num == NPY_INT32              ? (void *)&half
+                   : descr->type_num == NPY_UINT8              ? (void *)&byte
+                   : descr->type_num == NPY_FLOAT && is_exact  ? (void *)&narrow
+                   : descr->type_num == NPY_DOUBLE && is_exact ? (void *)&value
+                                                               : NULL;
+    return number == NULL ? NULL : PyArray_Scalar(number, descr, NULL);
+}
+
+/* `operand` as the plan wants it: an array that has the dtype already, or a number as one of NumPy's.
+ * NULL without an exception where the slow path is to cast. */
 static PyObject *
 cast_operand(PyObject *operand, PyObject *descr)
 {
@@ -243,15 +291,10 @@ cast_operand(PyObject *operand, PyObject *descr)
         int fits = (PyObject *)PyArray_DESCR((PyArrayObject *)operand) == descr;
         return fits ? Py_NewRef(operand) : NULL;
     }
-    double value = PyFloat_CheckExact(operand) ? PyFloat_AS_DOUBLE(operand) : 0.0;
     if (PyLong_CheckExact(operand)) {
-        int overflow;
-        long long whole = PyLong_AsLongLongAndOverflow(operand, &overflow);
-        if (overflow || whole < -(1LL << 24) || whole > 1LL << 24) {
-            return NULL; /* float32 would round it */
-        }
-        value = (double)whole;
+        return cast_integer(operand, (PyArray_Descr *)descr);
     }
+    double value = PyFloat_AS_DOUBLE(operand);
     float narrow = (float)value;
     switch (((PyArray_Descr *)descr)->type_num) {
     case NPY_FLOAT:
@@ -291,6 +334,28 @@ call_function(PyObject *plan, PyObject **arguments, Py_ssize_t count, PyObject *
                                    has_attributes ? attributes : NULL);
 }
 
+/* A new context in which NumPy ignores floating-point exceptions, entered; or NULL. */
+static PyObject *
+enter_quiet(void)
+{
+    PyObject *context = PyContext_Copy(quiet); /* a context can be entered only once at a time */
+    if (context != NULL && PyContext_Enter(context) < 0) {
+        Py_CLEAR(context);
+    }
+    return context;
+}
+
+/* `result` as it is, after the end of `enter_quiet`. */
+static PyObject *
+leave_quiet(PyObject *context, PyObject *result)
+{
+    if (PyContext_Exit(context) < 0) {
+        Py_CLEAR(result);
+    }
+    Py_DECREF(context);
+    return result;
+}
+
 /* Call the plan's function on cast operands while floating-point exceptions are ignored. */
 static PyObject *
 call_plan(PyObject *plan, PyObject **arguments, Py_ssize_t count, PyObject *attributes)
@@ -298,17 +363,10 @@ call_plan(PyObject *plan, PyObject **arguments, Py_ssize_t count, PyObject *attr
     if (PyTuple_GET_ITEM(plan, PLAN_VIEW) == Py_True) { /* nothing is computed */
         return call_function(plan, arguments, count, attributes);
     }
-    PyObject *context = PyContext_Copy(quiet); /* a context can be entered only once at a time */
-    if (context == NULL || PyContext_Enter(context) < 0) {
-        Py_XDECREF(context);
-        return NULL;
-    }
-    PyObject *result = call_function(plan, arguments, count, attributes);
-    if (PyContext_Exit(context) < 0) {
-        Py_CLEAR(result);
-    }
-    Py_DECREF(context);
-    return result;
+    PyObject *context = enter_quiet();
+    return context == NULL
+               ? NULL
+               : leave_quiet(context, call_function(plan, arguments, count, attributes));
 }
 
 /* The result of a plan as an array; NULL, perhaps with an exception, for the slow path. */
@@ -380,14 +438,12 @@ wrap_steps(PyObject *array, PyObject *source, PyObject *steps)
     return view;
 }
 
-/* The tensor that a row with these operands gives, around the array that it computed. */
+/* The tensor that a row with these operands gives, around the array that it computed, and which the
+ * tape has to know if it is `recorded`. */
 static PyObject *
-wrap_result(PyObject *row, PyObject *inputs, PyObject *attributes, PyObject *array, int is_view)
+wrap_result(PyObject *row, PyObject *inputs, PyObject *attributes, PyObject *array, int recorded,
+            int is_view)
 {
-    int recorded = tensor_api->needs_grad(inputs);
-    if (recorded < 0) {
-        return NULL;
-    }
     if (!is_view) {
         return recorded ? call_recorder(record_result, row, inputs, attributes, array)
                         : tensor_api->wrap(array);
@@ -405,6 +461,151 @@ wrap_result(PyObject *row, PyObject *inputs, PyObject *attributes, PyObject *arr
     return view;
 }
 
+/* ---- rows in C ------------------------------------------------------------------------------ */
+
+/* What a function in C gets for an operand, borrowed: the array of a tensor, anything else as it is.
+ * NULL for tensors that run their operations elsewhere. */
+static PyObject *
+native_operand(PyObject *item, int *tensors)
+{
+    if (!TensorBase_Check(item)) {
+        return item;
+    }
+    PyObject *array = ((TensorObject *)item)->array;
+    *tensors += 1;
+    return PyArray_CheckExact(array) && is_plain(item) ? array : NULL;
+}
+
+static int
+is_number_or_none(PyObject *item)
+{
+    return item == Py_None || PyFloat_CheckExact(item) || PyLong_CheckExact(item) ||
+           PyBool_Check(item);
+}
+
+/* Operands, then the values of attributes, borrowed; how many, or -1 where others are to be asked. */
+static Py_ssize_t
+native_arguments(PyObject *row, PyObject *inputs, PyObject *attributes, PyObject **arguments)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(inputs);
+    int tensors = 0;
+    if (count + PyDict_GET_SIZE(attributes) > MOST_ARGUMENTS || !is_bound(row, attributes)) {
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = PyTuple_GET_ITEM(inputs, i);
+        arguments[i] = native_operand(item, &tensors);
+        if (arguments[i] == NULL || (arguments[i] == item && !is_number_or_none(item))) {
+            return -1;
+        }
+    }
+    if (tensors == 0 && (*recording_depth)() > 0) {
+        return -1;
+    }
+    Py_ssize_t at = 0;
+    while (PyDict_Next(attributes, &at, NULL, &arguments[count])) {
+        count++;
+    }
+    return count;
+}
+
+/* What the array function of a composite gives for `count` operands, which follow `arguments[0]`, as
+ * `array_form` of ops.evaluate: an array, NotImplemented, or NULL with an error. */
+static PyObject *
+call_array_form(PyObject *form, PyObject **arguments, Py_ssize_t count, PyObject *attributes)
+{
+    for (Py_ssize_t i = 1; i <= count; i++) {
+        if (arguments[i] != Py_None && !PyArray_CheckExact(arguments[i])) {
+            Py_RETURN_NOTIMPLEMENTED;
+        }
+    }
+    if (PyTuple_GET_ITEM(form, FORM_ROW_MAJOR) == Py_True &&
+        !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)arguments[1])) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    PyObject *context = enter_quiet();
+    if (context == NULL) {
+        return NULL;
+    }
+    arguments[0] = numpy;
+    PyObject *result =
+        leave_quiet(context, PyObject_VectorcallDict(PyTuple_GET_ITEM(form, FORM_ARRAY), arguments,
+                                                     count + 1, attributes));
+    if (result != NULL && PyArray_IsScalar(result, Generic)) {
+        Py_SETREF(result, PyArray_FromScalar(result, NULL));
+    }
+    if (result != NULL && !PyArray_CheckExact(result)) {
+        Py_SETREF(result, Py_NewRef(Py_NotImplemented));
+    }
+    return result;
+}
+
+/* What a row gives by a function of whole arrays, or NotImplemented; `form` is its entry in `forms`. */
+static PyObject *
+run_form(PyObject *form, PyObject *row, PyObject *inputs, PyObject *attributes)
+{
+    PyObject *arguments[MOST_ARGUMENTS + 1]; /* the first is for the array module */
+    Py_ssize_t count = native_arguments(row, inputs, attributes, arguments + 1);
+    if (count < 0) {
+        return declined();
+    }
+    int recorded = tensor_api->needs_grad(inputs);
+    if (recorded < 0) {
+        return NULL;
+    }
+    ResultKind kind = (ResultKind)PyLong_AsLong(PyTuple_GET_ITEM(form, FORM_RESULT));
+    if (recorded && kind == UNRECORDED) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    PyObject *native = PyTuple_GET_ITEM(form, FORM_NATIVE);
+    PyObject *array = native == Py_None
+                          ? Py_NewRef(Py_NotImplemented)
+                          : PyObject_Vectorcall(native, arguments + 1, count, NULL);
+    if (array == Py_NotImplemented && PyTuple_GET_ITEM(form, FORM_ARRAY) != Py_None) {
+        Py_DECREF(array);
+        array = call_array_form(form, arguments, PyTuple_GET_SIZE(inputs), attributes);
+    }
+    if (array == NULL) {
+        return declined();
+    }
+    if (array == Py_NotImplemented) {
+        return array;
+    }
+    PyObject *result =
+        kind == DETACHED ? tensor_api->view_of(array, PyTuple_GET_ITEM(inputs, 0), Py_None)
+                         : wrap_result(row, inputs, attributes, array, recorded, kind == VIEW);
+    Py_DECREF(array);
+    return result;
+}
+
+/* slope(function, *values): a tensor of what a derivative formula in C gives for the formula's values,
+ * or NotImplemented. */
+static PyObject *
+rows_slope(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    PyObject *arguments[MOST_ARGUMENTS];
+    int tensors = 0;
+    if (count < 1 || count - 1 > MOST_ARGUMENTS) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    for (Py_ssize_t i = 1; i < count; i++) {
+        arguments[i - 1] = native_operand(args[i], &tensors);
+        if (arguments[i - 1] == NULL) {
+            Py_RETURN_NOTIMPLEMENTED;
+        }
+    }
+    PyObject *array = PyObject_Vectorcall(args[0], arguments, count - 1, NULL);
+    if (array == NULL) {
+        return declined();
+    }
+    if (array == Py_NotImplemented) {
+        return array;
+    }
+    PyObject *result = tensor_api->wrap(array);
+    Py_DECREF(array);
+    return result;
+}
+
 /* attempt(row, inputs, attributes): what the row gives, or NotImplemented. */
 static PyObject *
 rows_attempt(PyObject *module, PyObject *const *args, Py_ssize_t count)
@@ -416,6 +617,14 @@ rows_attempt(PyObject *module, PyObject *const *args, Py_ssize_t count)
     PyObject *operands[MOST_OPERANDS];
     if (!PyTuple_CheckExact(inputs) || !PyDict_CheckExact(attributes)) {
         Py_RETURN_NOTIMPLEMENTED;
+    }
+    PyObject *form = forms == NULL ? NULL : PyDict_GetItemWithError(forms, row);
+    if (form != NULL) {
+        PyObject *result = run_form(form, row, inputs, attributes);
+        if (result != Py_NotImplemented) {
+            return result;
+        }
+        Py_DECREF(result);
     }
     PyObject *kind = PyObject_GetAttr(row, name_kind);
     if (kind == NULL) {
@@ -436,7 +645,9 @@ rows_attempt(PyObject *module, PyObject *const *args, Py_ssize_t count)
     if (array == NULL) {
         return declined();
     }
-    PyObject *result = wrap_result(row, inputs, attributes, array, is_view);
+    int recorded = tensor_api->needs_grad(inputs);
+    PyObject *result =
+        recorded < 0 ? NULL : wrap_result(row, inputs, attributes, array, recorded, is_view);
     Py_DECREF(array);
     return result;
 }
@@ -703,7 +914,8 @@ recorded_view(const Region *region, PyObject *source, PyObject *array)
     return result;
 }
 
-/* Entries of dimension 0 at the positions in an index tensor; see `rows_get_item`. */
+/* Entries of dimension 0 at the positions in an index tensor, or all elements where a mask of their shape
+ * holds; see `rows_get_item`. */
 static PyObject *
 taken(TensorObject *source, TensorObject *key)
 {
@@ -712,10 +924,13 @@ taken(TensorObject *source, TensorObject *key)
         Py_RETURN_NOTIMPLEMENTED;
     }
     PyArrayObject *positions = (PyArrayObject *)key->array;
-    if (PyArray_TYPE(positions) != NPY_INT64 || PyArray_NDIM(positions) == 0) {
+    int is_mask = PyArray_TYPE(positions) == NPY_BOOL && PyArray_SAMESHAPE(positions, array) &&
+                  PyArray_IS_C_CONTIGUOUS(array);
+    if ((PyArray_TYPE(positions) != NPY_INT64 && !is_mask) || PyArray_NDIM(positions) == 0) {
         Py_RETURN_NOTIMPLEMENTED;
     }
-    PyObject *found = PyArray_TakeFrom(array, key->array, 0, NULL, NPY_RAISE);
+    PyObject *found = is_mask ? PyObject_GetItem((PyObject *)array, key->array)
+                              : PyArray_TakeFrom(array, key->array, 0, NULL, NPY_RAISE);
     if (found == NULL) {
         return declined();
     }
@@ -773,17 +988,54 @@ rows_get_item(PyObject *module, PyObject *const *args, Py_ssize_t count)
 
 /* ---- writing back --------------------------------------------------------------------------- */
 
-/* is_free(tensor): True if nothing forbids a write to it or has to know of one but its version:
- * `check_writable` of eager.inplace would find nothing, and its class runs no operation itself. */
-static PyObject *
-rows_is_free(PyObject *module, PyObject *tensor)
+static int
+requires_grad(PyObject *object)
 {
-    const GradMode *mode = tensor_api->grad_mode();
-    if (!TensorBase_Check(tensor) || mode->grad_enabled || mode->writes_checked) {
+    return TensorBase_Check(object) && ((TensorObject *)object)->requires_grad;
+}
+
+/* True if the tape has to know of a write of what these operands give to the tensor. */
+static int
+is_on_tape(TensorObject *tensor, PyObject *args, PyObject *kwargs)
+{
+    if (!tensor_api->grad_mode()->grad_enabled) {
+        return 0;
+    }
+    if (tensor->requires_grad || (tensor->base != NULL && requires_grad(tensor->base))) {
+        return 1;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
+        if (requires_grad(PyTuple_GET_ITEM(args, i))) {
+            return 1;
+        }
+    }
+    Py_ssize_t at = 0;
+    PyObject *value;
+    while (PyDict_Next(kwargs, &at, NULL, &value)) {
+        if (requires_grad(value)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* is_free(tensor, args, kwargs): True if nothing forbids a write of what a method of the tensor gives
+ * for these arguments, or has to know of it but the tensor's version: `check_writable` of
+ * eager.inplace would find nothing, and its class runs no operation itself. */
+static PyObject *
+rows_is_free(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (check_arguments("is_free", 3, count) < 0) {
+        return NULL;
+    }
+    PyObject *tensor = args[0];
+    if (!TensorBase_Check(tensor) || !PyTuple_Check(args[1]) || !PyDict_Check(args[2]) ||
+        tensor_api->grad_mode()->writes_checked) {
         Py_RETURN_FALSE;
     }
     PyObject *array = ((TensorObject *)tensor)->array;
-    if (!PyArray_CheckExact(array) || !is_plain(tensor)) {
+    if (!PyArray_CheckExact(array) || !is_plain(tensor) ||
+        is_on_tape((TensorObject *)tensor, args[1], args[2])) {
         Py_RETURN_FALSE;
     }
     int wanted = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_WRITEABLE;
@@ -802,7 +1054,8 @@ rows_overwrite(PyObject *module, PyObject *const *args, Py_ssize_t count)
         Py_RETURN_FALSE;
     }
     TensorObject *tensor = (TensorObject *)args[0], *result = (TensorObject *)args[1];
-    if (!PyArray_CheckExact(tensor->array) || !PyArray_CheckExact(result->array)) {
+    if (!PyArray_CheckExact(tensor->array) || !PyArray_CheckExact(result->array) ||
+        (result->requires_grad && tensor_api->grad_mode()->grad_enabled)) {
         Py_RETURN_FALSE;
     }
     PyArrayObject *target = (PyArrayObject *)tensor->array, *source = (PyArrayObject *)result->array;
@@ -818,19 +1071,20 @@ rows_overwrite(PyObject *module, PyObject *const *args, Py_ssize_t count)
 
 /* ---- the module ----------------------------------------------------------------------------- */
 
-/* register(plans, quiet, kinds, recorders, rows): see the variables at the top. */
+/* register(plans, quiet, kinds, recorders, rows, forms): see the variables at the top. */
 static PyObject *
 rows_register(PyObject *module, PyObject *args)
 {
-    PyObject *given[10];
-    if (!PyArg_ParseTuple(args, "O!O!(OOO)(OO)(OOO):register", &PyDict_Type, &given[0],
+    PyObject *given[11];
+    if (!PyArg_ParseTuple(args, "O!O!(OOO)(OO)(OOO)O!:register", &PyDict_Type, &given[0],
                           &PyContext_Type, &given[1], &given[2], &given[3], &given[4], &given[5],
-                          &given[6], &given[7], &given[8], &given[9])) {
+                          &given[6], &given[7], &given[8], &given[9], &PyDict_Type, &given[10])) {
         return NULL;
     }
     PyObject **kept[] = {&plans, &quiet, &kind_pointwise, &kind_reduction, &kind_composite,
-                         &record_result, &record_view, &row_select, &row_slice, &row_reshape};
-    for (int i = 0; i < 10; i++) {
+                         &record_result, &record_view, &row_select, &row_slice, &row_reshape,
+                         &forms};
+    for (int i = 0; i < 11; i++) {
         Py_XSETREF(*kept[i], Py_NewRef(given[i]));
     }
     Py_RETURN_NONE;
@@ -842,9 +1096,12 @@ static PyMethodDef rows_methods[] = {
     {"attempt", FAST(rows_attempt),
      "attempt(row, inputs, attributes) -> what the row gives, or NotImplemented."},
     {"get_item", FAST(rows_get_item), "get_item(tensor, key) -> tensor[key], or NotImplemented."},
-    {"is_free", rows_is_free, METH_O, "is_free(tensor): nothing but its version sees a write."},
+    {"is_free", FAST(rows_is_free),
+     "is_free(tensor, args, kwargs): nothing but its version sees a write."},
     {"overwrite", FAST(rows_overwrite), "overwrite(tensor, result) -> was it a plain copy?"},
-    {"register", rows_register, METH_VARARGS, "register(plans, quiet, kinds, recorders, rows)."},
+    {"slope", FAST(rows_slope), "slope(function, *values) -> a gradient, or NotImplemented."},
+    {"register", rows_register, METH_VARARGS,
+     "register(plans, quiet, kinds, recorders, rows, forms)."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -890,7 +1147,16 @@ PyInit__rows(void)
     }
     tensor_api = PyCapsule_GetPointer(capsule, DYNAJIT_TENSOR_CAPSULE);
     Py_DECREF(capsule);
-    if (tensor_api == NULL || intern_names() < 0) {
+    owner = tensor_api == NULL ? NULL : PyImport_ImportModule("dynajit.ops._row_call");
+    capsule = owner == NULL ? NULL : PyObject_GetAttrString(owner, "recording");
+    Py_XDECREF(owner);
+    if (capsule == NULL) {
+        return NULL;
+    }
+    recording_depth = PyCapsule_GetPointer(capsule, "dynajit.ops._row_call.recording");
+    Py_DECREF(capsule);
+    numpy = PyImport_ImportModule("numpy");
+    if (recording_depth == NULL || numpy == NULL || intern_names() < 0) {
         return NULL;
     }
     return PyModule_Create(&rows_definition);

@@ -175,10 +175,32 @@ def refresh_view(view: Any) -> None:
     _tensor.rebase(view, again.grad_fn, again.output_index)
 
 
+def _forms() -> dict[Op, tuple[Any, Any, int, bool]]:
+    """Rows with functions of whole arrays: what `_rows.c` has to know of them."""
+    found = {}
+    for op in TABLE:
+        native = getattr(op.rule, "native", None)
+        is_composite = op.kind is Kind.COMPOSITE
+        array = op.rule.array if is_composite else None
+        if native is not None or array is not None:
+            is_row_major = is_composite and op.rule.row_major
+            found[op] = native, array, _result_kind(op), is_row_major
+    return found
+
+
+def _result_kind(op: Op) -> int:
+    """A value of ResultKind in `_rows.c`."""
+    if op.kind is Kind.MOVEMENT and op.rule.view:
+        return 2 if op.vjp else 3
+    is_parts = op.kind is Kind.COMPOSITE and not (op.vjp and op.rule.on_tape)
+    return 0 if is_parts else 1
+
+
 _rows.register(
     PLANS,
     QUIET,
     (Kind.POINTWISE, Kind.REDUCTION, Kind.COMPOSITE),
     (record, record_view),
     (TABLE.select, TABLE.slice, TABLE.reshape),
+    _forms(),
 )

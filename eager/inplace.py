@@ -222,7 +222,7 @@ def has_overlap(array: Any) -> bool:
 
 def update(tensor: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`tensor.name_(*args, **kwargs)`: the out-of-place form, written back."""
-    if _rows.is_free(tensor):
+    if _rows.is_free(tensor, args, kwargs):
         if tensor.array.size >= LARGE and _was_updated_at_once(tensor, name, args, kwargs):
             return tensor
         result = getattr(tensor, name)(*args, **kwargs)
@@ -432,6 +432,10 @@ def copy_into(tensor: Any, source: Any, name: str) -> Any:
     Args:
         source: a tensor, array or number.
     """
+    if type(source) in _NUMBERS and _rows.is_free(tensor, (), {}):
+        return _fill(tensor, source, name)
+    if _was_overwritten(tensor, tensor, source):
+        return tensor
     check_writable(tensor, name)
     if not isinstance(source, TensorBase):
         if isinstance(source, (int, float, np.generic)):
@@ -447,6 +451,24 @@ def copy_into(tensor: Any, source: Any, name: str) -> Any:
         edges, indices = edges_of([source, tensor])
         source = _tensor.wrap_output(source.array, CopyBackward(edges, indices), 0)
     commit(tensor, source, name)
+    return tensor
+
+
+def _was_overwritten(tensor: Any, part: Any, source: Any) -> bool:
+    """Let a part of a free tensor hold another tensor's elements; False, without effect, where that
+    takes more than a copy."""
+    is_tensor = isinstance(source, TensorBase)
+    return is_tensor and _rows.is_free(tensor, (source,), {}) and _rows.overwrite(part, source)
+
+
+_NUMBERS: Final = frozenset((bool, int, float))
+
+
+def _fill(tensor: Any, number: Any, name: str) -> Any:
+    """The tensor, a part of one that is free, after every element became the number."""
+    value = np.asarray(fitting(number, tensor.dtype, name)).astype(tensor.array.dtype, copy=False)
+    np.copyto(tensor.array, value)
+    _tensor.bump_version(tensor)
     return tensor
 
 
@@ -482,7 +504,10 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
         target = tensor[index]
         if not _tensor.shares_memory(target.array, tensor.array):
             raise AutogradError("tensor[...] = value: the index gave a copy, not a view")
-        copy_into(target, value, "tensor[...] = value")
+        if type(value) in _NUMBERS and _rows.is_free(tensor, (), {}):
+            _fill(target, value, "tensor[...] = value")
+        elif not _was_overwritten(tensor, target, value):
+            copy_into(target, value, "tensor[...] = value")
         return
     _set_advanced(tensor, tuple(_plain(item, tensor) for item in items), value)
 

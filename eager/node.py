@@ -8,6 +8,7 @@ recurses along edges; long chains are freed by CPython's trashcan. Called by `ex
 """
 
 import functools
+import inspect
 import itertools
 import math
 import weakref
@@ -21,7 +22,7 @@ from dynajit.core.errors import AutogradError, UnsupportedError
 from dynajit.core.records import record
 from dynajit.core.tensor_layouts import strided
 from dynajit.core.types import ScalarType, TensorType, ValueType
-from dynajit.eager import _tensor, anomaly, saved_hooks
+from dynajit.eager import _rows, _tensor, anomaly, saved_hooks
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, meta_of
 from dynajit.ops.derivatives import (
     Need,
@@ -31,7 +32,7 @@ from dynajit.ops.derivatives import (
     formula_parameters,
 )
 from dynajit.ops.families import sum_to_type
-from dynajit.ops.table import TABLE, Op
+from dynajit.ops.table import TABLE, Kind, Op
 
 MSG_SECOND_BACKWARD: Final = (
     "Trying to backward through the graph a second time (or directly access saved tensors after "
@@ -378,19 +379,31 @@ class Formula:
 
     Args:
         function: the formula.
-        getters: parameter name -> what gives its value, from the node and the gradient.
+        getters: what gives the values of its parameters, from the node and the gradient.
+        names: of these parameters; None where they are all that there are, in order.
         inputs: positions of the inputs that it needs; None means all (variadic).
         result, result_type: whether it needs the result, or its type.
+        slope: its form in C, or None (`Composite.slopes`), and what gives the values of that.
     """
 
     function: Callable[..., Any]
-    getters: tuple[tuple[str, Getter], ...]
+    getters: tuple[Getter, ...]
+    names: tuple[str, ...] | None
     inputs: frozenset[int] | None
     result: bool
     result_type: bool
+    slope: Callable[..., Any] | None
+    slope_getters: tuple[Getter, ...]
 
     def __call__(self, node: "OpNode", g: Any) -> Any:
-        return self.function(**{name: get(node, g) for name, get in self.getters})
+        if self.slope is not None and not is_grad_enabled():
+            found = _rows.slope(self.slope, *[get(node, g) for get in self.slope_getters])
+            if found is not NotImplemented:
+                return found
+        values = [get(node, g) for get in self.getters]
+        if self.names is None:
+            return self.function(*values)
+        return self.function(**dict(zip(self.names, values, strict=True)))
 
 
 @functools.cache
@@ -413,13 +426,27 @@ def _formula(op: Op, name: str) -> Formula | None:
     needs = {parameter.need for parameter in parameters}
     return Formula(
         function,
-        tuple((parameter.name, _getter(parameter)) for parameter in parameters),
+        tuple(_getter(parameter) for parameter in parameters),
+        _names_of(function, parameters),
         None
         if Need.INPUTS in needs
         else frozenset(p.key for p in parameters if p.need is Need.INPUT),
         Need.RESULT in needs,
         Need.RESULT_TYPE in needs,
+        op.rule.slopes.get(name) if op.kind is Kind.COMPOSITE else None,
+        tuple(_getter(parameter) for parameter in parameters if parameter.need is not Need.TABLE),
     )
+
+
+def _names_of(
+    function: Callable[..., Any], parameters: tuple[Parameter, ...]
+) -> tuple[str, ...] | None:
+    """The names of parameters by which the function has to be called; None: places do."""
+    declared = inspect.signature(function).parameters.values()
+    has_places = all(p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for p in declared)
+    if has_places and len(declared) == len(parameters):
+        return None
+    return tuple(parameter.name for parameter in parameters)
 
 
 def _getter(parameter: Parameter) -> Getter:

@@ -129,6 +129,10 @@ def modules_imported(path: Path) -> set[str]:
 FILES = list(source_files())
 EXTENSIONS = {f"{name}.{path.stem}" for folder, name in ENGINES.items()
               for path in (ROOT / folder).glob("*.c")}  # fmt: skip
+EXTENSIONS |= {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in (ROOT / "dynajit").rglob("_*.c")
+}
 MODULES = {name for name, _ in FILES} | EXTENSIONS
 
 

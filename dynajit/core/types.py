@@ -4,6 +4,7 @@ Frozen data that op rows infer, graph nodes carry and code generation reads. Sha
 `int` or symbolic integers (`core.symint`).
 """
 
+import math
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -28,10 +29,7 @@ def contiguous_strides(shape: Shape) -> Shape:
 
 def numel(shape: Shape) -> Size:
     """Number of elements of `shape` (1 for the empty shape)."""
-    total: Size = 1
-    for size in shape:
-        total = total * size
-    return total
+    return math.prod(shape)
 
 
 @record

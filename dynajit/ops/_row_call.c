@@ -5,12 +5,27 @@
  * once (eager does, through `ops.dispatch`); before, and where nobody does, every call runs. In C
  * because each operation of an eager program passes here: a Python `__call__` costs 0.2 us more,
  * a fifth of an addition. Base class of `ops.table.Op`.
+ *
+ * `enter_recording` and `leave_recording` count the blocks of `dispatch.recording` that this thread is
+ * in; the capsule `recording` is a pointer to a function that says how many. While there is one,
+ * rows without a tensor among their operands are not eager's.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#define RECORDING_CAPSULE "dynajit.ops._row_call.recording"
+
 static PyObject *attempt = NULL; /* callable (row, inputs, attributes); owned */
 static PyObject *name_run = NULL;
+static _Thread_local int recording_depth = 0;
+
+static int
+get_recording_depth(void)
+{
+    return recording_depth;
+}
+
+static int (*const recording)(void) = get_recording_depth;
 
 static PyObject *
 row_call(PyObject *self, PyObject *inputs, PyObject *attributes)
@@ -52,7 +67,23 @@ module_install(PyObject *module, PyObject *callable)
     Py_RETURN_NONE;
 }
 
+static PyObject *
+module_enter_recording(PyObject *module, PyObject *ignored)
+{
+    recording_depth++;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+module_leave_recording(PyObject *module, PyObject *ignored)
+{
+    recording_depth--;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef module_methods[] = {
+    {"enter_recording", module_enter_recording, METH_NOARGS, "This thread records, once more."},
+    {"leave_recording", module_leave_recording, METH_NOARGS, "The end of `enter_recording`."},
     {"install", module_install, METH_O, "install(attempt): what is asked before a row runs."},
     {NULL, NULL, 0, NULL},
 };
@@ -77,5 +108,11 @@ PyInit__row_call(void)
         PyModule_AddObjectRef(module, "RowCall", (PyObject *)&RowCall_Type) < 0) {
         Py_CLEAR(module);
     }
+    PyObject *capsule =
+        module == NULL ? NULL : PyCapsule_New((void *)&recording, RECORDING_CAPSULE, NULL);
+    if (module != NULL && PyModule_AddObjectRef(module, "recording", capsule) < 0) {
+        Py_CLEAR(module);
+    }
+    Py_XDECREF(capsule);
     return module;
 }

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
+from dynajit.ops import _native_forms
 from dynajit.ops.composites import narrow, wide
 from dynajit.ops.families import DTypeRule, pointwise
 
@@ -67,7 +68,12 @@ def _silu_vjp(ops: Any, g: Any, x: Any) -> Any:
     return narrow(ops, wide(ops, g) * (s * (1.0 + value * (1.0 - s))), x.dtype)
 
 
-@pointwise(dtype=FLOATING_INPUT, vjp={"x": _silu_vjp}, domain=(-20.0, 20.0))
+@pointwise(
+    dtype=FLOATING_INPUT,
+    vjp={"x": _silu_vjp},
+    domain=(-20.0, 20.0),
+    native=_native_forms.silu,
+)
 def silu(m: Any, x: Any) -> Any:
     """x * sigmoid(x), also called swish."""
     return x * _logistic(m, x)
@@ -99,6 +105,7 @@ def log_sigmoid(m: Any, x: Any) -> Any:
     dtype=FLOATING_INPUT,
     vjp={"x": lambda ops, g, x, negative_slope: ops.where(ops.gt(x, 0), g, g * negative_slope)},
     bends=True,
+    native=_native_forms.leaky_relu,
 )
 def leaky_relu(m: Any, x: Any, *, negative_slope: float = 0.01) -> Any:
     """x where positive, else negative_slope * x."""

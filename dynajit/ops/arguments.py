@@ -159,8 +159,9 @@ def resolve_shape(shape: Shape, total: Size) -> Shape:
     Raises:
         ShapeError: two entries are -1, or no size fits.
     """
-    if all(type(entry) is int and entry >= 0 for entry in shape):
-        return shape
+    plain = _plainly_resolved(shape, total)
+    if plain is not None:
+        return plain
     unknown = [d for d, entry in enumerate(shape) if isinstance(entry, int) and entry == -1]
     if len(unknown) > 1:
         raise ShapeError(f"reshape(shape={list(shape)}): only one dimension can be inferred.")
@@ -184,11 +185,30 @@ def resolve_shape(shape: Shape, total: Size) -> Shape:
     return tuple(found if d == unknown[0] else entry for d, entry in enumerate(shape))
 
 
+def _plainly_resolved(shape: Shape, total: Size) -> Shape | None:
+    """`resolve_shape` where all sizes are plain and fit; None: it has to look closer."""
+    at, known = -1, 1
+    for d, entry in enumerate(shape):
+        if type(entry) is not int:
+            return None
+        if entry >= 0:
+            known *= entry
+        elif entry == -1 and at < 0:
+            at = d
+        else:
+            return None
+    if at < 0:
+        return shape
+    if known == 0 or type(total) is not int or total % known:
+        return None
+    return (*shape[:at], total // known, *shape[at + 1 :])
+
+
 def dim_of(x: Any, dim: Any, function: str) -> int:
     """`dim` of tensor x, counted from the front; see `families.normalize_dim`."""
     rank = len(x.shape)
-    if type(dim) is int and 0 <= dim < rank:  # the words of a refusal need not be prepared
-        return dim
+    if type(dim) is int and -rank <= dim < rank:  # the words of a refusal need not be prepared
+        return dim if dim >= 0 else dim + rank
     return normalize_dim(dim, rank, f"{function}(input: {describe_tensor(x)})")
 
 
@@ -244,6 +264,9 @@ def placed(x: Any, device: Device) -> Any:
 
 def common_dtype(operands: Sequence[Any]) -> DType:
     """The dtype in which tensors and numbers meet (`dtypes.result_type`)."""
+    first: DType | None = getattr(operands[0], "dtype", None) if operands else None
+    if first is not None and all(is_tensor(x) and x.dtype is first for x in operands):
+        return first
     tensors = [(x.dtype, len(x.shape)) for x in operands if is_tensor(x)]
     numbers = [category_of(x) for x in operands if not is_tensor(x)]
     return dtypes.result_type(tensors, numbers)

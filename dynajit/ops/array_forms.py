@@ -20,6 +20,7 @@ import numpy as np
 from dynajit.core import products
 from dynajit.ops.linear_algebra import product_of
 from dynajit.ops.table import TABLE
+from dynajit.ops.type_rules import reduced_shape
 
 FLOAT32: Final = np.dtype(np.float32)
 FLOAT64: Final = np.dtype(np.float64)
@@ -42,6 +43,87 @@ def _mean(xp: Any, x: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
 def mean(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
     """Form of `mean`."""
     return _mean(xp, x, dim, keepdim) if is_plain(x) else NotImplemented
+
+
+def _degrees(x: Any, dim: tuple[int, ...], correction: float) -> float:
+    """Count less `correction`, at least 0."""
+    count: int = math.prod([x.shape[d] for d in dim])
+    return max(count - correction, 0)
+
+
+def var(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool, correction: float) -> Any:
+    """Form of `var`."""
+    if not is_plain(x):
+        return NotImplemented
+    deviation = x - _mean(xp, x, dim, True)
+    deviation *= deviation
+    return _sum(xp, deviation, dim, keepdim) / _degrees(x, dim, correction)
+
+
+def std(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool, correction: float) -> Any:
+    """Form of `std`."""
+    if not is_plain(x):
+        return NotImplemented
+    return xp.sqrt(var(xp, x, dim=dim, keepdim=keepdim, correction=correction))
+
+
+def euclidean_norm(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    """Form of `euclidean_norm`."""
+    return xp.sqrt(_sum(xp, x * x, dim, keepdim)) if is_plain(x) else NotImplemented
+
+
+def logsumexp(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    """Form of `logsumexp`."""
+    if not is_plain(x):
+        return NotImplemented
+    top = xp.maximum.reduce(x, axis=dim, keepdims=True)
+    level = xp.where(xp.isfinite(top), top, top.dtype.type(0))
+    shifted = x - level
+    total = xp.log(_sum(xp, xp.exp(shifted, out=shifted), dim, True))
+    total += level
+    return total if keepdim else total.reshape(reduced_shape(x.shape, dim, False))
+
+
+def rms_norm(xp: Any, x: Any, weight: Any, *, normalized_shape: tuple[int, ...], eps: float) -> Any:
+    """Form of `rms_norm`."""
+    rank = len(normalized_shape)
+    if not is_plain(x) or not rank or x.shape[-rank:] != normalized_shape:
+        return NotImplemented
+    if weight is not None and (weight.dtype is not x.dtype or weight.shape != normalized_shape):
+        return NotImplemented
+    dim = tuple(range(x.ndim - rank, x.ndim))
+    result = x * (1.0 / xp.sqrt(_mean(xp, x * x, dim, True) + eps))
+    if weight is not None:
+        result *= weight
+    return result
+
+
+def _difference(x: Any, y: Any) -> Any:
+    """x - y of one dtype and shape, else None."""
+    is_alike = is_plain(x) and is_plain(y) and x.dtype is y.dtype and x.shape == y.shape
+    return x - y if is_alike else None
+
+
+def _reduced(xp: Any, loss: Any, reduction: str) -> Any:
+    if reduction == "none":
+        return loss
+    row = _sum if reduction == "sum" else _mean
+    return row(xp, loss, tuple(range(loss.ndim)), False)
+
+
+def mse_loss(xp: Any, x: Any, y: Any, *, reduction: str) -> Any:
+    """Form of `mse_loss`."""
+    d = _difference(x, y)
+    if d is None:
+        return NotImplemented
+    d *= d
+    return _reduced(xp, d, reduction)
+
+
+def l1_loss(xp: Any, x: Any, y: Any, *, reduction: str) -> Any:
+    """Form of `l1_loss`."""
+    d = _difference(x, y)
+    return NotImplemented if d is None else _reduced(xp, xp.abs(d, out=d), reduction)
 
 
 def softmax(xp: Any, x: Any, *, dim: int) -> Any:

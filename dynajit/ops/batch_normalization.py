@@ -17,6 +17,7 @@ from dynajit.core import dtypes, gpu
 from dynajit.core.errors import DTypeError, InvalidValueError, ShapeError
 from dynajit.core.symint import agree
 from dynajit.core.types import Shape, TensorType, ValueType, numel
+from dynajit.ops import _native_batch_norm
 from dynajit.ops._vecmath import fma, squares_wide, sum_wide
 from dynajit.ops.arguments import cast
 from dynajit.ops.array_forms import is_plain
@@ -101,14 +102,14 @@ def _squares_form(xp: Any, x: Any, center: Any) -> Any:
     return _added(x, center)
 
 
-@composite(array=_sum_form)
+@composite(array=_sum_form, native=_native_batch_norm.channel_sum)
 def channel_sum(ops: Any, x: Any) -> Any:
     """Sum per channel (C), float64, of x (N, C, *), which is floating."""
     require_floating("channel_sum", x)
     return ops.sum(ops.cast(x, dtype=dtypes.float64), dim=_statistics_dims(len(x.shape)))
 
 
-@composite(array=_squares_form)
+@composite(array=_squares_form, native=_native_batch_norm.channel_squares)
 def channel_squares(ops: Any, x: Any, center: Any) -> Any:
     """Sum per channel (C), float64, of the squares of x - center, in the dtype of x, which is
     floating: x (N, C, *), center (C)."""
@@ -200,6 +201,8 @@ def _form(xp: Any, x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
     infer=_batch_norm_infer,
     array=_form,
     vjp={"x": _vjp_x, "weight": _vjp_weight, "bias": _vjp_bias},
+    native=_native_batch_norm.batch_norm,
+    slopes={"x": _native_batch_norm.slope_x, "weight": _native_batch_norm.slope_weight},
 )
 def batch_norm(ops: Any, x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
     """x (N, C, *) with mean 0 and (biased) variance 1 per channel, times weight plus bias (C) or

@@ -14,7 +14,7 @@ from dynajit.core.dtypes import DType
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.symint import agree, shapes_agree
 from dynajit.core.types import Size, TensorType, ValueType, numel
-from dynajit.ops import array_forms
+from dynajit.ops import _native_forms, _philox, array_forms
 from dynajit.ops.families import composite, describe, reduced_shape, require_tensor
 from dynajit.ops.linear_algebra import transposed
 
@@ -152,7 +152,7 @@ def _var_vjp(ops: Any, g: Any, x: Any, dim: tuple[int, ...], correction: float) 
     return slope * _deviation(ops, x, dim)
 
 
-@composite(infer=_reduces("var"), vjp={"x": _var_vjp})
+@composite(infer=_reduces("var"), array=array_forms.var, vjp={"x": _var_vjp})
 def var(
     ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, correction: float = 1
 ) -> Any:
@@ -170,7 +170,7 @@ def _std_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...], correctio
     return ops.where(ops.eq(spread, 0), 0.0, slope) * _deviation(ops, x, dim)
 
 
-@composite(infer=_reduces("std"), vjp={"x": _std_vjp})
+@composite(infer=_reduces("std"), array=array_forms.std, vjp={"x": _std_vjp})
 def std(
     ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, correction: float = 1
 ) -> Any:
@@ -186,7 +186,7 @@ def _norm_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...]) -> Any:
     return ops.where(ops.eq(length, 0), 0.0, slope) * wide(ops, x)
 
 
-@composite(infer=_reduces("norm"), vjp={"x": _norm_vjp})
+@composite(infer=_reduces("norm"), array=array_forms.euclidean_norm, vjp={"x": _norm_vjp})
 def euclidean_norm(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
     """Square root of the sum of squares; derivative 0 where that is 0."""
     require_floating("norm", x)
@@ -209,6 +209,8 @@ def _softmax_vjp(ops: Any, g: Any, out: Any, dim: int) -> Any:
     array=array_forms.softmax,
     row_major=True,
     vjp={"x": _softmax_vjp},
+    native=_native_forms.softmax,
+    slopes={"x": _native_forms.softmax_slope},
     domain=(-20.0, 20.0),
 )
 def softmax(ops: Any, x: Any, *, dim: int) -> Any:
@@ -231,6 +233,8 @@ def _log_softmax_vjp(ops: Any, g: Any, out: Any, dim: int) -> Any:
     array=array_forms.log_softmax,
     row_major=True,
     vjp={"x": _log_softmax_vjp},
+    native=_native_forms.log_softmax,
+    slopes={"x": _native_forms.log_softmax_slope},
     domain=(-20.0, 20.0),
 )
 def log_softmax(ops: Any, x: Any, *, dim: int) -> Any:
@@ -250,7 +254,12 @@ def _logsumexp_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...]) -> 
     return kept(ops, wide(ops, g), x.shape, dim) * ops.exp(wide(ops, x) - level)
 
 
-@composite(infer=_reduces("logsumexp"), vjp={"x": _logsumexp_vjp}, domain=(-20.0, 20.0))
+@composite(
+    infer=_reduces("logsumexp"),
+    array=array_forms.logsumexp,
+    vjp={"x": _logsumexp_vjp},
+    domain=(-20.0, 20.0),
+)
 def logsumexp(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
     """log of the sum of exp(x) along `dim`, without overflow; -inf where nothing is summed."""
     require_floating("logsumexp", x)
@@ -338,6 +347,11 @@ _rms_norm_infer = _norm_infer("rms_norm")
         "weight": _layer_norm_vjp_weight,
         "bias": lambda ops, g: wide(ops, g),
     },
+    native=_native_forms.layer_norm,
+    slopes={
+        "x": _native_forms.layer_norm_slope_x,
+        "weight": _native_forms.layer_norm_slope_weight,
+    },
 )
 def layer_norm(
     ops: Any,
@@ -381,6 +395,7 @@ def _rms_norm_vjp_weight(ops: Any, g: Any, x: Any, normalized_shape: Any, eps: f
 
 @composite(
     infer=_rms_norm_infer,
+    array=array_forms.rms_norm,
     row_major=True,
     vjp={"x": _rms_norm_vjp_x, "weight": _rms_norm_vjp_weight},
 )
@@ -466,6 +481,7 @@ def keep_scale(
     vjp={
         "x": lambda ops, g, seed, offset, p, shift: ops.dropout(g, seed, offset, p=p, shift=shift)
     },
+    native=_philox.dropout,
 )
 def dropout(ops: Any, x: Any, seed: Any, offset: Any, *, p: float, shift: Any = 0) -> Any:
     """x with each element zeroed with probability p and the others scaled by 1 / (1 - p).

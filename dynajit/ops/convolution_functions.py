@@ -30,6 +30,8 @@ def per_dim(value: Amounts, n: int, name: str, function: str) -> tuple[int, ...]
     Raises:
         ShapeError: neither.
     """
+    if type(value) is int:
+        return (value,) * n
     if isinstance(value, (int, SymInt)):
         return (_known(value),) * n
     entries = tuple(map(_known, value))
@@ -55,9 +57,10 @@ def require_range(
     Raises:
         ShapeError: there is one.
     """
-    if any(value < least for value in values):
-        wanted = "greater than zero" if least == 1 else "non-negative"
-        raise ShapeError(f"{function}: {name} {word} {wanted}, but got {list(values)}.")
+    for value in values:
+        if value < least:
+            wanted = "greater than zero" if least == 1 else "non-negative"
+            raise ShapeError(f"{function}: {name} {word} {wanted}, but got {list(values)}.")
 
 
 def batched(

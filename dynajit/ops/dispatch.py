@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from dynajit.core.device import CPU, Device
 from dynajit.core.errors import InternalError
+from dynajit.ops._row_call import enter_recording, leave_recording
 from dynajit.ops._row_call import install as install_attempt
 
 Handler: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -134,9 +135,11 @@ def recording(handler: Handler, reserve_random: Reserve | None = None) -> Iterat
             draw fresh random numbers (formulas, composites, passes).
     """
     _state.stack.append((handler, reserve_random))
+    enter_recording()
     try:
         yield
     finally:
+        leave_recording()
         _state.stack.pop()
 
 

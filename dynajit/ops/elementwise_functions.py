@@ -7,7 +7,7 @@ documentation. Nothing writes in place.
 
 from collections.abc import Callable
 from numbers import Number
-from typing import Any
+from typing import Any, Final
 
 from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core.device import CPU, Device
@@ -269,10 +269,18 @@ def float_power(input: Any, exponent: Any) -> Any:
     return pow(base, power)
 
 
+_FITS: Final = 2.0**127
+"""A magnitude that float32 holds: what is as small need not be asked."""
+
+
 def _limit(value: Any, other: Any, function: str) -> Any:
     """A number that has to fit the dtype of the tensor it is combined with, if it does not
     raise its category."""
-    if is_tensor(value) or value is None or category_of(value) > other.dtype.category:
+    if value is None or is_tensor(value):
+        return value
+    if type(value) is float and other.dtype is dtypes.float32 and -_FITS <= value <= _FITS:
+        return value
+    if category_of(value) > other.dtype.category:
         return operand(value)
     return fitting(value, other.dtype, function)
 

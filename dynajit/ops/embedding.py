@@ -8,6 +8,7 @@ from typing import Any
 
 from dynajit.core.errors import ShapeError
 from dynajit.core.types import TensorType, numel
+from dynajit.ops import _native_forms
 from dynajit.ops.families import composite
 
 
@@ -23,7 +24,11 @@ def _embedding_vjp(
     return ops.index_add(zeros, flat, ops.reshape(g, shape=(count, size)), dim=0)
 
 
-@composite(vjp={"weight": _embedding_vjp})
+@composite(
+    vjp={"weight": _embedding_vjp},
+    native=_native_forms.embedding,
+    slopes={"weight": _native_forms.embedding_slope},
+)
 def embedding(ops: Any, weight: Any, indices: Any, *, padding_idx: int | None = None) -> Any:
     """Rows of weight (n, d) at integer indices (*) -> (*, d); the row `padding_idx` gets no
     gradient."""

@@ -108,9 +108,10 @@ class Plan(NamedTuple):
     direct: Callable[..., Any] | None = None
 
 
-# Pointwise rows: by the row, `signature_of` each operand and the attributes. Reductions: by the row
-# and the number of the dtype. Others: by the row, `_shaped_signature_of` each operand and the
-# attributes. Eager looks there in C first (eager/_rows.c) and comes here for what is missing.
+# Pointwise rows: by the row, `signature_of` each operand and the attributes (without the sizes that
+# some have). Reductions: by the row and the number of the dtype. Others: by the row,
+# `_shaped_signature_of` each operand and the attributes. Eager looks there in C first
+# (eager/_rows.c) and comes here for what is missing.
 PLANS: Final[dict[Any, Plan]] = {}
 _PLANS_KEPT: Final = 4096
 
@@ -162,13 +163,16 @@ def _remember(key: Any, plan: Plan) -> Plan:
 
 
 def _creation(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
-    """Rows whose shape is an attribute; nothing is remembered."""
-    type = _tensor_type(op, inputs, attributes)
-    operands = [*map(_cast, inputs, _casts_of(op, inputs))]
-    namespace = NumpyScalars(type.shape, xp)
-    body = QUIET.copy().run(op.rule.body, namespace, *operands, **attributes)
-    result = xp.empty(type.shape, type.dtype.numpy)
-    result[...] = body
+    """Rows whose sizes are an attribute, the first one; their plans hold for all sizes."""
+    sizes, *others = attributes.values()
+    key = (op, *map(signature_of, inputs), *others)
+    plan = PLANS.get(key)
+    if plan is None:
+        plan = _remember(key, _make_plan(op, inputs, attributes, xp))
+    shape = sizes if type(sizes) is tuple else (sizes,)
+    operands = [*map(_cast, inputs, plan.casts)]
+    result = xp.empty(shape, plan.result)
+    result[...] = QUIET.copy().run(plan.function, NumpyScalars(shape, xp), *operands, **attributes)
     return result
 
 

@@ -143,6 +143,7 @@ def pointwise(
     divides: bool = False,
     analytic: bool = True,
     bends: bool = False,
+    native: Function | None = None,
 ) -> Decorator:
     """Row of kind POINTWISE from its scalar body `body(m, *inputs, *, **attributes)`.
 
@@ -155,7 +156,7 @@ def pointwise(
             condition of `where`).
         vjp, domain: see `Op`.
         name: name of the row, if not the function's.
-        divides: see `Pointwise`.
+        divides, native: see `Pointwise`.
         analytic, bends: see `Op`.
     """
 
@@ -174,7 +175,7 @@ def pointwise(
                 inputs,
                 attributes,
                 pointwise_infer,
-                Pointwise(body, compute or rule.compute, array, kept, divides),
+                Pointwise(body, compute or rule.compute, array, kept, divides, native),
                 vjp or {},
                 domain=domain,
                 document=body.__doc__ or "",
@@ -290,16 +291,18 @@ def movement(
     vjp: Formulas | None = None,
     domain: tuple[float, float] = (-3.0, 3.0),
     name: str | None = None,
+    native: Function | None = None,
 ) -> Decorator:
     """Row of kind MOVEMENT from `read(m, load, index, types, *, **attributes)`.
 
     Inputs and attributes are read from `array(xp, *inputs, *, **attributes)`. Formulas are used
-    for complex gradients as they stand: moving elements has real coefficients.
+    for complex gradients as they stand: moving elements has real coefficients. See `Movement` for
+    `native`.
     """
 
     def decorate(read: Function) -> Op:
         inputs, attributes, variadic = _signature(array, 1)
-        rule = Movement(read, array, view)
+        rule = Movement(read, array, view, native)
         document = read.__doc__ or ""
         row = name or read.__name__
         return TABLE.enter(
@@ -343,11 +346,12 @@ def random(
     words: Callable[[DType], int],
     infer: Callable[..., ValueType] | None = None,
     name: str | None = None,
+    native: Function | None = None,
 ) -> Decorator:
     """Row of kind RANDOM from `body(m, words, dtype, *, **attributes)`.
 
-    Inputs are `seed` and `offset`; attributes are shape, dtype, device, shift (see `Random`)
-    and the body's keyword-only parameters.
+    Inputs are `seed` and `offset`; attributes are shape, dtype, device, shift (see `Random`, also
+    for `native`) and the body's keyword-only parameters.
     """
 
     def decorate(body: Function) -> Op:
@@ -363,7 +367,7 @@ def random(
                 ("seed", "offset"),
                 attributes,
                 infer or creation_infer,
-                Random(words, body),
+                Random(words, body, native),
                 document=body.__doc__ or "",
             )
         )
@@ -414,13 +418,16 @@ def composite(
     on_tape: bool = True,
     analytic: bool = True,
     row_major: bool = False,
+    native: Function | None = None,
+    slopes: Mapping[str, Function] | None = None,
 ) -> Decorator:
     """Row of kind COMPOSITE from `function(ops, *inputs, *, **attributes)`.
 
     Without `infer` the type is found by running the function on operands that know only their
     types: they have `shape`, `dtype`, `device`, the Python operators, and can be given to rows
     (`ops.name(...)`), but have no methods. Without `vjp` the gradient is that of what the
-    function records. See `Composite` for `array`, `on_tape` and `row_major`, `Op` for `analytic`.
+    function records. See `Composite` for `array`, `on_tape`, `row_major`, `native` and `slopes`,
+    `Op` for `analytic`.
     """
 
     def decorate(function: Function) -> Op:
@@ -429,8 +436,8 @@ def composite(
         rule = infer or traced_infer(function)
         return TABLE.enter(
             Op(row, Kind.COMPOSITE, inputs, attributes, rule,
-               Composite(function, array, on_tape, row_major), vjp or {}, variadic, domain,
-               function.__doc__ or "", analytic)
+               Composite(function, array, on_tape, row_major, native, slopes or {}), vjp or {},
+               variadic, domain, function.__doc__ or "", analytic)
         )  # fmt: skip
 
     return decorate

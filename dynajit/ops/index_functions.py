@@ -37,21 +37,29 @@ def cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Any
     given = list(tensors)
     if not given:
         raise ShapeError("cat(): expected a non-empty list of tensors.")
-    for i, x in enumerate(given):
-        arguments.require_tensor(x, "cat", f"tensors[{i}]")
+    _require_tensors(given, "cat")
     dtype = arguments.common_dtype(given)
-    rank = max(len(x.shape) for x in given)
-    kept = [x for x in given if rank == 1 or tuple(x.shape) != (0,)] or given
-    if any(len(x.shape) == 0 for x in kept):
+    ranks = [len(x.shape) for x in given]
+    kept = given
+    if 1 in ranks and max(ranks) > 1:
+        kept = [x for x in given if tuple(x.shape) != (0,)] or given
+    if 0 in ranks:
         raise ShapeError("cat(): zero-dimensional tensors cannot be concatenated.  Use stack.")
     d = dim_of(kept[0], dim, "cat")
     return TABLE.cat(*(cast(x, dtype) for x in kept), dim=d)
 
 
+def _require_tensors(given: Sequence[Any], function: str) -> None:
+    for i, x in enumerate(given):
+        if not is_tensor(x):
+            arguments.require_tensor(x, function, f"tensors[{i}]")
+
+
 @widest
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Tensors of one shape side by side along a new dimension."""
-    given = [arguments.require_tensor(x, "stack", f"tensors[{i}]") for i, x in enumerate(tensors)]
+    given = list(tensors)
+    _require_tensors(given, "stack")
     if not given:
         raise ShapeError("stack expects a non-empty list of tensors.")
     dtype = arguments.common_dtype(given)

@@ -18,6 +18,7 @@ from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.symint import agree, fits_within, shapes_agree
 from dynajit.core.types import Shape, TensorType, ValueType
+from dynajit.ops import _native_forms
 from dynajit.ops.families import common_device, describe, movement, require_tensor, scatter
 from dynajit.ops.scalar import NumpyScalars
 from dynajit.ops.scatter_forms import rows_added
@@ -173,6 +174,7 @@ def _gather_array(xp: Any, x: Any, index: Any, *, dim: int) -> Any:
             _zeros(ops, x_type, g.dtype, g.device), index, g, dim=dim
         )
     },
+    native=_native_forms.gather,
 )
 def gather(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """`out[i][j] = x[index[i][j]][j]` for dim 0, and so on; the result has the index's shape."""

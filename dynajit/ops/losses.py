@@ -11,7 +11,7 @@ from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.symint import shapes_agree
 from dynajit.core.types import TensorType, numel
-from dynajit.ops import array_forms
+from dynajit.ops import _native_forms, array_forms
 from dynajit.ops.composites import count_operand, narrow, wide
 from dynajit.ops.families import composite
 
@@ -95,7 +95,12 @@ def _nll_vjp(
     return ops.where(hit, _with_class_dim(ops, -slope, x_type), 0.0)
 
 
-@composite(array=array_forms.nll_loss, vjp={"x": _nll_vjp})
+@composite(
+    array=array_forms.nll_loss,
+    vjp={"x": _nll_vjp},
+    native=_native_forms.nll_loss,
+    slopes={"x": _native_forms.nll_loss_slope},
+)
 def nll_loss(
     ops: Any, x: Any, target: Any, weight: Any, *, reduction: str = "mean", ignore_index: int = -100
 ) -> Any:
@@ -123,7 +128,7 @@ def nll_loss(
     return narrow(ops, total, x.dtype)
 
 
-@composite(array=array_forms.cross_entropy)
+@composite(array=array_forms.cross_entropy, native=_native_forms.cross_entropy)
 def cross_entropy(
     ops: Any,
     x: Any,
@@ -218,7 +223,7 @@ def _loss_dtype(x: Any, y: Any) -> Any:
     return dtypes.result_type([(v.dtype, len(v.shape)) for v in (x, y)])
 
 
-@composite(vjp=_difference_formulas(lambda ops, d: 2.0 * d))
+@composite(array=array_forms.mse_loss, vjp=_difference_formulas(lambda ops, d: 2.0 * d))
 def mse_loss(ops: Any, x: Any, y: Any, *, reduction: str = "mean") -> Any:
     """Squared difference. Shape: broadcast, or () when reduced."""
     if x.dtype.is_complex or y.dtype.is_complex:
@@ -231,7 +236,7 @@ def _direction(ops: Any, d: Any) -> Any:
     return ops.sgn(d) if d.dtype.is_complex else ops.sign(d)
 
 
-@composite(vjp=_difference_formulas(_direction), analytic=False)
+@composite(array=array_forms.l1_loss, vjp=_difference_formulas(_direction), analytic=False)
 def l1_loss(ops: Any, x: Any, y: Any, *, reduction: str = "mean") -> Any:
     """Absolute difference; derivative 0 where equal. Shape: broadcast, or () when reduced."""
     d = wide(ops, x) - wide(ops, y)

@@ -14,6 +14,7 @@ from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, InternalError, ShapeError
 from dynajit.core.symint import agree, shapes_agree
 from dynajit.core.types import Shape, Size, TensorType, ValueType, numel
+from dynajit.ops import _native_forms
 from dynajit.ops.families import common_device, composite, describe, movement, require_tensor
 
 
@@ -79,6 +80,7 @@ def _reshape_infer(x: ValueType, *, shape: Shape) -> TensorType:
     array=lambda xp, x, *, shape: x.reshape(shape),
     view=True,
     vjp={"x": lambda ops, g, x_type: ops.reshape(g, shape=x_type.shape)},
+    native=_native_forms.reshape,
 )
 def reshape(m: Any, load: Any, index: Any, types: Any, *, shape: Shape) -> Any:
     """The same elements, row-major, under another shape of equal element count."""
@@ -122,6 +124,7 @@ def inverse_permutation(dims: Sequence[int]) -> tuple[int, ...]:
     array=lambda xp, x, *, dims: x.transpose(dims),
     view=True,
     vjp={"x": lambda ops, g, dims: ops.permute(g, dims=inverse_permutation(dims))},
+    native=_native_forms.permute,
 )
 def permute(m: Any, load: Any, index: Any, types: Any, *, dims: tuple[int, ...]) -> Any:
     """Dimension d of the result is dimension `dims[d]` of x."""
@@ -151,6 +154,7 @@ def _expand_array(xp: Any, x: Any, *, shape: Shape) -> Any:
     array=_expand_array,
     view=True,
     vjp={"x": lambda g: g},
+    native=_native_forms.expand,
 )
 def expand(m: Any, load: Any, index: Any, types: Any, *, shape: Shape) -> Any:
     """x repeated along dims of size 1 and along new leading dims, without copying."""
@@ -196,7 +200,14 @@ def _slice_vjp(
     return ops.slice_scatter(zeros, g, start=start, stop=stop, step=step)
 
 
-@movement(infer=_slice_infer, array=_slice_array, view=True, vjp={"x": _slice_vjp}, name="slice")
+@movement(
+    infer=_slice_infer,
+    array=_slice_array,
+    view=True,
+    vjp={"x": _slice_vjp},
+    name="slice",
+    native=_native_forms.slice,
+)
 def slice_(
     m: Any, load: Any, index: Any, types: Any, *, start: Shape, stop: Shape, step: tuple[int, ...]
 ) -> Any:
@@ -283,6 +294,7 @@ def _select_vjp(ops: Any, g: Any, x_type: TensorType, dim: int, index: int) -> A
     array=lambda xp, x, *, dim, index: x[(slice(None),) * dim + (index, ...)],
     view=True,
     vjp={"x": _select_vjp},
+    native=_native_forms.select,
 )
 def select(m: Any, load: Any, index_: Any, types: Any, *, dim: int, index: int) -> Any:
     """The slice at position `index` of dimension `dim`, without that dimension."""
@@ -404,7 +416,17 @@ def cat(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     return chosen
 
 
-@composite()
+def _stack_array(xp: Any, *tensors: Any, dim: int) -> Any:
+    """As `cat` of the tensors with another dim, if they are alike."""
+    first = tensors[0]
+    for tensor in tensors:
+        if tensor.shape != first.shape or tensor.dtype != first.dtype:
+            return NotImplemented
+    wide = (*first.shape[:dim], 1, *first.shape[dim:])
+    return _cat_array(xp, *[tensor.reshape(wide) for tensor in tensors], dim=dim)
+
+
+@composite(array=_stack_array)
 def stack(ops: Any, *tensors: Any, dim: int) -> Any:
     """The inputs, all of one shape, side by side along a new dimension `dim`."""
     shape = tuple(tensors[0].shape)
@@ -423,7 +445,10 @@ def stack(ops: Any, *tensors: Any, dim: int) -> Any:
 
 
 @movement(
-    infer=lambda x: _tensor("detach", x).with_shape(x.shape), array=lambda xp, x: x, view=True
+    infer=lambda x: _tensor("detach", x).with_shape(x.shape),
+    array=lambda xp, x: x,
+    view=True,
+    native=_native_forms.detach,
 )
 def detach(m: Any, load: Any, index: Any, types: Any) -> Any:
     """x, cut off from its history: no gradient flows through."""

@@ -16,6 +16,7 @@ from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import DTypeError
 from dynajit.core.types import Shape, Size, TensorType, ValueType
+from dynajit.ops import _native_forms
 from dynajit.ops.families import (
     FLOATING,
     FLOATING_ONLY,
@@ -232,6 +233,7 @@ def _sigmoid_array(xp: Any, x: Any) -> Any:
     array=_sigmoid_array,
     vjp={"x": lambda g, out: g * (out * (1 - out))},
     domain=(-20.0, 20.0),
+    native=_native_forms.sigmoid,
 )
 def sigmoid(m: Any, x: Any) -> Any:
     """Logistic function 1 / (1 + exp(-x)), never overflowing. Shape: as x. Dtype: floating."""
@@ -243,6 +245,7 @@ def sigmoid(m: Any, x: Any) -> Any:
     dtype=REAL_NUMERIC,
     vjp={"x": lambda ops, g, out: ops.where(ops.le(out, 0), 0.0, g)},
     bends=True,
+    native=_native_forms.relu,
 )
 def relu(m: Any, x: Any) -> Any:
     """max(x, 0); NaN stays; derivative 0 at 0. Shape, dtype: as x; bool is refused."""
@@ -292,6 +295,7 @@ def _inside(ops: Any, x: Any, min: Any, max: Any) -> Any:
             ops.logical_or(ops.gt(x, max), ops.lt(max, min)), g, 0.0
         ),
     },
+    native=_native_forms.clamp,
 )
 def clamp(m: Any, x: Any, min: Any, max: Any) -> Any:
     """min(max(x, min), max): max wins if min > max; NaN anywhere gives NaN.
@@ -307,6 +311,7 @@ def clamp(m: Any, x: Any, min: Any, max: Any) -> Any:
         "x": lambda ops, g, x, min: ops.where(ops.ge(x, min), g, 0.0),
         "min": lambda ops, g, x, min: ops.where(ops.lt(x, min), g, 0.0),
     },
+    native=_native_forms.clamp_min,
 )
 def clamp_min(m: Any, x: Any, min: Any) -> Any:
     """max(x, min); x gets the whole gradient at a tie. Shape: broadcast. Dtype: promoted."""
@@ -319,6 +324,7 @@ def clamp_min(m: Any, x: Any, min: Any) -> Any:
         "x": lambda ops, g, x, max: ops.where(ops.le(x, max), g, 0.0),
         "max": lambda ops, g, x, max: ops.where(ops.gt(x, max), g, 0.0),
     },
+    native=_native_forms.clamp_max,
 )
 def clamp_max(m: Any, x: Any, max: Any) -> Any:
     """min(x, max); x gets the whole gradient at a tie. Shape: broadcast. Dtype: promoted."""
@@ -435,7 +441,13 @@ def _full_infer(value: ValueType, *, shape: Shape, dtype: DType, device: Any) ->
     return TensorType(tuple(shape), dtype, device)
 
 
-@pointwise(infer=_full_infer, uncast=("value",), vjp={"value": lambda g: g}, analytic=False)
+@pointwise(
+    infer=_full_infer,
+    uncast=("value",),
+    vjp={"value": lambda g: g},
+    analytic=False,
+    native=_native_forms.full,
+)
 def full(m: Any, value: Any, *, shape: Shape, dtype: DType, device: Device = CPU) -> Any:
     """One number everywhere. value: a number or zero-dim tensor. Shape, dtype: as given."""
     return m.cast(value, dtype)
@@ -467,7 +479,7 @@ def _arange_compute(promoted: DType) -> DType:
     return dtypes.int64 if promoted.category <= Category.INTEGER else dtypes.float64
 
 
-@pointwise(infer=_arange_infer, compute=_arange_compute)
+@pointwise(infer=_arange_infer, compute=_arange_compute, native=_native_forms.arange)
 def arange(m: Any, start: Any, step: Any, *, size: Size, dtype: DType, device: Device = CPU) -> Any:
     """start + i * step for i in 0 .. size - 1. Shape: (size,). Dtype: `dtype`.
 

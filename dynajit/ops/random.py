@@ -3,8 +3,8 @@
 Contract: element i of a result depends only on (seed, offset + shift, i, dtype): never on the
 device, the number of threads, or on whether the program is compiled. Bodies receive the 32-bit
 words of an element as non-negative int64 scalars. Eager evaluation (`ops.evaluate`) calls
-`evaluate`; code generation spells the same rounds in C. Library functions (`randint`,
-`bernoulli`, `dropout`, ...) are built on these rows.
+`evaluate`, for which `_philox.c` makes the words; code generation spells the same rounds in C.
+Library functions (`randint`, `bernoulli`, `dropout`, ...) are built on these rows.
 
 Source: J. K. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
@@ -20,6 +20,7 @@ from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import DTypeError
 from dynajit.core.types import Shape, Size, TensorType, ValueType, numel
+from dynajit.ops import _philox
 from dynajit.ops.families import random
 from dynajit.ops.scalar import NumpyScalars
 from dynajit.ops.table import Op
@@ -73,6 +74,8 @@ def stream(seed: int, first_block: int, words: int, xp: Any = np) -> Any:
         int64 array, shape (words,), values in [0, 2**32).
     """
     seed, first_block = seed & _MASK_64, first_block & _MASK_64
+    if xp is np:
+        return _philox.words(seed, first_block, words)
     key = (seed & _MASK_32, seed >> 32)
     blocks = -(-words // WORDS_PER_BLOCK)
     result = xp.empty((blocks, WORDS_PER_BLOCK), dtype=np.int64)
@@ -148,7 +151,7 @@ def _uniform_words(dtype: DType) -> int:
     return 2 if dtype is dtypes.float64 else 1
 
 
-@random(words=_uniform_words, infer=_floating_infer)
+@random(words=_uniform_words, infer=_floating_infer, native=_philox.rand)
 def rand(m: Any, words: Any, dtype: DType) -> Any:
     """Uniform in [0, 1): multiples of 2**-24 (float32), 2**-53 (float64, two words), 2**-11
     (float16) or 2**-8 (bfloat16)."""
@@ -159,7 +162,7 @@ def rand(m: Any, words: Any, dtype: DType) -> Any:
     return m.cast(words[0] >> (32 - bits), dtypes.float32) * 2.0**-bits
 
 
-@random(words=lambda dtype: 2, infer=_floating_infer)
+@random(words=lambda dtype: 2, infer=_floating_infer, native=_philox.randn)
 def randn(m: Any, words: Any, dtype: DType) -> Any:
     """Standard normal, by the Box-Muller transform of two uniform values.
 

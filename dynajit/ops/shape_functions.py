@@ -29,8 +29,12 @@ def reshape(input: Any, *sizes_: Any, shape: Any = None) -> Any:
     Raises:
         ShapeError: the element counts differ.
     """
-    wanted = sizes(spread(sizes_, shape), "reshape")
-    return _reshaped(input, arguments.resolve_shape(wanted, numel(tuple(input.shape))))
+    wanted, before = sizes(spread(sizes_, shape), "reshape"), input.shape
+    for entry in wanted:
+        if type(entry) is not int or entry < 0:
+            wanted = arguments.resolve_shape(wanted, numel(before))
+            break
+    return TABLE.reshape(input, shape=wanted)
 
 
 def _reshaped(input: Any, shape: Shape) -> Any:
@@ -92,14 +96,19 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     else:
         given = dim if isinstance(dim, (tuple, list)) else (dim,)
         chosen = {dim_of(input, d, "squeeze") for d in given}
-    kept = tuple(n for d, n in enumerate(shape) if d not in chosen or not equals(n, 1))
+    kept = tuple([n for d, n in enumerate(shape) if d not in chosen or not _is_one(n)])
     return _reshaped(input, kept)
+
+
+def _is_one(size: Any) -> bool:
+    return size == 1 if type(size) is int else equals(size, 1)
 
 
 def unsqueeze(input: Any, dim: int) -> Any:
     """With a dimension of size 1 inserted at `dim`."""
     shape = tuple(input.shape)
-    d = normalize_dim(dim, len(shape) + 1, "unsqueeze")
+    is_plain = type(dim) is int and 0 <= dim <= len(shape)
+    d = dim if is_plain else normalize_dim(dim, len(shape) + 1, "unsqueeze")
     return _reshaped(input, (*shape[:d], 1, *shape[d:]))
 
 
@@ -305,9 +314,10 @@ def narrow(input: Any, dim: int, start: Any, length: Any) -> Any:
 def sliced(input: Any, d: int, first: Any, last: Any, step: int = 1) -> Any:
     """`input[first:last:step]` along dimension d; the bounds lie within the size."""
     shape = tuple(input.shape)
-    start = tuple(first if i == d else 0 for i in range(len(shape)))
-    stop = tuple(last if i == d else n for i, n in enumerate(shape))
-    steps = tuple(step if i == d else 1 for i in range(len(shape)))
+    before, after = d, len(shape) - d - 1
+    start = (*(0,) * before, first, *(0,) * after)
+    stop = (*shape[:d], last, *shape[d + 1 :])
+    steps = (*(1,) * before, step, *(1,) * after)
     return TABLE.slice(input, start=start, stop=stop, step=steps)
 
 

@@ -68,6 +68,7 @@ class Pointwise:
         uncast: names of the inputs that reach the body in their own dtype and take no part in
             promotion: the condition of `where`, the input of `cast`.
         divides: integers are divided by input 1; zeros in it raise a DivisionError.
+        native: see `Composite`.
     """
 
     body: Callable[..., Any]
@@ -75,6 +76,7 @@ class Pointwise:
     array: Callable[..., Any] | None = None
     uncast: frozenset[str] = frozenset()
     divides: bool = False
+    native: Callable[..., Any] | None = None
 
 
 @record
@@ -121,11 +123,13 @@ class Movement:
             `m.equal(i, j)` compare indices.
         array: `array(xp, *arrays, **attributes)`: the array function; a view where `view`.
         view: True if the result shares memory with input 0.
+        native: see `Composite`.
     """
 
     read: Callable[..., Any]
     array: Callable[..., Any]
     view: bool = False
+    native: Callable[..., Any] | None = None
 
 
 @record
@@ -140,10 +144,12 @@ class Random:
     Args:
         words: `words(dtype)` -> 1 or 2.
         body: `body(m, words, dtype, **attributes)` -> scalar, from a tuple of uint32 scalars.
+        native: see `Composite`.
     """
 
     words: Callable[..., int]
     body: Callable[..., Any]
+    native: Callable[..., Any] | None = None
 
 
 @record
@@ -197,12 +203,18 @@ class Composite:
         on_tape: with an own derivative it is one node of the eager tape. False for a derivative
             that computes again what the tape would have: only graphs use it.
         row_major: what eager execution gives lies row by row, whatever the layout of the operands.
+        native: `native(*arrays, *attributes)`: the same in C, or None; it is asked first, for
+            arrays of NumPy, and may give NotImplemented. See `_native_forms.c`.
+        slopes: input name -> the formula of `Op.vjp` in C: `slope(*parameters)`, arrays in place of
+            tensors and without `ops`. Eager asks it first where no gradients are recorded.
     """
 
     function: Callable[..., Any]
     array: Callable[..., Any] | None = None
     on_tape: bool = True
     row_major: bool = False
+    native: Callable[..., Any] | None = None
+    slopes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
 
 Rule: TypeAlias = Pointwise | Reduction | Movement | Random | Scatter | Extern | Composite

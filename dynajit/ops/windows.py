@@ -17,7 +17,7 @@ from dynajit.core.dtypes import DType
 from dynajit.core.errors import DTypeError, InternalError, ShapeError
 from dynajit.core.symint import shapes_agree
 from dynajit.core.types import Shape, Size, TensorType, ValueType, numel
-from dynajit.ops import window_forms
+from dynajit.ops import _native_windows, window_forms
 from dynajit.ops.composites import (
     floating_tensor,
     narrow,
@@ -286,7 +286,13 @@ def _sum_pool_vjp(
     return _windows_vjp(ops, shared, x_type, size, stride, before, after, dilation)
 
 
-@composite(infer=_pooled("sum_pool"), array=window_forms.sum_pool, vjp={"x": _sum_pool_vjp})
+@composite(
+    infer=_pooled("sum_pool"),
+    array=window_forms.sum_pool,
+    vjp={"x": _sum_pool_vjp},
+    native=_native_windows.sum_pool,
+    slopes={"x": _native_windows.sum_pool_slope},
+)
 def sum_pool(
     ops: Any, x: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
 ) -> Any:
@@ -308,7 +314,13 @@ def _max_pool_vjp(
     return ops.place_windows(g, choice, shape=shape, size=size, **geometry)
 
 
-@composite(infer=_pooled("max_pool"), array=window_forms.max_pool, vjp={"x": _max_pool_vjp})
+@composite(
+    infer=_pooled("max_pool"),
+    array=window_forms.max_pool,
+    vjp={"x": _max_pool_vjp},
+    native=_native_windows.max_pool,
+    slopes={"x": _native_windows.max_pool_slope},
+)
 def max_pool(
     ops: Any, x: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
 ) -> Any:
@@ -322,8 +334,12 @@ def max_pool(
     return ops.amax(cut, dim=_last(len(cut.shape), len(size)))
 
 
-@composite(infer=_pooled("max_pool_choice", dtypes.int64), array=window_forms.max_pool_choice,
-           vjp={"x": None})  # fmt: skip
+@composite(
+    infer=_pooled("max_pool_choice", dtypes.int64),
+    array=window_forms.max_pool_choice,
+    vjp={"x": None},
+    native=_native_windows.max_pool_choice,
+)
 def max_pool_choice(
     ops: Any, x: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
 ) -> Any:

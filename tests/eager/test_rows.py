@@ -53,6 +53,19 @@ def test_a_plan_answers_after_the_first_call():
     assert [3.0, 3.0, 3.0] == attempt(TABLE.add, (x, 2), {}).tolist()
 
 
+@pytest.mark.parametrize("dtype", [dj.int64, dj.int32, dj.uint8], ids=str)
+@pytest.mark.parametrize("number", [0, 3, -1, 300, 2**40 + 5, -(2**63)])
+def test_integers_meet_integers_as_in_evaluate(number, dtype):
+    x = dj.tensor([0, 3, 255]).to(dtype)
+    for op in (TABLE.add, TABLE.eq, TABLE.lt, TABLE.maximum):
+        expected = evaluate(op, [x.array, number], {})
+        result = attempt(op, (x, number), {})
+        assert result is not NotImplemented
+        assert expected.dtype == result.array.dtype
+        np.testing.assert_array_equal(expected, result.array)
+    assert outcome(lambda: x + 2**63) is outcome(lambda: evaluate(TABLE.add, [x.array, 2**63], {}))
+
+
 def test_numbers_that_a_float_would_round_are_left_to_evaluate():
     x = dj.ones(3, dtype=dj.float64)
     TABLE.add(x, 2)
@@ -254,6 +267,17 @@ def test_the_gradient_of_a_view_by_a_key_reaches_what_it_selects():
     assert x.grad.tolist() == [[1, 1, 2, 1], [2, 1, 2, 2], [1, 0, 1, 1]]
 
 
+@pytest.mark.parametrize("shape", [(5,), (3, 4), (0, 2)])
+def test_a_mask_of_all_elements_takes_those_where_it_holds(shape):
+    x = dj.randn(*shape)
+    mask = x > 0
+    result = get_item(x, mask)
+    assert result.array.base is None
+    np.testing.assert_array_equal(x.numpy()[mask.numpy()], result.numpy())
+    assert get_item(dj.randn(2, 3), dj.ones(2) > 0) is NotImplemented
+    assert get_item(dj.randn(4, 3).T, dj.ones(3, 4) > 0) is NotImplemented
+
+
 def test_a_read_only_array_gives_read_only_views():
     array = np.zeros(3, np.float32)
     array.flags.writeable = False
@@ -276,10 +300,20 @@ def test_only_a_plain_write_without_a_tape_is_free(layout):
         elif layout == "view":
             tensor = tensor[1]
         elif layout == "recorded":
-            with dj.enable_grad():
-                assert not is_free(tensor)
-            return
-        assert is_free(tensor) is (layout in ("plain", "view"))
+            tensor.requires_grad_()
+        with dj.enable_grad():
+            assert is_free(tensor, (1.0,), {}) is (layout in ("plain", "view"))
+        assert is_free(tensor, (1.0,), {}) is (layout in ("plain", "view", "recorded"))
+
+
+def test_no_write_that_the_tape_has_to_know_is_free():
+    tensor, leaf = dj.ones(2, 3), dj.ones(3, requires_grad=True)
+    assert not is_free(tensor, (leaf,), {})
+    assert not is_free(tensor, (), {"alpha": leaf})
+    assert not is_free((leaf * 1.0)[0:2], (), {})
+    with dj.no_grad():
+        assert is_free(tensor, (leaf,), {"alpha": leaf})
+    assert not overwrite(leaf.detach(), leaf * 1.0)
 
 
 def test_overwriting_counts_and_wants_the_same_shape_and_dtype():

@@ -10,6 +10,7 @@ from dynajit.ops import TABLE, Kind, Op
 from dynajit.ops.evaluate import array_form
 
 FORMED = [op for op in all_rows() if op.kind is Kind.COMPOSITE and op.rule.array is not None]
+COMPUTING = [op for op in FORMED if op is not TABLE.stack]  # which moves elements of all dtypes
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 
 
@@ -45,7 +46,7 @@ def test_forms_neither_write_nor_return_their_operands(op: Op):
             assert result is NotImplemented or not np.shares_memory(result, new), sample.name
 
 
-@pytest.mark.parametrize("op", FORMED, ids=lambda op: op.name)
+@pytest.mark.parametrize("op", COMPUTING, ids=lambda op: op.name)
 @pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16], ids=lambda d: d.name)
 def test_forms_leave_16_bit_floats_to_the_rows(op: Op, dtype):
     for sample in samples(op, dtype):

@@ -49,6 +49,20 @@ def test_the_stream_is_the_blocks_in_order_across_chunks():
         assert np.array_equal(expected, words[4 * block : 4 * block + 4])
 
 
+@pytest.mark.parametrize("count", [0, 1, 3, 64, 65, 200])
+@pytest.mark.parametrize("first", [0, 2**32 - 3, 2**64 - 5])
+@pytest.mark.parametrize("seed", [0, 7, 2**63 + 5, 2**64 - 1])
+def test_words_in_c_are_those_of_philox(seed, first, count):
+    blocks = [(first + i) % 2**64 for i in range(-(-count // 4))]
+    counter = np.zeros((4, len(blocks)), dtype=np.uint64)
+    counter[0] = [block & ALL_ONES for block in blocks]
+    counter[1] = [block >> 32 for block in blocks]
+    expected = philox(counter, (seed & ALL_ONES, seed >> 32)).T.reshape(-1)[:count]
+    result = stream(seed, first, count)
+    assert result.dtype == np.int64
+    assert np.array_equal(expected.astype(np.int64), result)
+
+
 def test_a_large_seed_uses_both_key_words():
     assert not np.array_equal(stream(5, 0, 8), stream(5 + 2**32, 0, 8))
     assert np.array_equal(stream(-1, 0, 8), stream(2**64 - 1, 0, 8))
