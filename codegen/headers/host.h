@@ -53,13 +53,13 @@ typedef struct {
 /* The widest vector that the compiler takes for loops, and its store past the caches: another width
  * would wait for the registers to be put together. Elsewhere than on x86, no store is special. */
 #if defined(__AVX512F__) && defined(DJ_WIDE)
-#define DJ_VECTOR_BYTES 64
+#define DJ_BYPASS_WIDTH 64
 #elif defined(__AVX__)
-#define DJ_VECTOR_BYTES 32
+#define DJ_BYPASS_WIDTH 32
 #else
-#define DJ_VECTOR_BYTES 16
+#define DJ_BYPASS_WIDTH 16
 #endif
-typedef float __attribute__((vector_size(DJ_VECTOR_BYTES), may_alias)) dj_wide;
+typedef float __attribute__((vector_size(DJ_BYPASS_WIDTH), may_alias)) dj_wide;
 #if defined(__clang__)
 #define DJ_BYPASS_STORE(to, value) __builtin_nontemporal_store(value, (dj_wide *)(to))
 #elif defined(__AVX512F__) && defined(DJ_WIDE)
