@@ -242,7 +242,7 @@ NEAR_ANGLES = frozenset(("sin", "cos", "tan"))
 """Functions that the vector headers have for small angles, as `dj_<name>_near_<suffix>`."""
 
 NEAR_RESTS = frozenset(("fmod", "remainder", "floor_divide"))
-"""Functions that scalar.h has for quotients of moderate size, as `dj_<name>_near_<suffix>`."""
+"""Functions that host_scalar.h has for quotients of moderate size, as `dj_<name>_near_<suffix>`."""
 
 MOST_NEAR_POWER = 6
 """Exponents for which the vector headers have `dj_pow_near_f32`."""
