@@ -32,7 +32,7 @@ enum {
     PLAN_SIZE,
 };
 
-enum { MOST_OPERANDS = 3, MOST_ARGUMENTS = 12 };
+enum { MOST_OPERANDS = 3, MOST_ARGUMENTS = 64 };
 
 /* What eager.execute says of rows that have functions of whole arrays. */
 enum {

@@ -756,6 +756,104 @@ native_gather(PyObject *module, PyObject *const *args, Py_ssize_t given)
     return (PyObject *)result;
 }
 
+/* ---- joining -------------------------------------------------------------------------------- */
+
+/* True for arrays of one dtype and rank, row by row, of one shape but for the size of `dim` (-1: of
+ * one shape). `count` arrays, then the dim. */
+static int
+are_joinable(PyObject *const *args, Py_ssize_t count, long long dim)
+{
+    if (count < 1 || !PyArray_CheckExact(args[0])) {
+        return 0;
+    }
+    PyArrayObject *first = (PyArrayObject *)args[0];
+    PyArray_Descr *descr = PyArray_DESCR(first);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyArrayObject *x = (PyArrayObject *)args[i];
+        if (!PyArray_CheckExact(args[i]) || PyArray_DESCR(x) != descr ||
+            !PyArray_ISCARRAY_RO(x) || PyArray_NDIM(x) != PyArray_NDIM(first)) {
+            return 0;
+        }
+        for (int d = 0; d < PyArray_NDIM(x); d++) {
+            if (d != dim && PyArray_DIM(x, d) != PyArray_DIM(first, d)) {
+                return 0;
+            }
+        }
+    }
+    return !PyDataType_REFCHK(descr);
+}
+
+/* A new array with these sizes: an `outer`-th part of each array in turn, then the next parts. */
+static PyObject *
+joined(PyObject *const *args, Py_ssize_t count, int rank, npy_intp *sizes, npy_intp outer)
+{
+    PyArray_Descr *descr = PyArray_DESCR((PyArrayObject *)args[0]);
+    Py_INCREF(descr); /* the array takes it */
+    PyObject *result = PyArray_Empty(rank, sizes, descr, 0);
+    if (result == NULL || outer == 0) {
+        return result;
+    }
+    char *to = PyArray_BYTES((PyArrayObject *)result);
+    NPY_BEGIN_THREADS_DEF;
+    NPY_BEGIN_THREADS_THRESHOLDED(PyArray_SIZE((PyArrayObject *)result));
+    for (npy_intp o = 0; o < outer; o++) {
+        for (Py_ssize_t i = 0; i < count; i++) {
+            PyArrayObject *x = (PyArrayObject *)args[i];
+            size_t bytes = (size_t)(PyArray_NBYTES(x) / outer);
+            memcpy(to, PyArray_BYTES(x) + (size_t)o * bytes, bytes);
+            to += bytes;
+        }
+    }
+    NPY_END_THREADS;
+    return result;
+}
+
+/* cat(*arrays, dim). */
+static PyObject *
+native_cat(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    npy_intp sizes[NPY_MAXDIMS], outer = 1;
+    Py_ssize_t count = given - 1;
+    long long dim = count < 1 ? -1 : whole(args[count], -1);
+    if (dim < 0 || !are_joinable(args, count, dim)) {
+        DECLINE;
+    }
+    int rank = PyArray_NDIM((PyArrayObject *)args[0]);
+    if (dim >= rank) {
+        DECLINE;
+    }
+    memcpy(sizes, PyArray_DIMS((PyArrayObject *)args[0]), (size_t)rank * sizeof(npy_intp));
+    for (Py_ssize_t i = 1; i < count; i++) {
+        sizes[dim] += PyArray_DIM((PyArrayObject *)args[i], (int)dim);
+    }
+    for (int d = 0; d < dim; d++) {
+        outer *= sizes[d];
+    }
+    return joined(args, count, rank, sizes, outer);
+}
+
+/* stack(*arrays, dim). */
+static PyObject *
+native_stack(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    npy_intp sizes[NPY_MAXDIMS], outer = 1;
+    Py_ssize_t count = given - 1;
+    long long dim = count < 1 ? -1 : whole(args[count], -1);
+    if (dim < 0 || !are_joinable(args, count, -1)) {
+        DECLINE;
+    }
+    PyArrayObject *first = (PyArrayObject *)args[0];
+    int rank = PyArray_NDIM(first) + 1;
+    if (dim >= rank || rank > NPY_MAXDIMS) {
+        DECLINE;
+    }
+    for (int d = 0; d < rank; d++) {
+        sizes[d] = d == dim ? count : PyArray_DIM(first, d < dim ? d : d - 1);
+        outer *= d < dim ? sizes[d] : 1;
+    }
+    return joined(args, count, rank, sizes, outer);
+}
+
 /* ---- losses --------------------------------------------------------------------------------- */
 
 /* True for classes 0 .. C-1, one for each of `count` samples, none of them ignored. */
@@ -1221,6 +1319,8 @@ static PyMethodDef methods[] = {
     METHOD("silu", native_silu, "silu(x) -> array or NotImplemented."),
     METHOD("embedding", native_embedding,
            "embedding(weight, indices, padding_idx) -> array or NotImplemented."),
+    METHOD("cat", native_cat, "cat(*arrays, dim) -> array or NotImplemented."),
+    METHOD("stack", native_stack, "stack(*arrays, dim) -> array or NotImplemented."),
     METHOD("gather", native_gather, "gather(x, index, dim) -> array or NotImplemented."),
     METHOD("full", native_full, "full(value, shape, dtype, device) -> array or NotImplemented."),
     METHOD("arange", native_arange,

@@ -46,7 +46,7 @@ def cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Any
     if 0 in ranks:
         raise ShapeError("cat(): zero-dimensional tensors cannot be concatenated.  Use stack.")
     d = dim_of(kept[0], dim, "cat")
-    return TABLE.cat(*(cast(x, dtype) for x in kept), dim=d)
+    return TABLE.cat(*[x if x.dtype is dtype else cast(x, dtype) for x in kept], dim=d)
 
 
 def _require_tensors(given: Sequence[Any], function: str) -> None:
@@ -64,7 +64,7 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
         raise ShapeError("stack expects a non-empty list of tensors.")
     dtype = arguments.common_dtype(given)
     d = normalize_dim(dim, len(given[0].shape) + 1, "stack")
-    return TABLE.stack(*(cast(x, dtype) for x in given), dim=d)
+    return TABLE.stack(*[x if x.dtype is dtype else cast(x, dtype) for x in given], dim=d)
 
 
 def hstack(tensors: Sequence[Any]) -> Any:
@@ -82,7 +82,7 @@ def vstack(tensors: Sequence[Any]) -> Any:
 def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Views of at most `split_size` along `dim`, or of the sizes in a list."""
     d = dim_of(tensor, dim, "split")
-    n = tensor.shape[d]
+    n = tuple(tensor.shape)[d]
     if isinstance(split_size_or_sections, (tuple, list)):
         parts = sizes(split_size_or_sections, "split")
         total = symint_sum(parts)
@@ -122,7 +122,7 @@ def _even_parts(step: Any, n: Any) -> Shape:
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """At most `chunks` views of equal size along `dim` (the last may be smaller)."""
     d = dim_of(input, dim, "chunk")
-    n = input.shape[d]
+    n = tuple(input.shape)[d]
     if chunks <= 0:
         raise ShapeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}.")
     if not isinstance(n, int):

@@ -401,6 +401,7 @@ def _cat_array(xp: Any, *tensors: Any, dim: int) -> Any:
     infer=_cat_infer,
     array=_cat_array,
     vjp={"tensors": _cat_vjp},
+    native=_native_forms.cat,
 )
 def cat(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """The inputs one after another along `dim`; other sizes, dtypes and devices are equal."""
@@ -426,7 +427,7 @@ def _stack_array(xp: Any, *tensors: Any, dim: int) -> Any:
     return _cat_array(xp, *[tensor.reshape(wide) for tensor in tensors], dim=dim)
 
 
-@composite(array=_stack_array)
+@composite(array=_stack_array, native=_native_forms.stack)
 def stack(ops: Any, *tensors: Any, dim: int) -> Any:
     """The inputs, all of one shape, side by side along a new dimension `dim`."""
     shape = tuple(tensors[0].shape)

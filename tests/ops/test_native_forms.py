@@ -180,6 +180,47 @@ def test_gather_takes_elements_along_each_dim(dtype):
         assert native(TABLE.gather, x, index, dim=2) is NotImplemented
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, bool, dtypes.bfloat16.numpy])
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 0, 4), (1, 2, 3)], ids=str)
+def test_joins_have_the_bits_of_the_array_function(shape, dtype):
+    x = (np.random.default_rng(0).standard_normal(shape) * 9).astype(dtype)
+    for dim in range(len(shape)):
+        parts = [x, np.ascontiguousarray(np.concatenate([x, x], dim)), x]
+        expected = TABLE.cat.rule.array(np, *parts, dim=dim)
+        result = native(TABLE.cat, *parts, dim=dim)
+        assert (expected.dtype, expected.shape) == (result.dtype, result.shape)
+        assert expected.tobytes() == result.tobytes()
+    for dim in range(len(shape) + 1):
+        expected = TABLE.stack.rule.array(np, x, ~x if dtype is bool else -x, x, dim=dim)
+        result = native(TABLE.stack, x, ~x if dtype is bool else -x, x, dim=dim)
+        assert (expected.dtype, expected.shape) == (result.dtype, result.shape)
+        assert expected.tobytes() == result.tobytes()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: _native_forms.cat(X, X.astype(np.float64), 0),
+        lambda: _native_forms.cat(X, X[0], 0),
+        lambda: _native_forms.cat(X, X[:2], 1),
+        lambda: _native_forms.cat(X, X, 2),
+        lambda: _native_forms.cat(X.T, X.T, 0),
+        lambda: _native_forms.cat(0),
+        lambda: _native_forms.stack(X, X, 3),
+        lambda: _native_forms.stack(X, X[:2], 0),
+        lambda: _native_forms.stack(X, 1.0, 0),
+    ],
+)
+def test_joins_that_rows_refuse_have_no_answer(call):
+    assert call() is NotImplemented
+
+
+def test_many_tensors_are_joined():
+    parts = [dj.full((2,), float(i)) for i in range(100)]
+    assert [float(i) for i in range(100) for _ in range(2)] == dj.cat(parts).tolist()
+    assert (100, 2) == tuple(dj.stack(parts).shape)
+
+
 def test_rows_that_are_not_there_are_left_to_the_row():
     weight = values((4, 6), np.float32)
     for wrong in (np.array([4]), np.array([-1]), np.array([1.0]), np.array([0, 1], np.int32)):
