@@ -20,12 +20,8 @@ VECTOR_HEADERS: Final = (
     "vecmath.h", "vecmath_f64.h", "vecmath_f64_inverse.h", "vecmath_f64_power.h",
 )  # fmt: skip
 HEADERS: Final = (
-<<<<<<< HEAD
-    "host.h", "indices.h", *VECTOR_HEADERS, "scalar.h", "libm.h", "products.h", "sums.h",
-=======
     "host.h", "indices.h", *VECTOR_HEADERS, "scalar.h", "host_scalar.h", "libm.h",
-    "products.h",
->>>>>>> main
+    "products.h", "sums.h",
 )  # fmt: skip
 """Each may use what those before it define, but for macros that it calls at file scope: those are
 its own. Every name that they define begins with `PREFIX`."""
