@@ -48,7 +48,7 @@ from dynajit.capture.operations_sets import (
 from dynajit.capture.operations_sizes import is_size, size_arithmetic, size_comparison
 from dynajit.capture.operations_text import percent
 from dynajit.capture.users_code import class_with_methods, inherits, lookup, user_method
-from dynajit.capture.values import FALSE, TRUE, Constant, Known, Opaque, Scalar, Value
+from dynajit.capture.values import FALSE, TRUE, Constant, Known, Opaque, Scalar, Value, constant
 from dynajit.capture.values_containers import (
     DictValue,
     DictViewValue,
@@ -111,6 +111,8 @@ def binary(x: Any, symbol: str, a: Value, b: Value) -> Steps:
         return x.tensor_in_place(a, function, [b], {})
     tensors = isinstance(a, TensorValue) or isinstance(b, TensorValue)
     if tensors and _is_number_or_tensor(a) and _is_number_or_tensor(b):
+        if plain == "**" and _is_short_power(b):
+            b = constant(x.recorder.specialise(b))
         return x.native_call(function, [a, b], {}, lift_numbers=True)
     is_asked_first = isinstance(b, ObjectValue) and defines(b.cls, f"__r{name}__")
     if in_place and isinstance(a, ListValue) and is_asked_first:
@@ -426,6 +428,17 @@ def _is_real(value: Any) -> bool:
 def _used(x: Any, value: Constant) -> Any:
     x.recorder.use(value)
     return value.value
+
+
+SHORT_POWERS: Final = frozenset((-1, -0.5, 0.5, 1, 2, 3))
+"""Exponents for which `ops.pow` is a product or a root, of other bits than a power."""
+
+
+def _is_short_power(exponent: Value) -> bool:
+    """True for a run-time number that is worth a guard as an exponent."""
+    if not isinstance(exponent, Scalar) or exponent.symbolic is not None:
+        return False
+    return exponent.value in SHORT_POWERS
 
 
 def _compare_tensors(x: Any, symbol: str, function: Any, a: Value, b: Value) -> Value:
