@@ -14,9 +14,11 @@
  * - a vector times such rows: the same, four rows at a time from where the last of them is aligned;
  * - all others: in the order of k (the kernels `apart` of product_loops.h). Of rows of b, the columns
  *   in front of the first address in the row of the result that divides by 16 are summed four terms
- *   onto the sum and four apart in turn (`few_heads`), if four more columns follow.
+ *   onto the sum and four apart in turn (`few_head`), if four more columns follow.
  *
- * `multiply` of product_loops.h calls `few_products`.
+ * Called by `multiply_few` of product_loops.h. The order of a row depends on its address behind a
+ * multiple of 16 bytes, as in MKL: fresh arrays begin at one, here and there, so shapes alone decide
+ * for all but views.
  */
 
 typedef float few_four __attribute__((vector_size(16), aligned(4), may_alias));
@@ -234,7 +236,8 @@ TARGET_OF_FEW static void few_rows(const float *a, int64_t a_row, const float *b
                                    int64_t c_row, int adds, float *packed) {
     enum { BAND = 64 }; /* rows that stay in a near cache for all columns */
     const int64_t whole = m / 4 * 4;
-    for (int64_t j = 0; j < whole; j += 4) few_pack(b + j * b_column, b_column, head, k, packed + j * k);
+    for (int64_t j = 0; j < whole; j += 4)
+        few_pack(b + j * b_column, b_column, head, k, packed + j * k);
     for (int64_t top = 0; top < n; top += BAND)
         for (int64_t j = 0; j < m; j += j < whole ? 4 : 1)
             for (int64_t i = top; i < least(n, top + BAND); i += 4) {

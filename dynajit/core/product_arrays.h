@@ -14,7 +14,8 @@ enum {
     QUIET_WORK = 1 << 20,    /* multiplications up to which others may wait for the interpreter, */
     NAIVE_WORK = 400,        /* below which PyTorch multiplies a stack's matrices by plain loops */
     FEW_CUT = 16,            /* parts of products with few rows or columns are multiples of it */
-    SERIAL_WORK = 1 << 22,   /* and up to which one thread is used: 30 to 60 us; a waiting thread
+    VECTOR_WORK = 1 << 20,   /* and up to which one thread is used: for vectors, */
+    SERIAL_WORK = 1 << 22,   /* and for matrices, 30 to 60 us; a waiting thread
                               * takes 5 to 50 us until it works */
 };
 
@@ -139,7 +140,8 @@ static int describe(Products *job, PyArrayObject *a, PyArrayObject *b, const Mul
 
 /* -1 with an exception. */
 static int threads_for(const Products *job, int64_t matrices) {
-    if (matrices * job->n * job->k * job->m < SERIAL_WORK) return 1;
+    const int64_t most = job->n == 1 || job->m == 1 ? VECTOR_WORK : SERIAL_WORK;
+    if (matrices * job->n * job->k * job->m < most) return 1;
     PyObject *count = PyObject_CallNoArgs(count_threads);
     const long threads = count ? PyLong_AsLong(count) : -1;
     Py_XDECREF(count);

@@ -348,18 +348,20 @@ TARGET static int NAMED(multiply_all)(const NAMED(Product) *all, int64_t home, i
 #if HAS_FEW
 /* The product in the order of k. If `has_heads`, b lies in rows, and the first columns of rows of c
  * that are not aligned have their own order. */
-TARGET static int NAMED(multiply_in_order)(const NAMED(Product) *all, int has_heads) {
+TARGET static int NAMED(multiply_in_order)(const NAMED(Product) *all, int has_heads, int64_t home,
+                                           int is_packed) {
     enum { BAND = 128 };
     few_four heads[BAND];
     NAMED(Product) band = *all;
     band.is_apart = 1;
-    if (!has_heads || all->m < 5) return NAMED(multiply_all)(&band, -1, 0);
+    if (!has_heads || all->m < 5) return NAMED(multiply_all)(&band, home, is_packed);
     for (int64_t top = 0; top < all->n; top += BAND) {
         band.n = least(BAND, all->n - top);
         band.a = all->a + top * all->a_row, band.c = all->c + top * all->c_row;
         few_find_heads(band.a, band.a_row, band.a_column, band.b, band.b_row, band.c, band.c_row,
                        band.n, band.k, band.m, band.adds, heads);
-        if (!NAMED(multiply_all)(&band, -1, 0)) return 0;
+        if (!NAMED(multiply_all)(&band, home, is_packed)) return 0;
+        is_packed |= home >= 0;
         for (int64_t i = 0; i < band.n; i++)
             for (int64_t j = 0; j < few_head_columns(band.c + i * band.c_row, band.m); j++)
                 band.c[i * band.c_row + j] = heads[i][j];
@@ -369,13 +371,14 @@ TARGET static int NAMED(multiply_in_order)(const NAMED(Product) *all, int has_he
 
 /* A product of few rows or columns. Other strides than those of a matrix or of its transpose have no
  * order to keep: MKL never sees them. */
-TARGET static int NAMED(multiply_few)(const NAMED(Product) *all, int how) {
+TARGET static int NAMED(multiply_few)(const NAMED(Product) *all, int64_t home, int how) {
+    const int is_packed = (how & IS_PACKED) != 0;
     const ELEMENT *a = all->a, *b = all->b;
     const int64_t n = all->n, k = all->k, m = all->m, a_row = all->a_row, a_column = all->a_column;
     const int a_lies = a_column == 1 && a_row >= k, a_stands = a_row == 1 && a_column >= n;
     const int b_stands = all->b_row == 1 && all->b_column >= k;
     const int b_lies = all->b_column == 1 && all->b_row >= m;
-    if (how & IN_ORDER) return NAMED(multiply_in_order)(all, 0);
+    if (how & IN_ORDER) return NAMED(multiply_in_order)(all, 0, home, is_packed);
     if (m == 1 && !a_lies && a_stands && all->c_row == 1) { /* the same, b' @ a' */
         few_vector_by_rows(b, all->b_row, a, a_column, k, n, all->c, all->adds);
         return 1;
@@ -393,7 +396,7 @@ TARGET static int NAMED(multiply_few)(const NAMED(Product) *all, int how) {
     if (n > 1 && m > 1 && a_lies && !b_lies && b_stands) {
         float *panels = scratch();
         const int64_t room = (SCRATCH_BYTES - KEPT_BYTES) / (FEW_COLUMNS * (int64_t)sizeof(float));
-        if (!panels || k > room) return NAMED(multiply_all)(all, -1, 0);
+        if (!panels || k > room) return NAMED(multiply_all)(all, home, is_packed);
         few_rows_by_columns(a, a_row, b, all->b_column, n, k, m, all->c, all->c_row, all->adds,
                             panels + KEPT_BYTES / sizeof(float));
         return 1;
@@ -402,7 +405,8 @@ TARGET static int NAMED(multiply_few)(const NAMED(Product) *all, int how) {
         few_vector_by_rows(a, a_column, b, all->b_row, k, m, all->c, all->adds);
         return 1;
     }
-    return NAMED(multiply_in_order)(all, n > 1 && b_lies && !(how & IS_BESIDE));
+    const int has_heads = n > 1 && b_lies && !(how & IS_BESIDE);
+    return NAMED(multiply_in_order)(all, has_heads, home, is_packed);
 }
 #endif
 
@@ -418,7 +422,7 @@ TARGET static int NAMED(multiply)(const ELEMENT *a, int64_t a_row, int64_t a_col
     const NAMED(Product) all = {a, a_row, a_column, b, b_row, b_column, c, c_row, n, k, m,
                                 (how & ADDS) != 0, 0};
 #if HAS_FEW
-    if (is_amd && (how & IS_FEW)) return NAMED(multiply_few)(&all, how);
+    if (is_amd && (how & IS_FEW)) return NAMED(multiply_few)(&all, home, how);
 #endif
     if ((how & IS_FEW) && (n == 1 || m == 1) && home < 0) return 0;
     return NAMED(multiply_all)(&all, home, (how & IS_PACKED) != 0);

@@ -135,6 +135,25 @@ def apart(monkeypatch, graph, *arguments):
         return compile_graph(graph)(*arguments)
 
 
+@pytest.mark.parametrize("few", [2, 3, 5, 9, 11])
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_of_few_columns_leave_the_packed_ones_of_others(
+    small_panels, monkeypatch, codegen, few, turned
+):
+    def network(x, w, v, u):
+        v = ops.permute(v, dims=(1, 0)) if turned else v
+        h = relu(ops.matmul(x, w))
+        return [relu(ops.matmul(h, v)) + 1.0, relu(ops.matmul(relu(h + 1.0), u))]
+
+    shapes = (300, 40), (40, 70), (few, 70) if turned else (70, few), (70, 50)
+    arrays = [normal(*shape, seed=seed) for seed, shape in enumerate(shapes)]
+    graph = codegen.graph_of(network, *map(codegen.type_of, arrays))
+    assert panels_of(graph)
+
+    assert_same_bits(apart(monkeypatch, graph, *arrays), compile_graph(graph)(*arrays))
+    codegen.check(network, *arrays, tolerance=1e-4)
+
+
 def assert_same_bits(expected, actual):
     for one, other in zip(expected, actual, strict=True):
         np.testing.assert_array_equal(one, other)
