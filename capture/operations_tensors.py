@@ -166,6 +166,8 @@ def tensor_method(
         return native_call(x, TABLE.clone, [receiver], {})
     if name in _OWN_METHODS:
         return _OWN_METHODS[name](x, receiver, args, keywords)
+    if name == "view" and not args and list(keywords) == ["size"]:
+        args, keywords = [keywords["size"]], {}
     if name in _LAYOUT_METHODS and not keywords:
         return _LAYOUT_METHODS[name](x, receiver, name, args)
     if name in _CONTENTS:

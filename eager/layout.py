@@ -186,7 +186,7 @@ class LayoutMethods:
         """True if the elements lie in host memory that a GPU copies from by itself."""
         return gpu.is_pinned(self.array)
 
-    def view(self, *shape: Any) -> Any:
+    def view(self, *shape: Any, size: Any = None, dtype: Any = None) -> Any:
         """The same memory under another shape, or with its bits read as another dtype.
 
         Raises:
@@ -194,7 +194,9 @@ class LayoutMethods:
         """
         if len(shape) == 1 and isinstance(shape[0], DType):
             return self._view_as_dtype(shape[0])
-        result = TensorMethods.reshape(self, *shape)
+        if dtype is not None:
+            return self._view_as_dtype(dtype)
+        result = TensorMethods.reshape(self, *shape, shape=size)
         if not _tensor.shares_memory(result.array, self.array):
             raise ShapeError(MSG_VIEW.format(shape=list(result.shape)))
         return result

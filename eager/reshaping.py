@@ -76,14 +76,14 @@ class ReshapingMethods:
         """Insert a dim of size 1, in place."""
         return _reshape(self, "unsqueeze_", shapes.unsqueeze, dim)
 
-    def resize_(self, *sizes: Any, memory_format: Any = None) -> Any:
+    def resize_(self, *sizes: Any, size: Any = None, memory_format: Any = None) -> Any:
         """Take other sizes in place: the first elements as they lie in memory, undefined beyond.
 
         Raises:
             AutogradError: the tensor requires a gradient.
             UnsupportedError: it is a view, or has to grow and others share its memory.
         """
-        resized(self, _sizes(sizes), memory_format)
+        resized(self, _sizes(sizes if size is None else (size,)), memory_format)
         return self
 
     def resize_as_(self, the_template: Any, *, memory_format: Any = None) -> Any:

@@ -93,6 +93,9 @@ def test_switches_of_torchscript_change_nothing(name: str) -> None:
     assert switch(True) is False is switch(False)
     assert dj._C._get_tracing_state() is None
     assert not dj._C._jit_can_fuse_on_cpu()
+    assert 3 == dj.jit._unwrap_optional(3)
+    with pytest.raises(AssertionError, match="null optional"):
+        dj.jit._unwrap_optional(None)
 
 
 def test_enumerations_and_questions_about_exports() -> None:

@@ -107,6 +107,17 @@ def annotate(the_type: Any, the_value: _Passed) -> _Passed:
     return the_value
 
 
+def _unwrap_optional(x: _Passed | None) -> _Passed:
+    """`x`, which is not None.
+
+    Raises:
+        AssertionError: it is None.
+    """
+    if x is None:
+        raise AssertionError("Unwrapping null optional")
+    return x
+
+
 def script_if_tracing(fn: _Passed) -> _Passed:
     """A decorator that does nothing."""
     return fn

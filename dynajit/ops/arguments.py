@@ -107,8 +107,17 @@ def require_tensor(value: Any, function: str, name: str = "input") -> Any:
 
 
 def spread(arguments: tuple[Any, ...], keyword: Any = None) -> tuple[Any, ...]:
-    """`f(2, 3)`, `f((2, 3))` and `f(shape=(2, 3))` all give (2, 3)."""
+    """`f(2, 3)`, `f((2, 3))` and `f(shape=(2, 3))` all give (2, 3).
+
+    Raises:
+        ArgumentError: they are given by position and by name.
+    """
     if keyword is not None:
+        if arguments:
+            raise ArgumentError(
+                f"sizes or dims were given by position, {arguments}, and by name, {keyword}.  "
+                "Give them once."
+            )
         arguments = (keyword,)
     if len(arguments) == 1 and isinstance(arguments[0], (tuple, list)):
         return tuple(arguments[0])

@@ -151,9 +151,9 @@ def new_full(input: Any, size: Any, fill_value: Any, *, dtype: Any = None, devic
 
 
 def _new(name: str, value: float) -> Any:
-    def function(input: Any, *size: Any, dtype: Any = None, device: Any = None,
+    def function(input: Any, *sizes_: Any, size: Any = None, dtype: Any = None, device: Any = None,
                  requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
-        return new_full(input, spread(size), value, dtype=dtype, device=device,
+        return new_full(input, spread(sizes_, size), value, dtype=dtype, device=device,
                         requires_grad=requires_grad, **options)  # fmt: skip
 
     function.__name__ = function.__qualname__ = name

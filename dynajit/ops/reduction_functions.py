@@ -310,13 +310,13 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     return _in_dtype(TABLE.cumprod(x, dim=dim_of(input, dim, "cumprod")), dtype)
 
 
-def sum_to_size(input: Any, *size: Any) -> Any:
+def sum_to_size(input: Any, *sizes_: Any, size: Any = None) -> Any:
     """input summed to a shape that broadcasts to its own; input itself if that is its shape.
 
     Raises:
         ShapeError: the shape does not broadcast to that of input.
     """
-    shape = arguments.sizes(arguments.spread(size), "sum_to_size")
+    shape = arguments.sizes(arguments.spread(sizes_, size), "sum_to_size")
     own = tuple(input.shape)
     added = len(own) - len(shape)
     if added < 0:

@@ -41,15 +41,15 @@ def _reshaped(input: Any, shape: Shape) -> Any:
     return TABLE.reshape(input, shape=tuple(shape))
 
 
-def view(input: Any, *sizes_: Any) -> Any:
+def view(input: Any, *sizes_: Any, size: Any = None, dtype: Any = None) -> Any:
     """`reshape`, or with a dtype argument the bits seen as another dtype (not available).
 
     Raises:
         ArgumentError: a dtype was given.
     """
-    if len(sizes_) == 1 and isinstance(sizes_[0], dtypes.DType):
+    if dtype is not None or (len(sizes_) == 1 and isinstance(sizes_[0], dtypes.DType)):
         raise ArgumentError("view(dtype) is not available.  Use .to(dtype) to convert values.")
-    return reshape(input, *sizes_)
+    return reshape(input, *sizes_, shape=size)
 
 
 def view_as(input: Any, other: Any) -> Any:
@@ -235,9 +235,9 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     return tuple(TABLE.expand(x, shape=shape) for x in given)
 
 
-def repeat(input: Any, *sizes_: Any) -> Any:
+def repeat(input: Any, *sizes_: Any, repeats: Any = None) -> Any:
     """Copies side by side, `sizes[d]` of them along dimension d."""
-    times = sizes(spread(sizes_), "repeat")
+    times = sizes(spread(sizes_, repeats), "repeat")
     shape = tuple(input.shape)
     if len(times) < len(shape):
         raise ShapeError(
