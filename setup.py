@@ -61,7 +61,7 @@ setup(
         extension(
             "dynajit.ops._native_forms",
             ["dynajit/ops/_native_forms.c"],
-            ["dynajit/ops/ufunc_loops.h"],
+            ["dynajit/ops/ufunc_loops.h", "codegen/headers/sums.h"],
             *ROUNDED_AS_NUMPY,
         ),
         extension(

@@ -50,7 +50,7 @@ def is_modelled_class(kind: Any) -> bool:
 
     Of those written in C: plain objects, and namespaces, whose own operators are not modelled.
     """
-    if kind in (object, types.SimpleNamespace):
+    if kind is object or kind is types.SimpleNamespace:
         return True
     return is_made_class(kind) and _reads_plainly(kind)
 

@@ -61,7 +61,7 @@ def stand_in(x: Any, value: Value) -> Any:
         return (None for _ in ())
     if kind in _EMPTY:
         return _EMPTY[kind]()
-    if kind in (object, types.SimpleNamespace):
+    if kind is object or kind is types.SimpleNamespace:
         return kind()  # lacks what a class of the same name, made in Python, has
     if isinstance(value, (Opaque, TensorValue, CellValue)) or any(
         defines(kind, n) for n in _PROTOCOLS

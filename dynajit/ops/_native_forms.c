@@ -6,9 +6,9 @@
  * without effect, for all but the plain case: float32 or float64 that lies row by row, nothing empty,
  * and what each function says. What it raises is not shown: the rows, which run then, find the words.
  *
- * The numbers are those of `ops.array_forms` and of the formulas, bit by bit: exponentials,
- * logarithms and sums along a row are those loops of NumPy's ufuncs that NumPy itself would run, and
- * everything else is rounded as NumPy's operators round. What is saved is what stands around the
+ * The numbers are those of `ops.array_forms` and of the formulas, bit by bit: exponentials and
+ * logarithms are those loops of NumPy's ufuncs that NumPy itself would run, sums along a row those of
+ * `_sums.c`, and everything else is rounded as NumPy's operators round. What is saved is what stands around the
  * loops: 1 us for each of the operators, and all arrays in between.
  * Called by `eager._rows`, `eager.node`; `tests/ops/test_native_forms.py` compares.
  */
@@ -20,12 +20,14 @@
 #include <numpy/ufuncobject.h>
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "sums.h"
 #include "ufunc_loops.h"
 
 /* The loops for one dtype. */
 typedef struct {
-    Loop exp, log, add, maximum;
+    Loop exp, log, maximum;
 } Loops;
 
 static Loops of_float, of_double;
@@ -46,14 +48,24 @@ accumulate(Loop loop, void *total, const void *x, npy_intp count, npy_intp step)
     loop.run(operands, &count, steps, loop.data);
 }
 
+/* Sums of a row, in the order of eager sums (`_sums.c`). */
+static float
+sum_float(const float *x, npy_intp count)
+{
+    float total;
+    dj_sum_row_f32(x, count, &total);
+    return total;
+}
+
+static double
+sum_double(const double *x, npy_intp count)
+{
+    double total;
+    dj_sum_row_f64(x, count, &total);
+    return total;
+}
+
 #define ROWS(T, SQRT)                                                                              \
-    static T sum_##T(const T *x, npy_intp count)                                                   \
-    {                                                                                              \
-        T total = 0;                                                                               \
-        accumulate(of_##T.add, &total, x, count, sizeof(T));                                       \
-        return total;                                                                              \
-    }                                                                                              \
-                                                                                                   \
     /* Each row less its largest element. */                                                       \
     static void shift_##T(const T *x, T *result, npy_intp rows, npy_intp size)                     \
     {                                                                                              \
@@ -1357,7 +1369,6 @@ find_loops(PyObject *numpy, int type, Loops *loops)
 {
     return find_loop(numpy, "exp", type, &loops->exp) < 0 ||
                    find_loop(numpy, "log", type, &loops->log) < 0 ||
-                   find_loop(numpy, "add", type, &loops->add) < 0 ||
                    find_loop(numpy, "maximum", type, &loops->maximum) < 0
                ? -1
                : 0;

@@ -31,6 +31,9 @@ from dynajit.ops.window_forms import (
     window_view,
 )
 
+FEW_OUTPUTS: Final = 4
+"""Outputs of a group below which products have another order than convolutions (few_products.h)."""
+
 MOST_CLASSES: Final = 64
 """Product of the strides up to which the loops compute a transpose in x: as `codegen.natives`."""
 
@@ -137,7 +140,8 @@ def convolution(
     if bias is not None and (bias.dtype != x.dtype or bias.shape != (outputs,)):
         return NotImplemented
     shape, geometry = (x.shape[0], outputs, *counts), (stride, before, after, dilation)
-    if _has_loops(xp, size, geometry):
+    is_few = xp is np and outputs // groups < FEW_OUTPUTS
+    if is_few or _has_loops(xp, size, geometry):
         return _correlated(x, weight, bias, shape, geometry, groups, False)
     result = xp.empty(shape, x.dtype)
     if weight.shape[1] == 1 and groups > 1:

@@ -14,6 +14,7 @@ from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError
 from dynajit.core.memory_format import outer_to_inner
+from dynajit.core.tensor_layouts import strided
 from dynajit.ops import arguments
 from dynajit.ops.arguments import (
     cast,
@@ -173,6 +174,8 @@ def _is_fused(input: Any, other: Any, alpha: Any) -> bool:
     if is_tensor(alpha) or isinstance(alpha, (bool, complex)) or _is_literal(alpha, 1):
         return False
     if not is_tensor(input) or not is_tensor(other):
+        return False
+    if any(getattr(x, "layout", strided) is not strided for x in (input, other)):
         return False
     dtype = input.dtype
     fits = other.dtype is dtype and input.device == other.device == CPU

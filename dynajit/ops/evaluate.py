@@ -169,7 +169,7 @@ def _creation(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: 
     plan = PLANS.get(key)
     if plan is None:
         plan = _remember(key, _make_plan(op, inputs, attributes, xp))
-    shape = sizes if type(sizes) is tuple else (sizes,)
+    shape = (sizes,) if isinstance(sizes, int) else tuple(sizes)
     operands = [*map(_cast, inputs, plan.casts)]
     result = xp.empty(shape, plan.result)
     result[...] = QUIET.copy().run(plan.function, NumpyScalars(shape, xp), *operands, **attributes)

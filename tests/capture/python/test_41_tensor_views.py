@@ -290,5 +290,6 @@ def test_for_other_layouts_and_histories(program, make, compiler):
 def test_of_arguments_that_are_views(program, compiler):
     """Their memory interleaves, which is not told from an overlap: a break, and no wrong result."""
     compiled = compiler.compile(program)
+    exact = program is not overlapping_views  # a compiled sum has another order
     for _ in range(2):
-        check_program(compiled, program, parts)
+        check_program(compiled, program, parts, exact=exact)
