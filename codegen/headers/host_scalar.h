@@ -11,21 +11,11 @@ DJ_ONCE static int64_t dj_philox_words(uint32_t *restrict words, int64_t seed, i
                                        int64_t position, int64_t count) {
     const int64_t skip = position & 3, first = block + position / 4, blocks = (skip + count + 3) / 4;
     #pragma omp simd
-    for (int64_t b = 0; b < blocks; b++) {
-        const uint64_t counter = (uint64_t)(first + b);
-        uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = 0, c3 = 0;
-        uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)((uint64_t)seed >> 32);
-        #pragma GCC unroll 10
-        for (int round = 0; round < 10; round++) {
-            uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
-            c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-            c1 = (uint32_t)p1;
-            c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-            c3 = (uint32_t)p0;
-            k0 += 0x9E3779B9u;
-            k1 += 0xBB67AE85u;
-        }
-        words[4 * b] = c0, words[4 * b + 1] = c1, words[4 * b + 2] = c2, words[4 * b + 3] = c3;
+    for (int64_t b = 0; b < blocks; b++) { /* the four are one block, which is computed once */
+        words[4 * b] = (uint32_t)dj_philox(seed, first + b, 0);
+        words[4 * b + 1] = (uint32_t)dj_philox(seed, first + b, 1);
+        words[4 * b + 2] = (uint32_t)dj_philox(seed, first + b, 2);
+        words[4 * b + 3] = (uint32_t)dj_philox(seed, first + b, 3);
     }
     return skip;
 }

@@ -25,7 +25,7 @@ def overlapping_views(x, y):
     a, b = x[:2], x[1:]
     a += 10
     b *= 2
-    return a, b, x.sum()
+    return a, b, x.amax()
 
 
 def select_and_transpose(x, y):
@@ -290,6 +290,5 @@ def test_for_other_layouts_and_histories(program, make, compiler):
 def test_of_arguments_that_are_views(program, compiler):
     """Their memory interleaves, which is not told from an overlap: a break, and no wrong result."""
     compiled = compiler.compile(program)
-    exact = program is not overlapping_views  # a compiled sum has another order
     for _ in range(2):
-        check_program(compiled, program, parts, exact=exact)
+        check_program(compiled, program, parts)
