@@ -77,7 +77,7 @@ def beaten(scope: Scope, accumulate: Accumulate, value: str, best: str, outcome:
     """C condition: `best`, coming later, would replace `value`.
 
     Args:
-        outcome: see `_outcome`.
+        outcome: see `outcome_of`.
     """
     inner = Scope(scope.names)
     dtype = accumulate.element[0].dtype
@@ -88,10 +88,10 @@ def beaten(scope: Scope, accumulate: Accumulate, value: str, best: str, outcome:
     return condition
 
 
-_AS_WIDE: Final = {d.itemsize: d for d in (dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)}
+AS_WIDE: Final = {d.itemsize: d for d in (dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)}
 
 
-def _outcome(position: Expression, dtype: DType, unusual: Collection[Expression]) -> Expression:
+def outcome_of(position: Expression, dtype: DType, unusual: Collection[Expression]) -> Expression:
     """The choice of a position as 0 for the earlier element, and 1 for the later one.
 
     Args:
@@ -103,10 +103,10 @@ def _outcome(position: Expression, dtype: DType, unusual: Collection[Expression]
         return Literal(int(position.side == "b"), dtype)
     assert isinstance(position, Apply), "see _choices"
     condition, yes, no = position.arguments
-    otherwise = _outcome(no, dtype, unusual)
+    otherwise = outcome_of(no, dtype, unusual)
     if condition in unusual:
         return otherwise
-    chosen = _outcome(yes, dtype, unusual)
+    chosen = outcome_of(yes, dtype, unusual)
     if chosen == Literal(0, dtype) and _is_false_for_nan(otherwise, condition):
         return otherwise
     return Apply("where", (condition, chosen, otherwise), dtype)
@@ -127,7 +127,7 @@ def _is_false_for_nan(outcome: Expression, condition: Expression) -> bool:
     )
 
 
-def _of_best(accumulate: Accumulate) -> list[Expression]:
+def of_best(accumulate: Accumulate) -> list[Expression]:
     """Conditions of the choice that ask about the later value alone: here the final one."""
     conditions, _ = _choices(accumulate.combine[1]) or ([], set())
     sides = [{e.side for e in walk((c,)) if isinstance(e, Slot)} for c in conditions]
@@ -152,9 +152,9 @@ def search(
     many, which, one, row = scopes
     here = f"const int64_t {variable} = base + lane;"
     choice, value = accumulate.combine[1], accumulate.element[0]
-    dtype = _AS_WIDE[value.dtype.itemsize]
-    unusual = _of_best(accumulate)
-    usually = _outcome(choice, dtype, unusual)
+    dtype = AS_WIDE[value.dtype.itemsize]
+    unusual = of_best(accumulate)
+    usually = outcome_of(choice, dtype, unusual)
     outcome = beaten(many, accumulate, many.emit(value), best, usually)
     step = [here, *many.lines, f"met |= !({outcome});"]
     together = [
@@ -180,7 +180,7 @@ def search(
     asked = [beaten(row, accumulate, best, best, condition) for condition in unusual]
     if asked:
         blocks = [*row.lines, *block(f"if (!({' || '.join(asked)}))", blocks)]
-    outcome = beaten(one, accumulate, one.emit(value), best, _outcome(choice, dtype, ()))
+    outcome = beaten(one, accumulate, one.emit(value), best, outcome_of(choice, dtype, ()))
     found = one.child(is_arm=True)
     found.add(f"{position} = {found.emit(accumulate.element[1])};", "break;")
     alone = [*one.lines, *block(f"if (!({outcome}))", found.lines)]

@@ -6,8 +6,9 @@ fixed tree; long sums are put aside now and then, so that they keep their accura
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from dynajit.codegen import c_ahead, c_choices, c_near, c_softmax, c_words
+from dynajit.codegen import c_ahead, c_choices, c_grouped_choices, c_near, c_softmax, c_words
 from dynajit.codegen.c_expressions import Names, Scope
 from dynajit.codegen.c_support import (
     accumulator_names,
@@ -225,6 +226,26 @@ class RowLoops:
         if self._finds_positions(accumulates):
             self._choose(row, accumulates, body, reads_ahead)
             return
+        self._declare(row, accumulates)
+        row.add(*self._reduce(row, accumulates, body, reads_ahead))
+
+    def _declare(self, row: Scope, accumulates: Sequence[Accumulate]) -> None:
+        """Append the `r` variables of accumulators, with what they start from."""
+        for accumulate in accumulates:
+            starts = start_values(row, accumulate)
+            for k, name in enumerate(accumulator_names(accumulate, "r")):
+                row.add(f"{accumulate.element[k].dtype.c} {name} = {starts[k]};")
+                dtype = accumulate.element[k].dtype
+                row.known[Accumulated(accumulate.name, k, dtype)] = name
+
+    def _reduce(
+        self,
+        row: Scope,
+        accumulates: Sequence[Accumulate],
+        body: Callable[[Scope], None],
+        reads_ahead: bool,
+    ) -> list[str]:
+        """Lines of the loop over elements, for `r` variables that are declared."""
         ahead = self.ahead if reads_ahead else ()
         bounds = self._bounds()
         size = self.kernel.elements[-1].size if self.kernel.elements else 1
@@ -232,23 +253,15 @@ class RowLoops:
         if self.longest is not None:
             size = block_size = self.longest
         lanes = lanes_of(accumulates, block_size)
-        for accumulate in accumulates:
-            starts = start_values(row, accumulate)
-            for k, name in enumerate(accumulator_names(accumulate, "r")):
-                row.add(f"{accumulate.element[k].dtype.c} {name} = {starts[k]};")
-                dtype = accumulate.element[k].dtype
-                row.known[Accumulated(accumulate.name, k, dtype)] = name
         if lanes == 1:
-            row.add(*self._one_lane(row, accumulates, bounds, body))
-            return
+            return self._one_lane(row, accumulates, bounds, body)
         is_long = not self.is_blocked and not is_at_least(2 * BLOCK, size)
         if len(self.kernel.elements) != 1 or not is_long:
-            row.add(*self._many_lanes(row, accumulates, bounds, lanes, body, ahead))
-            return
+            return self._many_lanes(row, accumulates, bounds, lanes, body, ahead)
         part = _Bounds("start", "stop", BLOCK if symint.mod(size, BLOCK) == 0 else None)
         lines = self._many_lanes(row, accumulates, part, lanes, body, ahead)
         head = f"const int64_t stop = dj_min_index(start + {BLOCK}, {symint.c(size)});"
-        row.add(*loop("start", "0", symint.c(size), [head, *lines], step=str(BLOCK)))
+        return loop("start", "0", symint.c(size), [head, *lines], step=str(BLOCK))
 
     def _finds_positions(self, accumulates: Sequence[Accumulate]) -> bool:
         """True if choices are better found in two passes over a long row: value, then position."""
@@ -267,18 +280,43 @@ class RowLoops:
         body: Callable[[Scope], None],
         reads_ahead: bool,
     ) -> None:
-        """Append what `accumulate` does, with the positions of choices found in a second pass."""
+        """Append what `accumulate` does, with the positions of choices found in a second pass, or
+        with them where that is possible."""
+        (axis,) = self.kernel.elements
         choices = [a for a in accumulates if c_choices.is_choice(a)]
         reduced = [c_choices.value_of(a) if a in choices else a for a in accumulates]
-        self.accumulate(row, reduced, body, reads_ahead)
-        (axis,) = self.kernel.elements
+        self._declare(row, reduced)
         for choice in choices:
             position = accumulator_names(choice, "r")[1]
             row.add(f"int64_t {position} = 0;")
             row.known[Accumulated(choice.name, 1, choice.element[1].dtype)] = position
+        found: list[str] = []
+        if len(choices) == len(accumulates) and self._are_grouped(row, choices, body):
+            for choice in choices:
+                found.append(f"found_{choice.name}")
+                row.add(f"int {found[-1]} = 0;")
+                element = partial(self.element_scope, row)
+                row.add(*c_grouped_choices.in_groups(choice, element, axis, found[-1]))
+            if all(c_grouped_choices.is_always_found(choice, axis) for choice in choices):
+                return
+        lines = self._reduce(row, reduced, body, reads_ahead)
+        for choice in choices:
             scopes = [*(self.element_scope(row) for _ in range(3)), Scope(row.names)]
-            stop = symint.c(axis.size)
-            row.add(*c_choices.search(choice, scopes, axis.name, stop))
+            lines += c_choices.search(choice, scopes, axis.name, symint.c(axis.size))
+        row.add(*(block(f"if (!({' && '.join(found)}))", lines) if found else lines))
+
+    def _are_grouped(
+        self, row: Scope, choices: Sequence[Accumulate], body: Callable[[Scope], None]
+    ) -> bool:
+        """True if all that a pass does is to make choices for which one pass is enough."""
+        (axis,) = self.kernel.elements
+        if self.kernel.column_totals:
+            return False
+        if not all(c_grouped_choices.are_grouped(choice, axis) for choice in choices):
+            return False
+        beside = self.element_scope(row)
+        body(beside)
+        return not beside.lines
 
     def _one_lane(
         self,
