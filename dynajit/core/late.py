@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
-from dynajit.core.collector import seldom
+from dynajit.core.collector import paused
 from dynajit.core.records import record
 
 
@@ -45,7 +45,7 @@ def load(late: Late) -> ModuleType:
     Two threads may both come here first: the import system gives them the same module.
     """
     if late._module is None:
-        with seldom():
+        with paused():
             late._module = importlib.import_module(late._name)
     return late._module
 

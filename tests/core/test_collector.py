@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -72,3 +73,37 @@ def test_thresholds_that_the_program_sets_meanwhile_stay() -> None:
         gc.set_threshold(900, 9, 9)
 
     assert 900 == gc.get_threshold()[0]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_was_made_while_paused_is_old_and_still_collected(kept: bool) -> None:
+    """What a program keeps from the collector stays kept, and nothing is added to it."""
+    gc.enable()
+    gc.collect()
+    frozen = object()
+    if kept:
+        gc.freeze()
+    before = gc.get_freeze_count()
+    try:
+        with paused():
+            made = [frozen]
+            made.append(made)
+            ring: list[object] = []
+            ring.append(ring)
+            seen = weakref.ref(_Referable(ring))
+            del ring
+        gc.set_threshold(0)
+        is_young = any(made is each for each in gc.get_objects(generation=0))
+        assert before == gc.get_freeze_count()
+        assert kept == is_young
+    finally:
+        gc.unfreeze()
+    gc.collect()
+    assert seen() is None
+
+
+class _Referable:
+    """A member of a ring that nothing else holds."""
+
+    def __init__(self, ring: list[object]) -> None:
+        ring.append(self)
