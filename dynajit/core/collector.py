@@ -18,8 +18,8 @@ SELDOM: Final = 100_000
 2000 from 3.13 on."""
 
 KEPT_BY_PYTHON: Final = 1000
-"""Objects that may be kept from the collector before a program does that: CPython 3.12 keeps its own
-immortal ones, some 375, other versions none."""
+"""Objects that may be kept from the collector before a program does that: CPython 3.12 keeps some
+375 immortal ones of its own, other versions none."""
 
 
 @contextmanager
