@@ -28,7 +28,10 @@ setup(
         extension("dynajit.ops._library_call", ["dynajit/ops/_library_call.c"], []),
         extension(
             "dynajit.ops._vecmath",
-            [f"dynajit/ops/{name}.c" for name in ("_vecmath", "vecmath_plain", "vecmath_avx2")],
+            [
+                "dynajit/ops/_vecmath.c",
+                *(f"dynajit/ops/vecmath_{name}.c" for name in ("plain", "avx2", "avx512")),
+            ],
             [*glob("dynajit/ops/vecmath_*.h"), *sorted(glob("codegen/headers/vecmath*.h"))],
             *("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
             *("-fno-thread-jumps", "-Wno-unused-function"),  # see codegen.toolchain

@@ -431,14 +431,16 @@ def _used(x: Any, value: Constant) -> Any:
 
 
 SHORT_POWERS: Final = frozenset((-1, -0.5, 0.5, 1, 2, 3))
-"""Exponents for which `ops.pow` is a product or a root, of other bits than a power."""
+"""Exponents for which `ops.pow` is a product or a root, of other bits than a power. Whole powers
+have bits of their own, too, which code generation sees by the type of an integer only."""
 
 
 def _is_short_power(exponent: Value) -> bool:
     """True for a run-time number that is worth a guard as an exponent."""
     if not isinstance(exponent, Scalar) or exponent.symbolic is not None:
         return False
-    return exponent.value in SHORT_POWERS
+    value = exponent.value
+    return value in SHORT_POWERS or (isinstance(value, float) and value.is_integer())
 
 
 def _compare_tensors(x: Any, symbol: str, function: Any, a: Value, b: Value) -> Value:

@@ -33,7 +33,7 @@ from dynajit.core import dtypes, symint
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import InternalError
 from dynajit.core.symint import Number
-from dynajit.ops.scalar import SCALARS, SUFFIX, spell
+from dynajit.ops.scalar import SCALARS, SUFFIX, is_whole_power, spell
 
 INDENT = "    "
 _ACCESS = {"float16": "f16", "bfloat16": "bf16"}
@@ -271,13 +271,21 @@ def _near_form(
 
 def _near_power(exponent: Expression, x: str, y: str) -> tuple[str, str] | None:
     """`_near_form` of a power with a known exponent; if that is whole, a base may be negative."""
+    if _is_whole(exponent) and isinstance(exponent, Literal):
+        near = f"dj_whole_pow_near_f32(fabsf({x}), {y})"
+        near = f"copysignf({near}, {x})" if exponent.value % 2 == 1 else near
+        return near, f"dj_pow_is_far_f32(fabsf({x}))"
     if not isinstance(exponent, Literal) or not abs(exponent.value) <= MOST_NEAR_POWER:
         return None
-    value = float(exponent.value)
-    base = f"fabsf({x})" if value.is_integer() else x
-    near = f"dj_pow_near_f32({base}, {y})"
-    near = f"copysignf({near}, {x})" if value % 2 == 1 else near
-    return near, f"dj_pow_is_far_f32({base})"
+    return f"dj_pow_near_f32({x}, {y})", f"dj_pow_is_far_f32({x})"
+
+
+def _is_whole(exponent: Expression) -> bool:
+    """True for a number of the program that is whole: such powers have PyTorch's bits."""
+    if isinstance(exponent, Literal):
+        return is_whole_power(float(exponent.value))
+    number = exponent.operand if isinstance(exponent, Cast) else exponent
+    return isinstance(number, Parameter) and number.dtype.category is Category.INTEGER
 
 
 def _is_free(expression: Expression) -> bool:
@@ -343,6 +351,9 @@ def spelled(expression: Expression, operands: Sequence[str], target: str = "c") 
 
 def _applied(expression: Apply, operands: Sequence[str], target: str) -> str:
     dtype = expression.arguments[-1].dtype
+    is_power = expression.function == "pow" and dtype is dtypes.float32 and target == "c"
+    if is_power and _is_whole(expression.arguments[1]):
+        return f"dj_whole_pow_f32({', '.join(operands)})"
     if expression.function in SCALARS:
         return spell(expression.function, dtype, target, *operands)
     operator = OPERATORS[expression.function]

@@ -1,8 +1,8 @@
 /* Functions of arrays that NumPy lacks, by the vector mathematics of generated C.
  *
  * Contract: ufuncs of float32 and float64. `erf` is at most 4 ULP from the exact value; `fma` is
- * x * y + z, rounded once: both have the bits that generated kernels have on a CPU with the same
- * instructions. `sum_wide` (i)->() and `squares_wide` (i),()->() add what lies along the last
+ * x * y + z, rounded once, and `whole_power` x to a whole number y of at most 2^16 in size, float32
+ * only: all have the bits that generated kernels have on a CPU with the same instructions. `sum_wide` (i)->() and `squares_wide` (i),()->() add what lies along the last
  * dimension, in double, the latter the squares of x - center in the dtype of x; their bits depend
  * neither on the CPU nor on strides. Called by `ops.scalar` and `ops.batch_normalization`: a model
  * with GELU needs no SciPy, whose import takes 0.2 s and whose erf 10 times as long, and statistics
@@ -23,6 +23,7 @@
 DECLARED(plain)
 #if defined(__x86_64__) && defined(__GNUC__)
 DECLARED(avx2)
+DECLARED(avx512)
 #endif
 
 enum { CHUNK = 512 };
@@ -109,6 +110,22 @@ enum { CHUNK = 512 };
     }
 
 LOOPS(float, f32)
+
+/* Elements with the same power side by side are computed together. */
+static void whole_power(char **operands, npy_intp const *sizes, npy_intp const *steps, void *loops) {
+    float in[CHUNK], out[CHUNK];
+    for (npy_intp start = 0, count; start < sizes[0]; start += count) {
+        const npy_intp rest = sizes[0] - start;
+        count = steps[1] ? 1 : rest < CHUNK ? rest : CHUNK;
+        float y;
+        memcpy(&y, operands[1] + start * steps[1], sizeof y);
+        const char *x = gathered_float(operands[0] + start * steps[0], steps[0], count, in);
+        ((const Loops *)loops)->whole_power(x, y, out, count);
+        scattered_float(out, operands[2] + start * steps[2], steps[2], count);
+    }
+    feclearexcept(FE_ALL_EXCEPT); /* paths that are not chosen are computed, too */
+}
+
 LOOPS(double, f64)
 
 static void *data[2]; /* the loops of this CPU, per dtype */
@@ -119,6 +136,9 @@ FUNCTION(fma)
 FUNCTION(sum_wide)
 FUNCTION(squares_wide)
 
+static PyUFuncGenericFunction power_functions[] = {whole_power};
+
+static char power_types[] = {NPY_FLOAT, NPY_FLOAT, NPY_FLOAT};
 static char erf_types[] = {NPY_FLOAT, NPY_FLOAT, NPY_DOUBLE, NPY_DOUBLE};
 static char fma_types[] = {NPY_FLOAT, NPY_FLOAT, NPY_FLOAT, NPY_FLOAT,
                            NPY_DOUBLE, NPY_DOUBLE, NPY_DOUBLE, NPY_DOUBLE};
@@ -127,9 +147,9 @@ static char squares_types[] = {NPY_FLOAT, NPY_FLOAT, NPY_DOUBLE, NPY_DOUBLE, NPY
 
 /* Adds a ufunc to the module; `core` is the signature of dimensions, NULL for element by element. */
 static int add(PyObject *module, const char *name, PyUFuncGenericFunction *functions, char *types,
-               int inputs, const char *core, const char *document) {
-    PyObject *function = PyUFunc_FromFuncAndDataAndSignature(functions, data, types, 2, inputs, 1,
-                                                             PyUFunc_None, name, document, 0, core);
+               int dtypes, int inputs, const char *core, const char *document) {
+    PyObject *function = PyUFunc_FromFuncAndDataAndSignature(
+        functions, data, types, dtypes, inputs, 1, PyUFunc_None, name, document, 0, core);
     const int result = function ? PyModule_AddObjectRef(module, name, function) : -1;
     Py_XDECREF(function);
     return result;
@@ -147,14 +167,20 @@ PyMODINIT_FUNC PyInit__vecmath(void) {
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         data[0] = (void *)&loops_f32_avx2, data[1] = (void *)&loops_f64_avx2;
+    /* As codegen.toolchain: CPUs that have the last one run at full clock with wide vectors. */
+    if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi2"))
+        data[0] = (void *)&loops_f32_avx512, data[1] = (void *)&loops_f64_avx512;
 #endif
     PyObject *module = PyModule_Create(&definition);
     if (!module) return NULL;
-    if (add(module, "erf", erf_functions, erf_types, 1, NULL, "The error function.") < 0 ||
-        add(module, "fma", fma_functions, fma_types, 3, NULL, "x * y + z, rounded once.") < 0 ||
-        add(module, "sum_wide", sum_wide_functions, sum_types, 1, "(i)->()",
+    if (add(module, "erf", erf_functions, erf_types, 2, 1, NULL, "The error function.") < 0 ||
+        add(module, "fma", fma_functions, fma_types, 2, 3, NULL, "x * y + z, rounded once.") < 0 ||
+        add(module, "whole_power", power_functions, power_types, 1, 2, NULL,
+            "x to a whole number y of at most 2^16 in size.") < 0 ||
+        add(module, "sum_wide", sum_wide_functions, sum_types, 2, 1, "(i)->()",
             "Sum along the last dimension, in double.") < 0 ||
-        add(module, "squares_wide", squares_wide_functions, squares_types, 2, "(i),()->()",
+        add(module, "squares_wide", squares_wide_functions, squares_types, 2, 2, "(i),()->()",
             "Sum of the squares of x - center along the last dimension, in double.") < 0)
         Py_CLEAR(module);
     return module;

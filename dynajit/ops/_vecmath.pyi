@@ -4,3 +4,4 @@ erf: Any
 fma: Any
 squares_wide: Any
 sum_wide: Any
+whole_power: Any

@@ -27,6 +27,7 @@ from dynajit.ops.arguments import (
 )
 from dynajit.ops.autocast import for_row
 from dynajit.ops.families import broadcast_shapes, floating_of
+from dynajit.ops.pointwise import NUMBER_POWERS
 from dynajit.ops.table import TABLE, Op
 
 # ---------------------------------------------------------------------------------------------
@@ -229,9 +230,6 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     return TABLE.floor_divide(TABLE.sub(x, TABLE.fmod(x, y)), y)
 
 
-_POWERS: dict[float, str] = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
-
-
 def pow(input: Any, exponent: Any) -> Any:
     """input to the power exponent. Shape: broadcast. Dtype: promoted.
 
@@ -250,7 +248,7 @@ def pow(input: Any, exponent: Any) -> Any:
                 "with .float()."
             )
         return TABLE.pow(x, y)
-    row = _POWERS.get(float(y))
+    row = NUMBER_POWERS.get(float(y))
     if row is not None:
         return TABLE[row](x)
     if y == 3:

@@ -9,6 +9,8 @@ of `torch.<name>`; of the derivatives: calculus, with PyTorch's choices at kinks
 
 import cmath
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from dynajit.core import dtypes
@@ -142,13 +144,27 @@ def square(m: Any, x: Any) -> Any:
     return x * x
 
 
+NUMBER_POWERS: Final[Mapping[float, str]] = MappingProxyType(
+    {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
+)
+"""The rows of powers that PyTorch does not compute as powers; the third one is a product."""
+
+
+def number_power(ops: Any, x: Any, y: Any) -> Any:
+    """A floating tensor to the power of a number: a product or root where PyTorch takes one."""
+    row = NUMBER_POWERS.get(float(y))
+    if row is not None:
+        return getattr(ops, row)(x)
+    return x * x * x if y == 3 else ops.pow(x, y)
+
+
 def _pow_base_vjp(ops: Any, g: Any, x: Any, y: Any, y_type: ValueType) -> Any:
     """y * x ** (y - 1), and 0 where y is 0 (x ** -1 would be inf at x = 0)."""
     y = scalar_operand(ops, y, y_type, g)
     if _is_number(y):
         if y == 0:
             return _zeros(ops, g)
-        return g * x * 2 if y == 2 else g * (y * ops.pow(x, y - 1))
+        return g * x * 2 if y == 2 else g * (y * number_power(ops, x, y - 1))
     return ops.where(ops.eq(y, 0), 0.0, g * (y * ops.pow(x, y - 1)))
 
 

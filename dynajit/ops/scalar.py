@@ -36,6 +36,7 @@ from dynajit.core.records import record
 from dynajit.core.selection import select
 from dynajit.ops._vecmath import erf as erf_of_array
 from dynajit.ops._vecmath import fma as fma_of_arrays
+from dynajit.ops._vecmath import whole_power
 
 SUFFIX: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -351,14 +352,26 @@ def lgamma(x: Any) -> Any:
 # powers and division
 
 
+MOST_WHOLE_POWER: Final = 2.0**16
+
+
+def is_whole_power(y: float) -> bool:
+    """True for exponents that `whole_power` takes (dj_whole_pow_f32 in C)."""
+    return y.is_integer() and abs(y) <= MOST_WHOLE_POWER
+
+
 @_scalar(2, integer="")
 def pow_(x: Any, y: Any) -> Any:
     """x to the power y; C99 rules for floats (pow(x, 0) and pow(1, y) are 1, NaN included).
 
+    A whole number as the exponent of float32 gives PyTorch's bits, at most 1 ULP from the exact
+    value.
+
     Integers wrap; a negative exponent gives 0, except 1 for the base 1 and +-1 for -1.
     """
     if not _is_integer(x):
-        return np.power(x, y)
+        is_number = isinstance(x, np.ndarray) and x.dtype == np.float32 and np.ndim(y) == 0
+        return whole_power(x, y) if is_number and is_whole_power(float(y)) else np.power(x, y)
     negative = y < 0
     if not np.any(negative):
         return np.power(x, y)

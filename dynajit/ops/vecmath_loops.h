@@ -9,6 +9,8 @@
 #include "vecmath_f64_inverse.h"
 #include "vecmath_table.h"
 
+#include <stddef.h>
+
 enum { LANES = 16 };
 
 static double added_lanes(double *lanes) {
@@ -28,7 +30,7 @@ static double added_lanes(double *lanes) {
 #define ITSELF(x) (x)
 #define SQUARE(x) (((x) - middle) * ((x) - middle))
 
-#define LOOPS(T, SUFFIX, FMA)                                                                       \
+#define LOOPS(T, SUFFIX, FMA, POWER)                                                                \
     static void NAMED(erf_##SUFFIX)(const void *x, void *y, int64_t count) {                        \
         for (int64_t i = 0; i < count; i++) ((T *)y)[i] = dj_erf_##SUFFIX(((const T *)x)[i]);       \
     }                                                                                               \
@@ -57,7 +59,27 @@ static double added_lanes(double *lanes) {
         ADDED(T, SQUARE)                                                                            \
     }                                                                                               \
     const Loops NAMED(loops_##SUFFIX) = {NAMED(erf_##SUFFIX), NAMED(fma_##SUFFIX),                  \
-                                         NAMED(sum_##SUFFIX), NAMED(squares_##SUFFIX)};
+                                         NAMED(sum_##SUFFIX), NAMED(squares_##SUFFIX), POWER};
 
-LOOPS(float, f32, __builtin_fmaf)
-LOOPS(double, f64, __builtin_fma)
+static void NAMED(whole_power)(const void *from, float y, void *to, int64_t count) {
+    const float *x = from;
+    float *out = to;
+    /* What depends on y alone is no choice within the loop: GCC would make it no vector loop. */
+    const uint32_t sign = floorf(y * 0.5f) != y * 0.5f ? 0x80000000u : 0;
+    const float zero = y < 0.0f ? INFINITY : y == 0.0f ? 1.0f : 0.0f;
+    int far = 0;
+    for (int64_t i = 0; i < count; i++) far |= dj_pow_is_far_f32(fabsf(x[i]));
+    if (far) {
+        for (int64_t i = 0; i < count; i++) out[i] = dj_whole_pow_f32(x[i], y);
+    }
+    else {
+        for (int64_t i = 0; i < count; i++) {
+            const float power = dj_exp_of_pair(dj_pair_times(dj_log_pair(fabsf(x[i]), 0.0f), y));
+            const float z = x[i] == 0.0f ? zero : power;
+            out[i] = dj_float_of_bits(dj_bits_of_float(z) | (dj_bits_of_float(x[i]) & sign));
+        }
+    }
+}
+
+LOOPS(float, f32, __builtin_fmaf, NAMED(whole_power))
+LOOPS(double, f64, __builtin_fma, NULL)

@@ -1,6 +1,7 @@
 /* The loops of one dtype and instruction set that `_vecmath.c` calls and vecmath_loops.h defines.
  *
- * Contract: operands and results lie side by side; the result of `erf` and `fma` may be an operand.
+ * Contract: operands and results lie side by side; the results of `erf`, `fma` and
+ * `whole_power` may be operands.
  */
 #ifndef DJ_VECMATH_TABLE_H
 #define DJ_VECMATH_TABLE_H
@@ -13,6 +14,7 @@ typedef struct {
                 const int *fixed);
     double (*sum)(const void *x, int64_t count);
     double (*squares)(const void *x, const void *center, int64_t count); /* of x - center */
+    void (*whole_power)(const void *x, float y, void *out, int64_t count); /* float only */
 } Loops;
 
 #endif

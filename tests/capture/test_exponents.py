@@ -23,7 +23,7 @@ def values() -> dj.Tensor:
     return dj.from_numpy(draw.uniform(0.5, 3, 5000).astype(np.float32))
 
 
-@pytest.mark.parametrize("exponent", [2, 2.0, 3, -1, 0.5, -0.5, 1], ids=str)
+@pytest.mark.parametrize("exponent", [2, 2.0, 3, -1, 0.5, -0.5, 1, 4, 4.0, -7, 11.0], ids=str)
 def test_bits_are_those_of_eager_code(exponent):
     model, x = Power(exponent), values()
     np.testing.assert_array_equal(dj.compile(model)(x).numpy(), model(x).numpy())
@@ -46,4 +46,15 @@ def test_other_exponents_stay_numbers_of_the_call():
     for exponent in (5.5, 6.25, 7.75):
         model.exponent = exponent
         compiled(x)
+    assert dj.compile_stats()["graphs"] == before
+
+
+def test_whole_numbers_of_the_program_may_change_without_another_graph():
+    model, x = Power(4), values()
+    compiled = dj.compile(model)
+    compiled(x)
+    before = dj.compile_stats()["graphs"]
+    for exponent in (5, 6, -4):
+        model.exponent = exponent
+        np.testing.assert_array_equal(compiled(x).numpy(), model(x).numpy())
     assert dj.compile_stats()["graphs"] == before

@@ -67,6 +67,12 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         "{ for (long i = 0; i < n; i++) {"
         " float near = dj_pow_near_f32(x[i], y[i]), far = dj_pow_f32(x[i], y[i]);"
         " z[i] = (fabsf(y[i]) <= 6.0f) & !dj_pow_is_far_f32(x[i]) ? near : far; } }\n"
+        "void run_whole_pow(const float *x, const float *y, float *z, long n)"
+        "{ for (long i = 0; i < n; i++) z[i] = dj_whole_pow_f32(x[i], y[i]); }\n"
+        "void run_whole_pow_near(const float *x, const float *y, float *z, long n)"
+        "{ for (long i = 0; i < n; i++) {"
+        " float near = dj_whole_pow_near_f32(x[i], y[i]), far = dj_whole_pow_f32(x[i], y[i]);"
+        " z[i] = (fabsf(y[i]) <= 65536.0f) & !dj_pow_is_far_f32(x[i]) ? near : far; } }\n"
     )
     source += (
         "#include <fenv.h>\n"
@@ -205,11 +211,16 @@ SPECIAL = np.array(
 )  # fmt: skip
 
 
-POWERS = ("pow", "pow_near")
+def is_whole(y: np.ndarray) -> np.ndarray:
+    """Which exponents the functions of whole powers take."""
+    return np.isfinite(y) & (np.floor(y) == y)
+
+
+POWERS = ("pow", "pow_near", "whole_pow", "whole_pow_near")
 
 
 def power(library: ctypes.CDLL, name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """dj_pow_f32 of two arrays, or dj_pow_near_f32 where that is right."""
+    """dj_<name>_f32 of two arrays; of a near function only where that is right."""
     z = np.empty_like(x)
     pointer = ctypes.c_void_p
     arrays = (pointer(array.ctypes.data) for array in (x, y, z))
@@ -221,7 +232,8 @@ def power(library: ctypes.CDLL, name: str, x: np.ndarray, y: np.ndarray) -> np.n
 def test_power_has_c99_edges(library: ctypes.CDLL, name: str) -> None:
     """Every pair of special numbers with both signs, against NumPy's float64."""
     both = np.concatenate([SPECIAL, -SPECIAL])
-    x, y = (np.ascontiguousarray(part.ravel()) for part in np.meshgrid(both, both))
+    exponents = both if "whole" not in name else both[is_whole(both)]
+    x, y = (np.ascontiguousarray(part.ravel()) for part in np.meshgrid(both, exponents))
     z = power(library, name, x, y)
     with np.errstate(all="ignore"):
         exact = np.power(x.astype(np.float64), y.astype(np.float64))
@@ -239,6 +251,8 @@ def test_power_has_at_most_4_ulp(library: ctypes.CDLL, name: str) -> None:
     x = random.integers(0, 0x7F800000, count, dtype=np.uint32).view(np.float32)
     x[::2] = np.exp(random.uniform(-3, 3, count // 2))
     y = (random.uniform(-1, 1, count) * 2.0 ** random.uniform(-10, 9, count)).astype(np.float32)
+    if "whole" in name:
+        y = np.rint(y)
     with np.errstate(all="ignore"):
         exact = np.power(x.astype(np.float64), y.astype(np.float64))
 

@@ -1,5 +1,6 @@
-"""Functions of arrays that NumPy lacks: `erf`, exact to 4 ULP, `fma`, rounded once, and sums in
-double; for every layout, with the bits of compiled functions."""
+"""Functions of arrays that NumPy lacks: `erf`, exact to 4 ULP, `fma`, rounded once, whole powers
+with the bits of PyTorch's, and sums in double; for every layout, with the bits of compiled
+functions."""
 
 import math
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 
 import dynajit as dj
 from dynajit.ops import TABLE
-from dynajit.ops._vecmath import erf, fma, squares_wide, sum_wide
+from dynajit.ops._vecmath import erf, fma, squares_wide, sum_wide, whole_power
 
 DTYPES = (np.float32, np.float64)
 
@@ -193,3 +194,73 @@ def test_sums_follow_strides(dtype) -> None:
         squares_wide(x[:, :, ::3], center),
         squares_wide(np.ascontiguousarray(x[:, :, ::3]), np.ascontiguousarray(center)),
     )
+
+
+EXPONENTS = (-7, -4, -3, 4, 5, 6.0, 11, 40)
+
+
+def bases() -> np.ndarray:
+    """Both signs, over all powers that are reached, with the edges of C; of a size of which PyTorch
+    computes no rest in another way."""
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal(20_000) * np.exp(rng.uniform(-9, 9, 20_000))
+    edges = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 1e-45, -1e-42, 3e38, -3e38]
+    edges += [0.0] * (-(x.size + len(edges)) % 64)
+    return np.concatenate([x.astype(np.float32), np.array(edges, np.float32)])
+
+
+@pytest.mark.parametrize("exponent", EXPONENTS)
+def test_whole_powers_are_exact_to_one_unit_with_the_edges_of_c(exponent) -> None:
+    x = bases()
+    with np.errstate(all="ignore"):
+        exact = np.power(x.astype(np.float64), float(exponent))
+        expected = exact.astype(np.float32)
+        found = whole_power(x, np.float32(exponent))
+        unit = np.spacing(np.abs(expected)).astype(np.float64)
+
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(found[~finite], expected[~finite])
+    assert (np.abs(found[finite] - exact[finite]) <= unit[finite]).all()
+    assert np.array_equal(np.signbit(found[finite]), np.signbit(expected[finite]))
+
+
+@pytest.mark.parametrize("exponent", EXPONENTS)
+def test_whole_powers_are_those_of_pytorch(exponent) -> None:
+    """Where results are normal: PyTorch rounds subnormal ones twice."""
+    torch = pytest.importorskip("torch")
+    if torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):
+        pytest.skip("PyTorch computes powers without fused products on this CPU")
+    x = bases()
+    expected = (torch.from_numpy(x) ** exponent).numpy()
+    normal = ~(np.abs(expected) < np.finfo(np.float32).tiny) | (expected == 0)
+
+    np.testing.assert_array_equal((dj.from_numpy(x) ** exponent).numpy()[normal], expected[normal])
+    compiled = dj.compile(lambda x: x**exponent)(dj.from_numpy(x))
+    np.testing.assert_array_equal(compiled.numpy()[normal], expected[normal])
+
+
+@pytest.mark.parametrize("exponent", [1.5, 2.0, 3.0, 4.0, 0.5, -0.5, -2.0, 5.0])
+def test_gradients_of_powers_are_those_of_pytorch(exponent) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):
+        pytest.skip("PyTorch computes powers without fused products on this CPU")
+    x = np.random.default_rng(5).uniform(0.5, 3, 3008).astype(np.float32)
+    leaf, other = torch.from_numpy(x).requires_grad_(), dj.from_numpy(x.copy()).requires_grad_()
+    (leaf**exponent).sum().backward()
+    (other**exponent).sum().backward()
+
+    if exponent.is_integer():
+        np.testing.assert_array_equal(other.grad.numpy(), leaf.grad.numpy())
+    np.testing.assert_allclose(other.grad.numpy(), leaf.grad.numpy(), rtol=1e-6)
+
+
+def test_layouts_do_not_change_whole_powers() -> None:
+    x = np.random.default_rng(6).standard_normal((30, 100)).astype(np.float32)
+    expected = whole_power(x, np.float32(5))
+
+    np.testing.assert_array_equal(whole_power(x[::3, ::7], np.float32(5)), expected[::3, ::7])
+    np.testing.assert_array_equal(whole_power(x.T, np.full((100, 1), 5, np.float32)), expected.T)
+    written = x.copy()
+    assert whole_power(written, np.float32(5), out=written) is written
+    np.testing.assert_array_equal(written, expected)
+    assert whole_power(x[:0], np.float32(5)).shape == (0, 100)
