@@ -475,6 +475,7 @@ class _Planner:
             return first.joined(second, members)
         whole = Region(self.storage, wide.shape, wide.reduced, wide.columns, wide.scanned)
         try:
+            whole.check_domains(members)
             for member in members:
                 whole.add(member)
             if division_count(whole) > division_count(first) + division_count(second):

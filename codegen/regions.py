@@ -8,7 +8,7 @@ A value of the region is read by another one only at the same element or row. Ca
 `codegen.fusion`; `codegen.lowering` turns finished regions into kernels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -226,6 +226,20 @@ class Region:
             raise
         anchor.store = self.storage.add(node)
         self.anchors[node] = anchor
+
+    def check_domains(self, nodes: Iterable[Node]) -> None:
+        """Refuse what cannot be computed over the domain, before any of it is.
+
+        Raises:
+            NotFusable: the values of a node are not those of the domain.
+        """
+        if not self.reduced and not self.columns:
+            return  # it may become another domain
+        for node in nodes:
+            if is_reduction(node):
+                self._reduction_level(node)
+            elif not is_scan(node):
+                self._level_of(node.type.shape)
 
     def is_apart_from(self, other: "Region") -> bool:
         """True if both have one domain, and neither reads a value of the other, nor data as index.
