@@ -418,13 +418,28 @@ dj_cos_reduced(float r)
     return DJ_FMA(z * z, p, DJ_FMA(z, -0.5f, 1.0f));
 }
 
+/* By half turns, so that one polynomial is enough; it may pass 1 by its last bit. (Of cos it would
+ * round cos(0).) */
 static inline float
 dj_sin_near_f32(float x)
 {
-    uint32_t n;
-    float r = dj_angle_reduced(x, &n);
-    float y = n & 1u ? dj_cos_reduced(r) : dj_sin_reduced(r);
-    return dj_float_of_bits(dj_bits_of_float(y) ^ (n << 30 & 0x80000000u));
+    float shifted = DJ_FMA(x, 0.318309886183790672f, DJ_ROUND_MAGIC);
+    float n = shifted - DJ_ROUND_MAGIC;
+#if defined(__FMA__) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
+    float r = DJ_FMA(n, -3.141592502593994f, x);          /* exact */
+    r = DJ_FMA(n, -1.5099578831723193e-07f, r);
+    r = DJ_FMA(n, -1.078060505991553e-14f, r);
+#else
+    double wide = (double)x - (double)n * 3.14159265346825122834;
+    float r = (float)(wide - (double)n * 1.21542010130012386447e-10);
+#endif
+    float z = r * r;
+    float low = DJ_FMA(0.00833306834101677f, z, -0.16666659712791443f);
+    float high = DJ_FMA(2.6057839477289235e-06f, z, -0.00019809666264336556f);
+    float y = fabsf(DJ_FMA(r * z, DJ_FMA(high, z * z, low), r));
+    y = y > 1.0f ? 1.0f : y;
+    uint32_t sign = dj_bits_of_float(r) ^ dj_bits_of_float(shifted) << 31;
+    return copysignf(y, dj_float_of_bits(sign));          /* keeps -0 */
 }
 
 static inline float

@@ -23,8 +23,8 @@ def test_a_text_that_names_nothing_gets_nothing() -> None:
 
 
 def test_a_helper_comes_with_what_it_calls_in_the_order_of_the_headers() -> None:
-    text = c_prelude.prelude("y = dj_sin_near_f32(x);")
-    needed = ["dj_bits_of_float(", "dj_angle_reduced(", "dj_sin_reduced(", "\ndj_sin_near_f32("]
+    text = c_prelude.prelude("y = dj_cos_near_f32(x);")
+    needed = ["dj_bits_of_float(", "dj_angle_reduced(", "dj_sin_reduced(", "\ndj_cos_near_f32("]
     places = [text.index(name) for name in needed]
 
     assert places == sorted(places)
