@@ -107,6 +107,7 @@ class RowLoops:
         self.is_blocked = is_blocked
         self.elements = product_of(kernel.elements)
         self.terms = c_softmax.terms(kernel)
+        self.shares = c_softmax.shares(kernel)
         self.words: tuple[c_words.Run, ...] = ()
         streams = () if longest else c_ahead.streams(kernel)
         self.ahead = tuple(stream for stream in streams if stream.buffer not in cached)

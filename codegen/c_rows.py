@@ -9,7 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from dynajit.codegen import c_ahead, c_bypass, c_runs, c_short_rows, c_transposed, c_words
+from dynajit.codegen import (
+    c_ahead,
+    c_bypass,
+    c_runs,
+    c_short_rows,
+    c_softmax,
+    c_transposed,
+    c_words,
+)
 from dynajit.codegen.c_column_totals import ColumnTotals
 from dynajit.codegen.c_expressions import INDENT, Names, Scope
 from dynajit.codegen.c_row_loops import BLOCK, RowLoops, position, stored
@@ -458,8 +466,22 @@ class _Pass:
         for value, name in self.kept.items():
             scope.known[value] = f"{name}[{place}]"
         for keep in self.phase.keeps:
+            self._shares((keep.value,), scope)
             scope.add(f"{keep.name}[{place}] = {scope.emit(keep.value)};")
+        self._shares([store.value for store in self.phase.stores], scope)
         _write([store for store in self.phase.stores if store not in elsewhere], scope)
+
+    def _shares(self, values: Sequence[Expression], scope: Scope) -> None:
+        """Append the shares of softmax in `values`, which are quotients otherwise."""
+        if not self.loops.shares:
+            return
+        for expression in walk(tuple(values)):
+            if expression in self.loops.shares and scope.find(expression) is None:
+                term, total = map(scope.emit, self.loops.shares[expression])
+                name = scope.names.new()
+                share = f"{c_softmax.SHARE}({term}, {total}, 1.0f / {total})"
+                scope.add(f"const {expression.dtype.c} {name} = {share};")
+                scope.known[expression] = name
 
 
 def _write(stores: Sequence[Store], scope: Scope) -> None:

@@ -113,6 +113,20 @@ dj_softmax_term_f32(float x)
     return DJ_FMA(factor, dj_expm1_reduced(r), factor);
 }
 
+/* x / sum for a term and its sum of at least 1, given 1 / sum. What the product misses is known exactly
+ * but for results below 2^-100. See c_softmax.py. */
+static inline float
+dj_softmax_share_f32(float x, float sum, float inverse)
+{
+#if defined(__FMA__) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
+    float share = x * inverse;
+    return DJ_FMA(DJ_FMA(-share, sum, x), inverse, share);
+#else
+    (void)inverse;
+    return x / sum;
+#endif
+}
+
 static inline float
 dj_exp2_f32(float x)
 {

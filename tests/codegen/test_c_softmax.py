@@ -79,3 +79,41 @@ def test_rows_with_infinities_and_nan_give_what_they_gave(codegen):
     assert np.isfinite(np.delete(actual[3], 7)).all()
     assert actual[4, 0] == 0
     assert (actual[4, 1:] == -np.inf).all()
+
+
+@pytest.mark.parametrize(
+    ("function", "is_told"),
+    [
+        (lambda x: ops.softmax(x, dim=1), True),
+        (lambda x: powers(x) / ops.sum(powers(x), dim=(1,), keepdim=True), True),
+        (lambda x: 2 * ops.softmax(x, dim=1) + x, True),
+        (lambda x: powers(2 * x) / ops.sum(powers(x), dim=(1,), keepdim=True), False),
+        (lambda x: ops.exp(x) / ops.sum(ops.exp(x), dim=(1,), keepdim=True), False),
+    ],
+    ids=["softmax", "by hand", "read further", "other terms", "no largest"],
+)
+def test_shares_in_a_sum_with_a_1_are_told(codegen, function, is_told):
+    assert is_told == (c_softmax.SHARE in source_of(codegen, function, normal(ROWS, COLUMNS)))
+
+
+@pytest.mark.parametrize("spread", [1e-3, 1, 30, 1e3, 1e30])
+def test_shares_have_the_bits_of_quotients(codegen, spread):
+    """Where they are above 2^-100, and next to them below; NaN stays NaN."""
+    x = normal(200, 512) * np.float32(spread)
+    x[3, 5], x[4, 6], x[5] = np.inf, np.nan, -np.inf
+    x[6, 1:] = -np.inf
+
+    def both(x):
+        terms = powers(x)
+        total = ops.sum(terms, dim=(1,), keepdim=True)
+        return terms / total, terms, total
+
+    program = compile_graph(codegen.graph_of(both, codegen.type_of(x)))
+    assert any(c_softmax.SHARE in kernel.source for kernel in program.kernels)
+    with np.errstate(all="ignore"):
+        share, terms, total = program(x)
+        expected = terms / total
+
+    large = ~(expected < 2.0**-100)
+    np.testing.assert_array_equal(share[large], expected[large])
+    np.testing.assert_allclose(share, expected, rtol=3e-7, atol=3e-45)
