@@ -163,13 +163,13 @@ def _build_one(
 
 
 def rounds_within(seconds: float, runs: Mapping[str, Run]) -> int:
-    """How many rounds of all contestants fit; at least 3, at most 31."""
+    """How many rounds of all contestants fit; at least 5, at most 31."""
     elapsed = 0.0
     for run in runs.values():
         start = time.perf_counter()
         run()
         elapsed += max(time.perf_counter() - start, _ROUND_S)
-    return min(31, max(3, int(seconds / elapsed)))
+    return min(31, max(5, int(seconds / elapsed)))
 
 
 _ROUND_S: Final = 0.02

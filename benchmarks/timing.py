@@ -65,7 +65,9 @@ def interleaved_times(
 
 
 def _round(candidate: Candidate, count: int) -> Times:
-    """Times per call of `count` calls in a row."""
+    """Times per call of `count` calls in a row, after one that does not count: it meets the caches,
+    and the threads, of the candidate before it."""
+    candidate()
     start, cpu_start = time.perf_counter(), time.process_time()
     for _ in range(count):
         candidate()
