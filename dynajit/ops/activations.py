@@ -137,6 +137,21 @@ def hardtanh(m: Any, x: Any, *, low: float = -1.0, high: float = 1.0) -> Any:
     return m.minimum(m.maximum(x, low), high)
 
 
+def _hardswish_vjp(ops: Any, g: Any, x: Any) -> Any:
+    value, whole = wide(ops, x), wide(ops, g)
+    rising = ops.where(ops.lt(value, 3.0), whole * (value / 3.0 + 0.5), whole)
+    return narrow(ops, ops.where(ops.le(value, -3.0), 0.0, rising), x.dtype)
+
+
+@pointwise(dtype=FLOATING_INPUT, vjp={"x": _hardswish_vjp}, domain=(-5.0, 5.0), bends=True)
+def hardswish(m: Any, x: Any) -> Any:
+    """x * (x + 3 cut to [0, 6]) / 6, in this order; NaN passes its gradient.
+
+    Source: A. Howard et al., "Searching for MobileNetV3", arXiv:1905.02244.
+    """
+    return x * m.minimum(m.maximum(x + 3.0, 0.0), 6.0) / 6.0
+
+
 def _mish_vjp(ops: Any, g: Any, x: Any) -> Any:
     value = wide(ops, x)
     t = ops.tanh(ops.softplus(value))

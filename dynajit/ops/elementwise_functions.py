@@ -379,6 +379,8 @@ def nan_to_num(
     high = largest if posinf is None else posinf
     low = -largest if neginf is None else neginf
     x = TABLE.where(TABLE.isnan(input), nan, input)
+    if posinf is None and neginf is None and -largest <= nan <= largest:
+        return TABLE.clamp(x, -largest, largest)
     x = TABLE.where(TABLE.eq(input, float("inf")), high, x)
     return TABLE.where(TABLE.eq(input, float("-inf")), low, x)
 

@@ -152,7 +152,7 @@ NUMBER_POWERS: Final[Mapping[float, str]] = MappingProxyType(
 
 def number_power(ops: Any, x: Any, y: Any) -> Any:
     """A floating tensor to the power of a number: a product or root where PyTorch takes one."""
-    row = NUMBER_POWERS.get(float(y))
+    row = NUMBER_POWERS.get(y)
     if row is not None:
         return getattr(ops, row)(x)
     return x * x * x if y == 3 else ops.pow(x, y)

@@ -173,7 +173,7 @@ def sign(x: Any) -> Any:
     if x.dtype.kind == "b":
         return x
     if x.dtype.kind == "f":
-        return np.nan_to_num(np.sign(x), nan=0.0) if np.any(np.isnan(x)) else np.sign(x)
+        return ((x > 0).astype(np.int8) - (x < 0)).astype(x.dtype)
     return np.sign(x)
 
 
@@ -465,16 +465,30 @@ def round_(x: Any) -> Any:
     return x if _is_integer(x) else np.rint(x)
 
 
+LONG_CUT: Final = 4096
+"""Elements from which the call of `np.clip` is paid back."""
+
+
+def _is_cut(x: Any, y: Any) -> bool:
+    """True for a long float array beside a number: NumPy has a vector loop for that in `clip` only,
+    which takes 28 us where `minimum` takes 75 (200 thousand floats). Of zeros of both signs they
+    take others."""
+    if not isinstance(x, np.ndarray) or np.ndim(y) != 0:
+        return False
+    is_float = x.dtype in (np.float32, np.float64)
+    return x.size >= LONG_CUT and is_float and bool(y != 0)
+
+
 @_scalar(2, integer="(({0}) > ({1}) ? ({0}) : ({1}))", cuda="dj")
 def maximum(x: Any, y: Any) -> Any:
     """The larger; NaN if either is NaN (unlike C's fmax); of -0 and 0 either."""
-    return np.maximum(x, y)
+    return np.clip(x, y, np.inf) if _is_cut(x, y) else np.maximum(x, y)
 
 
 @_scalar(2, integer="(({0}) < ({1}) ? ({0}) : ({1}))", cuda="dj")
 def minimum(x: Any, y: Any) -> Any:
     """The smaller; NaN if either is NaN (unlike C's fmin); of -0 and 0 either."""
-    return np.minimum(x, y)
+    return np.clip(x, -np.inf, y) if _is_cut(x, y) else np.minimum(x, y)
 
 
 @_scalar(3, floating="__builtin_fma{f}({0}, {1}, {2})", cuda="fma{f}({0}, {1}, {2})")

@@ -291,6 +291,7 @@ def _calls() -> dict[str, Callable[..., Any] | None]:
         "log_sigmoid": nn.logsigmoid,
         "leaky_relu": nn.leaky_relu,
         "elu": lambda x, *, alpha=1.0, scale=1.0: torch._C._nn.elu(x, alpha, scale),
+        "hardswish": lambda x: nn.hardswish(x),
         "hardtanh": lambda x, *, low=-1.0, high=1.0: nn.hardtanh(x, low, high),
         "mish": nn.mish,
         "huber": lambda x, *, delta=1.0: nn.huber_loss(
