@@ -430,7 +430,7 @@ def _used(x: Any, value: Constant) -> Any:
     return value.value
 
 
-SHORT_POWERS: Final = frozenset((-1, -0.5, 0.5, 1, 2, 3))
+SHORT_POWERS: Final = frozenset((-2, -1, -0.5, 0.5, 1, 2, 3))
 """Exponents for which `ops.pow` is a product or a root, of other bits than a power. Whole powers
 have bits of their own, too, which code generation sees by the type of an integer only."""
 

@@ -244,6 +244,9 @@ NEAR_ANGLES = frozenset(("sin", "cos", "tan"))
 NEAR_RESTS = frozenset(("fmod", "remainder", "floor_divide"))
 """Functions that host_scalar.h has for quotients of moderate size, as `dj_<name>_near_<suffix>`."""
 
+INVERSES = frozenset((-1, -2))
+"""Exponents for which PyTorch divides."""
+
 MOST_NEAR_POWER = 6
 """Exponents for which the vector headers have `dj_pow_near_f32`."""
 
@@ -272,6 +275,8 @@ def _near_form(
 def _near_power(exponent: Expression, x: str, y: str) -> tuple[str, str] | None:
     """`_near_form` of a power with a known exponent; if that is whole, a base may be negative."""
     if _is_whole(exponent) and isinstance(exponent, Literal):
+        if exponent.value in INVERSES:
+            return None
         near = f"dj_whole_pow_near_f32(fabsf({x}), {y})"
         near = f"copysignf({near}, {x})" if exponent.value % 2 == 1 else near
         return near, f"dj_pow_is_far_f32(fabsf({x}))"
@@ -351,9 +356,13 @@ def spelled(expression: Expression, operands: Sequence[str], target: str = "c") 
 
 def _applied(expression: Apply, operands: Sequence[str], target: str) -> str:
     dtype = expression.arguments[-1].dtype
-    is_power = expression.function == "pow" and dtype is dtypes.float32 and target == "c"
-    if is_power and _is_whole(expression.arguments[1]):
-        return f"dj_whole_pow_f32({', '.join(operands)})"
+    if expression.function == "pow" and dtype.is_floating_point:
+        exponent = expression.arguments[1]
+        if isinstance(exponent, Literal) and exponent.value in INVERSES:
+            divisor = operands[0] if exponent.value == -1 else f"({operands[0]} * {operands[0]})"
+            return f"({literal_text(Literal(1.0, dtype))} / {divisor})"
+        if dtype is dtypes.float32 and target == "c" and _is_whole(exponent):
+            return f"dj_whole_pow_f32({', '.join(operands)})"
     if expression.function in SCALARS:
         return spell(expression.function, dtype, target, *operands)
     operator = OPERATORS[expression.function]

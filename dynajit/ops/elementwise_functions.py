@@ -27,7 +27,7 @@ from dynajit.ops.arguments import (
 )
 from dynajit.ops.autocast import for_row
 from dynajit.ops.families import broadcast_shapes, floating_of
-from dynajit.ops.pointwise import NUMBER_POWERS
+from dynajit.ops.pointwise import number_power
 from dynajit.ops.table import TABLE, Op
 
 # ---------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
 def pow(input: Any, exponent: Any) -> Any:
     """input to the power exponent. Shape: broadcast. Dtype: promoted.
 
-    Exponents 1, 2, 3, 0.5, -0.5 and -1 of floating tensors become products and roots.
+    Exponents 2, 3, 0.5 and -0.5 of floating tensors become products and roots.
 
     Raises:
         DTypeError: an integer tensor to a negative integer number.
@@ -248,13 +248,9 @@ def pow(input: Any, exponent: Any) -> Any:
                 "with .float()."
             )
         return TABLE.pow(x, y)
-    row = NUMBER_POWERS.get(float(y))
-    if row is not None:
-        return TABLE[row](x)
     if y == 3:
         (x,) = for_row("pow", (x,))
-        return TABLE.mul(TABLE.mul(x, x), x)
-    return TABLE.pow(x, y)
+    return number_power(TABLE, x, y)
 
 
 def _wide(value: Any) -> Any:

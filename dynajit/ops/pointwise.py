@@ -144,18 +144,25 @@ def square(m: Any, x: Any) -> Any:
     return x * x
 
 
-NUMBER_POWERS: Final[Mapping[float, str]] = MappingProxyType(
-    {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
+_ROWS_OF_POWERS: Final[Mapping[float, str]] = MappingProxyType(
+    {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt"}
 )
-"""The rows of powers that PyTorch does not compute as powers; the third one is a product."""
 
 
 def number_power(ops: Any, x: Any, y: Any) -> Any:
-    """A floating tensor to the power of a number: a product or root where PyTorch takes one."""
-    row = NUMBER_POWERS.get(y)
+    """A floating tensor to the power of a number: a product or root where PyTorch takes one.
+
+    The third power of float16 is rounded once, as there.
+    """
+    row = _ROWS_OF_POWERS.get(y)
     if row is not None:
         return getattr(ops, row)(x)
-    return x * x * x if y == 3 else ops.pow(x, y)
+    if y != 3:
+        return ops.pow(x, y)
+    if x.dtype is dtypes.float16:
+        wide = ops.cast(x, dtype=dtypes.float32)
+        return ops.cast(wide * wide * wide, dtype=dtypes.float16)
+    return x * x * x
 
 
 def _pow_base_vjp(ops: Any, g: Any, x: Any, y: Any, y_type: ValueType) -> Any:

@@ -360,18 +360,25 @@ def is_whole_power(y: float) -> bool:
     return y.is_integer() and abs(y) <= MOST_WHOLE_POWER
 
 
+def _power_by_number(x: Any, y: Any) -> Any:
+    """A floating x to the power of one number; see `pow_`."""
+    if y in (-1, -2):
+        return np.reciprocal(x if y == -1 else x * x)
+    is_fast = isinstance(x, np.ndarray) and x.dtype == np.float32
+    return whole_power(x, y) if is_fast and is_whole_power(float(y)) else np.power(x, y)
+
+
 @_scalar(2, integer="")
 def pow_(x: Any, y: Any) -> Any:
     """x to the power y; C99 rules for floats (pow(x, 0) and pow(1, y) are 1, NaN included).
 
     A whole number as the exponent of float32 gives PyTorch's bits, at most 1 ULP from the exact
-    value.
+    value; -1 and -2 divide.
 
     Integers wrap; a negative exponent gives 0, except 1 for the base 1 and +-1 for -1.
     """
     if not _is_integer(x):
-        is_number = isinstance(x, np.ndarray) and x.dtype == np.float32 and np.ndim(y) == 0
-        return whole_power(x, y) if is_number and is_whole_power(float(y)) else np.power(x, y)
+        return _power_by_number(x, y) if np.ndim(y) == 0 else np.power(x, y)
     negative = y < 0
     if not np.any(negative):
         return np.power(x, y)
