@@ -33,6 +33,7 @@ from dynajit.ops.autocast import disabled
 from dynajit.ops.creation_functions import reserve
 from dynajit.ops.evaluate import QUIET
 from dynajit.ops.methods import TensorMethods
+from dynajit.ops.overriding import PRIORITY
 from dynajit.ops.random import blocks_of
 from dynajit.ops.random_fills import FILLS
 from dynajit.ops.table import TABLE
@@ -276,9 +277,10 @@ def _was_updated_at_once(
 
 
 def _has_method_of_tensor(cls: type, name: str) -> bool:
-    """True unless a subclass of `Tensor`, where the handler of `cls` comes from, has its own."""
+    """True unless a subclass of `Tensor` has its own, up to that where the handler comes from."""
     for base in cls.__mro__:
-        if "__dynajit_handler__" in vars(base):
+        is_asked = vars(base).get("__dynajit_priority__") == PRIORITY
+        if "__dynajit_handler__" in vars(base) and not is_asked:
             return True
         if name in vars(base):
             return False

@@ -25,6 +25,7 @@ from dynajit.eager._tensor import TensorBase, _set_grad_enabled
 from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.execute import eager_dispatch
 from dynajit.eager.node import MSG_SPARSE, AccumulateGrad, Node, made_by, resolved
+from dynajit.ops import overriding
 from dynajit.ops.autocast_words import CUDA_ENABLED
 from dynajit.ops.table import TABLE
 
@@ -109,6 +110,7 @@ class _Run:
         self.captured: dict[tuple[int, int], Any] = {}
         self.leaf_gradients: dict[int, list[Any]] = {}
         self.anomaly = anomaly.is_detecting()
+        self.is_overriding = overriding.has_begun()
 
     def send(self, target: Any, index: int, gradient: Any) -> None:
         """Add `gradient` to what has arrived at output `index` of a node, or at a leaf."""
@@ -202,15 +204,24 @@ class _Run:
         else:
             wanted = [self.is_used(edge) for edge in _edges(node)]
         if self.anomaly is None:
-            return node.apply(gradients, wanted)
+            return self.apply_unasked(node, gradients, wanted)
         try:
-            results = node.apply(gradients, wanted)
+            results = self.apply_unasked(node, gradients, wanted)
             if self.anomaly:
                 anomaly.check(node, results)
         except Exception as error:
             anomaly.explain(node, error)
             raise
         return results
+
+    def apply_unasked(
+        self, node: Node, gradients: list[Any], wanted: Sequence[bool]
+    ) -> Sequence[Any]:
+        """Run the node's formulas; classes of what they saved override nothing in them."""
+        if not self.is_overriding or node.runs_user_code:
+            return node.apply(gradients, wanted)
+        with overriding.classes_unasked():
+            return node.apply(gradients, wanted)
 
     def is_used(self, edge: Any) -> bool:
         """Whether a gradient sent along this edge would reach something asked for."""

@@ -18,7 +18,7 @@ from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import ArgumentError, AutogradError, DeviceError, ShapeError
 from dynajit.core.memory_format import preserve_format
-from dynajit.eager import _tensor, tape
+from dynajit.eager import _tensor, subclasses, tape
 from dynajit.eager._rows import get_item
 from dynajit.eager.convert import array_of, dtype_named, filled, pinned_copy, plain_number
 from dynajit.eager.defaults import get_default_dtype
@@ -31,6 +31,7 @@ from dynajit.eager.reshaping import ReshapingMethods
 from dynajit.eager.typed_names import name_of, type_named
 from dynajit.ops import subscript
 from dynajit.ops.methods import TensorMethods
+from dynajit.ops.overriding import classes_unasked
 from dynajit.ops.table import TABLE
 
 
@@ -89,14 +90,30 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         made: Tensor = _tensor.new_of(cls, _constructed(data, dtype, device), None)
         if requires_grad:
             made.requires_grad = True
-        return made
+        return subclasses.met(made)  # type: ignore[no-any-return]
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        subclasses.note_class(cls)
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """What takes the place of `func(*args, **kwargs)` where an argument is of this class: the
+        call itself, whose tensors become tensors of the class.  See `ops.overriding`.
+
+        Returns:
+            NotImplemented where another class among `types` is not a base of this one.
+        """
+        return subclasses.wrapped_call(cls, func, types, args, kwargs)
 
     @staticmethod
     def _from_array(array: Any, cls: "type[Tensor] | None" = None) -> "Tensor":
         """A tensor (of class `cls`) around an array, without copying."""
         if cls is None:
             return _tensor.wrap(array)  # type: ignore[no-any-return]
-        return _tensor.new_of(cls, array, None)  # type: ignore[no-any-return]
+        return subclasses.met(_tensor.new_of(cls, array, None))  # type: ignore[no-any-return]
 
     @staticmethod
     def _make_subclass(cls: "type[Tensor]", data: "Tensor", requires_grad: bool = False) -> Any:
@@ -104,15 +121,16 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         made = _tensor.new_of(cls, data.array, data.storage)
         if requires_grad:
             made.requires_grad = True
-        return made
+        return subclasses.met(made)
 
     def as_subclass(self, cls: "type[Tensor]") -> Any:
         """The same elements as a tensor of class `cls`, with the same history."""
         made = _tensor.new_of(cls, self.array, self.storage)
-        if self.requires_grad:
-            source = TABLE.reshape(self, shape=tuple(self.shape))
-            _tensor.rebase(made, source.grad_fn, 0)
-        return made
+        with classes_unasked():
+            if self.requires_grad:
+                source = TABLE.reshape(self, shape=tuple(self.shape))
+                _tensor.rebase(made, source.grad_fn, 0)
+        return subclasses.met(made)
 
     # -- data and gradients ------------------------------------------------------------------
 
@@ -488,7 +506,8 @@ def _rebuilt(
     )
     if requires_grad:
         made.requires_grad = True
-    return made
+    return subclasses.met(made)  # type: ignore[no-any-return]
 
 
 _tensor.register(Tensor, Size, {d.numpy: d for d in dtypes.ALL}, CPU, gpu.device_of, refresh_view)
+subclasses.install_methods(Tensor)

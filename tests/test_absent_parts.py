@@ -15,7 +15,7 @@ REFUSED = [
     "nn.parallel.parallel_apply", "nn.parallel.replicate", "nn.parallel.scatter_gather.gather",
     "nn.parallel.scatter_gather.scatter", "hub.load",
     "utils.cpp_extension.CUDAExtension", "utils.cpp_extension.BuildExtension", "onnx.export",
-    "quantization.quantize_dynamic", "fx.symbolic_trace", "overrides.TorchFunctionMode",
+    "quantization.quantize_dynamic", "fx.symbolic_trace",
     "mps.synchronize", "xpu.synchronize", "xpu.Stream", "export.export", "export.ExportedProgram",
     "nested.nested_tensor", "ao.quantization.quantize_dynamic",
     "utils.tensorboard.SummaryWriter.add_graph", "_C.Graph", "_C.Node", "_C.Value",

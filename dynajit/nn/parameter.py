@@ -15,6 +15,7 @@ from dynajit.core.tensor_layouts import strided
 from dynajit.eager.checkpoint_names import declare, with_state
 from dynajit.eager.creation import empty
 from dynajit.eager.tensor import Tensor
+from dynajit.ops.overriding import disabled_torch_function
 
 sparse = Late("dynajit.eager.sparse")
 
@@ -27,6 +28,8 @@ class Parameter(Tensor):
             `SparseParameter`.
         requires_grad: whether gradients are accumulated in `.grad`.
     """
+
+    __torch_function__ = disabled_torch_function
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> "Parameter":
         source = empty(0) if data is None else data
@@ -85,6 +88,7 @@ class Buffer(Tensor):
     """
 
     persistent: bool
+    __torch_function__ = disabled_torch_function
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> "Buffer":
         source = empty(0) if data is None else data
@@ -118,6 +122,7 @@ class UninitializedTensorMixin:
     """
 
     cls_to_become: ClassVar[type[Tensor]]
+    __torch_function__ = disabled_torch_function
 
     # Above those of graph values: a compiled region refuses, too.
     __dynajit_priority__ = 1000
@@ -249,6 +254,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
 
     cls_to_become = Tensor
     persistent: bool
+    __torch_function__ = disabled_torch_function
 
     def __new__(
         cls,
