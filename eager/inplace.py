@@ -22,7 +22,9 @@ from dynajit.core.errors import (
     DeviceError,
     DTypeError,
     ShapeError,
+    UnsupportedError,
 )
+from dynajit.core.meta_arrays import MetaArray, is_meta
 from dynajit.eager import _rows, _tensor, write_limits
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.node import Node, OverwriteBackward, edges_of, zeros_of
@@ -480,6 +482,8 @@ def _array_for(tensor: Any, value: Any) -> Any:
         value = any_arrays.placed_like(gpu.shared(value), tensor.array)
     else:
         value = any_arrays.placed_like(np.asarray(value), tensor.array)
+    if is_meta(value):
+        return MetaArray(value.shape, tensor.array.dtype)
     with any_arrays.on_device_of(value):
         return value.astype(tensor.array.dtype, copy=False)
 
@@ -554,6 +558,11 @@ def _set_advanced(tensor: Any, index: tuple[Any, ...], value: Any) -> None:
         _assign(tensor.array, index, value.array, name)
         _tensor.bump_version(tensor)
         return
+    if is_meta(tensor.array):
+        raise UnsupportedError(
+            f"{name}: the derivative of a write by this kind of index is not known on 'meta'.  "
+            "Write under no_grad()."
+        )
     # Positions of the written elements turn any index into one integer index of the flat tensor.
     count = tensor.array.size
     with any_arrays.on_device_of(tensor.array):
@@ -567,6 +576,8 @@ def _set_advanced(tensor: Any, index: tuple[Any, ...], value: Any) -> None:
 
 
 def _assign(array: Any, index: tuple[Any, ...], value: Any, name: str) -> None:
+    if is_meta(array):
+        return
     if not isinstance(array, np.ndarray):
         gpu_arrays.check_key(array.shape, index, name)
     try:

@@ -18,6 +18,7 @@ from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import ArgumentError, AutogradError, DeviceError, ShapeError
 from dynajit.core.memory_format import preserve_format
+from dynajit.core.meta_arrays import MetaArray, is_meta
 from dynajit.eager import _tensor, subclasses, tape
 from dynajit.eager._rows import get_item
 from dynajit.eager.convert import array_of, dtype_named, filled, pinned_copy, plain_number
@@ -315,7 +316,8 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
             InvalidValueError: no dtype has that name.
         """
         if dtype is None:
-            return name_of(self.dtype, self.is_cuda)
+            name = name_of(self.dtype, self.is_cuda)
+            return name.replace("torch.", "torch.meta.") if self.is_meta else name
         kind, is_cuda = (get_default_dtype(), False) if dtype is Tensor else type_named(dtype)
         if is_cuda in (None, self.is_cuda):
             return self.to(kind)
@@ -429,6 +431,9 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         if not self.is_leaf:
             raise AutogradError("pickle: only leaves can be saved.  Use .detach() first.")
         dtype = dtypes.from_numpy(self.array.dtype).name
+        if is_meta(self.array):
+            state = (type(self), self.array.shape, dtype, self.array.strides, self.requires_grad)
+            return _rebuilt_meta, state, self.__dict__ or None
         array = np.ascontiguousarray(any_arrays.as_numpy(self.array))
         state = (type(self), array.tobytes(), dtype, self.array.shape, self.requires_grad)
         if self.device is not CPU:
@@ -496,6 +501,15 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, 
     return dtype, device, bool(kwargs.get("copy", flags[1:] == [True])), non_blocking
 
 
+def _rebuilt_meta(
+    cls: type[Tensor], shape: tuple[int, ...], dtype: str, strides: Any, requires_grad: bool
+) -> Tensor:
+    made: Tensor = _tensor.new_of(cls, MetaArray(shape, dtypes.by_name(dtype).numpy, strides), None)
+    if requires_grad:
+        made.requires_grad = True
+    return subclasses.met(made)  # type: ignore[no-any-return]
+
+
 def _rebuilt(
     cls: type[Tensor], data: bytes, dtype: str, shape: tuple[int, ...], requires_grad: bool,
     device: Device = CPU,
@@ -509,5 +523,6 @@ def _rebuilt(
     return subclasses.met(made)  # type: ignore[no-any-return]
 
 
-_tensor.register(Tensor, Size, {d.numpy: d for d in dtypes.ALL}, CPU, gpu.device_of, refresh_view)
+_tensor.register(Tensor, Size, {d.numpy: d for d in dtypes.ALL}, CPU, any_arrays.device_of,
+                 refresh_view)  # fmt: skip
 subclasses.install_methods(Tensor)

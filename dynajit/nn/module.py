@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from dynajit.core import dtypes
 from dynajit.core.device import Device
 from dynajit.core.dtypes import DType, bfloat16, float16, float32, float64
-from dynajit.core.errors import ArgumentError
+from dynajit.core.errors import ArgumentError, UnsupportedError
 from dynajit.core.instances import give_own_dict
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tensor import Tensor
@@ -439,7 +439,14 @@ class Module:
 
         def change(tensor: Tensor) -> Tensor:
             target = dtype if dtype is not None and tensor.dtype.is_floating_point else tensor.dtype
-            return tensor.to(device or tensor.device, target, non_blocking=non_blocking)
+            place = device or tensor.device
+            if tensor.is_meta and str(place) != "meta":
+                raise UnsupportedError(
+                    "Cannot copy out of meta tensor; no data! Please use "
+                    "torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving "
+                    "module from meta to a different device."
+                )
+            return tensor.to(place, target, non_blocking=non_blocking)
 
         return self._apply(change)
 

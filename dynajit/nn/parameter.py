@@ -54,7 +54,8 @@ class Parameter(Tensor):
         return copied
 
     def __reduce__(self) -> Any:
-        return _rebuild, (type(self), self.detach().numpy(), self.requires_grad)
+        data = self.detach()
+        return _rebuild, (type(self), data if data.is_meta else data.numpy(), self.requires_grad)
 
 
 @functools.cache
@@ -279,7 +280,8 @@ def is_lazy(param: Any) -> bool:
 
 
 def _rebuild(cls: type[Parameter], array: Any, requires_grad: bool) -> Parameter:
-    return cls(Tensor._from_array(array), requires_grad)
+    data = array if isinstance(array, Tensor) else Tensor._from_array(array)  # `meta` has no array
+    return cls(data, requires_grad)
 
 
 def rebuilt_parameter(data: Tensor, requires_grad: bool = True, hooks: Any = None) -> Parameter:
