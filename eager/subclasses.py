@@ -16,10 +16,12 @@ from collections.abc import Iterable
 from types import FunctionType
 from typing import Any, Final
 
+from dynajit.core.errors import UnsupportedError
 from dynajit.eager import _rows, _tensor
 from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.execute import handle
 from dynajit.ops import autocast_words, overriding
+from dynajit.ops._library_call import ask_no_class
 from dynajit.ops.arguments import is_operand
 
 #: Methods that make tensors of a class, or say what it is.
@@ -40,8 +42,11 @@ def wrapped_call(
     """
     if not all(issubclass(cls, kind) for kind in types):
         return NotImplemented
-    with overriding.classes_unasked():
+    ask_no_class(1)  # as `overriding.classes_unasked`, which takes a microsecond more
+    try:
         result = func(*args, **(kwargs or {}))
+    finally:
+        ask_no_class(-1)
     return result if func in _KEPT_AS_THEY_ARE else _of_class(result, cls)
 
 
@@ -66,9 +71,24 @@ def _handle(op: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any
     return overriding.override_row(op, inputs, attributes)
 
 
+def _refuse(op: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    """Runs a row that got a tensor of a class that asks for more than there is."""
+    names = {
+        type(x).__qualname__ for x in inputs if getattr(x, "__dynajit_handler__", None) is _refuse
+    }
+    raise UnsupportedError(
+        f"{op.name}: {', '.join(sorted(names))} defines __torch_dispatch__, which is not asked "
+        "here.  Define __torch_function__ instead."
+    )
+
+
 def note_class(cls: Any) -> None:
     """Let a new class derived from `Tensor` be asked, unless it overrides nothing or has a handler
-    of its own."""
+    of its own; operations on tensors of one with `__torch_dispatch__` are refused."""
+    if hasattr(cls, "__torch_dispatch__") and cls.__dynajit_handler__ is handle:
+        cls.__dynajit_handler__ = staticmethod(_refuse)
+        cls.__dynajit_priority__ = overriding.PRIORITY
+        return
     if cls.__torch_function__ is overriding.disabled_torch_function:
         return
     if cls.__dynajit_handler__ is handle:
@@ -125,9 +145,14 @@ def _collect(tensor: type, name: str, member: Any) -> None:
                 overriding.collect(function, called, tensor)
 
 
+def is_asked(tensor: Any) -> bool:
+    """Whether the class of a tensor overrides functions, or keeps itself in results."""
+    return type(tensor).__dynajit_handler__ is _handle
+
+
 def met(tensor: Any) -> Any:
     """A tensor of a derived class, the first perhaps: overriding begins."""
-    if type(tensor).__dynajit_handler__ is _handle:
+    if is_asked(tensor):
         overriding.begin()
     return tensor
 
@@ -166,6 +191,7 @@ __all__ = [
     "change_unasked",
     "enter_mode",
     "install_methods",
+    "is_asked",
     "leave_mode",
     "met",
     "note_class",

@@ -31,8 +31,8 @@ from dynajit.eager.printing import format_tensor
 from dynajit.eager.reshaping import ReshapingMethods
 from dynajit.eager.typed_names import name_of, type_named
 from dynajit.ops import subscript
+from dynajit.ops._library_call import ask_no_class
 from dynajit.ops.methods import TensorMethods
-from dynajit.ops.overriding import classes_unasked
 from dynajit.ops.table import TABLE
 
 
@@ -127,10 +127,13 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
     def as_subclass(self, cls: "type[Tensor]") -> Any:
         """The same elements as a tensor of class `cls`, with the same history."""
         made = _tensor.new_of(cls, self.array, self.storage)
-        with classes_unasked():
+        ask_no_class(1)
+        try:
             if self.requires_grad:
                 source = TABLE.reshape(self, shape=tuple(self.shape))
                 _tensor.rebase(made, source.grad_fn, 0)
+        finally:
+            ask_no_class(-1)
         return subclasses.met(made)
 
     # -- data and gradients ------------------------------------------------------------------

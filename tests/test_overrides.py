@@ -450,6 +450,31 @@ def test_functions_are_the_same_after_somebody_overrode() -> None:
         relu()
 
 
+def test_classes_that_are_asked_for_every_operation_are_refused() -> None:
+    """When one of their tensors is computed with, not before."""
+
+    class Dispatching(dj.Tensor):
+        @classmethod
+        def __torch_dispatch__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            raise AssertionError
+
+    special = dj.ones(2).as_subclass(Dispatching)
+    for call in (lambda: special + 1, lambda: dj.ones(2) * special, lambda: special[0]):
+        with pytest.raises(NotImplementedError, match="Dispatching defines __torch_dispatch__"):
+            call()
+    with pytest.raises(NotImplementedError, match="Dispatching"):
+        dj.compile(lambda x: x + 1)(special)
+
+
+def test_parameters_of_classes_that_override_are_refused() -> None:
+    """In PyTorch they keep the class."""
+    tools = kit(dj)
+    with pytest.raises(NotImplementedError, match="as_subclass"):
+        dj.nn.Parameter(dj.ones(2).as_subclass(tools.Plain))
+
+
 # -- compiled functions --------------------------------------------------------------------------
 
 

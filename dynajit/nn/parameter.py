@@ -10,10 +10,12 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final, NoReturn
 
 from dynajit.core.dtypes import DType
+from dynajit.core.errors import UnsupportedError
 from dynajit.core.late import Late
 from dynajit.core.tensor_layouts import strided
 from dynajit.eager.checkpoint_names import declare, with_state
 from dynajit.eager.creation import empty
+from dynajit.eager.subclasses import is_asked
 from dynajit.eager.tensor import Tensor
 from dynajit.ops.overriding import disabled_torch_function
 
@@ -27,12 +29,20 @@ class Parameter(Tensor):
         data: the tensor whose array the parameter shares; empty if None. A sparse one gives a
             `SparseParameter`.
         requires_grad: whether gradients are accumulated in `.grad`.
+
+    Raises:
+        UnsupportedError: the class of `data` overrides functions.
     """
 
     __torch_function__ = disabled_torch_function
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> "Parameter":
         source = empty(0) if data is None else data
+        if is_asked(source):
+            raise UnsupportedError(
+                f"Parameter({type(source).__name__}): parameters are of the class Parameter here, and "
+                "override nothing.  Give x.as_subclass(Tensor), or derive a class from Parameter."
+            )
         if source.layout is not strided:
             return _sparse_parameter(source, requires_grad)
         parameter = Tensor._from_array(source.array, cls)

@@ -87,11 +87,17 @@ def overriding_arguments(arguments: Iterable[Any]) -> list[Any]:
     for argument in arguments:
         inner = argument if type(argument) in (list, tuple) else (argument,)
         for item in inner:
-            kind = type(item)
-            if overrides(item) and all(kind is not type(other) for other in found):
-                places = (i for i, x in enumerate(found) if issubclass(kind, type(x)))
-                found.insert(next(places, len(found)), item)
+            if overrides(item):
+                _insert(found, item)
     return found
+
+
+def _insert(found: list[Any], item: Any) -> None:
+    kind = type(item)
+    if any(kind is type(other) for other in found):
+        return
+    places = (i for i, x in enumerate(found) if issubclass(kind, type(x)))
+    found.insert(next(places, len(found)), item)
 
 
 def ask(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -129,7 +135,8 @@ def name_of(func: Any) -> str:
 
 def _override(target: LibraryFunction, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """What takes the place of a call, or `target`: nothing does."""
-    begin()
+    if _waiting:
+        begin()
     func = _public.get(target, target)
     asked = overriding_arguments((*args, *named.values()))
     if func in _of_any_data and not is_mode_active():
