@@ -143,8 +143,10 @@ class MetaArray:
         """The same bytes as elements of another dtype of the same size."""
         return MetaArray(self.shape, dtype, self.strides, self.data, self.offset)
 
-    def __getitem__(self, part: slice) -> "MetaArray":
-        """Some elements of one dim, of step 1."""
+    def __getitem__(self, part: Any) -> "MetaArray":
+        """Some elements of one dim, of step 1; other keys are refused."""
+        if not isinstance(part, slice) or self.ndim != 1 or part.step is not None:
+            refuse()
         start, stop, _ = part.indices(self.shape[0])
         offset = self.offset + start * self.strides[0]
         return MetaArray((max(stop - start, 0),), self.dtype, self.strides, self.data, offset)

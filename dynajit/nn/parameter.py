@@ -40,7 +40,7 @@ class Parameter(Tensor):
         source = empty(0) if data is None else data
         if is_asked(source):
             raise UnsupportedError(
-                f"Parameter({type(source).__name__}): parameters are of the class Parameter here, and "
+                f"Parameter({type(source).__name__}): parameters are of the class Parameter, and "
                 "override nothing.  Give x.as_subclass(Tensor), or derive a class from Parameter."
             )
         if source.layout is not strided:

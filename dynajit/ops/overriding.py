@@ -348,7 +348,7 @@ def _template(cells: int) -> CodeType:
     return _templates[cells]
 
 
-def override_operator(method: FunctionType, self: Any, other: Any) -> Any:
+def override_operator(method: Callable[[Any, Any], Any], self: Any, other: Any) -> Any:
     """What a binary operator gives for an operand that it does not know.
 
     Returns:
