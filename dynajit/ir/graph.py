@@ -123,6 +123,10 @@ class Value(TensorMethods):
         """The contents, which are not known: see `Builder.refuse`."""
         return self.builder.refuse(self, "its contents")
 
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """A leaf of the tape is made, which graphs do not know: see `Builder.refuse`."""
+        return self.builder.refuse(self, "requires_grad_()")
+
     def __bool__(self) -> bool:
         return bool(self.builder.refuse(self, "its truth value"))
 
