@@ -16,6 +16,7 @@ from dynajit.core import any_arrays, dtypes
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.meta_arrays import is_meta
 from dynajit.core.records import record
+from dynajit.ops import overriding
 
 
 @record
@@ -82,7 +83,9 @@ def get_printoptions() -> dict[str, Any]:
 
 def format_tensor(tensor: Any) -> str:
     """The text of `tensor`, with the dtype where it is not the default of its values."""
-    prefix = "tensor("
+    kind = type(tensor)
+    is_asked = kind.__dynajit_priority__ == overriding.PRIORITY
+    prefix = f"{kind.__name__}(" if is_asked else "tensor("
     if is_meta(tensor.array):
         return prefix + _joined("...", _facts_of_meta(tensor), len(prefix)) + ")"
     array = _readable(tensor.array)

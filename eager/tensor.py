@@ -402,7 +402,10 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         return bool((self == element).array.any())
 
     def __format__(self, spec: str) -> str:
-        return format(self.item() if self.array.ndim == 0 and spec else str(self), spec)
+        is_number = type(self) is Tensor and not self.is_meta
+        if self.ndim == 0 and (spec or is_number):
+            return format(self.item(), spec)
+        return format(str(self), spec)
 
     def __repr__(self) -> str:
         return format_tensor(self)

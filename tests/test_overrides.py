@@ -450,6 +450,14 @@ def test_functions_are_the_same_after_somebody_overrode() -> None:
         relu()
 
 
+def test_texts_name_the_class() -> None:
+    for t in (dj, torch):
+        tools = kit(t)
+        special = t.ones(2).as_subclass(tools.Plain)
+        assert repr(special) == "Plain([1., 1.])"
+        assert f"{special[0]} {special.bool()}" == "Plain(1.) Plain([True, True])"
+
+
 def test_classes_that_are_asked_for_every_operation_are_refused() -> None:
     """When one of their tensors is computed with, not before."""
 
