@@ -44,9 +44,11 @@ def as_numpy(array: Any) -> Any:
     Raises:
         UnsupportedError: there are none.
     """
+    if isinstance(array, np.ndarray):
+        return array
     if is_meta(array):
         meta_arrays.refuse()
-    return array if isinstance(array, np.ndarray) else gpu.to_host(array)
+    return gpu.to_host(array)
 
 
 def placed(array: Any, place: Device) -> Any:
@@ -71,20 +73,20 @@ def placed_like(array: Any, other: Any) -> Any:
 
 def address(array: Any) -> int:
     """Of the first element; without elements, where it would be in memory from 0 on."""
-    if is_meta(array):
-        return int(array.offset)
     if isinstance(array, np.ndarray):
         return int(array.__array_interface__["data"][0])
+    if is_meta(array):
+        return int(array.offset)
     return int(array.data.ptr)
 
 
 def byte_bounds(array: Any) -> tuple[int, int]:
     """The address of its first byte, and the one behind its last."""
-    if is_meta(array):
-        return 0, 0
     if isinstance(array, np.ndarray):
         low, high = np.lib.array_utils.byte_bounds(array)
         return int(low), int(high)
+    if is_meta(array):
+        return 0, 0
     first = last = address(array)
     for size, stride in zip(array.shape, array.strides, strict=True):
         first += min((size - 1) * stride, 0)
@@ -161,29 +163,29 @@ def is_writable(array: Any) -> bool:
 
 def copied(array: Any) -> Any:
     """A copy on the same device, in the layout that the array has."""
-    if is_meta(array):
-        return array.dense()
     if isinstance(array, np.ndarray):
         return np.array(array, order="K")
+    if is_meta(array):
+        return array.dense()
     return gpu.to_device(array, int(array.data.device_id))
 
 
 def row_major(array: Any) -> Any:
     """A row-major copy on the same device."""
-    if is_meta(array):
-        return MetaArray(array.shape, array.dtype)
     if isinstance(array, np.ndarray):
         return np.array(array, order="C")
+    if is_meta(array):
+        return MetaArray(array.shape, array.dtype)
     with on_device_of(array):
         return array.copy(order="C")
 
 
 def filled_like(array: Any, value: Any) -> Any:
     """A row-major array of one number, of the shape and dtype and on the device of `array`."""
-    if is_meta(array):
-        return MetaArray(array.shape, array.dtype)
     if isinstance(array, np.ndarray):
         return np.full(array.shape, value, array.dtype)
+    if is_meta(array):
+        return MetaArray(array.shape, array.dtype)
     with on_device_of(array):
         made = gpu.module().empty(array.shape, array.dtype)
         made.fill(value)
@@ -192,20 +194,20 @@ def filled_like(array: Any, value: Any) -> Any:
 
 def added(a: Any, b: Any) -> Any:
     """a + b, elements of two arrays of one dtype and shape."""
-    if is_meta(a):
-        return a.dense()
     if isinstance(a, np.ndarray):
         return a + b
+    if is_meta(a):
+        return a.dense()
     with on_device_of(a):
         return a + b
 
 
 def add_into(target: Any, source: Any) -> None:
     """target += source, elements of two arrays of one dtype and shape."""
-    if is_meta(target):
-        return
     if isinstance(target, np.ndarray):
         np.add(target, source, out=target)
+        return
+    if is_meta(target):
         return
     with on_device_of(target):
         gpu.module().add(target, source, out=target)
@@ -213,10 +215,10 @@ def add_into(target: Any, source: Any) -> None:
 
 def copy_into(target: Any, source: Any) -> None:
     """target[...] = source, of one shape; from another device the elements are moved first."""
-    if is_meta(target):
-        return
     if isinstance(target, np.ndarray):
         np.copyto(target, as_numpy(source), casting="unsafe")
+        return
+    if is_meta(target):
         return
     with on_device_of(target):
         target[...] = placed_like(source, target)
