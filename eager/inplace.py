@@ -635,6 +635,7 @@ def _operator(name: str) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
         return update(self, name, (other,), {})
 
+    method.__name__ = method.__qualname__ = f"__i{name.strip('_')}__"
     method.__doc__ = f"In place: `{name}`."
     return method
 

@@ -137,6 +137,8 @@ def _shown(member: Any) -> Any:
 
 def _collect(tensor: type, name: str, member: Any) -> None:
     if isinstance(member, FunctionType):
+        if getattr(tensor, member.__name__, None) is not member:
+            member.__name__ = name  # what programs read of `func`
         called = getattr(tensor, overriding.OF_OPERATORS.get(name, name))
         overriding.collect(member, called, tensor)
     elif isinstance(member, property):

@@ -450,6 +450,13 @@ def test_functions_are_the_same_after_somebody_overrode() -> None:
         relu()
 
 
+def test_functions_have_the_names_that_programs_compare() -> None:
+    """Methods that are no other names of others, and functions that write."""
+    names = ("numel", "bitwise_left_shift", "mvlgamma", "add_", "__iadd__", "__ifloordiv__", "sum")
+    assert [getattr(dj.Tensor, name).__name__ for name in names] == [*names]
+    assert dj.nn.functional.relu_.__name__ == "relu_"
+
+
 def test_texts_name_the_class() -> None:
     for t in (dj, torch):
         tools = kit(t)
