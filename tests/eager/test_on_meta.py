@@ -1,6 +1,7 @@
 """Tensors on the device `meta`: types of results are PyTorch's, and there are no elements."""
 
 import copy
+import io
 import pickle
 import warnings
 from collections.abc import Callable
@@ -305,3 +306,24 @@ def test_a_compiled_function_breaks_where_it_meets_one() -> None:
     assert both(y).tolist() == [[2.0] * 3] * 2
     with dj.device("meta"):
         assert dj.compile(lambda: dj.ones(2) + 1)().is_meta
+
+
+def test_files_keep_them_in_both_directions() -> None:
+    """With sizes, strides and classes; also where only plain data is allowed."""
+    for writer in (dj, torch):
+        layer = writer.nn.Linear(2, 3, device="meta")
+        buffer = io.BytesIO()
+        state = {**layer.state_dict(), "turned": meta(writer, 2, 3).t(), "plain": writer.ones(2)}
+        writer.save({"state": state, "parameter": layer.weight}, buffer)
+        for reader in (dj, torch):
+            buffer.seek(0)
+            found = reader.load(buffer, weights_only=True)
+            turned = found["state"]["turned"]
+            assert (turned.is_meta, turned.shape, turned.stride()) == (True, (3, 2), (1, 3))
+            assert found["state"]["weight"].is_meta
+            assert found["state"]["plain"].tolist() == [1.0, 1.0]
+            assert type(found["parameter"]) is reader.nn.Parameter
+            assert found["parameter"].requires_grad
+            buffer.seek(0)
+            placed = reader.load(buffer, map_location="meta")
+            assert placed["state"]["plain"].is_meta
