@@ -119,8 +119,8 @@ def _name(func: Any) -> str:
 
 def resolve_name(f: Any) -> str | None:
     """The dotted name of a function or method, by PyTorch's path; None where it has none."""
-    for name in dir(Tensor):
-        if getattr(Tensor, name) is f:
+    for name in (_name(f), *dir(Tensor)):
+        if getattr(Tensor, name, None) is f:
             return f"torch.Tensor.{name}"
     for space, path in _NAMESPACES.items():
         if getattr(space, _name(f), None) is f:

@@ -419,6 +419,7 @@ def test_questions_are_answered(t: Any) -> None:
     assert t.Tensor.add in overrides.get_overridable_functions()[t.Tensor]
     assert t.tensor not in overrides.get_overridable_functions()[t]
     assert overrides.resolve_name(t.stack) == "torch.stack"
+    assert overrides.resolve_name(t.Tensor.numel) == "torch.Tensor.numel"
     assert overrides.resolve_name(t.Tensor.add) == "torch.Tensor.add"
     assert overrides.resolve_name(t.nn.functional.linear) == "torch.nn.functional.linear"
 
