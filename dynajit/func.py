@@ -334,6 +334,7 @@ def jacrev(
     Others as of `grad_and_value`. Each Jacobian has the shape (*output.shape, *input.shape).
     """
 
+    @disable  # its rows are views that are differentiated again
     def transformed(*args: Any, **kwargs: Any) -> Any:
         outer = is_grad_enabled()
         leaves, structure = flatten(_chosen(args, argnums))

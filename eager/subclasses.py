@@ -51,7 +51,7 @@ def wrapped_call(
 
 
 #: Getters whose tensors stay of the class that they have.
-_KEPT_AS_THEY_ARE: Final = {_tensor.TensorBase.grad.__get__, _tensor.TensorBase._base.__get__}
+_KEPT_AS_THEY_ARE: Final = (_tensor.TensorBase.grad.__get__, _tensor.TensorBase._base.__get__)
 
 
 def _of_class(result: Any, cls: type) -> Any:

@@ -337,3 +337,36 @@ def test_functions_that_write_are_functionalized(t: Any) -> None:
     with pytest.raises(RuntimeError, match="invalid argument for remove"):
         t.func.functionalize(function, remove="views")
     assert t.func.debug_unwrap(t.ones(1)).item() == 1.0
+
+
+_NESTED: dict[str, Callable[[Any, Any], Any]] = {
+    "hessian": lambda f, g: f.hessian(g),
+    "jacobian of a jacobian": lambda f, g: f.jacfwd(f.jacrev(g)),
+    "jacobian of a gradient": lambda f, g: f.jacrev(f.grad(g)),
+    "gradient of a gradient": lambda f, g: f.grad(lambda a: f.grad(g)(a).sum()),
+    "gradient of a jacobian": lambda f, g: f.grad(lambda a: f.jacrev(g)(a).sum()),
+    "hessians of samples": lambda f, g: f.vmap(f.hessian(lambda a: g(a * a.new_ones(3)))),
+    "product with a hessian": lambda f, g: lambda a: f.jvp(f.grad(g), (a,), (a,))[1],
+    "linearized gradient": lambda f, g: lambda a: f.linearize(f.grad(g), a)[1](a),
+}
+
+
+@pytest.mark.parametrize("name", _NESTED)
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node")
+def test_nested_transforms_may_be_compiled(name: str) -> None:
+    """As a whole, or within a function; loops and views in what is differentiated."""
+
+    def energy_of(a: Any) -> Any:
+        for number in range(2):
+            a = (a.view(3, 1) * (number + 1))[:, 0].sin() * a
+        return (a**3).sum()
+
+    found = []
+    for t in (torch, dj):
+        transformed = _NESTED[name](t.func, energy_of)
+        x = t.tensor([1.0, 2.0, 3.0])
+        found.append(transformed(x).tolist())
+    for compiled in (dj.compile(transformed), dj.compile(lambda a: transformed(a * 1) + 0)):
+        found += [compiled(x).tolist() for _ in range(2)]
+    for others in found[1:]:
+        np.testing.assert_allclose(found[0], others, rtol=2e-4, atol=1e-4)
