@@ -26,6 +26,7 @@ from dynajit.core.collector import seldom
 from dynajit.core.errors import InternalError, RecompileError
 from dynajit.core.records import record
 from dynajit.core.warning import warn
+from dynajit.ops import overriding
 
 MSG_LIMIT: Final = (
     "{name} was compiled {limit} times for different inputs; the oldest version is dropped from "
@@ -178,6 +179,8 @@ class FunctionCache:
             if self.skips[-1:] != [own_builtins.MSG_BUILTINS]:
                 self.skips.append(own_builtins.MSG_BUILTINS)
             return None
+        if overriding.active_modes():
+            return None  # they see every call
         stance = config.current().stance
         if stance == "eager_on_recompile":
             return None

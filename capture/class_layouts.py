@@ -15,10 +15,14 @@ from dynajit.eager import Size, Tensor
 
 @remembered
 def is_plain_tensor(kind: type) -> bool:
-    """True for Tensor and subclasses that change nothing but how they are made and shown."""
+    """True for Tensor and subclasses that change nothing but how they are made and shown.
+
+    Those that override functions, or keep their class, have a `__dynajit_handler__`.
+    """
     allowed = {"__new__", "__init__", "__repr__", "__deepcopy__", "__reduce__", "__doc__",
                "__module__", "__dict__", "__weakref__", "__annotations__", "__qualname__",
-               "__static_attributes__", "__firstlineno__", "__slots__"}  # fmt: skip
+               "__static_attributes__", "__firstlineno__", "__slots__",
+               "__torch_function__"}  # fmt: skip
     added = kind.__mro__[: kind.__mro__.index(Tensor)]
     return all(set(vars(cls)) <= allowed for cls in added)
 

@@ -109,10 +109,12 @@ class Builder(graph.Builder):
         return self._strides[value.node]
 
     def refuse(self, value: graph.Value, what: str) -> Any:
-        """Contents are asked for: break."""
+        """Contents are asked for, or a leaf of the tape: break."""
         row = breaks.DATA_DEPENDENT_VALUE
         if "truth" in what:
             row = breaks.DATA_DEPENDENT_BRANCH
+        if "requires_grad_" in what:
+            row = breaks.AUTOGRAD_CALL
         raise breaks.GraphBreak(row, f"{what} of {value.node.name}: {value.type}")
 
     def input(self, name: str, type: Any, requires_grad: bool) -> graph.Value:

@@ -25,6 +25,7 @@ from dynajit.capture.relations import Relation
 from dynajit.capture.sources import Constant, Key, Source, Step
 from dynajit.core import device as devices
 from dynajit.core.errors import InternalError
+from dynajit.core.meta_arrays import MetaMemory
 from dynajit.core.records import record
 
 
@@ -238,6 +239,15 @@ def _lower_relation(relation: Relation, tree: _Tree) -> tuple[Any, ...]:
     return (COMPARISONS.index(relation.comparison), terms, program)
 
 
+def _number_of(device: str) -> int:
+    """Of a device, as tensors say it in C."""
+    if device == "cpu":
+        return -1
+    if device == "meta":
+        return MetaMemory.device_id
+    return int(devices.parse(device).index or 0)
+
+
 def _lower_tensor(facts: TensorFacts) -> tuple[Any, ...]:
     """(class, NumPy dtype, number of the GPU or -1, sizes, byte strides or None or True,
     requires_grad)."""
@@ -248,7 +258,7 @@ def _lower_tensor(facts: TensorFacts) -> tuple[Any, ...]:
     return (
         facts.python_class,
         facts.dtype.numpy,
-        -1 if facts.device == "cpu" else devices.parse(facts.device).index,
+        _number_of(facts.device),
         tuple((s.low, s.high) if isinstance(s, SizeRange) else s for s in facts.shape),
         strides,
         facts.requires_grad,

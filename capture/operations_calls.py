@@ -67,6 +67,7 @@ from dynajit.capture.values_objects import ObjectContents, ObjectValue
 from dynajit.capture.values_storage import native_base, storage_of
 from dynajit.core.errors import InternalError
 from dynajit.eager import Size, Tensor
+from dynajit.ops import overriding
 from dynajit.ops._library_call import LibraryFunction
 from dynajit.ops.namespaces import GraphCallable
 from dynajit.ops.table import Op
@@ -137,6 +138,8 @@ def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
         rely_on_code(x, callee)
     else:
         x.recorder.use(callee)
+    if is_function and overriding.is_collected(target):
+        _refuse_overriding(x, target, args, keywords)
     if is_folded(x, target, args, keywords):
         return call_folded(x, target, args, keywords)
     if special is not None:
@@ -154,6 +157,8 @@ def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
         if reason is not None:
             raise GraphBreak(breaks.GLOBAL_STATE, reason)
         prepare(x, target, args)
+        if overriding.is_collected(target):
+            callee = Known(overriding.without_looking(target))
         return (yield from _call_existing_function(x, callee, args, keywords))
     if isinstance(target, CompiledFunction):
         return (yield from call(x, Known(target.__wrapped__), args, keywords))
@@ -172,6 +177,20 @@ def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
     if isinstance(target, types.BuiltinFunctionType):
         return _call_builtin(x, target, args, keywords)
     raise GraphBreak(breaks.UNKNOWN_CALL, describe(callee))
+
+
+def _refuse_overriding(x: Any, target: Any, args: Arguments, keywords: Keywords) -> None:
+    """The real call asks the classes of its arguments.
+
+    Raises:
+        GraphBreak: one of them has `__torch_function__`.
+    """
+    for value in (*args, *keywords.values()):
+        kind = x.type_of(value)
+        found = MISSING if kind is Tensor else lookup(kind, overriding.PROTOCOL)
+        if found is not MISSING and found is not overriding.disabled_torch_function:
+            what = f"{target.__name__} with {type_name(kind)}, which overrides functions"
+            raise GraphBreak(breaks.UNKNOWN_CALL, what)
 
 
 def _call_descriptor(x: Any, target: Any, args: Arguments, keywords: Keywords) -> Steps:

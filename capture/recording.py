@@ -43,7 +43,7 @@ from dynajit.capture.values_objects import ObjectContents, ObjectValue
 from dynajit.capture.values_storage import CHANGING, native_base, plain
 from dynajit.capture.values_tensors import TensorContents, TensorValue
 from dynajit.core import gpu, symint
-from dynajit.core.device import CPU, Device
+from dynajit.core.device import CPU, META, Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.location import Location
 from dynajit.core.records import record
@@ -646,6 +646,10 @@ class Recorder:
     def lift_tensor(self, tensor: Any, source: Source) -> graph.Value:
         """The graph input of an existing tensor; one per tensor object."""
         key = ("tensor", id(tensor))
+        if tensor.device is META:
+            raise breaks.GraphBreak(
+                breaks.TENSOR_FAILURE, "a tensor on 'meta', which has no elements"
+            )
         if key not in self._inputs:
             handle = self.wrap(tensor, source)
             self.use(handle)

@@ -29,6 +29,7 @@ from dynajit.ops import functions
 from dynajit.ops.arrangement_functions import elements_at, strided_extent
 from dynajit.ops.creation_functions import strided_count
 from dynajit.ops.norm_functions import matrix_norm, vector_norm
+from dynajit.ops.overriding import publish_overridable
 from dynajit.ops.recurrent_functions import (  # noqa: F401
     gru_cell,
     lstm_cell,
@@ -594,3 +595,17 @@ _refused: dict[str, Callable[..., Any]] = {
 globals().update(_refused)
 
 __all__ = list(NAMES)
+
+_OF_TENSORS = (
+    "alpha_dropout", "as_strided_scatter", "batch_norm", "bilinear",
+    "binary_cross_entropy_with_logits",
+    "constant_pad_nd", "cosine_embedding_loss", "ctc_loss", "embedding", "feature_alpha_dropout",
+    "fill", "frobenius_norm", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "gru_cell",
+    "hinge_embedding_loss", "instance_norm", "kl_div", "lstm_cell", "margin_ranking_loss",
+    "nonzero_static", "norm_except_dim", "nuclear_norm", "poisson_nll_loss", "rnn_relu_cell",
+    "rnn_tanh_cell", "triplet_margin_loss", "unsafe_chunk", "unsafe_split",
+)  # fmt: skip
+publish_overridable(globals(), _OF_TENSORS)
+publish_overridable(
+    globals(), ("empty_permuted", "empty_strided", "frombuffer", "range"), take_any_data=True
+)

@@ -14,6 +14,7 @@ from dynajit.core.memory_format import contiguous_format
 from dynajit.eager.grad_mode import no_grad
 from dynajit.nn import functional as F
 from dynajit.ops import functions as f
+from dynajit.ops.overriding import publish_overridable
 
 
 def _statistics(grouped: Any, dims: tuple[int, ...], eps: float) -> tuple[Any, Any]:
@@ -209,3 +210,4 @@ def view_copy(input: Any, size: Any) -> Any:
 
 
 __all__ = list(NAMES)
+publish_overridable(globals(), NAMES)

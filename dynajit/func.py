@@ -6,6 +6,7 @@ that of `dynajit.mapped`. Compiled functions call transforms as plain Python. Ca
 """
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 from dynajit.autograd.products import forward, has_other_leaves, jacobian_of, reverse
@@ -226,6 +227,96 @@ def jvp(
     return (result, tangent, _without_history(aux, watched)) if has_aux else (result, tangent)
 
 
+def _require_tangents(
+    tangents: tuple[Any, ...], leaves: Sequence[Any], structure: Any
+) -> list[Any]:
+    """The leaves of tangents that fit the primals of `linearize`."""
+    vectors, given = flatten(tangents)
+    if given != structure:
+        raise RuntimeError(
+            "linearize: Expected the tangents to have the same python structure as the primals."
+        )
+    for number, (x, v) in enumerate(zip(leaves, vectors, strict=True)):
+        if not isinstance(v, Tensor):
+            raise ArgumentError(f"linearize: expected tensors, got {type(v).__name__}")
+        if tuple(x.shape) != tuple(v.shape) or x.dtype is not v.dtype:
+            raise RuntimeError(
+                f"linearize: tangent {number}, of shape {tuple(v.shape)} and {v.dtype}, doesn't "
+                f"match its primal, of shape {tuple(x.shape)} and {x.dtype}."
+            )
+    return vectors
+
+
+@disable
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """The value of `func` at the primals, and a function of tangents that gives its Jacobian there
+    times them.
+
+    `func` runs once: what it computed is kept for all calls of the second result.
+
+    Args:
+        func: gives a nest of tensors.
+        *primals: nests of tensors.
+
+    Returns:
+        (output, jvp_fn): `jvp_fn(*tangents)` has the structure of the output.
+
+    Raises:
+        RuntimeError: the output has other things than tensors in it, or none; tangents have another
+            structure, or other shapes and dtypes, than the primals.
+    """
+    outer = is_grad_enabled()
+    leaves, structure = flatten(primals)
+    with enable_grad():
+        tracked = _tracked(leaves, "linearize")
+        output = func(*unflatten(list(tracked), structure))
+        outputs, out_structure = _tensors_of(output, "linearize")
+        watched = _is_watched(outer, outputs, tracked)
+
+    @disable
+    def jvp_fn(*tangents: Any) -> Any:
+        vectors = _require_tangents(tangents, leaves, structure)
+        with enable_grad():
+            is_recorded = watched or _is_watched(is_grad_enabled(), vectors, [])
+            found = forward(outputs, tracked, vectors, is_recorded)
+        return unflatten([_without_history(t, is_recorded) for t in found], out_structure)
+
+    return _without_history(output, watched), jvp_fn
+
+
+_REMOVED = ("mutations", "mutations_and_views")
+
+
+def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
+    """A function that gives what `func` gives.
+
+    PyTorch's rewrites writes and views while it runs, for tracers that know neither; here `compile`
+    follows both, so that nothing is to be rewritten.
+
+    Args:
+        remove: "mutations" or "mutations_and_views"; both have no effect.
+
+    Raises:
+        RuntimeError: `remove` is something else.
+    """
+    if remove not in _REMOVED:
+        raise RuntimeError(
+            f"functionalize(remove={remove!r}): received invalid argument for remove.  Expected "
+            f"one of {', '.join(_REMOVED)}."
+        )
+
+    @wraps(func)
+    def functional(*args: Any, **kwargs: Any) -> Any:
+        return func(*args, **kwargs)
+
+    return functional
+
+
+def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
+    """The tensor: samples under `vmap` are plain tensors."""
+    return tensor
+
+
 @disable
 def jacrev(
     func: Callable[..., Any],
@@ -243,6 +334,7 @@ def jacrev(
     Others as of `grad_and_value`. Each Jacobian has the shape (*output.shape, *input.shape).
     """
 
+    @disable  # its rows are views that are differentiated again
     def transformed(*args: Any, **kwargs: Any) -> Any:
         outer = is_grad_enabled()
         leaves, structure = flatten(_chosen(args, argnums))
@@ -373,13 +465,16 @@ def replace_all_batch_norm_modules_(root: Any) -> Any:
 
 
 __all__ = [
+    "debug_unwrap",
     "functional_call",
+    "functionalize",
     "grad",
     "grad_and_value",
     "hessian",
     "jacfwd",
     "jacrev",
     "jvp",
+    "linearize",
     "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",

@@ -74,11 +74,13 @@ static PyObject *name_handler, *name_kind, *name_attributes, *name_dim, *name_in
 
 static TensorApi *tensor_api = NULL;
 static int (*const *recording_depth)(void) = NULL; /* of dynajit.ops._row_call */
+static int (*const *classes_not_asked)(void) = NULL; /* of dynajit.ops._library_call */
+static PyObject *handler_of_overriding = NULL; /* of classes with `__torch_function__`; owned */
 
 #define TensorBase_Check(object) PyObject_TypeCheck(object, tensor_api->base_type)
 
 /* True unless a tensor's class runs its operations by itself: such classes have another
- * `__dynajit_handler__` than `Tensor`. */
+ * `__dynajit_handler__` than `Tensor`, and are not left unasked by this thread. */
 static int
 is_plain(PyObject *tensor)
 {
@@ -88,7 +90,8 @@ is_plain(PyObject *tensor)
     }
     PyObject *own = PyObject_GetAttr((PyObject *)type, name_handler);
     PyObject *usual = PyObject_GetAttr((PyObject *)*tensor_api->tensor_type, name_handler);
-    int same = own != NULL && own == usual;
+    int same = own != NULL && (own == usual || (own == handler_of_overriding &&
+                                                (*classes_not_asked)() > 0));
     Py_XDECREF(own);
     Py_XDECREF(usual);
     PyErr_Clear();
@@ -1090,6 +1093,14 @@ rows_register(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* register_overriding(handler): the `__dynajit_handler__` of classes that override functions. */
+static PyObject *
+rows_register_overriding(PyObject *module, PyObject *handler)
+{
+    Py_XSETREF(handler_of_overriding, Py_NewRef(handler));
+    Py_RETURN_NONE;
+}
+
 #define FAST(function) (PyCFunction)(void (*)(void))(function), METH_FASTCALL
 
 static PyMethodDef rows_methods[] = {
@@ -1102,6 +1113,8 @@ static PyMethodDef rows_methods[] = {
     {"slope", FAST(rows_slope), "slope(function, *values) -> a gradient, or NotImplemented."},
     {"register", rows_register, METH_VARARGS,
      "register(plans, quiet, kinds, recorders, rows, forms)."},
+    {"register_overriding", rows_register_overriding, METH_O,
+     "register_overriding(handler): of classes with __torch_function__."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -1155,8 +1168,16 @@ PyInit__rows(void)
     }
     recording_depth = PyCapsule_GetPointer(capsule, "dynajit.ops._row_call.recording");
     Py_DECREF(capsule);
+    owner = recording_depth == NULL ? NULL : PyImport_ImportModule("dynajit.ops._library_call");
+    capsule = owner == NULL ? NULL : PyObject_GetAttrString(owner, "not_asked");
+    Py_XDECREF(owner);
+    if (capsule == NULL) {
+        return NULL;
+    }
+    classes_not_asked = PyCapsule_GetPointer(capsule, "dynajit.ops._library_call.not_asked");
+    Py_DECREF(capsule);
     numpy = PyImport_ImportModule("numpy");
-    if (recording_depth == NULL || numpy == NULL || intern_names() < 0) {
+    if (classes_not_asked == NULL || numpy == NULL || intern_names() < 0) {
         return NULL;
     }
     return PyModule_Create(&rows_definition);

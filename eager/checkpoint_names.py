@@ -16,6 +16,7 @@ from dynajit.core import device as devices
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import FileFormatError
 from dynajit.core.late import Late
+from dynajit.core.meta_arrays import MetaArray
 from dynajit.core.records import record
 from dynajit.core.tensor_layouts import WHY_COMPRESSED, Layout, sparse_coo
 from dynajit.eager import _tensor
@@ -177,6 +178,19 @@ def _rebuilt_sparse(layout: Any, parts: Any) -> Any:
     return _sparse.sparse_coo_tensor(indices, values, size, is_coalesced=bool(rest and rest[0]))
 
 
+def _rebuilt_meta(dtype: Any, shape: Any, strides: Any, requires_grad: bool = False) -> Tensor:
+    """A tensor without elements, of its dtype, sizes and strides in elements."""
+    sizes = (*shape, *strides)
+    is_plain = isinstance(dtype, DType) and len(shape) == len(strides)
+    if not is_plain or not all(type(size) is int and size >= 0 for size in sizes):
+        raise FileFormatError(f"a tensor on 'meta' of the file has the sizes {shape} and {strides}")
+    steps = tuple(step * dtype.itemsize for step in strides)
+    made: Tensor = _tensor.new_of(Tensor, MetaArray(tuple(shape), dtype.numpy, steps), None)
+    if requires_grad:
+        made.requires_grad = True
+    return made
+
+
 def _layout(name: str) -> Layout:
     return Layout(name.removeprefix("torch."))
 
@@ -212,6 +226,7 @@ _REBUILT: Final[dict[tuple[str, str], Any]] = {
     ("torch._utils", "_rebuild_tensor_v3"): _rebuilt_tensor_of_dtype,
     ("torch._tensor", "_rebuild_from_type_v2"): _rebuilt_from_type,
     ("torch._utils", "_rebuild_sparse_tensor"): _rebuilt_sparse,
+    ("torch._utils", "_rebuild_meta_tensor_no_storage"): _rebuilt_meta,
     ("torch.serialization", "_get_layout"): _layout,
     ("torch.storage", "UntypedStorage"): StorageClass(dtypes.uint8),
     **{("torch", dtype.name): dtype for dtype in dtypes.ALL},

@@ -41,6 +41,7 @@ UNINITIALIZED: Final = (
 OF_CLASS: Final = Name("torch._tensor", "_rebuild_from_type_v2")
 TENSOR_CLASS: Final = Name("torch", "Tensor")
 SPARSE: Final = Name("torch._utils", "_rebuild_sparse_tensor")
+META_TENSOR: Final = Name("torch._utils", "_rebuild_meta_tensor_no_storage")
 LAYOUT: Final = Name("torch.serialization", "_get_layout")
 DEVICE: Final = Name("torch", "device")
 SIZE: Final = Name("torch", "Size")
@@ -161,6 +162,10 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined, misc]
         return OF_CLASS, (function, kind, arguments, state)
 
     def _plain(self, tensor: Any, requires_grad: bool) -> Any:
+        if tensor.is_meta:
+            return META_TENSOR, (
+                tensor.dtype, tuple(tensor.shape), tensor.stride(), requires_grad,
+            )  # fmt: skip
         identity, offset, strides = self.parts.placed(tensor.array)
         shape = tuple(int(size) for size in tensor.array.shape)
         place = (_StorageAt(identity), offset, shape, strides)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core import device as devices
-from dynajit.core.device import CPU, Device
+from dynajit.core.device import CPU, META, Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import (
     ArgumentError,
@@ -20,6 +20,7 @@ from dynajit.core.errors import (
     ShapeError,
     UnsupportedError,
 )
+from dynajit.core.meta_arrays import MetaArray, is_meta
 from dynajit.eager._tensor import TensorBase
 
 
@@ -65,6 +66,9 @@ def array_of(data: Any, dtype: DType | None, device: Any = None) -> Any:
         dtype = dtype_named(dtype, "tensor")
     if isinstance(data, TensorBase):
         data = data.array
+    if is_meta(data):
+        target = data.dtype if dtype is None else dtype.numpy
+        return any_arrays.placed(MetaArray(data.shape, target), place or META)
     if isinstance(data, (np.ndarray, np.generic)):
         return any_arrays.placed(_from_numpy_array(np.asarray(data), dtype), place or CPU)
     if gpu.is_foreign(data):
@@ -226,6 +230,8 @@ def filled(size: tuple[Any, ...], value: Any, dtype: DType, device: Any = None) 
         raise ArgumentError(f"size {given!r}: expected integers.") from None
     if any(item < 0 for item in shape):
         raise ShapeError(f"size {list(shape)}: a size is negative.  Expected 0 or more.")
+    if place is META:
+        return MetaArray(shape, dtype.numpy)
     if place is not CPU:
         made = gpu.empty(shape, dtype.numpy, place.index or 0)
         if value is not None:

@@ -17,6 +17,7 @@ from dynajit.core.tensor_layouts import require_strided, require_strided_like
 from dynajit.eager import _tensor
 from dynajit.eager.convert import array_of, dtype_named, filled, pinned_copy, place_of
 from dynajit.eager.tensor import Tensor
+from dynajit.ops.overriding import publish_overridable
 from dynajit.ops.table import TABLE
 
 
@@ -193,3 +194,8 @@ def _leaf(array: Any, requires_grad: bool) -> Tensor:
     if requires_grad:
         made.requires_grad = True
     return made
+
+
+publish_overridable(
+    globals(), ("as_tensor", "asarray", "from_dlpack", "from_numpy", "tensor"), take_any_data=True
+)

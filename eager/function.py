@@ -81,6 +81,8 @@ class FunctionNode(Node):
 
     __slots__ = ("context", "function", "in_metas", "out_metas", "output_count", "saved")
 
+    runs_user_code = True
+
     def __init__(self, function: type["Function"], context: FunctionContext,
                  inputs: tuple[Any, ...]) -> None:  # fmt: skip
         edges, indices = edges_of(inputs)

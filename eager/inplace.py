@@ -22,7 +22,9 @@ from dynajit.core.errors import (
     DeviceError,
     DTypeError,
     ShapeError,
+    UnsupportedError,
 )
+from dynajit.core.meta_arrays import MetaArray, is_meta
 from dynajit.eager import _rows, _tensor, write_limits
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.node import Node, OverwriteBackward, edges_of, zeros_of
@@ -33,6 +35,7 @@ from dynajit.ops.autocast import disabled
 from dynajit.ops.creation_functions import reserve
 from dynajit.ops.evaluate import QUIET
 from dynajit.ops.methods import TensorMethods
+from dynajit.ops.overriding import PRIORITY
 from dynajit.ops.random import blocks_of
 from dynajit.ops.random_fills import FILLS
 from dynajit.ops.table import TABLE
@@ -276,9 +279,10 @@ def _was_updated_at_once(
 
 
 def _has_method_of_tensor(cls: type, name: str) -> bool:
-    """True unless a subclass of `Tensor`, where the handler of `cls` comes from, has its own."""
+    """True unless a subclass of `Tensor` has its own, up to that where the handler comes from."""
     for base in cls.__mro__:
-        if "__dynajit_handler__" in vars(base):
+        is_asked = vars(base).get("__dynajit_priority__") == PRIORITY
+        if "__dynajit_handler__" in vars(base) and not is_asked:
             return True
         if name in vars(base):
             return False
@@ -478,6 +482,8 @@ def _array_for(tensor: Any, value: Any) -> Any:
         value = any_arrays.placed_like(gpu.shared(value), tensor.array)
     else:
         value = any_arrays.placed_like(np.asarray(value), tensor.array)
+    if is_meta(value):
+        return MetaArray(value.shape, tensor.array.dtype)
     with any_arrays.on_device_of(value):
         return value.astype(tensor.array.dtype, copy=False)
 
@@ -552,6 +558,11 @@ def _set_advanced(tensor: Any, index: tuple[Any, ...], value: Any) -> None:
         _assign(tensor.array, index, value.array, name)
         _tensor.bump_version(tensor)
         return
+    if is_meta(tensor.array):
+        raise UnsupportedError(
+            f"{name}: the derivative of a write by this kind of index is not known on 'meta'.  "
+            "Write under no_grad()."
+        )
     # Positions of the written elements turn any index into one integer index of the flat tensor.
     count = tensor.array.size
     with any_arrays.on_device_of(tensor.array):
@@ -565,6 +576,8 @@ def _set_advanced(tensor: Any, index: tuple[Any, ...], value: Any) -> None:
 
 
 def _assign(array: Any, index: tuple[Any, ...], value: Any, name: str) -> None:
+    if is_meta(array):
+        return
     if not isinstance(array, np.ndarray):
         gpu_arrays.check_key(array.shape, index, name)
     try:
@@ -622,6 +635,7 @@ def _operator(name: str) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
         return update(self, name, (other,), {})
 
+    method.__name__ = method.__qualname__ = f"__i{name.strip('_')}__"
     method.__doc__ = f"In place: `{name}`."
     return method
 

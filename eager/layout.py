@@ -17,6 +17,7 @@ from dynajit.core.dtypes import DType
 from dynajit.core.errors import AutogradError, ShapeError, UnsupportedError
 from dynajit.core.late import Late
 from dynajit.core.memory_format import RANKS, MemoryFormat, outer_to_inner
+from dynajit.core.meta_arrays import is_meta
 from dynajit.core.types import contiguous_strides
 from dynajit.eager import _tensor
 from dynajit.ops.arrangement_functions import elements_at, strided_extent
@@ -56,7 +57,7 @@ class UntypedStorage:
         self.array = any_arrays.owner(made)
 
     def data_ptr(self) -> int:
-        """Address of the first byte."""
+        """Address of the first byte; 0 where there are none (`meta`)."""
         return address(self.array)
 
     def nbytes(self) -> int:
@@ -71,7 +72,7 @@ class UntypedStorage:
     @property
     def is_cuda(self) -> bool:
         """Whether they are on a GPU."""
-        return not isinstance(self.array, np.ndarray)
+        return self.device.type == "cuda"
 
     def cpu(self) -> "UntypedStorage":
         """The storage on the CPU: itself, or a copy."""
@@ -126,8 +127,8 @@ class LayoutMethods:
         return start // self.array.itemsize
 
     def data_ptr(self) -> int:
-        """Address of the first element."""
-        return address(self.array)
+        """Address of the first element; 0 where there are none (`meta`)."""
+        return 0 if is_meta(self.array) else address(self.array)
 
     def untyped_storage(self) -> UntypedStorage:
         """The bytes behind this tensor and its views."""

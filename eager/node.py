@@ -104,6 +104,8 @@ class Node:
     #: True for a node that stands for many operations, and whose gradients may pass through values
     #: of them that others have: see `hides`, `hidden_views` and `unfold`.
     may_hide = False
+    #: True for a node whose derivative the program wrote.
+    runs_user_code = False
     #: Where gradients of the outputs go instead, (node, index) each; None: they come here.
     unfolded: "Sequence[tuple[Node, int]] | None" = None
 

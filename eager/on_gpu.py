@@ -1,4 +1,4 @@
-"""How eager tensors run an op on a GPU.
+"""How eager tensors run an op on a GPU, or on `meta` (`eager.on_meta`).
 
 Contract: `run` evaluates a row with CuPy on the device of its tensor operands, or on the one that a
 creation row names. All tensors are on one device; a zero-dim tensor of the CPU goes along with
@@ -11,10 +11,11 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.core import any_arrays, config, dtypes, gpu, gpu_arrays
-from dynajit.core.device import CPU, Device
+from dynajit.core.device import CPU, META, Device
 from dynajit.core.errors import DeviceError
 from dynajit.core.gpu_faults import in_words
 from dynajit.core.types import TensorType, ValueType
+from dynajit.eager import on_meta
 from dynajit.eager._tensor import TensorBase
 from dynajit.ops.evaluate import array_form, evaluate, type_of_operand
 from dynajit.ops.table import TABLE, Kind, Op
@@ -34,6 +35,10 @@ def run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         OutOfMemoryError: the result, or what it is computed through, does not fit.
     """
     place = place_of(op, inputs, attributes)
+    if place is META:
+        return on_meta.run(op, inputs, attributes)
+    if op is TABLE.to_device:
+        on_meta.require_none(inputs)
     operands = [_operand(op, operand) for operand in inputs]
     if place is CPU:  # from a GPU: a transfer, or a number for a new tensor
         if op is not TABLE.to_device:
@@ -53,7 +58,7 @@ def form(op: Op, inputs: tuple[Any, ...], arrays: list[Any], attributes: dict[st
         arrays: the arrays of the operands.
     """
     places = {operand.device for operand in inputs if isinstance(operand, TensorBase)}
-    if len(places) != 1:
+    if len(places) != 1 or META in places:
         return NotImplemented  # its rows refuse what they do not take
     with in_words, gpu.on(next(iter(places)).index), _products():
         return array_form(op, arrays, attributes, gpu_arrays.arrays())

@@ -14,7 +14,9 @@ import numpy as np
 
 from dynajit.core import any_arrays, dtypes
 from dynajit.core.errors import InvalidValueError
+from dynajit.core.meta_arrays import is_meta
 from dynajit.core.records import record
+from dynajit.ops import overriding
 
 
 @record
@@ -81,13 +83,24 @@ def get_printoptions() -> dict[str, Any]:
 
 def format_tensor(tensor: Any) -> str:
     """The text of `tensor`, with the dtype where it is not the default of its values."""
-    prefix = "tensor("
+    kind = type(tensor)
+    is_asked = kind.__dynajit_priority__ == overriding.PRIORITY
+    prefix = f"{kind.__name__}(" if is_asked else "tensor("
+    if is_meta(tensor.array):
+        return prefix + _joined("...", _facts_of_meta(tensor), len(prefix)) + ")"
     array = _readable(tensor.array)
     body = "[]" if array.size == 0 else _body(array, len(prefix))
     if array.size == 0 and array.ndim == 0:
         body = "[]"
     suffixes = _suffixes(tensor, array)
     return prefix + _joined(body, suffixes, len(prefix)) + ")"
+
+
+def _facts_of_meta(tensor: Any) -> list[str]:
+    facts = [f"device='{tensor.device}'", f"size={tuple(tensor.shape)}"]
+    if tensor.dtype is not dtypes.default_floating():
+        facts.append(f"dtype={tensor.dtype!r}")
+    return [*facts, *_history(tensor)]
 
 
 def format_sparse(tensor: Any) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from dynajit.core import device as devices
 from dynajit.core import gpu
-from dynajit.core.device import CPU, Device
+from dynajit.core.device import CPU, META, Device
 from dynajit.core.errors import ArgumentError
 from dynajit.core.records import record
 from dynajit.eager import _tensor
@@ -194,7 +194,10 @@ def set_states(before: States) -> None:
 
 
 def reserve(blocks: Any, device: Device = CPU) -> tuple[int, int, int]:
-    """(seed, offset, 0) of blocks of a device's default generator: what eager random ops use."""
+    """(seed, offset, 0) of blocks of a device's default generator: what eager random ops use; on
+    `meta`, where there is none, nothing is drawn."""
+    if device is META:
+        return 0, 0, 0
     seed, offset = generator_of(device).reserve(int(blocks))
     return seed, offset, 0
 

@@ -28,6 +28,7 @@ from dynajit.eager.typed_names import name_of
 from dynajit.ops import dispatch
 from dynajit.ops.arguments import is_tensor
 from dynajit.ops.elementwise_functions import nonzero
+from dynajit.ops.overriding import disabled_torch_function
 from dynajit.ops.search_functions import unique
 from dynajit.ops.table import TABLE, Op
 
@@ -62,6 +63,7 @@ class SparseTensor(Tensor):
     # Above those of graph values: a graph that meets one refuses it.
     __dynajit_priority__ = 500
     __dynajit_handler__ = staticmethod(handle)
+    __torch_function__ = disabled_torch_function
 
     _positions: Tensor
     _elements: Tensor

@@ -25,7 +25,9 @@ from dynajit.eager._tensor import TensorBase, _set_grad_enabled
 from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.execute import eager_dispatch
 from dynajit.eager.node import MSG_SPARSE, AccumulateGrad, Node, made_by, resolved
+from dynajit.ops import overriding
 from dynajit.ops.autocast_words import CUDA_ENABLED
+from dynajit.ops.index_functions import stack
 from dynajit.ops.table import TABLE
 
 MSG_NO_GRAPH: Final = (
@@ -109,6 +111,7 @@ class _Run:
         self.captured: dict[tuple[int, int], Any] = {}
         self.leaf_gradients: dict[int, list[Any]] = {}
         self.anomaly = anomaly.is_detecting()
+        self.is_overriding = overriding.has_begun()
 
     def send(self, target: Any, index: int, gradient: Any) -> None:
         """Add `gradient` to what has arrived at output `index` of a node, or at a leaf."""
@@ -163,7 +166,10 @@ class _Run:
         del gradients
         for position, edge in enumerate(node.edges):
             result = results[position]
-            if result is not None and edge is not None:
+            # Nodes of compiled calls and of Functions give gradients that were not asked for, too.
+            if result is not None and (
+                edge is not None if self.leaves is None else self.is_used(edge)
+            ):
                 self.send(edge, node.indices[position], result)
 
     def is_to_unfold(self, node: Node, gradients: list[Any]) -> bool:
@@ -202,15 +208,24 @@ class _Run:
         else:
             wanted = [self.is_used(edge) for edge in _edges(node)]
         if self.anomaly is None:
-            return node.apply(gradients, wanted)
+            return self.apply_unasked(node, gradients, wanted)
         try:
-            results = node.apply(gradients, wanted)
+            results = self.apply_unasked(node, gradients, wanted)
             if self.anomaly:
                 anomaly.check(node, results)
         except Exception as error:
             anomaly.explain(node, error)
             raise
         return results
+
+    def apply_unasked(
+        self, node: Node, gradients: list[Any], wanted: Sequence[bool]
+    ) -> Sequence[Any]:
+        """Run the node's formulas; classes of what they saved override nothing in them."""
+        if not self.is_overriding or node.runs_user_code:
+            return node.apply(gradients, wanted)
+        with overriding.classes_unasked():
+            return node.apply(gradients, wanted)
 
     def is_used(self, edge: Any) -> bool:
         """Whether a gradient sent along this edge would reach something asked for."""
@@ -432,6 +447,8 @@ def grad(
         retain_graph, create_graph: as in `backward`.
         only_inputs: without effect, as in PyTorch: other leaves never get a gradient.
         allow_unused: return None for an input that the outputs do not depend on.
+        is_grads_batched: `grad_outputs` have one more dim in front; results have it, too: one
+            gradient for each row, found one after the other.
         materialize_grads: return zeros there.
 
     Returns:
@@ -448,7 +465,10 @@ def grad(
             stacklevel=2,
         )
     if is_grads_batched:
-        raise AutogradError("grad: is_grads_batched=True is not available.  Loop over the rows.")
+        return _batched(
+            outputs, inputs, grad_outputs, retain_graph, create_graph,
+            allow_unused=allow_unused, materialize_grads=materialize_grads,
+        )  # fmt: skip
     targets = _tensors(inputs, "grad")
     sources = _tensors(outputs, "grad")
     if materialize_grads and any(isinstance(target, _Place) for target in targets):
@@ -467,6 +487,29 @@ def grad(
     return tuple(
         _result(run, tensor, index, bool(allow_unused), materialize_grads)
         for index, tensor in enumerate(targets)
+    )
+
+
+def _batched(
+    outputs: Any, inputs: Any, gradients: Any, retain_graph: bool | None, create_graph: bool,
+    **options: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    """`grad` for each row of the gradients to start from."""
+    given = gradients if isinstance(gradients, (tuple, list)) else (gradients,)
+    counts = {gradient.shape[0] for gradient in given if gradient is not None and gradient.ndim}
+    if len(counts) != 1 or not min(counts):
+        raise AutogradError(
+            "grad(is_grads_batched=True): expected grad_outputs with one more dim in front, of one "
+            f"size above 0; got {[None if g is None else list(g.shape) for g in given]}."
+        )
+    (count,) = counts
+    found = []
+    for number in range(count):
+        row = [None if gradient is None else gradient[number] for gradient in given]
+        keep = True if number < count - 1 else retain_graph
+        found.append(grad(outputs, inputs, row, keep, create_graph, **options))
+    return tuple(
+        None if column[0] is None else stack(column) for column in zip(*found, strict=True)
     )
 
 

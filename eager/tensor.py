@@ -18,7 +18,8 @@ from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import ArgumentError, AutogradError, DeviceError, ShapeError
 from dynajit.core.memory_format import preserve_format
-from dynajit.eager import _tensor, tape
+from dynajit.core.meta_arrays import MetaArray, is_meta
+from dynajit.eager import _tensor, subclasses, tape
 from dynajit.eager._rows import get_item
 from dynajit.eager.convert import array_of, dtype_named, filled, pinned_copy, plain_number
 from dynajit.eager.defaults import get_default_dtype
@@ -30,6 +31,7 @@ from dynajit.eager.printing import format_tensor
 from dynajit.eager.reshaping import ReshapingMethods
 from dynajit.eager.typed_names import name_of, type_named
 from dynajit.ops import subscript
+from dynajit.ops._library_call import ask_no_class
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.table import TABLE
 
@@ -89,14 +91,30 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         made: Tensor = _tensor.new_of(cls, _constructed(data, dtype, device), None)
         if requires_grad:
             made.requires_grad = True
-        return made
+        return subclasses.met(made)  # type: ignore[no-any-return]
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        subclasses.note_class(cls)
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """What takes the place of `func(*args, **kwargs)` where an argument is of this class: the
+        call itself, whose tensors become tensors of the class.  See `ops.overriding`.
+
+        Returns:
+            NotImplemented where another class among `types` is not a base of this one.
+        """
+        return subclasses.wrapped_call(cls, func, types, args, kwargs)
 
     @staticmethod
     def _from_array(array: Any, cls: "type[Tensor] | None" = None) -> "Tensor":
         """A tensor (of class `cls`) around an array, without copying."""
         if cls is None:
             return _tensor.wrap(array)  # type: ignore[no-any-return]
-        return _tensor.new_of(cls, array, None)  # type: ignore[no-any-return]
+        return subclasses.met(_tensor.new_of(cls, array, None))  # type: ignore[no-any-return]
 
     @staticmethod
     def _make_subclass(cls: "type[Tensor]", data: "Tensor", requires_grad: bool = False) -> Any:
@@ -104,15 +122,19 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         made = _tensor.new_of(cls, data.array, data.storage)
         if requires_grad:
             made.requires_grad = True
-        return made
+        return subclasses.met(made)
 
     def as_subclass(self, cls: "type[Tensor]") -> Any:
         """The same elements as a tensor of class `cls`, with the same history."""
         made = _tensor.new_of(cls, self.array, self.storage)
-        if self.requires_grad:
-            source = TABLE.reshape(self, shape=tuple(self.shape))
-            _tensor.rebase(made, source.grad_fn, 0)
-        return made
+        ask_no_class(1)
+        try:
+            if self.requires_grad:
+                source = TABLE.reshape(self, shape=tuple(self.shape))
+                _tensor.rebase(made, source.grad_fn, 0)
+        finally:
+            ask_no_class(-1)
+        return subclasses.met(made)
 
     # -- data and gradients ------------------------------------------------------------------
 
@@ -297,7 +319,8 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
             InvalidValueError: no dtype has that name.
         """
         if dtype is None:
-            return name_of(self.dtype, self.is_cuda)
+            name = name_of(self.dtype, self.is_cuda)
+            return name.replace("torch.", "torch.meta.") if self.is_meta else name
         kind, is_cuda = (get_default_dtype(), False) if dtype is Tensor else type_named(dtype)
         if is_cuda in (None, self.is_cuda):
             return self.to(kind)
@@ -379,7 +402,10 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         return bool((self == element).array.any())
 
     def __format__(self, spec: str) -> str:
-        return format(self.item() if self.array.ndim == 0 and spec else str(self), spec)
+        is_number = type(self) is Tensor and not self.is_meta
+        if self.ndim == 0 and (spec or is_number):
+            return format(self.item(), spec)
+        return format(str(self), spec)
 
     def __repr__(self) -> str:
         return format_tensor(self)
@@ -411,6 +437,9 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         if not self.is_leaf:
             raise AutogradError("pickle: only leaves can be saved.  Use .detach() first.")
         dtype = dtypes.from_numpy(self.array.dtype).name
+        if is_meta(self.array):
+            state = (type(self), self.array.shape, dtype, self.array.strides, self.requires_grad)
+            return _rebuilt_meta, state, self.__dict__ or None
         array = np.ascontiguousarray(any_arrays.as_numpy(self.array))
         state = (type(self), array.tobytes(), dtype, self.array.shape, self.requires_grad)
         if self.device is not CPU:
@@ -478,6 +507,15 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, 
     return dtype, device, bool(kwargs.get("copy", flags[1:] == [True])), non_blocking
 
 
+def _rebuilt_meta(
+    cls: type[Tensor], shape: tuple[int, ...], dtype: str, strides: Any, requires_grad: bool
+) -> Tensor:
+    made: Tensor = _tensor.new_of(cls, MetaArray(shape, dtypes.by_name(dtype).numpy, strides), None)
+    if requires_grad:
+        made.requires_grad = True
+    return subclasses.met(made)  # type: ignore[no-any-return]
+
+
 def _rebuilt(
     cls: type[Tensor], data: bytes, dtype: str, shape: tuple[int, ...], requires_grad: bool,
     device: Device = CPU,
@@ -488,7 +526,9 @@ def _rebuilt(
     )
     if requires_grad:
         made.requires_grad = True
-    return made
+    return subclasses.met(made)  # type: ignore[no-any-return]
 
 
-_tensor.register(Tensor, Size, {d.numpy: d for d in dtypes.ALL}, CPU, gpu.device_of, refresh_view)
+_tensor.register(Tensor, Size, {d.numpy: d for d in dtypes.ALL}, CPU, any_arrays.device_of,
+                 refresh_view)  # fmt: skip
+subclasses.install_methods(Tensor)

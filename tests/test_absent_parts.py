@@ -15,7 +15,8 @@ REFUSED = [
     "nn.parallel.parallel_apply", "nn.parallel.replicate", "nn.parallel.scatter_gather.gather",
     "nn.parallel.scatter_gather.scatter", "hub.load",
     "utils.cpp_extension.CUDAExtension", "utils.cpp_extension.BuildExtension", "onnx.export",
-    "quantization.quantize_dynamic", "fx.symbolic_trace", "overrides.TorchFunctionMode",
+    "quantization.quantize_dynamic", "fx.symbolic_trace",
+    "utils._python_dispatch.TorchDispatchMode",
     "mps.synchronize", "xpu.synchronize", "xpu.Stream", "export.export", "export.ExportedProgram",
     "nested.nested_tensor", "ao.quantization.quantize_dynamic",
     "utils.tensorboard.SummaryWriter.add_graph", "_C.Graph", "_C.Node", "_C.Value",
@@ -74,7 +75,9 @@ def test_questions_get_honest_answers() -> None:
         dj.backends.mps.is_built(), dj.backends.cudnn.is_available(),
         dj.backends.cuda.is_built(), dj.backends.mkldnn.is_available(),
         dj.backends.openmp.is_available(), dj.cuda._initialized,
-        dj.overrides.has_torch_function((dj.ones(1),)), dj.onnx.is_in_onnx_export(),
+        dj.overrides.has_torch_function((dj.ones(1),)),
+        dj.utils._python_dispatch.is_traceable_wrapper_subclass(dj.ones(1)),
+        dj.onnx.is_in_onnx_export(),
     ]  # fmt: skip
     assert not any(answers)
     assert dj.accelerator.current_accelerator() is None

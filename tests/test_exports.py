@@ -84,6 +84,7 @@ PUBLIC = [
     "dynajit.torch_version",
     "dynajit.types",
     "dynajit.utils",
+    "dynajit.utils._python_dispatch",
     "dynajit.utils._pytree",
     "dynajit.utils.checkpoint",
     "dynajit.utils.cpp_extension",

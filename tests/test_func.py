@@ -266,3 +266,107 @@ def test_batch_norms_lose_their_running_statistics() -> None:
     assert model is dj.func.replace_all_batch_norm_modules_(model)
     assert model[1].running_mean is None is model[1].num_batches_tracked
     assert ["0.weight", "0.bias", "1.weight", "1.bias"] == list(model.state_dict())
+
+
+def _linearized(t: Any) -> list[Any]:
+    def function(a: Any, d: Any) -> Any:
+        for number in range(3):
+            a = a * d["x"] + number
+        return {"y": a.sin(), "z": (a * 2, d["x"])}
+
+    a, x = t.tensor([1.0, 2.0]), t.tensor([0.5, 3.0])
+    output, product = t.func.linearize(function, a, {"x": x})
+    ones, zeros = t.ones(2), t.zeros(2)
+    found = [output, product(ones, {"x": zeros}), product(zeros, {"x": ones * 2})]
+    found.append(t.func.vmap(lambda v: product(v, {"x": zeros})["y"])(t.eye(2)))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node")
+def test_a_function_is_linearized_once() -> None:
+    """For nests, and as often as its product is asked for."""
+    np.testing.assert_allclose(*[
+        np.concatenate([np.ravel(x) for x in _flat(plain(_linearized(t)))]) for t in (torch, dj)
+    ], rtol=1e-5)  # fmt: skip
+    calls: list[int] = []
+
+    def counted(a: Any) -> Any:
+        calls.append(1)
+        return a**3
+
+    _, product = dj.func.linearize(counted, dj.tensor([2.0]))
+    assert [product(dj.tensor([v])).item() for v in (1.0, 2.0)] == [12.0, 24.0]
+    assert calls == [1]
+
+
+def _flat(tree: Any) -> list[Any]:
+    if isinstance(tree, dict):
+        tree = list(tree.values())
+    return [x for t in tree for x in _flat(t)] if isinstance(tree, (list, tuple)) else [tree]
+
+
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node")
+def test_linear_functions_have_histories_where_pytorchs_have() -> None:
+    for t in (torch, dj):
+        weight = t.ones(2, requires_grad=True)
+        output, product = t.func.linearize(lambda a, w=weight: a * w, t.ones(2))
+        assert (output.requires_grad, product(t.ones(2)).requires_grad) == (True, True)
+        output, product = t.func.linearize(lambda a: a * a, t.ones(2))
+        assert (output.requires_grad, product(t.ones(2)).requires_grad) == (False, False)
+
+
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node")
+@pytest.mark.parametrize("t", [dj, torch])
+def test_tangents_that_do_not_fit_are_refused(t: Any) -> None:
+    _, product = t.func.linearize(lambda a, b: a * b, t.ones(2), t.ones(2))
+    for tangents in ((t.ones(2),), (t.ones(3), t.ones(2)), (t.ones(2).double(), t.ones(2))):
+        with pytest.raises(RuntimeError):
+            product(*tangents)
+
+
+@pytest.mark.parametrize("t", [dj, torch])
+def test_functions_that_write_are_functionalized(t: Any) -> None:
+    def function(a: Any) -> Any:
+        b = a.clone()
+        b.view(-1).add_(1)
+        return b, a[0]
+
+    for remove in ("mutations", "mutations_and_views"):
+        found = t.func.functionalize(function, remove=remove)(t.ones(2))
+        assert [x.tolist() for x in found] == [[2.0, 2.0], 1.0]
+    with pytest.raises(RuntimeError, match="invalid argument for remove"):
+        t.func.functionalize(function, remove="views")
+    assert t.func.debug_unwrap(t.ones(1)).item() == 1.0
+
+
+_NESTED: dict[str, Callable[[Any, Any], Any]] = {
+    "hessian": lambda f, g: f.hessian(g),
+    "jacobian of a jacobian": lambda f, g: f.jacfwd(f.jacrev(g)),
+    "jacobian of a gradient": lambda f, g: f.jacrev(f.grad(g)),
+    "gradient of a gradient": lambda f, g: f.grad(lambda a: f.grad(g)(a).sum()),
+    "gradient of a jacobian": lambda f, g: f.grad(lambda a: f.jacrev(g)(a).sum()),
+    "hessians of samples": lambda f, g: f.vmap(f.hessian(lambda a: g(a * a.new_ones(3)))),
+    "product with a hessian": lambda f, g: lambda a: f.jvp(f.grad(g), (a,), (a,))[1],
+    "linearized gradient": lambda f, g: lambda a: f.linearize(f.grad(g), a)[1](a),
+}
+
+
+@pytest.mark.parametrize("name", _NESTED)
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node")
+def test_nested_transforms_may_be_compiled(name: str) -> None:
+    """As a whole, or within a function; loops and views in what is differentiated."""
+
+    def energy_of(a: Any) -> Any:
+        for number in range(2):
+            a = (a.view(3, 1) * (number + 1))[:, 0].sin() * a
+        return (a**3).sum()
+
+    found = []
+    for t in (torch, dj):
+        transformed = _NESTED[name](t.func, energy_of)
+        x = t.tensor([1.0, 2.0, 3.0])
+        found.append(transformed(x).tolist())
+    for compiled in (dj.compile(transformed), dj.compile(lambda a: transformed(a * 1) + 0)):
+        found += [compiled(x).tolist() for _ in range(2)]
+    for others in found[1:]:
+        np.testing.assert_allclose(found[0], others, rtol=2e-4, atol=1e-4)

@@ -2,7 +2,8 @@
 
 Contract: the error of linear algebra is the one that is raised here; readers and writers of files,
 and the graphs of TorchScript, are refused by name; the switches of TorchScript's executors are
-accepted and change nothing, since there is no TorchScript. Called by users.
+accepted and change nothing, since there is no TorchScript; blocks in which nothing overrides
+functions are those of `ops.overriding`. Called by users.
 """
 
 from typing import Any
@@ -11,6 +12,9 @@ from dynajit._C import _nn
 from dynajit.core.errors import LinAlgError as _LinAlgError
 from dynajit.core.refusals import refused_class
 from dynajit.eager.random import Generator
+from dynajit.eager.subclasses import change_unasked as _change_unasked
+from dynajit.ops.overriding import disabled_torch_function as _disabled_torch_function_impl
+from dynajit.ops.overriding import is_mode_active as _is_torch_function_mode_enabled
 
 _WHY = "files are read by load() and written by save()."
 
@@ -22,6 +26,32 @@ _NO_GRAPHS = "there is no TorchScript, and so no graph of it."
 Graph = refused_class("_C.Graph", _NO_GRAPHS)
 Node = refused_class("_C.Node", _NO_GRAPHS)
 Value = refused_class("_C.Value", _NO_GRAPHS)
+
+
+class DisableTorchFunctionSubclass:
+    """A block in which no class is asked by `__torch_function__`, in this thread; modes are."""
+
+    def __enter__(self) -> None:
+        _change_unasked(1)
+
+    def __exit__(self, *error: object) -> None:
+        _change_unasked(-1)
+
+
+class DisableTorchFunction:
+    """A block in which neither classes nor modes are asked, in this thread.
+
+    Mutable: keeps what was so before each block that it entered.
+    """
+
+    def __init__(self) -> None:
+        self._before: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._before.append(_change_unasked(1, True))
+
+    def __exit__(self, *error: object) -> None:
+        _change_unasked(-1, self._before.pop())
 
 
 def _jit_set_profiling_mode(profiling_flag: bool) -> bool:
@@ -75,6 +105,8 @@ def _log_api_usage_once(event: str) -> None:
 
 
 __all__ = [
+    "DisableTorchFunction",
+    "DisableTorchFunctionSubclass",
     "Generator",
     "Graph",
     "Node",
@@ -82,7 +114,9 @@ __all__ = [
     "PyTorchFileWriter",
     "Value",
     "_LinAlgError",
+    "_disabled_torch_function_impl",
     "_get_tracing_state",
+    "_is_torch_function_mode_enabled",
     "_jit_can_fuse_on_cpu",
     "_jit_can_fuse_on_gpu",
     "_jit_override_can_fuse_on_cpu",

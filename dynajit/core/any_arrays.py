@@ -1,8 +1,9 @@
 """Arrays wherever they live: the few things that are done to arrays without a row.
 
-Contract: an array is NumPy's, or CuPy's (`core.gpu`); functions of two arrays take them from one
-device. What is computed for an array of a GPU runs there, whichever device is the current one.
-Called by the eager layer, whose own arithmetic goes through rows.
+Contract: an array is NumPy's, CuPy's (`core.gpu`), or one without elements (`core.meta_arrays`),
+which refuses to give any; functions of two arrays take them from one device. What is computed for
+an array of a GPU runs there, whichever device is the current one. Called by the eager layer, whose
+own arithmetic goes through rows.
 """
 
 import contextlib
@@ -10,8 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import gpu, gpu_arrays
-from dynajit.core.device import CPU, Device
+from dynajit.core import gpu, gpu_arrays, meta_arrays
+from dynajit.core.device import CPU, META, Device
+from dynajit.core.meta_arrays import MetaArray, is_meta
 
 POOL_BYTES: Final = 512
 """What CuPy's pool rounds sizes up to. Source: cupy/cuda/memory.pyx, ALLOCATION_UNIT_SIZE."""
@@ -24,24 +26,40 @@ def module_of(array: Any) -> Any:
 
 def device_of(array: Any) -> Device:
     """Where an array lives."""
-    return CPU if isinstance(array, np.ndarray) else gpu.device_of(array)
+    if isinstance(array, np.ndarray):
+        return CPU
+    return META if is_meta(array) else gpu.device_of(array)
 
 
 def on_device_of(array: Any) -> contextlib.AbstractContextManager[Any]:
     """The array's device is the thread's current one within the block."""
-    if isinstance(array, np.ndarray):
+    if isinstance(array, np.ndarray) or is_meta(array):
         return contextlib.nullcontext()
     return gpu.on(int(array.data.device_id))
 
 
 def as_numpy(array: Any) -> Any:
-    """The elements as an array of NumPy: itself, or a copy of what is on a GPU."""
-    return array if isinstance(array, np.ndarray) else gpu.to_host(array)
+    """The elements as an array of NumPy: itself, or a copy of what is on a GPU.
+
+    Raises:
+        UnsupportedError: there are none.
+    """
+    if isinstance(array, np.ndarray):
+        return array
+    if is_meta(array):
+        meta_arrays.refuse()
+    return gpu.to_host(array)
 
 
 def placed(array: Any, place: Device) -> Any:
-    """An array on a device: itself, or a copy."""
-    if place is CPU:
+    """An array on a device: itself, or a copy.
+
+    Raises:
+        UnsupportedError: it has no elements.
+    """
+    if place is META:
+        return meta_arrays.like(array)
+    if place is CPU or is_meta(array):
         return as_numpy(array)
     if gpu.is_gpu_array(array) and gpu.device_of(array) is place:
         return array
@@ -54,9 +72,11 @@ def placed_like(array: Any, other: Any) -> Any:
 
 
 def address(array: Any) -> int:
-    """Of the first element."""
+    """Of the first element; without elements, where it would be in memory from 0 on."""
     if isinstance(array, np.ndarray):
         return int(array.__array_interface__["data"][0])
+    if is_meta(array):
+        return int(array.offset)
     return int(array.data.ptr)
 
 
@@ -65,6 +85,8 @@ def byte_bounds(array: Any) -> tuple[int, int]:
     if isinstance(array, np.ndarray):
         low, high = np.lib.array_utils.byte_bounds(array)
         return int(low), int(high)
+    if is_meta(array):
+        return 0, 0
     first = last = address(array)
     for size, stride in zip(array.shape, array.strides, strict=True):
         first += min((size - 1) * stride, 0)
@@ -74,6 +96,9 @@ def byte_bounds(array: Any) -> tuple[int, int]:
 
 def owner(array: Any) -> Any:
     """The array that owns the memory: all of it, where the array is a part."""
+    if is_meta(array):
+        memory = array.data
+        return MetaArray((memory.nbytes // array.itemsize,), array.dtype, memory=memory)
     while type(array.base) is type(array):
         array = array.base
     return array if isinstance(array, np.ndarray) else _owner_on_gpu(array)
@@ -99,6 +124,8 @@ def flat_memory(array: Any) -> Any:
 
     A copy where the array that owns the memory has gaps itself.
     """
+    if is_meta(array):
+        return owner(array)
     flat = owner(array).ravel(order="K")
     if flat.dtype != array.dtype:
         count = flat.nbytes // array.itemsize
@@ -112,6 +139,8 @@ def strided(flat: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
     The caller sees to it that it stays within them.
     """
     steps = tuple(step * flat.itemsize for step in strides)
+    if is_meta(flat):
+        return MetaArray(shape, flat.dtype, steps, flat.data, flat.offset)
     if isinstance(flat, np.ndarray):  # bytes, since ml_dtypes' arrays are no buffers
         return np.ndarray(tuple(shape), flat.dtype, flat.view(np.uint8), 0, steps)
     return module_of(flat).lib.stride_tricks.as_strided(flat, tuple(shape), steps)
@@ -119,6 +148,8 @@ def strided(flat: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
 
 def zeros(shape: tuple[int, ...], dtype: np.dtype, place: Device) -> Any:
     """A row-major array of zeros on a device."""
+    if place is META:
+        return MetaArray(shape, dtype)
     if place is CPU:
         return np.zeros(shape, dtype)
     with gpu.on(place.index or 0):
@@ -134,6 +165,8 @@ def copied(array: Any) -> Any:
     """A copy on the same device, in the layout that the array has."""
     if isinstance(array, np.ndarray):
         return np.array(array, order="K")
+    if is_meta(array):
+        return array.dense()
     return gpu.to_device(array, int(array.data.device_id))
 
 
@@ -141,6 +174,8 @@ def row_major(array: Any) -> Any:
     """A row-major copy on the same device."""
     if isinstance(array, np.ndarray):
         return np.array(array, order="C")
+    if is_meta(array):
+        return MetaArray(array.shape, array.dtype)
     with on_device_of(array):
         return array.copy(order="C")
 
@@ -149,6 +184,8 @@ def filled_like(array: Any, value: Any) -> Any:
     """A row-major array of one number, of the shape and dtype and on the device of `array`."""
     if isinstance(array, np.ndarray):
         return np.full(array.shape, value, array.dtype)
+    if is_meta(array):
+        return MetaArray(array.shape, array.dtype)
     with on_device_of(array):
         made = gpu.module().empty(array.shape, array.dtype)
         made.fill(value)
@@ -159,6 +196,8 @@ def added(a: Any, b: Any) -> Any:
     """a + b, elements of two arrays of one dtype and shape."""
     if isinstance(a, np.ndarray):
         return a + b
+    if is_meta(a):
+        return a.dense()
     with on_device_of(a):
         return a + b
 
@@ -168,6 +207,8 @@ def add_into(target: Any, source: Any) -> None:
     if isinstance(target, np.ndarray):
         np.add(target, source, out=target)
         return
+    if is_meta(target):
+        return
     with on_device_of(target):
         gpu.module().add(target, source, out=target)
 
@@ -176,6 +217,8 @@ def copy_into(target: Any, source: Any) -> None:
     """target[...] = source, of one shape; from another device the elements are moved first."""
     if isinstance(target, np.ndarray):
         np.copyto(target, as_numpy(source), casting="unsafe")
+        return
+    if is_meta(target):
         return
     with on_device_of(target):
         target[...] = placed_like(source, target)

@@ -1,9 +1,10 @@
 """Devices: where an array lives. Frozen data; the class accepts what PyTorch's accepts.
 
-Contract: arrays live on the CPU and on GPUs; the other kinds of PyTorch's devices have names, so
-that programs can compare with them, and are refused where something is to be made there. A thread
-may choose a device for new tensors: `chosen` asks whoever keeps it, which eager installs
-(`eager.defaults`). `with device("cuda"):` chooses it within the block.
+Contract: arrays live on the CPU, on GPUs, and, without elements, on `META`; the other kinds of
+PyTorch's devices have names, so that programs can compare with them, and are refused where
+something is to be made there. A thread may choose a device for new tensors: `chosen` asks whoever
+keeps it, which eager installs (`eager.defaults`). `with device("cuda"):` chooses it within the
+block.
 """
 
 from collections.abc import Callable
@@ -107,6 +108,8 @@ def _checked_index(index: int) -> int:
 
 _known: Final[dict[tuple[str, int | None], Device]] = {}
 CPU = Device("cpu")
+META = Device("meta")
+"""Where tensors have types, and no elements (`core.meta_arrays`)."""
 
 
 class _Thread:

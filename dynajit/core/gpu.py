@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.core import dtypes
-from dynajit.core.device import CPU, Device
+from dynajit.core.device import CPU, META, Device
 from dynajit.core.errors import DeviceError, DTypeError, NoGpuError, UnsupportedError
 from dynajit.core.gpu_faults import in_words
 from dynajit.core.gpu_memory import Watch
@@ -245,8 +245,8 @@ def is_foreign(value: Any) -> bool:
 
 
 def resolve(device: Device, what: str = "device") -> Device:
-    """A device on which arrays can live: the CPU, or a GPU with its number (the current one's where
-    it has none).
+    """A device on which arrays can live: the CPU, `meta`, or a GPU with its number (the current
+    one's where it has none).
 
     Args:
         what: who asked, for the message.
@@ -257,9 +257,12 @@ def resolve(device: Device, what: str = "device") -> Device:
     """
     if device is CPU:
         return device
+    if device.type == "meta":
+        return META
     if device.type != "cuda":
         raise DeviceError(
-            f"{what}(device={str(device)!r}): tensors do not live there.  Expected 'cpu' or 'cuda'."
+            f"{what}(device={str(device)!r}): tensors do not live there.  Expected 'cpu', 'cuda' "
+            "or 'meta'."
         )
     if not is_available():
         raise NoGpuError(

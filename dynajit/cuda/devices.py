@@ -8,7 +8,6 @@ from typing import Any
 
 from dynajit.core import device as devices
 from dynajit.core import gpu
-from dynajit.core.device import CPU
 from dynajit.core.errors import ArgumentError, DeviceError
 from dynajit.core.records import record
 
@@ -27,8 +26,10 @@ def number_of(device: Any, what: str) -> int:
     if device is None:
         return gpu.current_device()
     place = gpu.resolve(devices.parse(device), f"cuda.{what}")
-    if place is CPU:
-        raise DeviceError(f"cuda.{what}({str(device)!r}): Expected a cuda device, but got: cpu")
+    if place.type != "cuda":
+        raise DeviceError(
+            f"cuda.{what}({str(device)!r}): Expected a cuda device, but got: {place.type}"
+        )
     return place.index or 0
 
 

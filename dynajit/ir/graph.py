@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from dynajit.core import dtypes, gpu
-from dynajit.core.device import CPU, Device
+from dynajit.core.device import CPU, META, Device
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import InternalError
+from dynajit.core.errors import InternalError, UnsupportedError
 from dynajit.core.location import Location
 from dynajit.core.records import record
 from dynajit.core.types import Shape, TensorType, ValueType
@@ -122,6 +122,10 @@ class Value(TensorMethods):
     def array(self) -> Any:
         """The contents, which are not known: see `Builder.refuse`."""
         return self.builder.refuse(self, "its contents")
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """A leaf of the tape is made, which graphs do not know: see `Builder.refuse`."""
+        return self.builder.refuse(self, "requires_grad_()")
 
     def __bool__(self) -> bool:
         return bool(self.builder.refuse(self, "its truth value"))
@@ -254,7 +258,13 @@ class Builder:
 
         Raises:
             DeviceError: there is no such device.
+            UnsupportedError: graphs know no tensors without elements.
         """
+        if device.type == META.type:
+            raise UnsupportedError(
+                f"{what}(device='meta'): a graph has no tensors without elements.  Make it outside "
+                "of what is compiled."
+            )
         return gpu.resolve(device, what)
 
     def refuse(self, value: Value, what: str) -> Any:

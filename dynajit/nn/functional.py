@@ -95,6 +95,7 @@ from dynajit.ops.overriding import (  # noqa: F401
     has_torch_function,
     has_torch_function_unary,
     has_torch_function_variadic,
+    publish_overridable,
 )
 from dynajit.ops.pair_functions import bilinear, pdist
 from dynajit.ops.pooling_functions import (
@@ -298,3 +299,4 @@ publish(
         "softshrink",
     ),
 )
+publish_overridable(globals(), __all__)

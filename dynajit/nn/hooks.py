@@ -6,6 +6,7 @@ functions, one on the inputs and one on the outputs.
 """
 
 import itertools
+import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -36,6 +37,11 @@ class RemovableHandle:
     def __init__(self, *tables: Any) -> None:
         self.id = next(_numbers)
         self._tables = [weakref.ref(table) for table in tables]
+
+    def enter(self, table: Any) -> None:
+        """Note a fact about the hook in a table of numbers, until it is removed."""
+        table[self.id] = True
+        self._tables.append(weakref.ref(table))
 
     def remove(self) -> None:
         """Take the hook out; doing it twice is fine."""
@@ -70,6 +76,11 @@ def keep_numbers_free_of(taken: Iterable[int]) -> None:
 global_forward_pre_hooks: "OrderedDict[int, Callable[..., Any]]" = OrderedDict()
 global_forward_hooks: "OrderedDict[int, Callable[..., Any]]" = OrderedDict()
 global_backward_hooks: "OrderedDict[int, Callable[..., Any]]" = OrderedDict()
+global_backward_pre_hooks: "OrderedDict[int, Callable[..., Any]]" = OrderedDict()
+#: Numbers of global forward hooks that also get the keyword arguments, and of those that are called
+#: when forward raises, too.
+global_forward_with_kwargs: "OrderedDict[int, bool]" = OrderedDict()
+global_forward_always: "OrderedDict[int, bool]" = OrderedDict()
 
 
 def add_hook(table: Any, hook: Callable[..., Any], *, prepend: bool = False) -> RemovableHandle:
@@ -86,14 +97,43 @@ def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
     return add_hook(global_forward_pre_hooks, hook)
 
 
-def register_module_forward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, args, output)` after the forward of every module."""
-    return add_hook(global_forward_hooks, hook)
+def register_module_forward_hook(
+    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """Call `hook(module, args, output)` after the forward of every module.
+
+    Args:
+        with_kwargs: it is `hook(module, args, kwargs, output)`.
+        always_call: also where forward raises; the output is None then.
+    """
+    handle = add_hook(global_forward_hooks, hook)
+    if with_kwargs:
+        handle.enter(global_forward_with_kwargs)
+    if always_call:
+        handle.enter(global_forward_always)
+    return handle
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, grad_input, grad_output)` in the backward of every module."""
     return add_hook(global_backward_hooks, hook)
+
+
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(module, grad_output)` in the backward of every module, before it."""
+    return add_hook(global_backward_pre_hooks, hook)
+
+
+def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Refused, as `Module.register_backward_hook` is.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError(
+        "register_module_backward_hook is not available: grad_input of its hooks belongs to the "
+        "last operation of forward, not to the module.  Use register_module_full_backward_hook."
+    )
 
 
 class CallHooks:
@@ -106,6 +146,7 @@ class CallHooks:
         self.backward_pre: OrderedDict[int, Callable[..., Any]] = OrderedDict()
         self.forward_pre_with_kwargs: OrderedDict[int, bool] = OrderedDict()
         self.forward_with_kwargs: OrderedDict[int, bool] = OrderedDict()
+        self.forward_always: OrderedDict[int, bool] = OrderedDict()
 
     def is_used(self) -> bool:
         """True if there is any hook."""
@@ -131,19 +172,64 @@ class CallHooks:
         return args, kwargs
 
     def run_after(
-        self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+        self,
+        module: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        result: Any,
+        begun: "list[int] | None" = None,
     ) -> Any:
-        """The result after the global hooks and the own ones."""
-        for hook in list(global_forward_hooks.values()):
-            replaced = hook(module, args, result)
-            result = result if replaced is None else replaced
-        for number, hook in list(self.forward.items()):
-            if number in self.forward_with_kwargs:
-                replaced = hook(module, args, kwargs, result)
-            else:
-                replaced = hook(module, args, result)
-            result = result if replaced is None else replaced
+        """The result after the global hooks and the own ones.
+
+        Args:
+            begun: gets the numbers of hooks as they are called.
+        """
+        for hooks, with_kwargs in self._forward_tables():
+            for number, hook in list(hooks.items()):
+                if begun is not None:
+                    begun.append(number)
+                if number in with_kwargs:
+                    replaced = hook(module, args, kwargs, result)
+                else:
+                    replaced = hook(module, args, result)
+                result = result if replaced is None else replaced
         return result
+
+    def _forward_tables(self) -> tuple[tuple[Any, Any], ...]:
+        return (
+            (global_forward_hooks, global_forward_with_kwargs),
+            (self.forward, self.forward_with_kwargs),
+        )
+
+    def has_always(self) -> bool:
+        """True if a hook is to be called also where forward raises."""
+        return bool(self.forward_always or global_forward_always)
+
+    def run_always(
+        self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any,
+        begun: list[int],
+    ) -> None:  # fmt: skip
+        """Forward, or a hook after it, has raised: call the hooks that are always called, but for
+        those whose numbers are in `begun`. What they raise becomes a warning."""
+        for hooks, with_kwargs in self._forward_tables():
+            for number, hook in list(hooks.items()):
+                is_always = number in self.forward_always or number in global_forward_always
+                if not is_always or number in begun:
+                    continue
+                try:
+                    if number in with_kwargs:
+                        replaced = hook(module, args, kwargs, result)
+                    else:
+                        replaced = hook(module, args, result)
+                except Exception as error:
+                    warnings.warn(
+                        "module forward hook with ``always_call=True`` raised an exception that "
+                        f"was silenced as another error was raised in forward: {error}",
+                        UserWarning,
+                        stacklevel=2,
+                    )
+                    continue
+                result = result if replaced is None else replaced
 
 
 class BackwardHooks:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from dynajit.core import dtypes
 from dynajit.core.device import Device
 from dynajit.core.dtypes import DType, bfloat16, float16, float32, float64
-from dynajit.core.errors import ArgumentError
+from dynajit.core.errors import ArgumentError, UnsupportedError
 from dynajit.core.instances import give_own_dict
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tensor import Tensor
@@ -94,22 +94,45 @@ class Module:
             or module_hooks.global_forward_pre_hooks
             or module_hooks.global_forward_hooks
             or module_hooks.global_backward_hooks
+            or module_hooks.global_backward_pre_hooks
         ):
             return self.forward(*args, **kwargs)
         return self._call_with_hooks(args, kwargs)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         own = CallHooks() if self._call_hooks is None else self._call_hooks
+        if own.has_always():
+            return self._call_with_hooks_always(own, args, kwargs)
         args, kwargs = own.run_before(self, args, kwargs)
-        backward = [*own.backward.values(), *module_hooks.global_backward_hooks.values()]
-        pre_backward = list(own.backward_pre.values())
-        watched = None
-        if backward or pre_backward:
-            watched = BackwardHooks(self, backward, pre_backward)
+        watched = self._watched_backward(own)
+        if watched is not None:
             args = watched.on_inputs(args)
         result = self.forward(*args, **kwargs)
         result = own.run_after(self, args, kwargs, result)
         return result if watched is None else watched.on_outputs(result)
+
+    def _call_with_hooks_always(
+        self, own: CallHooks, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """The same where hooks are called although something raises."""
+        result: Any = None
+        begun: list[int] = []
+        try:
+            args, kwargs = own.run_before(self, args, kwargs)
+            watched = self._watched_backward(own)
+            if watched is not None:
+                args = watched.on_inputs(args)
+            result = self.forward(*args, **kwargs)
+            result = own.run_after(self, args, kwargs, result, begun)
+            return result if watched is None else watched.on_outputs(result)
+        except Exception:
+            own.run_always(self, args, kwargs, result, begun)
+            raise
+
+    def _watched_backward(self, own: CallHooks) -> BackwardHooks | None:
+        backward = [*own.backward.values(), *module_hooks.global_backward_hooks.values()]
+        pre = [*module_hooks.global_backward_pre_hooks.values(), *own.backward_pre.values()]
+        return BackwardHooks(self, backward, pre) if backward or pre else None
 
     def _made_call_hooks(self) -> CallHooks:
         if self._call_hooks is None:
@@ -123,6 +146,7 @@ class Module:
     _backward_pre_hooks = _table_of("backward_pre")
     _forward_pre_hooks_with_kwargs = _table_of("forward_pre_with_kwargs")
     _forward_hooks_with_kwargs = _table_of("forward_with_kwargs")
+    _forward_hooks_always_called = _table_of("forward_always")
 
     # -- attributes -----------------------------------------------------------------------
 
@@ -439,7 +463,14 @@ class Module:
 
         def change(tensor: Tensor) -> Tensor:
             target = dtype if dtype is not None and tensor.dtype.is_floating_point else tensor.dtype
-            return tensor.to(device or tensor.device, target, non_blocking=non_blocking)
+            place = device or tensor.device
+            if tensor.is_meta and str(place) != "meta":
+                raise UnsupportedError(
+                    "Cannot copy out of meta tensor; no data! Please use "
+                    "torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving "
+                    "module from meta to a different device."
+                )
+            return tensor.to(place, target, non_blocking=non_blocking)
 
         return self._apply(change)
 
@@ -535,7 +566,7 @@ class Module:
         """Call `hook(module, args)` before forward; what it returns replaces the arguments."""
         handle = add_hook(self._forward_pre_hooks, hook, prepend=prepend)
         if with_kwargs:
-            self._forward_pre_hooks_with_kwargs[handle.id] = True
+            handle.enter(self._forward_pre_hooks_with_kwargs)
         return handle
 
     def register_forward_hook(
@@ -546,15 +577,19 @@ class Module:
         with_kwargs: bool = False,
         always_call: bool = False,
     ) -> RemovableHandle:
-        """Call `hook(module, args, output)` after forward; what it returns replaces the output."""
-        if always_call:
-            raise NotImplementedError(
-                "register_forward_hook(always_call=True) is not available; wrap forward in "
-                "try/finally instead"
-            )
+        """Call `hook(module, args, output)` after forward; what it returns replaces the output.
+
+        Args:
+            prepend: before the hooks that are there.
+            with_kwargs: it is `hook(module, args, kwargs, output)`.
+            always_call: also where forward raises; the output is None then, and what the hook
+                raises becomes a warning.
+        """
         handle = add_hook(self._forward_hooks, hook, prepend=prepend)
         if with_kwargs:
-            self._forward_hooks_with_kwargs[handle.id] = True
+            handle.enter(self._forward_hooks_with_kwargs)
+        if always_call:
+            handle.enter(self._forward_hooks_always_called)
         return handle
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -704,6 +739,7 @@ _CALL_HOOK_TABLES = (
     "_backward_pre_hooks",
     "_forward_pre_hooks_with_kwargs",
     "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
 )
 
 _STATE_HOOK_TABLES = (

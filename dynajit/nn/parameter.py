@@ -10,11 +10,14 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final, NoReturn
 
 from dynajit.core.dtypes import DType
+from dynajit.core.errors import UnsupportedError
 from dynajit.core.late import Late
 from dynajit.core.tensor_layouts import strided
 from dynajit.eager.checkpoint_names import declare, with_state
 from dynajit.eager.creation import empty
+from dynajit.eager.subclasses import is_asked
 from dynajit.eager.tensor import Tensor
+from dynajit.ops.overriding import disabled_torch_function
 
 sparse = Late("dynajit.eager.sparse")
 
@@ -26,10 +29,20 @@ class Parameter(Tensor):
         data: the tensor whose array the parameter shares; empty if None. A sparse one gives a
             `SparseParameter`.
         requires_grad: whether gradients are accumulated in `.grad`.
+
+    Raises:
+        UnsupportedError: the class of `data` overrides functions.
     """
+
+    __torch_function__ = disabled_torch_function
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> "Parameter":
         source = empty(0) if data is None else data
+        if is_asked(source):
+            raise UnsupportedError(
+                f"Parameter({type(source).__name__}): parameters are of the class Parameter, and "
+                "override nothing.  Give x.as_subclass(Tensor), or derive a class from Parameter."
+            )
         if source.layout is not strided:
             return _sparse_parameter(source, requires_grad)
         parameter = Tensor._from_array(source.array, cls)
@@ -51,7 +64,8 @@ class Parameter(Tensor):
         return copied
 
     def __reduce__(self) -> Any:
-        return _rebuild, (type(self), self.detach().numpy(), self.requires_grad)
+        data = self.detach()
+        return _rebuild, (type(self), data if data.is_meta else data.numpy(), self.requires_grad)
 
 
 @functools.cache
@@ -85,6 +99,7 @@ class Buffer(Tensor):
     """
 
     persistent: bool
+    __torch_function__ = disabled_torch_function
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> "Buffer":
         source = empty(0) if data is None else data
@@ -118,6 +133,7 @@ class UninitializedTensorMixin:
     """
 
     cls_to_become: ClassVar[type[Tensor]]
+    __torch_function__ = disabled_torch_function
 
     # Above those of graph values: a compiled region refuses, too.
     __dynajit_priority__ = 1000
@@ -249,6 +265,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
 
     cls_to_become = Tensor
     persistent: bool
+    __torch_function__ = disabled_torch_function
 
     def __new__(
         cls,
@@ -273,7 +290,8 @@ def is_lazy(param: Any) -> bool:
 
 
 def _rebuild(cls: type[Parameter], array: Any, requires_grad: bool) -> Parameter:
-    return cls(Tensor._from_array(array), requires_grad)
+    data = array if isinstance(array, Tensor) else Tensor._from_array(array)  # `meta` has no array
+    return cls(data, requires_grad)
 
 
 def rebuilt_parameter(data: Tensor, requires_grad: bool = True, hooks: Any = None) -> Parameter:

@@ -4,6 +4,7 @@ Called by `nn.module`. A state dict is an ordered dict from dotted name to tenso
 `_metadata` of version numbers, as in PyTorch.
 """
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -194,6 +195,28 @@ def _is_unexpected(module: Any, key: str, prefix: str, own: dict[str, Any]) -> b
     return first not in own
 
 
+def _copy(key: str, target: Any, value: Any, problems: list[str]) -> None:
+    """Write an entry into what the module has."""
+    if value.is_meta and not target.is_meta:
+        problems.append(
+            f"While copying the parameter named \"{key}\", the entry is on the device 'meta': "
+            "Cannot copy out of meta tensor; no data!"
+        )
+        return
+    if target.is_meta and not value.is_meta:
+        warnings.warn(
+            f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter "
+            "in the current model, which is a no-op. (Did you mean to pass `assign=True` to assign "
+            "items in the state dictionary to their corresponding key in the module instead of "
+            "copying them in place?)",
+            UserWarning,
+            stacklevel=6,
+        )
+        return
+    with no_grad():
+        target.copy_(value)
+
+
 def _load_entry(
     module: Any, name: str, key: str, target: Any, value: Any, assign: bool, problems: list[str]
 ) -> None:
@@ -212,8 +235,7 @@ def _load_entry(
         )
         return
     if not assign:
-        with no_grad():
-            target.copy_(value)
+        _copy(key, target, value, problems)
         return
     if name in module._parameters:
         taken = type(target)(value.detach(), target.requires_grad)

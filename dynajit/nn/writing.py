@@ -43,4 +43,5 @@ def in_place(function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(input: Any, *args: Any, **kwargs: Any) -> Any:
         return function(input, *args, **kwargs, inplace=True)
 
+    wrapper.__name__ = wrapper.__qualname__ = f"{function.__name__}_"
     return wrapper

@@ -3,7 +3,11 @@
  * Contract: a call goes to `function` as it is, unless an argument by keyword has one of the names
  * in `foreign`, or more than `most` arguments stand in places: then it is `adapt(self, args,
  * kwargs)`. Where the function raises AttributeError, what `register` was given may raise a better
- * error. Attributes that are not here are those of the function. Made by `ops.library_calls`, which says
+ * error. Before all of that, where an argument (or an item of one that is a list or tuple) has a class with
+ * `__torch_function__`, or a mode is active, `override(self, args, kwargs)` of `register_override` is asked:
+ * what it gives is the result, unless it gives `self` back (see `ops.overriding`). A tensor of the registered
+ * class and objects of C classes cost a comparison each.
+ * Attributes that are not here are those of the function. Made by `ops.library_calls`, which says
  * what the foreign names mean. In C because every call of an eager program passes here: a Python
  * function in front of each would cost four times as much.
  *
@@ -13,6 +17,8 @@
 #include <Python.h>
 #include <stddef.h>
 #include <structmember.h>
+
+#define NOT_ASKED_CAPSULE "dynajit.ops._library_call.not_asked"
 
 typedef struct {
     PyObject_HEAD
@@ -93,11 +99,72 @@ explain_error(LibraryCall *self, PyObject *const *args, Py_ssize_t count, PyObje
     PyErr_Restore(type, error, trace);
 }
 
+/* ---- overridden calls ------------------------------------------------------------------------ */
+
+static PyObject *override = NULL;       /* callable (self, args, kwargs); owned, as are the others */
+static PyTypeObject *plain_class = NULL; /* class Tensor, whose own protocol does nothing */
+static PyObject *no_override = NULL;    /* the `__torch_function__` of classes that override nothing */
+static PyObject *name_protocol = NULL;
+static int active_modes = 0;            /* in all threads */
+static _Thread_local int not_asked = 0; /* blocks of this thread in which classes are not asked */
+
+/* Whether the class of an argument overrides functions. */
+static int
+class_overrides(PyTypeObject *type)
+{
+    if (type == plain_class || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
+        return 0;
+    }
+    PyObject *found = _PyType_Lookup(type, name_protocol);
+    return found != NULL && found != no_override;
+}
+
+static int
+argument_overrides(PyObject *argument)
+{
+    if (!PyList_CheckExact(argument) && !PyTuple_CheckExact(argument)) {
+        return class_overrides(Py_TYPE(argument));
+    }
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(argument);
+    PyObject **items = PySequence_Fast_ITEMS(argument);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (class_overrides(Py_TYPE(items[i]))) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Whether `override` is to be asked about a call. */
+static int
+is_overridden(PyObject *const *args, Py_ssize_t count)
+{
+    if (active_modes > 0) {
+        return 1;
+    }
+    if (override == NULL || not_asked > 0) {
+        return 0;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (argument_overrides(args[i])) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static PyObject *
 library_vectorcall(PyObject *callable, PyObject *const *args, size_t flags, PyObject *names)
 {
     LibraryCall *self = (LibraryCall *)callable;
     Py_ssize_t count = PyVectorcall_NARGS(flags);
+    if (is_overridden(args, count + (names == NULL ? 0 : PyTuple_GET_SIZE(names)))) {
+        PyObject *result = call_handler(override, self, args, count, names, NULL);
+        if (result != callable) {
+            return result;
+        }
+        Py_DECREF(result);
+    }
     if (count > self->most || (names != NULL && has_foreign(self->foreign, names))) {
         return call_handler(self->adapt, self, args, count, names, NULL);
     }
@@ -285,7 +352,65 @@ module_register(PyObject *module, PyObject *callable)
     Py_RETURN_NONE;
 }
 
+/* register_override(override, Tensor, no_override): see the top. */
+static PyObject *
+module_register_override(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 3 || !PyType_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "register_override(override, class, no_override)");
+        return NULL;
+    }
+    Py_XSETREF(override, Py_NewRef(args[0]));
+    Py_XSETREF(plain_class, (PyTypeObject *)Py_NewRef(args[1]));
+    Py_XSETREF(no_override, Py_NewRef(args[2]));
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+module_overrides(PyObject *module, PyObject *object)
+{
+    return PyBool_FromLong(not_asked == 0 && class_overrides(Py_TYPE(object)));
+}
+
+static PyObject *
+module_count_modes(PyObject *module, PyObject *change)
+{
+    long more = PyLong_AsLong(change);
+    if (more == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    active_modes += (int)more;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+module_ask_no_class(PyObject *module, PyObject *change)
+{
+    long more = PyLong_AsLong(change);
+    if (more == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    int before = not_asked;
+    not_asked += (int)more;
+    return PyLong_FromLong(before);
+}
+
+static int
+get_not_asked(void)
+{
+    return not_asked;
+}
+
+static int (*const classes_not_asked)(void) = get_not_asked;
+
 static PyMethodDef module_methods[] = {
+    {"register_override", (PyCFunction)(void (*)(void))module_register_override, METH_FASTCALL,
+     "register_override(override, Tensor, no_override): who is asked before calls."},
+    {"overrides", module_overrides, METH_O,
+     "overrides(x): has the class of x a protocol that is asked in this thread?"},
+    {"count_modes", module_count_modes, METH_O, "count_modes(change): so many more are active."},
+    {"ask_no_class", module_ask_no_class, METH_O,
+     "ask_no_class(change) -> blocks before: this thread is in so many more of them."},
     {"register", module_register, METH_O,
      "register(explain): explain(function, args, kwargs, error) sees each AttributeError."},
     {NULL, NULL, 0, NULL},
@@ -302,7 +427,9 @@ static struct PyModuleDef module_definition = {
 PyMODINIT_FUNC
 PyInit__library_call(void)
 {
-    if (PyType_Ready(&LibraryFunction_Type) < 0 || PyType_Ready(&LibraryMethod_Type) < 0) {
+    name_protocol = PyUnicode_InternFromString("__torch_function__");
+    if (name_protocol == NULL || PyType_Ready(&LibraryFunction_Type) < 0 ||
+        PyType_Ready(&LibraryMethod_Type) < 0) {
         return NULL;
     }
     PyObject *module = PyModule_Create(&module_definition);
@@ -313,5 +440,11 @@ PyInit__library_call(void)
         PyModule_AddObjectRef(module, "LibraryMethod", (PyObject *)&LibraryMethod_Type) < 0) {
         Py_CLEAR(module);
     }
+    PyObject *capsule =
+        module == NULL ? NULL : PyCapsule_New((void *)&classes_not_asked, NOT_ASKED_CAPSULE, NULL);
+    if (module != NULL && PyModule_AddObjectRef(module, "not_asked", capsule) < 0) {
+        Py_CLEAR(module);
+    }
+    Py_XDECREF(capsule);
     return module;
 }

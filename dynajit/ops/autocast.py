@@ -76,7 +76,8 @@ def lower_dtype(device: Device = CPU) -> DType | None:
     """The dtype that functions of lower precision compute in now, on a device; None while autocast
     is off for it."""
     word, kind = _thread.read(), device.type
-    return words.dtype_of(word, kind) if words.is_enabled(word, kind) else None
+    is_on = words.is_available(kind) and words.is_enabled(word, kind)
+    return words.dtype_of(word, kind) if is_on else None
 
 
 def is_cast(value: Any) -> bool:

@@ -2,9 +2,10 @@
 
 Contract: pure functions over words. A word has for each device type whether autocast is on and the
 lower-precision dtype, and whether casts may be remembered. Above these it has the thread's default
-device, which decides about library functions' results as well. 0 is the word of a program that used
-neither. The thread's word lives in C (`eager/tensor.h`), where compiled functions can check it in
-one comparison. Called by `ops.autocast`, `dynajit.amp`, `eager.defaults` and capture's reports.
+device, which decides about library functions' results as well, and whether a `TorchFunctionMode` is
+active (`ops.overriding`), which nothing that was compiled may miss. 0 is the word of a program that
+used neither. The thread's word lives in C (`eager/tensor.h`), where compiled functions can check it
+in one comparison. Called by `ops.autocast`, `dynajit.amp`, `eager.defaults` and capture's reports.
 
 Source: PyTorch 2.x, "Automatic Mixed Precision package" (device types, their default dtypes).
 """
@@ -29,6 +30,7 @@ _BELOW_DEVICE: Final = _UNCACHED.bit_length()
 #: Default devices by code; cuda:0 and all further ones follow.
 _FEW: Final = (None, CPU, Device("meta"), Device("cuda"))
 _MOST_GPUS: Final = 256  # so that a word is an int of C
+_HAS_MODES: Final = 1 << 30
 CPU_ENABLED: Final = 1 << _FIRST["cpu"]
 CUDA_ENABLED: Final = 1 << _FIRST["cuda"]
 
@@ -103,7 +105,7 @@ def with_cache(word: int, enabled: bool) -> int:
 
 def default_device(word: int) -> Device | None:
     """The device of new tensors, if the thread chose one."""
-    code = word >> _BELOW_DEVICE
+    code = (word & ~_HAS_MODES) >> _BELOW_DEVICE
     return _FEW[code] if code < len(_FEW) else Device("cuda", code - len(_FEW))
 
 
@@ -114,7 +116,13 @@ def with_default_device(word: int, device: Device | None) -> int:
         DeviceError: tensors do not live there, or it is a GPU beyond the 256th.
     """
     code = _FEW.index(device) if device in _FEW else len(_FEW) + _number_of(device)
-    return word & ((1 << _BELOW_DEVICE) - 1) | code << _BELOW_DEVICE
+    kept = _HAS_MODES | (1 << _BELOW_DEVICE) - 1
+    return word & kept | code << _BELOW_DEVICE
+
+
+def with_modes(word: int, active: bool) -> int:
+    """`word` with modes that see the thread's calls, or none."""
+    return word | _HAS_MODES if active else word & ~_HAS_MODES
 
 
 def _number_of(device: Device | None) -> int:
@@ -139,4 +147,5 @@ def describe(word: int) -> str:
     live = [f"{name}: {dtype_of(word, name).name}" for name in DEFAULTS if is_enabled(word, name)]
     casts = f"autocast on ({', '.join(live)})" if live else "autocast off"
     place = default_device(word)
-    return casts if place is None else f"{casts}, new tensors on {place}"
+    seen = ", calls seen by a TorchFunctionMode" if word & _HAS_MODES else ""
+    return casts + ("" if place is None else f", new tensors on {place}") + seen

@@ -14,6 +14,7 @@ from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.ops.arguments import cast, describe_tensor, is_tensor, require_tensor
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.families import floating_of
+from dynajit.ops.overriding import PRIORITY
 from dynajit.ops.table import TABLE
 
 
@@ -85,7 +86,7 @@ def view_as_complex(input: Any) -> Any:
     require_tensor(input, "view_as_complex")
     # Graph values, which have a priority above tensors' (`ops.dispatch`), know no strides: capture
     # asks what eager execution would have.
-    if input.__dynajit_priority__ == 0 and input.shape and input.shape[-1] == 2:
+    if input.__dynajit_priority__ <= PRIORITY and input.shape and input.shape[-1] == 2:
         *outer, last = input.stride()
         if last != 1:
             raise ShapeError("view_as_complex: Tensor must have a last dimension with stride 1")

@@ -15,12 +15,14 @@ import contextlib
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from dynajit.core.device import CPU, Device
 from dynajit.core.errors import InternalError
+from dynajit.ops._library_call import overrides
 from dynajit.ops._row_call import enter_recording, leave_recording
 from dynajit.ops._row_call import install as install_attempt
+from dynajit.ops.overriding import override_row
 
 Handler: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 # `reserve(blocks, device)` -> (seed, offset, shift): `blocks` Philox counter blocks that nobody
@@ -28,6 +30,10 @@ Handler: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 Reserve: TypeAlias = Callable[[Any, Device], tuple[Any, Any, Any]]
 # `watch(op, inputs, run)` -> the result of `run()`, which it calls once.
 Watch: TypeAlias = Callable[[Any, tuple[Any, ...], Callable[[], Any]], Any]
+
+
+# An object of a class with `__torch_function__` that is no tensor.
+_OVERRIDING: Final = 10_000
 
 
 class _State(threading.local):
@@ -183,7 +189,10 @@ def default_handler() -> Handler:
 
 
 def handler_for(inputs: tuple[Any, ...]) -> Handler:
-    """The handler of the operand with the highest priority, else `default_handler()`."""
+    """The handler of the operand with the highest priority, else `default_handler()`.
+
+    Objects of other kinds whose class has `__torch_function__` come first.
+    """
     best = -1
     handler: Handler | None = None
     for operand in inputs:
@@ -191,4 +200,6 @@ def handler_for(inputs: tuple[Any, ...]) -> Handler:
         if priority > best:
             best = priority
             handler = operand.__dynajit_handler__
+        elif priority < 0 and overrides(operand):
+            best, handler = _OVERRIDING, override_row
     return default_handler() if handler is None else handler

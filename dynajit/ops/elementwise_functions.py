@@ -501,8 +501,8 @@ def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocki
 
 
 def type_as(input: Any, other: Any) -> Any:
-    """input in the dtype of other."""
-    return cast(input, other.dtype)
+    """input in the dtype of other, on its device."""
+    return to(input, other.dtype, device=other.device)
 
 
 def _conversion(name: str, dtype: DType) -> Callable[..., Any]:

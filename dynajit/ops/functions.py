@@ -299,6 +299,7 @@ from dynajit.ops.older_linalg_functions import (
     svd,
     triangular_solve,
 )
+from dynajit.ops.overriding import publish_overridable
 from dynajit.ops.pair_functions import pdist
 from dynajit.ops.pooling_functions import (
     adaptive_avg_pool1d,
@@ -821,3 +822,4 @@ __all__ = [
 ]
 
 publish(globals(), __all__)
+publish_overridable(globals(), set(__all__) - {"can_cast", "is_tensor", "broadcast_shapes"})

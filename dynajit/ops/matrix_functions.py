@@ -174,7 +174,7 @@ def _alike_along(x: Any, dims: Sequence[int], other: Any, others: Sequence[int])
                 "Expected equal sizes, or 1."
             )
         longer.append(d)
-    return cast(TABLE.sum(x, dim=tuple(longer), keepdim=True), x.dtype) if longer else x
+    return cast(TABLE.sum(x, dim=tuple(sorted(longer)), keepdim=True), x.dtype) if longer else x
 
 
 @only_on_cuda

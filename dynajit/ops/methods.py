@@ -23,6 +23,7 @@ from dynajit.ops.analysis_methods import AnalysisMethods
 from dynajit.ops.arguments import NUMBERS, dim_of, is_operand, operand
 from dynajit.ops.kind_methods import KindMethods
 from dynajit.ops.library_calls import adapt_methods
+from dynajit.ops.overriding import override_operator
 from dynajit.ops.table import TABLE
 
 _PLAIN = frozenset(NUMBERS)
@@ -35,7 +36,9 @@ def _forward(name: str, function: Callable[[Any, Any], Any]) -> Callable[[Any, A
         kind = type(other)
         if kind in _PLAIN or kind is type(self):  # nearly always: 0.4 of 1.6 us saved
             return function(self, other)
-        return function(self, operand(other)) if is_operand(other) else NotImplemented
+        if is_operand(other):
+            return function(self, operand(other))
+        return override_operator(method, self, other)
 
     method.__name__ = method.__qualname__ = f"__{name}__"
     return method
@@ -47,7 +50,9 @@ def _reflected(name: str, function: Callable[[Any, Any], Any]) -> Callable[[Any,
     def method(self: Any, other: Any) -> Any:
         if type(other) in _PLAIN:
             return function(other, self)
-        return function(operand(other), self) if is_operand(other) else NotImplemented
+        if is_operand(other):
+            return function(operand(other), self)
+        return override_operator(method, self, other)
 
     method.__name__ = method.__qualname__ = f"__r{name}__"
     return method

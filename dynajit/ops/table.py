@@ -292,6 +292,10 @@ class Op(RowCall):
             )
         return bound
 
+    @property
+    def __name__(self) -> str:
+        return self.name
+
     def __repr__(self) -> str:
         return f"ops.{self.name}"
 

@@ -29,7 +29,7 @@ __all__ = [
     "tensorboard",
 ]
 
-__getattr__ = late.publish(__name__, modules=("_device", "_pytree", *__all__))
+__getattr__ = late.publish(__name__, modules=("_device", "_python_dispatch", "_pytree", *__all__))
 
 
 def __dir__() -> list[str]:

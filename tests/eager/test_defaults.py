@@ -170,8 +170,7 @@ def test_a_device_is_the_default_within_its_block() -> None:
         assert entered is meta
         with cpu, cpu:
             assert dj.zeros(1).device == cpu == dj.get_default_device()
-        with pytest.raises(RuntimeError, match="meta"):
-            dj.zeros(1)
+        assert dj.zeros(1).device == meta == dj.get_default_device()
     with pytest.raises(ValueError), meta:
         raise ValueError
     assert dj.get_default_device() == cpu
@@ -209,7 +208,7 @@ MADE_ON_THE_DEVICE: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.filterwarnings("ignore:To copy construct")
 @pytest.mark.parametrize("name", MADE_ON_THE_DEVICE)
 def test_functions_heed_the_default_device_where_pytorch_does(name: str) -> None:
-    """Those that heed it fail here, as nothing lives on "meta"; in PyTorch their results do."""
+    """What they make is on "meta"."""
     torch, make = pytest.importorskip("torch"), MADE_ON_THE_DEVICE[name]
     x = torch.ones(2)
     with torch.device("meta"):
@@ -217,12 +216,9 @@ def test_functions_heed_the_default_device_where_pytorch_does(name: str) -> None
         made = getattr(made, "weight", made)
     own = dj.ones(2)
     with dj.device("meta"):
-        try:
-            found = make(dj, own).device.type
-        except RuntimeError as error:
-            assert "meta" in str(error)
-            found = "meta"
-    assert found == made.device.type
+        found = make(dj, own)
+        found = getattr(found, "weight", found)
+    assert found.device.type == made.device.type
 
 
 def test_threads_have_default_devices_of_their_own() -> None:

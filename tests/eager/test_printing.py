@@ -89,3 +89,19 @@ def test_print_options_are_checked() -> None:
     """A profile that does not exist; others stay."""
     with pytest.raises(ValueError, match="expected one of"):
         dj.set_printoptions(profile="long")
+
+
+def test_numbers_are_formatted_as_numbers() -> None:
+    """Tensors of no dims, with or without a specification, also in compiled functions."""
+    torch = pytest.importorskip("torch")
+
+    def texts(t):
+        some = (
+            t.tensor(1.0), t.tensor(3), t.tensor(True), t.tensor(1 + 2j), t.tensor([1.0, 2.0]),
+            t.tensor(1.5, requires_grad=True), t.tensor(1.5, dtype=t.float16),
+            t.nn.Parameter(t.tensor(1.0)), t.empty((), device="meta"),
+        )  # fmt: skip
+        return [f"{x}" for x in some], f"{some[0]:.3f} {some[0] * 2:>8}", f"{some[0]!r}"
+
+    assert texts(torch) == texts(dj)
+    assert texts(torch) == dj.compile(lambda: texts(dj))()

@@ -8,6 +8,7 @@ import weakref
 import numpy as np
 import pytest
 
+import dynajit as dj
 from dynajit.core.errors import ArgumentError, AutogradError, ShapeError
 from dynajit.eager import tape
 from dynajit.eager.creation import tensor
@@ -482,3 +483,63 @@ def test_a_leaf_frozen_and_thawed_gets_its_gradient() -> None:
     result.backward()
 
     assert [2.0] == x.grad.tolist()
+
+
+def test_a_function_gives_no_gradient_to_leaves_that_are_not_chosen() -> None:
+    """Although its backward finds one for each of its inputs."""
+
+    class Product(dj.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            ctx.save_for_backward(a, b)
+            return a * b
+
+        @staticmethod
+        def backward(ctx, g):
+            a, b = ctx.saved_tensors
+            return g * b, g * a
+
+    seen = []
+    a, b = (dj.tensor([2.0, 3.0], requires_grad=True) for _ in range(2))
+    b.register_hook(seen.append)
+    Product.apply(a, b).sum().backward(inputs=[a])
+    assert (a.grad.tolist(), b.grad, seen) == ([2.0, 3.0], None, [])
+
+
+def test_a_compiled_call_gives_no_gradient_to_leaves_that_are_not_chosen() -> None:
+    """Nor runs their hooks."""
+    seen = []
+    a, b = (dj.tensor([2.0, 3.0], requires_grad=True) for _ in range(2))
+    b.register_hook(seen.append)
+    product = dj.compile(lambda a, b: (a * b).sum())
+    product(a, b).backward(inputs=[a])
+    assert (a.grad.tolist(), b.grad, seen) == ([2.0, 3.0], None, [])
+    (found,) = dj.autograd.grad(product(a, b), a)
+    assert (found.tolist(), b.grad, seen) == ([2.0, 3.0], None, [])
+
+    def within(a, b):
+        (a * b).sum().backward(inputs=[a])
+        return a.grad
+
+    assert dj.compile(within)(a, b).tolist() == [4.0, 6.0]
+    assert (b.grad, seen) == (None, [])
+
+
+def test_gradients_of_many_starts_are_found_at_once() -> None:
+    """As PyTorch finds them, also recorded and where an input is not used."""
+    torch = pytest.importorskip("torch")
+    found = []
+    for t in (dj, torch):
+        a = t.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        b = t.tensor([1.0, 2.0], requires_grad=True)
+        starts = t.tensor([[1.0, 0.0, 0.0], [0.0, 2.0, 1.0]])
+        (first,) = t.autograd.grad(a**2, a, starts, is_grads_batched=True, create_graph=True)
+        (second,) = t.autograd.grad(first.sum(), a)
+        unused = t.autograd.grad(a * 2, [a, b], starts, is_grads_batched=True, allow_unused=True)
+        two = t.autograd.grad([a.exp(), b], [a, b], [starts, t.ones(2, 2)], is_grads_batched=True)
+        found.append([x if x is None else x.tolist() for x in (first, second, *unused, *two)])
+    np.testing.assert_allclose(*[np.concatenate([np.ravel(x) for x in f if x is not None])
+                                 for f in found], rtol=1e-6)  # fmt: skip
+    assert [x is None for x in found[0]] == [x is None for x in found[1]]
+    with pytest.raises(RuntimeError):
+        dj.autograd.grad(a, a, None, is_grads_batched=True)

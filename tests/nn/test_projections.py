@@ -55,7 +55,7 @@ def test_dtypes_of_masks_are_asked_for() -> None:
         F._none_or_dtype(3)
 
 
-def test_nothing_overrides_functions() -> None:
+def test_plain_tensors_override_nothing() -> None:
     assert not F.has_torch_function((dj.ones(1),))
     assert not F.has_torch_function_unary(dj.ones(1))
     assert not F.has_torch_function_variadic(dj.ones(1), dj.ones(1))

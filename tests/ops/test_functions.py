@@ -373,6 +373,9 @@ PRODUCTS = {
     "tensordot_dims": (
         "", lambda t, a, b: t.tensordot(a, b, dims=([0], [1])), (2, 3, 4), (3, 2)
     ),
+    "tensordot_of_ones": (
+        "", lambda t, a, b: t.tensordot(a, b, ([2, 0], [0, 1])), (2, 1, 2), (1, 1, 2)
+    ),
     "tensordot_of_one": (
         "", lambda t, a, b: (t.tensordot(a, b, ([0, 1], [1, 0])), t.tensordot(b, a, ([0], [0]))),
         (1, 2, 3), (2, 4),

@@ -1,7 +1,19 @@
-"""The base class by PyTorch's path; defined in `dynajit.nn`."""
+"""The base class, and hooks of all modules, by PyTorch's path; defined in `dynajit.nn`."""
 
+from dynajit.nn.hooks import (
+    register_module_backward_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+)
 from dynajit.nn.module import Module
 
 __all__ = [
     "Module",
+    "register_module_backward_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
 ]
