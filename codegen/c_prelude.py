@@ -18,6 +18,7 @@ from dynajit.core.records import record
 _FOLDER: Final = Path(__file__).parent / "headers"
 VECTOR_HEADERS: Final = (
     "vecmath.h", "vecmath_f64.h", "vecmath_f64_inverse.h", "vecmath_f64_power.h",
+    "vecmath_special.h",
 )  # fmt: skip
 HEADERS: Final = (
     "host.h", "indices.h", *VECTOR_HEADERS, "scalar.h", "host_scalar.h", "libm.h",

@@ -53,6 +53,7 @@ from dynajit.core.types import TensorType, numel
 from dynajit.ir.graph import Graph, symbol_places
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.sizes import symbols
+from dynajit.ops.scalar import SCALARS
 from dynajit.ops.table import Kind
 
 LONGEST_CHAIN = 48
@@ -169,6 +170,8 @@ def why_not_computed(node: Node) -> str | None:
     """Why no kernel computes a node, whatever stands around it; None if one does."""
     if _is_library_call(node) and node.op is not None and node.op.name != "matmul":
         return f"{node.op.name} has no native lowering."
+    if _is_without_function(node):
+        return f"{node.op.name} of {node.type.dtype.name} has no native lowering."
     if _may_choose_from_nothing(node):
         return f"{node.name}: {reduced_type(node)} may be empty; it needs an element."
     return None
@@ -177,6 +180,14 @@ def why_not_computed(node: Node) -> str | None:
 def _is_library_call(node: Node) -> bool:
     is_extern = node.op is not None and node.op.kind is Kind.EXTERN
     return is_extern and not is_scan_row(node) and not is_native(node)
+
+
+def _is_without_function(node: Node) -> bool:
+    """True for a row of a scalar function that generated C does not have in the dtype."""
+    if node.op is None or node.op.kind is not Kind.POINTWISE or node.op.name not in SCALARS:
+        return False
+    kernels = SCALARS[node.op.name].kernels
+    return kernels is not None and node.op.rule.compute(node.type.dtype).name not in kernels
 
 
 def _is_loop(node: Node) -> bool:

@@ -151,6 +151,90 @@ def hypot(m: Any, x: Any, y: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------
+# error and Bessel functions
+
+
+def _at_zero(ops: Any, x: Any, value: float, formula: Callable[[Any], Any]) -> Any:
+    """A formula of x that divides by x, and its limit at 0 and where x has lost its last bits."""
+    is_zero = ops.lt(ops.abs(x), 1e-30)
+    return ops.where(is_zero, value, formula(ops.where(is_zero, 1, x)))
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={"x": lambda ops, g, out: g * (0.5 * math.sqrt(math.pi)) * ops.exp(out * out)},
+    domain=(-0.9, 0.9),
+)
+def erfinv(m: Any, x: Any) -> Any:
+    """Inverse of erf; infinite at -1 and 1, NaN outside. Shape: as x. Dtype: floating."""
+    return m.erfinv(x)
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={"x": lambda ops, g, out: g * math.sqrt(2 * math.pi) * ops.exp(0.5 * out * out)},
+    domain=(0.1, 0.9),
+)
+def ndtri(m: Any, x: Any) -> Any:
+    """Inverse of the normal distribution function. Shape: as x. Dtype: floating."""
+    return m.ndtri(x)
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={
+        "x": lambda ops, g, x, out: g
+        * (1 / math.sqrt(2 * math.pi))
+        * ops.exp(ops.neg(out) - 0.5 * x * x)
+    },
+)
+def log_ndtr(m: Any, x: Any) -> Any:
+    """Logarithm of the normal distribution function. Shape: as x. Dtype: floating."""
+    return m.log_ndtr(x)
+
+
+@pointwise(dtype=REAL_FLOATING, vjp={"x": lambda ops, g, x: g * ops.i1(x)})
+def i0(m: Any, x: Any) -> Any:
+    """Modified Bessel function of the first kind of order 0. Shape: as x. Dtype: floating."""
+    return m.i0(x)
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={
+        "x": lambda ops, g, x, out: g
+        * _at_zero(ops, x, 0.5, lambda safe: ops.i0(x) - out / safe)
+    },
+)
+def i1(m: Any, x: Any) -> Any:
+    """Modified Bessel function of the first kind of order 1. Shape: as x. Dtype: floating."""
+    return m.i1(x)
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={"x": lambda ops, g, x, out: g * (ops.i1e(x) - ops.sign(x) * out)},
+)
+def i0e(m: Any, x: Any) -> Any:
+    """exp(-|x|) * i0(x). Shape: as x. Dtype: floating."""
+    return m.i0e(x)
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={
+        "x": lambda ops, g, x, out: g
+        * _at_zero(
+            ops, x, 0.5, lambda safe: ops.i0e(x) - out * ops.sign(x) - out / safe
+        )
+    },
+)
+def i1e(m: Any, x: Any) -> Any:
+    """exp(-|x|) * i1(x). Shape: as x. Dtype: floating."""
+    return m.i1e(x)
+
+
+# ---------------------------------------------------------------------------------------------
 # functions of SciPy
 
 
@@ -199,61 +283,10 @@ def _from_scipy(
     return row(array)
 
 
-def _at_zero(ops: Any, x: Any, value: float, formula: Callable[[Any], Any]) -> Any:
-    """A formula of x that divides by x, and its limit at 0 and where x has lost its last bits."""
-    is_zero = ops.lt(ops.abs(x), 1e-30)
-    return ops.where(is_zero, value, formula(ops.where(is_zero, 1, x)))
-
-
-_from_scipy(
-    "erfinv", "erfinv",
-    {"x": lambda ops, g, out: g * (0.5 * math.sqrt(math.pi)) * ops.exp(out * out)},
-    "Inverse of erf; infinite at -1 and 1, NaN outside.", domain=(-0.9, 0.9),
-)  # fmt: skip
-_from_scipy(
-    "ndtri", "ndtri",
-    {"x": lambda ops, g, out: g * math.sqrt(2 * math.pi) * ops.exp(0.5 * out * out)},
-    "Inverse of the normal distribution function.", domain=(0.1, 0.9),
-)  # fmt: skip
-_from_scipy(
-    "log_ndtr", "log_ndtr",
-    {
-        "x": lambda ops, g, x, out: g
-        * (1 / math.sqrt(2 * math.pi))
-        * ops.exp(ops.neg(out) - 0.5 * x * x)
-    },
-    "Logarithm of the normal distribution function.",
-)  # fmt: skip
 _from_scipy(
     "erfcx", "erfcx",
     {"x": lambda g, x, out: g * (2 * x * out - 2 / math.sqrt(math.pi))},
     "exp(x^2) * erfc(x).",
-)  # fmt: skip
-_from_scipy(
-    "i0", "i0", {"x": lambda ops, g, x: g * ops.i1(x)},
-    "Modified Bessel function of the first kind of order 0.",
-)  # fmt: skip
-_from_scipy(
-    "i1", "i1",
-    {
-        "x": lambda ops, g, x, out: g
-        * _at_zero(ops, x, 0.5, lambda safe: ops.i0(x) - out / safe)
-    },
-    "Modified Bessel function of the first kind of order 1.",
-)  # fmt: skip
-_from_scipy(
-    "i0e", "i0e", {"x": lambda ops, g, x, out: g * (ops.i1e(x) - ops.sign(x) * out)},
-    "exp(-|x|) * i0(x).",
-)  # fmt: skip
-_from_scipy(
-    "i1e", "i1e",
-    {
-        "x": lambda ops, g, x, out: g
-        * _at_zero(
-            ops, x, 0.5, lambda safe: ops.i0e(x) - out * ops.sign(x) - out / safe
-        )
-    },
-    "exp(-|x|) * i1(x).",
 )  # fmt: skip
 
 for _name, _function in (
@@ -330,17 +363,17 @@ def _nextafter_infer(x: ValueType, y: ValueType) -> TensorType:
     return TensorType(shape, promoted, common_device((x, y), call))
 
 
-@extern(
+@pointwise(
     infer=_nextafter_infer,
-    widens=True,
+    compute=lambda dtype: dtype,
     vjp={
         "x": lambda ops, g, x, y: ops.where(ops.eq(x, y), 0, g),
         "y": lambda ops, g: ops.mul(g, 0),
     },
 )
-def nextafter(xp: Any, x: Any, y: Any) -> Any:
+def nextafter(m: Any, x: Any, y: Any) -> Any:
     """The next number of the dtype after x towards y. Shape: broadcast.
 
     Slopes are 1 for x, 0 where it equals y, and 0 for y, as in PyTorch.
     """
-    return xp.nextafter(x, y)
+    return m.nextafter(x, y)

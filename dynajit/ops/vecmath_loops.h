@@ -7,6 +7,7 @@
 #include "vecmath.h"
 #include "vecmath_f64.h"
 #include "vecmath_f64_inverse.h"
+#include "vecmath_special.h"
 #include "vecmath_table.h"
 
 #include <stddef.h>
@@ -30,7 +31,21 @@ static double added_lanes(double *lanes) {
 #define ITSELF(x) (x)
 #define SQUARE(x) (((x) - middle) * ((x) - middle))
 
-#define LOOPS(T, SUFFIX, FMA, POWER)                                                                \
+#define SINGLE(name)                                                                                \
+    static void NAMED(name)(const void *x, void *y, int64_t count) {                                \
+        for (int64_t i = 0; i < count; i++) ((float *)y)[i] = dj_##name##_f32(((const float *)x)[i]); \
+    }
+DJ_SINGLE_FUNCTIONS(SINGLE)
+
+#define ENTRY(name) NAMED(name),
+static const Unary NAMED(single)[] = {DJ_SINGLE_FUNCTIONS(ENTRY)};
+
+#define LOOPS(T, SUFFIX, FMA, SINGLE, POWER)                                                        \
+    static void NAMED(nextafter_##SUFFIX)(const void *from_x, const void *from_y, void *to,         \
+                                          int64_t count) {                                          \
+        const T *x = from_x, *y = from_y;                                                           \
+        for (int64_t i = 0; i < count; i++) ((T *)to)[i] = dj_nextafter_##SUFFIX(x[i], y[i]);       \
+    }                                                                                               \
     static void NAMED(erf_##SUFFIX)(const void *x, void *y, int64_t count) {                        \
         for (int64_t i = 0; i < count; i++) ((T *)y)[i] = dj_erf_##SUFFIX(((const T *)x)[i]);       \
     }                                                                                               \
@@ -58,8 +73,9 @@ static double added_lanes(double *lanes) {
         const T *x = from, middle = *(const T *)center;                                             \
         ADDED(T, SQUARE)                                                                            \
     }                                                                                               \
-    const Loops NAMED(loops_##SUFFIX) = {NAMED(erf_##SUFFIX), NAMED(fma_##SUFFIX),                  \
-                                         NAMED(sum_##SUFFIX), NAMED(squares_##SUFFIX), POWER};
+    const Loops NAMED(loops_##SUFFIX) = {NAMED(erf_##SUFFIX), NAMED(nextafter_##SUFFIX), SINGLE,    \
+                                         NAMED(fma_##SUFFIX), NAMED(sum_##SUFFIX),                  \
+                                         NAMED(squares_##SUFFIX), POWER};
 
 static void NAMED(whole_power)(const void *from, float y, void *to, int64_t count) {
     const float *x = from;
@@ -81,5 +97,5 @@ static void NAMED(whole_power)(const void *from, float y, void *to, int64_t coun
     }
 }
 
-LOOPS(float, f32, __builtin_fmaf, NAMED(whole_power))
-LOOPS(double, f64, __builtin_fma, NULL)
+LOOPS(float, f32, __builtin_fmaf, NAMED(single), NAMED(whole_power))
+LOOPS(double, f64, __builtin_fma, NULL, NULL)

@@ -1,0 +1,325 @@
+/* Special functions for float as branch-free inline code, with the contract of `vecmath.h`, which is
+ * included first, as is `vecmath_f64.h`. Polynomials and quotients are weighted least squares fits at
+ * Chebyshev nodes (the weights of the largest errors grow until all errors are alike), made for this
+ * file. tests/codegen/test_vecmath.py measures the errors.
+ */
+
+/* ---- arcs and neighbours ---- */
+
+static inline float
+dj_atan2_f32(float y, float x)
+{
+    float a = fabsf(y), b = fabsf(x);
+    int steep = a > b;
+    float low = steep ? b : a, high = steep ? a : b;
+    float t = low / (high == 0.0f ? 1.0f : high);
+    t = low == INFINITY ? 1.0f : t;
+    float angle = dj_atan_reduced(t);
+    angle = steep ? 1.57079637f - (angle + 4.37113883e-8f) : angle; /* pi / 2 in two parts */
+    float turned = 3.14159274f - (angle + 8.74227766e-8f);
+    angle = copysignf(dj_bits_of_float(x) >> 31 ? turned : angle, y);
+    angle = x != x ? x : angle;
+    return y != y ? y : angle;
+}
+
+/* Magnitudes are in the order of their bits. */
+static inline float
+dj_nextafter_f32(float x, float y)
+{
+    uint32_t bits = dj_bits_of_float(x);
+    uint32_t next = (x < y) == (x > 0.0f) ? bits + 1u : bits - 1u;
+    next = x == 0.0f ? (dj_bits_of_float(y) & 0x80000000u) + 1u : next;
+    float z = dj_float_of_bits(next);
+    z = x == y ? y : z;
+    return (x != x) | (y != y) ? x + y : z;
+}
+
+static inline double
+dj_nextafter_f64(double x, double y)
+{
+    uint64_t bits = dj_bits_of_double(x);
+    uint64_t next = (x < y) == (x > 0.0) ? bits + 1u : bits - 1u;
+    next = x == 0.0 ? (dj_bits_of_double(y) & 0x8000000000000000u) + 1u : next;
+    double z = dj_double_of_bits(next);
+    z = x == y ? y : z;
+    return (x != x) | (y != y) ? x + y : z;
+}
+
+/* ---- error functions and the normal distribution ---- */
+
+#define DJ_LOG2_E_WIDE 1.4426950408889634
+
+/* exp(a^2) erfc(a) for a >= 0, where a^5 is no overflow: beyond 10.3 it goes as 1 / a. */
+DJ_WITHIN double
+dj_scaled_erfc(double a)
+{
+    double n = DJ_FMA_F64(0.03297106921672821, a, 0.23004916310310364);
+    double d = DJ_FMA_F64(0.05843902379274368, a, 0.4077771306037903);
+    n = DJ_FMA_F64(n, a, 0.7333446741104126);
+    d = DJ_FMA_F64(d, a, 1.328618049621582);
+    n = DJ_FMA_F64(n, a, 1.2400704622268677);
+    d = DJ_FMA_F64(d, a, 2.4058449268341064);
+    n = DJ_FMA_F64(n, a, 1.0);
+    d = DJ_FMA_F64(d, a, 2.368450164794922);
+    return n / DJ_FMA_F64(d, a, 1.0);
+}
+
+/* Through double: of a large power the rounding of x^2 would count. */
+DJ_WITHIN float
+dj_erfc_f32(float x)
+{
+    double a = fabs((double)x);
+    a = a > 10.3 ? 10.3 : a; /* 0 from there on */
+    double y = dj_exp2_wide(-DJ_LOG2_E_WIDE * (a * a)) * dj_scaled_erfc(a);
+    return (float)(x < 0.0f ? 2.0 - y : y);
+}
+
+/* The part of the normal distribution beyond a >= 0. */
+DJ_WITHIN double
+dj_normal_tail(double a)
+{
+    double near = a > 14.5 ? 14.5 : a;
+    double power = dj_exp2_wide(-0.5 * DJ_LOG2_E_WIDE * (near * near));
+    return 0.5 * power * dj_scaled_erfc(0.7071067811865476 * near);
+}
+
+DJ_WITHIN float
+dj_ndtr_f32(float x)
+{
+    double y = dj_normal_tail(fabs((double)x));
+    return (float)(x > 0.0f ? 1.0 - y : y);
+}
+
+/* Below 0 the logarithm of both factors of erfc, above log(1 - tail). */
+DJ_WITHIN float
+dj_log_ndtr_f32(float x)
+{
+    float a = fabsf(x);
+    double reach = a > 1e6f ? 1e6 : (double)a; /* beyond, only the square counts */
+    double near = a > 14.5f ? 14.5 : (double)a;
+    double scaled = 0.5 * dj_scaled_erfc(0.7071067811865476 * reach);
+    double power = dj_exp2_wide(-0.5 * DJ_LOG2_E_WIDE * (near * near));
+    float y = dj_log1p_f32((float)(x > 0.0f ? -power * scaled : scaled - 1.0));
+    return x > 0.0f ? y : DJ_FMA(-0.5f * a, a, y);
+}
+
+/* erfinv(x) / x as a quotient of polynomials in w = -log(1 - x^2) in [0, 16.7]. Source of the variable:
+ * M. Giles, "Approximating the erfinv function", GPU Computing Gems 2, 2010. */
+DJ_WITHIN float
+dj_erfinv_f32(float x)
+{
+    float a = fabsf(x);
+    float w = -dj_log_f32((1.0f - a) * (1.0f + a)); /* NaN beyond 1 */
+    float n = DJ_FMA(2.3784794393577613e-05f, w, 0.0006469276850111783f);
+    float d = DJ_FMA(1.250989043910522e-06f, w, 0.0001775652781361714f);
+    n = DJ_FMA(n, w, 0.007808050140738487f);
+    d = DJ_FMA(d, w, 0.0019081170903518796f);
+    n = DJ_FMA(n, w, 0.05989449471235275f);
+    d = DJ_FMA(d, w, 0.03219223394989967f);
+    n = DJ_FMA(n, w, 0.3076953589916229f);
+    d = DJ_FMA(d, w, 0.08539815992116928f);
+    n = DJ_FMA(n, w, 0.8862269520759583f);
+    d = DJ_FMA(d, w, 1.0f);
+    float y = x * (n / d);
+    return a == 1.0f ? x * INFINITY : y;
+}
+
+/* erfinv(2 p - 1) sqrt(2), through double; for tiny p another quotient, in sqrt(w). */
+DJ_WITHIN float
+dj_ndtri_f32(float p)
+{
+    float w = -dj_log_f32(4.0f * p * (1.0f - p)); /* NaN below 0 and beyond 1 */
+    int far = w > 16.0f;
+    double near = (double)(far ? 16.0f : w), s = sqrt((double)(far ? w : 16.0f));
+    double n = DJ_FMA_F64(2.3784794393577613e-05, near, 0.0006469276850111783);
+    double d = DJ_FMA_F64(1.250989043910522e-06, near, 0.0001775652781361714);
+    n = DJ_FMA_F64(n, near, 0.007808050140738487);
+    d = DJ_FMA_F64(d, near, 0.0019081170903518796);
+    n = DJ_FMA_F64(n, near, 0.05989449471235275);
+    d = DJ_FMA_F64(d, near, 0.03219223394989967);
+    n = DJ_FMA_F64(n, near, 0.3076953589916229);
+    d = DJ_FMA_F64(d, near, 0.08539815992116928);
+    n = DJ_FMA_F64(n, near, 0.8862269520759583);
+    d = DJ_FMA_F64(d, near, 1.0);
+    double top = DJ_FMA_F64(75.876708984375, s, 165.1197509765625);
+    double bottom = DJ_FMA_F64(0.0010181652614846826, s, 53.58778762817383);
+    top = DJ_FMA_F64(top, s, -81.80908203125);
+    bottom = DJ_FMA_F64(bottom, s, 119.14812469482422);
+    top = DJ_FMA_F64(top, s, 78.96546936035156);
+    bottom = DJ_FMA_F64(bottom, s, 1.0);
+    double quotient = (far ? top : 1.4142135623730951 * n) / (far ? bottom : d);
+    float y = (float)((2.0 * (double)p - 1.0) * quotient);
+    y = p == 0.0f ? -INFINITY : y;
+    return p == 1.0f ? INFINITY : y;
+}
+
+/* ---- modified Bessel functions of orders 0 and 1 ----
+ *
+ * Through double. For |x| < 7.75 their power series in x^2, cut and fitted; beyond their expansion in
+ * 1 / x (NIST Digital Library of Mathematical Functions, 10.25.2 and 10.40.1), fitted. Both are
+ * computed.
+ */
+#define DJ_BESSEL_FAR 7.75
+
+/* I0(a) by powers of z = a^2. */
+DJ_WITHIN double
+dj_i0_series(double z)
+{
+    double p = DJ_FMA_F64(5.504370484965921e-17, z, 6.282270151547432e-15);
+    p = DJ_FMA_F64(p, z, 2.592596927072921e-12);
+    p = DJ_FMA_F64(p, z, 4.642793927089883e-10);
+    p = DJ_FMA_F64(p, z, 6.79551988014282e-08);
+    p = DJ_FMA_F64(p, z, 6.780027433705982e-06);
+    p = DJ_FMA_F64(p, z, 0.00043403846211731434);
+    p = DJ_FMA_F64(p, z, 0.015624967403709888);
+    p = DJ_FMA_F64(p, z, 0.2500000298023224);
+    p = DJ_FMA_F64(p, z, 1.0);
+    return p;
+}
+
+/* I1(a) / a by powers of z = a^2. */
+DJ_WITHIN double
+dj_i1_series(double z)
+{
+    double p = DJ_FMA_F64(2.653036230976027e-18, z, 3.7285665066173214e-16);
+    p = DJ_FMA_F64(p, z, 1.5968328818515704e-13);
+    p = DJ_FMA_F64(p, z, 3.3286071815519236e-11);
+    p = DJ_FMA_F64(p, z, 5.659241519850866e-09);
+    p = DJ_FMA_F64(p, z, 6.780664421057736e-07);
+    p = DJ_FMA_F64(p, z, 5.425420022220351e-05);
+    p = DJ_FMA_F64(p, z, 0.002604164183139801);
+    p = DJ_FMA_F64(p, z, 0.0625);
+    p = DJ_FMA_F64(p, z, 0.5);
+    return p;
+}
+
+/* sqrt(a) exp(-a) I0(a) by powers of t = 1 / a. */
+DJ_WITHIN double
+dj_i0_expansion(double t)
+{
+    double p = DJ_FMA_F64(0.4136246144771576, t, -0.021270427852869034);
+    p = DJ_FMA_F64(p, t, 0.03452959656715393);
+    p = DJ_FMA_F64(p, t, 0.02786862663924694);
+    p = DJ_FMA_F64(p, t, 0.04987001046538353);
+    p = DJ_FMA_F64(p, t, 0.3989422619342804);
+    return p;
+}
+
+/* sqrt(a) exp(-a) I1(a) by powers of t = 1 / a. */
+DJ_WITHIN double
+dj_i1_expansion(double t)
+{
+    double p = DJ_FMA_F64(-0.48185959458351135, t, 0.018257882446050644);
+    p = DJ_FMA_F64(p, t, -0.04701925814151764);
+    p = DJ_FMA_F64(p, t, -0.046540576964616776);
+    p = DJ_FMA_F64(p, t, -0.14960594475269318);
+    p = DJ_FMA_F64(p, t, 0.3989422917366028);
+    return p;
+}
+
+/* exp(x) for |x| < 138. */
+DJ_WITHIN double
+dj_exp_of_moderate(double x)
+{
+    return dj_exp2_wide(DJ_LOG2_E_WIDE * x);
+}
+
+DJ_WITHIN float
+dj_i0_f32(float x)
+{
+    double a = fabs((double)x), near = a < DJ_BESSEL_FAR ? a : 0.0;
+    double t = 1.0 / (a < DJ_BESSEL_FAR ? DJ_BESSEL_FAR : a);
+    double power = dj_exp_of_moderate(a < 100.0 ? a : 100.0); /* the result is infinite there */
+    double y = a < DJ_BESSEL_FAR ? dj_i0_series(near * near) : power * sqrt(t) * dj_i0_expansion(t);
+    return (float)(a < 100.0 ? y : a - a + INFINITY); /* NaN of infinity */
+}
+
+DJ_WITHIN float
+dj_i0e_f32(float x)
+{
+    double a = fabs((double)x), near = a < DJ_BESSEL_FAR ? a : 0.0;
+    double t = 1.0 / (a < DJ_BESSEL_FAR ? DJ_BESSEL_FAR : a);
+    double y = dj_i0_series(near * near) * dj_exp_of_moderate(-near);
+    return (float)(a < DJ_BESSEL_FAR ? y : sqrt(t) * dj_i0_expansion(t));
+}
+
+DJ_WITHIN float
+dj_i1_f32(float x)
+{
+    double a = fabs((double)x), near = a < DJ_BESSEL_FAR ? a : 0.0;
+    double t = 1.0 / (a < DJ_BESSEL_FAR ? DJ_BESSEL_FAR : a);
+    double power = dj_exp_of_moderate(a < 100.0 ? a : 100.0); /* the result is infinite there */
+    double y = a < DJ_BESSEL_FAR ? near * dj_i1_series(near * near) : power * sqrt(t) * dj_i1_expansion(t);
+    return copysignf((float)(a < 100.0 ? y : a - a + INFINITY), x); /* NaN of infinity */
+}
+
+DJ_WITHIN float
+dj_i1e_f32(float x)
+{
+    double a = fabs((double)x), near = a < DJ_BESSEL_FAR ? a : 0.0;
+    double t = 1.0 / (a < DJ_BESSEL_FAR ? DJ_BESSEL_FAR : a);
+    double y = near * dj_i1_series(near * near) * dj_exp_of_moderate(-near);
+    return copysignf((float)(a < DJ_BESSEL_FAR ? y : sqrt(t) * dj_i1_expansion(t)), x);
+}
+
+/* ---- gamma function ---- */
+
+/* log x of positive normal numbers and infinity. */
+DJ_WITHIN double
+dj_log_of_normal(double x)
+{
+    uint64_t bits = dj_bits_of_double(x) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
+    double k = (double)((int32_t)(bits >> 52) - 1023);
+    double f = dj_double_of_bits((bits & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
+    double low = DJ_FMA_F64(k, DJ_LN2_LOW_F64, -dj_log1p_reduced_tail_wide(f));
+    return x == INFINITY ? x : DJ_FMA_F64(k, DJ_LN2_HIGH_F64, low + f);
+}
+
+/* log |gamma(w)| for w >= 4 by Stirling's series (NIST Digital Library of Mathematical Functions,
+ * 5.11.1), whose terms in 1 / w are fitted. */
+DJ_WITHIN double
+dj_stirling_wide(double w)
+{
+    double t = 1.0 / w, v = t * t;
+    double p = DJ_FMA_F64(0.04197201409193831, v, -0.01986252608990958);
+    p = DJ_FMA_F64(p, v, 0.005985222355499244);
+    p = DJ_FMA_F64(p, v, -0.00190687180404048);
+    p = DJ_FMA_F64(p, v, 0.000841625402998414);
+    p = DJ_FMA_F64(p, v, -0.0005952380577103721);
+    p = DJ_FMA_F64(p, v, 0.0007936508053501478);
+    p = DJ_FMA_F64(p, v, -0.0027777777778483738);
+    p = DJ_FMA_F64(p, v, 0.08333333333333341);
+    double low = DJ_FMA_F64(p, t, 0.4189385332046727); /* (log(2 pi) - 1) / 2 */
+    return DJ_FMA_F64(w - 0.5, dj_log_of_normal(w) - 1.0, low);
+}
+
+/* |sin(pi z)| for z >= 0, 0 where z has no bits behind the point. */
+DJ_WITHIN double
+dj_sine_of_turns(double z)
+{
+    double r = z < 1e9 ? z - ((z + DJ_ROUND_MAGIC_F64) - DJ_ROUND_MAGIC_F64) : 0.0;
+    double v = r * r;
+    double p = DJ_FMA_F64(-2.1125721850655894e-05, v, 0.0004659807998892387);
+    p = DJ_FMA_F64(p, v, -0.007370362549508937);
+    p = DJ_FMA_F64(p, v, 0.08214587860935085);
+    p = DJ_FMA_F64(p, v, -0.5992645288205599);
+    p = DJ_FMA_F64(p, v, 2.550164039862558);
+    p = DJ_FMA_F64(p, v, -5.167712780049818);
+    return fabs(r) * DJ_FMA_F64(p, v, 3.141592653589793);
+}
+
+/* Through double, which leaves enough digits beside the zeros: below 4 by recurrence, below 0 by
+ * reflection (5.5.1 and 5.5.3 there), whose factors have one logarithm together. */
+DJ_WITHIN float
+dj_lgamma_f32(float x)
+{
+    double z = fabs((double)x), q = z * (z + 3.0);
+    double product = z < 4.0 ? q * (q + 2.0) : 1.0; /* z (z + 1) (z + 2) (z + 3) */
+    double stirling = dj_stirling_wide(z < 4.0 ? z + 4.0 : z);
+    double sine = z * dj_sine_of_turns(z);
+    double top = x < 0.0f ? 3.141592653589793 * product : 1.0;
+    double factor = dj_log_of_normal(top / (x < 0.0f ? sine : product));
+    double y = factor + (x < 0.0f ? -stirling : stirling);
+    y = (x == 1.0f) | (x == 2.0f) ? 0.0 : y;
+    return (float)(z == INFINITY ? z : y);
+}
