@@ -238,8 +238,8 @@ def _inline(arm: Scope, result: str) -> str:
     return f"({value.rstrip(';')})"
 
 
-NEAR_ANGLES = frozenset(("sin", "cos", "tan"))
-"""Functions that the vector headers have for small angles, as `dj_<name>_near_<suffix>`."""
+NEAR_ANGLES = frozenset(("sin", "cos", "tan", "bessel_j0", "bessel_j1"))
+"""Functions that the vector headers have for |x| <= DJ_NEAR, as `dj_<name>_near_<suffix>`."""
 
 NEAR_RESTS = frozenset(("fmod", "remainder", "floor_divide"))
 """Functions that host_scalar.h has for quotients of moderate size, as `dj_<name>_near_<suffix>`."""

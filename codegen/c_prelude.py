@@ -49,6 +49,7 @@ def _standard() -> Iterator[tuple[str, str]]:
         yield "fma" + suffix, f"{real} fma{suffix}({real}, {real}, {real});"
         yield "frexp" + suffix, f"{real} frexp{suffix}({real}, int *);"
         yield "ldexp" + suffix, f"{real} ldexp{suffix}({real}, int);"
+        yield "jn" + suffix, f"{real} jn{suffix}(int, {real});"
         yield "ilogb" + suffix, f"int ilogb{suffix}({real});"
         for integer in ("long", "long long"):
             for name in ("rint", "round"):

@@ -74,22 +74,6 @@ dj_erfc_f32(float x)
     return (float)(x < 0.0f ? 2.0 - y : y);
 }
 
-/* The part of the normal distribution beyond a >= 0. */
-DJ_WITHIN double
-dj_normal_tail(double a)
-{
-    double near = a > 14.5 ? 14.5 : a;
-    double power = dj_exp2_wide(-0.5 * DJ_LOG2_E_WIDE * (near * near));
-    return 0.5 * power * dj_scaled_erfc(0.7071067811865476 * near);
-}
-
-DJ_WITHIN float
-dj_ndtr_f32(float x)
-{
-    double y = dj_normal_tail(fabs((double)x));
-    return (float)(x > 0.0f ? 1.0 - y : y);
-}
-
 /* Below 0 the logarithm of both factors of erfc, above log(1 - tail). */
 DJ_WITHIN float
 dj_log_ndtr_f32(float x)
@@ -260,6 +244,168 @@ dj_i1e_f32(float x)
     double t = 1.0 / (a < DJ_BESSEL_FAR ? DJ_BESSEL_FAR : a);
     double y = near * dj_i1_series(near * near) * dj_exp_of_moderate(-near);
     return copysignf((float)(a < DJ_BESSEL_FAR ? y : sqrt(t) * dj_i1_expansion(t)), x);
+}
+
+/* ---- Bessel functions of orders 0 and 1 ----
+ *
+ * Through double. For |x| < 8 a polynomial in x^2 times what makes its two zeros there, whose squares
+ * are in two parts; beyond, modulus and phase by powers of 1 / x^2 (NIST Digital Library of
+ * Mathematical Functions, 10.18), fitted. Both are computed. The functions `near` are for |x| <= DJ_NEAR,
+ * as those of angles.
+ */
+
+/* J0(a) by powers of z = a^2. */
+DJ_WITHIN double
+dj_j0_series(double z)
+{
+    double p = DJ_FMA_F64(-7.556174703751812e-23, z, 5.843996433861055e-20);
+    p = DJ_FMA_F64(p, z, -2.5796570027594523e-17);
+    p = DJ_FMA_F64(p, z, 8.377640128740342e-15);
+    p = DJ_FMA_F64(p, z, -2.091986639267953e-12);
+    p = DJ_FMA_F64(p, z, 3.9356007973889794e-10);
+    p = DJ_FMA_F64(p, z, -5.3178595558514324e-08);
+    p = DJ_FMA_F64(p, z, 4.784354473786778e-06);
+    p = DJ_FMA_F64(p, z, -0.00025120234992739095);
+    p = DJ_FMA_F64(p, z, 0.00567469332326807);
+    return (z - 5.783185962946784 - 4.123247343506204e-16) * (z - 30.471262343662087 + 2.366534485750659e-16) * p;
+}
+
+/* The modulus of J0, times sqrt(pi a / 2), by powers of v = 1 / a^2. */
+DJ_WITHIN double
+dj_j0_modulus(double v)
+{
+    double p = DJ_FMA_F64(3.3667145484826904, v, -0.5147900990571613);
+    p = DJ_FMA_F64(p, v, 0.1033738056924867);
+    p = DJ_FMA_F64(p, v, -0.062499740891632);
+    p = DJ_FMA_F64(p, v, 0.9999999999235901);
+    return p;
+}
+
+/* The phase of J0, less its limit, times a, by powers of v = 1 / a^2. */
+DJ_WITHIN double
+dj_j0_phase(double v)
+{
+    double p = DJ_FMA_F64(68391091.25439423, v, -7176212.093912137);
+    p = DJ_FMA_F64(p, v, 373176.99803970807);
+    p = DJ_FMA_F64(p, v, -14100.82666568909);
+    p = DJ_FMA_F64(p, v, 512.8749366398633);
+    p = DJ_FMA_F64(p, v, -23.381633778975395);
+    p = DJ_FMA_F64(p, v, 1.6378253752680054);
+    p = DJ_FMA_F64(p, v, -0.2095699639989276);
+    p = DJ_FMA_F64(p, v, 0.06510416643170146);
+    p = DJ_FMA_F64(p, v, -0.12499999999995301);
+    return p;
+}
+
+/* J1(a) / a by powers of z = a^2. */
+DJ_WITHIN double
+dj_j1_series(double z)
+{
+    double p = DJ_FMA_F64(-3.2243490225149203e-24, z, 2.6032133039938615e-21);
+    p = DJ_FMA_F64(p, z, -1.2323899157449352e-18);
+    p = DJ_FMA_F64(p, z, 4.3775834427818383e-16);
+    p = DJ_FMA_F64(p, z, -1.2117861719639588e-13);
+    p = DJ_FMA_F64(p, z, 2.557561904367732e-11);
+    p = DJ_FMA_F64(p, z, -3.929463010516806e-09);
+    p = DJ_FMA_F64(p, z, 4.085914061172792e-07);
+    p = DJ_FMA_F64(p, z, -2.5304773968033486e-05);
+    p = DJ_FMA_F64(p, z, 0.0006919228365949322);
+    return (z - 14.681970642123893 + 9.858177825793294e-17) * (z - 49.2184563216946 - 5.086354069436341e-16) * p;
+}
+
+/* The modulus of J1, times sqrt(pi a / 2), by powers of v = 1 / a^2. */
+DJ_WITHIN double
+dj_j1_modulus(double v)
+{
+    double p = DJ_FMA_F64(-4.602240198715446, v, 0.7695711608827038);
+    p = DJ_FMA_F64(p, v, -0.19317813016348637);
+    p = DJ_FMA_F64(p, v, 0.1874996681370767);
+    p = DJ_FMA_F64(p, v, 1.0000000000980198);
+    return p;
+}
+
+/* The phase of J1, less its limit, times a, by powers of v = 1 / a^2. */
+DJ_WITHIN double
+dj_j1_phase(double v)
+{
+    double p = DJ_FMA_F64(-80576050.48218334, v, 8465648.964894151);
+    p = DJ_FMA_F64(p, v, -442364.75972428627);
+    p = DJ_FMA_F64(p, v, 16930.06276307798);
+    p = DJ_FMA_F64(p, v, -633.5502237410956);
+    p = DJ_FMA_F64(p, v, 30.519617849409574);
+    p = DJ_FMA_F64(p, v, -2.369132907017292);
+    p = DJ_FMA_F64(p, v, 0.37089806173316425);
+    p = DJ_FMA_F64(p, v, -0.16406249975547485);
+    p = DJ_FMA_F64(p, v, 0.3749999999999544);
+    return p;
+}
+
+/* cos(x - quarters pi / 4 + more) for 1 or 3 quarters and small `more`. */
+DJ_WITHIN double
+dj_cos_of_phase(double x, double quarters, double more)
+{
+    double half = 0.5 * quarters;
+    double shifted = DJ_FMA_F64(x, 0.6366197723675814, -half) + DJ_ROUND_MAGIC_F64;
+    uint64_t n = dj_bits_of_double(shifted);
+    double turns = shifted - DJ_ROUND_MAGIC_F64 + half;
+#if defined(__FMA__) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
+    double r = DJ_FMA_F64(turns, -1.5707963267948966, x);
+    r = DJ_FMA_F64(turns, -6.123233995736765e-17, r) + more;
+#else
+    double r = (x - turns * 1.5707963267341256) - turns * 6.077100506303966e-11;
+    r = r - turns * 2.0222662487959506e-21 + more;
+#endif
+    double y = n & 1u ? dj_sin_reduced_wide(r) : dj_cos_reduced_wide(r);
+    return dj_double_of_bits(dj_bits_of_double(y) ^ ((n + 1u) << 62 & 0x8000000000000000u));
+}
+
+DJ_WITHIN float
+dj_bessel_j0_near_f32(float x)
+{
+    double a = fabs((double)x), near = a < 8.0 ? a : 0.0;
+    double t = 1.0 / (a < 8.0 ? 8.0 : a), v = t * t;
+    double modulus = sqrt(0.6366197723675814 * t) * dj_j0_modulus(v);
+    double y = modulus * dj_cos_of_phase(a < 8.0 ? 8.0 : a, 1.0, t * dj_j0_phase(v));
+    return (float)(a < 8.0 ? dj_j0_series(near * near) : y);
+}
+
+DJ_WITHIN float
+dj_bessel_j1_near_f32(float x)
+{
+    double a = fabs((double)x), near = a < 8.0 ? a : 0.0;
+    double t = 1.0 / (a < 8.0 ? 8.0 : a), v = t * t;
+    double modulus = sqrt(0.6366197723675814 * t) * dj_j1_modulus(v);
+    double y = modulus * dj_cos_of_phase(a < 8.0 ? 8.0 : a, 3.0, t * dj_j1_phase(v));
+    float z = (float)(a < 8.0 ? near * dj_j1_series(near * near) : y);
+    return x < 0.0f ? -z : x == 0.0f ? x : z;
+}
+
+/* ---- the zeta function of Hurwitz ---- */
+
+/* exp2(-x log2(w)), 0 or infinite in float if it is beyond 2^-1000 or 2^1000. */
+DJ_WITHIN double
+dj_zeta_term(double w, double x)
+{
+    double t = -x * dj_log2_wide(w);
+    t = t < -1000.0 ? -1000.0 : t;
+    return dj_exp2_wide(t > 1000.0 ? 1000.0 : t);
+}
+
+/* zeta(x, q) for q > 0, both finite and x below 1e30; infinite for x = 1, NaN below. Through double:
+ * the sum over k of (q + k)^-x, of which six terms and what the formula of Euler and Maclaurin makes of
+ * the rest, to its third Bernoulli number (NIST Digital Library of Mathematical Functions, 25.11.5). */
+DJ_WITHIN float
+dj_zeta_near_f32(float x, float q)
+{
+    double s = (double)x, w = (double)q + 6.0;
+    double sum = dj_zeta_term(q, s) + dj_zeta_term(q + 1.0, s) + dj_zeta_term(q + 2.0, s);
+    sum += dj_zeta_term(q + 3.0, s) + dj_zeta_term(q + 4.0, s) + dj_zeta_term(q + 5.0, s);
+    double power = dj_zeta_term(w, s), t = 1.0 / w, t2 = t * t;
+    double rest = (s + 3.0) * (s + 4.0) * t2 * 3.306878306878307e-05; /* B6 / 6! */
+    rest = (s + 1.0) * (s + 2.0) * t2 * (rest - 0.001388888888888889); /* B4 / 4! */
+    rest = s * t * (rest + 0.08333333333333333);                       /* B2 / 2! */
+    double y = sum + power * (w / (s - 1.0) + 0.5 + rest);
+    return s > 1.0 ? (float)y : s == 1.0 ? INFINITY : NAN;
 }
 
 /* ---- gamma function ---- */

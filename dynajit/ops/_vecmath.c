@@ -148,7 +148,7 @@ static void whole_power(char **operands, npy_intp const *sizes, npy_intp const *
 LOOPS(double, f64)
 
 static void *data[2]; /* the loops of this CPU, per dtype */
-static void *erf_data[2], *nextafter_data[2];
+static void *erf_data[2], *nextafter_data[2], *zeta_data[1];
 
 #define NAME(name) #name,
 static const char *const single_names[] = {DJ_SINGLE_FUNCTIONS(NAME)};
@@ -201,6 +201,8 @@ static int add_all(PyObject *module) {
             "The error function.") < 0 ||
         add(module, "nextafter", (Rule){binary_functions, nextafter_data, binary_types, 2, 2, NULL},
             "The next number after x towards y.") < 0 ||
+        add(module, "zeta", (Rule){binary_functions, zeta_data, binary_types, 1, 2, NULL},
+            "Hurwitz's zeta function of finite q > 0 and x < 1e30, in float32.") < 0 ||
         add(module, "fma", (Rule){fma_functions, data, fma_types, 2, 3, NULL},
             "x * y + z, rounded once.") < 0 ||
         add(module, "whole_power", (Rule){power_functions, data, power_types, 1, 2, NULL},
@@ -217,6 +219,7 @@ static void choose(const Loops *narrow, const Loops *wide) {
     data[0] = (void *)narrow, data[1] = (void *)wide;
     erf_data[0] = (void *)&narrow->erf, erf_data[1] = (void *)&wide->erf;
     nextafter_data[0] = (void *)&narrow->nextafter, nextafter_data[1] = (void *)&wide->nextafter;
+    zeta_data[0] = (void *)&narrow->zeta;
     for (int i = 0; i < SINGLE_COUNT; i++) single_data[i] = (void *)(narrow->single + i);
 }
 

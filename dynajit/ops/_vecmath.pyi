@@ -1,5 +1,7 @@
 from typing import Any
 
+bessel_j0: Any
+bessel_j1: Any
 erf: Any
 erfc: Any
 erfinv: Any
@@ -15,3 +17,4 @@ nextafter: Any
 squares_wide: Any
 sum_wide: Any
 whole_power: Any
+zeta: Any

@@ -340,7 +340,8 @@ def _special(name: str, x: Any) -> Any:
     return getattr(module, name)(x)
 
 
-_OWN_NAMES: Final = {"gammaln": "lgamma"}
+_OWN_NAMES: Final = {"gammaln": "lgamma", "j0": "bessel_j0", "j1": "bessel_j1"}
+"""Those of functions that SciPy calls otherwise."""
 
 
 def _special_in_double(name: str, x: Any) -> Any:
@@ -410,6 +411,18 @@ def i1(x: Any) -> Any:
 def i1e(x: Any) -> Any:
     """exp(-|x|) * i1(x); odd, 0 at infinities."""
     return _special_in_double("i1e", x)
+
+
+@_scalar(1, cuda=None, kernels=_SINGLE)
+def bessel_j0(x: Any) -> Any:
+    """Bessel function of the first kind of order 0; NaN at infinities, as in PyTorch."""
+    return _special_in_double("j0", x)
+
+
+@_scalar(1, cuda=None, kernels=_SINGLE)
+def bessel_j1(x: Any) -> Any:
+    """Bessel function of the first kind of order 1; odd; NaN at infinities."""
+    return _special_in_double("j1", x)
 
 
 @_scalar(2, cuda=None, kernels=_REAL)

@@ -19,6 +19,7 @@ from dynajit.core.dtypes import Category
 from dynajit.core.errors import DTypeError
 from dynajit.core.optional import load
 from dynajit.core.types import TensorType, ValueType
+from dynajit.ops import _vecmath
 from dynajit.ops.families import (
     REAL_FLOATING,
     DTypeRule,
@@ -234,6 +235,18 @@ def i1e(m: Any, x: Any) -> Any:
     return m.i1e(x)
 
 
+@pointwise(dtype=REAL_FLOATING, domain=(0.1, 4.0))
+def bessel_j0(m: Any, x: Any) -> Any:
+    """The Bessel function j0; without a derivative. Shape: as x. Dtype: floating."""
+    return m.bessel_j0(x)
+
+
+@pointwise(dtype=REAL_FLOATING, domain=(0.1, 4.0))
+def bessel_j1(m: Any, x: Any) -> Any:
+    """The Bessel function j1; without a derivative. Shape: as x. Dtype: floating."""
+    return m.bessel_j1(x)
+
+
 # ---------------------------------------------------------------------------------------------
 # functions of SciPy
 
@@ -250,6 +263,19 @@ def _elementwise_infer(name: str, inputs: tuple[str, ...]) -> Callable[..., Tens
     return infer
 
 
+def _by_scipy(name: str, function: str) -> Callable[..., Any]:
+    """A function of `scipy.special` of arrays, computed in float64."""
+
+    def compute(xp: Any, *arrays: Any) -> Any:
+        if xp is np:
+            module = load("scipy.special", needed_for=name, install="scipy")
+        else:
+            module = gpu.special_functions()
+        return getattr(module, function)(*(xp.asarray(x, np.float64) for x in arrays))
+
+    return compute
+
+
 def _from_scipy(
     name: str,
     function: str,
@@ -260,12 +286,7 @@ def _from_scipy(
 ) -> Op:
     """The row of a function of `scipy.special`, computed in float64."""
 
-    def compute(xp: Any, *arrays: Any) -> Any:
-        if xp is np:
-            module = load("scipy.special", needed_for=name, install="scipy")
-        else:
-            module = gpu.special_functions()
-        return getattr(module, function)(*(xp.asarray(x, np.float64) for x in arrays))
+    compute = _by_scipy(name, function)
 
     if len(inputs) == 1:
 
@@ -290,7 +311,7 @@ _from_scipy(
 )  # fmt: skip
 
 for _name, _function in (
-    ("bessel_j0", "j0"), ("bessel_j1", "j1"), ("bessel_y0", "y0"), ("bessel_y1", "y1"),
+    ("bessel_y0", "y0"), ("bessel_y1", "y1"),
     ("modified_bessel_k0", "k0"), ("modified_bessel_k1", "k1"),
     ("scaled_modified_bessel_k0", "k0e"), ("scaled_modified_bessel_k1", "k1e"),
 ):  # fmt: skip
@@ -318,12 +339,23 @@ _from_scipy(
     "Regularized upper incomplete gamma function Q(x, y); no derivative by x.", ("x", "y"),
     domain=(0.2, 4.0),
 )  # fmt: skip
-_from_scipy(
-    "zeta", "zeta",
-    {"y": lambda ops, g, x, y: g * ops.neg(x) * ops.zeta(x + 1, y)},
-    "Hurwitz zeta function of exponent x > 1 from y > 0 on; no derivative by x.", ("x", "y"),
+
+
+@extern(
+    infer=_elementwise_infer("zeta", ("x", "y")),
+    vjp={"y": lambda ops, g, x, y: g * ops.neg(x) * ops.zeta(x + 1, y)},
     domain=(1.5, 4.0),
-)  # fmt: skip
+    widens=True,
+)
+def zeta(xp: Any, x: Any, y: Any) -> Any:
+    """Hurwitz zeta function of exponent x > 1 from y > 0 on; no derivative by x.
+
+    float32 by the vector mathematics of kernels where x and y are usual, all else in float64.
+    """
+    if xp is np and x.dtype == y.dtype == np.float32:
+        if np.all((y > 0) & (y < math.inf)) and np.all(x < 1e30):
+            return _vecmath.zeta(x, y)
+    return _by_scipy("zeta", "zeta")(xp, x, y)
 
 
 # ---------------------------------------------------------------------------------------------

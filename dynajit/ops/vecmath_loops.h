@@ -31,16 +31,44 @@ static double added_lanes(double *lanes) {
 #define ITSELF(x) (x)
 #define SQUARE(x) (((x) - middle) * ((x) - middle))
 
+/* Not in the headers of strict C. */
+extern double jn(int order, double x);
+
+#define BESSEL(order)                                                                               \
+    static inline float NAMED(j##order##_anywhere)(float x) {                                       \
+        const float far = (float)jn(order, (double)x) + (x - x); /* see libm.h */                   \
+        return fabsf(x) > DJ_NEAR ? far : dj_bessel_j##order##_near_f32(x);                         \
+    }                                                                                               \
+    static void NAMED(bessel_j##order)(const void *from, void *to, int64_t count) {                 \
+        const float *x = from;                                                                      \
+        float *y = to;                                                                              \
+        int far = 0;                                                                                \
+        for (int64_t i = 0; i < count; i++) far |= fabsf(x[i]) > DJ_NEAR;                           \
+        if (far) {                                                                                  \
+            for (int64_t i = 0; i < count; i++) y[i] = NAMED(j##order##_anywhere)(x[i]);            \
+        }                                                                                           \
+        else {                                                                                      \
+            for (int64_t i = 0; i < count; i++) y[i] = dj_bessel_j##order##_near_f32(x[i]);         \
+        }                                                                                           \
+    }
+BESSEL(0)
+BESSEL(1)
+
+static void NAMED(zeta)(const void *from_x, const void *from_q, void *to, int64_t count) {
+    const float *x = from_x, *q = from_q;
+    for (int64_t i = 0; i < count; i++) ((float *)to)[i] = dj_zeta_near_f32(x[i], q[i]);
+}
+
 #define SINGLE(name)                                                                                \
     static void NAMED(name)(const void *x, void *y, int64_t count) {                                \
         for (int64_t i = 0; i < count; i++) ((float *)y)[i] = dj_##name##_f32(((const float *)x)[i]); \
     }
-DJ_SINGLE_FUNCTIONS(SINGLE)
+DJ_PLAIN_FUNCTIONS(SINGLE)
 
 #define ENTRY(name) NAMED(name),
 static const Unary NAMED(single)[] = {DJ_SINGLE_FUNCTIONS(ENTRY)};
 
-#define LOOPS(T, SUFFIX, FMA, SINGLE, POWER)                                                        \
+#define LOOPS(T, SUFFIX, FMA, SINGLE, ZETA, POWER)                                                  \
     static void NAMED(nextafter_##SUFFIX)(const void *from_x, const void *from_y, void *to,         \
                                           int64_t count) {                                          \
         const T *x = from_x, *y = from_y;                                                           \
@@ -74,7 +102,7 @@ static const Unary NAMED(single)[] = {DJ_SINGLE_FUNCTIONS(ENTRY)};
         ADDED(T, SQUARE)                                                                            \
     }                                                                                               \
     const Loops NAMED(loops_##SUFFIX) = {NAMED(erf_##SUFFIX), NAMED(nextafter_##SUFFIX), SINGLE,    \
-                                         NAMED(fma_##SUFFIX), NAMED(sum_##SUFFIX),                  \
+                                         ZETA, NAMED(fma_##SUFFIX), NAMED(sum_##SUFFIX),                  \
                                          NAMED(squares_##SUFFIX), POWER};
 
 static void NAMED(whole_power)(const void *from, float y, void *to, int64_t count) {
@@ -97,5 +125,5 @@ static void NAMED(whole_power)(const void *from, float y, void *to, int64_t coun
     }
 }
 
-LOOPS(float, f32, __builtin_fmaf, NAMED(single), NAMED(whole_power))
-LOOPS(double, f64, __builtin_fma, NULL, NULL)
+LOOPS(float, f32, __builtin_fmaf, NAMED(single), NAMED(zeta), NAMED(whole_power))
+LOOPS(double, f64, __builtin_fma, NULL, NULL, NULL)
