@@ -259,6 +259,8 @@ def _near_form(
         suffix = SUFFIX[expression.dtype.name]
         near = text.replace(f"_{suffix}(", f"_near_{suffix}(", 1)
         return near, f"(fabs{'f' if is_float else ''}({operands[0]}) > DJ_NEAR)"
+    if expression.function == "lgamma" and not is_float:
+        return text.replace("_f64(", "_near_f64(", 1), f"dj_lgamma_is_far_f64({operands[0]})"
     if expression.function == "pow" and is_float:
         return _near_power(expression.arguments[1], *operands)
     if expression.function in NEAR_RESTS and expression.dtype.is_floating_point:

@@ -14,6 +14,10 @@ DJ_LIBM_F64_1(erfc)
 /* lgamma is off by up to 6 ULP beside the zeros of negative operands: the wider one, rounded. */
 DJ_INLINE double dj_lgamma_f64(double x) { return (double)lgammal(x); }
 
-/* Beyond DJ_NEAR, nearer the vector headers have them; NaN at infinities, as in PyTorch. */
-DJ_INLINE float dj_bessel_j0_f32(float x) { return (float)jn(0, (double)x) + (x - x); }
-DJ_INLINE float dj_bessel_j1_f32(float x) { return (float)jn(1, (double)x) + (x - x); }
+/* By libm beyond DJ_NEAR alone; NaN at infinities, as in PyTorch. */
+DJ_INLINE float dj_bessel_j0_f32(float x) {
+    return fabsf(x) > DJ_NEAR ? (float)jn(0, (double)x) + (x - x) : dj_bessel_j0_near_f32(x);
+}
+DJ_INLINE float dj_bessel_j1_f32(float x) {
+    return fabsf(x) > DJ_NEAR ? (float)jn(1, (double)x) + (x - x) : dj_bessel_j1_near_f32(x);
+}

@@ -1,5 +1,5 @@
 /* Special functions for float as branch-free inline code, with the contract of `vecmath.h`, which is
- * included first, as is `vecmath_f64.h`. Polynomials and quotients are weighted least squares fits at
+ * included first, as are `vecmath_f64.h` and `vecmath_f64_inverse.h`. Polynomials and quotients are weighted least squares fits at
  * Chebyshev nodes (the weights of the largest errors grow until all errors are alike), made for this
  * file. tests/codegen/test_vecmath.py measures the errors.
  */
@@ -43,6 +43,19 @@ dj_nextafter_f64(double x, double y)
     double z = dj_double_of_bits(next);
     z = x == y ? y : z;
     return (x != x) | (y != y) ? x + y : z;
+}
+
+/* ---- helpers in double ---- */
+
+/* log x of positive normal numbers and infinity. */
+DJ_WITHIN double
+dj_log_of_normal(double x)
+{
+    uint64_t bits = dj_bits_of_double(x) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
+    double k = (double)((int32_t)(bits >> 52) - 1023);
+    double f = dj_double_of_bits((bits & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
+    double low = DJ_FMA_F64(k, DJ_LN2_LOW_F64, -dj_log1p_reduced_tail_wide(f));
+    return x == INFINITY ? x : DJ_FMA_F64(k, DJ_LN2_HIGH_F64, low + f);
 }
 
 /* ---- error functions and the normal distribution ---- */
@@ -108,13 +121,12 @@ dj_erfinv_f32(float x)
     return a == 1.0f ? x * INFINITY : y;
 }
 
-/* erfinv(2 p - 1) sqrt(2), through double; for tiny p another quotient, in sqrt(w). */
-DJ_WITHIN float
-dj_ndtri_f32(float p)
+/* erfinv(x) / x as above, for w up to 104 by another quotient, in sqrt(w). */
+DJ_WITHIN double
+dj_erfinv_quotient(double w)
 {
-    float w = -dj_log_f32(4.0f * p * (1.0f - p)); /* NaN below 0 and beyond 1 */
-    int far = w > 16.0f;
-    double near = (double)(far ? 16.0f : w), s = sqrt((double)(far ? w : 16.0f));
+    int far = w > 16.0;
+    double near = far ? 16.0 : w, s = sqrt(far ? w : 16.0);
     double n = DJ_FMA_F64(2.3784794393577613e-05, near, 0.0006469276850111783);
     double d = DJ_FMA_F64(1.250989043910522e-06, near, 0.0001775652781361714);
     n = DJ_FMA_F64(n, near, 0.007808050140738487);
@@ -131,10 +143,58 @@ dj_ndtri_f32(float p)
     bottom = DJ_FMA_F64(bottom, s, 119.14812469482422);
     top = DJ_FMA_F64(top, s, 78.96546936035156);
     bottom = DJ_FMA_F64(bottom, s, 1.0);
-    double quotient = (far ? top : 1.4142135623730951 * n) / (far ? bottom : d);
+    return (far ? 0.7071067811865476 * top : n) / (far ? bottom : d);
+}
+
+/* erfinv(2 p - 1) sqrt(2), through double. */
+DJ_WITHIN float
+dj_ndtri_f32(float p)
+{
+    float w = -dj_log_f32(4.0f * p * (1.0f - p)); /* NaN below 0 and beyond 1 */
+    double quotient = 1.4142135623730951 * dj_erfinv_quotient((double)w);
     float y = (float)((2.0 * (double)p - 1.0) * quotient);
     y = p == 0.0f ? -INFINITY : y;
     return p == 1.0f ? INFINITY : y;
+}
+
+/* exp(y^2) erfc(y) for 0.9 <= y <= 6. */
+DJ_WITHIN double
+dj_scaled_erfc_wide(double y)
+{
+    double n = DJ_FMA_F64(0.0037108935870103516, y, 0.040117006349299725);
+    n = DJ_FMA_F64(n, y, 0.21197603636908094);
+    n = DJ_FMA_F64(n, y, 0.6769756672449919);
+    n = DJ_FMA_F64(n, y, 1.3681416198469798);
+    n = DJ_FMA_F64(n, y, 1.6705074160511844);
+    n = DJ_FMA_F64(n, y, 1.0000000851951398);
+    double d = DJ_FMA_F64(0.0065773870051678346, y, 0.07110557488030275);
+    d = DJ_FMA_F64(d, y, 0.37900564021103295);
+    d = DJ_FMA_F64(d, y, 1.2354730809679646);
+    d = DJ_FMA_F64(d, y, 2.6094072620772173);
+    d = DJ_FMA_F64(d, y, 3.52634359702457);
+    d = DJ_FMA_F64(d, y, 2.7988874610970766);
+    d = DJ_FMA_F64(d, y, 1.0);
+    return n / d;
+}
+
+/* A first value y with 7 digits, by the quotients of float, and two terms of Taylor's series at erf(y),
+ * whose slope there is sqrt(pi) / 2 exp(y^2). From 1 on, the distance is that of 1 - erf(y) from the
+ * exact 1 - |x|. */
+DJ_WITHIN double
+dj_erfinv_f64(double x)
+{
+    double a = fabs(x), t = (1.0 - a) * (1.0 + a);
+    double y = a * dj_erfinv_quotient(-dj_log_of_normal(t > 0.0 ? t : 1.0));
+    double low = y < 1.0 ? y : 0.0, high = y < 1.0 ? 1.0 : y, shifted;
+    double p = dj_expm1_reduced_wide(dj_exp_reduced_wide(y * y, &shifted));
+    double power = dj_scaled_wide(1.0 + p, shifted, 0);
+    double near = a - DJ_FMA_F64(low, dj_erf_near_wide(low * low), low);
+    double far = DJ_FMA_F64(a - 1.0, power, dj_scaled_erfc_wide(high));
+    double step = 0.886226925452758 * (y < 1.0 ? near * power : far);
+    double z = DJ_FMA_F64(step, DJ_FMA_F64(y, step, 1.0), y);
+    z = a < 1e-12 ? 0.886226925452758 * a : z; /* subnormals; more terms are below 1 ULP */
+    z = a == 1.0 ? INFINITY : z;
+    return copysign(a <= 1.0 ? z : NAN, x);
 }
 
 /* ---- modified Bessel functions of orders 0 and 1 ----
@@ -410,21 +470,10 @@ dj_zeta_near_f32(float x, float q)
 
 /* ---- gamma function ---- */
 
-/* log x of positive normal numbers and infinity. */
+/* log |gamma(w)| for w >= 4, of which `log` is the logarithm, by Stirling's series (NIST Digital
+ * Library of Mathematical Functions, 5.11.1), whose terms in 1 / w are fitted. */
 DJ_WITHIN double
-dj_log_of_normal(double x)
-{
-    uint64_t bits = dj_bits_of_double(x) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
-    double k = (double)((int32_t)(bits >> 52) - 1023);
-    double f = dj_double_of_bits((bits & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
-    double low = DJ_FMA_F64(k, DJ_LN2_LOW_F64, -dj_log1p_reduced_tail_wide(f));
-    return x == INFINITY ? x : DJ_FMA_F64(k, DJ_LN2_HIGH_F64, low + f);
-}
-
-/* log |gamma(w)| for w >= 4 by Stirling's series (NIST Digital Library of Mathematical Functions,
- * 5.11.1), whose terms in 1 / w are fitted. */
-DJ_WITHIN double
-dj_stirling_wide(double w)
+dj_stirling_wide(double w, double log)
 {
     double t = 1.0 / w, v = t * t;
     double p = DJ_FMA_F64(0.04197201409193831, v, -0.01986252608990958);
@@ -436,7 +485,7 @@ dj_stirling_wide(double w)
     p = DJ_FMA_F64(p, v, -0.0027777777778483738);
     p = DJ_FMA_F64(p, v, 0.08333333333333341);
     double low = DJ_FMA_F64(p, t, 0.4189385332046727); /* (log(2 pi) - 1) / 2 */
-    return DJ_FMA_F64(w - 0.5, dj_log_of_normal(w) - 1.0, low);
+    return DJ_FMA_F64(w - 0.5, log - 1.0, low);
 }
 
 /* |sin(pi z)| for z >= 0, 0 where z has no bits behind the point. */
@@ -461,11 +510,62 @@ dj_lgamma_f32(float x)
 {
     double z = fabs((double)x), q = z * (z + 3.0);
     double product = z < 4.0 ? q * (q + 2.0) : 1.0; /* z (z + 1) (z + 2) (z + 3) */
-    double stirling = dj_stirling_wide(z < 4.0 ? z + 4.0 : z);
+    double w = z < 4.0 ? z + 4.0 : z, stirling = dj_stirling_wide(w, dj_log_of_normal(w));
     double sine = z * dj_sine_of_turns(z);
     double top = x < 0.0f ? 3.141592653589793 * product : 1.0;
     double factor = dj_log_of_normal(top / (x < 0.0f ? sine : product));
     double y = factor + (x < 0.0f ? -stirling : stirling);
     y = (x == 1.0f) | (x == 2.0f) ? 0.0 : y;
     return (float)(z == INFINITY ? z : y);
+}
+
+/* log |gamma(x)| / ((x - 1) (x - 2)) for 1 / 2 <= x <= 3 by powers of f = x - 1 / 2. */
+DJ_WITHIN double
+dj_lgamma_quotient(double f)
+{
+    double n = DJ_FMA_F64(-0.00020348212264974366, f, -0.01046501189998583);
+    n = DJ_FMA_F64(n, f, -0.13811147753489403);
+    n = DJ_FMA_F64(n, f, -0.6634068726316376);
+    n = DJ_FMA_F64(n, f, -1.1146394250600837);
+    n = DJ_FMA_F64(n, f, 0.4256513872079619);
+    n = DJ_FMA_F64(n, f, 3.4883429433630537);
+    n = DJ_FMA_F64(n, f, 4.134780448241981);
+    n = DJ_FMA_F64(n, f, 2.011477327720249);
+    n = DJ_FMA_F64(n, f, 0.3569032572329334);
+    double d = DJ_FMA_F64(0.00050978952036733, f, 0.03083065987260353);
+    d = DJ_FMA_F64(d, f, 0.5312947316407421);
+    d = DJ_FMA_F64(d, f, 3.885180897820682);
+    d = DJ_FMA_F64(d, f, 14.298028149108905);
+    d = DJ_FMA_F64(d, f, 28.85531736617879);
+    d = DJ_FMA_F64(d, f, 33.120331210194905);
+    d = DJ_FMA_F64(d, f, 21.446897447666135);
+    d = DJ_FMA_F64(d, f, 7.269239746485159);
+    d = DJ_FMA_F64(d, f, 1.0);
+    return 0.40625 + n / d;
+}
+
+/* lgamma_near is for positive normal numbers. */
+DJ_WITHIN int
+dj_lgamma_is_far_f64(double x)
+{
+    return !((x >= 0x1p-1022) & (x < INFINITY));
+}
+
+/* Below 1 / 2 and from 3 to 8 by recurrence, from 8 on by Stirling's series. */
+DJ_WITHIN double
+dj_lgamma_near_f64(double x)
+{
+    double y = x < 0.5 ? x + 1.0 : x, product = 1.0;
+    for (int i = 1; i <= 5; i++) { /* unrolled; every difference is exact */
+        double less = x - (double)i;
+        int is_factor = (less >= 2.0) & (x < 8.0);
+        product *= is_factor ? less : 1.0;
+        y = is_factor ? less : y;
+    }
+    double log = dj_log_of_normal(x < 0.5 ? x : x < 3.0 ? 1.0 : x < 8.0 ? product : x);
+    double inner = x < 8.0 ? y : 2.0;
+    double zeros = x < 0.5 ? x * (x - 1.0) : (inner - 1.0) * (inner - 2.0);
+    double rest = zeros * dj_lgamma_quotient(inner - 0.5);
+    double near = rest + (x < 0.5 ? -log : log);
+    return x < 8.0 ? near : dj_stirling_wide(x, log);
 }

@@ -1,6 +1,6 @@
 /* Functions of arrays that NumPy lacks, by the vector mathematics of generated C.
  *
- * Contract: ufuncs of float32 and float64. `erf` and, for float32 only, the special functions of
+ * Contract: ufuncs of float32 and float64. `erf`, `erfinv` and, for float32 only, the special functions of
  * vecmath_table.h are at most 4 ULP from the exact value; `nextafter` is exact, `fma` is x * y + z,
  * rounded once, and `whole_power` x to a whole number y of at most 2^16 in size, float32 only: all
  * have the bits that generated kernels have on a CPU with the same instructions. `sum_wide` (i)->() and `squares_wide` (i),()->() add what lies along the last
@@ -148,7 +148,7 @@ static void whole_power(char **operands, npy_intp const *sizes, npy_intp const *
 LOOPS(double, f64)
 
 static void *data[2]; /* the loops of this CPU, per dtype */
-static void *erf_data[2], *nextafter_data[2], *zeta_data[1];
+static void *erf_data[2], *erfinv_data[2], *nextafter_data[2], *zeta_data[1];
 
 #define NAME(name) #name,
 static const char *const single_names[] = {DJ_SINGLE_FUNCTIONS(NAME)};
@@ -199,6 +199,8 @@ static int add_all(PyObject *module) {
             return -1;
     if (add(module, "erf", (Rule){unary_functions, erf_data, unary_types, 2, 1, NULL},
             "The error function.") < 0 ||
+        add(module, "erfinv", (Rule){unary_functions, erfinv_data, unary_types, 2, 1, NULL},
+            "The inverse of the error function.") < 0 ||
         add(module, "nextafter", (Rule){binary_functions, nextafter_data, binary_types, 2, 2, NULL},
             "The next number after x towards y.") < 0 ||
         add(module, "zeta", (Rule){binary_functions, zeta_data, binary_types, 1, 2, NULL},
@@ -218,6 +220,7 @@ static int add_all(PyObject *module) {
 static void choose(const Loops *narrow, const Loops *wide) {
     data[0] = (void *)narrow, data[1] = (void *)wide;
     erf_data[0] = (void *)&narrow->erf, erf_data[1] = (void *)&wide->erf;
+    erfinv_data[0] = (void *)&narrow->erfinv, erfinv_data[1] = (void *)&wide->erfinv;
     nextafter_data[0] = (void *)&narrow->nextafter, nextafter_data[1] = (void *)&wide->nextafter;
     zeta_data[0] = (void *)&narrow->zeta;
     for (int i = 0; i < SINGLE_COUNT; i++) single_data[i] = (void *)(narrow->single + i);

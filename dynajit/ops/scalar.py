@@ -371,10 +371,10 @@ _SINGLE: Final = frozenset({"float32"})
 _REAL: Final = frozenset({"float32", "float64"})
 
 
-@_scalar(1, cuda=None, kernels=_SINGLE)
+@_scalar(1, cuda=None, kernels=_REAL)
 def erfinv(x: Any) -> Any:
     """Inverse of erf; infinite at -1 and 1, NaN beyond; keeps -0."""
-    return _special_in_double("erfinv", x)
+    return _special_in_double("erfinv", x) if gpu.is_gpu_array(x) else _vecmath.erfinv(x)
 
 
 @_scalar(1, cuda=None, kernels=_SINGLE)

@@ -36,8 +36,8 @@ extern double jn(int order, double x);
 
 #define BESSEL(order)                                                                               \
     static inline float NAMED(j##order##_anywhere)(float x) {                                       \
-        const float far = (float)jn(order, (double)x) + (x - x); /* see libm.h */                   \
-        return fabsf(x) > DJ_NEAR ? far : dj_bessel_j##order##_near_f32(x);                         \
+        if (fabsf(x) > DJ_NEAR) return (float)jn(order, (double)x) + (x - x); /* see libm.h */      \
+        return dj_bessel_j##order##_near_f32(x);                                                    \
     }                                                                                               \
     static void NAMED(bessel_j##order)(const void *from, void *to, int64_t count) {                 \
         const float *x = from;                                                                      \
@@ -69,6 +69,9 @@ DJ_PLAIN_FUNCTIONS(SINGLE)
 static const Unary NAMED(single)[] = {DJ_SINGLE_FUNCTIONS(ENTRY)};
 
 #define LOOPS(T, SUFFIX, FMA, SINGLE, ZETA, POWER)                                                  \
+    static void NAMED(erfinv_##SUFFIX)(const void *x, void *y, int64_t count) {                     \
+        for (int64_t i = 0; i < count; i++) ((T *)y)[i] = dj_erfinv_##SUFFIX(((const T *)x)[i]);    \
+    }                                                                                               \
     static void NAMED(nextafter_##SUFFIX)(const void *from_x, const void *from_y, void *to,         \
                                           int64_t count) {                                          \
         const T *x = from_x, *y = from_y;                                                           \
@@ -101,8 +104,9 @@ static const Unary NAMED(single)[] = {DJ_SINGLE_FUNCTIONS(ENTRY)};
         const T *x = from, middle = *(const T *)center;                                             \
         ADDED(T, SQUARE)                                                                            \
     }                                                                                               \
-    const Loops NAMED(loops_##SUFFIX) = {NAMED(erf_##SUFFIX), NAMED(nextafter_##SUFFIX), SINGLE,    \
-                                         ZETA, NAMED(fma_##SUFFIX), NAMED(sum_##SUFFIX),                  \
+    const Loops NAMED(loops_##SUFFIX) = {NAMED(erf_##SUFFIX), NAMED(erfinv_##SUFFIX),               \
+                                         NAMED(nextafter_##SUFFIX), SINGLE, ZETA,                   \
+                                         NAMED(fma_##SUFFIX), NAMED(sum_##SUFFIX),                  \
                                          NAMED(squares_##SUFFIX), POWER};
 
 static void NAMED(whole_power)(const void *from, float y, void *to, int64_t count) {

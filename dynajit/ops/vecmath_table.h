@@ -9,14 +9,14 @@
 /* Functions of one float without one of double; the order is that of `Loops.single`. */
 #define DJ_SINGLE_FUNCTIONS(EACH) EACH(bessel_j0) EACH(bessel_j1) DJ_PLAIN_FUNCTIONS(EACH)
 #define DJ_PLAIN_FUNCTIONS(EACH)                                                                    \
-    EACH(erfc) EACH(erfinv) EACH(i0) EACH(i0e) EACH(i1) EACH(i1e) EACH(lgamma) EACH(log_ndtr)       \
+    EACH(erfc) EACH(i0) EACH(i0e) EACH(i1) EACH(i1e) EACH(lgamma) EACH(log_ndtr)       \
     EACH(ndtri)
 
 typedef void (*Unary)(const void *x, void *y, int64_t count);
 typedef void (*Binary)(const void *x, const void *y, void *z, int64_t count);
 
 typedef struct {
-    Unary erf;
+    Unary erf, erfinv;
     Binary nextafter;
     const Unary *single; /* float only, as the next */
     Binary zeta;         /* see dj_zeta_near_f32 */
