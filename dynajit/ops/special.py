@@ -1,8 +1,9 @@
-"""Rows of special functions: gamma functions and their derivatives, and those that SciPy computes.
+"""Rows of special functions: gamma functions and their derivatives, error and Bessel functions.
 
-Contract: bool and integers give float32; 16-bit floats round once. `lgamma`, `polygamma` and
-`hypot` are pointwise rows, so they fuse. The others are calls of `scipy.special` in float64,
-broadcast and rounded once, and calls of NumPy.
+Contract: bool and integers give float32; 16-bit floats round once. Rows whose functions
+`ops.scalar` has are pointwise, so they fuse; in dtypes and on devices for which generated code
+lacks the function (`Scalar.kernels`) they are library calls. The others are calls of
+`scipy.special` in float64, broadcast and rounded once, and calls of NumPy.
 Source of formulas: NIST Digital Library of Mathematical Functions (DLMF), chapter 5 for gamma
 functions, 7 for error functions, 8 for incomplete gamma functions, 10 for Bessel functions, 25 for
 zeta functions. Called by `special_functions` and `number_functions`.
@@ -184,9 +185,9 @@ def ndtri(m: Any, x: Any) -> Any:
 @pointwise(
     dtype=REAL_FLOATING,
     vjp={
-        "x": lambda ops, g, x, out: g
-        * (1 / math.sqrt(2 * math.pi))
-        * ops.exp(ops.neg(out) - 0.5 * x * x)
+        "x": lambda ops, g, x, out: (
+            g * (1 / math.sqrt(2 * math.pi)) * ops.exp(ops.neg(out) - 0.5 * x * x)
+        )
     },
 )
 def log_ndtr(m: Any, x: Any) -> Any:
@@ -203,8 +204,7 @@ def i0(m: Any, x: Any) -> Any:
 @pointwise(
     dtype=REAL_FLOATING,
     vjp={
-        "x": lambda ops, g, x, out: g
-        * _at_zero(ops, x, 0.5, lambda safe: ops.i0(x) - out / safe)
+        "x": lambda ops, g, x, out: g * _at_zero(ops, x, 0.5, lambda safe: ops.i0(x) - out / safe)
     },
 )
 def i1(m: Any, x: Any) -> Any:
@@ -224,9 +224,8 @@ def i0e(m: Any, x: Any) -> Any:
 @pointwise(
     dtype=REAL_FLOATING,
     vjp={
-        "x": lambda ops, g, x, out: g
-        * _at_zero(
-            ops, x, 0.5, lambda safe: ops.i0e(x) - out * ops.sign(x) - out / safe
+        "x": lambda ops, g, x, out: (
+            g * _at_zero(ops, x, 0.5, lambda safe: ops.i0e(x) - out * ops.sign(x) - out / safe)
         )
     },
 )
@@ -352,9 +351,9 @@ def zeta(xp: Any, x: Any, y: Any) -> Any:
 
     float32 by the vector mathematics of kernels where x and y are usual, all else in float64.
     """
-    if xp is np and x.dtype == y.dtype == np.float32:
-        if np.all((y > 0) & (y < math.inf)) and np.all(x < 1e30):
-            return _vecmath.zeta(x, y)
+    is_single = xp is np and x.dtype == y.dtype == np.float32
+    if is_single and np.all((y > 0) & (y < math.inf)) and np.all(x < 1e30):
+        return _vecmath.zeta(x, y)
     return _by_scipy("zeta", "zeta")(xp, x, y)
 
 

@@ -175,7 +175,9 @@ def test_every_function_has_a_spelling_or_a_reason():
         for dtype in map(dtypes.by_name, SPELLED):
             for target in ("c", "cuda"):
                 real = row.floating if target == "c" else row.cuda
-                missing = row.kernels is not None and target == "c" and dtype.name not in row.kernels
+                missing = (
+                    row.kernels is not None and target == "c" and dtype.name not in row.kernels
+                )
                 if missing or (real if dtype.is_floating_point else row.integer) is None:
                     with pytest.raises(InternalError):
                         spell(name, dtype, target, *operands)
