@@ -1,5 +1,5 @@
-"""The float functions of vecmath.h and vecmath_special.h: at most 4 ULP over all of float, and at the
-edges the rules of C99."""
+"""The float functions of vecmath.h and vecmath_special.h: at most 4 ULP over all of float, and the
+rules of C99 at the edges."""
 
 import ctypes
 import shutil
