@@ -33,14 +33,27 @@ from dynajit.ops.families import (
     pointwise,
     promoted_dtype,
 )
+from dynajit.ops.scalar import SCALARS
 from dynajit.ops.table import Op
 
 # ---------------------------------------------------------------------------------------------
 # gamma functions
 
 
+def _lgamma_of_array(xp: Any, x: Any) -> Any:
+    """The loop of float32 has the value at infinities, which those of libraries may lack."""
+    if xp is np and x.dtype == np.float32:
+        return _vecmath.lgamma(x)
+    value = SCALARS["lgamma"].numpy(x)
+    if isinstance(value, np.ndarray):
+        np.copyto(value, math.inf, where=np.isinf(x))
+        return value
+    return np.where(np.isinf(x), math.inf, value)
+
+
 @pointwise(
     dtype=REAL_FLOATING,
+    array=_lgamma_of_array,
     vjp={"x": lambda ops, g, x: g * ops.polygamma(x, n=0)},
     domain=(0.2, 4),
 )
