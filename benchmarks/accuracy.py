@@ -53,6 +53,9 @@ REFERENCES = {
 NEAR = ("sin", "cos", "tan")
 """Functions for which kernels take a polynomial while all operands of a block are small."""
 
+POSITIVE = ("lgamma", dtypes.float64)
+"""For which they take one while all are positive."""
+
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
@@ -78,7 +81,7 @@ class Accuracy:
 
 
 def functions() -> tuple[str, ...]:
-    """Names of the unary scalar functions of floating operands."""
+    """Names of the unary scalar functions of floating operands that the C library has."""
     return tuple(
         name
         for name, row in SCALARS.items()
@@ -87,7 +90,7 @@ def functions() -> tuple[str, ...]:
 
 
 def _is_unary(row: Scalar) -> bool:
-    return row.arity == 1 and row.floating is not None
+    return row.arity == 1 and row.floating is not None and row.kernels is None
 
 
 def _how(name: str, dtype: DType) -> str:
@@ -96,6 +99,8 @@ def _how(name: str, dtype: DType) -> str:
         return "instructions"
     if helper in c_prelude.defined_in(c_prelude.VECTOR_HEADERS):
         return "polynomial"
+    if (name, dtype) == POSITIVE:
+        return "polynomial above 0, else C library"
     return "polynomial to 65536, then C library" if name in NEAR else "C library"
 
 
@@ -103,6 +108,8 @@ def _value(name: str, dtype: DType) -> str:
     """The C expression that kernels use for a function of x."""
     text = spell(name, dtype, "c", "x")
     suffix = SUFFIX[dtype.name]
+    if (name, dtype) == POSITIVE:
+        return f"(dj_lgamma_is_far_f64(x) ? {text} : dj_lgamma_near_f64(x))"
     if name not in NEAR:
         return text
     return f"(fabs(x) <= DJ_NEAR ? dj_{name}_near_{suffix}(x) : {text})"

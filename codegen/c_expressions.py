@@ -238,8 +238,8 @@ def _inline(arm: Scope, result: str) -> str:
     return f"({value.rstrip(';')})"
 
 
-NEAR_ANGLES = frozenset(("sin", "cos", "tan"))
-"""Functions that the vector headers have for small angles, as `dj_<name>_near_<suffix>`."""
+NEAR_ANGLES = frozenset(("sin", "cos", "tan", "bessel_j0", "bessel_j1"))
+"""Functions that the vector headers have for |x| <= DJ_NEAR, as `dj_<name>_near_<suffix>`."""
 
 NEAR_RESTS = frozenset(("fmod", "remainder", "floor_divide"))
 """Functions that host_scalar.h has for quotients of moderate size, as `dj_<name>_near_<suffix>`."""
@@ -262,6 +262,8 @@ def _near_form(
         suffix = SUFFIX[expression.dtype.name]
         near = text.replace(f"_{suffix}(", f"_near_{suffix}(", 1)
         return near, f"(fabs{'f' if is_float else ''}({operands[0]}) > DJ_NEAR)"
+    if expression.function == "lgamma" and not is_float:
+        return text.replace("_f64(", "_near_f64(", 1), f"dj_lgamma_is_far_f64({operands[0]})"
     if expression.function == "pow" and is_float:
         return _near_power(expression.arguments[1], *operands)
     if expression.function in NEAR_RESTS and expression.dtype.is_floating_point:

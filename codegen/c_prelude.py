@@ -18,6 +18,7 @@ from dynajit.core.records import record
 _FOLDER: Final = Path(__file__).parent / "headers"
 VECTOR_HEADERS: Final = (
     "vecmath.h", "vecmath_f64.h", "vecmath_f64_inverse.h", "vecmath_f64_power.h",
+    "vecmath_special.h",
 )  # fmt: skip
 HEADERS: Final = (
     "host.h", "indices.h", *VECTOR_HEADERS, "scalar.h", "host_scalar.h", "libm.h",
@@ -48,6 +49,7 @@ def _standard() -> Iterator[tuple[str, str]]:
         yield "fma" + suffix, f"{real} fma{suffix}({real}, {real}, {real});"
         yield "frexp" + suffix, f"{real} frexp{suffix}({real}, int *);"
         yield "ldexp" + suffix, f"{real} ldexp{suffix}({real}, int);"
+        yield "jn" + suffix, f"{real} jn{suffix}(int, {real});"
         yield "ilogb" + suffix, f"int ilogb{suffix}({real});"
         for integer in ("long", "long long"):
             for name in ("rint", "round"):

@@ -59,7 +59,8 @@ from dynajit.core.types import ValueType
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind, type_of
 from dynajit.ir.passes.expand_composites import expand_composites
-from dynajit.ops.table import Op
+from dynajit.ops.scalar import SCALARS
+from dynajit.ops.table import Kind, Op
 
 NO_CHOICES: Final[Mapping[str, int]] = MappingProxyType({})
 NOTHING_WRITTEN: Final[Mapping[int, int]] = MappingProxyType({})
@@ -162,12 +163,20 @@ def why_not(graph: Graph) -> str | None:
     """Why a graph has no CUDA unit, or None if it has."""
     graph = prepare(graph)
     for node in graph.nodes:
+        if node.op is not None and _is_without_function(node.op):
+            return f"{node.op.name} has no CUDA kernel."
         if node.op is not None and natives.is_native(node):
             types = [type_of(argument) for argument in node.args]
             reason = cuda_natives.why_not_native(node.op.name, types, node.attributes)
             if reason is not None:
                 return reason
     return fusion.why_not_native(graph)
+
+
+def _is_without_function(op: Op) -> bool:
+    """True for a row of a scalar function of floats that CUDA lacks."""
+    function = SCALARS.get(op.name) if op.kind is Kind.POINTWISE else None
+    return function is not None and function.kernels is not None and function.cuda is None
 
 
 def generate(

@@ -53,6 +53,7 @@ from dynajit.core.types import TensorType, numel
 from dynajit.ir.graph import Graph, symbol_places
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.sizes import symbols
+from dynajit.ops.scalar import SCALARS
 from dynajit.ops.table import Kind
 
 LONGEST_CHAIN = 48
@@ -169,6 +170,9 @@ def why_not_computed(node: Node) -> str | None:
     """Why no kernel computes a node, whatever stands around it; None if one does."""
     if _is_library_call(node) and node.op is not None and node.op.name != "matmul":
         return f"{node.op.name} has no native lowering."
+    missing = _missing_function(node)
+    if missing is not None:
+        return f"{missing} has no native lowering."
     if _may_choose_from_nothing(node):
         return f"{node.name}: {reduced_type(node)} may be empty; it needs an element."
     return None
@@ -177,6 +181,18 @@ def why_not_computed(node: Node) -> str | None:
 def _is_library_call(node: Node) -> bool:
     is_extern = node.op is not None and node.op.kind is Kind.EXTERN
     return is_extern and not is_scan_row(node) and not is_native(node)
+
+
+def _missing_function(node: Node) -> str | None:
+    """The scalar function of a row, and its dtype, that generated C lacks; None if it has it."""
+    if node.op is None or node.op.kind is not Kind.POINTWISE or node.op.name not in SCALARS:
+        return None
+    kernels = SCALARS[node.op.name].kernels
+    if kernels is None or not isinstance(node.type, TensorType):
+        return None
+    dtype = node.type.dtype
+    is_there = node.op.rule.compute(dtype).name in kernels
+    return None if is_there else f"{node.op.name} of {dtype.name}"
 
 
 def _is_loop(node: Node) -> bool:

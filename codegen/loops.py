@@ -285,7 +285,8 @@ EXPENSIVE: Final = frozenset(
     (
         "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin",
         "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "tanh", "atan2", "erf", "erfc",
-        "lgamma", "pow", "fmod", "remainder", "floor_divide",
+        "lgamma", "pow", "fmod", "remainder", "floor_divide", "erfinv", "ndtri", "log_ndtr", "i0",
+        "i0e", "i1", "i1e", "bessel_j0", "bessel_j1",
     )
 )  # fmt: skip
 """Functions worth storing instead of computing twice."""

@@ -309,12 +309,10 @@ dj_erf_f32(float x)
 
 /* ---- inverse functions ---- */
 
+/* atan(t) for 0 <= t <= 1. */
 static inline float
-dj_atan_f32(float x)
+dj_atan_reduced(float t)
 {
-    float a = fabsf(x);
-    int far = a > 1.0f;
-    float t = far ? 1.0f / a : a;
     float z = t * t, z2 = z * z;
     float b = DJ_FMA(0.1999853402376175f, z, -0.33333298563957214f);
     float c = DJ_FMA(0.10951506346464157f, z, -0.14264102280139923f);
@@ -322,7 +320,15 @@ dj_atan_f32(float x)
     float e = DJ_FMA(0.010899696499109268f, z, -0.031148936599493027f);
     e = DJ_FMA(-0.0017904058331623673f, z2, e);
     float p = DJ_FMA(DJ_FMA(e, z2, d), z2 * z2, DJ_FMA(c, z2, b));
-    float y = DJ_FMA(t * z, p, t);
+    return DJ_FMA(t * z, p, t);
+}
+
+static inline float
+dj_atan_f32(float x)
+{
+    float a = fabsf(x);
+    int far = a > 1.0f;
+    float y = dj_atan_reduced(far ? 1.0f / a : a);
     y = far ? 1.57079637f - (y + 4.37113883e-8f) : y; /* pi / 2 in two parts */
     return copysignf(x != x ? x : y, x);
 }

@@ -63,12 +63,6 @@ dj_atan2_f64(double y, double x)
     return y != y ? y : angle;
 }
 
-static inline float
-dj_atan2_f32(float y, float x)
-{
-    return (float)dj_atan2_f64((double)y, (double)x);
-}
-
 /* asin(s) for 0 <= s <= 1 / 2, z = s^2. */
 static inline double
 dj_asin_reduced_wide(double s, double z)

@@ -1,12 +1,13 @@
 /* Functions of arrays that NumPy lacks, by the vector mathematics of generated C.
  *
- * Contract: ufuncs of float32 and float64. `erf` is at most 4 ULP from the exact value; `fma` is
- * x * y + z, rounded once, and `whole_power` x to a whole number y of at most 2^16 in size, float32
- * only: all have the bits that generated kernels have on a CPU with the same instructions. `sum_wide` (i)->() and `squares_wide` (i),()->() add what lies along the last
+ * Contract: ufuncs of float32 and float64. `erf`, `erfinv` and, for float32 only, the special functions of
+ * vecmath_table.h are at most 4 ULP from the exact value; `nextafter` is exact, `fma` is x * y + z,
+ * rounded once, and `whole_power` x to a whole number y of at most 2^16 in size, float32 only: all
+ * have the bits that generated kernels have on a CPU with the same instructions. `sum_wide` (i)->() and `squares_wide` (i),()->() add what lies along the last
  * dimension, in double, the latter the squares of x - center in the dtype of x; their bits depend
  * neither on the CPU nor on strides. Called by `ops.scalar` and `ops.batch_normalization`: a model
- * with GELU needs no SciPy, whose import takes 0.2 s and whose erf 10 times as long, and statistics
- * of a batch need no copy in double.
+ * with GELU needs no SciPy, whose import takes 0.2 s and whose functions take 5 to 60 times as long,
+ * and statistics of a batch need no copy in double.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -45,19 +46,37 @@ enum { CHUNK = 512 };
 #define LOOPS(T, SUFFIX)                                                                            \
     GATHERED(T)                                                                                     \
     SCATTERED(T)                                                                                    \
-    static void erf_##SUFFIX(char **operands, npy_intp const *sizes, npy_intp const *steps,         \
-                             void *loops) {                                                         \
+    static void unary_##SUFFIX(char **operands, npy_intp const *sizes, npy_intp const *steps,       \
+                               void *function) {                                                    \
         T in[CHUNK], out[CHUNK];                                                                    \
         const npy_intp whole = steps[1] == sizeof(T) && steps[0] == sizeof(T) ? sizes[0] : CHUNK;   \
         for (npy_intp start = 0; start < sizes[0]; start += whole) {                                \
             const npy_intp count = sizes[0] - start < whole ? sizes[0] - start : whole;             \
             char *y = operands[1] + start * steps[1];                                               \
             void *to = steps[1] == sizeof(T) ? (void *)y : out;                                     \
-            ((const Loops *)loops)->erf(                                                            \
+            (*(const Unary *)function)(                                                             \
                 gathered_##T(operands[0] + start * steps[0], steps[0], count, in), to, count);      \
             if (to == out) scattered_##T(out, y, steps[1], count);                                  \
         }                                                                                           \
         feclearexcept(FE_ALL_EXCEPT); /* paths that are not chosen are computed, too */             \
+    }                                                                                               \
+    static void binary_##SUFFIX(char **operands, npy_intp const *sizes, npy_intp const *steps,      \
+                                void *function) {                                                   \
+        T in[2][CHUNK], out[CHUNK];                                                                 \
+        const npy_intp one = sizeof(T);                                                             \
+        const int is_whole = steps[0] == one && steps[1] == one && steps[2] == one;                 \
+        const npy_intp whole = is_whole ? sizes[0] : CHUNK;                                         \
+        for (npy_intp start = 0; start < sizes[0]; start += whole) {                                \
+            const npy_intp count = sizes[0] - start < whole ? sizes[0] - start : whole;             \
+            const void *from[2];                                                                    \
+            for (int i = 0; i < 2; i++)                                                             \
+                from[i] = gathered_##T(operands[i] + start * steps[i], steps[i], count, in[i]);     \
+            char *z = operands[2] + start * steps[2];                                               \
+            void *to = steps[2] == one ? (void *)z : out;                                           \
+            (*(const Binary *)function)(from[0], from[1], to, count);                               \
+            if (to == out) scattered_##T(out, z, steps[2], count);                                  \
+        }                                                                                           \
+        feclearexcept(FE_ALL_EXCEPT);                                                               \
     }                                                                                               \
     static void fma_##SUFFIX(char **operands, npy_intp const *sizes, npy_intp const *steps,         \
                              void *loops) {                                                         \
@@ -129,9 +148,16 @@ static void whole_power(char **operands, npy_intp const *sizes, npy_intp const *
 LOOPS(double, f64)
 
 static void *data[2]; /* the loops of this CPU, per dtype */
+static void *erf_data[2], *erfinv_data[2], *nextafter_data[2], *zeta_data[1];
+
+#define NAME(name) #name,
+static const char *const single_names[] = {DJ_SINGLE_FUNCTIONS(NAME)};
+enum { SINGLE_COUNT = sizeof single_names / sizeof *single_names };
+static void *single_data[SINGLE_COUNT];
 
 #define FUNCTION(name) static PyUFuncGenericFunction name##_functions[] = {name##_f32, name##_f64};
-FUNCTION(erf)
+FUNCTION(unary)
+FUNCTION(binary)
 FUNCTION(fma)
 FUNCTION(sum_wide)
 FUNCTION(squares_wide)
@@ -139,20 +165,65 @@ FUNCTION(squares_wide)
 static PyUFuncGenericFunction power_functions[] = {whole_power};
 
 static char power_types[] = {NPY_FLOAT, NPY_FLOAT, NPY_FLOAT};
-static char erf_types[] = {NPY_FLOAT, NPY_FLOAT, NPY_DOUBLE, NPY_DOUBLE};
+static char unary_types[] = {NPY_FLOAT, NPY_FLOAT, NPY_DOUBLE, NPY_DOUBLE};
+static char binary_types[] = {NPY_FLOAT, NPY_FLOAT, NPY_FLOAT,
+                              NPY_DOUBLE, NPY_DOUBLE, NPY_DOUBLE};
 static char fma_types[] = {NPY_FLOAT, NPY_FLOAT, NPY_FLOAT, NPY_FLOAT,
                            NPY_DOUBLE, NPY_DOUBLE, NPY_DOUBLE, NPY_DOUBLE};
 static char sum_types[] = {NPY_FLOAT, NPY_DOUBLE, NPY_DOUBLE, NPY_DOUBLE};
 static char squares_types[] = {NPY_FLOAT, NPY_FLOAT, NPY_DOUBLE, NPY_DOUBLE, NPY_DOUBLE, NPY_DOUBLE};
 
-/* Adds a ufunc to the module; `core` is the signature of dimensions, NULL for element by element. */
-static int add(PyObject *module, const char *name, PyUFuncGenericFunction *functions, char *types,
-               int dtypes, int inputs, const char *core, const char *document) {
+typedef struct {
+    PyUFuncGenericFunction *functions;
+    void **data;
+    char *types;
+    int dtypes, inputs;
+    const char *core; /* the signature of dimensions, NULL for element by element */
+} Rule;
+
+/* Adds a ufunc to the module. */
+static int add(PyObject *module, const char *name, Rule rule, const char *document) {
     PyObject *function = PyUFunc_FromFuncAndDataAndSignature(
-        functions, data, types, dtypes, inputs, 1, PyUFunc_None, name, document, 0, core);
+        rule.functions, rule.data, rule.types, rule.dtypes, rule.inputs, 1, PyUFunc_None, name,
+        document, 0, rule.core);
     const int result = function ? PyModule_AddObjectRef(module, name, function) : -1;
     Py_XDECREF(function);
     return result;
+}
+
+static int add_all(PyObject *module) {
+    for (int i = 0; i < SINGLE_COUNT; i++)
+        if (add(module, single_names[i],
+                (Rule){unary_functions, single_data + i, unary_types, 1, 1, NULL},
+                "The special function of this name, in float32.") < 0)
+            return -1;
+    if (add(module, "erf", (Rule){unary_functions, erf_data, unary_types, 2, 1, NULL},
+            "The error function.") < 0 ||
+        add(module, "erfinv", (Rule){unary_functions, erfinv_data, unary_types, 2, 1, NULL},
+            "The inverse of the error function.") < 0 ||
+        add(module, "nextafter", (Rule){binary_functions, nextafter_data, binary_types, 2, 2, NULL},
+            "The next number after x towards y.") < 0 ||
+        add(module, "zeta", (Rule){binary_functions, zeta_data, binary_types, 1, 2, NULL},
+            "Hurwitz's zeta function of finite q > 0 and x < 1e30, in float32.") < 0 ||
+        add(module, "fma", (Rule){fma_functions, data, fma_types, 2, 3, NULL},
+            "x * y + z, rounded once.") < 0 ||
+        add(module, "whole_power", (Rule){power_functions, data, power_types, 1, 2, NULL},
+            "x to a whole number y of at most 2^16 in size.") < 0 ||
+        add(module, "sum_wide", (Rule){sum_wide_functions, data, sum_types, 2, 1, "(i)->()"},
+            "Sum along the last dimension, in double.") < 0)
+        return -1;
+    return add(module, "squares_wide",
+               (Rule){squares_wide_functions, data, squares_types, 2, 2, "(i),()->()"},
+               "Sum of the squares of x - center along the last dimension, in double.");
+}
+
+static void choose(const Loops *narrow, const Loops *wide) {
+    data[0] = (void *)narrow, data[1] = (void *)wide;
+    erf_data[0] = (void *)&narrow->erf, erf_data[1] = (void *)&wide->erf;
+    erfinv_data[0] = (void *)&narrow->erfinv, erfinv_data[1] = (void *)&wide->erfinv;
+    nextafter_data[0] = (void *)&narrow->nextafter, nextafter_data[1] = (void *)&wide->nextafter;
+    zeta_data[0] = (void *)&narrow->zeta;
+    for (int i = 0; i < SINGLE_COUNT; i++) single_data[i] = (void *)(narrow->single + i);
 }
 
 static struct PyModuleDef definition = {
@@ -162,26 +233,17 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__vecmath(void) {
     import_array();
     import_umath();
-    data[0] = (void *)&loops_f32_plain, data[1] = (void *)&loops_f64_plain;
+    choose(&loops_f32_plain, &loops_f64_plain);
 #if defined(__x86_64__) && defined(__GNUC__)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        data[0] = (void *)&loops_f32_avx2, data[1] = (void *)&loops_f64_avx2;
+        choose(&loops_f32_avx2, &loops_f64_avx2);
     /* As codegen.toolchain: CPUs that have the last one run at full clock with wide vectors. */
     if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi2"))
-        data[0] = (void *)&loops_f32_avx512, data[1] = (void *)&loops_f64_avx512;
+        choose(&loops_f32_avx512, &loops_f64_avx512);
 #endif
     PyObject *module = PyModule_Create(&definition);
-    if (!module) return NULL;
-    if (add(module, "erf", erf_functions, erf_types, 2, 1, NULL, "The error function.") < 0 ||
-        add(module, "fma", fma_functions, fma_types, 2, 3, NULL, "x * y + z, rounded once.") < 0 ||
-        add(module, "whole_power", power_functions, power_types, 1, 2, NULL,
-            "x to a whole number y of at most 2^16 in size.") < 0 ||
-        add(module, "sum_wide", sum_wide_functions, sum_types, 2, 1, "(i)->()",
-            "Sum along the last dimension, in double.") < 0 ||
-        add(module, "squares_wide", squares_wide_functions, squares_types, 2, 2, "(i),()->()",
-            "Sum of the squares of x - center along the last dimension, in double.") < 0)
-        Py_CLEAR(module);
+    if (module && add_all(module) < 0) Py_CLEAR(module);
     return module;
 }

@@ -34,6 +34,7 @@ from dynajit.core.errors import BoundsError, DivisionError, InternalError
 from dynajit.core.optional import load
 from dynajit.core.records import record
 from dynajit.core.selection import select
+from dynajit.ops import _vecmath
 from dynajit.ops._vecmath import erf as erf_of_array
 from dynajit.ops._vecmath import fma as fma_of_arrays
 from dynajit.ops._vecmath import whole_power
@@ -69,6 +70,9 @@ class Scalar:
             the suffix, `{t}` = the C type. None: not defined there.
         cuda: CUDA template for floating operands.
         document: rules for NaN, inf, -0 and integers.
+        kernels: names of the dtypes of which generated C has it; None: all. A row of the same name
+            is computed by itself, as library calls are, in other dtypes, and on a GPU without a
+            template.
     """
 
     name: str
@@ -79,6 +83,7 @@ class Scalar:
     integer: str | None
     cuda: str | None
     document: str
+    kernels: frozenset[str] | None = None
 
 
 _rows: dict[str, Scalar] = {}
@@ -112,7 +117,8 @@ def spell(name: str, dtype: DType, target: str, *operands: str) -> str:
     row = SCALARS[name]
     floating = row.cuda if target == "cuda" else row.floating
     template = floating if dtype.is_floating_point else row.integer
-    if template is None or dtype.name not in SUFFIX:
+    is_missing = target == "c" and row.kernels is not None and dtype.name not in row.kernels
+    if template is None or is_missing or dtype.name not in SUFFIX:
         raise InternalError(f"the scalar function {name} is not defined for {dtype.name}")
     narrow = "f" if dtype is dtypes.float32 else ""
     return template.format(*operands, f=narrow, s=SUFFIX[dtype.name], t=dtype.c)
@@ -124,6 +130,7 @@ def _scalar(
     floating: str | None = "",
     integer: str | None = None,
     cuda: str | None = "",
+    kernels: frozenset[str] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter the decorated NumPy function; an empty template means the helper `dj_<name>_<s>`.
 
@@ -141,7 +148,7 @@ def _scalar(
         whole = helper if integer == "" else integer
         gpu = helper if gpu == "dj" else gpu
         document = (function.__doc__ or "").strip()
-        _rows[name] = Scalar(name, arity, result, function, c, whole, gpu, document)
+        _rows[name] = Scalar(name, arity, result, function, c, whole, gpu, document, kernels)
         return function
 
     return decorate
@@ -324,10 +331,22 @@ def atan2(y: Any, x: Any) -> Any:
 
 
 def _special(name: str, x: Any) -> Any:
+    """A function of float32 by the vector mathematics of kernels, else SciPy's or CuPy's."""
     if gpu.is_gpu_array(x):
         return getattr(gpu.special_functions(), name)(x)
+    if x.dtype == np.float32:
+        return getattr(_vecmath, _OWN_NAMES.get(name, name))(x)
     module = load("scipy.special", needed_for=f"the function {name} on arrays", install="scipy")
     return getattr(module, name)(x)
+
+
+_OWN_NAMES: Final = {"gammaln": "lgamma", "j0": "bessel_j0", "j1": "bessel_j1"}
+"""Those of functions that SciPy calls otherwise."""
+
+
+def _special_in_double(name: str, x: Any) -> Any:
+    """As `_special`; on a GPU in float64."""
+    return _special(name, x.astype(np.float64) if gpu.is_gpu_array(x) else x)
 
 
 @_scalar(1)
@@ -346,6 +365,71 @@ def erfc(x: Any) -> Any:
 def lgamma(x: Any) -> Any:
     """Logarithm of the magnitude of the gamma function; inf at 0 and negative integers."""
     return _special("gammaln", x)
+
+
+_SINGLE: Final = frozenset({"float32"})
+_REAL: Final = frozenset({"float32", "float64"})
+
+
+@_scalar(1, cuda=None, kernels=_REAL)
+def erfinv(x: Any) -> Any:
+    """Inverse of erf; infinite at -1 and 1, NaN beyond; keeps -0."""
+    return _special_in_double("erfinv", x) if gpu.is_gpu_array(x) else _vecmath.erfinv(x)
+
+
+@_scalar(1, cuda=None, kernels=_SINGLE)
+def ndtri(x: Any) -> Any:
+    """Inverse of the normal distribution function; infinite at 0 and 1, NaN beyond."""
+    return _special_in_double("ndtri", x)
+
+
+@_scalar(1, cuda=None, kernels=_SINGLE)
+def log_ndtr(x: Any) -> Any:
+    """Logarithm of the normal distribution function; -inf at -inf, 0 at inf."""
+    return _special_in_double("log_ndtr", x)
+
+
+@_scalar(1, cuda=None, kernels=_SINGLE)
+def i0(x: Any) -> Any:
+    """Modified Bessel function of the first kind of order 0; NaN at infinities, as in PyTorch."""
+    return _special_in_double("i0", x)
+
+
+@_scalar(1, cuda=None, kernels=_SINGLE)
+def i0e(x: Any) -> Any:
+    """exp(-|x|) * i0(x); 0 at infinities."""
+    return _special_in_double("i0e", x)
+
+
+@_scalar(1, cuda=None, kernels=_SINGLE)
+def i1(x: Any) -> Any:
+    """Modified Bessel function of the first kind of order 1; odd; NaN at infinities."""
+    return _special_in_double("i1", x)
+
+
+@_scalar(1, cuda=None, kernels=_SINGLE)
+def i1e(x: Any) -> Any:
+    """exp(-|x|) * i1(x); odd, 0 at infinities."""
+    return _special_in_double("i1e", x)
+
+
+@_scalar(1, cuda=None, kernels=_SINGLE)
+def bessel_j0(x: Any) -> Any:
+    """Bessel function of the first kind of order 0; NaN at infinities, as in PyTorch."""
+    return _special_in_double("j0", x)
+
+
+@_scalar(1, cuda=None, kernels=_SINGLE)
+def bessel_j1(x: Any) -> Any:
+    """Bessel function of the first kind of order 1; odd; NaN at infinities."""
+    return _special_in_double("j1", x)
+
+
+@_scalar(2, cuda=None, kernels=_REAL)
+def nextafter(x: Any, y: Any) -> Any:
+    """The next number after x towards y; y where they are equal."""
+    is_own = x.dtype in (np.float32, np.float64) and not _is_on_gpu(x, y)
+    return _vecmath.nextafter(x, y) if is_own else np.nextafter(x, y)
 
 
 # ---------------------------------------------------------------------------------------------

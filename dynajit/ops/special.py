@@ -1,8 +1,9 @@
-"""Rows of special functions: gamma functions and their derivatives, and those that SciPy computes.
+"""Rows of special functions: gamma functions and their derivatives, error and Bessel functions.
 
-Contract: bool and integers give float32; 16-bit floats round once. `lgamma`, `polygamma` and
-`hypot` are pointwise rows, so they fuse. The others are calls of `scipy.special` in float64,
-broadcast and rounded once, and calls of NumPy.
+Contract: bool and integers give float32; 16-bit floats round once. Rows whose functions
+`ops.scalar` has are pointwise, so they fuse; in dtypes and on devices for which generated code
+lacks the function (`Scalar.kernels`) they are library calls. The others are calls of
+`scipy.special` in float64, broadcast and rounded once, and calls of NumPy.
 Source of formulas: NIST Digital Library of Mathematical Functions (DLMF), chapter 5 for gamma
 functions, 7 for error functions, 8 for incomplete gamma functions, 10 for Bessel functions, 25 for
 zeta functions. Called by `special_functions` and `number_functions`.
@@ -19,6 +20,7 @@ from dynajit.core.dtypes import Category
 from dynajit.core.errors import DTypeError
 from dynajit.core.optional import load
 from dynajit.core.types import TensorType, ValueType
+from dynajit.ops import _vecmath
 from dynajit.ops.families import (
     REAL_FLOATING,
     DTypeRule,
@@ -31,14 +33,27 @@ from dynajit.ops.families import (
     pointwise,
     promoted_dtype,
 )
+from dynajit.ops.scalar import SCALARS
 from dynajit.ops.table import Op
 
 # ---------------------------------------------------------------------------------------------
 # gamma functions
 
 
+def _lgamma_of_array(xp: Any, x: Any) -> Any:
+    """The loop of float32 has the value at infinities, which those of libraries may lack."""
+    if xp is np and x.dtype == np.float32:
+        return _vecmath.lgamma(x)
+    value = SCALARS["lgamma"].numpy(x)
+    if isinstance(value, np.ndarray):
+        np.copyto(value, math.inf, where=np.isinf(x))
+        return value
+    return np.where(np.isinf(x), math.inf, value)
+
+
 @pointwise(
     dtype=REAL_FLOATING,
+    array=_lgamma_of_array,
     vjp={"x": lambda ops, g, x: g * ops.polygamma(x, n=0)},
     domain=(0.2, 4),
 )
@@ -151,6 +166,100 @@ def hypot(m: Any, x: Any, y: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------
+# error and Bessel functions
+
+
+def _at_zero(ops: Any, x: Any, value: float, formula: Callable[[Any], Any]) -> Any:
+    """A formula of x that divides by x, and its limit at 0 and where x has lost its last bits."""
+    is_zero = ops.lt(ops.abs(x), 1e-30)
+    return ops.where(is_zero, value, formula(ops.where(is_zero, 1, x)))
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={"x": lambda ops, g, out: g * (0.5 * math.sqrt(math.pi)) * ops.exp(out * out)},
+    domain=(-0.9, 0.9),
+)
+def erfinv(m: Any, x: Any) -> Any:
+    """Inverse of erf; infinite at -1 and 1, NaN outside. Shape: as x. Dtype: floating."""
+    return m.erfinv(x)
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={"x": lambda ops, g, out: g * math.sqrt(2 * math.pi) * ops.exp(0.5 * out * out)},
+    domain=(0.1, 0.9),
+)
+def ndtri(m: Any, x: Any) -> Any:
+    """Inverse of the normal distribution function. Shape: as x. Dtype: floating."""
+    return m.ndtri(x)
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={
+        "x": lambda ops, g, x, out: (
+            g * (1 / math.sqrt(2 * math.pi)) * ops.exp(ops.neg(out) - 0.5 * x * x)
+        )
+    },
+)
+def log_ndtr(m: Any, x: Any) -> Any:
+    """Logarithm of the normal distribution function. Shape: as x. Dtype: floating."""
+    return m.log_ndtr(x)
+
+
+@pointwise(dtype=REAL_FLOATING, vjp={"x": lambda ops, g, x: g * ops.i1(x)})
+def i0(m: Any, x: Any) -> Any:
+    """Modified Bessel function of the first kind of order 0. Shape: as x. Dtype: floating."""
+    return m.i0(x)
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={
+        "x": lambda ops, g, x, out: g * _at_zero(ops, x, 0.5, lambda safe: ops.i0(x) - out / safe)
+    },
+)
+def i1(m: Any, x: Any) -> Any:
+    """Modified Bessel function of the first kind of order 1. Shape: as x. Dtype: floating."""
+    return m.i1(x)
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={"x": lambda ops, g, x, out: g * (ops.i1e(x) - ops.sign(x) * out)},
+)
+def i0e(m: Any, x: Any) -> Any:
+    """exp(-|x|) * i0(x). Shape: as x. Dtype: floating."""
+    return m.i0e(x)
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={
+        "x": lambda ops, g, x, out: (
+            g * _at_zero(ops, x, 0.5, lambda safe: ops.i0e(x) - out * ops.sign(x) - out / safe)
+        )
+    },
+)
+def i1e(m: Any, x: Any) -> Any:
+    """exp(-|x|) * i1(x). Shape: as x. Dtype: floating."""
+    return m.i1e(x)
+
+
+@pointwise(dtype=REAL_FLOATING, domain=(0.1, 4.0))
+def bessel_j0(m: Any, x: Any) -> Any:
+    """The Bessel function j0; without a derivative. Shape: as x. Dtype: floating."""
+    return m.bessel_j0(x)
+
+
+@pointwise(dtype=REAL_FLOATING, domain=(0.1, 4.0))
+def bessel_j1(m: Any, x: Any) -> Any:
+    """The Bessel function j1; without a derivative. Shape: as x. Dtype: floating."""
+    return m.bessel_j1(x)
+
+
+# ---------------------------------------------------------------------------------------------
 # functions of SciPy
 
 
@@ -166,6 +275,19 @@ def _elementwise_infer(name: str, inputs: tuple[str, ...]) -> Callable[..., Tens
     return infer
 
 
+def _by_scipy(name: str, function: str) -> Callable[..., Any]:
+    """A function of `scipy.special` of arrays, computed in float64."""
+
+    def compute(xp: Any, *arrays: Any) -> Any:
+        if xp is np:
+            module = load("scipy.special", needed_for=name, install="scipy")
+        else:
+            module = gpu.special_functions()
+        return getattr(module, function)(*(xp.asarray(x, np.float64) for x in arrays))
+
+    return compute
+
+
 def _from_scipy(
     name: str,
     function: str,
@@ -176,12 +298,7 @@ def _from_scipy(
 ) -> Op:
     """The row of a function of `scipy.special`, computed in float64."""
 
-    def compute(xp: Any, *arrays: Any) -> Any:
-        if xp is np:
-            module = load("scipy.special", needed_for=name, install="scipy")
-        else:
-            module = gpu.special_functions()
-        return getattr(module, function)(*(xp.asarray(x, np.float64) for x in arrays))
+    compute = _by_scipy(name, function)
 
     if len(inputs) == 1:
 
@@ -199,65 +316,14 @@ def _from_scipy(
     return row(array)
 
 
-def _at_zero(ops: Any, x: Any, value: float, formula: Callable[[Any], Any]) -> Any:
-    """A formula of x that divides by x, and its limit at 0 and where x has lost its last bits."""
-    is_zero = ops.lt(ops.abs(x), 1e-30)
-    return ops.where(is_zero, value, formula(ops.where(is_zero, 1, x)))
-
-
-_from_scipy(
-    "erfinv", "erfinv",
-    {"x": lambda ops, g, out: g * (0.5 * math.sqrt(math.pi)) * ops.exp(out * out)},
-    "Inverse of erf; infinite at -1 and 1, NaN outside.", domain=(-0.9, 0.9),
-)  # fmt: skip
-_from_scipy(
-    "ndtri", "ndtri",
-    {"x": lambda ops, g, out: g * math.sqrt(2 * math.pi) * ops.exp(0.5 * out * out)},
-    "Inverse of the normal distribution function.", domain=(0.1, 0.9),
-)  # fmt: skip
-_from_scipy(
-    "log_ndtr", "log_ndtr",
-    {
-        "x": lambda ops, g, x, out: g
-        * (1 / math.sqrt(2 * math.pi))
-        * ops.exp(ops.neg(out) - 0.5 * x * x)
-    },
-    "Logarithm of the normal distribution function.",
-)  # fmt: skip
 _from_scipy(
     "erfcx", "erfcx",
     {"x": lambda g, x, out: g * (2 * x * out - 2 / math.sqrt(math.pi))},
     "exp(x^2) * erfc(x).",
 )  # fmt: skip
-_from_scipy(
-    "i0", "i0", {"x": lambda ops, g, x: g * ops.i1(x)},
-    "Modified Bessel function of the first kind of order 0.",
-)  # fmt: skip
-_from_scipy(
-    "i1", "i1",
-    {
-        "x": lambda ops, g, x, out: g
-        * _at_zero(ops, x, 0.5, lambda safe: ops.i0(x) - out / safe)
-    },
-    "Modified Bessel function of the first kind of order 1.",
-)  # fmt: skip
-_from_scipy(
-    "i0e", "i0e", {"x": lambda ops, g, x, out: g * (ops.i1e(x) - ops.sign(x) * out)},
-    "exp(-|x|) * i0(x).",
-)  # fmt: skip
-_from_scipy(
-    "i1e", "i1e",
-    {
-        "x": lambda ops, g, x, out: g
-        * _at_zero(
-            ops, x, 0.5, lambda safe: ops.i0e(x) - out * ops.sign(x) - out / safe
-        )
-    },
-    "exp(-|x|) * i1(x).",
-)  # fmt: skip
 
 for _name, _function in (
-    ("bessel_j0", "j0"), ("bessel_j1", "j1"), ("bessel_y0", "y0"), ("bessel_y1", "y1"),
+    ("bessel_y0", "y0"), ("bessel_y1", "y1"),
     ("modified_bessel_k0", "k0"), ("modified_bessel_k1", "k1"),
     ("scaled_modified_bessel_k0", "k0e"), ("scaled_modified_bessel_k1", "k1e"),
 ):  # fmt: skip
@@ -285,12 +351,23 @@ _from_scipy(
     "Regularized upper incomplete gamma function Q(x, y); no derivative by x.", ("x", "y"),
     domain=(0.2, 4.0),
 )  # fmt: skip
-_from_scipy(
-    "zeta", "zeta",
-    {"y": lambda ops, g, x, y: g * ops.neg(x) * ops.zeta(x + 1, y)},
-    "Hurwitz zeta function of exponent x > 1 from y > 0 on; no derivative by x.", ("x", "y"),
+
+
+@extern(
+    infer=_elementwise_infer("zeta", ("x", "y")),
+    vjp={"y": lambda ops, g, x, y: g * ops.neg(x) * ops.zeta(x + 1, y)},
     domain=(1.5, 4.0),
-)  # fmt: skip
+    widens=True,
+)
+def zeta(xp: Any, x: Any, y: Any) -> Any:
+    """Hurwitz zeta function of exponent x > 1 from y > 0 on; no derivative by x.
+
+    float32 by the vector mathematics of kernels where x and y are usual, all else in float64.
+    """
+    is_single = xp is np and x.dtype == y.dtype == np.float32
+    if is_single and np.all((y > 0) & (y < math.inf)) and np.all(x < 1e30):
+        return _vecmath.zeta(x, y)
+    return _by_scipy("zeta", "zeta")(xp, x, y)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -330,17 +407,17 @@ def _nextafter_infer(x: ValueType, y: ValueType) -> TensorType:
     return TensorType(shape, promoted, common_device((x, y), call))
 
 
-@extern(
+@pointwise(
     infer=_nextafter_infer,
-    widens=True,
+    compute=lambda dtype: dtype,
     vjp={
         "x": lambda ops, g, x, y: ops.where(ops.eq(x, y), 0, g),
         "y": lambda ops, g: ops.mul(g, 0),
     },
 )
-def nextafter(xp: Any, x: Any, y: Any) -> Any:
+def nextafter(m: Any, x: Any, y: Any) -> Any:
     """The next number of the dtype after x towards y. Shape: broadcast.
 
     Slopes are 1 for x, 0 where it equals y, and 0 for y, as in PyTorch.
     """
-    return xp.nextafter(x, y)
+    return m.nextafter(x, y)

@@ -7,6 +7,7 @@
 #include "vecmath.h"
 #include "vecmath_f64.h"
 #include "vecmath_f64_inverse.h"
+#include "vecmath_special.h"
 #include "vecmath_table.h"
 
 #include <stddef.h>
@@ -30,7 +31,52 @@ static double added_lanes(double *lanes) {
 #define ITSELF(x) (x)
 #define SQUARE(x) (((x) - middle) * ((x) - middle))
 
-#define LOOPS(T, SUFFIX, FMA, POWER)                                                                \
+/* Not in the headers of strict C. */
+extern double jn(int order, double x);
+
+#define BESSEL(order)                                                                               \
+    static inline float NAMED(j##order##_anywhere)(float x) {                                       \
+        if (fabsf(x) > DJ_NEAR) return (float)jn(order, (double)x) + (x - x); /* see libm.h */      \
+        return dj_bessel_j##order##_near_f32(x);                                                    \
+    }                                                                                               \
+    static void NAMED(bessel_j##order)(const void *from, void *to, int64_t count) {                 \
+        const float *x = from;                                                                      \
+        float *y = to;                                                                              \
+        int far = 0;                                                                                \
+        for (int64_t i = 0; i < count; i++) far |= fabsf(x[i]) > DJ_NEAR;                           \
+        if (far) {                                                                                  \
+            for (int64_t i = 0; i < count; i++) y[i] = NAMED(j##order##_anywhere)(x[i]);            \
+        }                                                                                           \
+        else {                                                                                      \
+            for (int64_t i = 0; i < count; i++) y[i] = dj_bessel_j##order##_near_f32(x[i]);         \
+        }                                                                                           \
+    }
+BESSEL(0)
+BESSEL(1)
+
+static void NAMED(zeta)(const void *from_x, const void *from_q, void *to, int64_t count) {
+    const float *x = from_x, *q = from_q;
+    for (int64_t i = 0; i < count; i++) ((float *)to)[i] = dj_zeta_near_f32(x[i], q[i]);
+}
+
+#define SINGLE(name)                                                                                \
+    static void NAMED(name)(const void *x, void *y, int64_t count) {                                \
+        for (int64_t i = 0; i < count; i++) ((float *)y)[i] = dj_##name##_f32(((const float *)x)[i]); \
+    }
+DJ_PLAIN_FUNCTIONS(SINGLE)
+
+#define ENTRY(name) NAMED(name),
+static const Unary NAMED(single)[] = {DJ_SINGLE_FUNCTIONS(ENTRY)};
+
+#define LOOPS(T, SUFFIX, FMA, SINGLE, ZETA, POWER)                                                  \
+    static void NAMED(erfinv_##SUFFIX)(const void *x, void *y, int64_t count) {                     \
+        for (int64_t i = 0; i < count; i++) ((T *)y)[i] = dj_erfinv_##SUFFIX(((const T *)x)[i]);    \
+    }                                                                                               \
+    static void NAMED(nextafter_##SUFFIX)(const void *from_x, const void *from_y, void *to,         \
+                                          int64_t count) {                                          \
+        const T *x = from_x, *y = from_y;                                                           \
+        for (int64_t i = 0; i < count; i++) ((T *)to)[i] = dj_nextafter_##SUFFIX(x[i], y[i]);       \
+    }                                                                                               \
     static void NAMED(erf_##SUFFIX)(const void *x, void *y, int64_t count) {                        \
         for (int64_t i = 0; i < count; i++) ((T *)y)[i] = dj_erf_##SUFFIX(((const T *)x)[i]);       \
     }                                                                                               \
@@ -58,8 +104,10 @@ static double added_lanes(double *lanes) {
         const T *x = from, middle = *(const T *)center;                                             \
         ADDED(T, SQUARE)                                                                            \
     }                                                                                               \
-    const Loops NAMED(loops_##SUFFIX) = {NAMED(erf_##SUFFIX), NAMED(fma_##SUFFIX),                  \
-                                         NAMED(sum_##SUFFIX), NAMED(squares_##SUFFIX), POWER};
+    const Loops NAMED(loops_##SUFFIX) = {NAMED(erf_##SUFFIX), NAMED(erfinv_##SUFFIX),               \
+                                         NAMED(nextafter_##SUFFIX), SINGLE, ZETA,                   \
+                                         NAMED(fma_##SUFFIX), NAMED(sum_##SUFFIX),                  \
+                                         NAMED(squares_##SUFFIX), POWER};
 
 static void NAMED(whole_power)(const void *from, float y, void *to, int64_t count) {
     const float *x = from;
@@ -81,5 +129,5 @@ static void NAMED(whole_power)(const void *from, float y, void *to, int64_t coun
     }
 }
 
-LOOPS(float, f32, __builtin_fmaf, NAMED(whole_power))
-LOOPS(double, f64, __builtin_fma, NULL)
+LOOPS(float, f32, __builtin_fmaf, NAMED(single), NAMED(zeta), NAMED(whole_power))
+LOOPS(double, f64, __builtin_fma, NULL, NULL, NULL)

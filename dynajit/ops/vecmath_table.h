@@ -1,14 +1,25 @@
 /* The loops of one dtype and instruction set that `_vecmath.c` calls and vecmath_loops.h defines.
  *
- * Contract: operands and results lie side by side; the results of `erf`, `fma` and
- * `whole_power` may be operands.
+ * Contract: operands and results lie side by side; results of single elements may be operands.
  */
 #ifndef DJ_VECMATH_TABLE_H
 #define DJ_VECMATH_TABLE_H
 #include <stdint.h>
 
+/* Functions of one float without one of double; the order is that of `Loops.single`. */
+#define DJ_SINGLE_FUNCTIONS(EACH) EACH(bessel_j0) EACH(bessel_j1) DJ_PLAIN_FUNCTIONS(EACH)
+#define DJ_PLAIN_FUNCTIONS(EACH)                                                                    \
+    EACH(erfc) EACH(i0) EACH(i0e) EACH(i1) EACH(i1e) EACH(lgamma) EACH(log_ndtr)       \
+    EACH(ndtri)
+
+typedef void (*Unary)(const void *x, void *y, int64_t count);
+typedef void (*Binary)(const void *x, const void *y, void *z, int64_t count);
+
 typedef struct {
-    void (*erf)(const void *x, void *y, int64_t count);
+    Unary erf, erfinv;
+    Binary nextafter;
+    const Unary *single; /* float only, as the next */
+    Binary zeta;         /* see dj_zeta_near_f32 */
     /* x * y + z, rounded once; operand i is one element where fixed[i]. */
     void (*fma)(const void *x, const void *y, const void *z, void *out, int64_t count,
                 const int *fixed);

@@ -76,6 +76,14 @@ def function_unit(function: Any, *arguments: Any) -> tuple[Graph, Unit]:
     return unit_of(graph_of(function, *map(type_of_argument, arguments)))
 
 
+@pytest.mark.parametrize("name", ["erfinv", "i0", "bessel_j1", "log_ndtr"])
+def test_functions_that_cuda_lacks_say_so(name: str) -> None:
+    """CuPy computes them, between kernels."""
+    graph = graph_of(getattr(ops, name), type_of(normal(3)))
+
+    assert f"{name} has no CUDA kernel." == cuda_text.why_not(graph)
+
+
 def backward_of(function: Any, *arguments: Any) -> Graph:
     """The gradient graph of a function that gives one tensor; inputs: saved values, gradient."""
     graph = graph_of(function, *map(type_of_argument, arguments))

@@ -1,4 +1,5 @@
-"""The float functions of vecmath.h: at most 4 ULP over all of float, C99 rules at the edges."""
+"""The float functions of vecmath.h and vecmath_special.h: at most 4 ULP over all of float, and the
+rules of C99 at the edges."""
 
 import ctypes
 import shutil
@@ -11,7 +12,21 @@ import pytest
 from scipy import special
 
 HEADERS = Path(__file__).resolve().parent.parent.parent / "codegen" / "headers"
+
 COMPILER = shutil.which("gcc") or shutil.which("clang")
+
+
+def odd(function: np.ufunc) -> Callable[[np.ndarray], np.ndarray]:
+    """A function of SciPy with the sign of a zero; outside [-1, 1] erfinv is not even called."""
+
+    def signed(x: np.ndarray) -> np.ndarray:
+        a = np.abs(x)
+        inside = a <= 1 if function is special.erfinv else np.full(a.shape, True)
+        return np.copysign(function(a, out=np.full_like(a, np.nan), where=inside), x)
+
+    return signed
+
+
 EXACT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "exp": np.exp,
     "exp2": np.exp2,
@@ -30,11 +45,27 @@ EXACT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "acosh": np.arccosh,
     "atanh": np.arctanh,
     "erf": special.erf,
+    "erfc": special.erfc,
+    "erfinv": odd(special.erfinv),
+    "ndtri": special.ndtri,
+    "log_ndtr": special.log_ndtr,
+    "i0": special.i0,
+    "i0e": special.i0e,
+    "i1": odd(special.i1),
+    "i1e": odd(special.i1e),
+    "lgamma": lambda x: special.gammaln(np.where(x == -np.inf, np.inf, x)),
 }
+PAIRS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "atan2": np.arctan2,
+}
+"""Functions of two numbers."""
+
 NEAR: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "sin_near": np.sin,
     "cos_near": np.cos,
     "tan_near": np.tan,
+    "bessel_j0_near": special.j0,
+    "bessel_j1_near": special.j1,
 }
 """Functions for |x| <= `LARGEST_NEAR`."""
 
@@ -55,10 +86,16 @@ pytestmark = [
 def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
     """The functions over arrays: vectorised with and without fused products, and not vectorised."""
     folder = tmp_path_factory.mktemp("vecmath")
-    source = '#include "vecmath.h"\n' + "".join(
+    headers = ("vecmath.h", "vecmath_f64.h", "vecmath_special.h")
+    source = "".join(f'#include "{header}"\n' for header in headers) + "".join(
         f"void run_{name}(const float *x, float *y, long n)"
         f"{{ for (long i = 0; i < n; i++) y[i] = dj_{name}_f32(x[i]); }}\n"
         for name in (*EXACT, *NEAR, TERM)
+    )
+    source += "".join(
+        f"void run_{name}(const float *x, const float *y, float *z, long n)"
+        f"{{ for (long i = 0; i < n; i++) z[i] = dj_{name}_f32(x[i], y[i]); }}\n"
+        for name in (*PAIRS, "nextafter", "zeta_near")
     )
     source += (
         "void run_pow(const float *x, const float *y, float *z, long n)"
@@ -125,7 +162,7 @@ def test_error_is_at_most_4_ulp(library: ctypes.CDLL, name: str) -> None:
     """Against float64 over a sweep of bit patterns."""
     x = sweep()
     with np.errstate(all="ignore"):
-        exact = EXACT[name](x.astype(np.float64))
+        exact = {**EXACT, **NEAR}[name](x.astype(np.float64))
 
     assert_close(x, run(library, name, x), exact)
 
@@ -283,3 +320,89 @@ def test_vector_body_and_remainder_agree(library: ctypes.CDLL, name: str) -> Non
     single = np.concatenate([run(library, name, x[i : i + 1].copy()) for i in range(x.size)])
 
     assert np.array_equal(whole.view(np.uint32), single.view(np.uint32))
+
+
+def power_and_direction(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """All pairs of special numbers with both signs, and pairs of every size and direction."""
+    random = np.random.default_rng(seed)
+    both = np.concatenate([SPECIAL, -SPECIAL])
+    edges = np.array(np.meshgrid(both, both)).reshape(2, -1)
+    bits = random.integers(0, 2**32, (2, 1 << 20), dtype=np.uint32).view(np.float32)
+    near = random.standard_normal((2, 1 << 20)) * 2.0 ** random.uniform(-12, 12, 1 << 20)
+    parts = np.concatenate([edges, bits, near.astype(np.float32)], axis=1)
+    x, y = np.where(np.isnan(parts), np.float32(np.nan), parts)  # which do not signal
+    return np.ascontiguousarray(x), np.ascontiguousarray(y)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_functions_of_pairs_have_at_most_4_ulp(library: ctypes.CDLL, name: str) -> None:
+    """With the signs of C99 for zeros."""
+    x, y = power_and_direction(0)
+    z = power(library, name, x, y)
+    exact = PAIRS[name](x.astype(np.float64), y.astype(np.float64))
+
+    assert_close(x, z, exact)
+    zero = np.abs(exact) < 2.0**-150
+    assert np.array_equal(np.signbit(exact[zero]), np.signbit(z[zero]))
+
+
+def test_next_numbers_are_those_of_numpy(library: ctypes.CDLL) -> None:
+    x, y = power_and_direction(1)
+    close = np.nextafter(x, np.float32(0))
+    for other in (y, x, close, np.zeros_like(x)):
+        expected = np.nextafter(x, other)
+        z = power(library, "nextafter", x, other)
+
+        assert np.array_equal(np.isnan(expected), np.isnan(z))
+        same = expected.view(np.uint32) == z.view(np.uint32)
+        assert (same | np.isnan(expected)).all()
+
+
+def test_zeta_has_at_most_4_ulp(library: ctypes.CDLL) -> None:
+    """Exponents beside 1 and large ones, from every start; infinite at 1, NaN below."""
+    random = np.random.default_rng(2)
+    count = 100_000
+    x = np.concatenate([1 + np.exp(random.uniform(-16, 8, count)), random.uniform(1, 40, count)])
+    q = np.exp(np.concatenate([random.uniform(-20, 20, count), random.uniform(-3, 4, count)]))
+    x, q = (
+        np.concatenate([part, edges]).astype(np.float32)
+        for part, edges in (
+            (x, [1.0, 0.5, -3.0, 1.0, 1e29, 50, 3]),
+            (q, [2, 2, 2, 1e30, 1, 1e37, 1e-40]),
+        )
+    )
+    z = power(library, "zeta_near", x, q)
+    with np.errstate(all="ignore"):
+        exact = special.zeta(x.astype(np.float64), q.astype(np.float64))
+
+    assert_close(x, z, exact)
+
+
+def beside(*centres: float) -> np.ndarray:
+    """The 4000 floats on either side of each number."""
+    bits = np.array(centres, np.float32).view(np.int32)
+    return (bits[:, None] + np.arange(-4000, 4001, dtype=np.int32)).ravel().view(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "zeros"),
+    [
+        ("lgamma", (1.0, 2.0, -2.457024738, -2.747682647, -3.143580888, -4.039361839, -5.991679)),
+        ("ndtri", (0.5,)),
+        ("erfinv", (1.0, -1.0)),
+        ("erfc", (10.054, 9.194, -0.0)),
+        ("i1e", (7.75, -7.75)),
+        ("i0", (7.75, 91.906, 88.72)),
+        ("bessel_j0_near", (2.4048256, 5.5200781, 8.6537279, 11.7915344, 8.0)),
+        ("bessel_j1_near", (3.8317060, 7.0155867, 10.1734681, 13.3236919, 8.0)),
+    ],
+)
+def test_functions_are_exact_beside_zeros_and_seams(
+    library: ctypes.CDLL, name: str, zeros: tuple[float, ...]
+) -> None:
+    """Relative to their values there, which float64 has to 8 digits; lgamma by `math`."""
+    x = beside(*zeros)
+    with np.errstate(all="ignore"):
+        exact = {**EXACT, **NEAR}[name](x.astype(np.float64))
+
+    assert_close(x, run(library, name, x), exact)

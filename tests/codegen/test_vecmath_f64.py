@@ -39,7 +39,7 @@ NEAR: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 """Functions for |x| <= `LARGEST_NEAR`."""
 
-BY_C = ("erf",)
+BY_C = {"erf": "erfl", "lgamma_near": "lgammal"}
 """Functions that NumPy lacks: those of the C library for long double are the oracle."""
 
 LARGEST_NEAR = 65536.0
@@ -63,23 +63,32 @@ pytestmark = [
 def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
     """The functions over arrays: vectorised with and without fused products, and not vectorised."""
     folder = tmp_path_factory.mktemp("vecmath")
-    headers = ("vecmath.h", "vecmath_f64.h", "vecmath_f64_inverse.h", "vecmath_f64_power.h")
+    headers = (
+        "vecmath.h", "vecmath_f64.h", "vecmath_f64_inverse.h", "vecmath_f64_power.h",
+        "vecmath_special.h",
+    )  # fmt: skip
     source = "".join(f'#include "{header}"\n' for header in headers)
     source += "".join(
         f"void run_{name}(const double *x, double *y, long n)"
         f"{{ for (long i = 0; i < n; i++) y[i] = dj_{name}_f64(x[i]); }}\n"
-        for name in (*EXACT, *NEAR, *BY_C)
+        for name in (*EXACT, *NEAR, *BY_C, "erfinv")
     )
     source += "".join(
         f"void exact_{name}(const double *x, long double *y, long n)"
-        f"{{ for (long i = 0; i < n; i++) y[i] = {name}l(x[i]); }}\n"
-        for name in BY_C
+        f"{{ for (long i = 0; i < n; i++) y[i] = {exact}(x[i]); }}\n"
+        for name, exact in BY_C.items()
     )
     source += (
         "void run_pow(const double *x, const double *y, double *z, long n)"
         "{ for (long i = 0; i < n; i++) z[i] = dj_pow_f64(x[i], y[i]); }\n"
         "void exact_pow(const double *x, const double *y, long double *z, long n)"
         "{ for (long i = 0; i < n; i++) z[i] = powl(x[i], y[i]); }\n"
+    )
+    source += (
+        "void exact_erfc(const double *x, long double *y, long n)"
+        "{ for (long i = 0; i < n; i++) y[i] = erfcl(x[i]); }\n"
+        "void run_nextafter(const double *x, const double *y, double *z, long n)"
+        "{ for (long i = 0; i < n; i++) z[i] = dj_nextafter_f64(x[i], y[i]); }\n"
     )
     source += (
         "void run_atan2(const double *y, const double *x, double *z, long n)"
@@ -123,6 +132,8 @@ def test_error_is_at_most_4_ulp(library: ctypes.CDLL, name: str) -> None:
     x = samples()
     if name in NEAR:
         x = x[~(np.abs(x) > LARGEST_NEAR) | np.isinf(x)]
+    if name == "lgamma_near":
+        x = beside_its_zeros(x[(x >= 2.2250738585072014e-308) & (x < np.inf)])
     y = run(library, name, x)
     with np.errstate(all="ignore"):
         if name in BY_C:
@@ -141,6 +152,13 @@ def test_error_is_at_most_4_ulp(library: ctypes.CDLL, name: str) -> None:
     zero = rounded == 0
     assert np.array_equal(np.signbit(rounded[zero]), np.signbit(y[zero]))
     assert error.max() <= 4.0, f"{error.max()} ULP at {x[error.argmax()]!r}"
+
+
+def beside_its_zeros(x: np.ndarray) -> np.ndarray:
+    """More operands of lgamma: beside 1 and 2, and from 1 / 2 to where Stirling's series begins."""
+    random = np.random.default_rng(1)
+    less = random.uniform(-1, 1, 100_000) * 2.0 ** random.uniform(-52, -1, 100_000)
+    return np.concatenate([x, 1 + less, 2 + less, random.uniform(0.4, 8.5, 300_000)])
 
 
 def exact_by_c(library: ctypes.CDLL, name: str, x: np.ndarray) -> np.ndarray:
@@ -201,7 +219,7 @@ def test_angles_of_points_are_within_4_ulp(library: ctypes.CDLL) -> None:
     assert error.max() <= 4.0, (error.max(), y[error.argmax()], x[error.argmax()])
 
 
-@pytest.mark.parametrize("name", (*EXACT, *NEAR, *BY_C))
+@pytest.mark.parametrize("name", (*EXACT, *NEAR, *BY_C, "erfinv"))
 def test_vector_body_and_remainder_agree(library: ctypes.CDLL, name: str) -> None:
     """An element's bits do not depend on where in the loop it is computed."""
     x = np.random.default_rng(0).standard_normal(35)
@@ -209,3 +227,52 @@ def test_vector_body_and_remainder_agree(library: ctypes.CDLL, name: str) -> Non
     single = np.concatenate([run(library, name, x[i : i + 1].copy()) for i in range(x.size)])
 
     assert np.array_equal(whole.view(np.uint64), single.view(np.uint64))
+
+
+def test_erfinv_is_within_4_ulp(library: ctypes.CDLL) -> None:
+    """Against one step of Newton's method in extended precision from SciPy's value.
+
+    erf below 0.9, and 1 - erf beyond, of the C library for long double are the oracle.
+    """
+    special = pytest.importorskip("scipy.special")
+    random = np.random.default_rng(3)
+    parts = (
+        random.uniform(0, 1, 100_000), -np.exp(random.uniform(-700, 0, 50_000)),
+        1 - np.exp(random.uniform(-36.7, -1, 100_000)), [1 - 2.0**-53, 5e-324, 1e-12, 1.001e-12],
+    )  # fmt: skip
+    x = np.concatenate(parts)
+    start = special.erfinv(x)
+    values, complements = (np.empty(x.shape, np.longdouble) for _ in range(2))
+    for function, result in ((library.exact_erf, values), (library.exact_erfc, complements)):
+        pointers = (ctypes.c_void_p(part.ctypes.data) for part in (np.abs(start), result))
+        function(*pointers, ctypes.c_long(x.size))
+    a, wide = np.abs(x).astype(np.longdouble), np.abs(start).astype(np.longdouble)
+    missing = np.where(a < 0.9, a - values, complements - (1 - a))
+    exact = np.copysign(wide + missing * np.sqrt(np.pi) / 2 * np.exp(wide * wide), x)
+    ulp = np.ldexp(np.longdouble(1), np.maximum(np.frexp(exact)[1] - 53, -1074))
+    error = (np.abs(run(library, "erfinv", x) - exact) / ulp).astype(float)
+
+    assert error.max() <= 4.0, (error.max(), x[error.argmax()])
+
+
+def test_erfinv_has_its_edges(library: ctypes.CDLL) -> None:
+    x = np.array([0.0, -0.0, 1.0, -1.0, 1.5, -np.inf, np.nan])
+    y = run(library, "erfinv", x)
+
+    np.testing.assert_array_equal(y, [0, 0, np.inf, -np.inf, np.nan, np.nan, np.nan])
+    assert [False, True] == np.signbit(y[:2]).tolist()
+
+
+def test_next_numbers_are_those_of_numpy(library: ctypes.CDLL) -> None:
+    random = np.random.default_rng(4)
+    edges = np.array(np.meshgrid(SPECIAL, SPECIAL)).reshape(2, -1)
+    bits = random.integers(0, 2**64, (2, 100_000), dtype=np.uint64).view(np.float64)
+    parts = np.concatenate([edges, bits], axis=1)
+    x, y = np.where(np.isnan(parts), np.nan, parts)  # which do not signal
+    z, expected = np.empty_like(x), np.nextafter(x, y)
+    pointers = (ctypes.c_void_p(part.ctypes.data) for part in (x, y, z))
+    library.run_nextafter(*pointers, ctypes.c_long(x.size))
+
+    np.testing.assert_array_equal(z, expected)
+    is_number = ~np.isnan(expected)
+    assert np.array_equal(z.view(np.uint64)[is_number], expected.view(np.uint64)[is_number])

@@ -23,11 +23,13 @@ from dynajit.ir.autodiff import differentiate
 from dynajit.ir.graph import Graph
 from dynajit.ir.pipeline import optimize
 from dynajit.ops import Kind, Op
+from dynajit.ops.scalar import SCALARS
 
 pytestmark = pytest.mark.one_python
 
 NATIVE_CALLS = ("matmul", "cumsum", "cumprod", "argsort")
 COMPLEX_VIEWS = ("view_as_complex",)  # views of real operands with complex results
+IN_SOME_DTYPES = tuple(name for name, row in SCALARS.items() if row.kernels is not None)
 FALLS_BACK = pytest.mark.filterwarnings(
     "ignore:.*(has no native lowering|have no native code):RuntimeWarning"
 )
@@ -35,7 +37,8 @@ ALL_ROWS = pytest.mark.parametrize(
     "op",
     [
         pytest.param(op, marks=FALLS_BACK)
-        if (op.kind is Kind.EXTERN and op.name not in NATIVE_CALLS) or op.name in COMPLEX_VIEWS
+        if (op.kind is Kind.EXTERN and op.name not in NATIVE_CALLS)
+        or op.name in (*COMPLEX_VIEWS, *IN_SOME_DTYPES)
         else op
         for op in ROWS
     ],

@@ -74,6 +74,90 @@ def test_compiled_functions_have_the_same_bits(dtype) -> None:
     assert dj.equal(dj.compile(dj.erf)(x), dj.erf(x))
 
 
+SPECIAL = {
+    "erfc": dj.erfc, "erfinv": dj.erfinv, "lgamma": dj.lgamma, "ndtri": dj.special.ndtri,
+    "log_ndtr": dj.special.log_ndtr, "i0": dj.i0, "i0e": dj.special.i0e, "i1": dj.special.i1,
+    "i1e": dj.special.i1e, "bessel_j0": dj.special.bessel_j0, "bessel_j1": dj.special.bessel_j1,
+}  # fmt: skip
+"""Functions whose float32 values are those of kernels."""
+
+
+def numbers_of_every_size() -> np.ndarray:
+    """Both signs, edges, and more within [0, 1] than without."""
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal(5000) * np.exp(rng.uniform(-20, 20, 5000))
+    edges = [0.0, -0.0, 1.0, -1.0, 2.0, np.inf, -np.inf, np.nan, 1e-45, 3e38]
+    return np.concatenate([x, rng.uniform(0, 1, 5000), edges]).astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", [dj.float32, dj.float16, dj.bfloat16])
+@pytest.mark.parametrize("name", SPECIAL)
+def test_compiled_special_functions_have_the_same_bits(name: str, dtype) -> None:
+    """Within a larger kernel, too."""
+    x = dj.from_numpy(numbers_of_every_size()).to(dtype)
+    y = SPECIAL[name](x)
+    compiled = dj.compile(lambda x: (SPECIAL[name](x), SPECIAL[name](x) * 2), fullgraph=True)
+    found, twice = compiled(x)
+
+    assert y.dtype is dtype
+    np.testing.assert_array_equal(found.float().numpy(), y.float().numpy())
+    np.testing.assert_array_equal(twice.float().numpy(), (y * 2).float().numpy())
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_layouts_do_not_change_special_functions(name: str) -> None:
+    x = dj.from_numpy(numbers_of_every_size()[:10_000].reshape(100, 100))
+    expected = SPECIAL[name](x).numpy()
+
+    np.testing.assert_array_equal(SPECIAL[name](x[::3, ::7]).numpy(), expected[::3, ::7])
+    np.testing.assert_array_equal(SPECIAL[name](x.T).numpy(), expected.T)
+    assert SPECIAL[name](x[:0]).shape == (0, 100)
+
+
+@pytest.mark.parametrize("name", ["ndtri", "log_ndtr", "i0", "i1e", "bessel_j0"])
+def test_special_functions_of_double_are_compiled_around(name: str) -> None:
+    """SciPy computes them between two kernels."""
+    x = dj.linspace(0.05, 0.95, 1001, dtype=dj.float64)
+    compiled = dj.compile(lambda x: SPECIAL[name](x * 1) * 2, fullgraph=True)
+
+    assert dj.equal(compiled(x), SPECIAL[name](x) * 2)
+
+
+@pytest.mark.parametrize("dtype", [dj.float32, dj.float64, dj.float16, dj.bfloat16])
+def test_compiled_next_numbers_are_those_of_the_dtype(dtype) -> None:
+    x = dj.linspace(-2, 2, 1001).to(dtype)
+    y = x.flip(0)
+    twice = dj.compile(lambda x, y: dj.nextafter(x, y) * 2, fullgraph=True)(x, y)
+    found = dj.nextafter(x, y)
+
+    assert dj.equal(twice, found * 2)
+    assert dj.equal(found == x, x == y)
+    strided = dj.stack([x, y], -1)
+    assert dj.equal(dj.nextafter(strided[:, 0], strided[:, 1]), found)
+
+
+def test_lgamma_of_double_is_exact_on_either_side_of_zero() -> None:
+    """Positive numbers by the vector loop, all by the C library where one is not."""
+    x = np.random.default_rng(8).uniform(-5, 20, 2000)
+    lgamma = dj.compile(dj.lgamma)
+    for part in (x, x[x > 0]):
+        expected = np.array([math.lgamma(value) for value in part.tolist()])
+        found = lgamma(dj.from_numpy(part)).numpy()
+
+        np.testing.assert_allclose(found, expected, rtol=4e-15, atol=2e-15)
+
+
+def test_zeta_of_unusual_operands_is_that_of_scipy() -> None:
+    special = pytest.importorskip("scipy.special")
+    x = np.array([2.0, 3.0, 1.0, 0.5, 2.0, 2.5, np.nan, 3.0], np.float32)
+    q = np.array([1.0, 0.0, 2.0, 2.0, -1.5, -1.5, 1.0, np.inf], np.float32)
+    expected = special.zeta(x.astype(float), q.astype(float)).astype(np.float32)
+
+    for function in (dj.special.zeta, dj.compile(lambda x, q: dj.special.zeta(x, q) * 1)):
+        result = function(dj.from_numpy(x), dj.from_numpy(q)).numpy()
+        np.testing.assert_allclose(result, expected, rtol=3e-7)
+
+
 def test_gelu_is_as_exact_as_one_plus_erf_can_be() -> None:
     """erf is off by 3 units below 1, 2^-24 each, and the sum by one more, times |x| / 2."""
     x = np.linspace(-6, 6, 100_003).astype(np.float32)
