@@ -243,10 +243,11 @@ def test_erfinv_is_within_4_ulp(library: ctypes.CDLL) -> None:
     x = np.concatenate(parts)
     start = special.erfinv(x)
     values, complements = (np.empty(x.shape, np.longdouble) for _ in range(2))
+    size = np.abs(start)
     for function, result in ((library.exact_erf, values), (library.exact_erfc, complements)):
-        pointers = (ctypes.c_void_p(part.ctypes.data) for part in (np.abs(start), result))
+        pointers = [ctypes.c_void_p(part.ctypes.data) for part in (size, result)]
         function(*pointers, ctypes.c_long(x.size))
-    a, wide = np.abs(x).astype(np.longdouble), np.abs(start).astype(np.longdouble)
+    a, wide = np.abs(x).astype(np.longdouble), size.astype(np.longdouble)
     missing = np.where(a < 0.9, a - values, complements - (1 - a))
     exact = np.copysign(wide + missing * np.sqrt(np.pi) / 2 * np.exp(wide * wide), x)
     ulp = np.ldexp(np.longdouble(1), np.maximum(np.frexp(exact)[1] - 53, -1074))
