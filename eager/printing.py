@@ -103,6 +103,12 @@ def _facts_of_meta(tensor: Any) -> list[str]:
     return [*facts, *_history(tensor)]
 
 
+def format_elements(tensor: Any, indent: int) -> str:
+    """The text of the elements alone, `indent` characters from the left."""
+    array = _readable(tensor.array)
+    return "[]" if array.size == 0 else _body(array, indent)
+
+
 def format_sparse(tensor: Any) -> str:
     """The text of a sparse tensor: its positions and values, and what it is."""
     prefix = "tensor("

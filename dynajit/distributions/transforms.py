@@ -22,6 +22,7 @@ from dynajit.distributions.transform_base import (
     IndependentTransform,
     ReshapeTransform,
     Transform,
+    _InverseTransform,
     identity_transform,
 )
 from dynajit.distributions.transform_parts import CatTransform, StackTransform

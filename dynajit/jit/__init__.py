@@ -87,6 +87,10 @@ class ScriptFunction:
     """What PyTorch's `script` returns for functions; here none is one."""
 
 
+class TracedModule(ScriptModule):
+    """What PyTorch's `trace` returned long ago; here no module is one."""
+
+
 class TracerWarning(Warning):
     """PyTorch warns so of what a trace does not see; here nothing does."""
 
@@ -121,6 +125,9 @@ def _unwrap_optional(x: _Passed | None) -> _Passed:
 def script_if_tracing(fn: _Passed) -> _Passed:
     """A decorator that does nothing."""
     return fn
+
+
+_script_if_tracing = script_if_tracing
 
 
 def interface(obj: _Passed) -> _Passed:
@@ -253,6 +260,7 @@ __all__ = [
     "RecursiveScriptModule",
     "ScriptFunction",
     "ScriptModule",
+    "TracedModule",
     "TracerWarning",
     "annotate",
     "enable_onednn_fusion",

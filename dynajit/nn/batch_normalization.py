@@ -369,3 +369,13 @@ class LocalResponseNorm(Module):
     def extra_repr(self) -> str:
         """Constants, for repr."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(LocalResponseNorm):
+    """An older name of `LocalResponseNorm`, for images.
+
+    Args: as of `LocalResponseNorm`.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__(size, alpha, beta, k)

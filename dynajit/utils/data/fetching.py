@@ -14,6 +14,13 @@ from dynajit.utils.data.collate import default_collate
 from dynajit.utils.data.dataset import IterableDataset, TensorDataset, samples_at
 
 
+class BatchIterator:
+    """What iterating over a loader gives: PyTorch's `_BaseDataLoaderIter`, to ask for."""
+
+    def __iter__(self) -> "BatchIterator":
+        return self
+
+
 class MapFetcher:
     """Batches of a data set with an index."""
 
