@@ -596,6 +596,7 @@ __getattr__ = late.publish(
         "_dynamo",
         "_inductor",
         "_jit_internal",
+        "_subclasses",
         "_tensor",
         "_tensor_str",
         "_utils",
