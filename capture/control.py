@@ -70,11 +70,16 @@ def allow_in_graph(function: F) -> F:
     per compile; Python side effects in it are not replayed.
 
     Args:
-        function: a plain Python function; usable as a decorator.
+        function: a plain Python function; usable as a decorator. A class stays as it is: its
+            instances are made and called as ever. Of a list, each.
 
     Raises:
         ArgumentError: it is not a Python function.
     """
+    if isinstance(function, (list, tuple)):
+        return [allow_in_graph(each) for each in function]  # type: ignore[return-value]
+    if isinstance(function, type):
+        return function
     if not isinstance(function, FunctionType):
         raise ArgumentError(
             f"allow_in_graph({function!r}): expected a Python function.  Wrap it in one."
