@@ -225,9 +225,7 @@ class LayoutMethods:
             if self.array.flags.c_contiguous:
                 _require_inside(size, stride, offset - own, self.array.size)
                 return elements_at(self, size, stride, offset - own)
-            return elements_of_strided(
-                self, self.stride(), size, stride, offset - own
-            )
+            return elements_of_strided(self, self.stride(), size, stride, offset - own)
         view = any_arrays.strided(memory[offset:], tuple(size), tuple(stride))
         return _tensor.wrap_view(view, self, None)
 
