@@ -596,6 +596,7 @@ __getattr__ = late.publish(
         "_dynamo",
         "_inductor",
         "_jit_internal",
+        "_ops",
         "_subclasses",
         "_tensor",
         "_tensor_str",

@@ -1,20 +1,17 @@
-"""Symbolic traces by PyTorch's path: `wrap` does nothing, tracing is refused."""
+"""Symbolic traces of modules by PyTorch's path: graphs that programs read and change.
 
-from typing import Any
+Contract: as `torch.fx`, for `symbolic_trace`, `Tracer`, `Graph`, `GraphModule`, `Interpreter` and
+`Transformer`. `dynajit.compile` does not need it: it captures modules and functions by itself, those
+made here, too. Called by users.
+"""
 
-from dynajit.fx import graph, graph_module, node, proxy
-from dynajit.fx._symbolic_trace import Tracer, symbolic_trace
+from dynajit.fx import graph, graph_module, interpreter, node, proxy
+from dynajit.fx._symbolic_trace import Tracer, symbolic_trace, wrap
 from dynajit.fx.graph import Graph
 from dynajit.fx.graph_module import GraphModule
 from dynajit.fx.interpreter import Interpreter, Transformer
 from dynajit.fx.node import Node, map_arg
 from dynajit.fx.proxy import Proxy
-
-
-def wrap(fn_or_name: Any) -> Any:
-    """The function (or its name) itself: nothing traces it."""
-    return fn_or_name
-
 
 __all__ = [
     "Graph",
@@ -26,6 +23,7 @@ __all__ = [
     "Transformer",
     "graph",
     "graph_module",
+    "interpreter",
     "map_arg",
     "node",
     "proxy",
