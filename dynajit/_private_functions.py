@@ -17,6 +17,7 @@ from dynajit.core.memory_format import contiguous_format
 from dynajit.core.refusals import refused_function
 from dynajit.distributions.dirichlet import Dirichlet
 from dynajit.distributions.gamma import Gamma
+from dynajit.eager.creation import tensor
 from dynajit.eager.tensor import Tensor
 from dynajit.futures import Future
 from dynajit.jit import ScriptModule
@@ -121,7 +122,7 @@ def _log_softmax_backward_data(grad_output: Any, output: Any, dim: int, input_dt
 
 def _shape_as_tensor(self: Any) -> Any:
     """The sizes, an int64 tensor of shape (ndim,)."""
-    return f.tensor(list(self.shape), dtype=int64)
+    return tensor(list(self.shape), dtype=int64)
 
 
 def _convert_indices_from_coo_to_csr(

@@ -68,7 +68,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
 
     Args:
         loader: a `DataLoader`, or what has its names `dataset`, `collate_fn`, `drop_last`,
-            `_auto_collation`, `_index_sampler` and `pin_memory`.
+            `_auto_collation`, `_index_sampler`, `_dataset_kind` and `pin_memory`.
     """
 
     def __init__(self, loader: Any) -> None:
@@ -76,8 +76,9 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         self._pins = bool(loader.pin_memory) and gpu.is_available()
         _drawn_seed(loader)
         self._fetcher = made_fetcher(
-            loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last
-        )
+            loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last,
+            loader._dataset_kind == _DatasetKind.Iterable,
+        )  # fmt: skip
 
     def __next__(self) -> Any:
         batch = self._fetcher(next(self._indices))
@@ -96,7 +97,8 @@ class _MultiProcessingDataLoaderIter(WorkerIterator):
         base_seed = _drawn_seed(loader)
         tasks = [
             Task(number, loader.num_workers, base_seed, loader.dataset, loader._auto_collation,
-                 loader.collate_fn, loader.drop_last, loader.worker_init_fn)
+                 loader.collate_fn, loader.drop_last, loader.worker_init_fn,
+                 loader._dataset_kind == _DatasetKind.Iterable)
             for number in range(loader.num_workers)
         ]  # fmt: skip
         super().__init__(
