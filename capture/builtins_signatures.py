@@ -1,9 +1,9 @@
 """`inspect.signature` of functions that are known: what their code and their defaults say.
 
-Contract: a signature is known by the function, whose code and defaults are guarded; its parameters are a
-dict of known objects that nothing changes. Functions that say another signature (`__wrapped__`,
-`__signature__`), classes and other callables are left to Python. Called by the executor's calls and by
-`operations_attributes`.
+Contract: a signature is known by the function, whose code and defaults are guarded; its parameters
+are a dict of known objects that nothing changes. Functions that say another signature
+(`__wrapped__`, `__signature__`), classes and other callables are left to Python. Called by the
+executor's calls and by `operations_attributes`.
 """
 
 import inspect

@@ -193,9 +193,7 @@ def read_fields(instance: Any) -> Any:
     return object.__getattribute__(instance, "__dict__")
 
 
-def _fields(
-    source: sources.InstanceDict, writer: Writer, push: PushBase, function: Any
-) -> None:
+def _fields(source: sources.InstanceDict, writer: Writer, push: PushBase, function: Any) -> None:
     _call(writer, read_fields, lambda: push(source.base))
 
 

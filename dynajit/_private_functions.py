@@ -1,15 +1,14 @@
 """Functions and names of `torch` that it calls private, and that programs call all the same.
 
-Contract: as PyTorch's. Derivatives of softmax are functions of its result, as its backward calls them;
-they have derivatives in turn. `_check` and its kin are captured: a condition on sizes is a guard.
-Published under these names by `dynajit`; called by users.
+Contract: as PyTorch's. Derivatives of softmax are functions of its result, as its backward calls
+them; they have derivatives in turn. `_check` and its kin are captured: a condition on sizes is a
+guard. Published under these names by `dynajit`; called by users.
 """
 
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from dynajit._C import ListType, PyTorchFileReader, PyTorchFileWriter, TensorType
 from dynajit._private_names import NAMES
 from dynajit.core.dtypes import int32, int64
 from dynajit.core.errors import ShapeError
@@ -19,8 +18,6 @@ from dynajit.distributions.dirichlet import Dirichlet
 from dynajit.distributions.gamma import Gamma
 from dynajit.eager.creation import tensor
 from dynajit.eager.tensor import Tensor
-from dynajit.futures import Future
-from dynajit.jit import ScriptModule
 from dynajit.nn import functional as F
 from dynajit.ops import functions as f
 
@@ -125,10 +122,8 @@ def _shape_as_tensor(self: Any) -> Any:
     return tensor(list(self.shape), dtype=int64)
 
 
-def _convert_indices_from_coo_to_csr(
-    self: Any, size: int, *, out_int32: bool = False
-) -> Any:
-    """How many of sorted row numbers, shape (n,), lie before each row and at the end: (size + 1,)."""
+def _convert_indices_from_coo_to_csr(self: Any, size: int, *, out_int32: bool = False) -> Any:
+    """How many of sorted row numbers, (n,), lie before each row and at the end: (size + 1,)."""
     counts = f.bincount(self, minlength=size)
     before = f.cat([f.zeros(1, dtype=counts.dtype), counts.cumsum(0)])
     return before.to(int32 if out_int32 else int64)

@@ -1,6 +1,7 @@
 """How tensors are written, by PyTorch's private path; defined in `eager.printing`.
 
-Contract: the functions write a tensor as `repr` does. Called by programs with classes around tensors.
+Contract: the functions write a tensor as `repr` does. Called by programs with classes around
+tensors.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Values that will be there later, by PyTorch's path: `Future` without other processes.
 
-Contract: a future is completed once, by `set_result` or `set_exception`, from any thread; `wait` gives
-its value or raises its error, and callbacks run when it is completed, in the order in which they were
-added (at once, when it is already). Called by programs that overlap work of their own.
+Contract: a future is completed once, by `set_result` or `set_exception`, from any thread; `wait`
+gives its value or raises its error, and callbacks run when it is completed, in the order in which
+they were added (at once, when it is already). Called by programs that overlap work of their own.
 """
 
 import threading
@@ -63,14 +63,16 @@ class Future:
 
     def set_exception(self, result: BaseException) -> None:
         """Complete it with an error, which `wait` raises."""
-        assert isinstance(result, Exception), f"{result} is of type {type(result)}, not an Exception."
+        assert isinstance(result, Exception), (
+            f"{result} is of type {type(result)}, not an Exception."
+        )
         self._complete(None, result)
 
     def _complete(self, value: Any, error: BaseException | None) -> None:
         with self._lock:
             if self.done():
                 raise FutureError(
-                    "Future: it is already completed, and can be completed only once.  Make a new one."
+                    "Future: it is completed already, which happens only once.  Make a new one."
                 )
             self._value, self._error = value, error
             self._completed.set()

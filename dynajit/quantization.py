@@ -22,7 +22,6 @@ prepare_qat = refused_function("quantization.prepare_qat", _WHY)
 quantize_dynamic = refused_function("quantization.quantize_dynamic", _WHY)
 
 
-
 class QuantStub(Module):
     """Where a model's values would be quantized: they stay as they are.
 

@@ -55,9 +55,7 @@ def test_modules_are_traced_as_in_pytorch() -> None:
         x = t.linspace(0, 1, 8).reshape(2, 4)
         expected = model_of(t)(x)
         actual = module(x)
-        np.testing.assert_array_equal(
-            expected["o"].detach().numpy(), actual["o"].detach().numpy()
-        )
+        np.testing.assert_array_equal(expected["o"].detach().numpy(), actual["o"].detach().numpy())
         assert type(module).__name__ == "Model"
 
 
@@ -77,9 +75,48 @@ def test_graphs_are_changed_and_compiled_again() -> None:
     np.testing.assert_allclose(results[1], results[0], rtol=1e-5)
 
 
+def added(t: Any) -> Any:
+    """A function with two operations."""
+    return lambda x: t.relu(x) + 1
+
+
+def stars_of(t: Any) -> Any:
+    """A function with `*` and `**`."""
+
+    def stars(x: Any, *rest: Any, **named: Any) -> Any:
+        a, b = t.split(x, 1)
+        return t.add(a, b) + rest[0] + named["c"]
+
+    return stars
+
+
+def outer_of(t: Any) -> Any:
+    """A module with a module of the program inside."""
+
+    class Outer(t.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.m = model_of(t)
+
+        def forward(self, x: Any) -> Any:
+            return self.m(x)["o"]
+
+    return Outer()
+
+
+def leaves_of(t: Any, leaf: str) -> Any:
+    """A tracer for which modules of a class are leaves."""
+
+    class Leaves(t.fx.Tracer):  # type: ignore[misc, name-defined]
+        def is_leaf_module(self, m: Any, name: str) -> bool:
+            return type(m).__name__ == leaf or super().is_leaf_module(m, name)
+
+    return Leaves()
+
+
 def test_nodes_with_users_cannot_be_erased_and_dead_ones_go() -> None:
     for t in LIBRARIES:
-        module = t.fx.symbolic_trace(lambda x: t.relu(x) if t is None else t.relu(x) + 1)
+        module = t.fx.symbolic_trace(added(t))
         relu = next(n for n in module.graph.nodes if n.name == "relu")
         with pytest.raises(RuntimeError, match="still had 1 users"):
             module.graph.erase_node(relu)
@@ -115,7 +152,7 @@ def test_interpreters_and_transformers_run_graphs() -> None:
     ("function", "error"),
     [
         (lambda x: x if x.sum() > 0 else -x, ValueError),
-        (lambda x: [y for y in x], ValueError),
+        (lambda x: list(x), ValueError),
         (lambda x: len(x), RuntimeError),
     ],
 )
@@ -128,14 +165,10 @@ def test_what_depends_on_values_is_refused(function: Any, error: type[Exception]
 def test_stars_unpacking_and_concrete_arguments() -> None:
     for t in LIBRARIES:
 
-        def stars(x: Any, *rest: Any, **named: Any) -> Any:
-            a, b = t.split(x, 1)
-            return t.add(a, b) + rest[0] + named["c"]
-
         def chosen(x: Any, n: int) -> Any:
             return x * n if n > 1 else x
 
-        traced = t.fx.symbolic_trace(stars)
+        traced = t.fx.symbolic_trace(stars_of(t))
         assert [6.0] == traced(t.tensor([1.0, 2.0]), 2, c=1).tolist()
         fixed = t.fx.symbolic_trace(chosen, concrete_args={"n": 3})
         assert [3.0] == fixed(t.ones(1), 3).tolist()
@@ -144,23 +177,8 @@ def test_stars_unpacking_and_concrete_arguments() -> None:
 
 def test_leaf_modules_are_what_a_tracer_says() -> None:
     for t in LIBRARIES:
-
-        class Outer(t.nn.Module):  # type: ignore[misc, name-defined]
-            def __init__(self) -> None:
-                super().__init__()
-                self.m = model_of(t)
-
-            def forward(self, x: Any) -> Any:
-                return self.m(x)["o"]
-
-        inner = type(Outer().m).__name__
-
-        class Leaves(t.fx.Tracer):  # type: ignore[misc, name-defined]
-            def is_leaf_module(self, m: Any, name: str) -> bool:
-                return type(m).__name__ == inner or super().is_leaf_module(m, name)
-
-        outer = Outer()
-        graph = Leaves().trace(outer)
+        outer = outer_of(t)
+        graph = leaves_of(t, type(outer.m).__name__).trace(outer)
         assert ["x", "m", "getitem", "output"] == [node.name for node in graph.nodes]
         x = t.ones(2, 4)
         assert outer(x).tolist() == t.fx.GraphModule(outer, graph)(x).tolist()

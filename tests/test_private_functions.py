@@ -43,9 +43,7 @@ def test_values_and_gradients_are_pytorchs(name: str) -> None:
     for expected, actual in zip(*results, strict=True):
         np.testing.assert_allclose(actual, expected, rtol=2e-4, atol=1e-5)
     compiled = dj.compile(lambda x: CALLS[name](dj, x), fullgraph=True)
-    np.testing.assert_allclose(
-        compiled(dj.tensor(X)).numpy(), results[1][0], rtol=1e-5, atol=1e-6
-    )
+    np.testing.assert_allclose(compiled(dj.tensor(X)).numpy(), results[1][0], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", INTEGERS)
@@ -97,7 +95,7 @@ def test_draws_are_of_their_distributions() -> None:
 
 def test_there_are_no_classes_of_libraries_in_c() -> None:
     with pytest.raises(RuntimeError, match=r"pyg\.CPUHashMap"):
-        dj.classes.pyg.CPUHashMap  # noqa: B018
+        dj.classes.pyg.CPUHashMap
     with pytest.raises(NotImplementedError):
         dj.classes.load_library("x.so")
     with pytest.raises(OSError, match="custom_op"):

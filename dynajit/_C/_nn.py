@@ -34,6 +34,7 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, DType | None, bool, Any]:
     device, dtype, non_blocking = module._parse_to(args, kwargs)
     return None if device is None else parse(device), dtype, non_blocking, memory_format
 
+
 __all__ = [
     "avg_pool2d",
     "avg_pool3d",

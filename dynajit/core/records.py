@@ -26,9 +26,7 @@ def record(
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
-def record(
-    cls: Any = None, *, eq: bool = True, repr: bool = True, is_shown: bool = True
-) -> Any:
+def record(cls: Any = None, *, eq: bool = True, repr: bool = True, is_shown: bool = True) -> Any:
     """A decorator of classes whose instances do not change.
 
     Args:

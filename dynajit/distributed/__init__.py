@@ -66,6 +66,7 @@ _WHY = (
     "the collectives."
 )
 
+
 class Backend(str):
     """The name of a backend in lower case."""
 

@@ -22,7 +22,6 @@ from dynajit.distributions.transform_base import (
     IndependentTransform,
     ReshapeTransform,
     Transform,
-    _InverseTransform,
     identity_transform,
 )
 from dynajit.distributions.transform_parts import CatTransform, StackTransform

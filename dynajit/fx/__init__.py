@@ -1,8 +1,8 @@
 """Symbolic traces of modules by PyTorch's path: graphs that programs read and change.
 
 Contract: as `torch.fx`, for `symbolic_trace`, `Tracer`, `Graph`, `GraphModule`, `Interpreter` and
-`Transformer`. `dynajit.compile` does not need it: it captures modules and functions by itself, those
-made here, too. Called by users.
+`Transformer`. `dynajit.compile` does not need it: it captures modules and functions by itself,
+those made here, too. Called by users.
 """
 
 from dynajit.fx import graph, graph_module, interpreter, node, proxy

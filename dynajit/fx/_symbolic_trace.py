@@ -1,8 +1,8 @@
 """Symbolic tracing: modules and functions run once with stand-ins for their arguments.
 
 Contract: as PyTorch's `Tracer`. Layers of the library (not Sequential) become one node each, other
-modules are traced through; parameters and buffers become attributes of the root, other tensors are kept
-as constants of it. Called by users.
+modules are traced through; parameters and buffers become attributes of the root, other tensors are
+kept as constants of it. Called by users.
 """
 
 import builtins
@@ -84,7 +84,9 @@ class Tracer(TracerBase):
             for name, value in vars(module).items()
             if not name.startswith("_") and callable(value)
         ]
-        self._autowrapped = {id(function): function for function in (*functions, *autowrap_functions)}
+        self._autowrapped = {
+            id(function): function for function in (*functions, *autowrap_functions)
+        }
         self._autowrap_search = list(autowrap_modules)
         self.param_shapes_constant = param_shapes_constant
         self.root: Module = Module()
@@ -142,7 +144,7 @@ class Tracer(TracerBase):
         return super().create_arg(a)
 
     def _name_of(self, tensor: Tensor) -> str:
-        """The dotted name of a tensor of the root; it becomes a constant of it where it has none."""
+        """The dotted name of a tensor of the root; a constant of it where it had none."""
         named = (*self.root.named_parameters(), *self.root.named_buffers())
         found = next((name for name, value in named if value is tensor), None)
         if found is None:
@@ -201,7 +203,7 @@ class Tracer(TracerBase):
         """The function with its arguments; `*args` and `**kwargs` are a value each."""
         code = getattr(function, "__code__", None)
         names = list(inspect.signature(function).parameters)
-        if code is None or not code.co_flags & _STARS and not code.co_kwonlyargcount:
+        if code is None or (not code.co_flags & _STARS and not code.co_kwonlyargcount):
             return function(*args)
         values = dict(zip(names, args, strict=True))
         plain = code.replace(

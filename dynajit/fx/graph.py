@@ -1,7 +1,7 @@
 """Graphs that programs trace, build and change, by PyTorch's path.
 
-Contract: nodes are in the order in which they run; a node's inputs come before it (`lint` checks it).
-`python_code` is a graph as a function's text, see `fx.code`. Made by `fx.Tracer` and by users.
+Contract: nodes are in the order in which they run; a node's inputs come before it (`lint` checks
+it). `python_code` is a graph as a function's text, see `fx.code`. Made by `fx.Tracer` and by users.
 """
 
 import builtins
@@ -15,7 +15,6 @@ from typing import Any, Final
 from dynajit.core.errors import InvalidValueError, OperatorError
 from dynajit.fx.code import PythonCode, code_of
 from dynajit.fx.node import Argument, Node, Target, map_arg
-
 
 #: Names that no value may have.
 _TAKEN: Final = frozenset((*keyword.kwlist, *dir(builtins), "self", "torch"))
@@ -46,9 +45,7 @@ class Graph:
         """The nodes in order; the graph may change while they are walked."""
         return _Nodes(self._list)
 
-    def find_nodes(
-        self, *, op: str, target: Target | None = None, sort: bool = True
-    ) -> list[Node]:
+    def find_nodes(self, *, op: str, target: Target | None = None, sort: bool = True) -> list[Node]:
         """The nodes of one kind (and target), in order."""
         return [n for n in self._list if n.op == op and (target is None or n.target == target)]
 
@@ -200,9 +197,7 @@ class Graph:
         to_erase._change((), {})
         self._list.remove(to_erase)
 
-    def eliminate_dead_code(
-        self, is_impure_node: Callable[[Node], bool] | None = None
-    ) -> bool:
+    def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
         """Take out the nodes that nobody uses; True if there were such."""
         keeps = is_impure_node or Node.is_impure
         dead = False

@@ -1,7 +1,7 @@
 """Nodes of a graph that programs trace, by PyTorch's path.
 
-Contract: a node is one operation, `op` is one of `OPERATIONS`; its arguments are nests of nodes and plain
-values. A node knows which nodes use it. Made by `fx.graph`; read and changed by users.
+Contract: a node is one operation, `op` is one of `OPERATIONS`; its arguments are nests of nodes and
+plain values. A node knows which nodes use it. Made by `fx.graph`; read and changed by users.
 """
 
 from collections.abc import Callable, Iterator
@@ -120,7 +120,10 @@ class Node:
 
     def replace_input_with(self, old_input: "Node", new_input: "Node") -> None:
         """Use one node in the place of another."""
-        changed = (lambda node: new_input if node is old_input else node)
+
+        def changed(node: Node) -> Node:
+            return new_input if node is old_input else node
+
         self._change(map_arg(self.args, changed), map_arg(self.kwargs, changed))
 
     def replace_all_uses_with(
@@ -148,7 +151,8 @@ class Node:
             return True
         name = self.target if isinstance(self.target, str) else getattr(self.target, "__name__", "")
         if self.op in ("call_method", "call_function"):
-            return name.endswith("_") and not name.endswith("__") or name in ("setitem", "_assert")
+            writes = name.endswith("_") and not name.endswith("__")
+            return writes or name in ("setitem", "_assert")
         return False
 
     def format_node(self) -> str | None:

@@ -2,8 +2,8 @@
 
 Contract: what is done with a `Proxy` becomes a node of its tracer's graph: operators, methods,
 attributes that are called, and library functions, which ask it (`ops.overriding`). What would need
-the value itself (a condition, a length, iteration) raises TraceError, but for unpacking into a fixed
-number of names. Called by `fx.Tracer` and by users who build graphs.
+the value itself (a condition, a length, iteration) raises TraceError, but for unpacking into a
+fixed number of names. Called by `fx.Tracer` and by users who build graphs.
 """
 
 import dis

@@ -375,8 +375,8 @@ class LocalResponseNorm(Module):
 class CrossMapLRN2d(LocalResponseNorm):
     """`LocalResponseNorm` of images as PyTorch's older layer computes it.
 
-    Args: as of `LocalResponseNorm`. The window is `2 * ((size + 1) // 2) - 1` channels wide, and the
-        first channel stays in every later one, as there.
+    Args: as of `LocalResponseNorm`. The window is `2 * ((size + 1) // 2) - 1` channels wide, and
+        the first channel stays in every later one, as there.
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:

@@ -68,6 +68,7 @@ def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Any, opset_vers
 def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
     """Accepted, as `register_custom_op_symbolic`."""
 
+
 __all__ = [
     "OperatorExportTypes",
     "TensorProtoDataType",

@@ -1,4 +1,4 @@
-"""Operators of PyTorch's namespace `aten` that are no functions of the library, by their names there.
+"""Operators of PyTorch's namespace `aten` that are no functions of the library.
 
 Contract: `FUNCTIONS` maps a name to a function of tensors with the parameters of PyTorch's schema;
 those whose name ends in `_` write their first argument. Operators of what is not here (products of
@@ -28,9 +28,7 @@ def _to_copy(
     )
 
 
-def slice_of(
-    self: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
-) -> Any:
+def slice_of(self: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
     """A view of positions `start`, `start + step`, ... before `end` of one dim."""
     whole = slice(None)
     places = [whole] * self.ndim

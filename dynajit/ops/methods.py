@@ -61,7 +61,11 @@ def _reflected(name: str, function: Callable[[Any, Any], Any]) -> Callable[[Any,
 def number_divided(number: Any, divisor: Any) -> Any:
     """`number / divisor`: the reciprocal, times the number, as PyTorch rounds it."""
     reciprocal = TABLE.reciprocal(divisor)
-    return reciprocal if type(number) in (int, float) and number == 1 else TABLE.mul(reciprocal, number)
+    return (
+        reciprocal
+        if type(number) in (int, float) and number == 1
+        else TABLE.mul(reciprocal, number)
+    )
 
 
 class Operators:

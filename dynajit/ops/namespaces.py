@@ -85,8 +85,8 @@ class LibraryFunction(GraphCallable):
         """See `GraphCallable`."""
         if self.__name__.endswith("_"):
             raise UnsupportedError(
-                f"aten.{self.__name__}: what writes its operand is called between two graphs.  Call "
-                "the tensor's method."
+                f"aten.{self.__name__}: what writes its operand is called between two graphs.  "
+                "Call the tensor's method."
             )
         return self._function(*args, **keywords)
 
@@ -156,8 +156,8 @@ def load_library(path: Any) -> None:
         LibraryError: always; an OSError, as where PyTorch cannot load one, and an UnsupportedError.
     """
     raise LibraryError(
-        f"ops.load_library({str(path)!r}): libraries of operators are compiled against PyTorch's C++ "
-        "classes, which are not here.  Give the operators kernels in Python: "
+        f"ops.load_library({str(path)!r}): libraries of operators are compiled against PyTorch's "
+        "C++ classes, which are not here.  Give the operators kernels in Python: "
         "dynajit.library.custom_op, or define and impl."
     )
 

@@ -1,6 +1,6 @@
 """Objects whose class has a `__getattribute__` in Python, as configurations of models have."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -10,7 +10,7 @@ import dynajit as dj
 class Config:
     """Reads some attributes by other names."""
 
-    names: dict[str, str] = {"n": "num"}
+    names: ClassVar[dict[str, str]] = {"n": "num"}
     kind = "kind"
 
     def __init__(self) -> None:

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import pytest
 
 import dynajit as dj
-
 from dynajit.capture.control import why_not_captured
 from dynajit.core.records import record
 

@@ -1,7 +1,7 @@
 """Transforms, constraints and registries against PyTorch's."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -243,7 +243,7 @@ def test_transforms_and_distributions_may_be_modules_too() -> None:
             self.scale = dj.nn.Parameter(dj.ones(1))
 
     class Shifted(dj.distributions.Distribution, dj.nn.Module):
-        arg_constraints: dict[str, object] = {}
+        arg_constraints: ClassVar[dict[str, object]] = {}
 
         def __init__(self) -> None:
             super().__init__()

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-
 from dynajit.core.errors import ArgumentError, AutogradError, ShapeError
 from dynajit.eager import tape
 from dynajit.eager.creation import tensor

@@ -278,7 +278,7 @@ def test_iterators_have_pytorchs_names_and_take_what_looks_like_a_loader() -> No
     class Fake:
         """A stream of batches, as a program may make one."""
 
-        dataset = [[1], [2]]
+        dataset = ([1], [2])
         _auto_collation = pin_memory = drop_last = False
         _dataset_kind = dataloader._DatasetKind.Iterable
         _index_sampler = itertools.count()

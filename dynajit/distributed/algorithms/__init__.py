@@ -1,4 +1,4 @@
-"""What several processes do together, by PyTorch's path: in one process there is nobody to wait for."""
+"""What several processes do together, by PyTorch's path: in one, there is nobody to wait for."""
 
 from dynajit.distributed.algorithms import _checkpoint, ddp_comm_hooks, join
 from dynajit.distributed.algorithms.join import Join, Joinable, JoinHook

@@ -15,7 +15,9 @@ StorageReader = refused_class("distributed.checkpoint.StorageReader", _WHY)
 StorageWriter = refused_class("distributed.checkpoint.StorageWriter", _WHY)
 async_save = refused_function("distributed.checkpoint.async_save", _WHY)
 load = refused_function("distributed.checkpoint.load", _WHY)
-load_sharded_optimizer_state_dict = refused_function("distributed.checkpoint.load_sharded_optimizer_state_dict", _WHY)
+load_sharded_optimizer_state_dict = refused_function(
+    "distributed.checkpoint.load_sharded_optimizer_state_dict", _WHY
+)
 load_state_dict = refused_function("distributed.checkpoint.load_state_dict", _WHY)
 save = refused_function("distributed.checkpoint.save", _WHY)
 save_state_dict = refused_function("distributed.checkpoint.save_state_dict", _WHY)

@@ -3,7 +3,8 @@
 from dynajit.core.refusals import refused_function
 
 parallel_apply = refused_function(
-    "nn.parallel.parallel_apply", "tensors of one module live on one device; there are none to spread it over."
+    "nn.parallel.parallel_apply",
+    "tensors of one module live on one device; there are none to spread it over.",
 )
 
 __all__ = ["parallel_apply"]

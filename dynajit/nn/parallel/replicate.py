@@ -3,7 +3,8 @@
 from dynajit.core.refusals import refused_function
 
 replicate = refused_function(
-    "nn.parallel.replicate", "tensors of one module live on one device; there are none to spread it over."
+    "nn.parallel.replicate",
+    "tensors of one module live on one device; there are none to spread it over.",
 )
 
 __all__ = ["replicate"]

@@ -1,7 +1,7 @@
 """Batches out of samples: tensors are stacked, numbers become tensors, containers go by element.
 
-Contract: as PyTorch's `collate`, `default_collate` and `default_convert`; Python floats become float64.
-Called by `utils.data.dataloader` and by users.
+Contract: as PyTorch's `collate`, `default_collate` and `default_convert`; Python floats become
+float64. Called by `utils.data.dataloader` and by users.
 """
 
 import copy
@@ -34,8 +34,8 @@ def collate(
 
     Args:
         batch: list of samples.
-        collate_fn_map: class, or tuple of classes -> `function(batch, collate_fn_map=...)`; the exact
-            class of the first sample counts first, then the first entry it is an instance of.
+        collate_fn_map: class, or tuple of classes -> `function(batch, collate_fn_map=...)`; the
+            exact class of the first sample counts first, then the first entry it is an instance of.
 
     Raises:
         ArgumentError: the samples hold something that cannot be batched.
