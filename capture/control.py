@@ -138,14 +138,17 @@ class set_stance:  # a context manager, spelled as users call it
 config.on_default(lambda default: _capture.set_default_is_eager(default.is_eager))
 
 
-_OF_ARRAYS: Final = {
+#: Module -> functions; none named: all of the module.
+_OF_ARRAYS: Final[dict[str, tuple[str, ...]]] = {
+    "dynajit.nn.ctc": (),
     "dynajit.nn.utils.rnn": ("invert_permutation", "pack_padded_sequence", "pad_packed_sequence"),
 }
 
 
 def works_on_arrays(function: FunctionType) -> bool:
     """True for functions of the library, not eager ones, that look into tensors all along."""
-    return function.__qualname__ in _OF_ARRAYS.get(function.__module__ or "", ())
+    names = _OF_ARRAYS.get(function.__module__ or "")
+    return names is not None and (not names or function.__qualname__ in names)
 
 
 def why_not_captured(function: FunctionType) -> str | None:
