@@ -171,7 +171,7 @@ class Tracer(TracerBase):
         return root_fn, args
 
     def _argument(self, parameter: inspect.Parameter, given: dict[str, Any]) -> Any:
-        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}
+        stars: dict[Any, str] = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}
         name = stars.get(parameter.kind, "") + parameter.name
         default = () if parameter.default is parameter.empty else (parameter.default,)
         if name in given:

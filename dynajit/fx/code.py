@@ -91,8 +91,8 @@ class _Printer:
                 return text.format(self._operand(first), *map(written, rest))
             return f"{self.named(node.target)}({self.arguments(node.args, node.kwargs)})"
         if node.op == "call_method":
-            rest = self.arguments(node.args[1:], node.kwargs)
-            return f"{self._operand(node.args[0])}.{node.target}({rest})"
+            others = self.arguments(node.args[1:], node.kwargs)
+            return f"{self._operand(node.args[0])}.{node.target}({others})"
         path = _path(root, str(node.target))
         if node.op == "get_attr":
             return path

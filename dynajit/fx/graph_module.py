@@ -45,7 +45,8 @@ class GraphModule(Module):
     @property
     def graph(self) -> Graph:
         """The graph; assign another to change the code."""
-        return self._graph
+        found: Graph = self.__dict__["_graph"]
+        return found
 
     @graph.setter
     def graph(self, g: Graph) -> None:
@@ -61,7 +62,7 @@ class GraphModule(Module):
 
     def recompile(self) -> PythonCode:
         """Make `forward` of the graph as it is now."""
-        made = self._graph.python_code(root_module="self")
+        made: PythonCode = self._graph.python_code(root_module="self")
         self.__dict__["_code"] = made.src
         _count[0] += 1
         file = f"<graph {type(self).__name__} {_count[0]}>"
@@ -69,7 +70,7 @@ class GraphModule(Module):
         linecache.cache[file] = (len(made.src), None, lines, file)
         namespace = dict(made.globals)
         exec(compile(made.src, file, "exec"), namespace)
-        type(self).forward = namespace["forward"]  # type: ignore[method-assign]
+        type(self).forward = namespace["forward"]
         return made
 
     def add_submodule(self, target: str, m: Module) -> bool:

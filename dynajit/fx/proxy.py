@@ -149,7 +149,8 @@ class Proxy:
         count = None if caller is None else _unpacked(caller)
         if count is None:
             return self.tracer.iter(self)
-        return iter([self[place] for place in range(count)])
+        item = operator.getitem
+        return iter([item(self, place) for place in range(count)])
 
     def __bool__(self) -> bool:
         return self.tracer.to_bool(self)

@@ -35,7 +35,7 @@ class ActivationWrapper(Module):
 
     def __init__(self, mod: Module) -> None:
         super().__init__()
-        self._checkpoint_wrapped_module = mod
+        self._checkpoint_wrapped_module: Any = mod
         self._register_state_dict_hook(_without_prefix)
         self.register_load_state_dict_pre_hook(_with_prefix)
 
