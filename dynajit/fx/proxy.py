@@ -16,10 +16,10 @@ from dynajit.core.device import Device
 from dynajit.core.dtypes import DType
 from dynajit.core.memory_format import MemoryFormat
 from dynajit.core.tensor_layouts import strided
-from dynajit.eager import overriding
 from dynajit.eager.tensor import Tensor
 from dynajit.fx.graph import Graph
 from dynajit.fx.node import Argument, Node, Target
+from dynajit.ops import overriding
 from dynajit.ops._library_call import LibraryMethod
 
 _PLAIN: Final = (
@@ -127,10 +127,7 @@ class Proxy:
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
         self.tracer = tracer or GraphAppendingTracer(node.graph)
         self.node = node
-        overriding.hold()
-
-    def __del__(self) -> None:
-        overriding.release()
+        overriding.begin()
 
     def __repr__(self) -> str:
         return f"Proxy({self.node.name})"
@@ -169,7 +166,8 @@ class Proxy:
     def __torch_function__(
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> "Proxy":
-        asked = overriding.first_of(Proxy, args, kwargs or {})
+        given = overriding.overriding_arguments((*args, *(kwargs or {}).values()))
+        asked = next(argument for argument in given if isinstance(argument, Proxy))
         is_method = isinstance(func, LibraryMethod)
         kind, target = ("call_method", func.__name__) if is_method else ("call_function", func)
         return asked.tracer.create_proxy(kind, target, args, kwargs or {})  # type: ignore[no-any-return]
@@ -188,7 +186,6 @@ class Attribute(Proxy):
         self.attr = attr
         self.tracer = root.tracer
         self._node: Node | None = None
-        overriding.hold()
 
     @property
     def node(self) -> Node:  # type: ignore[override]
