@@ -198,10 +198,10 @@ def _known_attribute(x: Any, value: Known, name: str) -> Steps:
         return (yield from _module_attribute(x, value, name))
     if isinstance(obj, type):
         return (yield from _class_attribute(x, value, name))
-    if isinstance(obj, types.FunctionType):
-        return _existing_function_attribute(x, value, name)
     if name == "__class__":
         return Known(type(obj))
+    if isinstance(obj, types.FunctionType):
+        return _existing_function_attribute(x, value, name)
     if isinstance(obj, enum.Enum):
         return (yield from _enum_attribute(x, value, name))
     of_signature = signature_attribute(x, value, name)

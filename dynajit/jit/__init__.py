@@ -153,6 +153,18 @@ def optimize_for_inference(mod: _Passed, *options: Any, **named: Any) -> _Passed
     return mod
 
 
+def _get_trace_graph(*args: Any, **kwargs: Any) -> NoReturn:
+    """Refused: there are no graphs of TorchScript.
+
+    Raises:
+        UnsupportedError: always.
+    """
+    raise UnsupportedError(
+        "jit._get_trace_graph: there is no TorchScript, and so no graph of it.  Use "
+        "dynajit.explain, or fx.symbolic_trace."
+    )
+
+
 class _Finished:
     """What `fork` returns: a result that is there already."""
 
