@@ -9,6 +9,12 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
+from dynajit._C import (  # noqa: F401  (published)
+    ListType,
+    PyTorchFileReader,
+    PyTorchFileWriter,
+    TensorType,
+)
 from dynajit._private_names import NAMES
 from dynajit.core.dtypes import int32, int64
 from dynajit.core.errors import ShapeError
@@ -18,6 +24,8 @@ from dynajit.distributions.dirichlet import Dirichlet
 from dynajit.distributions.gamma import Gamma
 from dynajit.eager.creation import tensor
 from dynajit.eager.tensor import Tensor
+from dynajit.futures import Future  # noqa: F401  (published)
+from dynajit.jit import ScriptModule  # noqa: F401  (published)
 from dynajit.nn import functional as F
 from dynajit.ops import functions as f
 

@@ -100,3 +100,13 @@ def test_there_are_no_classes_of_libraries_in_c() -> None:
         dj.classes.load_library("x.so")
     with pytest.raises(OSError, match="custom_op"):
         dj.ops.load_library("x.so")
+
+
+def test_every_name_is_published() -> None:
+    from dynajit import _private_names
+
+    assert all(hasattr(dj, name) for name in _private_names.NAMES)
+    assert dj.ScriptModule is dj.jit.ScriptModule
+    with pytest.raises(NotImplementedError):
+        dj.PyTorchFileReader("x")
+    assert hasattr(dj.distributions.transforms, "_InverseTransform")
